@@ -1,0 +1,191 @@
+"""The target: C functions behind integer addresses, with BridgeStan's signatures.
+
+This is the only file that knows about pointers. Samplers call `value` and `value_and_gradient`;
+the driver calls `constrain`. Anything that offers two C functions with the signatures of
+`bs_log_density` and `bs_log_density_gradient` can be sampled.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from stanadapt._jit import jit
+
+# columns of Density.calls
+VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS, FAILED_IN_A_ROW = 0, 1, 2, 3
+# 128 bytes: two chains' counters never share a cache line, which would slow down both
+COUNTERS = 16
+
+
+class Density(NamedTuple):
+    """Log density on unconstrained parameters, Jacobian included, one per chain.
+
+    value_address, gradient_address
+        Addresses of `bs_log_density` and `bs_log_density_gradient`.
+    handle
+        Address of the model instance. The Python owner must outlive this tuple.
+    dim
+        Number of unconstrained parameters.
+    value_propto
+        1 or 0: the `propto` flag of value calls. A gradient-free sampler on a native library
+        wants 0 (with 1 Stan builds autodiff types). Gradient calls always pass 1, so values
+        of the two kinds differ by a constant and must not meet in one ratio.
+    calls
+        Counters, int64, shape (16,): value calls, gradient calls, calls without a finite
+        density, such calls since the last finite one; the rest is padding.
+    failed_position
+        Where the density last was not finite, shape (dim,): to ask the model for its words.
+
+    """
+
+    value_address: int
+    gradient_address: int
+    handle: int
+    dim: int
+    value_propto: int
+    calls: np.ndarray
+    failed_position: np.ndarray
+
+
+def make_density(
+    value_address: int, gradient_address: int, handle: int, dim: int, value_propto: int = 1
+) -> Density:
+    """Return a density with its own counters, for one chain."""
+    calls, failed = np.zeros(COUNTERS, np.int64), np.full(dim, np.nan)
+    return Density(value_address, gradient_address, handle, dim, value_propto, calls, failed)
+
+
+# a C bool travels in an integer register: 32 bits leave no part of it undefined
+_FLAG, _DOUBLE, _BYTE_POINTER = ir.IntType(32), ir.DoubleType(), cgutils.voidptr_t
+_ARRAY = _DOUBLE.as_pointer()
+_NO_MESSAGE = ir.Constant(_BYTE_POINTER, None)  # otherwise every failure leaks a string
+
+
+def _data(context, builder, array_type, array):
+    return context.make_array(array_type)(context, builder, array).data
+
+
+def _call(builder, address, argument_types, arguments):
+    function = ir.FunctionType(ir.IntType(32), argument_types)
+    return builder.call(builder.inttoptr(address, function.as_pointer()), arguments)
+
+
+@intrinsic
+def _call_value(context, address, handle, propto, position):
+    """Call int f(model, propto, jacobian, theta, value, error_msg) -> (code, value)."""
+    result = types.Tuple((types.int32, types.float64))
+
+    def emit(context, builder, signature, arguments):
+        address, handle, propto, position = arguments
+        out = cgutils.alloca_once(builder, _DOUBLE)
+        kinds = [_BYTE_POINTER, _FLAG, _FLAG, _ARRAY, _ARRAY, _BYTE_POINTER]
+        code = _call(builder, address, kinds, [
+            builder.inttoptr(handle, _BYTE_POINTER), builder.trunc(propto, _FLAG),
+            ir.Constant(_FLAG, 1), _data(context, builder, signature.args[3], position),
+            out, _NO_MESSAGE,
+        ])  # fmt: skip
+        return context.make_tuple(builder, signature.return_type, [code, builder.load(out)])
+
+    return result(address, handle, types.int64, position), emit
+
+
+@intrinsic
+def _call_gradient(context, address, handle, position, gradient):
+    """Call int f(model, propto, jacobian, theta, value, gradient, error_msg)."""
+    result = types.Tuple((types.int32, types.float64))
+
+    def emit(context, builder, signature, arguments):
+        address, handle, position, gradient = arguments
+        out, true = cgutils.alloca_once(builder, _DOUBLE), ir.Constant(_FLAG, 1)
+        kinds = [_BYTE_POINTER, _FLAG, _FLAG, _ARRAY, _ARRAY, _ARRAY, _BYTE_POINTER]
+        code = _call(builder, address, kinds, [
+            builder.inttoptr(handle, _BYTE_POINTER), true, true,
+            _data(context, builder, signature.args[2], position),
+            out, _data(context, builder, signature.args[3], gradient), _NO_MESSAGE,
+        ])  # fmt: skip
+        return context.make_tuple(builder, signature.return_type, [code, builder.load(out)])
+
+    return result(address, handle, position, gradient), emit
+
+
+@intrinsic
+def _call_constrain(context, address, handle, position, out, rng):
+    """Call int bs_param_constrain(model, tp, gq, theta_unc, theta, rng, error_msg)."""
+
+    def emit(context, builder, signature, arguments):
+        address, handle, position, out, rng = arguments
+        true = ir.Constant(_FLAG, 1)
+        kinds = [_BYTE_POINTER, _FLAG, _FLAG, _ARRAY, _ARRAY, _BYTE_POINTER, _BYTE_POINTER]
+        return _call(builder, address, kinds, [
+            builder.inttoptr(handle, _BYTE_POINTER), true, true,
+            _data(context, builder, signature.args[2], position),
+            _data(context, builder, signature.args[3], out),
+            builder.inttoptr(rng, _BYTE_POINTER), _NO_MESSAGE,
+        ])  # fmt: skip
+
+    return types.int32(address, handle, position, out, rng), emit
+
+
+@jit
+def _failed(density, position):
+    density.calls[FAILED_CALLS] += 1
+    density.calls[FAILED_IN_A_ROW] += 1
+    density.failed_position[:] = position
+
+
+@jit
+def value(density, position):
+    """Log density at position, shape (dim,); -inf where it throws or is not finite."""
+    density.calls[VALUE_CALLS] += 1
+    code, log_density = _call_value(
+        density.value_address, density.handle, density.value_propto, position
+    )
+    # after a failure the buffer holds whatever was there before: the code decides
+    if code != 0 or not np.isfinite(log_density):
+        _failed(density, position)
+        return -np.inf
+    density.calls[FAILED_IN_A_ROW] = 0
+    return log_density
+
+
+@jit
+def value_and_gradient(density, position, gradient):
+    """Log density at position; its gradient is written into `gradient`, shape (dim,).
+
+    Where the model throws, or value or gradient is not finite: -inf, and a gradient of zeros.
+    """
+    density.calls[GRADIENT_CALLS] += 1
+    code, log_density = _call_gradient(
+        density.gradient_address, density.handle, position, gradient
+    )
+    fine = code == 0 and np.isfinite(log_density)
+    if fine:
+        for i in range(density.dim):
+            fine &= np.isfinite(gradient[i])
+    if not fine:
+        _failed(density, position)
+        gradient[:] = 0.0
+        return -np.inf
+    density.calls[FAILED_IN_A_ROW] = 0
+    return log_density
+
+
+@jit
+def constrain(address, handle, rng, positions, out, failed_position):
+    """Constrain rows of positions (draw, dim) into rows of out (draw, n_constrained).
+
+    `rng` is the address of one of the model's random generators, used by generated
+    quantities in the order of the rows. A row whose generated quantities throw becomes NaN.
+    Returns how many did; the last such position is copied to `failed_position`.
+    """
+    failures = 0
+    for i in range(positions.shape[0]):
+        if _call_constrain(address, handle, positions[i], out[i], rng) != 0:
+            failures += 1
+            out[i, :] = np.nan
+            failed_position[:] = positions[i]
+    return failures

@@ -1,0 +1,37 @@
+"""The Metropolis-Hastings decision, safe against every value a log ratio can take."""
+
+import numpy as np
+
+from stanadapt._jit import jit
+
+
+@jit
+def acceptance_probability(log_ratio):
+    """Return min(1, exp(log_ratio)); zero where the ratio is NaN or the proposal failed."""
+    if log_ratio >= 0.0:
+        return 1.0
+    if log_ratio > -np.inf:
+        return np.exp(log_ratio)
+    return 0.0
+
+
+@jit
+def squared_norm(vector):
+    """Sum of squares, in four partial sums: one alone would wait for every addition."""
+    n, s0, s1, s2, s3 = vector.shape[0], 0.0, 0.0, 0.0, 0.0
+    whole = n // 4 * 4
+    for i in range(0, whole, 4):
+        s0 += vector[i] * vector[i]
+        s1 += vector[i + 1] * vector[i + 1]
+        s2 += vector[i + 2] * vector[i + 2]
+        s3 += vector[i + 3] * vector[i + 3]
+    for i in range(whole, n):
+        s0 += vector[i] * vector[i]
+    return (s0 + s1) + (s2 + s3)
+
+
+@jit
+def fill_normal(rng, out):
+    """Fill out, shape (n,), with independent standard normals."""
+    for i in range(out.shape[0]):
+        out[i] = rng.standard_normal()

@@ -1,0 +1,215 @@
+"""What a sampler is.
+
+1. A sampler is one file in `samplers/`. Its docstring says what it is for (the first sentence is
+   what `stanadapt samplers` prints) and where its formulas come from.
+2. It defines three NamedTuples: `Settings`, what a user chooses, with defaults, fields of type
+   float, int or bool; `State`, all that the next step needs, tuning included; `Info`, what one
+   iteration reports, under ArviZ names, `acceptance_rate` among them.
+3. `State.current` is a NamedTuple with at least `position`, shape (dim,), and `log_density`.
+4. `check(settings)` is plain Python and raises StanadaptError for values out of range.
+5. `init`, `step`, `adapt`, `freeze` are compiled (`_jit.jit`), raise nothing and print nothing:
+   a failure is a value (`-inf` is a rejection, `diverging` is a field of Info).
+6. `step` does not allocate. Arrays of `State` that hold the losing point are written again in
+   the next step; large tuning arrays are updated in place in `adapt`. Nothing else is edited.
+7. Randomness comes from `rng` alone, a numpy Generator.
+8. `adapt` runs during warm-up only, unless the theory allows otherwise (`adapts_forever`).
+9. The last line of the file is `register(Sampler(...))`, and `samplers/__init__.py` imports it.
+
+Compiled code calls `step` and `adapt` below, and Numba picks the sampler's own function from the
+type of `settings`. (Passing functions as arguments works too, but is compiled anew in every
+process: nothing of it is found in the cache.)
+"""
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from numba.extending import overload
+
+from stanadapt._jit import jit
+from stanadapt.errors import StanadaptError
+
+
+@jit
+def never_adapt(density, settings, state, info, t, iter_warmup):
+    """Leave the state as it is: for samplers without tuning."""
+    return state
+
+
+@jit
+def keep(settings, state):
+    """Leave the state as it is at the end of warm-up."""
+    return state
+
+
+class Sampler(NamedTuple):
+    """The parts of a sampler.
+
+    settings, info
+        NamedTuple classes: what the user chooses; what each iteration reports.
+    check
+        Python function, raises StanadaptError on values out of range.
+    init
+        (density, settings, position, rng) -> state
+    step
+        (density, settings, state, rng) -> (state, info)
+    adapt
+        (density, settings, state, info, t, iter_warmup) -> state, after iteration t = 0, 1, ...
+        of warm-up. The density is there for rules that need one more derivative.
+    freeze
+        (settings, state) -> state, once, at the end of warm-up.
+    iter_warmup, iter_sampling
+        Numbers of iterations where the user names none.
+    uses_gradient
+        Whether it calls the gradient (else only values).
+    adapts_forever
+        Whether `adapt` also runs while draws are kept (diminishing adaptation).
+
+    """
+
+    settings: type
+    info: type
+    check: Callable[[Any], None]
+    init: Callable
+    step: Callable
+    adapt: Callable = never_adapt
+    freeze: Callable = keep
+    iter_warmup: int = 20_000
+    iter_sampling: int = 20_000
+    uses_gradient: bool = True
+    adapts_forever: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the sampler: that of its file."""
+        return self.settings.__module__.rpartition(".")[2]
+
+    @property
+    def documentation(self) -> str:
+        """Docstring of the sampler's file."""
+        return inspect.getdoc(sys.modules[self.settings.__module__]) or ""
+
+
+_REGISTRY: dict[type, Sampler] = {}
+
+
+def register(sampler: Sampler) -> None:
+    """Make a sampler known under the name of its file."""
+    _REGISTRY[sampler.settings] = sampler
+
+
+def registered() -> dict[str, Sampler]:
+    """All samplers by name, in alphabetical order."""
+    return {s.name: s for s in sorted(_REGISTRY.values(), key=lambda s: s.name)}
+
+
+def find(sampler: "str | tuple", **chosen: Any) -> tuple[Sampler, tuple]:
+    """Find a sampler and its settings in their declared types.
+
+    Parameters
+    ----------
+    sampler
+        Name of a sampler, or an instance of a sampler's `Settings`.
+    chosen
+        Settings by name; with an instance, they replace its fields.
+
+    """
+    if isinstance(sampler, str):
+        known = registered()
+        if sampler not in known:
+            names = ", ".join(known)
+            raise StanadaptError("settings", f"sampler must be one of {names}, got {sampler!r}.")
+        found = known[sampler]
+        base = found.settings()
+    elif type(sampler) in _REGISTRY:
+        found, base = _REGISTRY[type(sampler)], sampler
+    else:
+        raise StanadaptError(
+            "settings",
+            f"sampler must be a name ({', '.join(registered())}) or the Settings of a sampler, "
+            f"got {sampler!r}.",
+        )
+    values = {**base._asdict(), **chosen}
+    typed = {name: _typed(found, name, value) for name, value in values.items()}
+    settings = found.settings(**typed)
+    found.check(settings)
+    return found, settings
+
+
+def _typed(sampler: Sampler, name: str, value: Any) -> Any:
+    """Cast to the declared type: an int where a float was compiled means a second compilation."""
+    declared = sampler.settings.__annotations__
+    if name not in declared:
+        raise StanadaptError(
+            "settings",
+            f"{sampler.name} has no setting {name!r}; it has {', '.join(declared) or 'none'}.",
+        )
+    kind = declared[name]
+    try:
+        if isinstance(value, str):
+            value = {"true": True, "false": False}.get(value.lower(), value)
+        number = kind(value)
+        fits = (
+            number == float(value) if kind is int else kind is not bool or value in (0, 1)
+        )
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits or (isinstance(value, bool) and kind is not bool):
+        what = {float: "a number", int: "a whole number", bool: "true or false"}[kind]
+        raise StanadaptError("settings", f"{sampler.name}: {name} must be {what}, got {value!r}.")
+    return number
+
+
+def require_positive(settings: tuple, *names: str) -> None:
+    """Raise StanadaptError unless each named setting is a finite number above zero."""
+    _require(settings, names, lambda v: 0 < v < float("inf"), "positive")
+
+
+def require_probability(settings: tuple, *names: str) -> None:
+    """Raise StanadaptError unless each named setting lies strictly between 0 and 1."""
+    _require(settings, names, lambda v: 0 < v < 1, "between 0 and 1")
+
+
+def require_fraction(settings: tuple, *names: str) -> None:
+    """Raise StanadaptError unless each named setting lies in [0, 1)."""
+    _require(settings, names, lambda v: 0 <= v < 1, "at least 0 and below 1")
+
+
+def require_at_least_one(settings: tuple, *names: str) -> None:
+    """Raise StanadaptError unless each named setting is 1 or more."""
+    _require(settings, names, lambda v: v >= 1, "at least 1")
+
+
+def _require(settings: tuple, names: tuple[str, ...], holds: Callable, range_: str) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if not holds(value):
+            sampler = _REGISTRY[type(settings)].name
+            raise StanadaptError("settings", f"{sampler}: {name} must be {range_}, got {value}.")
+
+
+def step(density, settings, state, rng):
+    """Only for compiled code: one iteration of the sampler that `settings` belongs to."""
+    raise NotImplementedError("only for compiled code")
+
+
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Only for compiled code: one update of the tuning of the sampler of `settings`."""
+    raise NotImplementedError("only for compiled code")
+
+
+@overload(step)
+def _step(density, settings, state, rng):
+    chosen = _REGISTRY[settings.instance_class].step
+    return lambda density, settings, state, rng: chosen(density, settings, state, rng)
+
+
+@overload(adapt)
+def _adapt(density, settings, state, info, t, iter_warmup):
+    chosen = _REGISTRY[settings.instance_class].adapt
+
+    def dispatch(density, settings, state, info, t, iter_warmup):
+        return chosen(density, settings, state, info, t, iter_warmup)
+
+    return dispatch
