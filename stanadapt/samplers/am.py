@@ -1,0 +1,147 @@
+"""Adaptive Metropolis: a random walk whose covariance follows that of the chain so far.
+
+A baseline without gradients for correlated posteriors of moderate dimension. The proposal is
+N(x, s^2 L L^T); L L^T follows the running covariance, s the acceptance rate.
+
+References
+----------
+Haario, Saksman and Tamminen (2001), Bernoulli 7(2), in the form without matrix decompositions
+that Titsias and Dellaportas (2019) compare with: L <- L + rho_t L [z z^T - I]_lower,
+z = L^-1 (x - mu), rho_t = rate / (1 + t / 4000).
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt import factor as factors
+from stanadapt._jit import jit
+from stanadapt.adaptation import rescaled
+from stanadapt.density import value
+from stanadapt.metropolis import acceptance_probability, fill_normal
+from stanadapt.protocol import Sampler, register, require_positive, require_probability
+
+DECAY = 4000.0
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    target_accept
+        Acceptance rate to tune s to, in (0, 1).
+    learning_rate
+        Relative change of s an iteration, in (0, 1).
+    covariance_rate
+        rho_0 in (0, 1): the weight of the newest position in mean and covariance, falling as
+        1 / (1 + t / 4000) with the iteration t.
+    initial_scale
+        L starts as initial_scale / sqrt(dim) times the identity; > 0.
+
+    """
+
+    target_accept: float = 0.25
+    learning_rate: float = 0.01
+    covariance_rate: float = 0.001
+    initial_scale: float = 0.1
+
+
+class Point(NamedTuple):
+    """A position, shape (dim,), and its log density."""
+
+    position: np.ndarray
+    log_density: float
+
+
+class State(NamedTuple):
+    """The current and the losing point, the scale s, and the running mean and factor L.
+
+    mean, noise, whitened have shape (dim,); factor (dim, dim) is updated in place.
+    """
+
+    current: Point
+    other: Point
+    scale: float
+    mean: np.ndarray
+    factor: np.ndarray
+    noise: np.ndarray
+    whitened: np.ndarray
+
+
+class Info(NamedTuple):
+    """What one iteration reports. `step_size` is s, the scale in front of L."""
+
+    acceptance_rate: float
+    accepted: bool
+    step_size: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_probability(settings, "target_accept", "learning_rate", "covariance_rate")
+    require_positive(settings, "initial_scale")
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,), which is also the first mean."""
+    n = density.dim
+    return State(
+        Point(position.copy(), value(density, position)),
+        Point(np.empty(n), -np.inf),
+        1.0,
+        position.copy(),
+        factors.initial(n, settings.initial_scale / np.sqrt(n), False),
+        np.empty(n),
+        np.empty(n),
+    )
+
+
+@jit
+def step(density, settings, state, rng):
+    """Propose y = x + s L eps and accept or reject it."""
+    x, y, scale = state.current, state.other, state.scale
+    fill_normal(rng, state.noise)
+    factors.times(state.factor, state.noise, y.position)
+    for i in range(density.dim):
+        y.position[i] = x.position[i] + scale * y.position[i]
+    proposal = Point(y.position, value(density, y.position))
+    rate = acceptance_probability(proposal.log_density - x.log_density)
+    accepted = rng.random() < rate
+    winner, loser = (proposal, x) if accepted else (x, proposal)
+    info = Info(rate, accepted, scale)
+    tuned = State(
+        winner, loser, state.scale, state.mean, state.factor, state.noise, state.whitened
+    )
+    return tuned, info
+
+
+@jit
+def _follow(factor, whitened, rate):
+    """L <- L + rate * L [z z^T - I]_lower in O(n^2), by running sums along each row."""
+    for i in range(whitened.shape[0]):
+        total = 0.0
+        for j in range(i, -1, -1):
+            total += factor[i, j] * whitened[j]
+            factor[i, j] += rate * (whitened[j] * total - factor[i, j])
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Move mean and factor towards the current position, the scale towards its target."""
+    position, mean, rate = state.current.position, state.mean, DECAY / (DECAY + t)
+    rate *= settings.covariance_rate
+    difference = state.noise
+    for i in range(density.dim):
+        difference[i] = position[i] - mean[i]
+        mean[i] += rate * difference[i]
+    factors.solve(state.factor, difference, state.whitened)
+    _follow(state.factor, state.whitened, rate)
+    accepted, target = info.acceptance_rate, settings.target_accept
+    scale = rescaled(state.scale, accepted, target, settings.learning_rate, t, iter_warmup)
+    return State(
+        state.current, state.other, scale, mean, state.factor, difference, state.whitened
+    )
+
+
+register(Sampler(Settings, Info, check, init, step, adapt, uses_gradient=False))

@@ -1,0 +1,131 @@
+"""Random-walk Metropolis whose proposal covariance is learned from gradients.
+
+For strongly correlated or unequally scaled targets whose gradient is cheap but too rough for
+Langevin moves. The proposal is N(x, L L^T); L climbs the generalised speed measure.
+
+References
+----------
+Titsias and Dellaportas (2019), Gradient-based Adaptive Markov Chain Monte Carlo, NeurIPS:
+section 3.1 (gadRWM). Its defaults are ours.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt import factor as factors
+from stanadapt import speed_measure
+from stanadapt._jit import jit
+from stanadapt.density import value_and_gradient
+from stanadapt.metropolis import acceptance_probability, fill_normal
+from stanadapt.protocol import Sampler, register, require_positive, require_probability
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    target_accept
+        Acceptance rate to tune to, in (0, 1).
+    learning_rate
+        eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly how
+        far an entry of L moves an iteration. Too large: L never settles; too small: it is not
+        there at the end of warm-up. Scales far from 1 want it in proportion.
+    initial_scale
+        L starts as initial_scale / sqrt(dim) times the identity; > 0.
+    diagonal
+        Learn a diagonal L: O(dim) instead of O(dim^2) an iteration, blind to correlations.
+
+    """
+
+    target_accept: float = 0.25
+    learning_rate: float = 5e-5
+    initial_scale: float = 0.1
+    diagonal: bool = False
+
+
+class Point(NamedTuple):
+    """A position with its log density and gradient; arrays of shape (dim,)."""
+
+    position: np.ndarray
+    log_density: float
+    gradient: np.ndarray
+
+
+class State(NamedTuple):
+    """The current point, the losing point, and the tuning with the last noise it was made of."""
+
+    current: Point
+    other: Point
+    noise: np.ndarray
+    log_ratio: float
+    tuning: speed_measure.Tuning
+
+
+class Info(NamedTuple):
+    """What one iteration reports."""
+
+    acceptance_rate: float
+    accepted: bool
+    entropy_weight: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_probability(settings, "target_accept")
+    require_positive(settings, "learning_rate", "initial_scale")
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,)."""
+    n = density.dim
+    gradient = np.empty(n)
+    log_density = value_and_gradient(density, position, gradient)
+    return State(
+        Point(position.copy(), log_density, gradient),
+        Point(np.empty(n), -np.inf, np.empty(n)),
+        np.empty(n),
+        0.0,
+        speed_measure.start(n, settings.initial_scale, settings.diagonal),
+    )
+
+
+@jit
+def step(density, settings, state, rng):
+    """Propose y = x + L eps and accept or reject it."""
+    x, y, noise, tuning = state.current, state.other, state.noise, state.tuning
+    fill_normal(rng, noise)
+    factors.times(tuning.factor, noise, y.position)
+    for i in range(density.dim):
+        y.position[i] += x.position[i]
+    log_density = value_and_gradient(density, y.position, y.gradient)
+    log_ratio = log_density - x.log_density
+
+    proposal = Point(y.position, log_density, y.gradient)
+    rate = acceptance_probability(log_ratio)
+    accepted = rng.random() < rate
+    info = Info(rate, accepted, tuning.entropy_weight)
+    if accepted:
+        return State(proposal, x, noise, log_ratio, tuning), info
+    return State(x, proposal, noise, log_ratio, tuning), info
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Climb: dF = [g(y) eps^T]_lower when log ratio < 0, and the entropy term always."""
+    tuning = state.tuning
+    y = state.current if info.accepted else state.other
+    rank, direction = 0, 1.0
+    if not state.log_ratio > -np.inf:
+        direction = -1.0
+    elif state.log_ratio < 0.0:
+        rank = 1
+        tuning.left[0, :] = y.gradient
+        tuning.right[0, :] = state.noise
+    speed_measure.ascend(tuning, rank, direction, settings.learning_rate)
+    tuning = speed_measure.after_step(tuning, info.accepted, settings.target_accept)
+    return State(state.current, state.other, state.noise, state.log_ratio, tuning)
+
+
+register(Sampler(Settings, Info, check, init, step, adapt))

@@ -1,0 +1,138 @@
+"""Hamiltonian Monte Carlo with a fixed number of leapfrogs and unit mass.
+
+A baseline between `mala` (one leapfrog) and NUTS: for smooth posteriors whose unconstrained
+parameters have comparable scales. The number of leapfrogs is yours to choose.
+
+References
+----------
+Neal (2011), MCMC using Hamiltonian dynamics, section 3.2. Acceptance 0.7 and the tuning rule as
+in the tables of Titsias and Dellaportas (2019).
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt._jit import jit
+from stanadapt.adaptation import rescaled
+from stanadapt.density import value_and_gradient
+from stanadapt.hamiltonian import LARGEST_ENERGY_ERROR, leapfrog
+from stanadapt.metropolis import acceptance_probability, fill_normal, squared_norm
+from stanadapt.protocol import (
+    Sampler,
+    register,
+    require_at_least_one,
+    require_fraction,
+    require_positive,
+    require_probability,
+)
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    leapfrogs
+        Number of leapfrog steps an iteration, each one gradient; at least 1.
+    target_accept
+        Acceptance rate to tune to, in (0, 1).
+    step_size
+        The leapfrog's step starts as step_size / sqrt(dim), in units of the unconstrained
+        parameters; > 0.
+    learning_rate
+        Relative change of the step size an iteration, in (0, 1).
+    jitter
+        Each iteration's step size is drawn from step_size * (1 +- jitter), in [0, 1): breaks
+        trajectories that return to where they began.
+
+    """
+
+    leapfrogs: int = 10
+    target_accept: float = 0.7
+    step_size: float = 0.1
+    learning_rate: float = 0.01
+    jitter: float = 0.0
+
+
+class Point(NamedTuple):
+    """A position with its log density and gradient; arrays of shape (dim,)."""
+
+    position: np.ndarray
+    log_density: float
+    gradient: np.ndarray
+
+
+class State(NamedTuple):
+    """The current and the losing point, the momentum's workspace, and the step size."""
+
+    current: Point
+    other: Point
+    momentum: np.ndarray
+    step_size: float
+
+
+class Info(NamedTuple):
+    """What one iteration reports. `diverging`: energy error above 1000, or a failed density."""
+
+    acceptance_rate: float
+    accepted: bool
+    diverging: bool
+    step_size: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_at_least_one(settings, "leapfrogs")
+    require_probability(settings, "target_accept", "learning_rate")
+    require_positive(settings, "step_size")
+    require_fraction(settings, "jitter")
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,)."""
+    n = density.dim
+    gradient = np.empty(n)
+    log_density = value_and_gradient(density, position, gradient)
+    return State(
+        Point(position.copy(), log_density, gradient),
+        Point(np.empty(n), -np.inf, np.empty(n)),
+        np.empty(n),
+        settings.step_size / np.sqrt(n),
+    )
+
+
+@jit
+def step(density, settings, state, rng):
+    """Draw a momentum, follow it for `leapfrogs` steps, accept or reject the end."""
+    x, y, momentum = state.current, state.other, state.momentum
+    step_size = state.step_size
+    fill_normal(rng, momentum)
+    if settings.jitter > 0.0:
+        step_size *= 1.0 + settings.jitter * (2.0 * rng.random() - 1.0)
+    kinetic = 0.5 * squared_norm(momentum)
+    y.position[:] = x.position
+    y.gradient[:] = x.gradient
+    log_density = leapfrog(
+        density, y.position, momentum, y.gradient, step_size, settings.leapfrogs
+    )
+    log_ratio = log_density - x.log_density + kinetic - 0.5 * squared_norm(momentum)
+
+    proposal = Point(y.position, log_density, y.gradient)
+    rate = acceptance_probability(log_ratio)
+    accepted = rng.random() < rate
+    info = Info(rate, accepted, not log_ratio > -LARGEST_ENERGY_ERROR, step_size)
+    if accepted:
+        return State(proposal, x, momentum, state.step_size), info
+    return State(x, proposal, momentum, state.step_size), info
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Move the step size towards the target acceptance rate."""
+    rate, target = info.acceptance_rate, settings.target_accept
+    step_size = rescaled(state.step_size, rate, target, settings.learning_rate, t, iter_warmup)
+    return State(state.current, state.other, state.momentum, step_size)
+
+
+register(Sampler(Settings, Info, check, init, step, adapt))

@@ -1,0 +1,119 @@
+"""Metropolis-adjusted Langevin with one step size for all directions, tuned during warm-up.
+
+A baseline: good where all unconstrained parameters have about the same scale and little
+correlation, and the simplest use of a gradient.
+
+References
+----------
+Roberts and Tweedie (1996), Bernoulli 2(4), 341-363. Target 0.55 as in the tables of Titsias and
+Dellaportas (2019); theory says 0.574 (Roberts and Rosenthal, 1998).
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt._jit import jit
+from stanadapt.adaptation import rescaled
+from stanadapt.density import value_and_gradient
+from stanadapt.metropolis import acceptance_probability, fill_normal
+from stanadapt.protocol import Sampler, register, require_positive, require_probability
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    target_accept
+        Acceptance rate to tune to, in (0, 1).
+    step_size
+        The noise's standard deviation starts as step_size / sqrt(dim), in units of the
+        unconstrained parameters; > 0.
+    learning_rate
+        Relative change of the step size an iteration, in (0, 1).
+
+    """
+
+    target_accept: float = 0.55
+    step_size: float = 0.1
+    learning_rate: float = 0.01
+
+
+class Point(NamedTuple):
+    """A position with its log density and gradient; arrays of shape (dim,)."""
+
+    position: np.ndarray
+    log_density: float
+    gradient: np.ndarray
+
+
+class State(NamedTuple):
+    """The current and the losing point, the last noise, and the step size."""
+
+    current: Point
+    other: Point
+    noise: np.ndarray
+    step_size: float
+
+
+class Info(NamedTuple):
+    """What one iteration reports."""
+
+    acceptance_rate: float
+    accepted: bool
+    step_size: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_probability(settings, "target_accept", "learning_rate")
+    require_positive(settings, "step_size")
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,)."""
+    n = density.dim
+    gradient = np.empty(n)
+    log_density = value_and_gradient(density, position, gradient)
+    return State(
+        Point(position.copy(), log_density, gradient),
+        Point(np.empty(n), -np.inf, np.empty(n)),
+        np.empty(n),
+        settings.step_size / np.sqrt(n),
+    )
+
+
+@jit
+def step(density, settings, state, rng):
+    """Propose y = x + s^2 g(x) / 2 + s eps and accept or reject it."""
+    x, y, eps, s = state.current, state.other, state.noise, state.step_size
+    fill_normal(rng, eps)
+    for i in range(density.dim):
+        y.position[i] = x.position[i] + 0.5 * s * s * x.gradient[i] + s * eps[i]
+    log_density = value_and_gradient(density, y.position, y.gradient)
+
+    # log q(x | y) - log q(y | x): the reverse move needs the noise -(eps + s (g(x) + g(y)) / 2)
+    log_ratio = log_density - x.log_density
+    for i in range(density.dim):
+        reverse = eps[i] + 0.5 * s * (x.gradient[i] + y.gradient[i])
+        log_ratio += 0.5 * (eps[i] * eps[i] - reverse * reverse)
+
+    proposal = Point(y.position, log_density, y.gradient)
+    rate = acceptance_probability(log_ratio)
+    accepted = rng.random() < rate
+    info = Info(rate, accepted, s)
+    if accepted:
+        return State(proposal, x, eps, state.step_size), info
+    return State(x, proposal, eps, state.step_size), info
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Move the step size towards the target acceptance rate."""
+    rate, target = info.acceptance_rate, settings.target_accept
+    step_size = rescaled(state.step_size, rate, target, settings.learning_rate, t, iter_warmup)
+    return State(state.current, state.other, state.noise, step_size)
+
+
+register(Sampler(Settings, Info, check, init, step, adapt))
