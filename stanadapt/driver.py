@@ -1,0 +1,246 @@
+"""The one loop every sampler runs in.
+
+Compiled code advances a chain by a chunk of iterations without the GIL. Between chunks Python
+is in charge: it constrains the new draws, reports progress and notices Ctrl-C. Draws depend
+neither on the chunk size nor on the number of threads.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+from numba import literal_unroll
+
+from stanadapt._jit import jit
+from stanadapt.density import (
+    FAILED_CALLS,
+    FAILED_IN_A_ROW,
+    GRADIENT_CALLS,
+    VALUE_CALLS,
+    Density,
+)
+from stanadapt.plan import Plan
+from stanadapt.protocol import Sampler, adapt, step
+
+# a chain whose density fails this often in a row is stopped: it has nothing to learn from
+FAILURES_BEFORE_STOP = 1000
+CHUNK_SECONDS, FIRST_CHUNK, LARGEST_CHUNK = 0.25, 4, 1 << 16
+# column of Density.calls: calls made until the last recorded draw
+RECORDED_CALLS = 4
+
+
+@jit
+def _advance(density, settings, state, rng, start, t, stop, iter_warmup, adapting, thin, out):
+    """Run iterations t, ..., stop - 1 of the phase that began at `start`.
+
+    `out` is (draws, stats), of shapes (row, dim) and (row, 2 + fields of Info); iterations
+    start, start + thin, ... are recorded from row 0 on, none where out has no rows. Returns the
+    state, the next iteration, which is `stop` unless the density failed too often in a row, and
+    the sum of acceptance rates.
+    """
+    draws, stats = out
+    row, accepted = 0, 0.0
+    for i in range(t, stop):
+        state, info = step(density, settings, state, rng)
+        accepted += info.acceptance_rate
+        if adapting:
+            state = adapt(density, settings, state, info, i, iter_warmup)
+        if row < draws.shape[0] and (i - start) % thin == 0:
+            calls = density.calls[VALUE_CALLS] + density.calls[GRADIENT_CALLS]
+            draws[row] = state.current.position
+            stats[row, 0] = state.current.log_density
+            stats[row, 1] = calls - density.calls[RECORDED_CALLS]
+            density.calls[RECORDED_CALLS] = calls
+            column = 2
+            for field in literal_unroll(info):
+                stats[row, column] = field
+                column += 1
+            row += 1
+        if density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP:
+            return state, i + 1, accepted
+    return state, stop, accepted
+
+
+class Recording:
+    """What one phase of a chain keeps: draws as the user reads them, and statistics.
+
+    constrained (row, n_constrained), stats (row, n_stats) and, where asked, unconstrained
+    (row, dim); `rows` of them are filled.
+    """
+
+    def __init__(self, rows: int, n_constrained: int, n_stats: int, dim: int, raw: bool) -> None:
+        self.constrained = np.empty((rows, n_constrained))
+        self.stats = np.empty((rows, n_stats))
+        self.unconstrained = np.empty((rows, dim)) if raw else None
+        self.rows = 0
+
+
+class Chain:
+    """One chain: where it is, what it has recorded, what it has cost.
+
+    Parameters
+    ----------
+    sampler, settings
+        From `protocol.find`.
+    density
+        Its own: counters are not shared between chains.
+    position
+        Where it starts, shape (dim,), with a finite density.
+    rng
+        numpy Generator, its only source of randomness.
+    constrain
+        (positions, out) -> number of rows whose generated quantities threw; called once for
+        each kept draw, in order.
+
+    """
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        settings: tuple,
+        density: Density,
+        position: np.ndarray,
+        rng: np.random.Generator,
+        plan: Plan,
+        constrain: Callable[[np.ndarray, np.ndarray], int],
+        n_constrained: int,
+        keep_unconstrained: bool = False,
+    ) -> None:
+        self.sampler, self.settings, self.density = sampler, settings, density
+        self.plan, self.rng, self.constrain = plan, rng, constrain
+        self.stat_names = ("lp", "n_evaluations", *sampler.info._fields)
+        shape = (n_constrained, len(self.stat_names), density.dim, keep_unconstrained)
+        self.warmup = Recording(plan.warmup_draws, *shape)
+        self.sampling = Recording(plan.draws, *shape)
+        self.state = sampler.init(density, settings, position, rng)
+        self.n_done, self.stopped, self.acceptance_rate = 0, False, np.nan
+        self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
+        self.failed_quantities = 0
+        self.warmup_calls = np.zeros(3, np.int64)
+        self._chunk = FIRST_CHUNK
+        if plan.iter_warmup == 0:
+            self._end_warmup()
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether warm-up is still going on."""
+        return self.n_done < self.plan.iter_warmup
+
+    @property
+    def n_total(self) -> int:
+        """Number of iterations of both phases."""
+        return self.plan.iter_warmup + self.plan.iter_sampling
+
+    @property
+    def finished(self) -> bool:
+        """Whether all iterations are done, or the chain was stopped."""
+        return self.stopped or self.n_done == self.n_total
+
+    def compile(self) -> float:
+        """Compile, or load from the cache, without moving; returns seconds."""
+        began = time.perf_counter()
+        draws, _, _ = self._run(0, 0, 0, True, 0)
+        self.constrain(draws, self.sampling.constrained[:0])
+        return time.perf_counter() - began
+
+    def advance(self, chunk: int | None = None) -> None:
+        """Run a chunk of iterations, stopping at the end of warm-up, and record them."""
+        warming_up = self.warming_up
+        start, end = (0, self.plan.iter_warmup) if warming_up else self._sampling_span()
+        recording = self.warmup if warming_up else self.sampling
+        stop = min(self.n_done + (chunk or self._chunk), end)
+        first, last = (-(-(i - start) // self.plan.thin) for i in (self.n_done, stop))
+        rows = last - first if len(recording.constrained) else 0
+
+        began = time.perf_counter()
+        draws, stats, done = self._run(start, self.n_done, stop, warming_up, rows)
+        self.stopped = done < stop or self._hopeless()
+        self.n_done = done
+        kept = -(-(done - start) // self.plan.thin) - first if rows else 0
+        self._record(recording, draws[:kept], stats[:kept])
+        if warming_up and self.n_done == end:
+            self._end_warmup()
+        self._account(time.perf_counter() - began, warming_up)
+
+    def _sampling_span(self) -> tuple[int, int]:
+        return self.plan.iter_warmup, self.n_total
+
+    def _hopeless(self) -> bool:
+        return bool(self.density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP)
+
+    def _run(self, start: int, t: int, stop: int, warming_up: bool, rows: int) -> tuple:
+        draws = np.empty((rows, self.density.dim))
+        stats = np.empty((rows, len(self.stat_names)))
+        adapting = warming_up or self.sampler.adapts_forever
+        self.state, done, accepted = _advance(
+            self.density, self.settings, self.state, self.rng, start, t, stop,
+            self.plan.iter_warmup, adapting, self.plan.thin, (draws, stats),
+        )  # fmt: skip
+        if done > t:
+            self.acceptance_rate = accepted / (done - t)
+        return draws, stats, done
+
+    def _record(self, recording: Recording, draws: np.ndarray, stats: np.ndarray) -> None:
+        rows = slice(recording.rows, recording.rows + len(draws))
+        began = time.perf_counter()
+        self.failed_quantities += self.constrain(draws, recording.constrained[rows])
+        self.constrain_seconds += time.perf_counter() - began
+        recording.stats[rows] = stats
+        if recording.unconstrained is not None:
+            recording.unconstrained[rows] = draws
+        recording.rows = rows.stop
+
+    def _end_warmup(self) -> None:
+        self.state = self.sampler.freeze(self.settings, self.state)
+        self.warmup_calls[:] = self.density.calls[:3]
+        self.density.calls[RECORDED_CALLS] = self.warmup_calls[:2].sum()
+
+    def _account(self, seconds: float, warming_up: bool) -> None:
+        if warming_up:
+            self.warmup_seconds += seconds
+        else:
+            self.sampling_seconds += seconds
+        pace = CHUNK_SECONDS / max(seconds, 1e-6)
+        self._chunk = int(np.clip(self._chunk * min(pace, 4.0), 1, LARGEST_CHUNK))
+
+    @property
+    def calls(self) -> dict[str, int]:
+        """Evaluations so far: values, gradients, and those without a finite density."""
+        names = {"values": VALUE_CALLS, "gradients": GRADIENT_CALLS, "failed": FAILED_CALLS}
+        return {name: int(self.density.calls[column]) for name, column in names.items()}
+
+
+def run(
+    chains: list[Chain],
+    parallel_chains: int,
+    on_progress: Callable[[list[Chain]], Any] = lambda chains: None,
+    chunk: int | None = None,
+) -> bool:
+    """Advance every chain to its end, `parallel_chains` at a time.
+
+    Ctrl-C lets each thread finish its chunk and returns True: the run was interrupted.
+    """
+    stop = threading.Event()
+
+    def work(chain: Chain) -> None:
+        while not chain.finished and not stop.is_set():
+            chain.advance(chunk)
+
+    interrupted = False
+    with ThreadPoolExecutor(parallel_chains) as pool:
+        waiting = {pool.submit(work, chain) for chain in chains}
+        try:
+            while waiting:
+                done, waiting = wait(waiting, timeout=0.1, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+                on_progress(chains)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            stop.set()
+    on_progress(chains)
+    return interrupted and not all(chain.finished for chain in chains)
