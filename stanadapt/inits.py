@@ -1,0 +1,151 @@
+"""Where chains start."""
+
+import json
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stanadapt.errors import StanadaptError
+from stanadapt.target import Target
+
+TRIES, RADIUS = 100, 2.0
+
+
+def initial_positions(
+    target: Target, inits: Any, rngs: Sequence[np.random.Generator], gradient: bool = True
+) -> list[np.ndarray]:
+    """One starting position a chain, shape (dim,), with a finite density and gradient.
+
+    Parameters
+    ----------
+    target
+        What will be sampled.
+    inits
+        None: uniform on (-2, 2) on the unconstrained scale. A number r >= 0: uniform on
+        (-r, r); 0 is the origin. A mapping of constrained values, or a list of one mapping a
+        chain, or the JSON text or file of either: parameters left out are drawn as with None. A
+        numpy array of shape (dim,) or (chain, dim): unconstrained positions. An earlier fit of
+        the same program: for each chain, one of its draws at random.
+    rngs
+        One numpy Generator a chain; draws are tried up to 100 times.
+    gradient
+        Whether the gradient must be finite too.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "initialisation": where the density is not finite, and Stan's words.
+
+    """
+    starts = _one_a_chain(target, inits, rngs)
+    return [
+        _find(target, start, rng, number, gradient)
+        for number, (start, rng) in enumerate(zip(starts, rngs, strict=True), 1)
+    ]
+
+
+def _one_a_chain(target: Target, inits: Any, rngs: Sequence[np.random.Generator]) -> list:
+    """Bring every form to one radius, position or mapping a chain."""
+    inits = _parsed(inits)
+    chains = len(rngs)
+    if inits is None or _is_number(inits):
+        radius = RADIUS if inits is None else float(inits)
+        if not 0 <= radius < np.inf:
+            raise _wrong(f"a radius must be a finite number, at least 0, got {inits!r}.")
+        return [radius] * chains
+    if isinstance(inits, np.ndarray):
+        if inits.shape not in ((target.dim,), (chains, target.dim)):
+            raise _wrong(
+                f"unconstrained positions must have shape ({target.dim},) or "
+                f"({chains}, {target.dim}), got {inits.shape}."
+            )
+        return list(np.broadcast_to(inits.astype(float), (chains, target.dim)))
+    if isinstance(inits, Mapping) and not hasattr(inits, "groups"):
+        return [inits] * chains
+    if isinstance(inits, Sequence):
+        if len(inits) != chains or not all(isinstance(i, Mapping) for i in inits):
+            raise _wrong(f"a list must hold one mapping a chain, {chains} in all, got {inits!r}.")
+        return list(inits)
+    if hasattr(inits, "groups"):
+        return [_draw_of(inits, target, rng) for rng in rngs]
+    raise _wrong(
+        "give None, a radius, constrained values (mapping, list of mappings, JSON), an array of "
+        f"unconstrained positions or an earlier fit, got {type(inits).__name__}."
+    )
+
+
+def _parsed(inits: Any) -> Any:
+    if not isinstance(inits, str | PathLike):
+        return inits
+    text = str(inits)
+    if not text.lstrip().startswith(("{", "[")):
+        path = Path(inits)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise _wrong(f"the file {path} cannot be read: {error}.") from None
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _wrong(f"the initial values are not JSON: {error}.") from None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _wrong(message: str) -> StanadaptError:
+    return StanadaptError("initialisation", f"inits: {message}")
+
+
+def _draw_of(fit: Any, target: Target, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    try:
+        posterior = fit["posterior"]
+        values = {name: posterior[name].values for name in target.parameters}
+    except KeyError as error:
+        raise _wrong(f"the earlier fit lacks {error}: it is not one of {target.name}.") from None
+    chains, draws = next(iter(values.values())).shape[:2]
+    chain, draw = rng.integers(chains), rng.integers(draws)
+    return {name: value[chain, draw] for name, value in values.items()}
+
+
+def _find(
+    target: Target, start: Any, rng: np.random.Generator, number: int, gradient: bool
+) -> np.ndarray:
+    """Try until the density is finite: once, where nothing is random."""
+    partial = isinstance(start, Mapping) and not target.parameters.keys() <= start.keys()
+    tries = TRIES if partial or (isinstance(start, float) and start > 0) else 1
+    for _ in range(tries):
+        position = _propose(target, start, rng)
+        value, slope, words = target.evaluate(position)
+        if np.isfinite(value) and (not gradient or np.all(np.isfinite(slope))):
+            return position
+    what = f"the log density is {value}" if not np.isfinite(value) else "the gradient is not finite"
+    how = f"after {tries} random starting points" if tries > 1 else "at the given starting point"
+    near = np.array2string(position, precision=3, threshold=8, edgeitems=3)
+    raise StanadaptError(
+        "initialisation",
+        f"chain {number} of {target.name} found no place to start: {what} {how}, the last at "
+        f"unconstrained {near}. Check the data against the priors, or give `inits`.",
+        words,
+    )
+
+
+def _propose(target: Target, start: Any, rng: np.random.Generator) -> np.ndarray:
+    if isinstance(start, np.ndarray):
+        return np.ascontiguousarray(start)
+    radius = start if isinstance(start, float) else RADIUS
+    position = rng.uniform(-radius, radius, target.dim) if radius > 0 else np.zeros(target.dim)
+    if not isinstance(start, Mapping):
+        return position
+    unknown = start.keys() - target.parameters.keys()
+    if not start.keys() & target.parameters.keys():
+        raise _wrong(
+            f"none of {', '.join(sorted(map(str, unknown))) or 'no names'} is a parameter of "
+            f"{target.name}; it has {', '.join(target.parameters)}."
+        )
+    given = {name: start[name] for name in start if name in target.parameters}
+    return target.unconstrain({**target.constrain(position), **given})

@@ -1,0 +1,166 @@
+"""A target: a Stan program bound to its data, reached through BridgeStan's interface."""
+
+import ctypes
+import warnings
+from collections.abc import Callable, Mapping
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import stanio
+
+from stanadapt import backends
+from stanadapt import data as stan_data
+from stanadapt.density import Density, constrain, make_density
+from stanadapt.errors import StanadaptError
+from stanadapt.program import read
+
+Data = Mapping[str, Any] | str | PathLike | None
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+class Target:
+    """A Stan program and its data, ready to be sampled.
+
+    Parameters
+    ----------
+    program
+        Path of a .stan file, or Stan code.
+    data
+        Mapping with numbers, lists and numpy arrays; JSON text; or the path of a JSON file.
+    include_paths
+        Folders searched for `#include`, in order, before the program's own.
+    backend
+        "auto", or a name out of `backends.BACKENDS`.
+    unsafe
+        Skip the embedded backend's checks of the program (not of the data): the density may
+        then be silently wrong.
+
+    Attributes
+    ----------
+    name, program, data
+        The program's name; its `Program`; the data as JSON text, checked.
+    model
+        The bridgestan.StanModel behind it.
+    backend, backend_reason, backend_version
+        Which way to the density was taken, why, and its version.
+    dim
+        Number of unconstrained parameters.
+
+    Raises
+    ------
+    StanadaptError
+        Of stage "files", "syntax", "data", "initialisation" or "installation".
+
+    """
+
+    def __init__(
+        self,
+        program: str | PathLike,
+        data: Data = None,
+        *,
+        include_paths: Any = (),
+        backend: str = "auto",
+        unsafe: bool = False,
+    ) -> None:
+        self.program = read(program, include_paths)
+        self.name = self.program.name
+        chosen, self.backend_reason = backends.choose(backend)
+        self.backend = chosen.name
+        relaxed = {"allow_nonfinite": True, "allow_empty_int": True}
+        rules = relaxed if chosen.reads_nonfinite else {}
+        self.data = stan_data.to_json(data, self.program, **rules)
+        loaded = chosen.load(self.program, self.data, unsafe)
+        self.model, self.backend_version = loaded.model, loaded.version
+        self._value_propto = loaded.value_propto
+        self.dim = self.model.param_unc_num()
+        self.parameters = stanio.parse_header(",".join(self.model.param_names()))
+        self.column_names = self.model.param_names(include_tp=True, include_gq=True)
+        for note in loaded.notes:
+            warnings.warn(note, stacklevel=2)
+
+    def __repr__(self) -> str:
+        return f"Target({self.name!r}, {self.dim} unconstrained parameters, {self.backend})"
+
+    @property
+    def threads(self) -> bool:
+        """Whether several threads may evaluate it at once."""
+        return "STAN_THREADS=true" in self.model.model_info()
+
+    def density(self) -> Density:
+        """Make a density with its own counters. The target must outlive it."""
+        library = self.model.stanlib
+        return make_density(
+            _address(library.bs_log_density),
+            _address(library.bs_log_density_gradient),
+            self.model.model,
+            self.dim,
+            self._value_propto,
+        )
+
+    def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
+        """Log density, gradient and, where it throws, Stan's words; from Python, for one point."""
+        try:
+            value, gradient = self.model.log_density_gradient(np.ascontiguousarray(position))
+        except RuntimeError as error:
+            return -np.inf, np.full(self.dim, np.nan), str(error)
+        return value, gradient, ""
+
+    def constrain(self, position: np.ndarray) -> dict[str, np.ndarray]:
+        """Parameters on the constrained scale, in Stan's shapes, by name."""
+        flat = self.model.param_constrain(np.ascontiguousarray(position, dtype=float))
+        return stanio.stan_variables(self.parameters, flat)
+
+    def unconstrain(self, values: Mapping[str, Any]) -> np.ndarray:
+        """Position, shape (dim,), of constrained values given for every parameter."""
+        try:
+            return self.model.param_unconstrain_json(stanio.dump_stan_json(dict(values)))
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise StanadaptError(
+                "initialisation",
+                f"these values are no position of {self.name}: they must fit the declared shapes "
+                "and constraints of its parameters.",
+                str(error),
+            ) from None
+
+    def constrainer(self, seed: int) -> "Constrainer":
+        """Make a callable that constrains draws of one chain, generated quantities included."""
+        return Constrainer(self, seed)
+
+
+class Constrainer:
+    """Constrains draws row by row in compiled code, with a random generator of its own.
+
+    Parameters
+    ----------
+    target
+        Kept alive for as long as this is.
+    seed
+        Of Stan's generator, at most 2**32 - 1, for generated quantities.
+
+    """
+
+    def __init__(self, target: Target, seed: int) -> None:
+        self.target = target
+        self._rng = target.model.new_rng(seed)
+        self._address = _address(target.model.stanlib.bs_param_constrain)
+        self.failed_position = np.full(target.dim, np.nan)
+
+    def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
+        """Fill out (draw, column); return how many rows threw, which hold NaN."""
+        return constrain(
+            self._address, self.target.model.model, self._rng.ptr, positions, out,
+            self.failed_position,
+        )  # fmt: skip
+
+    def explain(self) -> str:
+        """Stan's words for the last row that threw."""
+        explain: Callable = self.target.model.param_constrain
+        try:
+            explain(self.failed_position, include_tp=True, include_gq=True, rng=self._rng)
+        except RuntimeError as error:
+            return str(error)
+        return ""
