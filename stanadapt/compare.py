@@ -1,0 +1,201 @@
+"""Fits of one target side by side: what they cost, and whether they agree."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from stanadapt import results
+from stanadapt.efficiency import Efficiency, efficiency
+from stanadapt.errors import StanadaptError
+
+# a fit whose draws cannot be trusted is shown as such, whatever its effective sample size
+LARGEST_R_HAT = 1.05
+
+
+def compare(fits: Mapping[str, Any], reference: str | None = None, show: bool = True) -> Any:
+    """Compare fits of one target.
+
+    Parameters
+    ----------
+    fits
+        Results of `sample` and `reference`, by the name that heads their row. All must be of
+        the same program and data.
+    reference
+        Name of the fit to measure disagreement from; default: the first one whose sampler is
+        Stan's NUTS, CmdStan's before the embedded one; none, if there is none.
+    show
+        Also print the table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a fit. `ess_*` count all chains; `seconds_*` are added up over chains (time of one
+        core), compilation apart; `ess_per_second` and `ess_per_gradient` are the smallest bulk
+        ESS over sampling and warm-up together; `gradients` counts warm-up too; `z_mean` and
+        `z_sd` are the largest disagreement with the reference, in units of the joint Monte
+        Carlo standard error: with many parameters, 3 to 4 is what chance gives.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", if there is nothing to compare, or the fits have different targets.
+
+    """
+    _check(fits, reference)
+    chosen = reference or _usual_reference(fits)
+    measured = {name: efficiency(results.columns(fit)) for name, fit in fits.items()}
+    rows = {name: _row(fit, measured[name]) for name, fit in fits.items()}
+    for name, row in rows.items():
+        mean, sd = np.nan, np.nan
+        if chosen and name != chosen:
+            mean, sd = _disagreement(measured[name], measured[chosen])
+        row |= {"z_mean": mean, "z_sd": sd}
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table.attrs["reference"] = chosen
+    if show:
+        show_table(table)
+    return table
+
+
+def _check(fits: Mapping[str, Any], reference: str | None) -> None:
+    if not fits:
+        raise StanadaptError("settings", "compare needs at least one fit, got none.")
+    if reference is not None and reference not in fits:
+        names = ", ".join(fits)
+        raise StanadaptError(
+            "settings", f"reference must be one of the fits ({names}), got {reference!r}."
+        )
+    for what in ("program_hash", "data_hash"):
+        seen = {name: results.attribute(fit, what) for name, fit in fits.items()}
+        if len(set(seen.values())) > 1:
+            listed = ", ".join(f"{name}: {value}" for name, value in seen.items())
+            raise StanadaptError(
+                "settings",
+                f"all fits must be of one program and one data set, but {what} differs ({listed}).",
+            )
+
+
+def _usual_reference(fits: Mapping[str, Any]) -> str | None:
+    nuts = [n for n, fit in fits.items() if results.attribute(fit, "sampler") == "nuts"]
+    nuts.sort(key=lambda n: -int(results.attribute(fits[n], "engine_independent", 0)))
+    return nuts[0] if nuts else None
+
+
+def _row(fit: Any, measured: Efficiency) -> dict[str, Any]:
+    def total(name: str) -> float:
+        return float(np.sum(results.attribute(fit, name, 0)))
+
+    warmup, sampling = total("warmup_seconds"), total("sampling_seconds")
+    gradients, smallest = total("n_gradients"), _smallest(measured.ess_bulk)
+    draws = results.dataset(fit, "posterior").sizes
+    return {
+        "sampler": results.attribute(fit, "engine") or results.attribute(fit, "sampler", ""),
+        "chains": draws["chain"],
+        "draws": draws["draw"],
+        "ess_bulk_min": smallest,
+        "ess_bulk_median": _median(measured.ess_bulk),
+        "ess_tail_min": _smallest(measured.ess_tail),
+        "r_hat_max": float(np.nanmax(measured.r_hat, initial=np.nan))
+        if np.isfinite(measured.r_hat).any()
+        else np.nan,
+        "seconds_warmup": warmup,
+        "seconds_sampling": sampling,
+        "seconds_compile": total("compile_seconds"),
+        "ess_per_second": smallest / max(warmup + sampling, 1e-9),
+        "gradients": int(gradients),
+        "densities": int(total("n_density")),
+        "ess_per_gradient": smallest / gradients if gradients else np.nan,
+        "failed": int(total("n_failed") + total("n_failed_quantities")),
+        "stopped_chains": int(total("n_stopped")),
+        "interrupted": bool(total("interrupted")),
+    }
+
+
+def _smallest(values: np.ndarray) -> float:
+    return float(np.nanmin(values)) if np.isfinite(values).any() else np.nan
+
+
+def _median(values: np.ndarray) -> float:
+    return float(np.nanmedian(values)) if np.isfinite(values).any() else np.nan
+
+
+def _disagreement(one: Efficiency, other: Efficiency) -> tuple[float, float]:
+    """Largest |difference| of means and of sds, in joint Monte Carlo standard errors."""
+    common = [name for name in one.names if name in set(other.names)]
+    if not common:
+        return np.nan, np.nan
+    i = [one.names.index(name) for name in common]
+    j = [other.names.index(name) for name in common]
+    z = []
+    for value, error in (("mean", "mcse_mean"), ("sd", "mcse_sd")):
+        difference = getattr(one, value)[i] - getattr(other, value)[j]
+        z.append(np.abs(difference) / np.hypot(getattr(one, error)[i], getattr(other, error)[j]))
+    return _largest(z[0]), _largest(z[1])
+
+
+def _largest(values: np.ndarray) -> float:
+    return float(np.nanmax(values)) if np.isfinite(values).any() else np.nan
+
+
+COLUMNS = {
+    "ess_bulk_min": ("min ESS", "{:,.0f}"),
+    "ess_bulk_median": ("median", "{:,.0f}"),
+    "ess_tail_min": ("tail ESS", "{:,.0f}"),
+    "r_hat_max": ("R-hat", "{:.3f}"),
+    "seconds_warmup": ("warm-up s", "{:.2f}"),
+    "seconds_sampling": ("sampling s", "{:.2f}"),
+    "seconds_compile": ("compile s", "{:.1f}"),
+    "ess_per_second": ("ESS/s", "{:,.0f}"),
+    "gradients": ("gradients", "{:,}"),
+    "ess_per_gradient": ("ESS/grad", "{:.4f}"),
+    "failed": ("failed", "{:,}"),
+    "z_mean": ("z mean", "{:.1f}"),
+    "z_sd": ("z sd", "{:.1f}"),
+}
+
+
+def show_table(table: pd.DataFrame, console: Console | None = None) -> None:
+    """Print a comparison, with a sentence for what deserves one."""
+    console = console or Console(file=sys.stdout)
+    if not console.is_terminal:
+        console.width = 160  # a pipe has no width: better long lines than broken words
+    shown = Table(box=None, header_style="bold")
+    shown.add_column("fit")
+    for title, _ in COLUMNS.values():
+        shown.add_column(title, justify="right")
+    for name, row in table.iterrows():
+        cells = [_cell(row[column], form) for column, (_, form) in COLUMNS.items()]
+        shown.add_row(str(name), *cells)
+    console.print(shown)
+    for sentence in remarks(table):
+        console.print(sentence, highlight=False)
+
+
+def _cell(value: Any, form: str) -> str:
+    return "" if value != value else form.format(value)
+
+
+def remarks(table: pd.DataFrame) -> list[str]:
+    """Sentences on what the numbers alone do not say."""
+    said = []
+    chosen = table.attrs.get("reference")
+    if chosen is not None:
+        engine = table.loc[chosen, "sampler"]
+        shared = "" if str(engine).startswith("cmdstan") else ", which shares our density"
+        said.append(
+            f"z: largest difference from {chosen} ({engine}{shared}) in joint Monte Carlo "
+            "standard errors."
+        )
+    for name, row in table.iterrows():
+        if row["r_hat_max"] > LARGEST_R_HAT:
+            said.append(f"{name}: R-hat {row['r_hat_max']:.2f}: its chains disagree; not usable.")
+        if row["interrupted"]:
+            said.append(f"{name}: interrupted; {row['draws']} draws a chain.")
+        if row["stopped_chains"]:
+            said.append(f"{name}: {row['stopped_chains']} chains failed and are not counted.")
+    return said

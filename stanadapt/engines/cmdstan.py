@@ -1,0 +1,159 @@
+"""Stan's NUTS in CmdStan, run through CmdStanPy."""
+
+import contextlib
+import logging
+import os
+import re
+import shutil
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stanadapt import toolchain
+from stanadapt._jit import cache_root
+from stanadapt.engines import STATISTICS, NutsRun, NutsSettings
+from stanadapt.errors import StanadaptError
+from stanadapt.plan import Plan
+from stanadapt.program import Program
+from stanadapt.target import Target
+
+DIGITS = 17  # every bit of a draw: its density is compared with ours
+FINISHED = b"Elapsed Time"
+LINES = 12
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """CmdStanPy reports each step through a logger of its own; we report through errors."""
+    logger = logging.getLogger("cmdstanpy")
+    saved, logger.disabled = logger.disabled, True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.disabled = saved
+
+
+def executable(program: Program, status: Any) -> tuple[Path, float]:
+    """Compile a program, or find it compiled; returns the executable and the seconds it took.
+
+    Kept in the cache under a hash of the program and CmdStan's version. It is compiled in a
+    folder of its own and moved there at the end, so that two processes do not collide and a
+    broken build is never found.
+    """
+    from cmdstanpy import CmdStanModel  # noqa: PLC0415 -- 0.4 s to import
+
+    found = toolchain.cmdstan()
+    suffix = ".exe" if os.name == "nt" else ""
+    folder = cache_root() / "cmdstan" / f"{found.version}-{program.hash}"
+    ready = folder / f"model{suffix}"
+    if ready.exists():
+        return ready, 0.0
+    status(f"Compiling {program.name} with CmdStan {found.version}: about a minute, once")
+    began = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as workplace:
+        source = Path(workplace) / "model.stan"
+        source.write_text(program.code, encoding="utf-8")
+        try:
+            with _quiet():
+                CmdStanModel(stan_file=str(source))
+        except (ValueError, RuntimeError) as error:
+            words = str(error).replace(str(source), str(program.path or program.name))
+            stage = "syntax" if re.search(r"(?i)syntax error|semantic error", words) else None
+            raise StanadaptError(
+                stage or "installation",
+                f"CmdStan {found.version} cannot compile {program.name}. (CmdStan 2.27 lacks what "
+                "Stan learned after May 2021.)",
+                "\n".join(words.splitlines()[-40:]),
+            ) from None
+        source.with_name(ready.name).replace(ready)
+    return ready, time.perf_counter() - began
+
+
+def run(
+    target: Target, plan: Plan, settings: NutsSettings, positions: list[np.ndarray], status: Any
+) -> NutsRun:
+    """Sample from the given unconstrained positions; see `NutsRun`."""
+    from cmdstanpy import CmdStanModel  # noqa: PLC0415
+
+    program, compile_seconds = executable(target.program, status)
+    status(f"Sampling {target.name} with CmdStan's NUTS")
+    folder = Path(tempfile.mkdtemp(prefix="stanadapt-nuts-"))
+    try:
+        data = folder / "data.json"
+        data.write_text(target.data, encoding="utf-8")
+        with _quiet():
+            model = CmdStanModel(exe_file=str(program))
+            fit, notes = _sample(
+                model, target, folder, data=str(data), chains=plan.chains,
+                parallel_chains=plan.parallel_chains, seed=plan.seed, thin=plan.thin,
+                inits=[target.constrain(position) for position in positions],
+                iter_warmup=plan.iter_warmup, iter_sampling=plan.iter_sampling,
+                adapt_engaged=plan.iter_warmup > 0, save_warmup=True, show_progress=False,
+                sig_figs=DIGITS, output_dir=str(folder), **settings._asdict(),
+            )  # fmt: skip
+            draws = fit.draws(inc_warmup=True).transpose(1, 0, 2)
+        return _outcome(fit, draws, compile_seconds, notes)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sample(model: Any, target: Target, folder: Path, **arguments: Any) -> tuple[Any, tuple]:
+    """Sample; where a chain fails, keep the complete ones."""
+    import cmdstanpy  # noqa: PLC0415
+
+    try:
+        return model.sample(**arguments), ()
+    except (RuntimeError, ValueError) as error:
+        files = [p for p in sorted(folder.glob("*.csv")) if FINISHED in _tail(p)]
+        words = _console(folder) or str(error)
+        chains = arguments["chains"]
+        if not files:
+            raise StanadaptError(
+                "sampling", f"all {chains} chains of CmdStan failed on {target.name}.", words
+            ) from None
+    first = next(iter(words.splitlines()), "no reason given")
+    note = (
+        f"{chains - len(files)} of {chains} chains of CmdStan failed and are not in the result. "
+        f"Stan says: {first}"
+    )
+    return cmdstanpy.from_csv([str(p) for p in files], method="sample"), (note,)
+
+
+def _tail(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 2000))
+        return file.read()
+
+
+def _console(folder: Path) -> str:
+    """Return the last words of the chains' consoles that are not about progress."""
+    for path in sorted(folder.glob("*.txt")):
+        lines = path.read_text(errors="replace").splitlines()
+        telling = [x for x in lines if x.strip() and not re.match(r"\s*(Iteration:|\w+ = )", x)]
+        if telling and FINISHED.decode() not in "\n".join(lines):
+            return "\n".join(telling[-LINES:])
+    return ""
+
+
+def _outcome(fit: Any, draws: np.ndarray, compile_seconds: float, notes: tuple) -> NutsRun:
+    names = [n.replace("[", ".").replace(",", ".").rstrip("]") for n in fit.column_names]
+    own = [i for i, name in enumerate(names) if not name.endswith("__")]
+    times = fit.time
+    return NutsRun(
+        column_names=[names[i] for i in own],
+        draws=draws[..., own],
+        statistics=draws[..., [names.index(name) for name in STATISTICS]],
+        warmup_seconds=[chain["warmup"] for chain in times],
+        sampling_seconds=[chain["sampling"] for chain in times],
+        compile_seconds=compile_seconds,
+        engine=f"cmdstan {toolchain.cmdstan().version}",
+        notes=notes,
+    )

@@ -1,0 +1,142 @@
+"""Stan's own NUTS on the same target, as the same kind of result.
+
+`engine="cmdstan"` runs CmdStan through CmdStanPy; `engine="stanli"` runs the NUTS inside the
+embedded backend, which shares its density with our samplers and so cannot confirm it.
+"""
+
+import contextlib
+import json
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from stanadapt import results, toolchain
+from stanadapt.engines import STATISTICS, NutsRun, NutsSettings, cmdstan, stanli
+from stanadapt.errors import StanadaptError
+from stanadapt.inits import initial_positions
+from stanadapt.plan import Plan, between, make_plan, whole
+from stanadapt.provenance import origin
+from stanadapt.target import Target
+
+ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
+def reference(
+    target: Target,
+    *,
+    engine: str = "auto",
+    chains: int = 4,
+    parallel_chains: int | None = None,
+    iter_warmup: int = 1000,
+    iter_sampling: int = 1000,
+    thin: int = 1,
+    seed: int | None = None,
+    inits: Any = None,
+    save_warmup: bool = False,
+    show_progress: bool = True,
+    adapt_delta: float = 0.8,
+    max_treedepth: int = 10,
+) -> Any:
+    """Draw from a target with Stan's NUTS.
+
+    Parameters
+    ----------
+    target
+        A Stan program with its data.
+    engine
+        "cmdstan", "stanli", or "auto": CmdStan where it is installed. The result's attribute
+        `engine` says which it was, and `engine_independent` whether its density is not ours.
+    adapt_delta, max_treedepth
+        Stan's: target acceptance in (0, 1), and the largest depth of a trajectory's tree.
+
+    The other parameters are those of `sample`; chains start from the same positions as there.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "installation" without CmdStan, "syntax" if it cannot compile the program,
+        "sampling" if every chain failed (the draws of complete chains are kept).
+
+    """
+    plan = make_plan(
+        chains=chains, parallel_chains=parallel_chains, iter_warmup=iter_warmup,
+        iter_sampling=iter_sampling, thin=thin, seed=seed, save_warmup=save_warmup,
+        show_progress=show_progress,
+    )  # fmt: skip
+    settings = NutsSettings(
+        between("adapt_delta", adapt_delta, 0.0, 1.0), whole("max_treedepth", max_treedepth, 1)
+    )
+    rngs = [np.random.default_rng(source.spawn(2)[0]) for source in plan.seeds()]
+    positions = initial_positions(target, inits, rngs)
+    chosen = _choose(engine)
+    with _status(plan.show_progress) as status:
+        outcome = ENGINES[chosen](target, plan, settings, positions, status)
+    for note in outcome.notes:
+        warnings.warn(note, UserWarning, stacklevel=2)
+    return results.build(*_assemble(target, plan, settings, chosen, outcome))
+
+
+def _choose(engine: str) -> str:
+    if engine not in ("auto", *ENGINES):
+        known = ", ".join(["auto", *ENGINES])
+        raise StanadaptError("settings", f"engine must be one of {known}, got {engine!r}.")
+    if engine == "auto":
+        return "cmdstan" if toolchain.cmdstan() else "stanli"
+    if engine == "cmdstan" and not toolchain.cmdstan():
+        problem = toolchain.cmdstan_problem()
+        raise StanadaptError(
+            "installation",
+            f"CmdStan is {f'not usable: {problem}' if problem else 'not installed.'} Run "
+            "`stanadapt install-cmdstan`, or take engine='stanli', which needs no compiler.",
+        )
+    return engine
+
+
+@contextlib.contextmanager
+def _status(show: bool) -> Iterator[Any]:
+    """Yield a function that tells what is going on."""
+    console = Console(file=sys.stderr, quiet=not show)
+    if not console.is_terminal:
+        yield lambda text: console.print(text, highlight=False)
+        return
+    with console.status("NUTS") as spinner:
+        yield spinner.update
+
+
+def _assemble(
+    target: Target, plan: Plan, settings: NutsSettings, engine: str, outcome: NutsRun
+) -> tuple[results.Groups, dict[str, Any]]:
+    kept = -(-plan.iter_warmup // plan.thin)
+    groups: results.Groups = {}
+    phases = {"": slice(kept, None)} | ({"warmup_": slice(0, kept)} if plan.save_warmup else {})
+    for prefix, rows in phases.items():
+        stats = {
+            name: outcome.statistics[:, rows, column].astype(kind)
+            for column, (name, kind) in enumerate(STATISTICS.values())
+        }
+        draws = results.variables(outcome.column_names, outcome.draws[:, rows])
+        groups |= results.groups_of(prefix, draws, stats)
+    # thinned-out iterations have leapfrogs too: what is kept stands for all
+    leapfrogs = outcome.statistics[..., list(STATISTICS).index("n_leapfrog__")] * plan.thin
+    chains = outcome.draws.shape[0]
+    attributes = {
+        **origin(target, plan),
+        "sampler": "nuts",
+        "settings": json.dumps(settings._asdict()),
+        "engine": outcome.engine,
+        "engine_independent": engine == "cmdstan",
+        "warmup_seconds": outcome.warmup_seconds,
+        "sampling_seconds": outcome.sampling_seconds,
+        "compile_seconds": outcome.compile_seconds,
+        "n_gradients": int(leapfrogs.sum()),
+        "n_gradients_warmup": int(leapfrogs[:, :kept].sum()),
+        "n_density": 0,
+        "n_failed": 0,
+        "n_stopped": plan.chains - chains,
+        "interrupted": False,
+        "chains_kept": list(range(1, chains + 1)),
+    }
+    return groups, attributes
+

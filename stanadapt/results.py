@@ -1,0 +1,198 @@
+"""Every result is one ArviZ object: building it, reading it, saving it.
+
+Two lines of ArviZ are served: 0.23 (an InferenceData) and 1.x (an xarray DataTree). This is the
+only file that knows which one is installed.
+"""
+
+import contextlib
+import datetime
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import stanio
+import xarray as xr
+from stanio.reshape import VariableType
+
+from stanadapt.errors import StanadaptError
+
+LOG_LIKELIHOOD = "log_lik"
+Groups = dict[str, dict[str, np.ndarray]]
+
+
+def arviz_module() -> Any:
+    """Return the ArviZ that is installed, imported at the first call."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ 0.23 announces 1.0 at import
+        import arviz  # noqa: PLC0415 -- 2.6 s in 0.23: only when a result is built or read
+    return arviz
+
+
+def _is_tree() -> bool:
+    return int(arviz_module().__version__.split(".")[0]) >= 1
+
+
+def variables(column_names: list[str], draws: np.ndarray) -> dict[str, np.ndarray]:
+    """Split columns into variables in Stan's shapes.
+
+    Parameters
+    ----------
+    column_names
+        Stan's names, "theta.1.2", in Stan's order (column major).
+    draws
+        Shape (chain, draw, column).
+
+    Returns
+    -------
+    dict
+        Arrays of shape (chain, draw, *shape), views of `draws` where that is possible.
+
+    """
+    found = {}
+    for name, variable in stanio.parse_header(",".join(column_names)).items():
+        if variable.type is not VariableType.SCALAR:
+            # tuples and complex numbers have no place in netCDF: one real variable a column
+            for column in variable.columns():
+                found[column_names[column]] = draws[..., column]
+            continue
+        block = draws[..., variable.start_idx : variable.end_idx]
+        shape = variable.dimensions
+        block = block.reshape(*draws.shape[:2], *reversed(shape))
+        found[name] = block.transpose(0, 1, *range(block.ndim - 1, 1, -1))
+    return found
+
+
+def groups_of(prefix: str, columns: dict[str, np.ndarray], stats: dict[str, np.ndarray]) -> Groups:
+    """Posterior, log likelihood and statistics of one phase; prefix "" or "warmup_"."""
+    posterior = {name: value for name, value in columns.items() if name != LOG_LIKELIHOOD}
+    groups = {f"{prefix}posterior": posterior, f"{prefix}sample_stats": stats}
+    if LOG_LIKELIHOOD in columns and not prefix:
+        groups["log_likelihood"] = {LOG_LIKELIHOOD: columns[LOG_LIKELIHOOD]}
+    return groups
+
+
+def build(groups: Groups, attributes: Mapping[str, Any]) -> Any:
+    """Make the ArviZ object.
+
+    Parameters
+    ----------
+    groups
+        Arrays of shape (chain, draw, ...) by group and variable; empty groups are left out.
+    attributes
+        Whatever netCDF can hold; anything else is written as JSON.
+
+    """
+    arviz = arviz_module()
+    filled = {name: group for name, group in groups.items() if group}
+    attrs = {name: _storable(value) for name, value in attributes.items()}
+    attrs["created_at"] = datetime.datetime.now(datetime.UTC).isoformat()
+    with warnings.catch_warnings():
+        # more chains than draws is the user's wish or an interruption, and told elsewhere
+        warnings.filterwarnings("ignore", message=".*more chains.*")
+        if _is_tree():
+            return arviz.from_dict(filled, save_warmup=True, attrs={"/": attrs})
+        known = {k: v for k, v in filled.items() if k != "unconstrained_posterior"}
+        fit = arviz.from_dict(**known, save_warmup=True, attrs=attrs)
+        for name in filled.keys() - known.keys():  # from_dict drops names that it does not know
+            fit.add_groups({name: arviz.dict_to_dataset(filled[name])})
+    return fit
+
+
+def _storable(value: Any) -> Any:
+    """NetCDF knows numbers, strings and arrays of numbers: no None, bool, dict."""
+    if isinstance(value, bool | np.bool_):
+        return int(value)
+    if isinstance(value, int | float | str | np.number):
+        return value
+    if isinstance(value, np.ndarray) or (
+        isinstance(value, list | tuple) and value and all(isinstance(v, int | float) for v in value)
+    ):
+        return np.asarray(value)
+    return json.dumps(value, default=str)
+
+
+def group_names(fit: Any) -> list[str]:
+    """Names of the groups of a result, for either ArviZ."""
+    if callable(fit.groups):
+        return list(fit.groups())
+    return [name.strip("/") for name in fit.groups if name != "/"]
+
+
+def dataset(fit: Any, group: str) -> xr.Dataset:
+    """Return one group as a Dataset, for either ArviZ; KeyError where it is missing."""
+    found = fit[group]
+    return found if isinstance(found, xr.Dataset) else found.to_dataset()
+
+
+def attribute(fit: Any, name: str, default: Any = None) -> Any:
+    """One of the result's attributes, `default` where it has none of that name."""
+    return fit.attrs.get(name, default)
+
+
+def columns(fit: Any, group: str = "posterior") -> dict[str, np.ndarray]:
+    """Scalar columns of a group by name, "w[2]" counted from 1 as in Stan, shape (chain, draw)."""
+    found = {}
+    for name, variable in dataset(fit, group).data_vars.items():
+        values = variable.values
+        for index in np.ndindex(values.shape[2:]):
+            label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
+            found[label] = values[(slice(None), slice(None), *index)]
+    return found
+
+
+def check_writable(path: str | os.PathLike) -> Path:
+    """Find out before sampling whether a result can be written there; returns the path."""
+    path = Path(path)
+    if path.is_dir():
+        raise StanadaptError("files", f"{path} is a folder; give the name of a file in it.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise StanadaptError(
+            "files", f"nothing can be written to {path.parent}: {error.strerror}. Choose another."
+        ) from None
+    return path
+
+
+def save(fit: Any, path: str | os.PathLike) -> Path:
+    """Write a result to a netCDF file; an older file of that name is replaced at the end."""
+    path = check_writable(path)
+    # under another name first: an interruption leaves the old file whole
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        _write(fit, str(partial))
+        partial.replace(path)
+    except OSError as error:
+        raise StanadaptError("files", f"{path} could not be written: {error}.") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def _write(fit: Any, path: str) -> None:
+    engine: Callable = fit.to_netcdf
+    engine(path, engine="h5netcdf")
+
+
+def load(path: str | os.PathLike) -> Any:
+    """Read a result from a netCDF file into memory, as the ArviZ that is installed has it."""
+    path = Path(path)
+    if not path.is_file():
+        raise StanadaptError("files", f"there is no file {path}.")
+    try:
+        if _is_tree():
+            with contextlib.closing(xr.open_datatree(path, engine="h5netcdf")) as tree:
+                return tree.load()
+        with contextlib.closing(arviz_module().from_netcdf(str(path), engine="h5netcdf")) as fit:
+            return fit.load()
+    except (OSError, ValueError, TypeError) as error:
+        raise StanadaptError(
+            "files", f"{path} is not a result written by stanadapt: {error}."
+        ) from None

@@ -1,0 +1,257 @@
+"""From a target and a sampler to an ArviZ object: the function users call."""
+
+import json
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stanadapt import protocol, results
+from stanadapt import driver as engine
+from stanadapt.driver import FAILURES_BEFORE_STOP, Chain, Recording
+from stanadapt.errors import StanadaptError
+from stanadapt.inits import initial_positions
+from stanadapt.plan import Plan, make_plan
+from stanadapt.progress import reporter
+from stanadapt.provenance import origin
+from stanadapt.samplers import __name__ as _registers_all  # noqa: F401
+from stanadapt.target import Target
+
+DTYPES = {bool: bool, int: np.int64, float: np.float64}
+
+
+def sample(
+    target: Target,
+    sampler: Any = "gad_mala",
+    *,
+    chains: int = 4,
+    parallel_chains: int | None = None,
+    iter_warmup: int | None = None,
+    iter_sampling: int | None = None,
+    thin: int = 1,
+    seed: int | None = None,
+    inits: Any = None,
+    save_warmup: bool = False,
+    save_unconstrained: bool = False,
+    show_progress: bool = True,
+    **settings: Any,
+) -> Any:
+    """Draw from a target with one of our samplers.
+
+    Parameters
+    ----------
+    target
+        A Stan program with its data.
+    sampler
+        Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`.
+    chains, parallel_chains
+        How many, and how many at once (default: as many as there are cores). The draws do not
+        depend on the latter.
+    iter_warmup, iter_sampling
+        Iterations a chain; default: what suits the sampler.
+    thin
+        Keep every thin-th iteration.
+    seed
+        0 to 2**32 - 1; default: a random one, to be read in the result's attributes.
+    inits
+        Where chains start: see `inits.initial_positions`.
+    save_warmup, save_unconstrained
+        Add the groups `warmup_*`, and `unconstrained_posterior`.
+    show_progress
+        Bars in a terminal, lines elsewhere.
+    settings
+        The sampler's own, by name.
+
+    Returns
+    -------
+    ArviZ object
+        Groups posterior, sample_stats and, where there is any, log_likelihood; attributes tell
+        how it was made. After Ctrl-C: the draws there are, `interrupted` set.
+
+    Raises
+    ------
+    StanadaptError
+        Before sampling for whatever is wrong with the arguments; after it only if no draw was
+        kept.
+
+    """
+    found, typed = protocol.find(sampler, **settings)
+    plan = make_plan(
+        chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
+        iter_warmup=found.iter_warmup if iter_warmup is None else iter_warmup,
+        iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
+        save_warmup=save_warmup, show_progress=show_progress,
+    )  # fmt: skip
+    runs = _chains(target, found, typed, plan, inits, save_unconstrained)
+    compile_seconds = runs[0].compile()
+    with reporter(plan.show_progress) as report:
+        interrupted = engine.run(runs, plan.parallel_chains, report.update)
+    kept, length = _common_length([_usable(chain) for chain in runs])
+    _require_draws(target, runs, interrupted, length)
+    attributes = _attributes(target, found, typed, plan, runs)
+    attributes |= {
+        "compile_seconds": compile_seconds,
+        "interrupted": interrupted,
+        "chains_kept": [number + 1 for number in kept],
+    }
+    groups = _groups(target, [runs[i] for i in kept], length)
+    _say_what_failed(target, runs, kept)
+    return results.build(groups, attributes)
+
+
+def _chains(
+    target: Target, found: Any, typed: tuple, plan: Plan, inits: Any, unconstrained: bool
+) -> list[Chain]:
+    """One chain a seed; draws are written into one array for all, so that none is copied."""
+    sources = [source.spawn(2) for source in plan.seeds()]
+    rngs = [np.random.default_rng(moves) for moves, _ in sources]
+    positions = initial_positions(target, inits, rngs, found.uses_gradient)
+    quantities = [int(source.generate_state(1, np.uint32)[0]) for _, source in sources]
+    chains = [
+        Chain(
+            found, typed, target.density(), position, rng, plan, target.constrainer(seed),
+            len(target.column_names), unconstrained,
+        )
+        for position, rng, seed in zip(positions, rngs, quantities, strict=True)
+    ]  # fmt: skip
+    for phase in ("warmup", "sampling"):
+        whole = np.empty((plan.chains, *getattr(chains[0], phase).constrained.shape))
+        for chain, share in zip(chains, whole, strict=True):
+            getattr(chain, phase).constrained = share
+    return chains
+
+
+def _usable(chain: Chain) -> int:
+    """Draws that count: none of a chain that was stopped, whose last ones are all one point."""
+    return 0 if chain.stopped else chain.sampling.rows
+
+
+def _common_length(lengths: list[int]) -> tuple[list[int], int]:
+    """Choose the chains and the length that keep the most draws, all chains equally long."""
+    best: tuple[int, int, int] = (0, 0, 0)
+    for length in set(lengths):
+        chains = sum(other >= length for other in lengths)
+        best = max(best, (chains * length, chains, length))
+    length = best[2]
+    return [i for i, other in enumerate(lengths) if other >= length > 0], length
+
+
+def _require_draws(target: Target, runs: list[Chain], interrupted: bool, length: int) -> None:
+    if length:
+        return
+    stopped = [chain for chain in runs if chain.stopped]
+    if stopped:
+        raise StanadaptError(
+            "sampling",
+            f"{len(stopped)} of {len(runs)} chains of {target.name} were stopped: their last "
+            f"{FAILURES_BEFORE_STOP} evaluations all failed. Check the priors and the constraints, "
+            "start elsewhere (`inits`), or begin with smaller steps.",
+            _words(target, stopped[0]),
+        )
+    done = sum(chain.n_done for chain in runs)
+    how = "interrupted" if interrupted else "ended"
+    raise StanadaptError(
+        "sampling",
+        f"{how} during warm-up after {done} iterations in all: there are no draws to return. "
+        "A shorter warm-up (`iter_warmup`) reaches the first draws earlier.",
+    )
+
+
+def _words(target: Target, chain: Chain) -> str:
+    return target.evaluate(chain.density.failed_position)[2]
+
+
+def _stacked(arrays: Sequence[np.ndarray], length: int) -> np.ndarray:
+    """(chain, draw, ...) of equally long chains; the chains' common array where they fill it."""
+    whole = arrays[0].base
+    if (
+        whole is not None
+        and whole.shape == (len(arrays), *arrays[0].shape)
+        and length == arrays[0].shape[0]
+        and all(a.base is whole for a in arrays)
+    ):
+        return whole
+    return np.stack([array[:length] for array in arrays])
+
+
+def _groups(target: Target, chains: list[Chain], length: int) -> results.Groups:
+    names, info = chains[0].stat_names, chains[0].sampler.info.__annotations__
+    groups: results.Groups = {}
+
+    def add(prefix: str, recordings: list[Recording], length: int) -> None:
+        table = np.stack([r.stats[:length] for r in recordings])
+        counted = "n_gradients" if chains[0].sampler.uses_gradient else "n_density"
+        stats = {}
+        for column, name in enumerate(names):
+            kind = int if name == "n_evaluations" else info.get(name, float)
+            label = counted if name == "n_evaluations" else name
+            stats[label] = table[..., column].astype(DTYPES[kind])
+        draws = results.variables(
+            target.column_names, _stacked([r.constrained for r in recordings], length)
+        )
+        groups.update(results.groups_of(prefix, draws, stats))
+
+    add("", [chain.sampling for chain in chains], length)
+    if chains[0].plan.warmup_draws:
+        add("warmup_", [c.warmup for c in chains], min(c.warmup.rows for c in chains))
+    if chains[0].sampling.unconstrained is not None:
+        raw = _stacked([c.sampling.unconstrained for c in chains], length)
+        groups["unconstrained_posterior"] = {"position": raw}
+    return groups
+
+
+def _attributes(
+    target: Target, found: Any, typed: tuple, plan: Plan, runs: list[Chain]
+) -> dict[str, Any]:
+    return {
+        **origin(target, plan),
+        "sampler": found.name,
+        "settings": json.dumps(typed._asdict()),
+        "backend": target.backend,
+        "backend_reason": target.backend_reason,
+        "backend_version": target.backend_version,
+        "warmup_seconds": [chain.warmup_seconds for chain in runs],
+        "sampling_seconds": [chain.sampling_seconds for chain in runs],
+        "n_gradients": sum(chain.calls["gradients"] for chain in runs),
+        "n_gradients_warmup": int(sum(chain.warmup_calls[1] for chain in runs)),
+        "n_density": sum(chain.calls["values"] for chain in runs),
+        "n_density_warmup": int(sum(chain.warmup_calls[0] for chain in runs)),
+        "n_failed": sum(chain.calls["failed"] for chain in runs),
+        "n_failed_quantities": sum(chain.failed_quantities for chain in runs),
+        "n_stopped": sum(chain.stopped for chain in runs),
+    }
+
+
+def _say_what_failed(target: Target, runs: list[Chain], kept: list[int]) -> None:
+    """One sentence a kind of failure, at the end, whatever their number was."""
+    evaluations = sum(chain.calls["values"] + chain.calls["gradients"] for chain in runs)
+    failed = sum(chain.calls["failed"] for chain in runs)
+    if failed:
+        worst = max(runs, key=lambda chain: chain.calls["failed"])
+        words = " ".join(_words(target, worst).split())
+        _warn(
+            f"{failed} of {evaluations} evaluations of {target.name} ({failed / evaluations:.2%}) "
+            f"had no finite density and were rejections{_quoted(words)}"
+        )
+    quantities = sum(chain.failed_quantities for chain in runs)
+    if quantities:
+        worst = max(runs, key=lambda chain: chain.failed_quantities)
+        words = " ".join(worst.constrain.explain().split())
+        _warn(
+            f"generated quantities threw at {quantities} draws, which hold NaN{_quoted(words)}"
+        )
+    stopped = [str(i + 1) for i, chain in enumerate(runs) if chain.stopped]
+    if stopped:
+        _warn(
+            f"chain {', '.join(stopped)} was stopped after {FAILURES_BEFORE_STOP} failed "
+            f"evaluations in a row and is not in the result, which holds {len(kept)} chains."
+        )
+
+
+def _quoted(words: str) -> str:
+    return f"; Stan says: {words}" if words else "."
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, UserWarning, stacklevel=4)
