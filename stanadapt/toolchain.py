@@ -1,0 +1,198 @@
+"""What of Stan is on this computer: CmdStan, BridgeStan's sources, a compiler, which versions.
+
+Nothing here installs, downloads or changes the environment; `cmdstan_install` does that.
+CmdStanPy is not imported: that takes half a second, and its `cmdstan_path()` writes the
+environment variable CMDSTAN. Its rules for where CmdStan is are repeated here and tested
+against it.
+"""
+
+import importlib.metadata
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+WINDOWS = platform.system() == "Windows"
+EXE = ".exe" if WINDOWS else ""
+PACKAGES = (
+    "stanadapt",
+    "numpy",
+    "numba",
+    "llvmlite",
+    "bridgestan",
+    "stanli",
+    "cmdstanpy",
+    "arviz",
+    "xarray",
+    "matplotlib",
+    "h5netcdf",
+    "typer",
+    "rich",
+)
+
+WAYS = {
+    "Linux": "sudo apt install g++ make (Debian, Ubuntu), sudo dnf install gcc-c++ make (Fedora)",
+    "Darwin": "xcode-select --install",
+    "Windows": "run CmdStanPy's install_cxx_toolchain, which installs RTools, and put the folders "
+    "usr\\bin and mingw64\\bin of RTools on PATH",
+}
+
+
+class CmdStan(NamedTuple):
+    """A CmdStan that was built and whose compiler answers."""
+
+    path: Path
+    version: str
+
+
+def cmdstan() -> CmdStan | None:
+    """The CmdStan that CmdStanPy uses, or None if there is none or it does not work."""
+    path = _chosen()
+    if path is None or fault(path):
+        return None
+    return CmdStan(path, _version(path))
+
+
+def cmdstan_problem() -> str:
+    """Why the CmdStan that CmdStanPy would use does not work; "" if it does or none is there."""
+    path = _chosen()
+    why = fault(path) if path else ""
+    if not why:
+        return ""
+    if os.environ.get("CMDSTAN"):
+        return (
+            f"The environment variable CMDSTAN names {path}, which cannot be used: {why}. "
+            "Unset CMDSTAN or point it to a working CmdStan."
+        )
+    return (
+        f"{path} cannot be used: {why}. CmdStanPy takes the newest version in that folder, "
+        "whether it works or not; remove this one and install again."
+    )
+
+
+def cmdstan_home() -> Path:
+    """Where CmdStanPy looks, and installs, when CMDSTAN is not set."""
+    return Path.home() / ".cmdstan"
+
+
+def newest(names: list[str]) -> str | None:
+    """CmdStanPy's choice among folder names `cmdstan-<version>`: the highest version.
+
+    A single folder is taken whatever its version looks like; of several, those without a
+    version number are passed over. Where CmdStanPy would fail (a suffix such as `-old`), that
+    folder is passed over too.
+    """
+    names = [name for name in names if name.startswith("cmdstan-")]
+    if len(names) == 1:
+        return names[0]
+    keys = {}
+    for name in names:
+        match = re.fullmatch(r"cmdstan-(\d+)\.(\d+)\.(\d+)(?:-rc(\d+))?", name)
+        if match:  # a release candidate comes before its release
+            *version, candidate = match.groups()
+            keys[(*map(int, version), int(candidate) if candidate else 1000)] = name
+    return keys[max(keys)] if keys else None
+
+
+def newest_below(folder: Path) -> Path | None:
+    """The CmdStan that CmdStanPy would choose in `folder`, working or not."""
+    if not folder.is_dir():
+        return None
+    name = newest([entry.name for entry in folder.iterdir() if entry.is_dir()])
+    return folder / name if name else None
+
+
+def fault(path: Path) -> str:
+    """What keeps the CmdStan in `path` from working, as half a sentence; "" if nothing does.
+
+    The last check runs stanc: a tree unpacked for another system has all its files.
+    """
+    if not path.is_dir():
+        return "this folder does not exist"
+    if not (path / "makefile").is_file():
+        return "it has no makefile"
+    for name in ("stanc", "stansummary"):
+        tool = path / "bin" / (name + EXE)
+        if not tool.is_file():
+            return f"bin/{tool.name} is missing, so its build was not run or did not finish"
+        if not os.access(tool, os.X_OK):
+            return f"bin/{tool.name} is not executable"
+    stanc = path / "bin" / ("stanc" + EXE)
+    try:
+        done = subprocess.run([stanc, "--version"], capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bin/{stanc.name} does not run on this computer ({error})"
+    return f"bin/{stanc.name} --version fails" if done.returncode else ""
+
+
+def bridgestan_tree() -> Path | None:
+    """BridgeStan's sources: what BRIDGESTAN names, else its own download; None if not there."""
+    named = os.environ.get("BRIDGESTAN")
+    if named:
+        tree = Path(named).absolute()
+    else:
+        version = _package_version("bridgestan")
+        tree = Path.home() / ".bridgestan" / f"bridgestan-{version}"
+    return tree if (tree / "Makefile").is_file() else None
+
+
+def compiler() -> str | None:
+    """The C++ compiler: what CXX says, else the first of g++, clang++ and c++ that is there."""
+    named = os.environ.get("CXX")
+    if named:  # make obeys CXX, so no other compiler counts; it may read "ccache g++"
+        words = shlex.split(named, posix=not WINDOWS)
+        return named if words and shutil.which(words[0]) else None
+    names = (usual_compiler(), "g++", "clang++", "c++")
+    return next((name for name in names if shutil.which(name)), None)
+
+
+def usual_compiler() -> str:
+    """The compiler that CmdStan's makefile takes when nobody names one."""
+    return "clang++" if platform.system() == "Darwin" else "g++"
+
+
+def make() -> str | None:
+    """The make program: what MAKE says (as CmdStanPy has it), else make or mingw32-make."""
+    name = os.environ.get("MAKE") or ("mingw32-make" if WINDOWS else "make")
+    return name if shutil.which(name) else None
+
+
+def compiler_problem() -> str:
+    """Which of compiler and make is missing and how to get them; "" if both are there."""
+    missing = [] if compiler() else [os.environ.get("CXX") or "a C++ compiler"]
+    missing += [] if make() else [os.environ.get("MAKE") or "make"]
+    if not missing:
+        return ""
+    return (
+        f"Stan programs are compiled on this computer, but {' and '.join(missing)} could not be "
+        f"found. To get compiler and make: {WAYS.get(platform.system(), WAYS['Linux'])}. With "
+        "conda: conda install -c conda-forge cmdstan, which brings CmdStan as well."
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide what comes out of a run."""
+    found = {name: _package_version(name) or "not installed" for name in PACKAGES}
+    return {"python": platform.python_version(), **found}
+
+
+def _chosen() -> Path | None:
+    named = os.environ.get("CMDSTAN")
+    return Path(named).absolute() if named else newest_below(cmdstan_home())
+
+
+def _version(path: Path) -> str:
+    text = (path / "makefile").read_text(encoding="utf-8", errors="replace")
+    match = re.search(r"^CMDSTAN_VERSION\s*:=\s*(\S+)", text, re.MULTILINE)
+    return match[1] if match else "unknown"
+
+
+def _package_version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
