@@ -1,0 +1,205 @@
+"""Every registered sampler passes the same tests. A new file gets them for free."""
+
+import numpy as np
+import pytest
+from targets import MEAN, SD, Awkward, starts
+
+from stanadapt import samplers
+from stanadapt.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS, value, value_and_gradient
+from stanadapt.driver import FAILURES_BEFORE_STOP, Chain, run
+from stanadapt.errors import StanadaptError
+from stanadapt.plan import make_plan
+from stanadapt.protocol import find, registered
+
+# settings that switch on what the defaults leave out
+VARIANTS = {
+    "gad_rwm": [{}, {"diagonal": True}],
+    "gad_mala": [{}, {"diagonal": True}, {"exact": True}],
+    "hmc": [{}, {"jitter": 0.3, "leapfrogs": 3}],
+}
+CASES = [(name, chosen) for name in registered() for chosen in VARIANTS.get(name, [{}])]
+# gad learns an entry of L at a fixed rate in units of the target: tests are shorter than papers
+FASTER = {"gad_rwm": {"learning_rate": 5e-3}, "gad_mala": {"learning_rate": 5e-3}}
+
+
+@pytest.fixture(params=CASES, ids=lambda case: "-".join([case[0], *case[1]]))
+def case(request):
+    name, chosen = request.param
+    return name, {**FASTER.get(name, {}), **chosen}
+
+
+def copy(positions, out):
+    out[:] = positions
+    return 0
+
+
+def make_chains(case, target, n=1, warmup=200, draws=300, thin=1, seed=1, save_warmup=True):
+    sampler, settings = find(case[0], **case[1])
+    plan = make_plan(
+        chains=n, parallel_chains=None, iter_warmup=warmup, iter_sampling=draws, thin=thin,
+        seed=seed, save_warmup=save_warmup, show_progress=False,
+    )  # fmt: skip
+    return [
+        Chain(sampler, settings, target.density(), start, np.random.default_rng(s), plan, copy, 3)
+        for start, s in zip(starts(n, seed), plan.seeds(), strict=True)
+    ]
+
+
+def finish(chains, chunk=None):
+    assert run(chains, 2, chunk=chunk) is False
+    return chains
+
+
+def column(chain, name):
+    return chain.sampling.stats[:, chain.stat_names.index(name)]
+
+
+def test_all_sampler_files_are_registered():
+    assert set(registered()) == set(samplers.__all__)
+
+
+def test_gradient_is_the_derivative_of_the_value():
+    target = Awkward()
+    density, x, h = target.density(), np.array([0.3, -1.0, 2.0]), 1e-6
+    numeric = [(value(density, x + h * e) - value(density, x - h * e)) / (2 * h) for e in np.eye(3)]
+    gradient = np.empty(3)
+    value_and_gradient(density, x, gradient)
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-7)
+
+
+@pytest.mark.parametrize("thin", [1, 3])
+def test_draws_do_not_depend_on_the_chunk_size(case, thin):
+    target = Awkward()
+    (small,) = finish(make_chains(case, target, thin=thin), chunk=7)
+    (large,) = finish(make_chains(case, target, thin=thin), chunk=10**6)
+    (paced,) = finish(make_chains(case, target, thin=thin))
+    for other in (large, paced):
+        for phase in ("warmup", "sampling"):
+            one, two = getattr(small, phase), getattr(other, phase)
+            assert one.rows == two.rows == len(one.constrained)
+            np.testing.assert_array_equal(one.constrained, two.constrained)
+            np.testing.assert_array_equal(one.stats, two.stats)
+
+
+def test_thinning_keeps_every_nth_draw_and_all_the_evaluations(case):
+    target = Awkward()
+    (whole,), (thinned,) = (finish(make_chains(case, target, thin=t)) for t in (1, 4))
+    np.testing.assert_array_equal(thinned.sampling.constrained, whole.sampling.constrained[::4])
+    counts = column(whole, "n_evaluations")
+    windows = [counts[max(0, end - 3) : end + 1].sum() for end in range(0, 300, 4)]
+    np.testing.assert_array_equal(column(thinned, "n_evaluations"), windows)
+
+
+def test_an_interrupted_run_is_the_beginning_of_the_whole(case):
+    target = Awkward()
+    (whole,) = finish(make_chains(case, target))
+    (part,) = make_chains(case, target)
+    while part.sampling.rows < 100:
+        part.advance(30)
+    rows = part.sampling.rows
+    np.testing.assert_array_equal(
+        part.sampling.constrained[:rows], whole.sampling.constrained[:rows]
+    )
+
+
+def test_chains_from_one_start_differ(case):
+    target = Awkward()
+    a, b = make_chains(case, target, n=2)
+    b.state = b.sampler.init(b.density, b.settings, a.state.current.position, b.rng)
+    finish([a, b])
+    assert not np.array_equal(a.sampling.constrained, b.sampling.constrained)
+
+
+def test_moments_within_five_standard_errors(case):
+    """Student t with 39 degrees: a correct sampler fails with probability 8e-5 (6 comparisons)."""
+    chains = finish(make_chains(case, Awkward(), n=40, warmup=2000, draws=4000))
+    draws = np.stack([c.sampling.constrained for c in chains])
+    for power, truth in ((1, 0 * SD), (2, SD**2)):
+        per_chain = ((draws - MEAN) ** power).mean(axis=1)
+        error = per_chain.std(axis=0, ddof=1) / np.sqrt(len(chains))
+        assert np.all(np.abs(per_chain.mean(axis=0) - truth) < 5 * error)
+        assert np.all(error < 0.15 * SD**power)  # the check above had power
+
+
+def test_a_throwing_model_means_rejection(case):
+    target = Awkward(wall=0.2)
+    (chain,) = make_chains(case, target, warmup=300, draws=700)
+    start = np.array([-1.0, 1.0, -2.0])
+    chain.state = chain.sampler.init(chain.density, chain.settings, start, chain.rng)
+    finish([chain])
+    assert chain.sampling.constrained[:, 0].max() <= 0.2
+    assert chain.density.calls[FAILED_CALLS] > 0
+    assert np.isfinite(chain.sampling.stats).all()
+    assert np.ptp(chain.sampling.constrained, axis=0).all()
+
+
+def test_a_chain_without_a_finite_density_is_stopped_at_the_same_iteration(case):
+    target, stops = Awkward(), []
+    for chunk in (7, 10**6):
+        (chain,) = make_chains(case, target, warmup=10_000)
+        target.wall[0] = -np.inf
+        run([chain], 1, chunk=chunk)
+        target.wall[0] = np.inf
+        assert chain.stopped
+        assert chain.density.calls[FAILED_CALLS] <= FAILURES_BEFORE_STOP + 25
+        stops.append(chain.n_done)
+    assert stops[0] == stops[1] < 10_000
+
+
+def test_frozen_after_warmup(case):
+    """What the last column reports (step size, entropy weight) stays, and so does the factor."""
+    (chain,) = make_chains(case, Awkward())
+    while chain.warming_up:
+        chain.advance(50)
+    tuned = _tuning(chain)
+    finish([chain])
+    same = all(np.array_equal(a, b) for a, b in zip(tuned, _tuning(chain), strict=True))
+    assert same == (not chain.sampler.adapts_forever)
+
+
+def _tuning(chain):
+    """Return copies of what `State` holds beside points and workspace."""
+    state = chain.state._asdict()
+    held = []
+    for name in ("scale", "step_size", "factor", "mean", "tuning"):
+        found = state.get(name)
+        if name == "tuning" and found is not None:
+            held += [found.factor.copy(), found.mean_square.copy(), found.entropy_weight]
+        elif found is not None:
+            held.append(np.copy(found))
+    assert held
+    return held
+
+
+def test_adaptation_reaches_its_target(case):
+    (chain,) = finish(make_chains(case, Awkward(), warmup=20_000, draws=10_000))
+    assert abs(column(chain, "acceptance_rate").mean() - chain.settings.target_accept) < 0.05
+
+
+def test_evaluations_are_counted_where_they_are_made(case):
+    (chain,) = finish(make_chains(case, Awkward(), warmup=0, draws=500))
+    each = getattr(chain.settings, "leapfrogs", 1)
+    used, unused = (
+        (GRADIENT_CALLS, VALUE_CALLS)
+        if chain.sampler.uses_gradient
+        else (VALUE_CALLS, GRADIENT_CALLS)
+    )
+    assert chain.density.calls[used] == 500 * each + 1
+    assert chain.density.calls[unused] == 0
+    assert column(chain, "n_evaluations").sum() == 500 * each + (chain.plan.iter_warmup > 0)
+
+
+def test_statistics_have_arviz_names_and_declared_types(case):
+    sampler, _ = find(*case[:1])
+    assert "acceptance_rate" in sampler.info._fields
+    assert set(sampler.info.__annotations__.values()) <= {float, int, bool}
+
+
+def test_bad_settings_name_setting_and_value(case):
+    sampler, _ = find(case[0])
+    for name in sampler.settings._fields:
+        for bad in (-1, np.nan, "abc", None):
+            with pytest.raises(StanadaptError, match=f"{case[0]}: {name} must be .*{bad}"):
+                find(case[0], **{name: bad})
+    with pytest.raises(StanadaptError, match=f"{case[0]} has no setting 'colour'; it has "):
+        find(case[0], colour=1)
