@@ -46,15 +46,26 @@ def efficiency(columns: dict[str, np.ndarray]) -> Efficiency:
 def _row(draws: np.ndarray) -> tuple[float, ...]:
     arviz = arviz_module()
     draws = np.asarray(draws, dtype=float)
+    mean, sd = draws.mean(), draws.std(ddof=1)
     return (
-        draws.mean(),
-        draws.std(ddof=1),
-        float(arviz.mcse(draws, method="mean")),
-        float(arviz.mcse(draws, method="sd")),
+        mean,
+        sd,
+        sd / np.sqrt(float(arviz.ess(draws, method="mean"))),
+        _error_of_sd(draws, float(arviz.ess((draws - mean) ** 2, method="mean"))),
         float(arviz.ess(draws, method="bulk")),
         float(arviz.ess(draws, method="tail", prob=TAILS)),
         float(arviz.rhat(draws)) if len(draws) > 1 else np.nan,
     )
+
+
+def _error_of_sd(draws: np.ndarray, ess: float) -> float:
+    """Monte Carlo error of the standard deviation, by the delta method from that of the variance.
+
+    As in ArviZ's mcse(method="sd"), which in 0.23 fails on arrays under current NumPy. `ess` is
+    that of the squared deviations.
+    """
+    squares = (draws - draws.mean()) ** 2
+    return float(np.sqrt(squares.var() / ess / squares.mean()) / 2)
 
 
 def ess_of_chain(draws: np.ndarray) -> float:

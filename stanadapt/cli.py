@@ -1,0 +1,288 @@
+"""The command line: what a statistician types."""
+
+import contextlib
+import inspect
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stanadapt import diagnosis, protocol, results, run
+from stanadapt import reference as nuts
+from stanadapt.cmdstan_install import install_cmdstan as install
+from stanadapt.compare import compare as compare_fits
+from stanadapt.errors import StanadaptError
+from stanadapt.models import available, find
+from stanadapt.target import Target
+
+app = typer.Typer(
+    name="stanadapt",
+    help="Adaptive MCMC for Stan programs, side by side with Stan's NUTS, read in ArviZ.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Model = Annotated[
+    str, typer.Argument(help="A .stan file, or the name of a bundled program (stanadapt models).")
+]
+Data = Annotated[
+    str | None,
+    typer.Option("--data", "-d", help="A JSON file, or the name of a bundled data set."),
+]
+Include = Annotated[
+    list[Path] | None, typer.Option("--include", help="Folder for #include; may be repeated.")
+]
+Backend = Annotated[
+    str, typer.Option(help="Way to the density: auto, or one that `stanadapt doctor` lists.")
+]
+Unsafe = Annotated[
+    bool,
+    typer.Option("--unsafe", help="Skip the embedded backend's checks of the program's density."),
+]
+Chains = Annotated[int, typer.Option(help="Number of chains.")]
+Parallel = Annotated[
+    int | None, typer.Option(help="Chains at once; the draws do not depend on it.")
+]
+Warmup = Annotated[
+    int | None, typer.Option(help="Iterations of warm-up a chain; default: the sampler's.")
+]
+Draws = Annotated[
+    int | None, typer.Option(help="Iterations of sampling a chain; default: the sampler's.")
+]
+Thin = Annotated[int, typer.Option(help="Keep every thin-th iteration.")]
+Seed = Annotated[
+    int | None, typer.Option(help="Same seed, same draws; default: a random one, recorded.")
+]
+Inits = Annotated[
+    str | None,
+    typer.Option(help="Where chains start: a radius, or a JSON file of constrained values."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Choices = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A setting of the sampler, NAME=VALUE; may be repeated."),
+]
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Errors and warnings as sentences on standard error; exit status 1, or 130 after Ctrl-C."""
+    console = Console(stderr=True, soft_wrap=True)
+
+    def show(message: Any, *args: Any, **kwargs: Any) -> None:
+        console.print(f"[yellow]note:[/yellow] {_plain(str(message))}", highlight=False)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = show
+        try:
+            yield
+        except StanadaptError as error:
+            console.print(f"[red]error in {_plain(str(error))}[/red]", highlight=False)
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            console.print("interrupted; nothing was written")
+            raise typer.Exit(130) from None
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", r"\[")
+
+
+def _target(model: str, data: str | None, include: Any, backend: str, unsafe: bool) -> Any:
+    """Take files where there are files, else bundled programs of that name."""
+    program: Any = Path(model)
+    source: Any = Path(data) if data else None
+    if not program.exists() and model in available():
+        name = None if data and Path(data).exists() else data
+        bundled = available()[model]
+        if name is not None or data is None:
+            program, source = find(model, name)
+        else:
+            program = bundled.path
+    return Target(program, source, include_paths=include or (), backend=backend, unsafe=unsafe)
+
+
+def _inits(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return Path(text)
+
+
+def _chosen(pairs: list[str] | None) -> dict[str, str]:
+    for pair in pairs or []:
+        if "=" not in pair:
+            raise StanadaptError("settings", f"--set takes NAME=VALUE, got {pair!r}.")
+    return dict(pair.split("=", 1) for pair in pairs or [])
+
+
+@app.command()
+def sample(
+    model: Model,
+    data: Data = None,
+    sampler: Annotated[str, typer.Option("--sampler", "-s", help="See `stanadapt samplers`.")] = (
+        "gad_mala"
+    ),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The netCDF file to write.")] = Path(
+        "fit.nc"
+    ),
+    chains: Chains = 4,
+    parallel_chains: Parallel = None,
+    iter_warmup: Warmup = None,
+    iter_sampling: Draws = None,
+    thin: Thin = 1,
+    seed: Seed = None,
+    inits: Inits = None,
+    save_warmup: Annotated[bool, typer.Option("--save-warmup", help="Keep warm-up too.")] = False,
+    choices: Choices = None,
+    include: Include = None,
+    backend: Backend = "auto",
+    unsafe: Unsafe = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw from a Stan program with one sampler and write an ArviZ file."""
+    with _told():
+        path = results.check_writable(out)
+        target = _target(model, data, include, backend, unsafe)
+        fit = run.sample(
+            target, sampler, chains=chains, parallel_chains=parallel_chains,
+            iter_warmup=iter_warmup, iter_sampling=iter_sampling, thin=thin, seed=seed,
+            inits=_inits(inits), save_warmup=save_warmup, show_progress=not quiet,
+            **_chosen(choices),
+        )  # fmt: skip
+        results.save(fit, path)
+        compare_fits({sampler: fit})
+        print(f"ArviZ file: {path}")
+        if results.attribute(fit, "interrupted"):
+            raise typer.Exit(130)
+
+
+@app.command()
+def compare(
+    model: Model,
+    data: Data = None,
+    samplers: Annotated[
+        str, typer.Option("--samplers", "-s", help="Names, separated by commas.")
+    ] = "gad_mala",
+    reference: Annotated[
+        str,
+        typer.Option(help="Stan's NUTS to compare with: auto, cmdstan, stanli, or none."),
+    ] = "auto",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the ArviZ files and the table.")
+    ] = None,
+    chains: Chains = 4,
+    parallel_chains: Parallel = None,
+    iter_warmup: Warmup = None,
+    iter_sampling: Draws = None,
+    seed: Seed = None,
+    inits: Inits = None,
+    include: Include = None,
+    backend: Backend = "auto",
+    unsafe: Unsafe = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw with several samplers and Stan's NUTS, and print cost and agreement side by side."""
+    with _told():
+        names = [name.strip() for name in samplers.split(",") if name.strip()]
+        for name in names:
+            protocol.find(name)  # a wrong name is told before the first sampler has run
+        if out is not None:
+            results.check_writable(out / "comparison.csv")
+        target = _target(model, data, include, backend, unsafe)
+        common = {
+            "chains": chains, "parallel_chains": parallel_chains, "seed": seed,
+            "inits": _inits(inits), "show_progress": not quiet,
+        }  # fmt: skip
+        lengths = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
+        _compare(target, names, reference, out, common, lengths)
+
+
+def _compare(
+    target: Any, names: list[str], engine: str, out: Path | None, common: dict, lengths: dict
+) -> None:
+
+    fits = {}
+    if engine != "none":
+        fits["nuts"] = nuts(target, engine=engine, **common)
+    for name in names:
+        fits[name] = run.sample(target, name, **common, **lengths)
+        if out is not None:
+            results.save(fits[name], out / f"{name}.nc")
+    table = compare_fits(fits)
+    if out is not None:
+        if "nuts" in fits:
+            results.save(fits["nuts"], out / "nuts.nc")
+        table.to_csv(out / "comparison.csv", index_label="fit")
+        print(f"ArviZ files and table: {out}")
+    if any(results.attribute(fit, "interrupted") for fit in fits.values()):
+        raise typer.Exit(130)
+
+
+@app.command()
+def samplers(
+    name: Annotated[str | None, typer.Argument(help="One sampler, with all its settings.")] = None,
+) -> None:
+    """List the samplers: what each is for, its settings and their defaults."""
+    with _told():
+        console = Console(soft_wrap=True)
+        if name is None:
+            for sampler in protocol.registered().values():
+                _show_sampler(console, sampler)
+            console.print("`stanadapt samplers NAME` explains the settings and gives the sources.")
+            return
+        sampler, _ = protocol.find(name)
+        _show_sampler(console, sampler)
+        console.print(f"\n{_plain(sampler.documentation)}\n", highlight=False)
+        console.print(_plain(inspect.getdoc(sampler.settings) or ""), highlight=False)
+
+
+def _show_sampler(console: Console, sampler: Any) -> None:
+    defaults = ", ".join(f"{k}={v}" for k, v in sampler.settings()._asdict().items())
+    summary = " ".join(sampler.documentation.split("\n\n")[0].split())
+    console.print(f"[bold]{sampler.name}[/bold]  {_plain(summary)}", highlight=False)
+    lengths = f"iter_warmup={sampler.iter_warmup}, iter_sampling={sampler.iter_sampling}"
+    console.print(f"    {defaults}; {lengths}", highlight=False)
+
+
+@app.command()
+def models() -> None:
+    """List the bundled Stan programs and their data sets."""
+    with _told():
+        table = Table(box=None, header_style="bold")
+        for column in ("program", "data", "what it is for"):
+            table.add_column(column)
+        for program in available().values():
+            table.add_row(program.name, ", ".join(program.data), _plain(program.description))
+        Console().print(table)
+
+
+@app.command()
+def doctor() -> None:
+    """Say what is installed, what is missing, and how to get it."""
+    with _told():
+        for line in diagnosis.lines():
+            Console(soft_wrap=True).print(_plain(line), highlight=False)
+
+
+@app.command(name="install-cmdstan")
+def install_cmdstan() -> None:
+    """Install CmdStan: the current release where GitHub answers, else 2.27.0 from the registry."""
+    with _told():
+        print(f"CmdStan: {install()}")
+
+
+def main() -> None:
+    """Entry point of the command `stanadapt`."""
+    sys.exit(app())

@@ -1,0 +1,57 @@
+"""The README's commands run: here those of `stanadapt` and Python, in .ci/run those of make."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.S)
+
+
+COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if line.strip()]
+
+
+def run(arguments, folder):
+    done = subprocess.run(
+        arguments, cwd=folder, capture_output=True, text=True, check=False, timeout=500
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "stan_models").symlink_to(ROOT / "stan_models")
+    return tmp_path
+
+
+@pytest.mark.cmdstan
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("stanadapt")])
+def test_command(folder, command):
+    words = shlex.split(command)
+    run([sys.executable, "-m", "stanadapt", *words[1:]], folder)
+    if "--out" in words:
+        assert (folder / words[words.index("--out") + 1]).exists()
+
+
+@pytest.mark.cmdstan
+def test_python_example(folder):
+    (example,) = blocks("python")
+    printed = run([sys.executable, "-c", example], folder)
+    assert "ESS/s" in printed
+    assert (folder / "output" / "pima.nc").is_file()
+
+
+def test_every_other_command_is_run_by_ci():
+    others = [c for c in COMMANDS if not c.startswith("stanadapt")]
+    assert others
+    script = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert set(others) <= set(script)

@@ -1,0 +1,178 @@
+"""What an iteration costs, and what a second buys: `make bench`.
+
+Per sampler: microseconds an iteration, split into the density (its gradient, timed alone at the
+chain's own positions) and the rest; then how two chains share two cores; then the smallest
+effective sample size a second of gadMALA beside NUTS, for every bundled data set of the paper.
+Figures are medians over `--repeats`; run it on a quiet machine.
+"""
+
+import argparse
+import json
+import platform
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numba import njit
+from rich.console import Console
+from rich.table import Table
+
+import stanadapt as sa
+from stanadapt.density import value_and_gradient
+from stanadapt.driver import Chain, run
+from stanadapt.models import find
+from stanadapt.plan import make_plan
+from stanadapt.protocol import find as find_sampler
+from stanadapt.toolchain import versions
+
+OUTPUT = Path("output/bench")
+CASES = [
+    ("neal", "neal", "gad_mala", {}),
+    ("neal", "neal", "gad_mala", {"diagonal": True}),
+    ("neal", "neal", "gad_rwm", {}),
+    ("neal", "neal", "mala", {}),
+    ("neal", "neal", "rwm", {}),
+    ("neal", "neal", "am", {}),
+    ("logistic", "caravan", "gad_mala", {}),
+]
+DATA = [("neal", "neal")] + [("logistic", d) for d in ("ripley", "pima", "german", "caravan")]
+
+
+@njit
+def _gradients(density, positions, out):
+    total = 0.0
+    for i in range(positions.shape[0]):
+        total += value_and_gradient(density, positions[i], out)
+    return total
+
+
+def make_chains(target, sampler, chosen, n, iterations):
+    """Chains that keep unconstrained draws, as `sample` makes them."""
+    found, settings = find_sampler(sampler, **chosen)
+    plan = make_plan(
+        chains=n, parallel_chains=n, iter_warmup=iterations, iter_sampling=iterations, thin=1,
+        seed=1, save_warmup=False, show_progress=False,
+    )  # fmt: skip
+    columns = len(target.column_names)
+    return [
+        Chain(
+            found, settings, target.density(), rng.standard_normal(target.dim), rng, plan,
+            target.constrainer(1), columns, True,
+        )
+        for rng in map(np.random.default_rng, plan.seeds())
+    ]  # fmt: skip
+
+
+def cost(target, sampler, chosen, iterations):
+    """Microseconds an iteration: adapting, afterwards, constraining, and of the density alone."""
+    (chain,) = make_chains(target, sampler, chosen, 1, iterations)
+    chain.compile()
+    run([chain], 1)
+    positions, out = chain.sampling.unconstrained, np.empty(target.dim)
+    density = target.density()
+    _gradients(density, positions[:2], out)
+    began = time.perf_counter()
+    _gradients(density, positions, out)
+    scale = 1e6 / iterations
+    return {
+        "adapting": chain.warmup_seconds * scale,
+        "afterwards": (chain.sampling_seconds - chain.constrain_seconds) * scale,
+        "constrain": chain.constrain_seconds * scale,
+        "density": (time.perf_counter() - began) * scale,
+    }
+
+
+def costs(repeats, quick):
+    """One row a case: medians over repeats."""
+    rows = []
+    for program, data, sampler, chosen in CASES:
+        target = sa.Target(*find(program, data))
+        iterations = (1000 if data == "caravan" else 20_000) // (4 if quick else 1)
+        table = pd.DataFrame([cost(target, sampler, chosen, iterations) for _ in range(repeats)])
+        row = table.median()
+        name = " ".join([sampler, *chosen])
+        # value-only samplers pay a value, not a gradient: no split is shown for them
+        known = find_sampler(sampler)[0].uses_gradient
+        row["rest adapting"] = row["adapting"] - row["density"] if known else np.nan
+        row["rest afterwards"] = row["afterwards"] - row["density"] if known else np.nan
+        rows.append({"data": data, "sampler": name, **row})
+    return pd.DataFrame(rows)
+
+
+def sharing(repeats, quick):
+    """Wall time of two chains at once over that of one, medians over repeats."""
+    rows = []
+    for program, data in (("neal", "neal"), ("logistic", "caravan")):
+        target = sa.Target(*find(program, data))
+        iterations = (2000 if data == "caravan" else 100_000) // (8 if quick else 1)
+        seconds = {1: [], 2: []}
+        for _ in range(repeats):
+            for n in seconds:
+                chains = make_chains(target, "gad_mala", {}, n, iterations)
+                began = time.perf_counter()
+                run(chains, n)
+                seconds[n].append(time.perf_counter() - began)
+        one, two = (float(np.median(seconds[n])) for n in (1, 2))
+        rows.append({"data": data, "one chain s": one, "two chains s": two, "ratio": two / one})
+    return pd.DataFrame(rows)
+
+
+def efficiencies(engine, quick):
+    """Smallest bulk ESS a second, warm-up counted, of gadMALA and NUTS on every data set."""
+    rows = []
+    for program, data in DATA:
+        target = sa.Target(*find(program, data))
+        lengths = {"iter_warmup": 2000, "iter_sampling": 2000} if quick else {}
+        if quick and data == "caravan":
+            continue
+        fit = sa.sample(target, "gad_mala", seed=1, show_progress=False, **lengths)
+        nuts = sa.reference(target, engine=engine, seed=1, show_progress=False)
+        table = sa.compare({"gad_mala": fit, "nuts": nuts}, show=False)
+        ours, theirs = table.loc["gad_mala"], table.loc["nuts"]
+        rows.append({
+            "data": data,
+            "gadMALA ESS/s": ours["ess_per_second"],
+            f"NUTS ESS/s ({theirs['sampler']})": theirs["ess_per_second"],
+            "ratio": ours["ess_per_second"] / theirs["ess_per_second"],
+            "gadMALA ESS/gradient": ours["ess_per_gradient"],
+            "NUTS ESS/gradient": theirs["ess_per_gradient"],
+            "z mean": ours["z_mean"],
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def show(title, table):
+    """Print a data frame."""
+    printed = Table(title=title, box=None, header_style="bold", title_justify="left")
+    for column in table:
+        printed.add_column(str(column), justify="right")
+    for row in table.itertuples(index=False):
+        printed.add_row(*(x if isinstance(x, str) else "" if x != x else f"{x:.4g}" for x in row))
+    Console(width=160).print(printed)
+
+
+def main():
+    """Measure, print, and write the tables with the versions beside them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--engine", default="auto", help="of NUTS: auto, cmdstan, stanli")
+    parser.add_argument("--quick", action="store_true")
+    chosen = parser.parse_args()
+    repeats = 1 if chosen.quick else chosen.repeats
+    tables = {
+        "microseconds an iteration": costs(repeats, chosen.quick),
+        "two chains on two cores": sharing(repeats, chosen.quick),
+        "smallest ESS a second": efficiencies(chosen.engine, chosen.quick),
+    }
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    for title, table in tables.items():
+        show(title, table)
+        table.to_csv(OUTPUT / f"{title.replace(' ', '_')}.csv", index=False)
+    machine = {"machine": platform.processor() or platform.machine(), **versions()}
+    (OUTPUT / "versions.json").write_text(json.dumps(machine, indent=1))
+    print(f"tables: {OUTPUT}")
+
+
+if __name__ == "__main__":
+    main()
