@@ -159,9 +159,7 @@ def value_and_gradient(density, position, gradient):
     Where the model throws, or value or gradient is not finite: -inf, and a gradient of zeros.
     """
     density.calls[GRADIENT_CALLS] += 1
-    code, log_density = _call_gradient(
-        density.gradient_address, density.handle, position, gradient
-    )
+    code, log_density = _call_gradient(density.gradient_address, density.handle, position, gradient)
     fine = code == 0 and np.isfinite(log_density)
     if fine:
         for i in range(density.dim):

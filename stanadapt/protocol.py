@@ -150,9 +150,7 @@ def _typed(sampler: Sampler, name: str, value: Any) -> Any:
         if isinstance(value, str):
             value = {"true": True, "false": False}.get(value.lower(), value)
         number = kind(value)
-        fits = (
-            number == float(value) if kind is int else kind is not bool or value in (0, 1)
-        )
+        fits = number == float(value) if kind is int else kind is not bool or value in (0, 1)
     except (TypeError, ValueError, OverflowError):
         fits = False
     if not fits or (isinstance(value, bool) and kind is not bool):

@@ -23,6 +23,8 @@ from stanadapt.provenance import origin
 from stanadapt.target import Target
 
 ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
+
+
 def reference(
     target: Target,
     *,
@@ -139,4 +141,3 @@ def _assemble(
         "chains_kept": list(range(1, chains + 1)),
     }
     return groups, attributes
-

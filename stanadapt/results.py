@@ -29,7 +29,7 @@ def arviz_module() -> Any:
     """Return the ArviZ that is installed, imported at the first call."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ArviZ 0.23 announces 1.0 at import
-        import arviz  # noqa: PLC0415 -- 2.6 s in 0.23: only when a result is built or read
+        import arviz  # 2.6 s in 0.23: only when a result is built or read
     return arviz
 
 

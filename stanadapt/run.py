@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt import protocol, results
 from stanadapt import driver as engine
+from stanadapt import protocol, results
 from stanadapt.driver import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.errors import StanadaptError
 from stanadapt.inits import initial_positions
@@ -238,9 +238,7 @@ def _say_what_failed(target: Target, runs: list[Chain], kept: list[int]) -> None
     if quantities:
         worst = max(runs, key=lambda chain: chain.failed_quantities)
         words = " ".join(worst.constrain.explain().split())
-        _warn(
-            f"generated quantities threw at {quantities} draws, which hold NaN{_quoted(words)}"
-        )
+        _warn(f"generated quantities threw at {quantities} draws, which hold NaN{_quoted(words)}")
     stopped = [str(i + 1) for i, chain in enumerate(runs) if chain.stopped]
     if stopped:
         _warn(

@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent / "stanadapt"
 FLOORS = [
     ["errors", "_jit"],
     ["density", "metropolis", "factor", "models", "program", "plan", "toolchain"],
-    ["declarations", "shapes", "adaptation", "hamiltonian", "speed_measure", "cmdstan_install"],
+    ["declarations", "shapes", "adaptation", "hamiltonian", "speed_measure", "points", "cmdstan_install"],
     ["data", "protocol"],
     ["samplers", "backends"],
     ["target", "diagnosis"],
@@ -71,7 +71,7 @@ def test_foreign_packages_have_their_doors(path):
 
 def test_a_sampler_imports_only_what_samplers_share():
     allowed = {"_jit", "density", "metropolis", "factor", "adaptation", "hamiltonian"}
-    allowed |= {"speed_measure", "protocol"}
+    allowed |= {"speed_measure", "points", "protocol"}
     for path in (PACKAGE / "samplers").glob("[a-z]*.py"):
         used = {n.split(".")[1] for _, n in imports(path) if n.startswith("stanadapt.")}
         assert used <= allowed, path

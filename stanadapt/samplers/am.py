@@ -20,6 +20,7 @@ from stanadapt._jit import jit
 from stanadapt.adaptation import rescaled
 from stanadapt.density import value
 from stanadapt.metropolis import acceptance_probability, fill_normal
+from stanadapt.points import ValuePoint, unused_value, value_at
 from stanadapt.protocol import Sampler, register, require_positive, require_probability
 
 DECAY = 4000.0
@@ -46,21 +47,14 @@ class Settings(NamedTuple):
     initial_scale: float = 0.1
 
 
-class Point(NamedTuple):
-    """A position, shape (dim,), and its log density."""
-
-    position: np.ndarray
-    log_density: float
-
-
 class State(NamedTuple):
     """The current and the losing point, the scale s, and the running mean and factor L.
 
     mean, noise, whitened have shape (dim,); factor (dim, dim) is updated in place.
     """
 
-    current: Point
-    other: Point
+    current: ValuePoint
+    other: ValuePoint
     scale: float
     mean: np.ndarray
     factor: np.ndarray
@@ -87,8 +81,8 @@ def init(density, settings, position, rng):
     """Start at position, shape (dim,), which is also the first mean."""
     n = density.dim
     return State(
-        Point(position.copy(), value(density, position)),
-        Point(np.empty(n), -np.inf),
+        value_at(density, position),
+        unused_value(n),
         1.0,
         position.copy(),
         factors.initial(n, settings.initial_scale / np.sqrt(n), False),
@@ -105,14 +99,12 @@ def step(density, settings, state, rng):
     factors.times(state.factor, state.noise, y.position)
     for i in range(density.dim):
         y.position[i] = x.position[i] + scale * y.position[i]
-    proposal = Point(y.position, value(density, y.position))
+    proposal = ValuePoint(y.position, value(density, y.position))
     rate = acceptance_probability(proposal.log_density - x.log_density)
     accepted = rng.random() < rate
     winner, loser = (proposal, x) if accepted else (x, proposal)
     info = Info(rate, accepted, scale)
-    tuned = State(
-        winner, loser, state.scale, state.mean, state.factor, state.noise, state.whitened
-    )
+    tuned = State(winner, loser, state.scale, state.mean, state.factor, state.noise, state.whitened)
     return tuned, info
 
 
@@ -139,9 +131,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     _follow(state.factor, state.whitened, rate)
     accepted, target = info.acceptance_rate, settings.target_accept
     scale = rescaled(state.scale, accepted, target, settings.learning_rate, t, iter_warmup)
-    return State(
-        state.current, state.other, scale, mean, state.factor, difference, state.whitened
-    )
+    return State(state.current, state.other, scale, mean, state.factor, difference, state.whitened)
 
 
 register(Sampler(Settings, Info, check, init, step, adapt, uses_gradient=False))

@@ -19,6 +19,7 @@ from stanadapt import speed_measure
 from stanadapt._jit import jit
 from stanadapt.density import value_and_gradient
 from stanadapt.metropolis import acceptance_probability, fill_normal
+from stanadapt.points import GradientPoint, gradient_at, unused_gradient
 from stanadapt.protocol import Sampler, register, require_positive, require_probability
 
 
@@ -44,19 +45,11 @@ class Settings(NamedTuple):
     diagonal: bool = False
 
 
-class Point(NamedTuple):
-    """A position with its log density and gradient; arrays of shape (dim,)."""
-
-    position: np.ndarray
-    log_density: float
-    gradient: np.ndarray
-
-
 class State(NamedTuple):
     """The current point, the losing point, and the tuning with the last noise it was made of."""
 
-    current: Point
-    other: Point
+    current: GradientPoint
+    other: GradientPoint
     noise: np.ndarray
     log_ratio: float
     tuning: speed_measure.Tuning
@@ -80,11 +73,9 @@ def check(settings: Settings) -> None:
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim
-    gradient = np.empty(n)
-    log_density = value_and_gradient(density, position, gradient)
     return State(
-        Point(position.copy(), log_density, gradient),
-        Point(np.empty(n), -np.inf, np.empty(n)),
+        gradient_at(density, position),
+        unused_gradient(n),
         np.empty(n),
         0.0,
         speed_measure.start(n, settings.initial_scale, settings.diagonal),
@@ -102,7 +93,7 @@ def step(density, settings, state, rng):
     log_density = value_and_gradient(density, y.position, y.gradient)
     log_ratio = log_density - x.log_density
 
-    proposal = Point(y.position, log_density, y.gradient)
+    proposal = GradientPoint(y.position, log_density, y.gradient)
     rate = acceptance_probability(log_ratio)
     accepted = rng.random() < rate
     info = Info(rate, accepted, tuning.entropy_weight)

@@ -16,9 +16,9 @@ import numpy as np
 
 from stanadapt._jit import jit
 from stanadapt.adaptation import rescaled
-from stanadapt.density import value_and_gradient
 from stanadapt.hamiltonian import LARGEST_ENERGY_ERROR, leapfrog
 from stanadapt.metropolis import acceptance_probability, fill_normal, squared_norm
+from stanadapt.points import GradientPoint, gradient_at, unused_gradient
 from stanadapt.protocol import (
     Sampler,
     register,
@@ -54,19 +54,11 @@ class Settings(NamedTuple):
     jitter: float = 0.0
 
 
-class Point(NamedTuple):
-    """A position with its log density and gradient; arrays of shape (dim,)."""
-
-    position: np.ndarray
-    log_density: float
-    gradient: np.ndarray
-
-
 class State(NamedTuple):
     """The current and the losing point, the momentum's workspace, and the step size."""
 
-    current: Point
-    other: Point
+    current: GradientPoint
+    other: GradientPoint
     momentum: np.ndarray
     step_size: float
 
@@ -92,11 +84,9 @@ def check(settings: Settings) -> None:
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim
-    gradient = np.empty(n)
-    log_density = value_and_gradient(density, position, gradient)
     return State(
-        Point(position.copy(), log_density, gradient),
-        Point(np.empty(n), -np.inf, np.empty(n)),
+        gradient_at(density, position),
+        unused_gradient(n),
         np.empty(n),
         settings.step_size / np.sqrt(n),
     )
@@ -113,12 +103,10 @@ def step(density, settings, state, rng):
     kinetic = 0.5 * squared_norm(momentum)
     y.position[:] = x.position
     y.gradient[:] = x.gradient
-    log_density = leapfrog(
-        density, y.position, momentum, y.gradient, step_size, settings.leapfrogs
-    )
+    log_density = leapfrog(density, y.position, momentum, y.gradient, step_size, settings.leapfrogs)
     log_ratio = log_density - x.log_density + kinetic - 0.5 * squared_norm(momentum)
 
-    proposal = Point(y.position, log_density, y.gradient)
+    proposal = GradientPoint(y.position, log_density, y.gradient)
     rate = acceptance_probability(log_ratio)
     accepted = rng.random() < rate
     info = Info(rate, accepted, not log_ratio > -LARGEST_ENERGY_ERROR, step_size)

@@ -18,6 +18,7 @@ from stanadapt._jit import jit
 from stanadapt.adaptation import rescaled
 from stanadapt.density import value_and_gradient
 from stanadapt.metropolis import acceptance_probability, fill_normal
+from stanadapt.points import GradientPoint, gradient_at, unused_gradient
 from stanadapt.protocol import Sampler, register, require_positive, require_probability
 
 
@@ -39,19 +40,11 @@ class Settings(NamedTuple):
     learning_rate: float = 0.01
 
 
-class Point(NamedTuple):
-    """A position with its log density and gradient; arrays of shape (dim,)."""
-
-    position: np.ndarray
-    log_density: float
-    gradient: np.ndarray
-
-
 class State(NamedTuple):
     """The current and the losing point, the last noise, and the step size."""
 
-    current: Point
-    other: Point
+    current: GradientPoint
+    other: GradientPoint
     noise: np.ndarray
     step_size: float
 
@@ -74,11 +67,9 @@ def check(settings: Settings) -> None:
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim
-    gradient = np.empty(n)
-    log_density = value_and_gradient(density, position, gradient)
     return State(
-        Point(position.copy(), log_density, gradient),
-        Point(np.empty(n), -np.inf, np.empty(n)),
+        gradient_at(density, position),
+        unused_gradient(n),
         np.empty(n),
         settings.step_size / np.sqrt(n),
     )
@@ -99,7 +90,7 @@ def step(density, settings, state, rng):
         reverse = eps[i] + 0.5 * s * (x.gradient[i] + y.gradient[i])
         log_ratio += 0.5 * (eps[i] * eps[i] - reverse * reverse)
 
-    proposal = Point(y.position, log_density, y.gradient)
+    proposal = GradientPoint(y.position, log_density, y.gradient)
     rate = acceptance_probability(log_ratio)
     accepted = rng.random() < rate
     info = Info(rate, accepted, s)

@@ -18,6 +18,7 @@ from stanadapt._jit import jit
 from stanadapt.adaptation import rescaled
 from stanadapt.density import value
 from stanadapt.metropolis import acceptance_probability
+from stanadapt.points import ValuePoint, unused_value, value_at
 from stanadapt.protocol import Sampler, register, require_positive, require_probability
 
 
@@ -39,18 +40,11 @@ class Settings(NamedTuple):
     learning_rate: float = 0.01
 
 
-class Point(NamedTuple):
-    """A position, shape (dim,), and its log density."""
-
-    position: np.ndarray
-    log_density: float
-
-
 class State(NamedTuple):
     """The current point, the losing point, and the proposal's standard deviation."""
 
-    current: Point
-    other: Point
+    current: ValuePoint
+    other: ValuePoint
     scale: float
 
 
@@ -72,8 +66,8 @@ def check(settings: Settings) -> None:
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     return State(
-        Point(position.copy(), value(density, position)),
-        Point(np.empty(density.dim), -np.inf),
+        value_at(density, position),
+        unused_value(density.dim),
         settings.initial_scale / np.sqrt(density.dim),
     )
 
@@ -84,7 +78,7 @@ def step(density, settings, state, rng):
     x, y, scale = state.current, state.other, state.scale
     for i in range(density.dim):
         y.position[i] = x.position[i] + scale * rng.standard_normal()
-    proposal = Point(y.position, value(density, y.position))
+    proposal = ValuePoint(y.position, value(density, y.position))
     rate = acceptance_probability(proposal.log_density - x.log_density)
     accepted = rng.random() < rate
     info = Info(rate, accepted, scale)
