@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent / "stanadapt"
 FLOORS = [
     ["errors", "_jit"],
     ["density", "metropolis", "factor", "models", "program", "plan", "toolchain"],
-    ["declarations", "shapes", "adaptation", "hamiltonian", "speed_measure", "points", "cmdstan_install"],
+    ["declarations", "adaptation", "hamiltonian", "speed_measure", "points", "cmdstan_install"],
     ["data", "protocol"],
     ["samplers", "backends"],
     ["target", "diagnosis"],

