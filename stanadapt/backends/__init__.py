@@ -18,7 +18,9 @@ class Loaded(NamedTuple):
     value_propto
         The `propto` flag of value calls: 0 where a native library would otherwise build
         autodiff types, 1 where the backend knows nothing else.
-    notes
+
+    Notes
+    -----
         Sentences that the user should see once.
 
     """

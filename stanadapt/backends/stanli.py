@@ -112,7 +112,7 @@ def _require_version() -> None:
 
 
 def _translate(program: Program) -> str:
-    import stanli  # noqa: PLC0415 -- loads a 41 MB library: only when a program needs it
+    import stanli  # loads a 41 MB library: only when a program needs it
 
     try:
         return stanli.stan_to_mir(program.code)
@@ -122,8 +122,8 @@ def _translate(program: Program) -> str:
 
 
 def _build(mir: str, name: str, data: str, passes_off: bool = True) -> tuple[Any, dict]:
-    import bridgestan  # noqa: PLC0415
-    import stanli  # noqa: PLC0415
+    import bridgestan
+    import stanli
 
     # spliced by hand: stanli's own way parses and writes the data three times
     manifest = json.dumps({"build_id": stanli.build_id(), "mir": mir, "name": name})

@@ -36,7 +36,9 @@ class NutsRun(NamedTuple):
         Zero where nothing had to be compiled.
     engine
         Its name and version.
-    notes
+
+    Notes
+    -----
         Sentences for the user.
 
     """

@@ -47,7 +47,7 @@ def executable(program: Program, status: Any) -> tuple[Path, float]:
     folder of its own and moved there at the end, so that two processes do not collide and a
     broken build is never found.
     """
-    from cmdstanpy import CmdStanModel  # noqa: PLC0415 -- 0.4 s to import
+    from cmdstanpy import CmdStanModel  # 0.4 s to import
 
     found = toolchain.cmdstan()
     suffix = ".exe" if os.name == "nt" else ""
@@ -81,7 +81,7 @@ def run(
     target: Target, plan: Plan, settings: NutsSettings, positions: list[np.ndarray], status: Any
 ) -> NutsRun:
     """Sample from the given unconstrained positions; see `NutsRun`."""
-    from cmdstanpy import CmdStanModel  # noqa: PLC0415
+    from cmdstanpy import CmdStanModel
 
     program, compile_seconds = executable(target.program, status)
     status(f"Sampling {target.name} with CmdStan's NUTS")
@@ -107,7 +107,7 @@ def run(
 
 def _sample(model: Any, target: Target, folder: Path, **arguments: Any) -> tuple[Any, tuple]:
     """Sample; where a chain fails, keep the complete ones."""
-    import cmdstanpy  # noqa: PLC0415
+    import cmdstanpy
 
     try:
         return model.sample(**arguments), ()

@@ -23,7 +23,7 @@ def run(
     target: Target, plan: Plan, settings: NutsSettings, positions: list[np.ndarray], status: Any
 ) -> NutsRun:
     """Sample from the given unconstrained positions; see `NutsRun`."""
-    import stanli  # noqa: PLC0415 -- loads a 41 MB library: only when it is the engine
+    import stanli  # loads a 41 MB library: only when it is the engine
 
     status(f"Sampling {target.name} with the NUTS of stanli {backend.VERSION}")
     if target.backend != "stanli":
