@@ -18,6 +18,8 @@ from stanadapt.cmdstan_install import install_cmdstan as install
 from stanadapt.compare import compare as compare_fits
 from stanadapt.errors import StanadaptError
 from stanadapt.models import available, find
+from stanadapt.plan import make_plan
+from stanadapt.reference import choose_engine
 from stanadapt.target import Target
 
 app = typer.Typer(
@@ -101,8 +103,8 @@ def _target(model: str, data: str | None, include: Any, backend: str, unsafe: bo
     """Take files where there are files, else bundled programs of that name."""
     program: Any = Path(model)
     source: Any = Path(data) if data else None
-    if not program.exists() and model in available():
-        name = None if data and Path(data).exists() else data
+    if not program.is_file() and model in available():
+        name = None if data and Path(data).is_file() else data
         bundled = available()[model]
         if name is not None or data is None:
             program, source = find(model, name)
@@ -154,12 +156,12 @@ def sample(
     """Draw from a Stan program with one sampler and write an ArviZ file."""
     with _told():
         path = results.check_writable(out)
+        settings = protocol.find(sampler, **_chosen(choices))[1]
         target = _target(model, data, include, backend, unsafe)
         fit = run.sample(
-            target, sampler, chains=chains, parallel_chains=parallel_chains,
+            target, settings, chains=chains, parallel_chains=parallel_chains,
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, thin=thin, seed=seed,
             inits=_inits(inits), save_warmup=save_warmup, show_progress=not quiet,
-            **_chosen(choices),
         )  # fmt: skip
         results.save(fit, path)
         compare_fits({sampler: fit})
@@ -197,7 +199,14 @@ def compare(
     with _told():
         names = [name.strip() for name in samplers.split(",") if name.strip()]
         for name in names:
-            protocol.find(name)  # a wrong name is told before the first sampler has run
+            protocol.find(name)  # what is wrong is told before anything has run
+        make_plan(
+            chains=chains, parallel_chains=parallel_chains, thin=1, seed=seed,
+            iter_warmup=iter_warmup or 0, save_warmup=False, show_progress=False,
+            iter_sampling=1 if iter_sampling is None else iter_sampling,
+        )  # fmt: skip
+        if reference != "none":
+            choose_engine(reference)
         if out is not None:
             results.check_writable(out / "comparison.csv")
         target = _target(model, data, include, backend, unsafe)

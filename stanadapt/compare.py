@@ -63,6 +63,15 @@ def compare(fits: Mapping[str, Any], reference: str | None = None, show: bool = 
 
 
 def _check(fits: Mapping[str, Any], reference: str | None) -> None:
+    if not isinstance(fits, Mapping) or hasattr(fits, "attrs"):
+        raise StanadaptError(
+            "settings", "compare takes a mapping of fits by name, {'name': fit}, not one fit."
+        )
+    for name, fit in fits.items():
+        if not results.is_fit(fit):
+            raise StanadaptError(
+                "settings", f"{name!r} must be a result of sample or reference, got {fit!r}."
+            )
     if not fits:
         raise StanadaptError("settings", "compare needs at least one fit, got none.")
     if reference is not None and reference not in fits:

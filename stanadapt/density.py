@@ -113,21 +113,21 @@ def _call_gradient(context, address, handle, position, gradient):
 
 
 @intrinsic
-def _call_constrain(context, address, handle, position, out, rng):
+def _call_constrain(context, address, handle, quantities, position, out, rng):
     """Call int bs_param_constrain(model, tp, gq, theta_unc, theta, rng, error_msg)."""
 
     def emit(context, builder, signature, arguments):
-        address, handle, position, out, rng = arguments
-        true = ir.Constant(_FLAG, 1)
+        address, handle, quantities, position, out, rng = arguments
+        quantities = builder.trunc(quantities, _FLAG)
         kinds = [_BYTE_POINTER, _FLAG, _FLAG, _ARRAY, _ARRAY, _BYTE_POINTER, _BYTE_POINTER]
         return _call(builder, address, kinds, [
-            builder.inttoptr(handle, _BYTE_POINTER), true, true,
-            _data(context, builder, signature.args[2], position),
-            _data(context, builder, signature.args[3], out),
+            builder.inttoptr(handle, _BYTE_POINTER), ir.Constant(_FLAG, 1), quantities,
+            _data(context, builder, signature.args[3], position),
+            _data(context, builder, signature.args[4], out),
             builder.inttoptr(rng, _BYTE_POINTER), _NO_MESSAGE,
         ])  # fmt: skip
 
-    return types.int32(address, handle, position, out, rng), emit
+    return types.int32(address, handle, types.int64, position, out, rng), emit
 
 
 @jit
@@ -176,14 +176,17 @@ def value_and_gradient(density, position, gradient):
 def constrain(address, handle, rng, positions, out, failed_position):
     """Constrain rows of positions (draw, dim) into rows of out (draw, n_constrained).
 
-    `rng` is the address of one of the model's random generators, used by generated
-    quantities in the order of the rows. A row whose generated quantities throw becomes NaN.
+    `rng` is the address of one of the model's random generators, used by generated quantities
+    in the order of the rows. Where these throw, they become NaN and the rest of the row stays.
     Returns how many did; the last such position is copied to `failed_position`.
     """
     failures = 0
     for i in range(positions.shape[0]):
-        if _call_constrain(address, handle, positions[i], out[i], rng) != 0:
-            failures += 1
+        if _call_constrain(address, handle, 1, positions[i], out[i], rng) == 0:
+            continue
+        failures += 1
+        failed_position[:] = positions[i]
+        out[i, :] = np.nan
+        if _call_constrain(address, handle, 0, positions[i], out[i], rng) != 0:
             out[i, :] = np.nan
-            failed_position[:] = positions[i]
     return failures

@@ -36,7 +36,7 @@ class Efficiency(NamedTuple):
 
 def efficiency(columns: dict[str, np.ndarray]) -> Efficiency:
     """Compute `Efficiency` of columns of shape (chain, draw), leaving out constant ones."""
-    moving = {name: x for name, x in columns.items() if np.ptp(x) > 0}
+    moving = {name: x for name, x in columns.items() if not np.all(x == x.flat[0])}
     with ThreadPoolExecutor() as pool:  # sorting and Fourier transforms release the GIL
         rows = list(pool.map(_row, moving.values()))
     table = np.array(rows, dtype=float).reshape(len(moving), 7).T
@@ -46,6 +46,8 @@ def efficiency(columns: dict[str, np.ndarray]) -> Efficiency:
 def _row(draws: np.ndarray) -> tuple[float, ...]:
     arviz = arviz_module()
     draws = np.asarray(draws, dtype=float)
+    if not np.isfinite(draws).all():
+        return (np.nan,) * 7  # a failed quantity is shown as such
     mean, sd = draws.mean(), draws.std(ddof=1)
     return (
         mean,

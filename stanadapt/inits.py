@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from stanio.reshape import VariableType
 
 from stanadapt.errors import StanadaptError
 from stanadapt.target import Target
@@ -57,6 +58,8 @@ def _one_a_chain(target: Target, inits: Any, rngs: Sequence[np.random.Generator]
             raise _wrong(f"a radius must be a finite number, at least 0, got {inits!r}.")
         return [radius] * chains
     if isinstance(inits, np.ndarray):
+        if inits.dtype.kind not in "iuf":
+            raise _wrong(f"unconstrained positions must be real numbers, got {inits.dtype}.")
         if inits.shape not in ((target.dim,), (chains, target.dim)):
             raise _wrong(
                 f"unconstrained positions must have shape ({target.dim},) or "
@@ -141,11 +144,23 @@ def _propose(target: Target, start: Any, rng: np.random.Generator) -> np.ndarray
     position = rng.uniform(-radius, radius, target.dim) if radius > 0 else np.zeros(target.dim)
     if not isinstance(start, Mapping):
         return position
-    unknown = start.keys() - target.parameters.keys()
-    if not start.keys() & target.parameters.keys():
-        raise _wrong(
-            f"none of {', '.join(sorted(map(str, unknown))) or 'no names'} is a parameter of "
-            f"{target.name}; it has {', '.join(target.parameters)}."
-        )
     given = {name: start[name] for name in start if name in target.parameters}
+    _check_names_and_shapes(target, start, given)
     return target.unconstrain({**target.constrain(position), **given})
+
+
+def _check_names_and_shapes(target: Target, start: Mapping, given: Mapping) -> None:
+    """A typing error must not become a random start, nor a matrix its transpose."""
+    had = f"{target.name}; it has {', '.join(target.parameters)}"
+    if not start:
+        raise _wrong(f"the mapping is empty: give a value for some parameter of {had}.")
+    # transformed parameters and generated quantities may stand in a draw of elsewhere
+    others = {name.split(".")[0].split(":")[0] for name in target.column_names}
+    unknown = sorted(str(name) for name in start if name not in others)
+    if unknown or not given:
+        listed = ", ".join(unknown or map(str, start))
+        raise _wrong(f"{'none of ' if not given else ''}{listed} is a parameter of {had}.")
+    for name, value in given.items():
+        declared = target.parameters[name]
+        if declared.type is VariableType.SCALAR and np.shape(value) != declared.dimensions:
+            raise _wrong(f"{name} must have shape {declared.dimensions}, got {np.shape(value)}.")

@@ -26,13 +26,17 @@ class Plan(NamedTuple):
 
     @property
     def draws(self) -> int:
-        """Draws kept a chain: iterations 0, thin, 2 thin, ... of sampling, as in CmdStan."""
-        return -(-self.iter_sampling // self.thin)
+        """Draws kept a chain."""
+        return self.thinned(self.iter_sampling)
 
     @property
     def warmup_draws(self) -> int:
         """Draws of warm-up kept a chain."""
-        return -(-self.iter_warmup // self.thin) if self.save_warmup else 0
+        return self.thinned(self.iter_warmup) if self.save_warmup else 0
+
+    def thinned(self, iterations: int) -> int:
+        """How many of a phase's iterations are kept: 0, thin, 2 thin, ..., as in CmdStan."""
+        return -(-iterations // self.thin)
 
     def seeds(self) -> list[np.random.SeedSequence]:
         """One independent source of randomness a chain."""

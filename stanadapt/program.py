@@ -125,6 +125,13 @@ def block(code: str, name: str) -> str:
     return stripped[start:end]
 
 
+def without(code: str, name: str) -> str:
+    """The code with the body of one block blanked; lines stay where they are."""
+    start, end = _spans(strip(code)).get(name, (0, 0))
+    blank = re.sub(r"[^\n]", " ", code[start:end])
+    return code[:start] + blank + code[end:]
+
+
 def branches(code: str) -> list[tuple[int, str]]:
     """The lines on which control flow may depend on parameters: `(line number, line)`, from 1.
 

@@ -20,7 +20,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.inits import initial_positions
 from stanadapt.plan import Plan, between, make_plan, whole
 from stanadapt.provenance import origin
-from stanadapt.target import Target
+from stanadapt.target import Target, checked
 
 ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
 
@@ -62,6 +62,7 @@ def reference(
         "sampling" if every chain failed (the draws of complete chains are kept).
 
     """
+    target = checked(target)
     plan = make_plan(
         chains=chains, parallel_chains=parallel_chains, iter_warmup=iter_warmup,
         iter_sampling=iter_sampling, thin=thin, seed=seed, save_warmup=save_warmup,
@@ -72,15 +73,24 @@ def reference(
     )
     rngs = [np.random.default_rng(source.spawn(2)[0]) for source in plan.seeds()]
     positions = initial_positions(target, inits, rngs)
-    chosen = _choose(engine)
+    chosen = choose_engine(engine)
     with _status(plan.show_progress) as status:
         outcome = ENGINES[chosen](target, plan, settings, positions, status)
     for note in outcome.notes:
         warnings.warn(note, UserWarning, stacklevel=2)
-    return results.build(*_assemble(target, plan, settings, chosen, outcome))
+    attributes = _attributes(target, plan, settings, chosen, outcome)
+    if attributes["n_failed_quantities"]:
+        warnings.warn(
+            f"{attributes['n_failed_quantities']} draws of the reference hold NaN: their generated "
+            "quantities threw, or are not numbers.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return results.build(_groups(plan, outcome), attributes)
 
 
-def _choose(engine: str) -> str:
+def choose_engine(engine: str) -> str:
+    """Return the engine that a name or "auto" stands for; StanadaptError if it is not here."""
     if engine not in ("auto", *ENGINES):
         known = ", ".join(["auto", *ENGINES])
         raise StanadaptError("settings", f"engine must be one of {known}, got {engine!r}.")
@@ -107,12 +117,12 @@ def _status(show: bool) -> Iterator[Any]:
         yield spinner.update
 
 
-def _assemble(
-    target: Target, plan: Plan, settings: NutsSettings, engine: str, outcome: NutsRun
-) -> tuple[results.Groups, dict[str, Any]]:
-    kept = -(-plan.iter_warmup // plan.thin)
+def _groups(plan: Plan, outcome: NutsRun) -> results.Groups:
+    kept = plan.thinned(plan.iter_warmup)
+    phases = {"": slice(kept, None)}
+    if plan.save_warmup and kept:
+        phases["warmup_"] = slice(0, kept)
     groups: results.Groups = {}
-    phases = {"": slice(kept, None)} | ({"warmup_": slice(0, kept)} if plan.save_warmup else {})
     for prefix, rows in phases.items():
         stats = {
             name: outcome.statistics[:, rows, column].astype(kind)
@@ -120,10 +130,16 @@ def _assemble(
         }
         draws = results.variables(outcome.column_names, outcome.draws[:, rows])
         groups |= results.groups_of(prefix, draws, stats)
+    return groups
+
+
+def _attributes(
+    target: Target, plan: Plan, settings: NutsSettings, engine: str, outcome: NutsRun
+) -> dict[str, Any]:
     # thinned-out iterations have leapfrogs too: what is kept stands for all
     leapfrogs = outcome.statistics[..., list(STATISTICS).index("n_leapfrog__")] * plan.thin
-    chains = outcome.draws.shape[0]
-    attributes = {
+    kept, chains = plan.thinned(plan.iter_warmup), outcome.draws.shape[0]
+    return {
         **origin(target, plan),
         "sampler": "nuts",
         "settings": json.dumps(settings._asdict()),
@@ -136,8 +152,8 @@ def _assemble(
         "n_gradients_warmup": int(leapfrogs[:, :kept].sum()),
         "n_density": 0,
         "n_failed": 0,
+        "n_failed_quantities": int(np.isnan(outcome.draws[:, kept:]).any(axis=-1).sum()),
         "n_stopped": plan.chains - chains,
         "interrupted": False,
         "chains_kept": list(range(1, chains + 1)),
     }
-    return groups, attributes

@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,16 +90,20 @@ def build(groups: Groups, attributes: Mapping[str, Any]) -> Any:
     arviz = arviz_module()
     filled = {name: group for name, group in groups.items() if group}
     attrs = {name: _storable(value) for name, value in attributes.items()}
-    attrs["created_at"] = datetime.datetime.now(datetime.UTC).isoformat()
     with warnings.catch_warnings():
         # more chains than draws is the user's wish or an interruption, and told elsewhere
         warnings.filterwarnings("ignore", message=".*more chains.*")
         if _is_tree():
-            return arviz.from_dict(filled, save_warmup=True, attrs={"/": attrs})
+            return _dated(arviz.from_dict(filled, save_warmup=True, attrs={"/": attrs}))
         known = {k: v for k, v in filled.items() if k != "unconstrained_posterior"}
         fit = arviz.from_dict(**known, save_warmup=True, attrs=attrs)
         for name in filled.keys() - known.keys():  # from_dict drops names that it does not know
             fit.add_groups({name: arviz.dict_to_dataset(filled[name])})
+    return _dated(fit)
+
+
+def _dated(fit: Any) -> Any:
+    fit.attrs["created_at"] = datetime.datetime.now(datetime.UTC).isoformat()
     return fit
 
 
@@ -127,6 +131,13 @@ def dataset(fit: Any, group: str) -> xr.Dataset:
     """Return one group as a Dataset, for either ArviZ; KeyError where it is missing."""
     found = fit[group]
     return found if isinstance(found, xr.Dataset) else found.to_dataset()
+
+
+def is_fit(thing: Any) -> bool:
+    """Whether it is an ArviZ object, of either line, with a posterior."""
+    if not (hasattr(thing, "groups") and hasattr(thing, "attrs")):
+        return False
+    return "posterior" in group_names(thing)
 
 
 def attribute(fit: Any, name: str, default: Any = None) -> Any:
@@ -163,6 +174,10 @@ def check_writable(path: str | os.PathLike) -> Path:
 
 def save(fit: Any, path: str | os.PathLike) -> Path:
     """Write a result to a netCDF file; an older file of that name is replaced at the end."""
+    if not is_fit(fit):
+        raise StanadaptError(
+            "settings", f"save takes a result of sample or reference, got {type(fit).__name__}."
+        )
     path = check_writable(path)
     # under another name first: an interruption leaves the old file whole
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -176,23 +191,29 @@ def save(fit: Any, path: str | os.PathLike) -> Path:
     return path
 
 
-def _write(fit: Any, path: str) -> None:
-    engine: Callable = fit.to_netcdf
-    engine(path, engine="h5netcdf")
-
-
 def load(path: str | os.PathLike) -> Any:
     """Read a result from a netCDF file into memory, as the ArviZ that is installed has it."""
     path = Path(path)
     if not path.is_file():
         raise StanadaptError("files", f"there is no file {path}.")
     try:
-        if _is_tree():
-            with contextlib.closing(xr.open_datatree(path, engine="h5netcdf")) as tree:
-                return tree.load()
-        with contextlib.closing(arviz_module().from_netcdf(str(path), engine="h5netcdf")) as fit:
-            return fit.load()
-    except (OSError, ValueError, TypeError) as error:
+        fit = _read(path)
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise StanadaptError(
             "files", f"{path} is not a result written by stanadapt: {error}."
         ) from None
+    if not is_fit(fit):
+        raise StanadaptError("files", f"{path} is not a result written by stanadapt.")
+    return fit
+
+
+def _write(fit: Any, path: str) -> None:
+    fit.to_netcdf(path, engine="h5netcdf")
+
+
+def _read(path: Path) -> Any:
+    if _is_tree():
+        with contextlib.closing(xr.open_datatree(path, engine="h5netcdf")) as tree:
+            return tree.load()
+    with contextlib.closing(arviz_module().from_netcdf(str(path), engine="h5netcdf")) as fit:
+        return fit.load()

@@ -16,7 +16,7 @@ from stanadapt.plan import Plan, make_plan
 from stanadapt.progress import reporter
 from stanadapt.provenance import origin
 from stanadapt.samplers import __name__ as _registers_all  # noqa: F401
-from stanadapt.target import Target
+from stanadapt.target import Target, checked
 
 DTYPES = {bool: bool, int: np.int64, float: np.float64}
 
@@ -76,6 +76,7 @@ def sample(
         kept.
 
     """
+    target = checked(target)
     found, typed = protocol.find(sampler, **settings)
     plan = make_plan(
         chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,

@@ -1,6 +1,7 @@
 """A target: a Stan program bound to its data, reached through BridgeStan's interface."""
 
 import ctypes
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from os import PathLike
@@ -11,9 +12,10 @@ import stanio
 
 from stanadapt import backends
 from stanadapt import data as stan_data
+from stanadapt.declarations import parse
 from stanadapt.density import Density, constrain, make_density
 from stanadapt.errors import StanadaptError
-from stanadapt.program import read
+from stanadapt.program import block, read, without
 
 Data = Mapping[str, Any] | str | PathLike | None
 
@@ -75,6 +77,8 @@ class Target:
         relaxed = {"allow_nonfinite": True, "allow_empty_int": True}
         rules = relaxed if chosen.reads_nonfinite else {}
         self.data = stan_data.to_json(data, self.program, **rules)
+        self._load = chosen.load
+        self._lock, self._plain = threading.Lock(), None
         loaded = chosen.load(self.program, self.data, unsafe)
         self.model, self.backend_version = loaded.model, loaded.version
         self._value_propto = loaded.value_propto
@@ -125,7 +129,8 @@ class Target:
     def unconstrain(self, values: Mapping[str, Any]) -> np.ndarray:
         """Position, shape (dim,), of constrained values given for every parameter."""
         try:
-            return self.model.param_unconstrain_json(stanio.dump_stan_json(dict(values)))
+            given = {**self.missing_parameters(), **values}
+            return self.model.param_unconstrain_json(stanio.dump_stan_json(given))
         except (RuntimeError, TypeError, ValueError) as error:
             raise StanadaptError(
                 "initialisation",
@@ -134,9 +139,37 @@ class Target:
                 str(error),
             ) from None
 
+    def missing_parameters(self) -> dict[str, list]:
+        """Parameters of size zero, which BridgeStan does not name but Stan wants in inits."""
+        declared = parse(block(self.program.code, "parameters"))
+        return {d.name: [] for d in declared if d.name not in self.parameters}
+
+    def without_quantities(self) -> Any:
+        """Return the model without generated quantities, made at the first call.
+
+        stanli runs them whatever it is asked for, so that where they throw, parameters can be
+        constrained by a model only that has none.
+        """
+        with self._lock:
+            if self._plain is None:
+                code = without(self.program.code, "generated quantities")
+                # the rails have admitted more than this already
+                self._plain = self._load(self.program._replace(code=code), self.data, True).model
+            return self._plain
+
     def constrainer(self, seed: int) -> "Constrainer":
         """Make a callable that constrains draws of one chain, generated quantities included."""
         return Constrainer(self, seed)
+
+
+def checked(target: Any) -> Target:
+    """Return target; StanadaptError if it is none."""
+    if not isinstance(target, Target):
+        raise StanadaptError(
+            "settings",
+            f"the first argument must be a Target, Target(program, data), got {target!r}.",
+        )
+    return target
 
 
 class Constrainer:
@@ -158,14 +191,24 @@ class Constrainer:
         self.failed_position = np.full(target.dim, np.nan)
 
     def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
-        """Fill out (draw, column); return how many rows threw, which hold NaN."""
+        """Fill out (draw, column); return how many rows' generated quantities threw: NaN."""
         if self.target.unconstrained:
             out[:] = positions
             return 0
-        return constrain(
+        failures = constrain(
             self._address, self.target.model.model, self._rng.ptr, positions, out,
             self.failed_position,
         )  # fmt: skip
+        if failures:
+            self._recover(positions, out)
+        return failures
+
+    def _recover(self, positions: np.ndarray, out: np.ndarray) -> None:
+        """Fill in what does not depend on generated quantities where these threw."""
+        plain = self.target.without_quantities()
+        for i in np.flatnonzero(np.isnan(out).all(axis=1)):
+            kept = plain.param_constrain(positions[i], include_tp=True)
+            out[i, : kept.size] = kept
 
     def explain(self) -> str:
         """Stan's words for the last row that threw."""

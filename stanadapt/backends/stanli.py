@@ -34,10 +34,12 @@ REPORT = "STANLI_EXECUTION_REPORT"
 REGIONS = {"OP_ISLAND", "OP_LOOP"}
 POINTS, TRIES, RADIUS = 3, 30, 1.0
 BUILD_TOLERANCE, GRADIENT_TOLERANCE = 1e-9, 1e-3
-CURES = (
-    "Install a native backend (`stanadapt install-cmdstan` needs a C++ compiler), rewrite the "
-    "program without it, or pass unsafe=True if you have checked the density yourself."
+# true of this release, which has no native backend yet
+ELSEWHERE = (
+    "Rewrite the program without it, or sample it with CmdStan's NUTS through CmdStanPy "
+    "(`stanadapt install-cmdstan` installs CmdStan; it needs a C++ compiler)"
 )
+CURES = f"{ELSEWHERE}, or pass unsafe=True if you have checked the density yourself."
 
 # environment variables and file descriptor 2 belong to the whole process
 _LOCK = threading.RLock()
@@ -141,13 +143,17 @@ def _build(mir: str, name: str, data: str, passes_off: bool = True) -> tuple[Any
             if report.get("kind") == "execution_manifest":
                 return model, report
     raise StanadaptError(
-        "installation", "stanli gave no execution report, so its rails cannot act. " + CURES
+        "installation",
+        f"stanli gave no execution report, so its rails cannot act. Reinstall it: "
+        f"pip install --force-reinstall stanli=={VERSION}.",
     )
 
 
 def _refusal(name: str, words: str) -> StanadaptError:
     if "unsupported" in words or "stanli compile" in words or "runtime-control region" in words:
-        message = f"the embedded backend cannot run {name}: it lacks a construct of it. {CURES}"
+        message = (
+            f"the embedded backend cannot run {name}: it lacks a construct of it. {ELSEWHERE}."
+        )
         return StanadaptError("initialisation", message, words)
     return StanadaptError("data", f"{name} does not accept these data.", words)
 
@@ -278,7 +284,8 @@ def self_test(force: bool = False) -> None:
         if not abs(value - expected) < 1e-10 * abs(expected):
             raise StanadaptError(
                 "installation",
-                f"stanli {VERSION} fails its self-test: {value} where {expected} is right. {CURES}",
+                f"stanli {VERSION} fails its self-test: {value} where {expected} is "
+                "right. It is not used here; please report this, with what `doctor` says.",
             )
     with contextlib.suppress(OSError):  # a read-only cache: test again next time
         marker.parent.mkdir(parents=True, exist_ok=True)

@@ -25,6 +25,7 @@ from stanadapt.target import Target
 DIGITS = 17  # every bit of a draw: its density is compared with ours
 FINISHED = b"Elapsed Time"
 LINES = 12
+SEEDS = 2**31
 
 
 @contextlib.contextmanager
@@ -93,7 +94,8 @@ def run(
             model = CmdStanModel(exe_file=str(program))
             fit, notes = _sample(
                 model, target, folder, data=str(data), chains=plan.chains,
-                parallel_chains=plan.parallel_chains, seed=plan.seed, thin=plan.thin,
+                parallel_chains=plan.parallel_chains, thin=plan.thin,
+                seed=plan.seed % SEEDS,  # 2.27 reads larger ones as negative and stops
                 inits=[target.constrain(position) for position in positions],
                 iter_warmup=plan.iter_warmup, iter_sampling=plan.iter_sampling,
                 adapt_engaged=plan.iter_warmup > 0, save_warmup=True, show_progress=False,

@@ -1,0 +1,416 @@
+"""The command line: every command, and sentences instead of tracebacks when something is wrong."""
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import stanadapt as sa
+from stanadapt import cli, models, protocol, results, toolchain
+from stanadapt.errors import StanadaptError
+
+COMMANDS = ["sample", "compare", "samplers", "models", "doctor", "install-cmdstan"]
+TINY = [
+    "--chains", "2", "--iter-warmup", "30", "--iter-sampling", "40", "--seed", "1", "--quiet",
+]  # fmt: skip
+PROGRAM = """
+data { real m; }
+parameters { real x; }
+model { x ~ normal(m, 1); }
+"""
+
+
+def call(*arguments, status=0):
+    """What the command prints on both streams, as one line: line breaks are the terminal's."""
+    done = CliRunner().invoke(cli.app, [str(a) for a in arguments], catch_exceptions=False)
+    assert done.exit_code == status, done.output
+    assert "Traceback" not in done.output
+    return " ".join(done.output.split())
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A folder to work in, with a program and its data."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.stan").write_text(PROGRAM)
+    (tmp_path / "my.json").write_text('{"m": 3}')
+    return tmp_path
+
+
+# --- what tells about the package ----------------------------------------------------------------
+
+
+def test_help_lists_every_command():
+    printed = call("--help")
+    for command in COMMANDS:
+        assert command in printed
+    assert "Traceback" not in printed
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_of_every_command(command, flag):
+    printed = call(command, flag)
+    assert "Usage" in printed
+    assert command in printed
+
+
+def test_no_command_prints_the_help():
+    printed = CliRunner().invoke(cli.app, []).output
+    assert "sample" in printed
+    assert "compare" in printed
+
+
+def test_unknown_command():
+    done = CliRunner().invoke(cli.app, ["resample"])
+    assert done.exit_code == 2
+    assert "resample" in done.output
+
+
+def test_samplers():
+    printed = call("samplers")
+    for name, sampler in protocol.registered().items():
+        assert name in printed
+        for setting in sampler.settings._fields:
+            assert f"{setting}=" in printed
+
+
+@pytest.mark.parametrize("name", list(protocol.registered()))
+def test_one_sampler(name):
+    printed = call("samplers", name)
+    sampler = protocol.registered()[name]
+    for setting, default in sampler.settings()._asdict().items():
+        assert f"{setting}={default}" in printed
+    assert "References" in printed
+
+
+def test_unknown_sampler_to_explain():
+    assert "sampler must be one of" in call("samplers", "nuts", status=1)
+
+
+def test_models():
+    printed = call("models")
+    for program in models.available().values():
+        assert program.name in printed
+        assert all(data in printed for data in program.data)
+
+
+def test_doctor():
+    printed = call("doctor")
+    for word in ("stanadapt", "numba", "arviz", "cache", "backends", "CmdStan", "compiler"):
+        assert word in printed
+    assert "self-test passes" in printed
+
+
+def test_doctor_without_anything(monkeypatch):
+    monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
+    monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "")
+    monkeypatch.setattr(toolchain, "compiler", lambda: None)
+    monkeypatch.setattr(toolchain, "make", lambda: None)
+    printed = call("doctor")
+    assert "stanadapt install-cmdstan" in printed
+    assert "not installed" in printed
+
+
+def test_doctor_with_a_backend_that_fails_its_test(monkeypatch):
+    from stanadapt.backends import stanli
+
+    monkeypatch.setattr(stanli, "SWITCHES", ())
+    assert "NOT USABLE" in call("doctor")
+
+
+# --- sample --------------------------------------------------------------------------------------
+
+
+def test_sample_files(files):
+    printed = call(
+        "sample", "my.stan", "--data", "my.json", "--out", "deep/out.nc", "--save-warmup",
+        "--set", "initial_scale=1.5", "--set", "diagonal=true", *TINY,
+    )  # fmt: skip
+    assert "ArviZ file: deep/out.nc" in printed
+    assert "min ESS" in printed
+    fit = sa.load(files / "deep" / "out.nc")
+    assert results.dataset(fit, "posterior")["x"].shape == (2, 40)
+    assert results.dataset(fit, "warmup_posterior")["x"].shape == (2, 30)
+    settings = json.loads(fit.attrs["settings"])
+    assert (settings["initial_scale"], settings["diagonal"]) == (1.5, True)
+    assert fit.attrs["model"] == "my"
+
+
+def test_sample_a_bundled_program(files):
+    call("sample", "gaussian", "-d", "two_dim", "-s", "gad_mala", "-o", "out.nc", *TINY)
+    fit = sa.load("out.nc")
+    assert results.dataset(fit, "posterior")["x"].shape == (2, 40, 2)
+    assert fit.attrs["model"] == "gaussian"
+
+
+def test_a_bundled_program_with_its_only_data(files):
+    call("sample", "eight_schools_noncentered", *TINY)
+    assert (files / "fit.nc").is_file()
+
+
+def test_a_bundled_program_with_a_data_file(files):
+    (files / "three.json").write_text('{"N": 3}')
+    call("sample", "neal", "--data", "three.json", *TINY)
+    assert results.dataset(sa.load("fit.nc"), "posterior")["x"].shape == (2, 40, 3)
+
+
+def test_a_folder_of_the_same_name_hides_no_bundled_program(files):
+    (files / "neal").mkdir()
+    call("sample", "neal", *TINY)
+
+
+def test_the_command_gives_the_same_draws_as_the_function(files):
+    call("sample", "my.stan", "-d", "my.json", "--thin", "4", "--inits", "0", *TINY)
+    ours = sa.sample(
+        sa.Target("my.stan", "my.json"), "gad_mala", chains=2, iter_warmup=30, iter_sampling=40,
+        thin=4, inits=0, seed=1, show_progress=False,
+    )  # fmt: skip
+    np.testing.assert_array_equal(
+        results.dataset(sa.load("fit.nc"), "posterior")["x"],
+        results.dataset(ours, "posterior")["x"],
+    )
+
+
+def test_inits_from_a_file(files):
+    (files / "inits.json").write_text('{"x": 2.5}')
+    call(
+        "sample", "my.stan", "-d", "my.json", "--inits", "inits.json", "--iter-warmup", "0",
+        "--iter-sampling", "2", "--chains", "1", "--set", "initial_scale=1e-9", "--quiet",
+    )  # fmt: skip
+    x = results.dataset(sa.load("fit.nc"), "posterior")["x"].values
+    assert x[0, 0] == pytest.approx(2.5, abs=1e-6)
+
+
+def test_includes(files):
+    (files / "lib").mkdir()
+    (files / "lib" / "f.stan").write_text("real twice(real x) { return 2 * x; }\n")
+    code = "functions {\n#include f.stan\n}\n" + PROGRAM.replace("m, 1", "twice(m), 1")
+    (files / "inc.stan").write_text(code)
+    call("sample", "inc.stan", "-d", "my.json", "--include", "lib", *TINY)
+
+
+def test_warnings_are_notes(files):
+    (files / "q.stan").write_text(
+        "parameters { real x; } model { x ~ normal(0, 1); }\n"
+        "generated quantities { real z = normal_rng(0, x); }\n"
+    )
+    printed = call("sample", "q.stan", "--set", "initial_scale=1.5", *TINY)
+    assert "note: generated quantities threw at" in printed
+    assert "UserWarning" not in printed
+    assert ".py:" not in printed
+
+
+def test_progress_in_a_pipe_is_plain_lines(files):
+    tiny = [flag for flag in TINY if flag != "--quiet"]
+    printed = call("sample", "my.stan", "-d", "my.json", *tiny)
+    assert "chain 1 done 70/70" in printed
+    assert "\x1b" not in printed
+
+
+# --- compare -------------------------------------------------------------------------------------
+
+
+def test_compare(files):
+    printed = call(
+        "compare", "my.stan", "-d", "my.json", "-s", "gad_mala, rwm", "--reference", "stanli",
+        "--out", "results", *TINY,
+    )  # fmt: skip
+    for word in ("min ESS", "ESS/grad", "z mean", "gad_mala", "rwm", "nuts", "shares"):
+        assert word in printed
+    folder = files / "results"
+    assert {p.name for p in folder.iterdir()} == {
+        "gad_mala.nc", "rwm.nc", "nuts.nc", "comparison.csv",
+    }  # fmt: skip
+    table = pd.read_csv(folder / "comparison.csv", index_col="fit")
+    assert list(table.index) == ["nuts", "gad_mala", "rwm"]
+    assert np.isfinite(table.loc["rwm", "z_mean"])
+    assert sa.load(folder / "nuts.nc").attrs["sampler"] == "nuts"
+    assert results.dataset(sa.load(folder / "rwm.nc"), "posterior")["x"].shape == (2, 40)
+
+
+def test_compare_without_a_reference(files):
+    printed = call("compare", "neal", "--reference", "none", *TINY)
+    assert "gad_mala" in printed
+    assert "nuts" not in printed
+    assert list(files.glob("*.nc")) == []
+
+
+def constructed(interrupted):
+    """A fit of no target: what sample() gives back in the two tests below."""
+    x = np.random.default_rng(1).normal(size=(2, 50))
+    attributes = {"sampler": "gad_mala", "interrupted": interrupted, "program_hash": "p"}
+    return results.build({"posterior": {"x": x}}, attributes)
+
+
+def test_ctrl_c_ends_the_comparison_not_one_sampler(files, monkeypatch):
+    begun = []
+
+    def sample(target, name, **arguments):
+        begun.append(name)
+        return constructed(interrupted=True)
+
+    monkeypatch.setattr(cli.run, "sample", sample)
+    printed = call(
+        "compare", "neal", "-s", "gad_mala,rwm", "--reference", "none", "-o", "r", *TINY, status=130
+    )  # fmt: skip
+    assert begun == ["gad_mala"]
+    assert "interrupted" in printed
+    assert (files / "r" / "gad_mala.nc").is_file()
+
+
+def test_a_sampler_that_fails_does_not_lose_the_reference(files, monkeypatch):
+    def fail(*arguments, **keywords):
+        raise StanadaptError("sampling", "it went wrong.")
+
+    monkeypatch.setattr(cli.run, "sample", fail)
+    monkeypatch.setattr(cli, "nuts", lambda *a, **k: constructed(interrupted=False))
+    printed = call("compare", "neal", "-s", "gad_mala", "-o", "r", *TINY, status=1)
+    assert "it went wrong." in printed
+    assert (files / "r" / "nuts.nc").is_file()
+
+
+# --- sentences, not tracebacks -------------------------------------------------------------------
+
+WRONG = {
+    "missing program": (["none.stan"], ["files", "none.stan"]),
+    "neither file nor bundled": (["nealx"], ["nealx"]),
+    "missing data file": (["my.stan", "-d", "none.json"], ["files", "none.json"]),
+    "no data": (["my.stan"], ["data", "lack m"]),
+    "data set that is not bundled": (["neal", "-d", "nope"], ["nope", "neal"]),
+    "data set not chosen": (["gaussian"], ["two_dim", "fifty_one_dim"]),
+    "unknown sampler": (["neal", "-s", "nuts"], ["settings", "'nuts'", "gad_mala"]),
+    "unknown setting": (["neal", "--set", "step=1"], ["'step'", "target_accept"]),
+    "bad value": (["neal", "-s", "mala", "--set", "step_size=abc"], ["step_size", "'abc'"]),
+    "negative value": (["neal", "-s", "mala", "--set", "step_size=-1"], ["step_size", "-1"]),
+    "no equals sign": (["neal", "--set", "step_size"], ["NAME=VALUE", "'step_size'"]),
+    "no name": (["neal", "--set", "=1"], ["settings"]),
+    "an option as a setting": (["neal", "--set", "chains=3"], ["settings", "chains"]),
+    "an argument as a setting": (["neal", "--set", "target=3"], ["settings", "target"]),
+    "zero chains": (["neal", "--chains", "0"], ["chains", "got 0"]),
+    "negative iterations": (["neal", "--iter-sampling", "-5"], ["iter_sampling", "got -5"]),
+    "negative warm-up": (["neal", "--iter-warmup", "-5"], ["iter_warmup", "got -5"]),
+    "thin too large": (["neal", "--iter-sampling", "10", "--thin", "11"], ["thin", "got 11"]),
+    "negative seed": (["neal", "--seed", "-1"], ["seed", "got -1"]),
+    "out is a folder": (["neal", "--out", "."], ["files", "folder"]),
+    "out below a file": (["neal", "--out", "my.stan/fit.nc"], ["files", "my.stan"]),
+    "unknown backend": (["neal", "--backend", "jax"], ["backend", "'jax'"]),
+    "inits that are missing": (["neal", "--inits", "none.json"], ["inits", "none.json"]),
+    "negative radius": (["neal", "--inits", "-1"], ["inits", "radius"]),
+    "missing include folder": (["neal", "--include", "none"], ["none", "folder"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG.values(), ids=list(WRONG))
+def test_wrong_arguments_of_sample(files, arguments, words):
+    began = time.perf_counter()
+    printed = call("sample", *arguments, "--quiet", status=1)
+    # all are found before sampling, which would take the default 40 000 iterations
+    assert time.perf_counter() - began < 3
+    assert printed.startswith("error in ")
+    for word in words:
+        assert word in printed
+    assert not (files / "fit.nc").exists()
+
+
+def test_an_unwritable_file_is_found_before_the_program_is_read(files, monkeypatch):
+    def loaded(*arguments, **keywords):
+        raise AssertionError("the target was made first")
+
+    monkeypatch.setattr(cli, "Target", loaded)
+    assert "nothing can be written" in call(
+        "sample", "neal", "--out", "my.stan/fit.nc", status=1
+    )  # fmt: skip
+    assert "nothing can be written" in call(
+        "compare", "neal", "--out", "my.stan/folder", status=1
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["neal", "-s", "gad_mala,nope"], ["'nope'"]),
+        (["neal", "-s", "gad_mala", "--reference", "pymc"], ["engine", "'pymc'"]),
+        (["neal", "-s", ",", "--reference", "none"], ["at least one"]),
+        (["none.stan"], ["none.stan"]),
+        (["neal", "--chains", "0"], ["chains", "got 0"]),
+        (["neal", "--out", "my.stan"], ["my.stan"]),
+    ],
+)
+def test_wrong_arguments_of_compare(files, arguments, words):
+    printed = call("compare", *arguments, "--quiet", status=1)
+    assert printed.startswith("error in ")
+    for word in words:
+        assert word in printed
+
+
+def test_wrong_iterations_of_compare_are_found_before_the_reference_has_run(files, monkeypatch):
+    def ran(*arguments, **keywords):
+        raise AssertionError("the reference was run first")
+
+    monkeypatch.setattr(cli, "nuts", ran)
+    call("compare", "neal", "--iter-sampling", "0", "--quiet", status=1)
+
+
+def test_compare_wants_cmdstan_that_is_not_there(files, monkeypatch):
+    monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
+    monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "")
+    printed = call("compare", "neal", "--reference", "cmdstan", "--quiet", status=1)
+    assert "install-cmdstan" in printed
+
+
+def test_stan_s_words_keep_their_brackets(files):
+    (files / "bad.stan").write_text("parameters { array[2] real x; }\nmodel { x[1] ~ nomal(0); }\n")
+    printed = call("sample", "bad.stan", status=1)
+    assert "x[1] ~ nomal(0)" in printed
+    assert "array[2] real x" in printed
+    assert "\\[" not in printed
+
+
+def test_ctrl_c_during_warmup_is_a_sentence(files, monkeypatch):
+    def interrupted(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.run, "sample", interrupted)
+    printed = call("sample", "my.stan", "-d", "my.json", "--quiet", status=130)
+    assert "nothing was written" in printed
+
+
+def test_a_failed_installation_is_a_sentence(monkeypatch):
+    def fail():
+        raise StanadaptError("installation", "no network [at all].")
+
+    monkeypatch.setattr(cli, "install", fail)
+    assert "no network [at all]." in call("install-cmdstan", status=1)
+
+
+# --- as a process --------------------------------------------------------------------------------
+
+
+def run_process(*arguments, cwd):
+    code = "from stanadapt.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_the_installed_command(files):
+    done = run_process("sample", "my.stan", "--data", "my.json", *TINY, cwd=files)
+    assert done.returncode == 0, done.stderr
+    assert "ArviZ file: fit.nc" in done.stdout
+    assert done.stderr == ""
+    assert (files / "fit.nc").is_file()
+
+
+def test_errors_go_to_standard_error(files):
+    done = run_process("sample", "none.stan", "--quiet", cwd=files)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("error in files: There is no Stan program")
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,281 @@
+"""compare(): its numbers on constructed fits, and what it refuses."""
+
+import io
+from importlib import import_module
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.errors import StanadaptError
+
+SHOWN = [
+    "fit", "min ESS", "median", "tail ESS", "R-hat", "warm-up s", "sampling s", "compile s",
+    "ESS/s", "gradients", "ESS/grad", "failed", "z mean", "z sd",
+]  # fmt: skip
+# the package's attribute `compare` is the function
+compare_module = import_module("stanadapt.compare")
+
+
+def fit(posterior, **attributes):
+    """A result with the attributes that every fit has."""
+    usual = {
+        "sampler": "gad_mala", "program_hash": "p", "data_hash": "d", "warmup_seconds": [1.0, 3.0],
+        "sampling_seconds": [2.0, 4.0], "compile_seconds": 7.0, "n_gradients": 5000, "n_density": 0,
+        "n_failed": 0, "n_failed_quantities": 0, "n_stopped": 0, "interrupted": False,
+    }  # fmt: skip
+    return results.build({"posterior": posterior}, usual | attributes)
+
+
+def normal(seed, shape=(2, 1000), **attributes):
+    return fit({"x": np.random.default_rng(seed).normal(size=shape)}, **attributes)
+
+
+def nuts(seed, independent=True, shape=(2, 1000)):
+    engine = "cmdstan 2.27.0" if independent else "stanli 0.24.0"
+    return normal(seed, shape, sampler="nuts", engine=engine, engine_independent=independent)
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+def test_cost_columns():
+    row = sa.compare({"a": normal(1)}, show=False).loc["a"]
+    assert row["sampler"] == "gad_mala"
+    assert (row["chains"], row["draws"]) == (2, 1000)
+    assert (row["seconds_warmup"], row["seconds_sampling"]) == (4.0, 6.0)
+    assert row["seconds_compile"] == 7.0
+    assert row["gradients"] == 5000
+    assert row["ess_bulk_min"] == pytest.approx(2000, rel=0.3)
+    assert row["ess_per_second"] == pytest.approx(row["ess_bulk_min"] / 10)
+    assert row["ess_per_gradient"] == pytest.approx(row["ess_bulk_min"] / 5000)
+    assert np.isnan(row["z_mean"])
+    assert np.isnan(row["z_sd"])
+
+
+def test_smallest_and_median_ess():
+    rng = np.random.default_rng(3)
+    good, poor = rng.normal(size=(2, 1000, 4)), np.cumsum(rng.normal(size=(2, 1000)), axis=1)
+    row = sa.compare({"a": fit({"good": good, "poor": poor})}, show=False).loc["a"]
+    assert row["ess_bulk_min"] < 50
+    assert row["ess_bulk_median"] > 1000
+    assert row["r_hat_max"] > 1.01
+
+
+def test_without_gradients_no_ess_per_gradient():
+    row = sa.compare({"a": normal(1, n_gradients=0, n_density=99)}, show=False).loc["a"]
+    assert np.isnan(row["ess_per_gradient"])
+    assert row["densities"] == 99
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.2, -1.0])
+def test_a_shifted_mean_gives_the_expected_z(shift):
+    """Independent draws: the joint error of two means is sqrt(1/n + 1/m); z has spread 1."""
+    rng = np.random.default_rng(8)
+    a, b = rng.normal(size=(2, 2000)), rng.normal(shift, 1, size=(2, 500))
+    table = sa.compare(
+        {"a": fit({"x": a}), "n": fit({"x": b}, sampler="nuts", engine="cmdstan 2.27.0")},
+        show=False,
+    )
+    error = np.sqrt(1 / 4000 + 1 / 1000)
+    expected = abs(a.mean() - b.mean()) / error
+    # the errors are estimated from 1000 and 4000 draws: a few per cent off
+    assert table.loc["a", "z_mean"] == pytest.approx(expected, rel=0.15)
+    assert table.loc["a", "z_mean"] == pytest.approx(abs(shift) / error, abs=5)
+    assert table.loc["a", "z_sd"] < 5
+    assert np.isnan(table.loc["n", "z_mean"])
+
+
+def test_a_wider_sd_gives_the_expected_z():
+    rng = np.random.default_rng(9)
+    a, b = rng.normal(size=(2, 2000)), rng.normal(0, 1.3, size=(2, 2000))
+    table = sa.compare({"a": fit({"x": a}), "b": fit({"x": b})}, reference="b", show=False)
+    # independent normal draws: the error of the sd is sd / sqrt(2 n)
+    error = np.hypot(1.0, 1.3) / np.sqrt(2 * 4000)
+    expected = abs(a.std() - b.std()) / error
+    assert expected > 15
+    assert table.loc["a", "z_sd"] == pytest.approx(expected, rel=0.1)
+    assert table.loc["a", "z_mean"] < 5
+
+
+def test_z_is_the_largest_over_columns_in_common():
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(2, 500)), rng.normal(size=(2, 500, 3))
+    shifted = rng.normal(size=(2, 500, 3))
+    shifted[..., 1] += 0.5
+    a, b = fit({"x": x, "y": y, "only_a": x + 9}), fit({"y": shifted, "x": x, "only_b": x})
+    z = sa.compare({"a": a, "b": b}, reference="b", show=False).loc["a", "z_mean"]
+    assert z == pytest.approx(0.5 / np.sqrt(2 / 1000), abs=5)
+    assert z > 6
+
+
+def test_nothing_in_common_is_no_number():
+    rng = np.random.default_rng(4)
+    a, b = (fit({name: rng.normal(size=(2, 100))}) for name in ("a", "b"))
+    table = sa.compare({"a": a, "b": b}, reference="b", show=False)
+    assert np.isnan(table.loc["a", "z_mean"])
+
+
+def test_constant_columns_only():
+    table = sa.compare({"a": fit({"x": np.ones((2, 50))})})
+    assert np.isnan(table.loc["a", "ess_bulk_min"])
+
+
+def test_failures_are_counted():
+    row = sa.compare(
+        {"a": normal(1, n_failed=3, n_failed_quantities=4, n_stopped=1)}, show=False
+    ).loc["a"]
+    assert row["failed"] == 7
+    assert row["stopped_chains"] == 1
+
+
+# --- which reference -----------------------------------------------------------------------------
+
+
+def test_no_nuts_no_reference():
+    table = sa.compare({"a": normal(1), "b": normal(2)}, show=False)
+    assert table.attrs["reference"] is None
+    assert table["z_mean"].isna().all()
+
+
+def test_cmdstan_comes_before_stanli():
+    fits = {"s": nuts(1, independent=False), "a": normal(2), "c": nuts(3)}
+    table = sa.compare(fits, show=False)
+    assert table.attrs["reference"] == "c"
+    assert list(table.index) == ["s", "a", "c"]
+    assert np.isfinite(table.loc["s", "z_mean"])
+
+
+def test_the_first_nuts_of_several():
+    assert sa.compare({"x": nuts(1), "y": nuts(2)}, show=False).attrs["reference"] == "x"
+
+
+def test_a_chosen_reference():
+    table = sa.compare({"c": nuts(1), "a": normal(2)}, reference="a", show=False)
+    assert table.attrs["reference"] == "a"
+    assert np.isnan(table.loc["a", "z_mean"])
+    assert np.isfinite(table.loc["c", "z_mean"])
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def refused(*arguments, **keywords):
+    with pytest.raises(StanadaptError) as caught:
+        sa.compare(*arguments, **keywords)
+    assert caught.value.stage == "settings"
+    return caught.value.message
+
+
+def test_nothing_to_compare():
+    assert "at least one" in refused({})
+
+
+def test_unknown_reference():
+    message = refused({"a": normal(1)}, reference="b")
+    assert "'b'" in message
+    assert "(a)" in message
+
+
+@pytest.mark.parametrize("what", ["program_hash", "data_hash"])
+def test_fits_of_different_targets(what):
+    message = refused({"a": normal(1), "b": normal(2, **{what: "other"})})
+    assert what in message
+    assert "b: other" in message
+
+
+@pytest.mark.parametrize("thing", [1, None, "fit.nc", {"x": 1}])
+def test_what_is_no_fit(thing):
+    assert "a" in refused({"a": thing})
+
+
+def test_one_fit_instead_of_a_mapping():
+    assert "mapping" in refused(normal(1))
+
+
+# --- the table -----------------------------------------------------------------------------------
+
+
+def test_printed_table_has_all_columns(capsys):
+    sa.compare({"gad_mala": normal(1), "nuts": nuts(2)})
+    printed = capsys.readouterr().out
+    head, first, second = printed.splitlines()[:3]
+    for title in SHOWN:
+        assert title in head
+    assert first.split()[0] == "gad_mala"
+    assert second.split()[0] == "nuts"
+    assert "5,000" in first
+    assert "…" not in printed
+
+
+def test_show_false_prints_nothing(capsys):
+    sa.compare({"a": normal(1)}, show=False)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_narrow_pipe_breaks_no_words():
+    stream = io.StringIO()
+    table = sa.compare({"a_name_of_some_length": normal(1), "nuts": nuts(2)}, show=False)
+    compare_module.show_table(table, Console(file=stream))
+    assert "a_name_of_some_length" in stream.getvalue()
+    assert "nan" not in stream.getvalue().lower()
+
+
+def test_names_in_brackets_survive():
+    stream = io.StringIO()
+    table = sa.compare({"hmc [10 steps]": normal(1)}, show=False)
+    compare_module.show_table(table, Console(file=stream))
+    assert "hmc [10 steps]" in stream.getvalue()
+
+
+def remarks(**fits):
+    return compare_module.remarks(sa.compare(fits, show=False))
+
+
+def test_remark_on_the_reference():
+    (said,) = remarks(a=normal(1), n=nuts(2))
+    assert "n (cmdstan 2.27.0)" in said
+    assert "joint Monte Carlo standard error" in said
+    assert "shares our density" in remarks(a=normal(1), n=nuts(2, independent=False))[0]
+    assert remarks(a=normal(1)) == []
+
+
+def test_remark_on_r_hat():
+    apart = np.random.default_rng(1).normal(size=(2, 200)) + np.array([[0], [4.0]])
+    (said,) = remarks(bad=fit({"x": apart}), good=normal(1))
+    assert said.startswith("bad: R-hat ")
+    assert "not usable" in said
+
+
+def test_remark_on_an_interruption():
+    (said,) = remarks(cut=normal(1, interrupted=True, shape=(2, 123)))
+    assert said.startswith("cut: interrupted")
+    assert "123" in said
+
+
+def test_remark_on_stopped_chains():
+    (said,) = remarks(a=normal(1, n_stopped=2))
+    assert said.startswith("a: 2 chains")
+
+
+def test_the_table_is_a_data_frame_to_be_written(tmp_path):
+    table = sa.compare({"a": normal(1), "n": nuts(2)}, show=False)
+    table.to_csv(tmp_path / "table.csv", index_label="fit")
+    again = pd.read_csv(tmp_path / "table.csv", index_col="fit")
+    assert list(again.index) == ["a", "n"]
+    assert again.loc["a", "z_mean"] == pytest.approx(table.loc["a", "z_mean"])
+
+
+def test_with_real_fits():
+    target = sa.Target("parameters { real x; } model { x ~ normal(0, 1); }")
+    run = {"chains": 2, "iter_warmup": 100, "iter_sampling": 500, "show_progress": False}
+    fast = sa.sample(target, "gad_mala", seed=1, initial_scale=1.5, **run)
+    with pytest.warns(UserWarning, match="shares its density"):
+        embedded = sa.reference(target, engine="stanli", seed=1, **run)
+    table = sa.compare({"fast": fast, "nuts": embedded}, show=False)
+    assert table.attrs["reference"] == "nuts"
+    assert table.loc["fast", "z_mean"] < 5
+    assert table.loc["fast", "gradients"] == fast.attrs["n_gradients"]

@@ -1,0 +1,514 @@
+"""sample(): shape, bits and attributes of a result, and what happens when things fail."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import progress, results
+from stanadapt.errors import StanadaptError
+
+# Every variable of T, G and C is a function of the parameters that tells rows from columns.
+SHAPES = """
+data { int<lower=0> N; vector[N] y; }
+parameters { matrix[2, 3] M; real<lower=0> s; array[2] vector[3] a; }
+transformed parameters { matrix[3, 2] T; T = 2 * M'; }
+model {
+  to_vector(M) ~ normal(0, 1);
+  s ~ exponential(1);
+  for (i in 1:2) a[i] ~ normal(10 * i, 1);
+}
+generated quantities {
+  vector[N] log_lik;
+  array[2, 3] real G;
+  array[2] matrix[3, 2] C;
+  real r = normal_rng(0, 1);
+  for (n in 1:N) log_lik[n] = normal_lpdf(y[n] | 0, s);
+  for (i in 1:2) for (j in 1:3) G[i, j] = a[i][j] + 100 * M[i, j];
+  for (k in 1:2) for (i in 1:3) for (j in 1:2) C[k, i, j] = 100 * k + 10 * i + j + M[j, i];
+}
+"""
+Y = np.array([0.5, -1.0, 2.0])
+# the density throws where x < -0.43: a third of the standard normal's mass
+WALL = """
+parameters { real x; }
+model { x ~ normal(0, 1); target += 0 * normal_lpdf(0 | 0, x + 0.43); }
+"""
+THROWING_QUANTITY = """
+parameters { real x; }
+model { x ~ normal(0, 1); }
+generated quantities { real z = normal_rng(0, x + 0.5); }
+"""
+NORMAL = "parameters { real x; } model { x ~ normal(0, 1); }"
+# finite on |x| < 1e-6 only
+PIN = "parameters { real x; } model { target += normal_lpdf(0 | 0, 1e-12 - square(x)); }"
+# gad_mala moves at once with these: short runs have moves and rejections
+LIVELY = {"initial_scale": 1.5, "learning_rate": 1e-3}
+SHORT = {"chains": 2, "iter_warmup": 30, "iter_sampling": 40, "seed": 11, "show_progress": False}
+
+
+def draw(target, sampler="gad_mala", **changes):
+    chosen = SHORT | (LIVELY if sampler == "gad_mala" else {}) | changes
+    return sa.sample(target, sampler, **chosen)
+
+
+def values(fit, name, group="posterior"):
+    return results.dataset(fit, group)[name].values
+
+
+def assert_same_draws(one, other):
+    for group in ("posterior", "sample_stats"):
+        first, second = results.dataset(one, group), results.dataset(other, group)
+        assert set(first) == set(second)
+        for name in first:
+            np.testing.assert_array_equal(first[name], second[name], err_msg=str(name))
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    return sa.Target(SHAPES, {"N": 3, "y": Y})
+
+
+@pytest.fixture(scope="module")
+def full(shapes):
+    """One run with everything kept."""
+    return draw(shapes, save_warmup=True, save_unconstrained=True, thin=3)
+
+
+@pytest.fixture(scope="module")
+def plain(shapes):
+    return draw(shapes)
+
+
+# --- the shape of a result -----------------------------------------------------------------------
+
+
+def test_groups(plain, full):
+    usual = {"posterior", "sample_stats", "log_likelihood"}
+    assert set(results.group_names(plain)) == usual
+    more = {"warmup_posterior", "warmup_sample_stats", "unconstrained_posterior"}
+    assert set(results.group_names(full)) == usual | more
+
+
+def test_no_log_likelihood_group_without_log_lik():
+    fit = draw(sa.Target(NORMAL))
+    assert set(results.group_names(fit)) == {"posterior", "sample_stats"}
+
+
+def test_shapes_are_those_of_the_program(plain):
+    posterior = results.dataset(plain, "posterior")
+    shapes = {name: posterior[name].shape[2:] for name in posterior}
+    assert shapes == {
+        "M": (2, 3), "s": (), "a": (2, 3), "T": (3, 2), "G": (2, 3), "C": (2, 3, 2), "r": (),
+    }  # fmt: skip
+    assert all(posterior[name].dims[:2] == ("chain", "draw") for name in posterior)
+    assert {posterior[name].shape[:2] for name in posterior} == {(2, 40)}
+    assert posterior["T"].dims[2:] == ("T_dim_0", "T_dim_1")
+
+
+def test_elements_are_where_the_program_put_them(plain):
+    """Stan's columns are column-major; a reshape in C order would mix rows and columns."""
+    m, a = values(plain, "M"), values(plain, "a")
+    assert abs(np.corrcoef(m[..., 0, 1].ravel(), m[..., 1, 0].ravel())[0, 1]) < 0.99
+    np.testing.assert_allclose(values(plain, "T"), 2 * m.swapaxes(-1, -2), rtol=1e-14)
+    np.testing.assert_allclose(values(plain, "G"), a + 100 * m, rtol=1e-14)
+    k, i, j = np.ix_((1, 2), (1, 2, 3), (1, 2))
+    expected = (100 * k + 10 * i + j) + m.swapaxes(-1, -2)[:, :, None]
+    np.testing.assert_allclose(values(plain, "C"), expected, rtol=1e-14)
+
+
+def test_log_lik_is_a_group_of_its_own(plain):
+    s, found = values(plain, "s"), values(plain, "log_lik", "log_likelihood")
+    assert "log_lik" not in results.dataset(plain, "posterior")
+    assert found.shape == (2, 40, 3)
+    expected = -0.5 * np.log(2 * np.pi) - np.log(s[..., None]) - 0.5 * (Y / s[..., None]) ** 2
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_parameters_respect_their_constraints(plain):
+    assert (values(plain, "s") > 0).all()
+
+
+def test_lp_is_the_density_of_the_recorded_draw(shapes, full):
+    positions = values(full, "position", "unconstrained_posterior")
+    lp = values(full, "lp", "sample_stats")
+    for chain, row in ((0, 0), (0, 13), (1, 7)):
+        value, _, _ = shapes.evaluate(positions[chain, row])
+        assert lp[chain, row] == pytest.approx(value, rel=1e-12)
+
+
+def test_dtypes_under_arviz_names(plain):
+    stats = results.dataset(plain, "sample_stats")
+    kinds = {name: stats[name].dtype.kind for name in stats}
+    assert kinds["lp"] == kinds["acceptance_rate"] == "f"
+    assert kinds["accepted"] == "b"
+    assert kinds["n_gradients"] == "i"
+    assert {variable.dtype.kind for variable in results.dataset(plain, "posterior").values()} == {
+        "f"
+    }
+
+
+def test_no_statistic_carries_a_stan_name(plain):
+    names = set(results.dataset(plain, "sample_stats"))
+    assert not [name for name in names if str(name).endswith("_")]
+    assert not names & {"energy", "tree_depth", "diverging"}  # gad_mala has none of them
+
+
+def test_gradient_free_samplers_count_densities(shapes):
+    fit = draw(shapes, "rwm")
+    stats = results.dataset(fit, "sample_stats")
+    assert "n_density" in stats
+    assert "n_gradients" not in stats
+    assert results.attribute(fit, "n_gradients") == 0
+    assert results.attribute(fit, "n_density") >= 2 * 70
+
+
+# --- attributes ----------------------------------------------------------------------------------
+
+
+def test_attributes_tell_how_it_was_made(shapes, plain):
+    attrs = plain.attrs
+    assert attrs["inference_library"] == "stanadapt"
+    assert attrs["sampler"] == "gad_mala"
+    settings = json.loads(attrs["settings"])
+    assert settings["initial_scale"] == 1.5
+    assert settings["diagonal"] is False
+    assert (attrs["seed"], attrs["iter_warmup"], attrs["iter_sampling"]) == (11, 30, 40)
+    assert attrs["thin"] == 1
+    assert attrs["model"] == shapes.name
+    assert attrs["program_hash"] == shapes.program.hash
+    assert len(attrs["data_hash"]) == 16
+    assert attrs["backend"] == shapes.backend
+    assert attrs["backend_version"] == shapes.backend_version
+    assert {"numpy", "numba", "stanli", "arviz"} <= set(json.loads(attrs["versions"]))
+    assert attrs["interrupted"] == 0
+    assert attrs["n_stopped"] == attrs["n_failed_quantities"] == 0
+    assert list(attrs["chains_kept"]) == [1, 2]
+    assert "created_at" in attrs
+
+
+def test_seconds_are_per_chain(plain):
+    for name in ("warmup_seconds", "sampling_seconds"):
+        seconds = np.asarray(plain.attrs[name])
+        assert seconds.shape == (2,)
+        assert ((seconds > 0) & (seconds < 60)).all()
+    assert plain.attrs["compile_seconds"] >= 0
+
+
+def test_seconds_of_one_chain_are_numbers_too(shapes):
+    fit = draw(shapes, chains=1)
+    assert np.size(fit.attrs["warmup_seconds"]) == 1
+    assert np.asarray(fit.attrs["warmup_seconds"]).dtype.kind == "f"
+
+
+def test_counts_add_up(shapes):
+    """gad_mala: one gradient an iteration and one at the start; kept rows hold all of them."""
+    fit = draw(shapes, save_warmup=True, thin=1)
+    kept = values(fit, "n_gradients", "sample_stats").sum()
+    warmup = values(fit, "n_gradients", "warmup_sample_stats").sum()
+    assert fit.attrs["n_gradients"] == kept + warmup
+    assert fit.attrs["n_gradients_warmup"] == warmup
+    assert warmup >= 2 * 30
+    assert fit.attrs["n_density"] == fit.attrs["n_failed"] == 0
+
+
+def test_a_seed_is_drawn_and_recorded_where_none_is_given(shapes):
+    one, other = (draw(shapes, seed=None) for _ in range(2))
+    assert one.attrs["seed"] != other.attrs["seed"]
+    assert_same_draws(draw(shapes, seed=int(one.attrs["seed"])), one)
+
+
+# --- same seed, same bits ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def four(shapes):
+    return draw(shapes, chains=4, parallel_chains=1)
+
+
+@pytest.mark.parametrize("parallel", [2, 4, None])
+def test_draws_do_not_depend_on_parallel_chains(shapes, four, parallel):
+    assert_same_draws(draw(shapes, chains=4, parallel_chains=parallel), four)
+
+
+def test_the_first_chains_do_not_depend_on_how_many_there_are(shapes, four, plain):
+    np.testing.assert_array_equal(values(four, "M")[:2], values(plain, "M"))
+
+
+def test_another_seed_gives_other_draws(shapes, plain):
+    other = draw(shapes, seed=12)
+    for name in ("M", "s", "r"):
+        assert not (values(other, name) == values(plain, name)).any()
+
+
+@pytest.mark.parametrize("inits", [None, 0])
+def test_chains_differ_even_from_one_start(shapes, inits):
+    fit = draw(shapes, inits=inits, chains=3, **LIVELY)
+    m, r = values(fit, "M")[:, -1, 0, 0], values(fit, "r")[:, 0]
+    assert len(set(m)) == len(set(r)) == 3
+
+
+def test_a_sampler_s_settings_object_equals_its_name(shapes, plain):
+    settings = sa.samplers.gad_mala.Settings(**LIVELY)
+    assert_same_draws(sa.sample(shapes, settings, **SHORT), plain)
+
+
+# --- thin, save_warmup, save_unconstrained -------------------------------------------------------
+
+
+@pytest.mark.parametrize("thin", [3, 7, 20])
+def test_thinned_draws_are_every_thin_th(shapes, plain, thin):
+    fit = draw(shapes, thin=thin)
+    for name in ("M", "s", "a", "T"):
+        np.testing.assert_array_equal(values(fit, name), values(plain, name)[:, ::thin])
+    lp = values(fit, "lp", "sample_stats")
+    np.testing.assert_array_equal(lp, values(plain, "lp", "sample_stats")[:, ::thin])
+    assert fit.attrs["n_gradients"] == plain.attrs["n_gradients"]
+    assert fit.attrs["thin"] == thin
+
+
+def test_save_warmup_adds_and_changes_nothing(full, plain):
+    # r = normal_rng() may differ: Stan's generator is called for each kept draw, in order
+    for name in ("M", "s", "a"):
+        np.testing.assert_array_equal(values(full, name), values(plain, name)[:, ::3])
+    warm = results.dataset(full, "warmup_posterior")
+    assert warm["M"].shape == (2, 10, 2, 3)
+    assert np.isfinite(warm["M"].values).all()
+    assert set(results.dataset(full, "warmup_sample_stats")) == set(
+        results.dataset(full, "sample_stats")
+    )
+
+
+def test_no_warmup_at_all(shapes):
+    fit = draw(shapes, iter_warmup=0, save_warmup=True)
+    assert "warmup_posterior" not in results.group_names(fit)
+    assert values(fit, "s").shape == (2, 40)
+
+
+def test_unconstrained_draws_constrain_to_the_posterior(shapes, full):
+    positions = values(full, "position", "unconstrained_posterior")
+    assert positions.shape == (2, 14, shapes.dim)
+    for chain, row in ((0, 0), (1, 5), (1, 13)):
+        constrained = shapes.constrain(positions[chain, row])
+        assert set(constrained) == {"M", "s", "a"}
+        for name, value in constrained.items():
+            np.testing.assert_array_equal(value, values(full, name)[chain, row])
+
+
+def test_more_chains_than_draws_is_told_by_nobody(shapes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = draw(shapes, chains=4, iter_sampling=2)
+    assert values(fit, "s").shape == (4, 2)
+
+
+# --- failures ------------------------------------------------------------------------------------
+
+
+def test_a_throwing_density_is_a_rejection_counted_and_told_once():
+    target = sa.Target(WALL)
+    with pytest.warns(UserWarning, match="evaluations of") as told:
+        fit = draw(
+            target, iter_warmup=100, iter_sampling=400, save_warmup=True, initial_scale=1.2,
+            inits={"x": 1.0},
+        )  # fmt: skip
+    assert len(told) == 1
+    sentence = str(told[0].message)
+    failed, total = fit.attrs["n_failed"], fit.attrs["n_gradients"]
+    assert sentence.startswith(f"{failed} of {total} evaluations")
+    assert "Stan says" in sentence
+    assert "Scale parameter is -" in sentence
+    assert "\n" not in sentence
+    assert 0.15 < failed / total < 0.6  # a third or so: the test would be empty without
+    # what failed was proposed and rejected: nothing else has an acceptance rate of exactly 0
+    rates = [values(fit, "acceptance_rate", g) for g in ("sample_stats", "warmup_sample_stats")]
+    assert failed == sum((rate == 0).sum() for rate in rates)
+    assert (values(fit, "x") > -0.43).all()
+
+
+def test_a_throwing_quantity_costs_its_rows_not_the_run():
+    target = sa.Target(THROWING_QUANTITY)
+    with pytest.warns(UserWarning, match="generated quantities threw") as told:
+        fit = draw(target, iter_sampling=200)
+    assert len(told) == 1
+    sentence = str(told[0].message)
+    z = values(fit, "z")
+    lost = int(np.isnan(z).sum())
+    assert 0 < lost < z.size
+    assert fit.attrs["n_failed_quantities"] == lost
+    assert f"at {lost} draws" in sentence
+    assert "Stan says" in sentence
+    assert "Scale parameter is -" in sentence
+    assert "\n" not in sentence
+    assert np.isfinite(values(fit, "lp", "sample_stats")).all()
+
+
+def test_a_throwing_quantity_leaves_the_parameters_alone():
+    with pytest.warns(UserWarning, match="generated quantities threw"):
+        fit = draw(sa.Target(THROWING_QUANTITY), iter_sampling=200)
+    x, z = values(fit, "x"), values(fit, "z")
+    assert np.isfinite(x).all()
+    np.testing.assert_array_equal(np.isnan(z), x < -0.5)
+
+
+def test_chains_that_only_fail_are_stopped_and_stan_is_quoted():
+    target = sa.Target(PIN)
+    began = time.perf_counter()
+    with pytest.raises(StanadaptError, match="2 of 2 chains") as caught:
+        draw(target, inits=0, iter_warmup=5, iter_sampling=1_000_000)
+    assert time.perf_counter() - began < 5
+    assert caught.value.stage == "sampling"
+    assert "1000 evaluations" in caught.value.message
+    assert "inits" in caught.value.message
+    assert "Scale parameter is -" in caught.value.stan
+
+
+@pytest.mark.filterwarnings("ignore:.* evaluations of")
+def test_one_stopped_chain_is_left_out_and_told():
+    # an open region around 0, and one of 1e-6 around 500 from which nothing is reached
+    code = """
+    parameters { real x; }
+    model { 0 ~ normal(0, fmax(1 - square(x), 1e-12 - square(x - 500))); }
+    """
+    target = sa.Target(code)
+    with pytest.warns(UserWarning, match="was stopped") as told:
+        fit = draw(
+            target, inits=[{"x": 0.1}, {"x": 500.0}], iter_warmup=0, iter_sampling=1500,
+            initial_scale=0.3,
+        )  # fmt: skip
+    sentences = [str(w.message) for w in told]
+    assert any("chain 2 was stopped" in s and "holds 1 chain" in s for s in sentences)
+    assert list(np.atleast_1d(fit.attrs["chains_kept"])) == [1]
+    assert fit.attrs["n_stopped"] == 1
+    assert values(fit, "x").shape == (1, 1500)
+    assert (np.abs(values(fit, "x")) < 1).all()
+
+
+# --- Ctrl-C --------------------------------------------------------------------------------------
+
+ENDLESS = 3_000_000
+
+
+@pytest.fixture
+def ctrl_c(monkeypatch):
+    """A function that makes the next run see Ctrl-C once a condition on its chains holds."""
+
+    def arrange(when):
+        class Interrupting(progress.Silent):
+            pressed = False
+
+            def update(self, chains):
+                if not self.pressed and when(chains):
+                    self.pressed = True
+                    raise KeyboardInterrupt
+
+        monkeypatch.setattr("stanadapt.run.reporter", lambda show: Interrupting())
+
+    return arrange
+
+
+@pytest.fixture(scope="module")
+def normal():
+    return sa.Target(NORMAL)
+
+
+@pytest.mark.parametrize("thin", [1, 7])
+def test_ctrl_c_returns_the_draws_there_are(normal, ctrl_c, thin):
+    ctrl_c(lambda chains: all(chain.sampling.rows > 20 for chain in chains))
+    cut = draw(normal, iter_sampling=ENDLESS, parallel_chains=2, thin=thin, save_unconstrained=True)
+    assert cut.attrs["interrupted"] == 1
+    length = values(cut, "x").shape[1]
+    assert 20 < length < ENDLESS // thin
+    # a chain that lags far behind is left out: what is kept is told
+    shape = (np.size(cut.attrs["chains_kept"]), length)
+    assert values(cut, "x").shape == values(cut, "lp", "sample_stats").shape == shape
+    assert values(cut, "position", "unconstrained_posterior").shape == (*shape, 1)
+    assert cut.attrs["n_gradients"] < 2 * ENDLESS
+
+
+def test_ctrl_c_changes_no_draw(normal, ctrl_c, monkeypatch):
+    ctrl_c(lambda chains: all(chain.sampling.rows > 20 for chain in chains))
+    cut = draw(normal, iter_sampling=ENDLESS, parallel_chains=2, save_warmup=True)
+    monkeypatch.undo()
+    length = values(cut, "x").shape[1]
+    whole = draw(normal, iter_sampling=length + 5, save_warmup=True)
+    kept = np.atleast_1d(cut.attrs["chains_kept"]) - 1
+    for group, rows in (
+        ("posterior", length), ("sample_stats", length), ("warmup_posterior", 30),
+        ("warmup_sample_stats", 30),
+    ):  # fmt: skip
+        for name, variable in results.dataset(cut, group).items():
+            wanted = values(whole, name, group)[kept, :rows]
+            np.testing.assert_array_equal(variable.values, wanted, err_msg=f"{group} {name}")
+
+
+def test_ctrl_c_before_the_second_chain_began_keeps_the_first(normal, ctrl_c):
+    ctrl_c(lambda chains: chains[0].sampling.rows > 20)
+    cut = draw(normal, iter_sampling=ENDLESS, parallel_chains=1)
+    assert list(np.atleast_1d(cut.attrs["chains_kept"])) == [1]
+    assert values(cut, "x").shape[0] == 1
+    assert cut.attrs["interrupted"] == 1
+
+
+def test_ctrl_c_during_warmup_says_that_there_are_no_draws(normal, ctrl_c):
+    ctrl_c(lambda chains: chains[0].n_done > 20)
+    with pytest.raises(StanadaptError, match="interrupted during warm-up") as caught:
+        draw(normal, iter_warmup=ENDLESS)
+    assert caught.value.stage == "sampling"
+    assert "iter_warmup" in caught.value.message
+
+
+def test_a_finished_run_is_not_interrupted(normal, ctrl_c):
+    ctrl_c(lambda chains: all(chain.finished for chain in chains))
+    fit = draw(normal)
+    assert fit.attrs["interrupted"] == 0
+    assert values(fit, "x").shape == (2, 40)
+
+
+# the command itself, which also says when it has drawn something: only then is Ctrl-C a test
+COMMAND = """
+from stanadapt import cli, progress, run
+
+class Telling(progress.Silent):
+    def update(self, chains):
+        if all(chain.sampling.rows for chain in chains):
+            print("sampling", flush=True)
+
+run.reporter = lambda show: Telling()
+cli.main()
+"""
+
+
+def test_a_real_sigint_ends_the_command_soon_with_a_file(tmp_path):
+    out = tmp_path / "fit.nc"
+    arguments = [
+        "sample", "neal", "--chains", "2", "--parallel-chains", "2", "--seed", "3",
+        "--iter-warmup", "200", "--iter-sampling", "5000000", "--thin", "1000", "--out", str(out),
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout.readline() == "sampling\n"
+        process.send_signal(signal.SIGINT)
+        began = time.perf_counter()
+        printed, complaints = process.communicate(timeout=30)
+        seconds = time.perf_counter() - began
+    finally:
+        process.kill()
+    assert process.returncode == 130, complaints
+    assert "Traceback" not in complaints
+    assert "interrupted" in printed
+    assert str(out) in printed.replace("\n", "")
+    fit = sa.load(out)
+    assert fit.attrs["interrupted"] == 1
+    assert 0 < results.dataset(fit, "posterior").sizes["draw"] < 5000
+    # a chunk of 0.25 s, then the file and the table: ArviZ 0.23 takes 2 to 3 s to import
+    assert seconds < 6
