@@ -7,13 +7,11 @@ Figures are medians over `--repeats`; run it on a quiet machine.
 """
 
 import argparse
-import json
-import platform
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import record
 from numba import njit
 from rich.console import Console
 from rich.table import Table
@@ -24,9 +22,7 @@ from stanadapt.driver import Chain, run
 from stanadapt.models import find
 from stanadapt.plan import make_plan
 from stanadapt.protocol import find as find_sampler
-from stanadapt.toolchain import versions
 
-OUTPUT = Path("output/bench")
 CASES = [
     ("neal", "neal", "gad_mala", {}),
     ("neal", "neal", "gad_mala", {"diagonal": True}),
@@ -165,13 +161,12 @@ def main():
         "two chains on two cores": sharing(repeats, chosen.quick),
         "smallest ESS a second": efficiencies(chosen.engine, chosen.quick),
     }
-    OUTPUT.mkdir(parents=True, exist_ok=True)
+    folder = record.folder("bench")
     for title, table in tables.items():
         show(title, table)
-        table.to_csv(OUTPUT / f"{title.replace(' ', '_')}.csv", index=False)
-    machine = {"machine": platform.processor() or platform.machine(), **versions()}
-    (OUTPUT / "versions.json").write_text(json.dumps(machine, indent=1))
-    print(f"tables: {OUTPUT}")
+        table.to_csv(folder / f"{title.replace(' ', '_')}.csv", index=False)
+    record.write_settings(folder / "settings.json", vars(chosen))
+    print(f"tables: {folder}")
 
 
 if __name__ == "__main__":
