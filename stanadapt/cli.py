@@ -221,18 +221,19 @@ def compare(
 def _compare(
     target: Any, names: list[str], engine: str, out: Path | None, common: dict, lengths: dict
 ) -> None:
-
-    fits = {}
-    if engine != "none":
-        fits["nuts"] = nuts(target, engine=engine, **common)
-    for name in names:
-        fits[name] = run.sample(target, name, **common, **lengths)
+    """Each fit is written as soon as it is there; Ctrl-C ends the comparison with what it has."""
+    fits: dict[str, Any] = {}
+    for name in (["nuts"] if engine != "none" else []) + names:
+        if name == "nuts":
+            fits[name] = nuts(target, engine=engine, **common)
+        else:
+            fits[name] = run.sample(target, name, **common, **lengths)
         if out is not None:
             results.save(fits[name], out / f"{name}.nc")
+        if results.attribute(fits[name], "interrupted"):
+            break
     table = compare_fits(fits)
     if out is not None:
-        if "nuts" in fits:
-            results.save(fits["nuts"], out / "nuts.nc")
         table.to_csv(out / "comparison.csv", index_label="fit")
         print(f"ArviZ files and table: {out}")
     if any(results.attribute(fit, "interrupted") for fit in fits.values()):

@@ -64,17 +64,23 @@ def _advance(density, settings, state, rng, start, t, stop, iter_warmup, adaptin
     return state, stop, accepted
 
 
+Constrain = Callable[[np.ndarray, np.ndarray], int]
+
+
 class Recording:
     """What one phase of a chain keeps: draws as the user reads them, and statistics.
 
     constrained (row, n_constrained), stats (row, n_stats) and, where asked, unconstrained
-    (row, dim); `rows` of them are filled.
+    (row, dim); `rows` of them are filled. `constrain` fills rows of the first.
     """
 
-    def __init__(self, rows: int, n_constrained: int, n_stats: int, dim: int, raw: bool) -> None:
+    def __init__(
+        self, rows: int, constrain: Constrain, n_constrained: int, n_stats: int, raw: int | None
+    ) -> None:
+        self.constrain = constrain
         self.constrained = np.empty((rows, n_constrained))
         self.stats = np.empty((rows, n_stats))
-        self.unconstrained = np.empty((rows, dim)) if raw else None
+        self.unconstrained = None if raw is None else np.empty((rows, raw))
         self.rows = 0
 
 
@@ -91,9 +97,10 @@ class Chain:
         Where it starts, shape (dim,), with a finite density.
     rng
         numpy Generator, its only source of randomness.
-    constrain
-        (positions, out) -> number of rows whose generated quantities threw; called once for
-        each kept draw, in order.
+    make_constrain
+        Called once a phase, so that what warm-up keeps does not move the random numbers of
+        sampling. Returns (positions, out) -> number of rows whose generated quantities threw,
+        to be called for the kept draws in order.
 
     """
 
@@ -105,16 +112,17 @@ class Chain:
         position: np.ndarray,
         rng: np.random.Generator,
         plan: Plan,
-        constrain: Callable[[np.ndarray, np.ndarray], int],
+        make_constrain: Callable[[], Constrain],
         n_constrained: int,
         keep_unconstrained: bool = False,
     ) -> None:
         self.sampler, self.settings, self.density = sampler, settings, density
-        self.plan, self.rng, self.constrain = plan, rng, constrain
+        self.plan, self.rng = plan, rng
         self.stat_names = ("lp", "n_evaluations", *sampler.info._fields)
-        shape = (n_constrained, len(self.stat_names), density.dim, keep_unconstrained)
-        self.warmup = Recording(plan.warmup_draws, *shape)
-        self.sampling = Recording(plan.draws, *shape)
+        raw = density.dim if keep_unconstrained else None
+        shape = (n_constrained, len(self.stat_names), raw)
+        self.warmup = Recording(plan.warmup_draws, make_constrain(), *shape)
+        self.sampling = Recording(plan.draws, make_constrain(), *shape)
         self.state = sampler.init(density, settings, position, rng)
         self.n_done, self.stopped, self.acceptance_rate = 0, False, np.nan
         self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
@@ -143,7 +151,8 @@ class Chain:
         """Compile, or load from the cache, without moving; returns seconds."""
         began = time.perf_counter()
         draws, _, _ = self._run(0, 0, 0, True, 0)
-        self.constrain(draws, self.sampling.constrained[:0])
+        self.sampler.freeze(self.settings, self.state)  # replaces, so that nothing has changed
+        self.sampling.constrain(draws, self.sampling.constrained[:0])
         return time.perf_counter() - began
 
     def advance(self, chunk: int | None = None) -> None:
@@ -186,7 +195,7 @@ class Chain:
     def _record(self, recording: Recording, draws: np.ndarray, stats: np.ndarray) -> None:
         rows = slice(recording.rows, recording.rows + len(draws))
         began = time.perf_counter()
-        self.failed_quantities += self.constrain(draws, recording.constrained[rows])
+        self.failed_quantities += recording.constrain(draws, recording.constrained[rows])
         self.constrain_seconds += time.perf_counter() - began
         recording.stats[rows] = stats
         if recording.unconstrained is not None:

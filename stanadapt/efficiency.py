@@ -88,4 +88,6 @@ def ess_of_chain(draws: np.ndarray) -> float:
     negative = pairs <= 0
     pairs = pairs[: np.argmax(negative)] if negative.any() else pairs
     total = np.minimum.accumulate(pairs).sum()
-    return float(n * covariance[0] / (2 * total - covariance[0]))
+    # as in Stan: an alternating chain may seem worth any number of draws
+    time = max((2 * total - covariance[0]) / covariance[0], 1 / np.log10(n))
+    return float(n / time)

@@ -85,7 +85,7 @@ def _parsed(inits: Any) -> Any:
         return inits
     text = str(inits)
     if not text.lstrip().startswith(("{", "[")):
-        path = Path(inits)
+        path = Path(inits).expanduser()
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -105,11 +105,12 @@ def _wrong(message: str) -> StanadaptError:
 
 
 def _draw_of(fit: Any, target: Target, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    try:
-        posterior = fit["posterior"]
-        values = {name: posterior[name].values for name in target.parameters}
-    except KeyError as error:
-        raise _wrong(f"the earlier fit lacks {error}: it is not one of {target.name}.") from None
+    # the names of both ArviZ's groups: a Dataset's variables, a DataTree's too
+    posterior = fit["posterior"]
+    lacking = [name for name in target.parameters if name not in posterior.data_vars]
+    if lacking:
+        raise _wrong(f"the earlier fit lacks {', '.join(lacking)}: it is not one of {target.name}.")
+    values = {name: posterior[name].values for name in target.parameters}
     chains, draws = next(iter(values.values())).shape[:2]
     chain, draw = rng.integers(chains), rng.integers(draws)
     return {name: value[chain, draw] for name, value in values.items()}
@@ -127,11 +128,11 @@ def _find(
         if np.isfinite(value) and (not gradient or np.all(np.isfinite(slope))):
             return position
     what = f"the log density is {value}" if not np.isfinite(value) else "the gradient is not finite"
-    how = f"after {tries} random starting points" if tries > 1 else "at the given starting point"
+    how = f"after {tries} random starting points, the last at" if tries > 1 else "at the given starting point,"
     near = np.array2string(position, precision=3, threshold=8, edgeitems=3)
     raise StanadaptError(
         "initialisation",
-        f"chain {number} of {target.name} found no place to start: {what} {how}, the last at "
+        f"chain {number} of {target.name} found no place to start: {what} {how} "
         f"unconstrained {near}. Check the data against the priors, or give `inits`.",
         words,
     )

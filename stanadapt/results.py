@@ -92,7 +92,8 @@ def build(groups: Groups, attributes: Mapping[str, Any]) -> Any:
     attrs = {name: _storable(value) for name, value in attributes.items()}
     with warnings.catch_warnings():
         # more chains than draws is the user's wish or an interruption, and told elsewhere
-        warnings.filterwarnings("ignore", message=".*more chains.*")
+        warnings.filterwarnings("ignore", message=".*more chains.*")  # 0.23
+        warnings.filterwarnings("ignore", message=".*chain dimension to be longer.*")  # 1.x
         if _is_tree():
             return _dated(arviz.from_dict(filled, save_warmup=True, attrs={"/": attrs}))
         known = {k: v for k, v in filled.items() if k != "unconstrained_posterior"}

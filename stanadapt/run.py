@@ -3,6 +3,7 @@
 import json
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,7 @@ def sample(
     }
     groups = _groups(target, [runs[i] for i in kept], length)
     _say_what_failed(target, runs, kept)
+    _say_what_was_cut(runs, kept, length)
     return results.build(groups, attributes)
 
 
@@ -111,7 +113,7 @@ def _chains(
     quantities = [int(source.generate_state(1, np.uint32)[0]) for _, source in sources]
     chains = [
         Chain(
-            found, typed, target.density(), position, rng, plan, target.constrainer(seed),
+            found, typed, target.density(), position, rng, plan, partial(target.constrainer, seed),
             len(target.column_names), unconstrained,
         )
         for position, rng, seed in zip(positions, rngs, quantities, strict=True)
@@ -238,13 +240,23 @@ def _say_what_failed(target: Target, runs: list[Chain], kept: list[int]) -> None
     quantities = sum(chain.failed_quantities for chain in runs)
     if quantities:
         worst = max(runs, key=lambda chain: chain.failed_quantities)
-        words = " ".join(worst.constrain.explain().split())
+        words = " ".join(worst.sampling.constrain.explain().split())
         _warn(f"generated quantities threw at {quantities} draws, which hold NaN{_quoted(words)}")
     stopped = [str(i + 1) for i, chain in enumerate(runs) if chain.stopped]
     if stopped:
         _warn(
             f"chain {', '.join(stopped)} was stopped after {FAILURES_BEFORE_STOP} failed "
             f"evaluations in a row and is not in the result, which holds {len(kept)} chains."
+        )
+
+
+def _say_what_was_cut(runs: list[Chain], kept: list[int], length: int) -> None:
+    """Tell which chains an interruption left too short to keep."""
+    short = [str(i + 1) for i, c in enumerate(runs) if i not in kept and not c.stopped]
+    if short:
+        _warn(
+            f"interrupted: {len(kept)} chains of {length} draws are kept, the most there were of "
+            f"one length; chain {', '.join(short)} had fewer and is left out."
         )
 
 

@@ -40,7 +40,16 @@ def make_chains(case, target, n=1, warmup=200, draws=300, thin=1, seed=1, save_w
         seed=seed, save_warmup=save_warmup, show_progress=False,
     )  # fmt: skip
     return [
-        Chain(sampler, settings, target.density(), start, np.random.default_rng(s), plan, copy, 3)
+        Chain(
+            sampler,
+            settings,
+            target.density(),
+            start,
+            np.random.default_rng(s),
+            plan,
+            lambda: copy,
+            3,
+        )
         for start, s in zip(starts(n, seed), plan.seeds(), strict=True)
     ]
 

@@ -8,6 +8,7 @@ Figures are medians over `--repeats`; run it on a quiet machine.
 
 import argparse
 import time
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -54,7 +55,7 @@ def make_chains(target, sampler, chosen, n, iterations):
     return [
         Chain(
             found, settings, target.density(), rng.standard_normal(target.dim), rng, plan,
-            target.constrainer(1), columns, True,
+            partial(target.constrainer, 1), columns, True,
         )
         for rng in map(np.random.default_rng, plan.seeds())
     ]  # fmt: skip

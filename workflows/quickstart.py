@@ -24,8 +24,8 @@ def main() -> None:
 
     program, data = models.find("logistic", "pima")
     target = sa.Target(program, data)
-    fit = sa.sample(target, "gad_mala", seed=1, **plan)
-    nuts = sa.reference(target, seed=1, **plan)
+    fit = sa.sample(target, "gad_mala", seed=2026, **plan)
+    nuts = sa.reference(target, seed=2026, **plan)
     sa.compare({"gad_mala": fit, "nuts": nuts})
     print("Saved", sa.save(fit, OUTPUT / "gad_mala.nc"), "and", sa.save(nuts, OUTPUT / "nuts.nc"))
 

@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import intervals
@@ -18,6 +18,13 @@ PAPER, QUICK = Length(20_000, 20_000), Length(500, 500)
 REPEATS, QUICK_REPEATS = 10, 2
 
 
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
 def parser(description: str) -> argparse.ArgumentParser:
     """Options that every study has."""
     made = argparse.ArgumentParser(description=description.split("\n", 1)[0])
@@ -26,7 +33,9 @@ def parser(description: str) -> argparse.ArgumentParser:
         help=f"of {', '.join(NAMES)}; default: all",
     )  # fmt: skip
     made.add_argument(
-        "--repeats", type=int, help=f"chains a method; default: {REPEATS}, quick {QUICK_REPEATS}"
+        "--repeats",
+        type=_positive,
+        help=f"chains a method; default: {REPEATS}, quick {QUICK_REPEATS}",
     )
     made.add_argument("--seed", type=int, default=1, help="of all repeats; default: 1")
     made.add_argument(
@@ -65,18 +74,7 @@ def conduct(
 
     """
     began, folder = time.perf_counter(), record.folder(script, options.out)
-    chosen = QUICK_REPEATS if options.quick else REPEATS
-    count = options.repeats or chosen
-    lengths = {
-        (data, method): _length((budgets or {}).get((data, method), PAPER), options.quick)
-        for data in targets
-        for method in options.methods
-    }
-    jobs = [
-        repeats.Job(data, method, repeat, length)
-        for (data, method), length in lengths.items()
-        for repeat in range(count)
-    ]
+    jobs = _jobs(targets, options, budgets or {})
     bound = {data: sa.Target(*models.find(*found)) for data, found in targets.items()}
     rows, notes = repeats.run(jobs, bound, options.seed, options.engine)
     if rows.empty:
@@ -85,16 +83,29 @@ def conduct(
         notes.insert(0, "quick run: too short for its numbers to mean anything.")
     paths = _written(folder, script, rows, caption, notes)
     settings = {
-        **vars(options), "repeats": count, "caption": caption, "notes": notes,
-        "iterations": {f"{data} {method}": length for (data, method), length in lengths.items()},
+        **vars(options), "repeats": 1 + jobs[-1].repeat, "caption": caption, "notes": notes,
+        "iterations": {f"{job.data} {job.method}": job.length for job in jobs},
         "seconds_in_all": time.perf_counter() - began,
     }  # fmt: skip
     paths.append(record.write_settings(folder / f"{script}.json", settings))
     print("\n".join([caption, *notes, "Written:", *(f"  {path}" for path in paths)]))
 
 
-def _length(length: Length, quick: bool) -> Length:
-    return Length(*map(min, length, QUICK)) if quick else length
+def _jobs(
+    targets: Iterable[str],
+    options: argparse.Namespace,
+    budgets: Mapping[tuple[str, str], Length],
+) -> list[repeats.Job]:
+    """All chains to be run, repeats of one method together."""
+    longest, usual = (QUICK, QUICK_REPEATS) if options.quick else (PAPER, REPEATS)
+    return [
+        repeats.Job(
+            data, method, repeat, Length(*map(min, budgets.get((data, method), PAPER), longest))
+        )
+        for data in targets
+        for method in options.methods
+        for repeat in range(options.repeats or usual)
+    ]
 
 
 def _written(folder: Path, script: str, rows, caption: str, notes: list[str]) -> list[Path]:

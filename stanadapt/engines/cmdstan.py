@@ -98,13 +98,20 @@ def run(
                 seed=plan.seed % SEEDS,  # 2.27 reads larger ones as negative and stops
                 inits=[target.constrain(position) for position in positions],
                 iter_warmup=plan.iter_warmup, iter_sampling=plan.iter_sampling,
-                adapt_engaged=plan.iter_warmup > 0, save_warmup=True, show_progress=False,
-                sig_figs=DIGITS, output_dir=str(folder), **settings._asdict(),
+                save_warmup=True, show_progress=False, max_treedepth=settings.max_treedepth,
+                sig_figs=DIGITS, output_dir=str(folder), **_adaptation(plan, settings),
             )  # fmt: skip
             draws = fit.draws(inc_warmup=True).transpose(1, 0, 2)
         return _outcome(fit, draws, compile_seconds, notes)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _adaptation(plan: Plan, settings: NutsSettings) -> dict[str, Any]:
+    """CmdStanPy refuses a target for an adaptation that does not take place."""
+    if plan.iter_warmup == 0:
+        return {"adapt_engaged": False}
+    return {"adapt_delta": settings.adapt_delta}
 
 
 def _sample(model: Any, target: Target, folder: Path, **arguments: Any) -> tuple[Any, tuple]:

@@ -1,0 +1,220 @@
+"""sample(): what happens when evaluations fail, and after Ctrl-C."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from test_run import NORMAL, PIN, THROWING_QUANTITY, WALL, draw, values
+
+import stanadapt as sa
+from stanadapt import progress, results
+from stanadapt.errors import StanadaptError
+
+# --- failures ------------------------------------------------------------------------------------
+
+
+def test_a_throwing_density_is_a_rejection_counted_and_told_once():
+    target = sa.Target(WALL)
+    with pytest.warns(UserWarning, match="evaluations of") as told:
+        fit = draw(
+            target, iter_warmup=100, iter_sampling=400, save_warmup=True, initial_scale=1.2,
+            inits={"x": 1.0},
+        )  # fmt: skip
+    assert len(told) == 1
+    sentence = str(told[0].message)
+    failed, total = fit.attrs["n_failed"], fit.attrs["n_gradients"]
+    assert sentence.startswith(f"{failed} of {total} evaluations")
+    assert "Stan says" in sentence
+    assert "Scale parameter is -" in sentence
+    assert "\n" not in sentence
+    assert 0.15 < failed / total < 0.6  # a third or so: the test would be empty without
+    # what failed was proposed and rejected: nothing else has an acceptance rate of exactly 0
+    rates = [values(fit, "acceptance_rate", g) for g in ("sample_stats", "warmup_sample_stats")]
+    assert failed == sum((rate == 0).sum() for rate in rates)
+    assert (values(fit, "x") > -0.43).all()
+
+
+def test_a_throwing_quantity_costs_its_rows_not_the_run():
+    target = sa.Target(THROWING_QUANTITY)
+    with pytest.warns(UserWarning, match="generated quantities threw") as told:
+        fit = draw(target, iter_sampling=200)
+    assert len(told) == 1
+    sentence = str(told[0].message)
+    z = values(fit, "z")
+    lost = int(np.isnan(z).sum())
+    assert 0 < lost < z.size
+    assert fit.attrs["n_failed_quantities"] == lost
+    assert f"at {lost} draws" in sentence
+    assert "Stan says" in sentence
+    assert "Scale parameter is -" in sentence
+    assert "\n" not in sentence
+    assert np.isfinite(values(fit, "lp", "sample_stats")).all()
+
+
+def test_a_throwing_quantity_leaves_the_parameters_alone():
+    with pytest.warns(UserWarning, match="generated quantities threw"):
+        fit = draw(sa.Target(THROWING_QUANTITY), iter_sampling=200)
+    x, z = values(fit, "x"), values(fit, "z")
+    assert np.isfinite(x).all()
+    np.testing.assert_array_equal(np.isnan(z), x < -0.5)
+
+
+def test_chains_that_only_fail_are_stopped_and_stan_is_quoted():
+    target = sa.Target(PIN)
+    began = time.perf_counter()
+    with pytest.raises(StanadaptError, match="2 of 2 chains") as caught:
+        draw(target, inits=0, iter_warmup=5, iter_sampling=1_000_000)
+    assert time.perf_counter() - began < 5
+    assert caught.value.stage == "sampling"
+    assert "1000 evaluations" in caught.value.message
+    assert "inits" in caught.value.message
+    assert "Scale parameter is -" in caught.value.stan
+
+
+@pytest.mark.filterwarnings("ignore:.* evaluations of")
+def test_one_stopped_chain_is_left_out_and_told():
+    # an open region around 0, and one of 1e-6 around 500 from which nothing is reached
+    code = """
+    parameters { real x; }
+    model { 0 ~ normal(0, fmax(1 - square(x), 1e-12 - square(x - 500))); }
+    """
+    target = sa.Target(code)
+    with pytest.warns(UserWarning, match="was stopped") as told:
+        fit = draw(
+            target, inits=[{"x": 0.1}, {"x": 500.0}], iter_warmup=0, iter_sampling=1500,
+            initial_scale=0.3,
+        )  # fmt: skip
+    sentences = [str(w.message) for w in told]
+    assert any("chain 2 was stopped" in s and "holds 1 chain" in s for s in sentences)
+    assert list(np.atleast_1d(fit.attrs["chains_kept"])) == [1]
+    assert fit.attrs["n_stopped"] == 1
+    assert values(fit, "x").shape == (1, 1500)
+    assert (np.abs(values(fit, "x")) < 1).all()
+
+
+# --- Ctrl-C --------------------------------------------------------------------------------------
+
+ENDLESS = 3_000_000
+
+
+@pytest.fixture
+def ctrl_c(monkeypatch):
+    """A function that makes the next run see Ctrl-C once a condition on its chains holds."""
+
+    def arrange(when):
+        class Interrupting(progress.Silent):
+            pressed = False
+
+            def update(self, chains):
+                if not self.pressed and when(chains):
+                    self.pressed = True
+                    raise KeyboardInterrupt
+
+        monkeypatch.setattr("stanadapt.run.reporter", lambda show: Interrupting())
+
+    return arrange
+
+
+@pytest.fixture(scope="module")
+def normal():
+    return sa.Target(NORMAL)
+
+
+@pytest.mark.parametrize("thin", [1, 7])
+def test_ctrl_c_returns_the_draws_there_are(normal, ctrl_c, thin):
+    ctrl_c(lambda chains: all(chain.sampling.rows > 20 for chain in chains))
+    cut = draw(normal, iter_sampling=ENDLESS, parallel_chains=2, thin=thin, save_unconstrained=True)
+    assert cut.attrs["interrupted"] == 1
+    length = values(cut, "x").shape[1]
+    assert 20 < length < ENDLESS // thin
+    # a chain that lags far behind is left out: what is kept is told
+    shape = (np.size(cut.attrs["chains_kept"]), length)
+    assert values(cut, "x").shape == values(cut, "lp", "sample_stats").shape == shape
+    assert values(cut, "position", "unconstrained_posterior").shape == (*shape, 1)
+    assert cut.attrs["n_gradients"] < 2 * ENDLESS
+
+
+def test_ctrl_c_changes_no_draw(normal, ctrl_c, monkeypatch):
+    ctrl_c(lambda chains: all(chain.sampling.rows > 20 for chain in chains))
+    cut = draw(normal, iter_sampling=ENDLESS, parallel_chains=2, save_warmup=True)
+    monkeypatch.undo()
+    length = values(cut, "x").shape[1]
+    whole = draw(normal, iter_sampling=length + 5, save_warmup=True)
+    kept = np.atleast_1d(cut.attrs["chains_kept"]) - 1
+    for group, rows in (
+        ("posterior", length), ("sample_stats", length), ("warmup_posterior", 30),
+        ("warmup_sample_stats", 30),
+    ):  # fmt: skip
+        for name, variable in results.dataset(cut, group).items():
+            wanted = values(whole, name, group)[kept, :rows]
+            np.testing.assert_array_equal(variable.values, wanted, err_msg=f"{group} {name}")
+
+
+def test_ctrl_c_before_the_second_chain_began_keeps_the_first(normal, ctrl_c):
+    ctrl_c(lambda chains: chains[0].sampling.rows > 20)
+    with pytest.warns(UserWarning, match="chain 2 had fewer and is left out"):
+        cut = draw(normal, iter_sampling=ENDLESS, parallel_chains=1)
+    assert list(np.atleast_1d(cut.attrs["chains_kept"])) == [1]
+    assert values(cut, "x").shape[0] == 1
+    assert cut.attrs["interrupted"] == 1
+
+
+def test_ctrl_c_during_warmup_says_that_there_are_no_draws(normal, ctrl_c):
+    ctrl_c(lambda chains: chains[0].n_done > 20)
+    with pytest.raises(StanadaptError, match="interrupted during warm-up") as caught:
+        draw(normal, iter_warmup=ENDLESS)
+    assert caught.value.stage == "sampling"
+    assert "iter_warmup" in caught.value.message
+
+
+def test_a_finished_run_is_not_interrupted(normal, ctrl_c):
+    ctrl_c(lambda chains: all(chain.finished for chain in chains))
+    fit = draw(normal)
+    assert fit.attrs["interrupted"] == 0
+    assert values(fit, "x").shape == (2, 40)
+
+
+# the command itself, which also says when it has drawn something: only then is Ctrl-C a test
+COMMAND = """
+from stanadapt import cli, progress, run
+
+class Telling(progress.Silent):
+    def update(self, chains):
+        if all(chain.sampling.rows for chain in chains):
+            print("sampling", flush=True)
+
+run.reporter = lambda show: Telling()
+cli.main()
+"""
+
+
+def test_a_real_sigint_ends_the_command_soon_with_a_file(tmp_path):
+    out = tmp_path / "fit.nc"
+    arguments = [
+        "sample", "neal", "--chains", "2", "--parallel-chains", "2", "--seed", "3",
+        "--iter-warmup", "200", "--iter-sampling", "5000000", "--thin", "1000", "--out", str(out),
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout.readline() == "sampling\n"
+        process.send_signal(signal.SIGINT)
+        began = time.perf_counter()
+        printed, complaints = process.communicate(timeout=30)
+        seconds = time.perf_counter() - began
+    finally:
+        process.kill()
+    assert process.returncode == 130, complaints
+    assert "Traceback" not in complaints
+    assert "interrupted" in printed
+    assert str(out) in printed.replace("\n", "")
+    fit = sa.load(out)
+    assert fit.attrs["interrupted"] == 1
+    assert 0 < results.dataset(fit, "posterior").sizes["draw"] < 5000
+    # a chunk of 0.25 s, then the file and the table: ArviZ 0.23 takes 2 to 3 s to import
+    assert seconds < 6
