@@ -27,7 +27,9 @@ from stanadapt.protocol import Sampler, adapt, step
 
 # a chain whose density fails this often in a row is stopped: it has nothing to learn from
 FAILURES_BEFORE_STOP = 1000
-CHUNK_SECONDS, FIRST_CHUNK, LARGEST_CHUNK = 0.25, 4, 1 << 16
+# at most a quarter of a second, and no more draws than stay in the processor's cache until they
+# are constrained: fresh memory for a large chunk costs more than the calls it saves
+CHUNK_SECONDS, FIRST_CHUNK, LARGEST_CHUNK = 0.25, 4, 1024
 # column of Density.calls: calls made until the last recorded draw
 RECORDED_CALLS = 4
 
@@ -129,6 +131,7 @@ class Chain:
         self.failed_quantities = 0
         self.warmup_calls = np.zeros(3, np.int64)
         self._chunk = FIRST_CHUNK
+        self._draws, self._stats = np.empty((0, density.dim)), np.empty((0, len(self.stat_names)))
         if plan.iter_warmup == 0:
             self._end_warmup()
 
@@ -181,8 +184,10 @@ class Chain:
         return bool(self.density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP)
 
     def _run(self, start: int, t: int, stop: int, warming_up: bool, rows: int) -> tuple:
-        draws = np.empty((rows, self.density.dim))
-        stats = np.empty((rows, len(self.stat_names)))
+        if rows > len(self._draws):
+            self._draws = np.empty((rows, self.density.dim))
+            self._stats = np.empty((rows, len(self.stat_names)))
+        draws, stats = self._draws[:rows], self._stats[:rows]
         adapting = warming_up or self.sampler.adapts_forever
         self.state, done, accepted = _advance(
             self.density, self.settings, self.state, self.rng, start, t, stop,

@@ -128,7 +128,11 @@ def _find(
         if np.isfinite(value) and (not gradient or np.all(np.isfinite(slope))):
             return position
     what = f"the log density is {value}" if not np.isfinite(value) else "the gradient is not finite"
-    how = f"after {tries} random starting points, the last at" if tries > 1 else "at the given starting point,"
+    how = (
+        f"after {tries} random starting points, the last at"
+        if tries > 1
+        else "at the given starting point,"
+    )
     near = np.array2string(position, precision=3, threshold=8, edgeitems=3)
     raise StanadaptError(
         "initialisation",

@@ -113,10 +113,11 @@ def _chains(
     quantities = [int(source.generate_state(1, np.uint32)[0]) for _, source in sources]
     chains = [
         Chain(
-            found, typed, target.density(), position, rng, plan, partial(target.constrainer, seed),
+            found, typed, target.density(i), position, rng, plan,
+            partial(target.constrainer, seed, i),
             len(target.column_names), unconstrained,
         )
-        for position, rng, seed in zip(positions, rngs, quantities, strict=True)
+        for i, (position, rng, seed) in enumerate(zip(positions, rngs, quantities, strict=True))
     ]  # fmt: skip
     for phase in ("warmup", "sampling"):
         whole = np.empty((plan.chains, *getattr(chains[0], phase).constrained.shape))

@@ -3,7 +3,7 @@
 import ctypes
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
@@ -17,6 +17,8 @@ from stanadapt.density import Density, constrain, make_density
 from stanadapt.errors import StanadaptError
 from stanadapt.program import block, read, without
 
+# characters of JSON: larger data are held once, whatever the number of chains
+SHARED_ABOVE = 200_000
 Data = Mapping[str, Any] | str | PathLike | None
 
 
@@ -78,7 +80,7 @@ class Target:
         rules = relaxed if chosen.reads_nonfinite else {}
         self.data = stan_data.to_json(data, self.program, **rules)
         self._load = chosen.load
-        self._lock, self._plain = threading.Lock(), None
+        self._lock, self._plain, self._copies = threading.Lock(), None, []
         loaded = chosen.load(self.program, self.data, unsafe)
         self.model, self.backend_version = loaded.model, loaded.version
         self._value_propto = loaded.value_propto
@@ -102,13 +104,28 @@ class Target:
         points = np.random.default_rng(18).normal(size=(3, self.dim))
         return all(np.array_equal(self.model.param_constrain(point), point) for point in points)
 
-    def density(self) -> Density:
-        """Make a density with its own counters. The target must outlive it."""
-        library = self.model.stanlib
+    def model_of(self, chain: int) -> Any:
+        """Return the model that a chain evaluates: chain 0 has the target's own.
+
+        Calls of one model from several threads wait for each other for a moment, which shows
+        where the density itself takes less than a microsecond. So every chain gets a model of
+        its own, unless the data, which each holds again, are large; the density is slow then.
+        """
+        if chain == 0 or len(self.data) > SHARED_ABOVE:
+            return self.model
+        with self._lock:
+            while len(self._copies) < chain:
+                self._copies.append(self._load(self.program, self.data, True).model)
+            return self._copies[chain - 1]
+
+    def density(self, chain: int = 0) -> Density:
+        """Make a density with its own counters, for one chain. The target must outlive it."""
+        model = self.model_of(chain)
+        library = model.stanlib
         return make_density(
             _address(library.bs_log_density),
             _address(library.bs_log_density_gradient),
-            self.model.model,
+            model.model,
             self.dim,
             self._value_propto,
         )
@@ -157,9 +174,9 @@ class Target:
                 self._plain = self._load(self.program._replace(code=code), self.data, True).model
             return self._plain
 
-    def constrainer(self, seed: int) -> "Constrainer":
+    def constrainer(self, seed: int, chain: int = 0) -> "Constrainer":
         """Make a callable that constrains draws of one chain, generated quantities included."""
-        return Constrainer(self, seed)
+        return Constrainer(self, seed, chain)
 
 
 def checked(target: Any) -> Target:
@@ -181,13 +198,15 @@ class Constrainer:
         Kept alive for as long as this is.
     seed
         Of Stan's generator, at most 2**32 - 1, for generated quantities.
+    chain
+        Which of the target's models it uses.
 
     """
 
-    def __init__(self, target: Target, seed: int) -> None:
-        self.target = target
-        self._rng = target.model.new_rng(seed)
-        self._address = _address(target.model.stanlib.bs_param_constrain)
+    def __init__(self, target: Target, seed: int, chain: int) -> None:
+        self.target, self._model = target, target.model_of(chain)
+        self._rng = self._model.new_rng(seed)
+        self._address = _address(self._model.stanlib.bs_param_constrain)
         self.failed_position = np.full(target.dim, np.nan)
 
     def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
@@ -196,7 +215,7 @@ class Constrainer:
             out[:] = positions
             return 0
         failures = constrain(
-            self._address, self.target.model.model, self._rng.ptr, positions, out,
+            self._address, self._model.model, self._rng.ptr, positions, out,
             self.failed_position,
         )  # fmt: skip
         if failures:
@@ -212,9 +231,10 @@ class Constrainer:
 
     def explain(self) -> str:
         """Stan's words for the last row that threw."""
-        explain: Callable = self.target.model.param_constrain
         try:
-            explain(self.failed_position, include_tp=True, include_gq=True, rng=self._rng)
+            self._model.param_constrain(
+                self.failed_position, include_tp=True, include_gq=True, rng=self._rng
+            )
         except RuntimeError as error:
             return str(error)
         return ""

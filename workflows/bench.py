@@ -54,10 +54,10 @@ def make_chains(target, sampler, chosen, n, iterations):
     columns = len(target.column_names)
     return [
         Chain(
-            found, settings, target.density(), rng.standard_normal(target.dim), rng, plan,
-            partial(target.constrainer, 1), columns, True,
+            found, settings, target.density(i), rng.standard_normal(target.dim), rng, plan,
+            partial(target.constrainer, 1, i), columns, True,
         )
-        for rng in map(np.random.default_rng, plan.seeds())
+        for i, rng in enumerate(map(np.random.default_rng, plan.seeds()))
     ]  # fmt: skip
 
 
