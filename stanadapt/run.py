@@ -85,7 +85,16 @@ def sample(
         iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
         save_warmup=save_warmup, show_progress=show_progress,
     )  # fmt: skip
-    runs = _chains(target, found, typed, plan, inits, save_unconstrained)
+    try:
+        runs = _chains(target, found, typed, plan, inits, save_unconstrained)
+    except MemoryError:
+        kept = plan.chains * (plan.draws + plan.warmup_draws)
+        size = 8e-9 * kept * len(target.column_names)
+        raise StanadaptError(
+            "settings",
+            f"{kept} draws of {len(target.column_names)} numbers each do not fit into memory "
+            f"({size:.1f} GB). Keep fewer: iter_sampling, thin, chains.",
+        ) from None
     compile_seconds = runs[0].compile()
     with reporter(plan.show_progress) as report:
         interrupted = engine.run(runs, plan.parallel_chains, report.update)

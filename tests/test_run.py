@@ -301,3 +301,17 @@ def test_more_chains_than_draws_is_told_by_nobody(shapes):
         warnings.simplefilter("error")
         fit = draw(shapes, chains=4, iter_sampling=2)
     assert values(fit, "s").shape == (4, 2)
+
+
+def test_more_draws_than_memory(plain, shapes):
+    with pytest.raises(sa.StanadaptError, match=r"do not fit into memory \([0-9.]+ GB\)"):
+        draw(shapes, iter_sampling=10**14)
+
+
+def test_chains_with_a_model_each_draw_what_chains_of_one_model_do(monkeypatch):
+    """Large data are held once; whether they are must not show."""
+    own, shared = sa.Target(NORMAL), sa.Target(NORMAL)
+    assert len({own.model_of(chain).model for chain in range(3)}) == 3
+    monkeypatch.setattr("stanadapt.target.SHARED_ABOVE", 0)
+    assert len({shared.model_of(chain).model for chain in range(3)}) == 1
+    assert_same_draws(draw(own, chains=3), draw(shared, chains=3))
