@@ -178,7 +178,10 @@ def test_a_finished_run_is_not_interrupted(normal, ctrl_c):
 
 
 # the command itself, which also says when it has drawn something: only then is Ctrl-C a test
+# a shell's background job, such as a CI runner may be, hands down SIGINT ignored
 COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from stanadapt import cli, progress, run
 
 class Telling(progress.Silent):
