@@ -1,8 +1,11 @@
 """From a target and a sampler to an ArviZ object: the function users call."""
 
+import contextlib
 import json
+import signal
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -98,9 +101,16 @@ def sample(
     compile_seconds = runs[0].compile()
     with reporter(plan.show_progress) as report:
         interrupted = engine.run(runs, plan.parallel_chains, report.update)
+    with _unbroken():
+        return _result(target, plan, runs, interrupted, compile_seconds)
+
+
+def _result(
+    target: Target, plan: Plan, runs: list[Chain], interrupted: bool, compile_seconds: float
+) -> Any:
     kept, length = _common_length([_usable(chain) for chain in runs])
     _require_draws(target, runs, interrupted, length)
-    attributes = _attributes(target, found, typed, plan, runs)
+    attributes = _attributes(target, runs[0].sampler, runs[0].settings, plan, runs)
     attributes |= {
         "compile_seconds": compile_seconds,
         "interrupted": interrupted,
@@ -176,16 +186,27 @@ def _words(target: Target, chain: Chain) -> str:
 
 
 def _stacked(arrays: Sequence[np.ndarray], length: int) -> np.ndarray:
-    """(chain, draw, ...) of equally long chains; the chains' common array where they fill it."""
+    """(chain, draw, ...) of equally long chains: a view of their common array where it can be."""
     whole = arrays[0].base
-    if (
-        whole is not None
-        and whole.shape == (len(arrays), *arrays[0].shape)
-        and length == arrays[0].shape[0]
-        and all(a.base is whole for a in arrays)
-    ):
-        return whole
+    if whole is not None and all(array.base is whole for array in arrays):
+        for first in range(len(whole) - len(arrays) + 1):
+            part = whole[first : first + len(arrays)]
+            if all(np.shares_memory(a[:1], p[:1]) for a, p in zip(arrays, part, strict=True)):
+                return part[:, :length]
     return np.stack([array[:length] for array in arrays])
+
+
+@contextlib.contextmanager
+def _unbroken() -> Iterator[None]:
+    """Let Ctrl-C wait: what has been drawn is not to be lost while the result is put together."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    saved = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, saved)
 
 
 def _groups(target: Target, chains: list[Chain], length: int) -> results.Groups:
@@ -275,4 +296,4 @@ def _quoted(words: str) -> str:
 
 
 def _warn(sentence: str) -> None:
-    warnings.warn(sentence, UserWarning, stacklevel=4)
+    warnings.warn(sentence, UserWarning, stacklevel=5)

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from test_run import NORMAL, PIN, THROWING_QUANTITY, WALL, draw, values
+from test_run import NORMAL, PIN, SHORT, THROWING_QUANTITY, WALL, draw, values
 
 import stanadapt as sa
 from stanadapt import progress, results
@@ -221,3 +221,18 @@ def test_a_real_sigint_ends_the_command_soon_with_a_file(tmp_path):
     assert 0 < results.dataset(fit, "posterior").sizes["draw"] < 5000
     # a chunk of 0.25 s, then the file and the table: ArviZ 0.23 takes 2 to 3 s to import
     assert seconds < 6
+
+
+def test_ctrl_c_while_the_result_is_put_together_loses_nothing(normal, monkeypatch):
+    build = results.build
+
+    def interrupted_build(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        return build(*arguments)
+
+    previous = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(results, "build", interrupted_build)
+    fit = draw(normal)
+    assert values(fit, "x").shape == (SHORT["chains"], SHORT["iter_sampling"])
+    assert fit.attrs["interrupted"] == 0
+    assert signal.getsignal(signal.SIGINT) is previous
