@@ -10,14 +10,23 @@ def lines() -> list[str]:
     """Sentences for a person, in the order in which one would mend things."""
     said = [f"{name} {version}" for name, version in toolchain.versions().items()]
     said.append(f"cache: {cache_root()}")
-    backend, reason = choose("auto")
-    said.append(f"backends: {', '.join(BACKENDS)}; auto takes {backend.name} ({reason})")
+    said += _backends()
     said.append(_embedded())
     said.append(_cmdstan())
     tree = toolchain.bridgestan_tree()
     said.append(f"BridgeStan's sources: {tree or 'not here (not needed)'}")
     missing = toolchain.compiler_problem()
     said.append(f"C++ compiler: {missing or toolchain.compiler()}")
+    return said
+
+
+def _backends() -> list[str]:
+    """Which ways to a density there are, and which "auto" takes."""
+    backend, reason = choose("auto")[0]
+    said = [f"backend auto: {backend.name} ({reason})"]
+    for name, other in BACKENDS.items():
+        here, why = other.presence()
+        said.append(f"backend {name}: {'ready' if here else 'not usable'}: {why}")
     return said
 
 

@@ -112,7 +112,7 @@ def _result(
     _require_draws(target, runs, interrupted, length)
     attributes = _attributes(target, runs[0].sampler, runs[0].settings, plan, runs)
     attributes |= {
-        "compile_seconds": compile_seconds,
+        "compile_seconds": compile_seconds + target.compile_seconds,
         "interrupted": interrupted,
         "chains_kept": [number + 1 for number in kept],
     }

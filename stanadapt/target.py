@@ -15,10 +15,13 @@ from stanadapt import data as stan_data
 from stanadapt.declarations import parse
 from stanadapt.density import Density, constrain, make_density
 from stanadapt.errors import StanadaptError
-from stanadapt.program import block, read, without
+from stanadapt.program import Program, block, read, without
+from stanadapt.status import Tell, status
 
 # characters of JSON: larger data are held once, whatever the number of chains
 SHARED_ABOVE = 200_000
+# what compiled Stan reads and stanli does not
+RELAXED = {"allow_nonfinite": True, "allow_empty_int": True}
 Data = Mapping[str, Any] | str | PathLike | None
 
 
@@ -71,25 +74,41 @@ class Target:
         include_paths: Any = (),
         backend: str = "auto",
         unsafe: bool = False,
+        show_progress: bool = True,
     ) -> None:
         self.program = read(program, include_paths)
         self.name = self.program.name
-        chosen, self.backend_reason = backends.choose(backend)
-        self.backend = chosen.name
-        relaxed = {"allow_nonfinite": True, "allow_empty_int": True}
-        rules = relaxed if chosen.reads_nonfinite else {}
-        self.data = stan_data.to_json(data, self.program, **rules)
-        self._load = chosen.load
         self._lock, self._plain, self._copies = threading.Lock(), None, []
-        loaded = chosen.load(self.program, self.data, unsafe)
+        with status(show_progress) as tell:
+            loaded = self._load_first(backends.choose(backend), data, unsafe, tell)
         self.model, self.backend_version = loaded.model, loaded.version
-        self._value_propto = loaded.value_propto
+        self.compile_seconds, self._native = loaded.seconds, loaded.native
         self.dim = self.model.param_unc_num()
         self.parameters = stanio.parse_header(",".join(self.model.param_names()))
         self.column_names = self.model.param_names(include_tp=True, include_gq=True)
         self.unconstrained = self._changes_nothing()
         for note in loaded.notes:
             warnings.warn(note, stacklevel=2)
+
+    def _load_first(self, choices: list, data: Data, unsafe: bool, tell: Tell) -> backends.Loaded:
+        """Load by the first backend whose compiler knows the language of the program."""
+        refusal = None
+        for backend, self.backend_reason in choices:
+            self.backend, self._backend = backend.name, backend
+            rules = RELAXED if backend.reads_nonfinite else {}
+            self.data = stan_data.to_json(data, self.program, **rules)
+            try:
+                loaded = backend.load(self.program, self.data, unsafe, tell)
+            except StanadaptError as error:
+                if error.stage != "syntax":
+                    raise
+                refusal = refusal or error
+                continue
+            if refusal is not None:
+                said = refusal.stan.splitlines()[:1] or [refusal.message]
+                self.backend_reason = f"a preferred one is too old for the program: {said[0]}"
+            return loaded
+        raise refusal
 
     def __repr__(self) -> str:
         return f"Target({self.name!r}, {self.dim} unconstrained parameters, {self.backend})"
@@ -107,16 +126,21 @@ class Target:
     def model_of(self, chain: int) -> Any:
         """Return the model that a chain evaluates: chain 0 has the target's own.
 
-        Calls of one model from several threads wait for each other for a moment, which shows
-        where the density itself takes less than a microsecond. So every chain gets a model of
-        its own, unless the data, which each holds again, are large; the density is slow then.
+        Calls of one stanli model from several threads wait for each other for a moment, which
+        shows where the density itself takes less than a microsecond. There every chain gets a
+        model of its own, unless the data, which each holds again, are large: the density is slow
+        then. Native models are shared by all.
         """
-        if chain == 0 or len(self.data) > SHARED_ABOVE:
+        if chain == 0 or self._native or len(self.data) > SHARED_ABOVE:
             return self.model
         with self._lock:
             while len(self._copies) < chain:
-                self._copies.append(self._load(self.program, self.data, True).model)
+                self._copies.append(self._load_again(self.program))
             return self._copies[chain - 1]
+
+    def _load_again(self, program: Program) -> Any:
+        """Another model of what the rails have admitted already."""
+        return self._backend.load(program, self.data, True, lambda text: None).model
 
     def density(self, chain: int = 0) -> Density:
         """Make a density with its own counters, for one chain. The target must outlive it."""
@@ -127,7 +151,7 @@ class Target:
             _address(library.bs_log_density_gradient),
             model.model,
             self.dim,
-            self._value_propto,
+            0 if self._native else 1,
         )
 
     def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
@@ -162,16 +186,17 @@ class Target:
         return {d.name: [] for d in declared if d.name not in self.parameters}
 
     def without_quantities(self) -> Any:
-        """Return the model without generated quantities, made at the first call.
+        """Return a model that runs no generated quantities, made at the first call.
 
         stanli runs them whatever it is asked for, so that where they throw, parameters can be
         constrained by a model only that has none.
         """
+        if self._native:
+            return self.model
         with self._lock:
             if self._plain is None:
                 code = without(self.program.code, "generated quantities")
-                # the rails have admitted more than this already
-                self._plain = self._load(self.program._replace(code=code), self.data, True).model
+                self._plain = self._load_again(self.program._replace(code=code))
             return self._plain
 
     def constrainer(self, seed: int, chain: int = 0) -> "Constrainer":

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt._jit import cache_root
+from stanadapt.backends.native import require_parameters
 from stanadapt.errors import StanadaptError
 from stanadapt.program import Program, branches
 
@@ -34,10 +35,9 @@ REPORT = "STANLI_EXECUTION_REPORT"
 REGIONS = {"OP_ISLAND", "OP_LOOP"}
 POINTS, TRIES, RADIUS = 3, 30, 1.0
 BUILD_TOLERANCE, GRADIENT_TOLERANCE = 1e-9, 1e-3
-# true of this release, which has no native backend yet
 ELSEWHERE = (
-    "Rewrite the program without it, or sample it with CmdStan's NUTS through CmdStanPy "
-    "(`stanadapt install-cmdstan` installs CmdStan; it needs a C++ compiler)"
+    "Take backend='cmdstan', which compiles the program (`stanadapt install-cmdstan` installs "
+    "CmdStan; it needs a C++ compiler), or rewrite it without that"
 )
 CURES = f"{ELSEWHERE}, or pass unsafe=True if you have checked the density yourself."
 
@@ -91,12 +91,7 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, t
     self_test()
     mir = _translate(program)
     model, manifest = _build(mir, program.name, data)
-    if model.param_unc_num() == 0:
-        raise StanadaptError(
-            "data",
-            f"{program.name} has no parameters, so there is nothing to sample. Check the "
-            "parameters block, and the data that size it.",
-        )
+    require_parameters(program, model.param_unc_num())
     if unsafe:
         return model, ("stanli's checks of this program were left out (unsafe=True).",)
     _refuse_branches(program, manifest)
