@@ -14,12 +14,14 @@ from rich.table import Table
 
 from stanadapt import diagnosis, protocol, results, run
 from stanadapt import reference as nuts
+from stanadapt.backends import cmdstan
 from stanadapt.cmdstan_install import install_cmdstan as install
 from stanadapt.compare import compare as compare_fits
 from stanadapt.errors import StanadaptError
 from stanadapt.models import available, find
 from stanadapt.plan import make_plan
 from stanadapt.reference import choose_engine
+from stanadapt.status import status
 from stanadapt.target import Target
 
 app = typer.Typer(
@@ -99,7 +101,7 @@ def _plain(text: str) -> str:
     return text.replace("[", r"\[")
 
 
-def _target(model: str, data: str | None, include: Any, backend: str, unsafe: bool) -> Any:
+def _target(model: str, data: str | None, **options: Any) -> Any:
     """Take files where there are files, else bundled programs of that name."""
     program: Any = Path(model)
     source: Any = Path(data) if data else None
@@ -110,7 +112,7 @@ def _target(model: str, data: str | None, include: Any, backend: str, unsafe: bo
             program, source = find(model, name)
         else:
             program = bundled.path
-    return Target(program, source, include_paths=include or (), backend=backend, unsafe=unsafe)
+    return Target(program, source, **options)
 
 
 def _inits(text: str | None) -> Any:
@@ -157,7 +159,10 @@ def sample(
     with _told():
         path = results.check_writable(out)
         settings = protocol.find(sampler, **_chosen(choices))[1]
-        target = _target(model, data, include, backend, unsafe)
+        target = _target(
+            model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
+            show_progress=not quiet,
+        )  # fmt: skip
         fit = run.sample(
             target, settings, chains=chains, parallel_chains=parallel_chains,
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, thin=thin, seed=seed,
@@ -209,7 +214,10 @@ def compare(
             choose_engine(reference)
         if out is not None:
             results.check_writable(out / "comparison.csv")
-        target = _target(model, data, include, backend, unsafe)
+        target = _target(
+            model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
+            show_progress=not quiet,
+        )  # fmt: skip
         common = {
             "chains": chains, "parallel_chains": parallel_chains, "seed": seed,
             "inits": _inits(inits), "show_progress": not quiet,
@@ -291,6 +299,8 @@ def install_cmdstan() -> None:
     """Install CmdStan: the current release where GitHub answers, else 2.27.0 from the registry."""
     with _told():
         print(f"CmdStan: {install()}")
+        with status(True) as tell:
+            cmdstan.prepare(tell)
 
 
 def main() -> None:

@@ -34,6 +34,8 @@ PACKAGES = (
     "rich",
 )
 
+# compilers (stanc) that answered in this process, with their times of change: asking takes 30 ms
+_ANSWERED: set[tuple[Path, int]] = set()
 WAYS = {
     "Linux": "sudo apt install g++ make (Debian, Ubuntu), sudo dnf install gcc-c++ make (Fedora)",
     "Darwin": "xcode-select --install",
@@ -122,11 +124,17 @@ def fault(path: Path) -> str:
         if not os.access(tool, os.X_OK):
             return f"bin/{tool.name} is not executable"
     stanc = path / "bin" / ("stanc" + EXE)
+    asked = (stanc, stanc.stat().st_mtime_ns)
+    if asked in _ANSWERED:
+        return ""
     try:
         done = subprocess.run([stanc, "--version"], capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bin/{stanc.name} does not run on this computer ({error})"
-    return f"bin/{stanc.name} --version fails" if done.returncode else ""
+    if done.returncode:
+        return f"bin/{stanc.name} --version fails"
+    _ANSWERED.add(asked)
+    return ""
 
 
 def bridgestan_tree() -> Path | None:

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import tempfile
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt import toolchain
-from stanadapt._jit import cache_root
+from stanadapt import builds, toolchain
 from stanadapt.engines import STATISTICS, NutsRun, NutsSettings
 from stanadapt.errors import StanadaptError
 from stanadapt.plan import Plan
@@ -42,25 +40,15 @@ def _quiet() -> Iterator[None]:
 
 
 def executable(program: Program, status: Any) -> tuple[Path, float]:
-    """Compile a program, or find it compiled; returns the executable and the seconds it took.
-
-    Kept in the cache under a hash of the program and CmdStan's version. It is compiled in a
-    folder of its own and moved there at the end, so that two processes do not collide and a
-    broken build is never found.
-    """
+    """Compile a program, or find it compiled; returns the executable and the seconds it took."""
     from cmdstanpy import CmdStanModel  # 0.4 s to import
 
     found = toolchain.cmdstan()
     suffix = ".exe" if os.name == "nt" else ""
-    folder = cache_root() / "cmdstan" / f"{found.version}-{program.hash}"
-    ready = folder / f"model{suffix}"
-    if ready.exists():
-        return ready, 0.0
-    status(f"Compiling {program.name} with CmdStan {found.version}: about a minute, once")
-    began = time.perf_counter()
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as workplace:
-        source = Path(workplace) / "model.stan"
+
+    def build(folder: Path) -> None:
+        status(f"Compiling {program.name} with CmdStan {found.version}: about a minute, once")
+        source = folder / "model.stan"
         source.write_text(program.code, encoding="utf-8")
         try:
             with _quiet():
@@ -74,8 +62,10 @@ def executable(program: Program, status: Any) -> tuple[Path, float]:
                 "Stan learned after May 2021.)",
                 "\n".join(words.splitlines()[-40:]),
             ) from None
-        source.with_name(ready.name).replace(ready)
-    return ready, time.perf_counter() - began
+
+    key = builds.key_of("executable", found.path, found.version, program.hash)
+    made = builds.keep(f"nuts-{program.name}", key, build)
+    return made.folder / f"model{suffix}", made.seconds
 
 
 def run(

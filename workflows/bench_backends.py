@@ -1,0 +1,149 @@
+"""What a density costs in each backend, and how long each takes to start: `make bench`.
+
+Microseconds a gradient and a value of the native backend and of stanli, for the logistic
+regressions of gad's paper, eight schools and a Gaussian process with 200 points; then seconds of
+a cold native start (a program compiled for the first time) beside CmdStan's own compilation of
+the same program, and of a cached one. Figures are the best of `--repeats`: what disturbs a
+machine only ever adds. Needs CmdStan; wants a quiet machine.
+"""
+
+import argparse
+import time
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import record
+from bench import show
+from numba import njit
+
+import stanadapt as sa
+from stanadapt.density import value, value_and_gradient
+from stanadapt.engines.cmdstan import executable
+from stanadapt.models import find
+from stanadapt.program import read
+
+BACKENDS = ("cmdstan", "stanli")
+CASES = [("logistic", name) for name in ("ripley", "pima", "german", "caravan")]
+CASES += [("eight_schools_noncentered", "eight_schools"), ("neal", "neal")]
+SECONDS = 0.2  # of each timing
+GAUSSIAN_PROCESS = """
+data { int N; array[N] real x; vector[N] y; }
+parameters { real<lower=0> rho; real<lower=0> alpha; real<lower=0> sigma; }
+model {
+  matrix[N, N] covariance = gp_exp_quad_cov(x, alpha, rho);
+  for (n in 1:N) covariance[n, n] = covariance[n, n] + square(sigma);
+  rho ~ inv_gamma(5, 5);
+  alpha ~ normal(0, 1);
+  sigma ~ normal(0, 1);
+  y ~ multi_normal_cholesky(rep_vector(0, N), cholesky_decompose(covariance));
+}
+"""
+
+
+@njit
+def _gradients(density, position, out, n):
+    total = 0.0
+    for _ in range(n):
+        total += value_and_gradient(density, position, out)
+    return total
+
+
+@njit
+def _values(density, position, n):
+    total = 0.0
+    for _ in range(n):
+        total += value(density, position)
+    return total
+
+
+def gaussian_process(n=200):
+    """A Gaussian process whose data are a sine in noise."""
+    rng = np.random.default_rng(1)
+    x = np.sort(rng.uniform(0, 10, n))
+    return GAUSSIAN_PROCESS, {"N": n, "x": x, "y": np.sin(x) + 0.3 * rng.standard_normal(n)}
+
+
+def microseconds(loop, n=1):
+    """Best time of a call; `loop(n)` makes n calls, n chosen so that a timing takes long enough."""
+    loop(1)
+    while True:
+        began = time.perf_counter()
+        loop(n)
+        taken = time.perf_counter() - began
+        if taken > SECONDS:
+            return 1e6 * taken / n
+        n = int(n * max(2.0, 1.2 * SECONDS / max(taken, 1e-6)))
+
+
+def costs(cases, repeats):
+    """One row a program: microseconds a gradient and a value in each backend."""
+    rows = []
+    for name, program, data in cases:
+        row = {"program": name}
+        targets = [sa.Target(program, data, backend=backend) for backend in BACKENDS]
+        position = np.random.default_rng(1).normal(size=targets[0].dim) * 0.3
+        out = np.empty_like(position)
+        best = dict.fromkeys([f"{kind} {b}" for kind in ("gradient", "value") for b in BACKENDS])
+        for _ in range(repeats):  # in turn, so that a disturbance hits all
+            for target in targets:
+                density = target.density()
+                taken = {
+                    "gradient": microseconds(partial(_gradients, density, position, out)),
+                    "value": microseconds(partial(_values, density, position)),
+                }
+                for kind, figure in taken.items():
+                    column = f"{kind} {target.backend}"
+                    best[column] = min(best[column] or np.inf, figure)
+        row |= best
+        row["native/stanli"] = best["gradient cmdstan"] / best["gradient stanli"]
+        row["gradient/value"] = best["gradient cmdstan"] / best["value cmdstan"]
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def starts(repeats):
+    """Seconds of a cold and of a cached native start, and of CmdStan's own compilation."""
+    path, data = find("logistic", "pima")
+    code, rows = path.read_text(), []
+    sa.Target(path, data, backend="cmdstan", show_progress=False)  # what all programs share
+    for k in range(repeats):
+        # another comment, another program: the precompiled header stays, the program is new
+        new = f"{code}\n// {time.time_ns()} {k}\n"
+        began = time.perf_counter()
+        target = sa.Target(new, data, backend="cmdstan", show_progress=False)
+        cold = time.perf_counter() - began
+        own = executable(read(new), lambda text: None)[1]
+        began = time.perf_counter()
+        sa.Target(new, data, backend="cmdstan", show_progress=False)
+        cached = time.perf_counter() - began
+        rows.append({
+            "cold native start s": cold, "of it compiling s": target.compile_seconds,
+            "CmdStan's own compilation s": own, "cold/own": cold / own, "cached start s": cached,
+        })  # fmt: skip
+    return pd.DataFrame(rows).median().to_frame().T
+
+
+def main():
+    """Measure, print, and write the tables with the versions beside them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="once each, two programs")
+    chosen = parser.parse_args()
+    repeats = 1 if chosen.quick else chosen.repeats
+    cases = [("gaussian_process 200", *gaussian_process())]
+    cases += [(f"{p} {d}", *find(p, d)) for p, d in (CASES[1:2] if chosen.quick else CASES)]
+    tables = {
+        "microseconds a call": costs(cases, repeats),
+        "seconds to start": starts(min(repeats, 3)),
+    }
+    folder = record.folder("bench_backends")
+    for title, table in tables.items():
+        show(title, table)
+        table.to_csv(folder / f"{title.replace(' ', '_')}.csv", index=False)
+    record.write_settings(folder / "settings.json", vars(chosen))
+    print(f"tables: {folder}")
+
+
+if __name__ == "__main__":
+    main()
