@@ -232,10 +232,15 @@ def _compare(
     """Each fit is written as soon as it is there; Ctrl-C ends the comparison with what it has."""
     fits: dict[str, Any] = {}
     for name in (["nuts"] if engine != "none" else []) + names:
-        if name == "nuts":
-            fits[name] = nuts(target, engine=engine, **common)
-        else:
-            fits[name] = run.sample(target, name, **common, **lengths)
+        try:
+            if name == "nuts":
+                fits[name] = nuts(target, engine=engine, **common)
+            else:
+                fits[name] = run.sample(target, name, **common, **lengths)
+        except StanadaptError as error:
+            if error.fit is not None and out is not None:
+                print(f"its draws: {results.save(error.fit, out / f'{name}.nc')}")
+            raise
         if out is not None:
             results.save(fits[name], out / f"{name}.nc")
         if results.attribute(fits[name], "interrupted"):

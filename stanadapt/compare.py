@@ -38,7 +38,8 @@ def compare(fits: Mapping[str, Any], reference: str | None = None, show: bool = 
         core), compilation apart; `ess_per_second` and `ess_per_gradient` are the smallest bulk
         ESS over sampling and warm-up together; `gradients` counts warm-up too; `z_mean` and
         `z_sd` are the largest disagreement with the reference, in units of the joint Monte
-        Carlo standard error: with many parameters, 3 to 4 is what chance gives.
+        Carlo standard error: with many parameters, 3 to 4 is what chance gives. `attrs` holds
+        the name of the `reference`, and `density`: sentences on whether our density is CmdStan's.
 
     Raises
     ------
@@ -56,7 +57,7 @@ def compare(fits: Mapping[str, Any], reference: str | None = None, show: bool = 
             mean, sd = _disagreement(measured[name], measured[chosen])
         row |= {"z_mean": mean, "z_sd": sd}
     table = pd.DataFrame.from_dict(rows, orient="index")
-    table.attrs["reference"] = chosen
+    table.attrs |= {"reference": chosen, "density": _density(fits)}
     if show:
         show_table(table)
     return table
@@ -151,6 +152,23 @@ def _largest(values: np.ndarray) -> float:
     return float(np.nanmax(values)) if np.isfinite(values).any() else np.nan
 
 
+def _density(fits: Mapping[str, Any]) -> list[str]:
+    """Sentences on the check against CmdStan, and on fits whose density is not the one checked."""
+    said, checked = [], set()
+    for name, fit in fits.items():
+        sentence = results.attribute(fit, "density_verified")
+        if sentence and results.attribute(fit, "engine_independent", 0):
+            said.append(f"{name}: {sentence}.")
+            if results.attribute(fit, "density_verdict") != "not checked":
+                checked.add(results.attribute(fit, "density_backend_version", ""))
+    for name, fit in fits.items():
+        own = results.attribute(fit, "backend_version")
+        if own and checked and own not in checked:
+            listed = ", ".join(sorted(checked))
+            said.append(f"{name}: its density is that of {own}; the one compared is of {listed}.")
+    return said
+
+
 COLUMNS = {
     "ess_bulk_min": ("min ESS", "{:,.0f}"),
     "ess_bulk_median": ("median", "{:,.0f}"),
@@ -200,6 +218,7 @@ def remarks(table: pd.DataFrame) -> list[str]:
             f"z: largest difference from {chosen} ({engine}{shared}) in joint Monte Carlo "
             "standard errors."
         )
+    said += table.attrs.get("density", [])
     for name, row in table.iterrows():
         if row["r_hat_max"] > LARGEST_R_HAT:
             said.append(f"{name}: R-hat {row['r_hat_max']:.2f}: its chains disagree; not usable.")

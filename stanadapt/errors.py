@@ -1,5 +1,7 @@
 """The one error a user meets, and the stage of the work in which it happened."""
 
+from typing import Any
+
 STAGES = (
     "settings",
     "syntax",
@@ -23,15 +25,19 @@ class StanadaptError(Exception):
         Our own words, complete sentences.
     stan
         Stan's own words (of the compiler, the model or CmdStan), kept as they are.
+    fit
+        The finished ArviZ object that the error is about, where there is one, so that no draw is
+        lost; else None.
 
     """
 
-    def __init__(self, stage: str, message: str, stan: str = "") -> None:
+    def __init__(self, stage: str, message: str, stan: str = "", fit: Any = None) -> None:
         if stage not in STAGES:
             raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}")
         self.stage = stage
         self.message = message
         self.stan = stan.strip()
+        self.fit = fit
         super().__init__(stage, message, self.stan)
 
     def __str__(self) -> str:

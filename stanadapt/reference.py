@@ -4,15 +4,11 @@
 embedded backend, which shares its density with our samplers and so cannot confirm it.
 """
 
-import contextlib
 import json
-import sys
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from stanadapt import results, toolchain
 from stanadapt.engines import STATISTICS, NutsRun, NutsSettings, cmdstan, stanli
@@ -20,7 +16,9 @@ from stanadapt.errors import StanadaptError
 from stanadapt.inits import initial_positions
 from stanadapt.plan import Plan, between, make_plan, whole
 from stanadapt.provenance import origin
+from stanadapt.status import status
 from stanadapt.target import Target, checked
+from stanadapt.verification import Verification, verify
 
 ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
 
@@ -55,11 +53,19 @@ def reference(
 
     The other parameters are those of `sample`; chains start from the same positions as there.
 
+    Returns
+    -------
+    ArviZ object
+        As from `sample`. The attributes `density_verdict` ("equal", "close", "differs" or "not
+        checked"), `density_checked_draws`, `density_difference` and the sentence
+        `density_verified` tell how our log density compares with CmdStan's at its draws.
+
     Raises
     ------
     StanadaptError
         Stage "installation" without CmdStan, "syntax" if it cannot compile the program,
-        "sampling" if every chain failed (the draws of complete chains are kept).
+        "sampling" if every chain failed (the draws of complete chains are kept), or if our log
+        density is not CmdStan's: the error's `fit` is then the result.
 
     """
     target = checked(target)
@@ -74,8 +80,8 @@ def reference(
     rngs = [np.random.default_rng(source.spawn(2)[0]) for source in plan.seeds()]
     positions = initial_positions(target, inits, rngs)
     chosen = choose_engine(engine)
-    with _status(plan.show_progress) as status:
-        outcome = ENGINES[chosen](target, plan, settings, positions, status)
+    with status(plan.show_progress) as tell:
+        outcome = ENGINES[chosen](target, plan, settings, positions, tell)
     for note in outcome.notes:
         warnings.warn(note, UserWarning, stacklevel=2)
     attributes = _attributes(target, plan, settings, chosen, outcome)
@@ -86,7 +92,15 @@ def reference(
             UserWarning,
             stacklevel=2,
         )
-    return results.build(_groups(plan, outcome), attributes)
+    try:
+        verification = _verification(target, plan, chosen, outcome)
+    except KeyboardInterrupt:  # must not cost the draws
+        verification = Verification("not checked", 0, np.nan, "density not checked: interrupted")
+        attributes["interrupted"] = True
+    attributes |= _density(target, verification)
+    fit = results.build(_groups(plan, outcome), attributes)
+    _tell(target, verification, fit)
+    return fit
 
 
 def choose_engine(engine: str) -> str:
@@ -106,17 +120,6 @@ def choose_engine(engine: str) -> str:
     return engine
 
 
-@contextlib.contextmanager
-def _status(show: bool) -> Iterator[Any]:
-    """Yield a function that tells what is going on."""
-    console = Console(file=sys.stderr, quiet=not show)
-    if not console.is_terminal:
-        yield lambda text: console.print(text, highlight=False)
-        return
-    with console.status("NUTS") as spinner:
-        yield spinner.update
-
-
 def _groups(plan: Plan, outcome: NutsRun) -> results.Groups:
     kept = plan.thinned(plan.iter_warmup)
     phases = {"": slice(kept, None)}
@@ -131,6 +134,49 @@ def _groups(plan: Plan, outcome: NutsRun) -> results.Groups:
         draws = results.variables(outcome.column_names, outcome.draws[:, rows])
         groups |= results.groups_of(prefix, draws, stats)
     return groups
+
+
+def _verification(target: Target, plan: Plan, engine: str, outcome: NutsRun) -> Verification:
+    if engine != "cmdstan":
+        return Verification("not checked", 0, np.nan, f"density not checked: {stanli.SHARED}")
+    rows, version = slice(plan.thinned(plan.iter_warmup), None), outcome.engine.split()[-1]
+    lp = outcome.statistics[:, rows, list(STATISTICS).index("lp__")]
+    return verify(target, outcome.column_names, outcome.draws[:, rows], lp, version)
+
+
+def _density(target: Target, verification: Verification) -> dict[str, Any]:
+    """What of the check goes into the result, and whose density it was."""
+    return {
+        "density_verdict": verification.verdict,
+        "density_checked_draws": verification.draws,
+        "density_difference": verification.difference,
+        "density_verified": verification.sentence,
+        "density_backend": target.backend,
+        "density_backend_version": target.backend_version,
+    }
+
+
+def _tell(target: Target, verification: Verification, fit: Any) -> None:
+    """Raise where the densities differ, warn where they are only close."""
+    if verification.verdict == "close":
+        warnings.warn(
+            f"{target.backend_version}: {verification.sentence}. Releases of Stan compute some "
+            "functions slightly differently; if that is not it, please report it.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if verification.verdict != "differs":
+        return
+    other = "backend='cmdstan'" if target.backend != "cmdstan" else "another backend"
+    raise StanadaptError(
+        "sampling",
+        f"do not trust draws of our samplers on {target.name} with backend {target.backend!r} "
+        f"({target.backend_version}): its {verification.sentence}. CmdStan's own draws "
+        f"are in this error's `fit`. Make the target with {other}, or rewrite the program, and "
+        "please report this together with the program.",
+        verification.stan,
+        fit,
+    )
 
 
 def _attributes(

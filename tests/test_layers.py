@@ -9,12 +9,20 @@ PACKAGE = Path(__file__).parent.parent / "stanadapt"
 # a module may import from floors below its own, or from its own
 FLOORS = [
     ["errors", "_jit"],
-    ["density", "metropolis", "factor", "models", "program", "plan", "toolchain"],
-    ["declarations", "adaptation", "hamiltonian", "speed_measure", "points", "cmdstan_install"],
+    ["density", "metropolis", "factor", "models", "program", "plan", "toolchain", "status"],
+    [
+        "declarations",
+        "adaptation",
+        "hamiltonian",
+        "speed_measure",
+        "points",
+        "cmdstan_install",
+        "builds",
+    ],
     ["data", "protocol"],
     ["samplers", "backends"],
     ["target", "diagnosis"],
-    ["provenance", "inits", "driver", "engines"],
+    ["provenance", "inits", "driver", "engines", "verification"],
     ["progress", "results"],
     ["efficiency", "run", "reference"],
     ["compare"],
