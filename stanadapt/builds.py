@@ -46,9 +46,12 @@ def kept(name: str, key: str) -> Path | None:
         for file, as_made in said["files"].items():
             if as_made != _description(folder / file):
                 return None
-        os.utime(marker)  # still of use
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+    if not folder.is_dir():
+        return None
+    with contextlib.suppress(OSError):  # still of use; a cache made by others is read-only
+        os.utime(marker)
     return folder
 
 

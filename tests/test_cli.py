@@ -99,7 +99,15 @@ def test_models():
 
 def test_doctor():
     printed = call("doctor")
-    words = ("stanadapt", "numba", "cache", "backend auto", "backend cmdstan", "CmdStan", "compiler")
+    words = (
+        "stanadapt",
+        "numba",
+        "cache",
+        "backend auto",
+        "backend cmdstan",
+        "CmdStan",
+        "compiler",
+    )
     for word in words:
         assert word in printed
     assert "self-test passes" in printed

@@ -126,7 +126,7 @@ def choose(name: str) -> list[tuple[Backend, str]]:
     if not here:
         raise StanadaptError(
             "installation",
-            f"the backend {asked!r} cannot be used here: {why}. "
+            f"the backend {asked!r} cannot be used here: {why.rstrip('.')}. "
             "backend='stanli' needs no compiler.",
         )
     return [(BACKENDS[asked], reason)]

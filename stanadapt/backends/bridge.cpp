@@ -118,6 +118,7 @@ EXPORT int bs_param_unconstrain_json(const bs_model* model, const char* json, do
     Workspace& space = workspace();
     Printing printing(space);
     const std::unique_ptr<stan::io::var_context> context = read(json);
+    require_shapes(*model, *context, true);
     model->program->transform_inits(*context, space.position, &space.messages);
     store(space.position, model->dim, theta_unc);
   });
@@ -128,6 +129,7 @@ EXPORT int bs_param_initialize(const bs_model* model, const char* json, bs_rng* 
   return attempt(error, [&] {
     if (rng == nullptr) throw std::invalid_argument("random initial values need a generator");
     const std::unique_ptr<stan::io::var_context> given = read(json);
+    require_shapes(*model, *given, false);
     std::string reason = "no try was allowed";
     for (int k = 0; k < tries; ++k) {
       Workspace& space = workspace();

@@ -192,6 +192,33 @@ void declared(const bs_model& model, std::vector<std::string>& names,
   sizes.resize(kept);
 }
 
+std::string shown(const std::vector<std::size_t>& lengths) {
+  std::string text;
+  for (std::size_t length : lengths) text += (text.empty() ? "" : ", ") + std::to_string(length);
+  return "(" + text + ")";
+}
+
+// Before 2.33, what stanc makes reads values without looking whether they are there and enough: it
+// reads whatever memory comes next (stanc3's issue 1315).
+void require_shapes(const bs_model& model, const stan::io::var_context& values, bool all) {
+#if STAN_MAJOR == 2 && STAN_MINOR < 33
+  std::vector<std::string> names;
+  std::vector<std::vector<std::size_t>> sizes;
+  declared(model, names, sizes);
+  for (std::size_t k = 0; k < names.size(); ++k) {
+    std::size_t size = 1;
+    for (std::size_t length : sizes[k]) size *= length;
+    if (size == 0) continue;
+    if (!values.contains_r(names[k])) {
+      if (all) throw std::runtime_error("the value of " + names[k] + " is missing");
+    } else if (values.dims_r(names[k]) != sizes[k]) {
+      throw std::runtime_error(names[k] + " must have shape " + shown(sizes[k]) + ", got " +
+                               shown(values.dims_r(names[k])));
+    }
+  }
+#endif
+}
+
 void store(const Vector& from, int size, double* to) {
   if (from.size() != size)
     throw std::runtime_error("Stan made " + std::to_string(from.size()) + " values where " +

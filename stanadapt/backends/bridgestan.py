@@ -49,10 +49,14 @@ def _compile(program: Program, source: Path) -> None:
     try:
         bridgestan.compile_model(source, make_args=FLAGS)
     except (RuntimeError, ValueError, OSError) as error:
-        words = str(error).replace(str(source), str(program.path or program.name))
-        stage = "syntax" if SYNTAX.search(words) else "installation"
+        lines = str(error).replace(str(source), str(program.path or program.name)).splitlines()
+        first = next((i for i, line in enumerate(lines) if SYNTAX.search(line)), None)
+        if first is None:
+            stage, told = "installation", lines[-LINES:]
+        else:  # stanc's words, without what make says around them
+            stage, told = "syntax", [x for x in lines[first:] if not x.startswith("make")]
         raise StanadaptError(
             stage,
             f"BridgeStan in {toolchain.bridgestan_tree()} cannot compile {program.name}.",
-            "\n".join(words.splitlines()[-LINES:]),
+            "\n".join(told),
         ) from None

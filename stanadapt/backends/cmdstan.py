@@ -49,9 +49,8 @@ class Recipe(NamedTuple):
     @property
     def key(self) -> str:
         """Stands for all that decides how a program is compiled."""
-        compiler = subprocess.run(
-            [*self.words("CXX"), "--version"], capture_output=True, text=True, check=False
-        )
+        why = f"the C++ compiler of CmdStan {self.version} in {self.root} could not be run"
+        compiler = _start([*self.words("CXX"), "--version"], self.root, why)
         bridge = [p.read_text(encoding="utf-8") for p in sorted(BRIDGE.parent.glob("bridge*.?pp"))]
         told = compiler.stdout.split("\n", 1)[0]
         return builds.key_of(
@@ -121,17 +120,22 @@ def _recipe() -> Recipe:
 
 def _translate(recipe: Recipe, program: Program, header: Path) -> None:
     """Stan to C++."""
-    source = header.with_name("program.stan")
+    identifier = re.sub(r"\W", "_", program.name, flags=re.ASCII)
+    # what the program says when it runs names this file: relative, and called as the program is
+    source = header.with_name(f"{identifier}.stan")
     source.write_text(program.code, encoding="utf-8")
-    identifier = re.sub(r"\W", "_", program.name)
     stanc = recipe.root / "bin" / f"stanc{toolchain.EXE}"
     command = [
         str(stanc), *recipe.words("STANCFLAGS"), f"--name={identifier}_model", f"--o={header}",
-        str(source),
+        source.name,
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    why = f"the Stan compiler of CmdStan {recipe.version} failed on {program.name}"
+    done = _start(command, source.parent, why)
+    if done.returncode < 0:  # a signal, and no words
+        _require_success(done, why)
     if done.returncode != 0:
-        words = (done.stderr + done.stdout).replace(str(source), str(program.path or program.name))
+        words = done.stderr + done.stdout
+        words = words.replace(f"'{source.name}'", f"'{program.path or program.name}'")
         age = " (CmdStan 2.27 lacks what Stan learned after May 2021.)"
         raise StanadaptError(
             "syntax",
@@ -215,14 +219,16 @@ def _start(
             env=environment,
         )  # fmt: skip
     except OSError as error:
-        missing = toolchain.compiler_problem() or str(error)
+        elsewhere = f"{error}. Look at CmdStan's make/local, or take backend='stanli'."
+        missing = toolchain.compiler_problem() or elsewhere
         raise StanadaptError("installation", f"{why}: {missing}") from None
 
 
 def _require_success(done: subprocess.CompletedProcess, why: str) -> None:
     if done.returncode != 0:
         words = "\n".join((done.stdout + done.stderr).strip().splitlines()[-LINES:])
-        raise StanadaptError("installation", f"{why}. {_advice(done.returncode, words)}\n{words}")
+        message = f"{why}. {_advice(done.returncode, words)}\n{words}"
+        raise StanadaptError("installation", message.rstrip())
 
 
 def _advice(code: int, words: str) -> str:

@@ -66,8 +66,8 @@ def _construct_again(file: Path, program: Program, data: str) -> Any:
     except OSError as error:
         raise StanadaptError(
             "installation",
-            f"the compiled {program.name} cannot be loaded: {error}. Reinstall CmdStan "
-            "(`stanadapt install-cmdstan`), or take backend='stanli'.",
+            f"the compiled {program.name} cannot be loaded: {error}. Reinstall what compiled it "
+            "(CmdStan: `stanadapt install-cmdstan`), or take backend='stanli'.",
         ) from None
 
 
