@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import random_forms as forms
-from random_syntax import Apply, Call, Choice, Element, Function, Literal, Name, Range
+from random_syntax import Apply, Call, Choice, Element, Function, Literal, Name, Range, VectorChoice
 
 THRESHOLD = 0.137  # no value of the data or of a literal, so that no comparison is a tie
 
@@ -237,7 +237,7 @@ class Expressions:
             (4, Apply(self.one_of(forms.VECTOR_BINARY), (p, q))),
             (3, Apply(self.one_of(forms.MIXED), (self.scalar(scope, 0), p))),
             (1, Apply(forms.spliced(self.random.randint(1, self.n - 1)), (p, q))),
-            (0.5, Choice(self.either_condition(scope), p, q)),
+            (0.5, VectorChoice(self.either_condition(scope), p, q)),
         ]
         kinds += [(1.5, self.call(f, scope)) for f in self.callable(scope, "vector")]
         return self.pick(*kinds)

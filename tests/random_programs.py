@@ -25,6 +25,8 @@ from random_syntax import (
     Literal,
     Loop,
     Name,
+    VectorChoice,
+    holds,
     indented,
     run,
 )
@@ -86,6 +88,11 @@ class RandomProgram(NamedTuple):
     def dim(self) -> int:
         n, j = self.data["N"], self.data["J"]
         return 3 + n + j + n * j
+
+    @property
+    def compiles(self) -> bool:
+        """Whether a compiler surely takes the C++ that Stan 2.27 makes of it."""
+        return not holds((self.functions, self.body), VectorChoice)
 
     def positions(self, count: int) -> np.ndarray:
         """Random ones, shape (count, dim), the same at each call."""

@@ -8,7 +8,7 @@ rounding. A node says both sides itself, so that neither a parser nor Stan is as
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,15 @@ class Form(NamedTuple):
 
     text: str
     compute: Callable[..., Any]
+
+
+def holds(thing: Any, kind: type) -> bool:
+    """Whether there is a node of this kind in a node, or in a tuple of them."""
+    if isinstance(thing, tuple):
+        return any(holds(each, kind) for each in thing)
+    if isinstance(thing, kind):
+        return True
+    return is_dataclass(thing) and any(holds(getattr(thing, f.name), kind) for f in fields(thing))
 
 
 # --- expressions ---------------------------------------------------------------------------------
@@ -104,6 +113,10 @@ class Choice:
 
     def value(self, names: Names) -> Any:
         return (self.yes if self.condition.value(names) else self.no).value(names)
+
+
+class VectorChoice(Choice):
+    """Between vectors. Of data, Stan 2.27 makes C++ of it that no compiler takes."""
 
 
 @dataclass(frozen=True)
