@@ -1,10 +1,10 @@
-# demo, test, lint, bench: each sets up what it needs in .venv and the user's cache.
+# demo, test, lint, fuzz, bench: each sets up what it needs in .venv and the user's cache.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-arviz1 check-data lint bench clean
+.PHONY: demo test test-arviz1 test-newer-stan check-data lint fuzz bench clean
 
 # the main job on real data: Pima with gadMALA and Stan's NUTS
 demo: $(READY)
@@ -19,6 +19,10 @@ test: $(READY)
 test-arviz1:
 	sh .ci/test-arviz1
 
+# the native backend over Stan 2.35, whose headers and stanc a registry wheel carries
+test-newer-stan: $(READY)
+	sh .ci/test-newer-stan
+
 # the bundled data are what the script makes of the registry's packages
 check-data: $(READY)
 	$(BIN)/python -m pip install --quiet -e ".[data]"
@@ -28,9 +32,17 @@ lint: $(READY)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 
+# random programs against exact values and gradients: 1,000 in stanli, 100 compiled too (12 minutes)
+fuzz: $(READY)
+	$(BIN)/stanadapt install-cmdstan
+	$(BIN)/python workflows/fuzz.py --programs 1000
+	$(BIN)/python workflows/fuzz.py --programs 100 --seed 1000 --native
+
 # microseconds an iteration and effective sample size a second; wants a quiet machine
 bench: $(READY)
+	$(BIN)/stanadapt install-cmdstan
 	$(BIN)/python workflows/bench.py
+	$(BIN)/python workflows/bench_backends.py
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -1,5 +1,6 @@
 """The README's commands run: here those of `stanadapt` and Python, in .ci/run those of make."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -20,9 +21,12 @@ COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if lin
 
 
 def run(arguments, folder):
+    # as a user has it: "auto" is not turned into stanli here
+    environment = {k: v for k, v in os.environ.items() if k != "STANADAPT_BACKEND"}
     done = subprocess.run(
-        arguments, cwd=folder, capture_output=True, text=True, check=False, timeout=500
-    )
+        arguments, cwd=folder, capture_output=True, text=True, check=False, timeout=500,
+        env=environment,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

