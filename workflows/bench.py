@@ -149,8 +149,18 @@ def show(title, table):
     Console(width=160).print(printed)
 
 
+def report(script, tables, chosen):
+    """Print tables by title, and write them with the versions beside them."""
+    folder = record.folder(script)
+    for title, table in tables.items():
+        show(title, table)
+        table.to_csv(folder / f"{title.replace(' ', '_')}.csv", index=False)
+    record.write_settings(folder / "settings.json", vars(chosen))
+    print(f"tables: {folder}")
+
+
 def main():
-    """Measure, print, and write the tables with the versions beside them."""
+    """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--engine", default="auto", help="of NUTS: auto, cmdstan, stanli")
@@ -162,12 +172,7 @@ def main():
         "two chains on two cores": sharing(repeats, chosen.quick),
         "smallest ESS a second": efficiencies(chosen.engine, chosen.quick),
     }
-    folder = record.folder("bench")
-    for title, table in tables.items():
-        show(title, table)
-        table.to_csv(folder / f"{title.replace(' ', '_')}.csv", index=False)
-    record.write_settings(folder / "settings.json", vars(chosen))
-    print(f"tables: {folder}")
+    report("bench", tables, chosen)
 
 
 if __name__ == "__main__":

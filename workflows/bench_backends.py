@@ -13,8 +13,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-import record
-from bench import show
+from bench import report
 from numba import njit
 
 import stanadapt as sa
@@ -125,7 +124,7 @@ def starts(repeats):
 
 
 def main():
-    """Measure, print, and write the tables with the versions beside them."""
+    """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="once each, two programs")
@@ -137,12 +136,7 @@ def main():
         "microseconds a call": costs(cases, repeats),
         "seconds to start": starts(min(repeats, 3)),
     }
-    folder = record.folder("bench_backends")
-    for title, table in tables.items():
-        show(title, table)
-        table.to_csv(folder / f"{title.replace(' ', '_')}.csv", index=False)
-    record.write_settings(folder / "settings.json", vars(chosen))
-    print(f"tables: {folder}")
+    report("bench_backends", tables, chosen)
 
 
 if __name__ == "__main__":
