@@ -37,19 +37,27 @@ class Plain(Silent):
     """Prints a line a chain every ten seconds and at the end: for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
-        self.console, self.began, self.ended = console, time.monotonic(), False
-        self.last = self.began
+        self.console, self.ended, self.start = console, False, time.monotonic()
+        self.last = self.start
+        self.began: dict[int, float] = {}  # when each chain was last seen not to have begun
 
     def update(self, chains: list) -> None:
         """Print, if it is time to."""
         now, finished = time.monotonic(), all(chain.finished for chain in chains)
+        self.began |= {number: now for number, chain in enumerate(chains, 1) if not chain.n_done}
         if self.ended or (not finished and now - self.last < PLAIN_SECONDS):
             return
         self.last, self.ended = now, finished
         for number, chain in enumerate(chains, 1):
-            left = (now - self.began) * (chain.n_total / max(chain.n_done, 1) - 1)
-            tail = "" if chain.finished else f"  about {left:.0f} s left"
-            self.console.print(f"chain {number}  {_line(chain)}{tail}", highlight=False)
+            words = f"chain {number}  {_line(chain)}{self._left(now, number, chain)}"
+            self.console.print(words, highlight=False)
+
+    def _left(self, now: float, number: int, chain: Any) -> str:
+        """Chains that wait for a core have no speed yet."""
+        if chain.finished or not chain.n_done:
+            return ""
+        took = now - self.began.get(number, self.start)
+        return f"  about {took * (chain.n_total / chain.n_done - 1):.0f} s left"
 
 
 class Bars(Silent):
