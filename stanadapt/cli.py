@@ -50,6 +50,17 @@ Unsafe = Annotated[
     bool,
     typer.Option("--unsafe", help="Skip the embedded backend's checks of the program's density."),
 ]
+Noise = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--noise",
+        help="A parameter that is the noise of an estimated density; may be repeated. For rwm, am "
+        "and kameleon.",
+    ),
+]
+Rho = Annotated[
+    float, typer.Option(help="Correlation of a proposal's noise with the current one, in [0, 1).")
+]
 Chains = Annotated[int, typer.Option(help="Number of chains.")]
 Parallel = Annotated[
     int | None, typer.Option(help="Chains at once; the draws do not depend on it.")
@@ -153,6 +164,8 @@ def sample(
     include: Include = None,
     backend: Backend = "auto",
     unsafe: Unsafe = False,
+    noise: Noise = None,
+    rho: Rho = 0.0,
     quiet: Quiet = False,
 ) -> None:
     """Draw from a Stan program with one sampler and write an ArviZ file."""
@@ -161,7 +174,7 @@ def sample(
         settings = protocol.find(sampler, **_chosen(choices))[1]
         target = _target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
-            show_progress=not quiet,
+            noise=noise or (), rho=rho, show_progress=not quiet,
         )  # fmt: skip
         fit = run.sample(
             target, settings, chains=chains, parallel_chains=parallel_chains,
@@ -198,6 +211,8 @@ def compare(
     include: Include = None,
     backend: Backend = "auto",
     unsafe: Unsafe = False,
+    noise: Noise = None,
+    rho: Rho = 0.0,
     quiet: Quiet = False,
 ) -> None:
     """Draw with several samplers and Stan's NUTS, and print cost and agreement side by side."""
@@ -216,7 +231,7 @@ def compare(
             results.check_writable(out / "comparison.csv")
         target = _target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
-            show_progress=not quiet,
+            noise=noise or (), rho=rho, show_progress=not quiet,
         )  # fmt: skip
         common = {
             "chains": chains, "parallel_chains": parallel_chains, "seed": seed,
@@ -272,7 +287,8 @@ def samplers(
 
 
 def _show_sampler(console: Console, sampler: Any) -> None:
-    defaults = ", ".join(f"{k}={v}" for k, v in sampler.settings()._asdict().items())
+    chosen = protocol.as_chosen(sampler.settings())
+    defaults = ", ".join(f"{k}={v}" for k, v in chosen.items())
     summary = " ".join(sampler.documentation.split("\n\n")[0].split())
     console.print(f"[bold]{sampler.name}[/bold]  {_plain(summary)}", highlight=False)
     lengths = f"iter_warmup={sampler.iter_warmup}, iter_sampling={sampler.iter_sampling}"

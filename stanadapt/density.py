@@ -29,7 +29,12 @@ class Density(NamedTuple):
     handle
         Address of the model instance. The Python owner must outlive this tuple.
     dim
-        Number of unconstrained parameters.
+        Number of unconstrained parameters that a sampler moves: the first of a position.
+    size
+        Length of a position. What lies behind `dim` is the noise of an estimated density, with
+        standard normal law; there is none, and size is dim, for every other density.
+    correlation
+        Of the noise of a proposal with that of the current point, in [0, 1).
     value_propto
         1 or 0: the `propto` flag of value calls. A gradient-free sampler on a native library
         wants 0 (with 1 Stan builds autodiff types). Gradient calls always pass 1, so values
@@ -38,7 +43,7 @@ class Density(NamedTuple):
         Counters, int64, shape (16,): value calls, gradient calls, calls without a finite
         density, such calls since the last finite one; the rest is padding.
     failed_position
-        Where the density last was not finite, shape (dim,): to ask the model for its words.
+        Where the density last was not finite, shape (size,): to ask the model for its words.
 
     """
 
@@ -46,17 +51,28 @@ class Density(NamedTuple):
     gradient_address: int
     handle: int
     dim: int
+    size: int
+    correlation: float
     value_propto: int
     calls: np.ndarray
     failed_position: np.ndarray
 
 
 def make_density(
-    value_address: int, gradient_address: int, handle: int, dim: int, value_propto: int = 1
+    value_address: int,
+    gradient_address: int,
+    handle: int,
+    dim: int,
+    value_propto: int = 1,
+    noise: int = 0,
+    correlation: float = 0.0,
 ) -> Density:
-    """Return a density with its own counters, for one chain."""
+    """Return a density with its own counters, for one chain; the last `noise` of dim are noise."""
     calls, failed = np.zeros(COUNTERS, np.int64), np.full(dim, np.nan)
-    return Density(value_address, gradient_address, handle, dim, value_propto, calls, failed)
+    return Density(
+        value_address, gradient_address, handle, dim - noise, dim, float(correlation),
+        value_propto, calls, failed,
+    )  # fmt: skip
 
 
 # a C bool travels in an integer register: 32 bits leave no part of it undefined
@@ -139,7 +155,7 @@ def _failed(density, position):
 
 @jit
 def value(density, position):
-    """Log density at position, shape (dim,); -inf where it throws or is not finite."""
+    """Log density at position, shape (size,); -inf where it throws or is not finite."""
     density.calls[VALUE_CALLS] += 1
     code, log_density = _call_value(
         density.value_address, density.handle, density.value_propto, position

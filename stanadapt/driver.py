@@ -30,6 +30,8 @@ FAILURES_BEFORE_STOP = 1000
 # at most a quarter of a second, and no more draws than stay in the processor's cache until they
 # are constrained: fresh memory for a large chunk costs more than the calls it saves
 CHUNK_SECONDS, FIRST_CHUNK, LARGEST_CHUNK = 0.25, 4, 1024
+# numbers: a chunk of long positions is shorter, so that it takes no more than 16 MB
+LARGEST_BUFFER = 2_000_000
 # column of Density.calls: calls made until the last recorded draw
 RECORDED_CALLS = 4
 
@@ -38,7 +40,7 @@ RECORDED_CALLS = 4
 def _advance(density, settings, state, rng, start, t, stop, iter_warmup, adapting, thin, out):
     """Run iterations t, ..., stop - 1 of the phase that began at `start`.
 
-    `out` is (draws, stats), of shapes (row, dim) and (row, 2 + fields of Info); iterations
+    `out` is (draws, stats), of shapes (row, size) and (row, 2 + fields of Info); iterations
     start, start + thin, ... are recorded from row 0 on, none where out has no rows. Returns the
     state, the next iteration, which is `stop` unless the density failed too often in a row, and
     the sum of acceptance rates.
@@ -96,7 +98,7 @@ class Chain:
     density
         Its own: counters are not shared between chains.
     position
-        Where it starts, shape (dim,), with a finite density.
+        Where it starts, shape (size,), with a finite density.
     rng
         numpy Generator, its only source of randomness.
     make_constrain
@@ -131,7 +133,7 @@ class Chain:
         self.failed_quantities = 0
         self.warmup_calls = np.zeros(3, np.int64)
         self._chunk = FIRST_CHUNK
-        self._draws, self._stats = np.empty((0, density.dim)), np.empty((0, len(self.stat_names)))
+        self._draws, self._stats = np.empty((0, density.size)), np.empty((0, len(self.stat_names)))
         if plan.iter_warmup == 0:
             self._end_warmup()
 
@@ -185,7 +187,7 @@ class Chain:
 
     def _run(self, start: int, t: int, stop: int, warming_up: bool, rows: int) -> tuple:
         if rows > len(self._draws):
-            self._draws = np.empty((rows, self.density.dim))
+            self._draws = np.empty((rows, self.density.size))
             self._stats = np.empty((rows, len(self.stat_names)))
         draws, stats = self._draws[:rows], self._stats[:rows]
         adapting = warming_up or self.sampler.adapts_forever
@@ -204,7 +206,7 @@ class Chain:
         self.constrain_seconds += time.perf_counter() - began
         recording.stats[rows] = stats
         if recording.unconstrained is not None:
-            recording.unconstrained[rows] = draws
+            recording.unconstrained[rows] = draws[:, : self.density.dim]
         recording.rows = rows.stop
 
     def _end_warmup(self) -> None:
@@ -218,7 +220,8 @@ class Chain:
         else:
             self.sampling_seconds += seconds
         pace = CHUNK_SECONDS / max(seconds, 1e-6)
-        self._chunk = int(np.clip(self._chunk * min(pace, 4.0), 1, LARGEST_CHUNK))
+        largest = max(1, min(LARGEST_CHUNK, LARGEST_BUFFER // self.density.size))
+        self._chunk = int(np.clip(self._chunk * min(pace, 4.0), 1, largest))
 
     @property
     def calls(self) -> dict[str, int]:

@@ -107,10 +107,11 @@ def _wrong(message: str) -> StanadaptError:
 def _draw_of(fit: Any, target: Target, rng: np.random.Generator) -> dict[str, np.ndarray]:
     # the names of both ArviZ's groups: a Dataset's variables, a DataTree's too
     posterior = fit["posterior"]
-    lacking = [name for name in target.parameters if name not in posterior.data_vars]
+    wanted = [name for name in target.parameters if name not in target.noise]
+    lacking = [name for name in wanted if name not in posterior.data_vars]
     if lacking:
         raise _wrong(f"the earlier fit lacks {', '.join(lacking)}: it is not one of {target.name}.")
-    values = {name: posterior[name].values for name in target.parameters}
+    values = {name: posterior[name].values for name in wanted}
     chains, draws = next(iter(values.values())).shape[:2]
     chain, draw = rng.integers(chains), rng.integers(draws)
     return {name: value[chain, draw] for name, value in values.items()}
@@ -147,6 +148,8 @@ def _propose(target: Target, start: Any, rng: np.random.Generator) -> np.ndarray
         return np.ascontiguousarray(start)
     radius = start if isinstance(start, float) else RADIUS
     position = rng.uniform(-radius, radius, target.dim) if radius > 0 else np.zeros(target.dim)
+    moved = target.dim - target.noise_size
+    position[moved:] = rng.standard_normal(target.noise_size)
     if not isinstance(start, Mapping):
         return position
     given = {name: start[name] for name in start if name in target.parameters}

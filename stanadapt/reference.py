@@ -17,7 +17,7 @@ from stanadapt.inits import initial_positions
 from stanadapt.plan import Plan, between, make_plan, whole
 from stanadapt.provenance import origin
 from stanadapt.status import status
-from stanadapt.target import Target, checked
+from stanadapt.target import Target, checked, variable_of
 from stanadapt.verification import Verification, verify
 
 ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
@@ -98,7 +98,7 @@ def reference(
         verification = Verification("not checked", 0, np.nan, "density not checked: interrupted")
         attributes["interrupted"] = True
     attributes |= _density(target, verification)
-    fit = results.build(_groups(plan, outcome), attributes)
+    fit = results.build(_groups(target, plan, outcome), attributes)
     _tell(target, verification, fit)
     return fit
 
@@ -120,7 +120,10 @@ def choose_engine(engine: str) -> str:
     return engine
 
 
-def _groups(plan: Plan, outcome: NutsRun) -> results.Groups:
+def _groups(target: Target, plan: Plan, outcome: NutsRun) -> results.Groups:
+    """All but the noise of an estimated density, which NUTS moves like any other parameter."""
+    names = outcome.column_names
+    own = [i for i, name in enumerate(names) if variable_of(name) not in target.noise]
     kept = plan.thinned(plan.iter_warmup)
     phases = {"": slice(kept, None)}
     if plan.save_warmup and kept:
@@ -131,7 +134,7 @@ def _groups(plan: Plan, outcome: NutsRun) -> results.Groups:
             name: outcome.statistics[:, rows, column].astype(kind)
             for column, (name, kind) in enumerate(STATISTICS.values())
         }
-        draws = results.variables(outcome.column_names, outcome.draws[:, rows])
+        draws = results.variables([names[i] for i in own], outcome.draws[:, rows][..., own])
         groups |= results.groups_of(prefix, draws, stats)
     return groups
 

@@ -16,6 +16,7 @@ from stanadapt import protocol, results
 from stanadapt.driver import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.errors import StanadaptError
 from stanadapt.inits import initial_positions
+from stanadapt.noise import complaints
 from stanadapt.plan import Plan, make_plan
 from stanadapt.progress import reporter
 from stanadapt.provenance import origin
@@ -88,6 +89,7 @@ def sample(
         iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
         save_warmup=save_warmup, show_progress=show_progress,
     )  # fmt: skip
+    _require_exact(target, found)
     try:
         runs = _chains(target, found, typed, plan, inits, save_unconstrained)
     except MemoryError:
@@ -98,11 +100,25 @@ def sample(
             f"{kept} draws of {len(target.column_names)} numbers each do not fit into memory "
             f"({size:.1f} GB). Keep fewer: iter_sampling, thin, chains.",
         ) from None
+    if target.noise:
+        for sentence in complaints(target, runs[0].state.current.position, plan.seed):
+            warnings.warn(sentence, UserWarning, stacklevel=2)
     compile_seconds = runs[0].compile()
     with reporter(plan.show_progress) as report:
         interrupted = engine.run(runs, plan.parallel_chains, report.update)
     with _unbroken():
         return _result(target, plan, runs, interrupted, compile_seconds)
+
+
+def _require_exact(target: Target, found: Any) -> None:
+    if target.noise and found.uses_gradient:
+        usable = [name for name, s in protocol.registered().items() if not s.uses_gradient]
+        raise StanadaptError(
+            "settings",
+            f"{found.name} follows gradients, but the density of {target.name} is an estimate "
+            f"with noise {', '.join(target.noise)}. Take a sampler without gradients "
+            f"({', '.join(usable)}), or make the target without `noise` to sample both.",
+        )
 
 
 def _result(
@@ -241,10 +257,12 @@ def _attributes(
     return {
         **origin(target, plan),
         "sampler": found.name,
-        "settings": json.dumps(typed._asdict()),
+        "settings": json.dumps(protocol.as_chosen(typed)),
         "backend": target.backend,
         "backend_reason": target.backend_reason,
         "backend_version": target.backend_version,
+        "noise": list(target.noise),
+        "rho": target.rho,
         "warmup_seconds": [chain.warmup_seconds for chain in runs],
         "sampling_seconds": [chain.sampling_seconds for chain in runs],
         "n_gradients": sum(chain.calls["gradients"] for chain in runs),

@@ -1,9 +1,10 @@
 """A target: a Stan program bound to its data, reached through BridgeStan's interface."""
 
 import ctypes
+import re
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -15,6 +16,7 @@ from stanadapt import data as stan_data
 from stanadapt.declarations import parse
 from stanadapt.density import Density, constrain, make_density
 from stanadapt.errors import StanadaptError
+from stanadapt.noise import correlation, noise_size
 from stanadapt.program import Program, block, read, without
 from stanadapt.status import Tell, status
 
@@ -23,6 +25,11 @@ SHARED_ABOVE = 200_000
 # what compiled Stan reads and stanli does not
 RELAXED = {"allow_nonfinite": True, "allow_empty_int": True}
 Data = Mapping[str, Any] | str | PathLike | None
+
+
+def variable_of(name: str) -> str:
+    """Name of the variable that a column belongs to."""
+    return re.split(r"[.:]", name, maxsplit=1)[0]
 
 
 def _address(function: Any) -> int:
@@ -45,6 +52,11 @@ class Target:
     unsafe
         Skip the embedded backend's checks of the program (not of the data): the density may
         then be silently wrong.
+    noise
+        Names of the parameters that are the noise of an estimated density, the last ones of the
+        program and standard normal in it: see `noise.py`. For samplers without gradients.
+    rho
+        Correlation of a proposal's noise with the current one, in [0, 1).
 
     Attributes
     ----------
@@ -55,7 +67,12 @@ class Target:
     backend, backend_reason, backend_version
         Which way to the density was taken, why, and its version.
     dim
-        Number of unconstrained parameters.
+        Number of unconstrained parameters, noise included.
+    noise_size
+        How many of them, the last, are noise.
+    column_names
+        Stan's names of what is kept of a draw: parameters but for the noise, transformed
+        parameters, generated quantities.
     unconstrained
         Whether the program neither constrains nor transforms: draws are then only copied.
 
@@ -74,8 +91,12 @@ class Target:
         include_paths: Any = (),
         backend: str = "auto",
         unsafe: bool = False,
+        noise: str | Sequence[str] = (),
+        rho: float = 0.0,
         show_progress: bool = True,
     ) -> None:
+        self.noise = (noise,) if isinstance(noise, str) else tuple(noise)
+        self.rho = correlation(rho)
         self.program = read(program, include_paths)
         self.name = self.program.name
         self._lock, self._plain, self._copies = threading.Lock(), None, []
@@ -85,7 +106,10 @@ class Target:
         self.compile_seconds, self._native = loaded.seconds, loaded.native
         self.dim = self.model.param_unc_num()
         self.parameters = stanio.parse_header(",".join(self.model.param_names()))
-        self.column_names = self.model.param_names(include_tp=True, include_gq=True)
+        names = self.model.param_names(include_tp=True, include_gq=True)
+        self.noise_size = noise_size(self, self.noise) if self.noise else 0
+        self.kept = np.array([variable_of(name) not in self.noise for name in names])
+        self.column_names = [name for name, kept in zip(names, self.kept, strict=True) if kept]
         self.unconstrained = self._changes_nothing()
         for note in loaded.notes:
             warnings.warn(note, stacklevel=2)
@@ -151,8 +175,21 @@ class Target:
             _address(library.bs_log_density_gradient),
             model.model,
             self.dim,
-            0 if self._native else 1,
+            self._value_propto,
+            self.noise_size,
+            self.rho,
         )
+
+    @property
+    def _value_propto(self) -> int:
+        return 0 if self._native else 1
+
+    def value(self, position: np.ndarray) -> float:
+        """Log density as samplers without gradients see it; -inf where it throws."""
+        try:
+            return self.model.log_density(position, propto=bool(self._value_propto))
+        except RuntimeError:
+            return -np.inf
 
     def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
         """Log density, gradient and, where it throws, Stan's words; from Python, for one point."""
@@ -239,12 +276,16 @@ class Constrainer:
         if self.target.unconstrained:
             out[:] = positions
             return 0
+        kept = self.target.kept
+        whole = out if kept.all() else np.empty((len(positions), kept.size))
         failures = constrain(
-            self._address, self._model.model, self._rng.ptr, positions, out,
+            self._address, self._model.model, self._rng.ptr, positions, whole,
             self.failed_position,
         )  # fmt: skip
         if failures:
-            self._recover(positions, out)
+            self._recover(positions, whole)
+        if whole is not out:
+            out[:] = whole[:, kept]
         return failures
 
     def _recover(self, positions: np.ndarray, out: np.ndarray) -> None:

@@ -5,8 +5,8 @@ N(x, s^2 L L^T); L L^T follows the running covariance, s the acceptance rate.
 
 References
 ----------
-Haario, Saksman and Tamminen (2001), Bernoulli 7(2), in the form without matrix decompositions
-that Titsias and Dellaportas (2019) compare with: L <- L + rho_t L [z z^T - I]_lower,
+Haario, Saksman and Tamminen (2001), Bernoulli 7(2), whose s is fixed, in the form without matrix
+decompositions that Titsias and Dellaportas (2019) compare with: L <- L + rho_t L [z z^T - I]_lower,
 z = L^-1 (x - mu), rho_t = rate / (1 + t / 4000).
 
 """
@@ -18,9 +18,8 @@ import numpy as np
 from stanadapt import factor as factors
 from stanadapt._jit import jit
 from stanadapt.adaptation import rescaled
-from stanadapt.density import value
 from stanadapt.metropolis import acceptance_probability, fill_normal
-from stanadapt.points import ValuePoint, unused_value, value_at
+from stanadapt.points import ValuePoint, proposed, unused_value, value_at
 from stanadapt.protocol import Sampler, register, require_positive, require_probability
 
 DECAY = 4000.0
@@ -38,6 +37,8 @@ class Settings(NamedTuple):
         1 / (1 + t / 4000) with the iteration t.
     initial_scale
         L starts as initial_scale / sqrt(dim) times the identity; > 0.
+    tune_scale
+        Else s is 2.38 / sqrt(dim) throughout, which is best where the posterior is normal.
 
     """
 
@@ -45,6 +46,7 @@ class Settings(NamedTuple):
     learning_rate: float = 0.01
     covariance_rate: float = 0.001
     initial_scale: float = 0.1
+    tune_scale: bool = True
 
 
 class State(NamedTuple):
@@ -78,13 +80,13 @@ def check(settings: Settings) -> None:
 
 @jit
 def init(density, settings, position, rng):
-    """Start at position, shape (dim,), which is also the first mean."""
+    """Start at position, shape (size,), whose parameters are also the first mean."""
     n = density.dim
     return State(
         value_at(density, position),
-        unused_value(n),
-        1.0,
-        position.copy(),
+        unused_value(density.size),
+        1.0 if settings.tune_scale else 2.38 / np.sqrt(n),
+        position[:n].copy(),
         factors.initial(n, settings.initial_scale / np.sqrt(n), False),
         np.empty(n),
         np.empty(n),
@@ -99,7 +101,7 @@ def step(density, settings, state, rng):
     factors.times(state.factor, state.noise, y.position)
     for i in range(density.dim):
         y.position[i] = x.position[i] + scale * y.position[i]
-    proposal = ValuePoint(y.position, value(density, y.position))
+    proposal = proposed(density, x, y, rng)
     rate = acceptance_probability(proposal.log_density - x.log_density)
     accepted = rng.random() < rate
     winner, loser = (proposal, x) if accepted else (x, proposal)
@@ -130,7 +132,9 @@ def adapt(density, settings, state, info, t, iter_warmup):
     factors.solve(state.factor, difference, state.whitened)
     _follow(state.factor, state.whitened, rate)
     accepted, target = info.acceptance_rate, settings.target_accept
-    scale = rescaled(state.scale, accepted, target, settings.learning_rate, t, iter_warmup)
+    scale = state.scale
+    if settings.tune_scale:
+        scale = rescaled(scale, accepted, target, settings.learning_rate, t, iter_warmup)
     return State(state.current, state.other, scale, mean, state.factor, difference, state.whitened)
 
 

@@ -16,9 +16,8 @@ import numpy as np
 
 from stanadapt._jit import jit
 from stanadapt.adaptation import rescaled
-from stanadapt.density import value
 from stanadapt.metropolis import acceptance_probability
-from stanadapt.points import ValuePoint, unused_value, value_at
+from stanadapt.points import ValuePoint, proposed, unused_value, value_at
 from stanadapt.protocol import Sampler, register, require_positive, require_probability
 
 
@@ -32,12 +31,16 @@ class Settings(NamedTuple):
         unconstrained parameters; > 0.
     learning_rate
         Relative change of the scale an iteration, in (0, 1).
+    tune_scale
+        Else the scale stays as it starts; initial_scale = 2.38 is best where the posterior is
+        normal with covariance I.
 
     """
 
     target_accept: float = 0.25
     initial_scale: float = 0.1
     learning_rate: float = 0.01
+    tune_scale: bool = True
 
 
 class State(NamedTuple):
@@ -64,10 +67,10 @@ def check(settings: Settings) -> None:
 
 @jit
 def init(density, settings, position, rng):
-    """Start at position, shape (dim,)."""
+    """Start at position, shape (size,)."""
     return State(
         value_at(density, position),
-        unused_value(density.dim),
+        unused_value(density.size),
         settings.initial_scale / np.sqrt(density.dim),
     )
 
@@ -78,7 +81,7 @@ def step(density, settings, state, rng):
     x, y, scale = state.current, state.other, state.scale
     for i in range(density.dim):
         y.position[i] = x.position[i] + scale * rng.standard_normal()
-    proposal = ValuePoint(y.position, value(density, y.position))
+    proposal = proposed(density, x, y, rng)
     rate = acceptance_probability(proposal.log_density - x.log_density)
     accepted = rng.random() < rate
     info = Info(rate, accepted, scale)
@@ -90,6 +93,8 @@ def step(density, settings, state, rng):
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Move the scale towards the target acceptance rate."""
+    if not settings.tune_scale:
+        return state
     rate, target = info.acceptance_rate, settings.target_accept
     scale = rescaled(state.scale, rate, target, settings.learning_rate, t, iter_warmup)
     return State(state.current, state.other, scale)
