@@ -85,3 +85,41 @@ def solve(factor, vector, out):
         for j in range(i):
             total -= factor[i, j] * out[j]
         out[i] = total / factor[i, i]
+
+
+@jit
+def solve_columns(factor, matrix, count):
+    """Overwrite the first `count` columns of a matrix, shape (n, columns), by L^-1 times them."""
+    n = matrix.shape[0]
+    for i in range(n):
+        row = matrix[i]
+        if factor.shape[0] == n:
+            for j in range(i):
+                other, entry = matrix[j], factor[i, j]
+                for a in range(count):
+                    row[a] -= entry * other[a]
+        pivot = factor[i, i] if factor.shape[0] == n else factor[0, i]
+        for a in range(count):
+            row[a] /= pivot
+
+
+@jit
+def cholesky(matrix):
+    """Overwrite the lower triangle of a matrix, shape (n, n), by L with L L^T = matrix.
+
+    Reads the lower triangle only. Returns False, the triangle then being undefined, where the
+    matrix is not positive definite or not finite.
+    """
+    for i in range(matrix.shape[0]):
+        row = matrix[i]
+        for j in range(i + 1):
+            other, total = matrix[j], row[j]
+            for k in range(j):
+                total -= row[k] * other[k]
+            if j < i:
+                row[j] = total / other[j]
+            elif 0.0 < total < np.inf:
+                row[i] = np.sqrt(total)
+            else:
+                return False
+    return True

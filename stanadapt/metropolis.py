@@ -17,16 +17,22 @@ def acceptance_probability(log_ratio):
 
 @jit
 def squared_norm(vector):
-    """Sum of squares, in four partial sums: one alone would wait for every addition."""
-    n, s0, s1, s2, s3 = vector.shape[0], 0.0, 0.0, 0.0, 0.0
+    """Sum of squares."""
+    return inner_product(vector, vector, vector.shape[0])
+
+
+@jit
+def inner_product(one, other, n):
+    """Of one[:n] and other[:n], in four partial sums: one alone would wait for every addition."""
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     whole = n // 4 * 4
     for i in range(0, whole, 4):
-        s0 += vector[i] * vector[i]
-        s1 += vector[i + 1] * vector[i + 1]
-        s2 += vector[i + 2] * vector[i + 2]
-        s3 += vector[i + 3] * vector[i + 3]
+        s0 += one[i] * other[i]
+        s1 += one[i + 1] * other[i + 1]
+        s2 += one[i + 2] * other[i + 2]
+        s3 += one[i + 3] * other[i + 3]
     for i in range(whole, n):
-        s0 += vector[i] * vector[i]
+        s0 += one[i] * other[i]
     return (s0 + s1) + (s2 + s3)
 
 

@@ -3,8 +3,9 @@
 1. A sampler is one file in `samplers/`. Its docstring says what it is for (the first sentence is
    what `stanadapt samplers` prints) and where its formulas come from.
 2. It defines three NamedTuples: `Settings`, what a user chooses, with defaults, fields of type
-   float, int or bool; `State`, all that the next step needs, tuning included; `Info`, what one
-   iteration reports, under ArviZ names, `acceptance_rate` among them.
+   float, int, bool or an IntEnum, whose members the user names; `State`, all that the next step
+   needs, tuning included; `Info`, what one iteration reports, under ArviZ names,
+   `acceptance_rate` among them.
 3. `State.current` is a NamedTuple with at least `position`, shape (dim,), and `log_density`.
 4. `check(settings)` is plain Python and raises StanadaptError for values out of range.
 5. `init`, `step`, `adapt`, `freeze` are compiled (`_jit.jit`), raise nothing and print nothing:
@@ -12,7 +13,8 @@
 6. `step` does not allocate. Arrays of `State` that hold the losing point are written again in
    the next step; large tuning arrays are updated in place in `adapt`. Nothing else is edited.
 7. Randomness comes from `rng` alone, a numpy Generator.
-8. `adapt` runs during warm-up only, unless the theory allows otherwise (`adapts_forever`).
+8. `adapt` runs during warm-up only, unless the theory allows otherwise (`adapts_forever`). A
+   sampler that leaves this to the user has a setting of that name.
 9. The last line of the file is `register(Sampler(...))`, and `samplers/__init__.py` imports it.
 
 Compiled code calls `step` and `adapt` below, and Numba picks the sampler's own function from the
@@ -23,6 +25,7 @@ process: nothing of it is found in the cache.)
 import inspect
 import sys
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from numba.extending import overload
@@ -64,7 +67,8 @@ class Sampler(NamedTuple):
     uses_gradient
         Whether it calls the gradient (else only values).
     adapts_forever
-        Whether `adapt` also runs while draws are kept (diminishing adaptation).
+        Whether `adapt` also runs while draws are kept (diminishing adaptation). `find` sets it
+        from the setting of that name, where there is one.
 
     """
 
@@ -134,7 +138,14 @@ def find(sampler: "str | tuple", **chosen: Any) -> tuple[Sampler, tuple]:
     typed = {name: _typed(found, name, value) for name, value in values.items()}
     settings = found.settings(**typed)
     found.check(settings)
-    return found, settings
+    forever = getattr(settings, "adapts_forever", found.adapts_forever)
+    return found._replace(adapts_forever=forever), settings
+
+
+def as_chosen(settings: tuple) -> dict[str, Any]:
+    """Return settings by name, in the words of a user: members of an IntEnum by their names."""
+    values = settings._asdict().items()
+    return {name: v.name if isinstance(v, IntEnum) else v for name, v in values}
 
 
 def _typed(sampler: Sampler, name: str, value: Any) -> Any:
@@ -146,6 +157,8 @@ def _typed(sampler: Sampler, name: str, value: Any) -> Any:
             f"{sampler.name} has no setting {name!r}; it has {', '.join(declared) or 'none'}.",
         )
     kind = declared[name]
+    if issubclass(kind, IntEnum):
+        return _member(sampler, name, kind, value)
     try:
         if isinstance(value, str):
             value = {"true": True, "false": False}.get(value.lower(), value)
@@ -157,6 +170,17 @@ def _typed(sampler: Sampler, name: str, value: Any) -> Any:
         what = {float: "a number", int: "a whole number", bool: "true or false"}[kind]
         raise StanadaptError("settings", f"{sampler.name}: {name} must be {what}, got {value!r}.")
     return number
+
+
+def _member(sampler: Sampler, name: str, kind: type[IntEnum], value: Any) -> IntEnum:
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, str) or value not in kind.__members__:
+        names = ", ".join(kind.__members__)
+        raise StanadaptError(
+            "settings", f"{sampler.name}: {name} must be one of {names}, got {value!r}."
+        )
+    return kind[value]
 
 
 def require_positive(settings: tuple, *names: str) -> None:
@@ -174,9 +198,19 @@ def require_fraction(settings: tuple, *names: str) -> None:
     _require(settings, names, lambda v: 0 <= v < 1, "at least 0 and below 1")
 
 
+def require_share(settings: tuple, *names: str) -> None:
+    """Raise StanadaptError unless each named setting lies in (0, 1]."""
+    _require(settings, names, lambda v: 0 < v <= 1, "above 0 and at most 1")
+
+
 def require_at_least_one(settings: tuple, *names: str) -> None:
     """Raise StanadaptError unless each named setting is 1 or more."""
-    _require(settings, names, lambda v: v >= 1, "at least 1")
+    require_at_least(settings, 1, *names)
+
+
+def require_at_least(settings: tuple, least: float, *names: str) -> None:
+    """Raise StanadaptError unless each named setting is finite and not below `least`."""
+    _require(settings, names, lambda v: least <= v < float("inf"), f"at least {least}")
 
 
 def _require(settings: tuple, names: tuple[str, ...], holds: Callable, range_: str) -> None:

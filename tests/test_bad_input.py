@@ -271,11 +271,12 @@ BAD = {
     int: [-1, 0, 1.5, math.nan, math.inf, "abc", "1.5", None, [1], True],
     bool: ["abc", 2, -1, None, math.nan, []],
 }
+NO_MEMBER = ["abc", "", "Linear", 0, 1.5, None, True, []]  # of an enumeration
 SETTINGS = [
     (sampler.name, name, bad)
     for sampler in protocol.registered().values()
     for name, kind in sampler.settings.__annotations__.items()
-    for bad in BAD[kind]
+    for bad in BAD.get(kind, NO_MEMBER)
 ]
 
 

@@ -81,7 +81,7 @@ def test_samplers():
 def test_one_sampler(name):
     printed = call("samplers", name)
     sampler = protocol.registered()[name]
-    for setting, default in sampler.settings()._asdict().items():
+    for setting, default in protocol.as_chosen(sampler.settings()).items():
         assert f"{setting}={default}" in printed
     assert "References" in printed
 

@@ -9,7 +9,18 @@ PACKAGE = Path(__file__).parent.parent / "stanadapt"
 # a module may import from floors below its own, or from its own
 FLOORS = [
     ["errors", "_jit"],
-    ["density", "metropolis", "factor", "models", "program", "plan", "toolchain", "status"],
+    [
+        "density",
+        "metropolis",
+        "factor",
+        "models",
+        "program",
+        "plan",
+        "toolchain",
+        "status",
+        "metrics",
+        "kernels",
+    ],
     [
         "declarations",
         "adaptation",
@@ -18,6 +29,9 @@ FLOORS = [
         "points",
         "cmdstan_install",
         "builds",
+        "history",
+        "kernel_proposal",
+        "noise",
     ],
     ["data", "protocol"],
     ["samplers", "backends"],
@@ -79,7 +93,7 @@ def test_foreign_packages_have_their_doors(path):
 
 def test_a_sampler_imports_only_what_samplers_share():
     allowed = {"_jit", "density", "metropolis", "factor", "adaptation", "hamiltonian"}
-    allowed |= {"speed_measure", "points", "protocol"}
+    allowed |= {"speed_measure", "points", "protocol", "history", "kernels", "kernel_proposal"}
     for path in (PACKAGE / "samplers").glob("[a-z]*.py"):
         used = {n.split(".")[1] for _, n in imports(path) if n.startswith("stanadapt.")}
         assert used <= allowed, path

@@ -1,6 +1,6 @@
 """The registry-wide tests catch faults planted in a copy of the package.
 
-Each fault is one of the six that a Metropolis correction, a lucky start or a loose tolerance
+The first six are those that a Metropolis correction, a lucky start or a loose tolerance
 can hide. Slow: every copy is compiled anew.
 """
 
@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
+FILES = [f"tests/test_{name}.py" for name in ("samplers", "kameleon", "noise")]
 # name: (file, what stands there, what is planted, samplers that show it)
 BUGS = {
     "gradient_sign": (
@@ -52,6 +53,18 @@ BUGS = {
         ".spawn(1) * self.chains",
         "one_start and rwm and not gad",
     ),
+    "symmetric_proposal": (
+        "stanadapt/kernel_proposal.py",
+        "return log_ratio - 0.5 * squared_norm(noise)",
+        "return 0.0 * log_ratio",
+        "kameleon and invariant",
+    ),
+    "noise_counted_twice": (
+        "stanadapt/points.py",
+        "total += 0.5 * position[i] * position[i]",
+        "total += 0.0 * position[i] * position[i]",
+        "law_is_exact and rwm",
+    ),
 }
 
 
@@ -79,5 +92,5 @@ def test_planted_bug_is_caught(tmp_path, bug):
 
     # it is the copy that is tested, not the package that is installed
     assert str(tmp_path) in python("-c", "import stanadapt; print(stanadapt.__file__)").stdout
-    done = python("-m", "pytest", "-q", "tests/test_samplers.py", "-k", chosen)
+    done = python("-m", "pytest", "-q", *FILES, "-k", chosen)
     assert done.returncode == (1 if bug else 0), done.stdout[-3000:]

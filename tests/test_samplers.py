@@ -16,10 +16,22 @@ VARIANTS = {
     "gad_rwm": [{}, {"diagonal": True}],
     "gad_mala": [{}, {"diagonal": True}, {"exact": True}],
     "hmc": [{}, {"jitter": 0.3, "leapfrogs": 3}],
+    "rwm": [{}, {"tune_scale": False, "initial_scale": 1.5}],
+    "am": [{}, {"tune_scale": False}],
+    "kameleon": [
+        {},
+        {"kernel": "linear", "adapts_forever": True},
+        {"kernel": "matern32", "whiten_kernel": True},
+        {"kernel": "matern52", "evenly": False, "whiten": False, "redraw": 1.0},
+    ],
 }
 CASES = [(name, chosen) for name in registered() for chosen in VARIANTS.get(name, [{}])]
 # gad learns an entry of L at a fixed rate in units of the target: tests are shorter than papers
-FASTER = {"gad_rwm": {"learning_rate": 5e-3}, "gad_mala": {"learning_rate": 5e-3}}
+FASTER = {
+    "gad_rwm": {"learning_rate": 5e-3},
+    "gad_mala": {"learning_rate": 5e-3},
+    "kameleon": {"subsample": 100},
+}
 
 
 @pytest.fixture(params=CASES, ids=lambda case: "-".join([case[0], *case[1]]))

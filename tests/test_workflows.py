@@ -5,10 +5,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 
 import stanadapt as sa
-from stanadapt import models
+from stanadapt import metrics, models
 
 WORKFLOWS = Path(__file__).parents[1] / "workflows"
 WRITTEN = {
@@ -16,6 +18,14 @@ WRITTEN = {
     "gad_gaussians": ["gad_gaussians/figure_1.png", "gad_gaussians/figure_2.png"],
     "gad_neal": ["gad_neal/gad_neal.md", "gad_neal/gad_neal.csv", "gad_neal/gad_neal.json"],
     "gad_logistic": ["gad_logistic/gad_logistic.md", "gad_logistic/gad_logistic_caravan.png"],
+    "kameleon_synthetic": [
+        "kameleon_synthetic/kameleon_synthetic_chains.csv",
+        "kameleon_synthetic/kameleon_synthetic.csv",
+        "kameleon_synthetic/kameleon_synthetic.md",
+        "kameleon_synthetic/kameleon_synthetic.json",
+        "kameleon_synthetic/contours.png",
+    ],
+    "kameleon_glass": ["kameleon_glass/kameleon_glass.md", "kameleon_glass/kameleon_glass.png"],
 }
 
 
@@ -26,6 +36,15 @@ def repeats(monkeypatch):
     import repeats
 
     return repeats
+
+
+@pytest.fixture
+def kameleon_tables(monkeypatch):
+    """As `repeats`."""
+    monkeypatch.syspath_prepend(WORKFLOWS)
+    import kameleon_tables
+
+    return kameleon_tables
 
 
 @pytest.mark.slow
@@ -93,3 +112,92 @@ def test_columns_without_a_usable_estimate(repeats):
     assert repeats._ess(still, repeats._bulk) == 1
     assert repeats._ess(alternating, lambda x: -3010.0) == 100
     assert repeats._ess(alternating, lambda x: 40.0) == 40
+
+
+def kameleon_chains(norms, deviations, method):
+    """Made-up chains on the strong banana."""
+    fixed = {"target": "strong", "method": method, "settings": "", "densities": 5}
+    fixed |= {"acceptance": 0.2, "microseconds": 1.0}
+    fixed |= {f"inside_{level}": level for level in np.arange(1, 10) / 10}
+    return pd.DataFrame({"norm": norms, "deviation": deviations, **fixed})
+
+
+def test_kameleon_verdicts(kameleon_tables):
+    """Standard errors are sd / sqrt(chains), and of a difference the root of the summed squares."""
+    published = kameleon_chains([2.0, 4.0, 3.0, 3.0], [0.03, 0.03, 0.03, 0.03], "KAMH-LS")
+    ours = kameleon_chains([5.0, 7.0, 6.0, 6.0], [0.01, 0.02, 0.01, 0.02], "ours")
+    table = kameleon_tables.summary(pd.concat([published, ours]))
+    said = kameleon_tables.verdicts(table)
+    assert "strong KAMH-LS: norm 3.00 ± 0.41 (standard error) < 3.6 holds." in said
+    assert "strong ours: norm 6.00 ± 0.41 (standard error) < 3.6 does NOT hold." in said
+    assert (
+        "strong KAMH-LS: deviation 0.0300 ± 0.0000 (standard error) < 0.025 does NOT hold." in said
+    )
+    difference = [sentence for sentence in said if "minus KAMH-LS" in sentence]
+    assert "3.00 ± 0.58 (standard error): ours is NOT as good" in difference[0]
+    assert "-0.0150 ± 0.0029 (standard error): ours is better" in difference[1]
+    assert "2.45 ± 0.52" in said[-1]  # the draft: 3.547, sd 3.21 over 100 chains
+
+
+def test_kameleon_tables_of_one_chain(kameleon_tables):
+    """It has no spread, and nothing is concluded from it."""
+    table = kameleon_tables.summary(kameleon_chains([2.0], [0.01], "ours"))
+    assert "one chain says nothing" in kameleon_tables.verdicts(table)[-1]
+    text = kameleon_tables.markdown("title", table, "caption", ["a note"])
+    assert (
+        "| ours | here |  | 1 | 0.200 | 2.00 | 2.00 | 0.100 0.500 0.900 | 0.0100 | 1.00 |" in text
+    )
+    assert "- a note" in text
+
+
+@pytest.fixture
+def glass(monkeypatch):
+    """The modules for curves and noise, as `repeats`."""
+    monkeypatch.syspath_prepend(WORKFLOWS)
+    import glass_curves
+    import glass_noise
+
+    return glass_curves, glass_noise
+
+
+def test_glass_curves_are_prefixes_with_burn_in(glass):
+    """Two made-up chains: at each tenth the distances of what went before, then mean and error."""
+    curves, _ = glass
+    rng = np.random.default_rng(5)
+    known = curves.benchmark(rng.standard_normal((4, 500, 9)))
+    draws = rng.standard_normal((2, 1000, 9)) + np.linspace(3, 0, 1000)[:, np.newaxis]
+    parts = {"warmup_posterior": draws[:, :400], "posterior": draws[:, 400:]}
+    fit = {
+        group: xr.Dataset({"theta": (["chain", "draw", "d"], part)})
+        for group, part in parts.items()
+    }
+    table = curves.curves({"a": fit}, known)
+    assert table["iterations"].tolist() == list(range(100, 1001, 100))
+    for line in (table.iloc[2], table.iloc[9]):
+        n = line["iterations"]
+        squares = [metrics.mmd_squared(x[:n], known.draws, curves.KERNEL) for x in draws]
+        norms = [np.linalg.norm(x[:n].mean(axis=0) - known.mean) for x in draws]
+        assert line["mmd_squared"] == pytest.approx(np.mean(squares), rel=1e-9)
+        assert line["norm"] == pytest.approx(np.mean(norms))
+        assert line["norm_error"] == pytest.approx(abs(norms[0] - norms[1]) / 2)
+    assert table["norm"].is_monotonic_decreasing
+
+
+def test_glass_ratios_correlate_the_noise(glass):
+    """Where log phat = u_1, the log ratio's error has variance 2 (1 - rho); within 5 errors."""
+    _, noise = glass
+
+    class Target:
+        noise_size = 3
+
+        def value(self, position):
+            theta, u = position[:9], position[9:]
+            return theta @ theta + u[0] - 0.5 * u @ u
+
+    positions, draws = np.zeros((4, 9)), 400
+    table = noise.ratios(Target(), 2, positions, np.ones(9), draws, 1)
+    expected = np.sqrt(2 * (1 - table["rho"]))
+    error = expected / np.sqrt(2 * len(positions) * draws)
+    for move in ("whole", "half"):
+        assert (abs(table[f"{move} move: mean sd"] - expected) < 5 * error).all()
+    assert table["earlier sd"].isna().all()
