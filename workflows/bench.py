@@ -1,9 +1,10 @@
 """What an iteration costs, and what a second buys: `make bench`.
 
-Per sampler: microseconds an iteration, split into the density (its gradient, timed alone at the
-chain's own positions) and the rest; then how two chains share two cores; then the smallest
-effective sample size a second of gadMALA beside NUTS, for every bundled data set of the paper.
-Figures are medians over `--repeats`; run it on a quiet machine.
+Per sampler: microseconds an iteration, split into the density (its gradient, or value where that
+is all a sampler asks for, timed alone at the chain's own positions) and the rest; then how two
+chains share two cores; then the smallest effective sample size a second of gadMALA beside NUTS,
+for every bundled data set of the paper. Figures are medians over `--repeats`; run it on a quiet
+machine.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import stanadapt as sa
-from stanadapt.density import value_and_gradient
+from stanadapt.density import value, value_and_gradient
 from stanadapt.driver import Chain, run
 from stanadapt.models import find
 from stanadapt.plan import make_plan
@@ -31,6 +32,8 @@ CASES = [
     ("neal", "neal", "mala", {}),
     ("neal", "neal", "rwm", {}),
     ("neal", "neal", "am", {}),
+    ("banana", "strong", "kameleon", {}),
+    ("banana", "strong", "kameleon", {"kernel": "matern52"}),
     ("logistic", "caravan", "gad_mala", {}),
 ]
 DATA = [("neal", "neal")] + [("logistic", d) for d in ("ripley", "pima", "german", "caravan")]
@@ -41,6 +44,14 @@ def _gradients(density, positions, out):
     total = 0.0
     for i in range(positions.shape[0]):
         total += value_and_gradient(density, positions[i], out)
+    return total
+
+
+@njit
+def _values(density, positions, out):
+    total = 0.0
+    for i in range(positions.shape[0]):
+        total += value(density, positions[i])
     return total
 
 
@@ -68,9 +79,10 @@ def cost(target, sampler, chosen, iterations):
     run([chain], 1)
     positions, out = chain.sampling.unconstrained, np.empty(target.dim)
     density = target.density()
-    _gradients(density, positions[:2], out)
+    evaluate = _gradients if chain.sampler.uses_gradient else _values
+    evaluate(density, positions[:2], out)
     began = time.perf_counter()
-    _gradients(density, positions, out)
+    evaluate(density, positions, out)
     scale = 1e6 / iterations
     return {
         "adapting": chain.warmup_seconds * scale,
@@ -88,12 +100,10 @@ def costs(repeats, quick):
         iterations = (1000 if data == "caravan" else 20_000) // (4 if quick else 1)
         table = pd.DataFrame([cost(target, sampler, chosen, iterations) for _ in range(repeats)])
         row = table.median()
-        name = " ".join([sampler, *chosen])
-        # value-only samplers pay a value, not a gradient: no split is shown for them
-        known = find_sampler(sampler)[0].uses_gradient
-        row["rest adapting"] = row["adapting"] - row["density"] if known else np.nan
-        row["rest afterwards"] = row["afterwards"] - row["density"] if known else np.nan
-        rows.append({"data": data, "sampler": name, **row})
+        name = " ".join([sampler, *(k if v is True else str(v) for k, v in chosen.items())])
+        for phase in ("adapting", "afterwards"):
+            row[f"rest {phase}"] = row[phase] - row["density"]
+        rows.append({"data": data, "sampler": name, "backend": target.backend, **row})
     return pd.DataFrame(rows)
 
 
