@@ -14,8 +14,9 @@ Adaptive Metropolis.
 `evenly` deviates from the paper: weights are then taken relative to their root mean square over
 the points, at each y anew, and S(y) is the covariance of the past near y wherever y is. In the
 paper's form it vanishes as the past is left behind: R(y) shrinks to gamma^2 F, and a chain that
-strayed creeps back. (Of 24 chains on the strongly twisted banana the worst had a mean of norm 20;
-evenly, of norm 4.) Any R(y) that depends on y alone is as valid, with its Hastings ratio.
+strayed creeps back. (The mean's norm over 24 chains on the strongly twisted banana, all else
+equal: 3.6 on average, 31.7 at worst; evenly, 2.1 and 4.5.) Any R(y) that depends on y alone is
+as valid, with its Hastings ratio.
 
 The kernel's distance may be measured in other units, r = |U^-1 (y - z)|. The columns are then
 w(r) (z - y) all the same: gradients in those units, carried back by U.
