@@ -159,6 +159,10 @@ def sample(
     thin: Thin = 1,
     seed: Seed = None,
     inits: Inits = None,
+    past: Annotated[
+        Path | None,
+        typer.Option(help="A file of an earlier fit that a sampler with a past learns from."),
+    ] = None,
     save_warmup: Annotated[bool, typer.Option("--save-warmup", help="Keep warm-up too.")] = False,
     choices: Choices = None,
     include: Include = None,
@@ -179,7 +183,8 @@ def sample(
         fit = run.sample(
             target, settings, chains=chains, parallel_chains=parallel_chains,
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, thin=thin, seed=seed,
-            inits=_inits(inits), save_warmup=save_warmup, show_progress=not quiet,
+            inits=_inits(inits), past=results.load(past) if past else None,
+            save_warmup=save_warmup, show_progress=not quiet,
         )  # fmt: skip
         results.save(fit, path)
         compare_fits({sampler: fit})

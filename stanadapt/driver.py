@@ -105,6 +105,8 @@ class Chain:
         Called once a phase, so that what warm-up keeps does not move the random numbers of
         sampling. Returns (positions, out) -> number of rows whose generated quantities threw,
         to be called for the kept draws in order.
+    past
+        Positions, shape (n, dim), that the sampler begins with, for one that has `recall`.
 
     """
 
@@ -119,6 +121,7 @@ class Chain:
         make_constrain: Callable[[], Constrain],
         n_constrained: int,
         keep_unconstrained: bool = False,
+        past: np.ndarray | None = None,
     ) -> None:
         self.sampler, self.settings, self.density = sampler, settings, density
         self.plan, self.rng = plan, rng
@@ -128,6 +131,8 @@ class Chain:
         self.warmup = Recording(plan.warmup_draws, make_constrain(), *shape)
         self.sampling = Recording(plan.draws, make_constrain(), *shape)
         self.state = sampler.init(density, settings, position, rng)
+        if past is not None:
+            self.state = sampler.recall(density, settings, self.state, past, rng)
         self.n_done, self.stopped, self.acceptance_rate = 0, False, np.nan
         self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
         self.failed_quantities = 0

@@ -13,6 +13,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.target import Target
 
 TRIES, RADIUS = 100, 2.0
+PAST = 4000  # draws of an earlier fit: enough for a subsample, read in a second
 
 
 def initial_positions(
@@ -46,6 +47,29 @@ def initial_positions(
         _find(target, start, rng, number, gradient)
         for number, (start, rng) in enumerate(zip(starts, rngs, strict=True), 1)
     ]
+
+
+def past_positions(target: Target, fit: Any) -> np.ndarray:
+    """Unconstrained positions of an earlier fit's draws, oldest first, for samplers that learn.
+
+    Up to PAST of them, evenly spaced, one of each chain after the other; shape (n, dim without
+    noise).
+
+    Raises
+    ------
+    StanadaptError
+        Stage "initialisation" unless it is a fit of the same parameters.
+
+    """
+    if not hasattr(fit, "groups"):
+        raise _wrong(f"the past must be an earlier fit, got {type(fit).__name__}.", "past")
+    values = _draws_of(fit, target, "past")
+    chains, draws = next(iter(values.values())).shape[:2]
+    order = [(chain, draw) for draw in range(draws) for chain in range(chains)]
+    chosen = np.linspace(0, len(order) - 1, min(len(order), PAST)).astype(int)
+    still = {name: np.zeros(target.parameters[name].dimensions) for name in target.noise}
+    rows = (still | {name: value[order[i]] for name, value in values.items()} for i in chosen)
+    return np.array([target.unconstrain(row) for row in rows])[:, : target.dim - target.noise_size]
 
 
 def _one_a_chain(target: Target, inits: Any, rngs: Sequence[np.random.Generator]) -> list:
@@ -100,21 +124,27 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
-def _wrong(message: str) -> StanadaptError:
-    return StanadaptError("initialisation", f"inits: {message}")
+def _wrong(message: str, what: str = "inits") -> StanadaptError:
+    return StanadaptError("initialisation", f"{what}: {message}")
 
 
 def _draw_of(fit: Any, target: Target, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    values = _draws_of(fit, target)
+    chains, draws = next(iter(values.values())).shape[:2]
+    chain, draw = rng.integers(chains), rng.integers(draws)
+    return {name: value[chain, draw] for name, value in values.items()}
+
+
+def _draws_of(fit: Any, target: Target, what: str = "inits") -> dict[str, np.ndarray]:
+    """Values of all parameters but the noise, shape (chain, draw, ...)."""
     # the names of both ArviZ's groups: a Dataset's variables, a DataTree's too
     posterior = fit["posterior"]
     wanted = [name for name in target.parameters if name not in target.noise]
     lacking = [name for name in wanted if name not in posterior.data_vars]
     if lacking:
-        raise _wrong(f"the earlier fit lacks {', '.join(lacking)}: it is not one of {target.name}.")
-    values = {name: posterior[name].values for name in wanted}
-    chains, draws = next(iter(values.values())).shape[:2]
-    chain, draw = rng.integers(chains), rng.integers(draws)
-    return {name: value[chain, draw] for name, value in values.items()}
+        message = f"the earlier fit lacks {', '.join(lacking)}: it is not one of {target.name}."
+        raise _wrong(message, what)
+    return {name: posterior[name].values for name in wanted}
 
 
 def _find(

@@ -69,6 +69,9 @@ class Sampler(NamedTuple):
     adapts_forever
         Whether `adapt` also runs while draws are kept (diminishing adaptation). `find` sets it
         from the setting of that name, where there is one.
+    recall
+        (density, settings, state, positions, rng) -> state, once, before the first iteration, of a
+        sampler that can begin with a past that is not its own: positions, shape (n, dim).
 
     """
 
@@ -83,6 +86,7 @@ class Sampler(NamedTuple):
     iter_sampling: int = 20_000
     uses_gradient: bool = True
     adapts_forever: bool = False
+    recall: Callable | None = None
 
     @property
     def name(self) -> str:

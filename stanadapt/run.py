@@ -15,7 +15,7 @@ from stanadapt import driver as engine
 from stanadapt import protocol, results
 from stanadapt.driver import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.errors import StanadaptError
-from stanadapt.inits import initial_positions
+from stanadapt.inits import initial_positions, past_positions
 from stanadapt.noise import complaints
 from stanadapt.plan import Plan, make_plan
 from stanadapt.progress import reporter
@@ -37,6 +37,7 @@ def sample(
     thin: int = 1,
     seed: int | None = None,
     inits: Any = None,
+    past: Any = None,
     save_warmup: bool = False,
     save_unconstrained: bool = False,
     show_progress: bool = True,
@@ -61,6 +62,9 @@ def sample(
         0 to 2**32 - 1; default: a random one, to be read in the result's attributes.
     inits
         Where chains start: see `inits.initial_positions`.
+    past
+        An earlier fit of the same program, by any sampler: all chains begin to learn from its
+        draws, as if they were their own. For a sampler that learns from its past (kameleon).
     save_warmup, save_unconstrained
         Add the groups `warmup_*`, and `unconstrained_posterior`.
     show_progress
@@ -90,8 +94,9 @@ def sample(
         save_warmup=save_warmup, show_progress=show_progress,
     )  # fmt: skip
     _require_exact(target, found)
+    recalled = None if past is None else _recalled(target, found, past)
     try:
-        runs = _chains(target, found, typed, plan, inits, save_unconstrained)
+        runs = _chains(target, found, typed, plan, inits, recalled, save_unconstrained)
     except MemoryError:
         kept = plan.chains * (plan.draws + plan.warmup_draws)
         size = 8e-9 * kept * len(target.column_names)
@@ -107,7 +112,12 @@ def sample(
     with reporter(plan.show_progress) as report:
         interrupted = engine.run(runs, plan.parallel_chains, report.update)
     with _unbroken():
-        return _result(target, plan, runs, interrupted, compile_seconds)
+        attributes = {
+            "compile_seconds": compile_seconds + target.compile_seconds,
+            "interrupted": interrupted,
+            "past_draws": 0 if recalled is None else len(recalled),
+        }
+        return _result(target, plan, runs, attributes)
 
 
 def _require_exact(target: Target, found: Any) -> None:
@@ -121,17 +131,22 @@ def _require_exact(target: Target, found: Any) -> None:
         )
 
 
-def _result(
-    target: Target, plan: Plan, runs: list[Chain], interrupted: bool, compile_seconds: float
-) -> Any:
+def _recalled(target: Target, found: Any, past: Any) -> np.ndarray:
+    if found.recall is None:
+        able = [name for name, s in protocol.registered().items() if s.recall is not None]
+        raise StanadaptError(
+            "settings",
+            f"{found.name} does not learn from a past, as {', '.join(able)} does: "
+            "leave `past` out. (`inits` may be an earlier fit for every sampler.)",
+        )
+    return past_positions(target, past)
+
+
+def _result(target: Target, plan: Plan, runs: list[Chain], known: dict[str, Any]) -> Any:
     kept, length = _common_length([_usable(chain) for chain in runs])
-    _require_draws(target, runs, interrupted, length)
+    _require_draws(target, runs, known["interrupted"], length)
     attributes = _attributes(target, runs[0].sampler, runs[0].settings, plan, runs)
-    attributes |= {
-        "compile_seconds": compile_seconds + target.compile_seconds,
-        "interrupted": interrupted,
-        "chains_kept": [number + 1 for number in kept],
-    }
+    attributes |= {**known, "chains_kept": [number + 1 for number in kept]}
     groups = _groups(target, [runs[i] for i in kept], length)
     _say_what_failed(target, runs, kept)
     _say_what_was_cut(runs, kept, length)
@@ -139,7 +154,7 @@ def _result(
 
 
 def _chains(
-    target: Target, found: Any, typed: tuple, plan: Plan, inits: Any, unconstrained: bool
+    target: Target, found: Any, typed: tuple, plan: Plan, inits: Any, past: Any, unconstrained: bool
 ) -> list[Chain]:
     """One chain a seed; draws are written into one array for all, so that none is copied."""
     sources = [source.spawn(2) for source in plan.seeds()]
@@ -150,7 +165,7 @@ def _chains(
         Chain(
             found, typed, target.density(i), position, rng, plan,
             partial(target.constrainer, seed, i),
-            len(target.column_names), unconstrained,
+            len(target.column_names), unconstrained, past,
         )
         for i, (position, rng, seed) in enumerate(zip(positions, rngs, quantities, strict=True))
     ]  # fmt: skip

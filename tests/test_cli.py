@@ -212,6 +212,15 @@ def test_warnings_are_notes(files):
     assert ".py:" not in printed
 
 
+def test_sample_with_the_past_of_an_earlier_fit(files):
+    lengths = ["--iter-warmup", 40, "--iter-sampling", 40, "--chains", 2, "-q"]
+    call("sample", "my.stan", "-d", "my.json", "-s", "rwm", "-o", "rwm.nc", *lengths)
+    words = ["sample", "my.stan", "-d", "my.json", "-s", "kameleon", *lengths, "--past"]
+    call(*words, "rwm.nc", "-o", "kameleon.nc")
+    assert sa.load("kameleon.nc").attrs["past_draws"] == 80
+    assert "no file" in call(*words, "none.nc", "-o", "other.nc", status=1)
+
+
 def test_progress_in_a_pipe_is_plain_lines(files):
     tiny = [flag for flag in TINY if flag != "--quiet"]
     printed = call("sample", "my.stan", "-d", "my.json", *tiny)

@@ -9,6 +9,7 @@ from test_samplers import column, copy, finish, make_chains
 import stanadapt as sa
 from stanadapt.density import value
 from stanadapt.driver import Chain
+from stanadapt.inits import past_positions
 from stanadapt.plan import make_plan
 from stanadapt.protocol import find
 from stanadapt.samplers.kameleon import PUBLISHED
@@ -195,6 +196,70 @@ def test_redraws_become_rare_where_it_adapts_forever():
         found.append(chain.state.past.redraw)
     expected = [0.05 * 400 / t for t in range(900, 4000, 500)]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+# --- a past that is not its own ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def earlier():
+    """Target and fit, by another sampler; x is positive, so that positions are not draws."""
+    code = (
+        "parameters { real<lower=0> x; vector[2] y; } model { x ~ gamma(2, 1); y ~ normal(3, 9); }"
+    )
+    target = sa.Target(code, {}, backend="stanli", show_progress=False)
+    return target, sa.sample(target, "rwm", chains=3, iter_warmup=500, iter_sampling=2000, seed=3,
+                             show_progress=False)  # fmt: skip
+
+
+def test_the_past_is_that_of_all_chains_in_the_order_of_time(earlier):
+    target, fit = earlier
+    found = past_positions(target, fit)
+    assert found.shape == (4000, 3)
+    x, y = fit["posterior"]["x"].values, fit["posterior"]["y"].values
+    interleaved = np.column_stack([np.log(x.T.ravel()), y.transpose(1, 0, 2).reshape(-1, 2)])
+    chosen = np.linspace(0, 5999, 4000).astype(int)
+    np.testing.assert_allclose(found, interleaved[chosen], rtol=1e-12, atol=1e-12)
+
+
+def test_chains_with_one_past_share_what_is_learned(earlier):
+    """Without any warm-up: proposals are those of a learned chain, and nothing adapts."""
+    target, fit = earlier
+    made = sa.sample(
+        target, "kameleon", chains=2, iter_warmup=0, iter_sampling=1500, seed=4, past=fit,
+        inits=fit, show_progress=False,
+    )  # fmt: skip
+    assert made.attrs["past_draws"] == 4000
+    bandwidths = made["sample_stats"]["bandwidth"].values
+    assert np.ptp(bandwidths) == 0.0
+    assert 4 < bandwidths[0, 0] < 20  # median distance of two normals of sd 9, over sqrt(2)
+    assert 0.15 < made["sample_stats"]["acceptance_rate"].values.mean() < 0.5
+    assert made["posterior"]["y"].values.std() == pytest.approx(9, rel=0.25)
+    again = sa.sample(
+        target, "kameleon", chains=2, iter_warmup=0, iter_sampling=1500, seed=4, past=fit,
+        inits=fit, parallel_chains=1, show_progress=False,
+    )  # fmt: skip
+    np.testing.assert_array_equal(made["posterior"]["x"].values, again["posterior"]["x"].values)
+
+
+def test_what_was_recalled_is_kept_until_there_is_better(earlier):
+    """An early window must not forget the bandwidth."""
+    target, fit = earlier
+    made = sa.sample(
+        target, "kameleon", chains=1, iter_warmup=400, iter_sampling=10, seed=5, past=fit,
+        save_warmup=True, show_progress=False,
+    )  # fmt: skip
+    assert np.isfinite(made["warmup_sample_stats"]["bandwidth"].values).all()
+
+
+def test_a_past_that_does_not_fit(earlier):
+    target, fit = earlier
+    other = sa.Target("parameters { real z; } model { z ~ normal(0, 1); }", backend="stanli")
+    for bad, words in ((fit, "lacks z"), ("fit.nc", "past must be an earlier fit, got str")):
+        with pytest.raises(sa.StanadaptError, match=words):
+            sa.sample(other, "kameleon", past=bad)
+    with pytest.raises(sa.StanadaptError, match="rwm does not learn from a past, as kameleon"):
+        sa.sample(target, "rwm", past=fit)
 
 
 def test_history_must_hold_two_subsamples():

@@ -30,6 +30,7 @@ FLOORS = [
         "cmdstan_install",
         "builds",
         "history",
+        "proposal_scale",
         "kernel_proposal",
         "noise",
     ],
@@ -94,6 +95,7 @@ def test_foreign_packages_have_their_doors(path):
 def test_a_sampler_imports_only_what_samplers_share():
     allowed = {"_jit", "density", "metropolis", "factor", "adaptation", "hamiltonian"}
     allowed |= {"speed_measure", "points", "protocol", "history", "kernels", "kernel_proposal"}
+    allowed |= {"proposal_scale"}
     for path in (PACKAGE / "samplers").glob("[a-z]*.py"):
         used = {n.split(".")[1] for _, n in imports(path) if n.startswith("stanadapt.")}
         assert used <= allowed, path

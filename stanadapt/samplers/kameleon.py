@@ -38,6 +38,7 @@ from stanadapt.kernel_proposal import (
 from stanadapt.kernels import Kernel
 from stanadapt.metropolis import acceptance_probability, fill_normal
 from stanadapt.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.proposal_scale import Scale, averaged_scale, fresh_scale, tuned_scale
 from stanadapt.protocol import (
     Sampler,
     register,
@@ -47,8 +48,6 @@ from stanadapt.protocol import (
     require_share,
 )
 
-# s stays within this factor of its start: a past that says nothing cannot drive it away
-LARGEST_CHANGE = 1e3
 SHORT = 1000  # iterations; trials for units are not closer than in a warm-up of this length
 
 
@@ -124,25 +123,6 @@ PUBLISHED = Settings(
 )  # fmt: skip
 
 
-class Scale(NamedTuple):
-    """The scales of the proposal, one of which is being learned: gamma until there are points.
-
-    gamma, s
-        R = gamma^2 I + s^2 S.
-    updates
-        Number of updates since learning began or began anew.
-    log_mean, averaged
-        Mean of the logarithm of the learned one, and over how many updates.
-
-    """
-
-    gamma: float
-    s: float
-    updates: int
-    log_mean: float
-    averaged: int
-
-
 class Past(NamedTuple):
     """What was learned from the positions so far. Arrays are updated in place.
 
@@ -196,11 +176,6 @@ def check(settings: Settings) -> None:
 
 
 @jit
-def _fresh_scale(settings, dim):
-    return Scale(settings.gamma, settings.initial_scale / np.sqrt(dim), 0, 0.0, 0)
-
-
-@jit
 def _learns_units(settings):
     return settings.whiten or settings.whiten_kernel or settings.bandwidth == 0.0
 
@@ -216,7 +191,7 @@ def init(density, settings, position, rng):
         factors.initial(n, 1.0, False),
         0.0,
     )
-    here, scale = unused_local(n), _fresh_scale(settings, n)
+    here, scale = unused_local(n), fresh_scale(settings, n)
     return State(
         value_at(density, position),
         unused_value(density.size),
@@ -257,13 +232,30 @@ def _measure(settings, past, position, local):
 
 
 @jit
+def recall(density, settings, state, positions, rng):
+    """Begin with a past, shape (n, dim), oldest first; chains that are given the same share it."""
+    x, here, past, scale = state.current, state.here, state.past, state.scale
+    history = past.history
+    for i in range(positions.shape[0]):
+        history = record(history, positions[i])
+    past = Past(history, past.subsample, past.floor, past.redraw)
+    if _learns_units(settings):
+        past = _with_new_units(settings, past, True)
+    if past.subsample.bandwidth > 0.0:  # else positions that are all equal taught nothing
+        past = _redrawn(settings, past, rng)
+        _measure(settings, past, x.position[: density.dim], here)
+        past = _factorised(here, past, scale)
+    return State(x, state.other, here, state.there, past, scale, state.noise, state.move)
+
+
+@jit
 def step(density, settings, state, rng):
     """Propose y = x + L(x) eps, L L^T = gamma^2 F + s^2 S(x), and accept or reject it."""
     x, y, here, there = state.current, state.other, state.here, state.there
     past, scale, noise, move = state.past, state.scale, state.noise, state.move
     if past.redraw > 0.0 and rng.random() < past.redraw:
         if past.subsample.count == 0:
-            scale = _fresh_scale(settings, density.dim)
+            scale = fresh_scale(settings, density.dim)
         past = _redrawn(settings, past, rng)
         _measure(settings, past, x.position[: density.dim], here)
         past = _factorised(here, past, scale)
@@ -286,26 +278,6 @@ def step(density, settings, state, rng):
     if accepted:
         return State(proposal, x, there, here, past, scale, noise, move), info
     return State(x, proposal, here, there, past, scale, noise, move), info
-
-
-@jit
-def _learned(settings, scale, tunes_gamma, dim, acceptance_rate, averaging):
-    """Move log gamma^2 or log s^2, whichever is being learned, towards the acceptance rate."""
-    updates = scale.updates + 1
-    gain = 0.5 / updates**settings.learning_power
-    change = np.exp(gain * (acceptance_rate - settings.target_accept))
-    start = settings.initial_scale / np.sqrt(dim)
-    gamma, s = scale.gamma, scale.s
-    if tunes_gamma:
-        gamma *= change
-    else:
-        s = min(max(s * change, start / LARGEST_CHANGE), start * LARGEST_CHANGE)
-    averaged = scale.averaged + 1 if averaging else 0
-    log_mean = 0.0
-    if averaging:
-        log_mean = scale.log_mean
-        log_mean += (np.log(gamma if tunes_gamma else s) - log_mean) / averaged
-    return Scale(gamma, s, updates, log_mean, averaged)
 
 
 @jit
@@ -341,7 +313,9 @@ def _with_new_units(settings, past, settled):
         floor = found if settings.whiten else floor
         units = factor if settings.whiten_kernel else units
     if bandwidth == 0.0:
-        bandwidth = median_distance(rows, units) / np.sqrt(2.0) if settled else np.inf
+        bandwidth = old.bandwidth if old.bandwidth > 0.0 else np.inf
+        if settled:
+            bandwidth = median_distance(rows, units) / np.sqrt(2.0)
     if not bandwidth > 0.0:
         return past
     return Past(history, with_points(old, old.count, units, bandwidth), floor, 1.0)
@@ -355,7 +329,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     discard = min(settings.discard, iter_warmup // 4)
     if settings.tune_early or not early:
         averaging, rate = 2 * count > iter_warmup, info.acceptance_rate
-        scale = _learned(settings, scale, early, density.dim, rate, averaging)
+        scale = tuned_scale(settings, scale, early, density.dim, rate, averaging)
         past = _factorised(here, past, scale)
     if count > discard:
         history = record(past.history, state.current.position)
@@ -378,12 +352,8 @@ def adapt(density, settings, state, info, t, iter_warmup):
 def freeze(settings, state):
     """Keep the subsample for good, and end with the mean scale where that is wanted."""
     past, scale, here = state.past, state.scale, state.here
-    if settings.average and scale.averaged > 0:
-        learned = np.exp(scale.log_mean)
-        if past.subsample.count == 0:
-            scale = Scale(learned, scale.s, scale.updates, 0.0, 0)
-        else:
-            scale = Scale(scale.gamma, learned, scale.updates, 0.0, 0)
+    if settings.average:
+        scale = averaged_scale(scale, past.subsample.count == 0)
     past = Past(past.history, past.subsample, past.floor, 0.0)
     past = _factorised(here, past, scale)
     return State(
@@ -391,4 +361,8 @@ def freeze(settings, state):
     )
 
 
-register(Sampler(Settings, Info, check, init, step, adapt, freeze, uses_gradient=False))
+register(
+    Sampler(
+        Settings, Info, check, init, step, adapt, freeze, uses_gradient=False, recall=recall,
+    )
+)  # fmt: skip
