@@ -251,9 +251,10 @@ def _compare(
 ) -> None:
     """Each fit is written as soon as it is there; Ctrl-C ends the comparison with what it has."""
     fits: dict[str, Any] = {}
-    for name in (["nuts"] if engine != "none" else []) + names:
+    stans = "stan_nuts" if "nuts" in names else "nuts"  # beside our own sampler of that name
+    for name in ([stans] if engine != "none" else []) + names:
         try:
-            if name == "nuts":
+            if name == stans:
                 fits[name] = nuts(target, engine=engine, **common)
             else:
                 fits[name] = run.sample(target, name, **common, **lengths)

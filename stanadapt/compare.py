@@ -26,8 +26,8 @@ def compare(fits: Mapping[str, Any], reference: str | None = None, show: bool = 
         Results of `sample` and `reference`, by the name that heads their row. All must be of
         the same program and data.
     reference
-        Name of the fit to measure disagreement from; default: the first one whose sampler is
-        Stan's NUTS, CmdStan's before the embedded one; none, if there is none.
+        Name of the fit to measure disagreement from; default: the first result of `reference`,
+        CmdStan's before the embedded one; none, if there is none.
     show
         Also print the table.
 
@@ -91,7 +91,8 @@ def _check(fits: Mapping[str, Any], reference: str | None) -> None:
 
 
 def _usual_reference(fits: Mapping[str, Any]) -> str | None:
-    nuts = [n for n, fit in fits.items() if results.attribute(fit, "sampler") == "nuts"]
+    # an engine is Stan's own: our sampler of the name `nuts` is no reference
+    nuts = [n for n, fit in fits.items() if results.attribute(fit, "engine")]
     nuts.sort(key=lambda n: -int(results.attribute(fits[n], "engine_independent", 0)))
     return nuts[0] if nuts else None
 

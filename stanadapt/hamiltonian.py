@@ -1,9 +1,13 @@
 """Hamiltonian trajectories shared by the samplers that follow them."""
 
+from typing import NamedTuple
+
 import numpy as np
 
+from stanadapt import factor as factors
 from stanadapt._jit import jit
 from stanadapt.density import value_and_gradient
+from stanadapt.metropolis import fill_normal
 
 # an energy error above this is a divergence, as in Stan
 LARGEST_ENERGY_ERROR = 1000.0
@@ -29,4 +33,52 @@ def leapfrog(density, position, momentum, gradient, step_size, steps):
         kick = 0.5 * step_size if k == steps - 1 else step_size
         for i in range(n):
             momentum[i] += kick * gradient[i]
+    return log_density
+
+
+class Phase(NamedTuple):
+    """A point of a trajectory with metric (L L^T)^-1, in place; arrays of shape (dim,).
+
+    For a momentum p of that metric, `momentum` is L^T p, which is N(0, I), and `force` is L^T g(x):
+    then the kinetic energy is |momentum|^2 / 2, and L is all that is left of the metric.
+    """
+
+    position: np.ndarray
+    momentum: np.ndarray
+    force: np.ndarray
+
+
+class Leapfrog(NamedTuple):
+    """What a leapfrog works with: the metric's factor L, and two arrays of shape (dim,).
+
+    gradient is that at the last point that was reached; velocity is workspace.
+    """
+
+    factor: np.ndarray
+    gradient: np.ndarray
+    velocity: np.ndarray
+
+
+@jit
+def from_point(leapfrog, phase, point, rng):
+    """Set a Phase to a GradientPoint, with a new momentum."""
+    phase.position[:] = point.position
+    fill_normal(rng, phase.momentum)
+    factors.transposed_times(leapfrog.factor, point.gradient, phase.force)
+
+
+@jit
+def move(density, leapfrog, phase, step_size):
+    """Move a Phase by one leapfrog, in place; returns the log density, -inf where it fails."""
+    position, momentum, force = phase
+    n = density.dim
+    for i in range(n):
+        momentum[i] += 0.5 * step_size * force[i]
+    factors.times(leapfrog.factor, momentum, leapfrog.velocity)
+    for i in range(n):
+        position[i] += step_size * leapfrog.velocity[i]
+    log_density = value_and_gradient(density, position, leapfrog.gradient)
+    factors.transposed_times(leapfrog.factor, leapfrog.gradient, force)
+    for i in range(n):
+        momentum[i] += 0.5 * step_size * force[i]
     return log_density

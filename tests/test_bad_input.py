@@ -255,7 +255,7 @@ def test_what_is_no_target(thing):
 # --- samplers and their settings -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["nuts", "", "GAD_MALA", "gad-mala"])
+@pytest.mark.parametrize("name", ["NUTS", "", "GAD_MALA", "gad-mala"])
 def test_unknown_sampler(target, name):
     words = [repr(name), *protocol.registered()]
     refused("settings", words, sa.sample, target, name, **RUN)

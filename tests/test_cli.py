@@ -87,7 +87,7 @@ def test_one_sampler(name):
 
 
 def test_unknown_sampler_to_explain():
-    assert "sampler must be one of" in call("samplers", "nuts", status=1)
+    assert "sampler must be one of" in call("samplers", "nutz", status=1)
 
 
 def test_models():
@@ -247,6 +247,15 @@ def test_compare(files):
     assert np.isfinite(table.loc["rwm", "z_mean"])
     assert sa.load(folder / "nuts.nc").attrs["sampler"] == "nuts"
     assert results.dataset(sa.load(folder / "rwm.nc"), "posterior")["x"].shape == (2, 40)
+
+
+def test_compare_our_nuts_with_stans(files):
+    call("compare", "neal", "-s", "nuts,rwm", "--reference", "stanli", "-o", "r", *TINY)
+    table = pd.read_csv(files / "r" / "comparison.csv", index_col="fit")
+    assert list(table.index) == ["stan_nuts", "nuts", "rwm"]
+    assert list(table["z_mean"].isna()) == [True, False, False]
+    assert "engine" in sa.load(files / "r" / "stan_nuts.nc").attrs
+    assert "engine" not in sa.load(files / "r" / "nuts.nc").attrs
 
 
 def test_compare_without_a_reference(files):

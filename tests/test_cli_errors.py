@@ -21,7 +21,7 @@ WRONG = {
     "no data": (["my.stan"], ["data", "lack m"]),
     "data set that is not bundled": (["neal", "-d", "nope"], ["nope", "neal"]),
     "data set not chosen": (["gaussian"], ["two_dim", "fifty_one_dim"]),
-    "unknown sampler": (["neal", "-s", "nuts"], ["settings", "'nuts'", "gad_mala"]),
+    "unknown sampler": (["neal", "-s", "nutz"], ["settings", "'nutz'", "gad_mala"]),
     "unknown setting": (["neal", "--set", "step=1"], ["'step'", "target_accept"]),
     "bad value": (["neal", "-s", "mala", "--set", "step_size=abc"], ["step_size", "'abc'"]),
     "negative value": (["neal", "-s", "mala", "--set", "step_size=-1"], ["step_size", "-1"]),

@@ -141,6 +141,13 @@ def test_no_nuts_no_reference():
     assert table["z_mean"].isna().all()
 
 
+def test_our_own_sampler_of_the_name_nuts_is_no_reference():
+    own = normal(1, sampler="nuts")
+    assert sa.compare({"nuts": own, "a": normal(2)}, show=False).attrs["reference"] is None
+    table = sa.compare({"nuts": own, "stan_nuts": nuts(2)}, show=False)
+    assert table.attrs["reference"] == "stan_nuts"
+
+
 def test_cmdstan_comes_before_stanli():
     fits = {"s": nuts(1, independent=False), "a": normal(2), "c": nuts(3)}
     table = sa.compare(fits, show=False)

@@ -24,6 +24,7 @@ def draws(name, **chosen):
         (("gad_rwm", LENGTH), ("rwm", LENGTH)),
         (("gad_rwm", {**LENGTH, "diagonal": True}), ("rwm", LENGTH)),
         (("am", LENGTH), ("rwm", LENGTH)),
+        (("nuts", {"dense": True}), ("nuts", {})),
     ],
     ids=lambda case: "-".join([case[0], *case[1]]),
 )

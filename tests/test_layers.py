@@ -33,6 +33,11 @@ FLOORS = [
         "proposal_scale",
         "kernel_proposal",
         "noise",
+        "dual_averaging",
+        "warmup_windows",
+        "metric",
+        "first_step",
+        "nuts_tree",
     ],
     ["data", "protocol"],
     ["samplers", "backends"],
@@ -95,7 +100,8 @@ def test_foreign_packages_have_their_doors(path):
 def test_a_sampler_imports_only_what_samplers_share():
     allowed = {"_jit", "density", "metropolis", "factor", "adaptation", "hamiltonian"}
     allowed |= {"speed_measure", "points", "protocol", "history", "kernels", "kernel_proposal"}
-    allowed |= {"proposal_scale"}
+    allowed |= {"proposal_scale", "dual_averaging", "warmup_windows", "metric", "first_step"}
+    allowed |= {"nuts_tree", "errors"}
     for path in (PACKAGE / "samplers").glob("[a-z]*.py"):
         used = {n.split(".")[1] for _, n in imports(path) if n.startswith("stanadapt.")}
         assert used <= allowed, path

@@ -14,7 +14,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-FILES = [f"tests/test_{name}.py" for name in ("samplers", "kameleon", "noise")]
+FILES = [f"tests/test_{name}.py" for name in (
+    "samplers", "kameleon", "noise", "nuts", "nuts_tree", "nuts_tuning", "hamiltonian",
+)]  # fmt: skip
 # name: (file, what stands there, what is planted, samplers that show it)
 BUGS = {
     "gradient_sign": (
@@ -64,6 +66,30 @@ BUGS = {
         "total += 0.5 * position[i] * position[i]",
         "total += 0.0 * position[i] * position[i]",
         "law_is_exact and rwm",
+    ),
+    "no_checks_across_the_halves": (
+        "stanadapt/nuts_tree.py",
+        "return not (going_on and other_first > 0.0 and other_last > 0.0)",
+        "return not (whole_first > 0.0 and whole_last > 0.0)",
+        "equals_the_recursion",
+    ),
+    "u_turn_at_one_end_only": (
+        "stanadapt/nuts_tree.py",
+        "whole_first > 0.0 and whole_last > 0.0 and one_first",
+        "whole_last > 0.0 and one_first",
+        "equals_the_recursion",
+    ),
+    "new_half_without_weight": (
+        "stanadapt/nuts_tree.py",
+        "gain > 0.0 or rng.random() < np.exp(gain)",
+        "gain > 0.0 or rng.random() < 1.0",
+        "leaves_the_target_alone",
+    ),
+    "metric_inverted": (
+        "stanadapt/metric.py",
+        "covariance[0, i] = np.sqrt(covariance[0, i])",
+        "covariance[0, i] = 1.0 / np.sqrt(covariance[0, i])",
+        "metric_is_the_inverse or shrunk_covariance",
     ),
 }
 

@@ -37,6 +37,18 @@ def test_a_throwing_density_is_a_rejection_counted_and_told_once():
     assert (values(fit, "x") > -0.43).all()
 
 
+def test_divergences_are_told_by_the_name_of_the_field():
+    steps = {"tune": {"step_size": 0.1}, "too_long": {"step_size": 60.0}}
+    target = sa.Target(NORMAL)
+    draw(target, "hmc", **steps["tune"])  # no warning: nothing diverges
+    with pytest.warns(UserWarning, match="diverged") as told:
+        fit = draw(target, "hmc", iter_warmup=0, **steps["too_long"])
+    count = values(fit, "diverging", "sample_stats").sum()
+    assert count > 0
+    (sentence,) = [str(w.message) for w in told if "diverged" in str(w.message)]
+    assert sentence.startswith(f"{count} of 80 draws")
+
+
 def test_a_throwing_quantity_costs_its_rows_not_the_run():
     target = sa.Target(THROWING_QUANTITY)
     with pytest.warns(UserWarning, match="generated quantities threw") as told:

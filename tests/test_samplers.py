@@ -16,6 +16,7 @@ VARIANTS = {
     "gad_rwm": [{}, {"diagonal": True}],
     "gad_mala": [{}, {"diagonal": True}, {"exact": True}],
     "hmc": [{}, {"jitter": 0.3, "leapfrogs": 3}],
+    "nuts": [{}, {"dense": True, "max_treedepth": 4}],
     "rwm": [{}, {"tune_scale": False, "initial_scale": 1.5}],
     "am": [{}, {"tune_scale": False}],
     "kameleon": [
@@ -26,6 +27,9 @@ VARIANTS = {
     ],
 }
 CASES = [(name, chosen) for name in registered() for chosen in VARIANTS.get(name, [{}])]
+# Stan's averaged step size is accepted more often than asked for, by how much is chance: the last
+# buffer of warm-up has 50 iterations. On eight schools CmdStan's chains end at 0.88 +- 0.04
+MISSED = {"nuts": 0.16}
 # gad learns an entry of L at a fixed rate in units of the target: tests are shorter than papers
 FASTER = {
     "gad_rwm": {"learning_rate": 5e-3},
@@ -182,9 +186,11 @@ def _tuning(chain):
     """Return copies of what `State` holds beside points and workspace."""
     state = chain.state._asdict()
     held = []
-    for name in ("scale", "step_size", "factor", "mean", "tuning"):
+    for name in ("scale", "step_size", "factor", "mean", "tuning", "leapfrog"):
         found = state.get(name)
-        if name == "tuning" and found is not None:
+        if name == "leapfrog" and found is not None:
+            held.append(found.factor.copy())
+        elif name == "tuning" and found is not None:
             held += [found.factor.copy(), found.mean_square.copy(), found.entropy_weight]
         elif found is not None:
             held.append(np.copy(found))
@@ -194,20 +200,25 @@ def _tuning(chain):
 
 def test_adaptation_reaches_its_target(case):
     (chain,) = finish(make_chains(case, Awkward(), warmup=20_000, draws=10_000))
-    assert abs(column(chain, "acceptance_rate").mean() - chain.settings.target_accept) < 0.05
+    rate = column(chain, "acceptance_rate").mean()
+    assert abs(rate - chain.settings.target_accept) < MISSED.get(case[0], 0.05)
 
 
 def test_evaluations_are_counted_where_they_are_made(case):
-    (chain,) = finish(make_chains(case, Awkward(), warmup=0, draws=500))
-    each = getattr(chain.settings, "leapfrogs", 1)
+    (chain,) = make_chains(case, Awkward(), warmup=0, draws=500)
+    searches = "n_steps" in chain.stat_names  # for a first step size, before the first iteration
     used, unused = (
         (GRADIENT_CALLS, VALUE_CALLS)
         if chain.sampler.uses_gradient
         else (VALUE_CALLS, GRADIENT_CALLS)
     )
-    assert chain.density.calls[used] == 500 * each + 1
+    before = chain.density.calls[used]
+    assert before > 1 if searches else before == 1
+    finish([chain])
+    each = column(chain, "n_steps") if searches else getattr(chain.settings, "leapfrogs", 1)
+    np.testing.assert_array_equal(column(chain, "n_evaluations"), each)
+    assert chain.density.calls[used] == before + np.sum(each * np.ones(500))
     assert chain.density.calls[unused] == 0
-    assert column(chain, "n_evaluations").sum() == 500 * each + (chain.plan.iter_warmup > 0)
 
 
 def test_statistics_have_arviz_names_and_declared_types(case):

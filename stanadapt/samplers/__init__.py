@@ -1,5 +1,5 @@
 """One file a sampler. Importing this package registers them all."""
 
-from stanadapt.samplers import am, gad_mala, gad_rwm, hmc, kameleon, mala, rwm
+from stanadapt.samplers import am, gad_mala, gad_rwm, hmc, kameleon, mala, nuts, rwm
 
-__all__ = ["am", "gad_mala", "gad_rwm", "hmc", "kameleon", "mala", "rwm"]
+__all__ = ["am", "gad_mala", "gad_rwm", "hmc", "kameleon", "mala", "nuts", "rwm"]
