@@ -24,6 +24,13 @@ from stanadapt.samplers import __name__ as _registers_all  # noqa: F401
 from stanadapt.target import Target, checked
 
 DTYPES = {bool: bool, int: np.int64, float: np.float64}
+# fields of Info that put the draws in doubt where they are true
+DOUBTS = {
+    "diverging": "come from trajectories that diverged: regions of high curvature may be "
+    "underrepresented. Raise target_accept, or write the model in other parameters.",
+    "reached_max_treedepth": "come from trajectories that were cut at max_treedepth: the chains "
+    "move less than they could. Raise max_treedepth, or write the model in other parameters.",
+}
 
 
 def sample(
@@ -149,6 +156,7 @@ def _result(target: Target, plan: Plan, runs: list[Chain], known: dict[str, Any]
     attributes |= {**known, "chains_kept": [number + 1 for number in kept]}
     groups = _groups(target, [runs[i] for i in kept], length)
     _say_what_failed(target, runs, kept)
+    _say_what_is_doubtful([runs[i] for i in kept], length)
     _say_what_was_cut(runs, kept, length)
     return results.build(groups, attributes)
 
@@ -312,6 +320,19 @@ def _say_what_failed(target: Target, runs: list[Chain], kept: list[int]) -> None
             f"chain {', '.join(stopped)} was stopped after {FAILURES_BEFORE_STOP} failed "
             f"evaluations in a row and is not in the result, which holds {len(kept)} chains."
         )
+
+
+def _say_what_is_doubtful(chains: list[Chain], length: int) -> None:
+    """One sentence for each of DOUBTS that the sampler reports and that occurred."""
+    names = chains[0].stat_names
+    for field, doubt in DOUBTS.items():
+        if field not in names:
+            continue
+        column = names.index(field)
+        count = sum(int(chain.sampling.stats[:length, column].sum()) for chain in chains)
+        if count:
+            total = len(chains) * length
+            _warn(f"{count} of {total} draws ({count / total:.2%}) {doubt}")
 
 
 def _say_what_was_cut(runs: list[Chain], kept: list[int], length: int) -> None:
