@@ -60,9 +60,13 @@ class Settings(NamedTuple):
         n >= 2, the number of past positions that make a proposal, which costs O(n dim^2). Until
         there are any, proposals are isotropic.
     bandwidth
-        Of the kernel, in the units of its distances; 0 for the median distance over sqrt(2),
-        learned after a quarter and a half of warm-up, and infinite before. Small: proposals follow
-        the curvature, but see few points; large: Adaptive Metropolis.
+        Of the kernel, in the units of its distances; 0 to learn it from their median after a
+        quarter and a half of warm-up, it being infinite before. Small: proposals follow the
+        curvature, but see few points; large: Adaptive Metropolis.
+    bandwidth_factor
+        A bandwidth that is learned is this times the median distance over sqrt(2); > 0. With 1,
+        the median heuristic, proposals are too wide for a ridge that closes on itself, but learn
+        scales that differ by a million, together with whiten_kernel.
     evenly
         Let proposals keep the size of the past nearby, however far they are from it; else they
         shrink to gamma, as in the paper (see `kernel_proposal`).
@@ -71,7 +75,7 @@ class Settings(NamedTuple):
         of the unconstrained parameters.
     whiten_kernel
         Measure the kernel's distances in units of that covariance too: for parameters whose
-        units differ by orders of magnitude. Else distances are led by the widest parameters,
+        scales differ by orders of magnitude. Else distances are led by the widest parameters,
         which is better where these are the curved ones, as in the paper's examples.
     gamma
         Standard deviation of the isotropic part, > 0, well below 2.38 / sqrt(dim) if whitened.
@@ -101,6 +105,7 @@ class Settings(NamedTuple):
     kernel: Kernel = Kernel.gaussian
     subsample: int = 1000
     bandwidth: float = 0.0
+    bandwidth_factor: float = 0.5
     evenly: bool = True
     whiten: bool = True
     whiten_kernel: bool = False
@@ -166,7 +171,7 @@ class Info(NamedTuple):
 
 def check(settings: Settings) -> None:
     """Raise StanadaptError for a setting out of range."""
-    require_positive(settings, "gamma", "initial_scale")
+    require_positive(settings, "bandwidth_factor", "gamma", "initial_scale")
     require_probability(settings, "target_accept")
     require_share(settings, "learning_power", "redraw")
     require_at_least(settings, 0, "bandwidth")
@@ -315,7 +320,7 @@ def _with_new_units(settings, past, settled):
     if bandwidth == 0.0:
         bandwidth = old.bandwidth if old.bandwidth > 0.0 else np.inf
         if settled:
-            bandwidth = median_distance(rows, units) / np.sqrt(2.0)
+            bandwidth = settings.bandwidth_factor * median_distance(rows, units) / np.sqrt(2.0)
     if not bandwidth > 0.0:
         return past
     return Past(history, with_points(old, old.count, units, bandwidth), floor, 1.0)
