@@ -34,6 +34,7 @@ import record
 from methods import Length
 from rich.console import Console
 from rich.table import Table
+from terminal import positive
 
 import stanadapt as sa
 from stanadapt.results import arviz_module
@@ -233,26 +234,19 @@ def markdown(tables: dict[str, pd.DataFrame], notes: Iterable[str]) -> str:
     return "\n\n".join([*parts, *(["## Notes", "\n".join(listed)] if listed else [])]) + "\n"
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
-    return number
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--convention", type=int, choices=[1, 2], default=1, help="of theta")
     parser.add_argument(
-        "--samples", type=_positive, default=1, help="M, importance samples; default: 1"
+        "--samples", type=positive, default=1, help="M, importance samples; default: 1"
     )
     parser.add_argument(
         "--methods", nargs="*", choices=list(SAMPLERS), default=list(SAMPLERS), metavar="METHOD",
         help=f"of {', '.join(SAMPLERS)}; default: all",
     )  # fmt: skip
-    parser.add_argument("--chains", type=_positive, help=f"default: {CHAINS}, quick {QUICK_CHAINS}")
-    parser.add_argument("--warmup", type=_positive, help=f"default: {FULL.warmup}")
-    parser.add_argument("--draws", type=_positive, help=f"kept, a chain; default: {FULL.draws}")
+    parser.add_argument("--chains", type=positive, help=f"default: {CHAINS}, quick {QUICK_CHAINS}")
+    parser.add_argument("--warmup", type=positive, help=f"default: {FULL.warmup}")
+    parser.add_argument("--draws", type=positive, help=f"kept, a chain; default: {FULL.draws}")
     parser.add_argument("--seed", type=int, default=1, help="default: 1")
     parser.add_argument("--out", type=Path, help=f"folder; default: output/{SCRIPT}, or {SCRIPT}_2")
     parser.add_argument(

@@ -26,8 +26,7 @@ import kameleon_tables
 import numpy as np
 import pandas as pd
 import record
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+import terminal
 
 import stanadapt as sa
 from stanadapt import metrics, models
@@ -160,11 +159,7 @@ def run(jobs: list[Job], seed: int) -> tuple[pd.DataFrame, list[str]]:
     After Ctrl-C: the jobs that were done.
     """
     parts, notes = [], []
-    bar = Progress(
-        BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"),
-        console=Console(stderr=True), transient=True,
-    )  # fmt: skip
-    with bar:
+    with terminal.bar() as bar:
         task = bar.add_task("", total=len(jobs))
         try:
             for job in jobs:
@@ -194,13 +189,6 @@ def _one(job: Job, seed: int) -> tuple[pd.DataFrame, list[str]]:
     return rows, failure + [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
-    return value
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     for name, known in (("targets", list(EXPERIMENTS)), ("methods", list(METHODS))):
@@ -210,7 +198,7 @@ def _options() -> argparse.Namespace:
         )  # fmt: skip
     parser.add_argument(
         "--repeats",
-        type=_positive,
+        type=terminal.positive,
         help=f"chains a method; default: {REPEATS}, quick {QUICK_REPEATS}",
     )
     parser.add_argument("--seed", type=int, default=1, help="of all chains; default: 1")

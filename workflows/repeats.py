@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import terminal
 from methods import SAMPLERS, Length, draw
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import stanadapt as sa
 from stanadapt.efficiency import ess_of_chain
@@ -45,11 +44,7 @@ def run(
 
     """
     rows, notes = [], {}
-    bar = Progress(
-        BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"),
-        console=Console(stderr=True), transient=True,
-    )  # fmt: skip
-    with bar:
+    with terminal.bar() as bar:
         task = bar.add_task("", total=len(jobs))
         try:
             for job in jobs:

@@ -9,6 +9,7 @@ import intervals
 import record
 import repeats
 import tables
+import terminal
 from methods import NAMES, Length
 
 import stanadapt as sa
@@ -16,13 +17,6 @@ from stanadapt import models
 
 PAPER, QUICK = Length(20_000, 20_000), Length(500, 500)
 REPEATS, QUICK_REPEATS = 10, 2
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
-    return number
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -34,7 +28,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     )  # fmt: skip
     made.add_argument(
         "--repeats",
-        type=_positive,
+        type=terminal.positive,
         help=f"chains a method; default: {REPEATS}, quick {QUICK_REPEATS}",
     )
     made.add_argument("--seed", type=int, default=1, help="of all repeats; default: 1")
