@@ -132,7 +132,7 @@ def test_it_learns_units_bandwidth_and_scale():
         rtol=1e-10,
     )
     # pairs of whitened positions lie sqrt(2 chi^2_3) apart, whose median is sqrt(2 * 2.37)
-    assert past.subsample.bandwidth == pytest.approx(0.5 * np.sqrt(2.37), rel=0.2)
+    assert past.subsample.bandwidth == pytest.approx(np.sqrt(2.37), rel=0.2)
     assert past.subsample.count == 300
     assert column(chain, "acceptance_rate").mean() == pytest.approx(0.234, abs=0.06)
     assert column(chain, "bandwidth")[0] == past.subsample.bandwidth
@@ -144,7 +144,7 @@ def test_it_reaches_scales_that_differ_by_a_million():
     scales = np.array([1e-3, 0.03, 1.0, 30.0, 1e3])
     fit = sa.sample(
         sa.Target(code, {"s": scales}, backend="stanli"), "kameleon", chains=4, seed=2,
-        subsample=200, whiten_kernel=True, bandwidth_factor=1.0, show_progress=False,
+        subsample=200, whiten_kernel=True, show_progress=False,
     )  # fmt: skip
     draws = (fit["posterior"]["x"].values - 1) / scales
     per_chain = (draws**2).mean(axis=1)
@@ -174,6 +174,18 @@ def test_a_chain_that_never_moves_has_equal_points_only():
         finish([chain])
         assert np.ptp(chain.sampling.constrained, axis=0).max() == 0.0
         assert np.isfinite(chain.sampling.stats).all()
+
+
+def test_the_bandwidth_is_the_factor_times_the_median_heuristic(earlier):
+    target, fit = earlier
+    found = []
+    for factor in (1.0, 0.5):
+        made = sa.sample(
+            target, "kameleon", chains=1, iter_warmup=0, iter_sampling=5, seed=4, past=fit,
+            show_progress=False, bandwidth_factor=factor,
+        )  # fmt: skip
+        found.append(made["sample_stats"]["bandwidth"].values[0, 0])
+    assert found[1] == pytest.approx(0.5 * found[0], rel=1e-12)
 
 
 @pytest.mark.parametrize("published", [False, True])
@@ -232,8 +244,8 @@ def test_chains_with_one_past_share_what_is_learned(earlier):
     assert made.attrs["past_draws"] == 4000
     bandwidths = made["sample_stats"]["bandwidth"].values
     assert np.ptp(bandwidths) == 0.0
-    # half of the median distance over sqrt(2), of two normals of sd 9: sqrt(1.39) * 9 / 2
-    assert bandwidths[0, 0] == pytest.approx(5.3, rel=0.3)
+    # the median distance over sqrt(2), of two normals of sd 9: sqrt(1.39) * 9
+    assert bandwidths[0, 0] == pytest.approx(10.6, rel=0.3)
     assert 0.15 < made["sample_stats"]["acceptance_rate"].values.mean() < 0.5
     assert made["posterior"]["y"].values.std() == pytest.approx(9, rel=0.25)
     again = sa.sample(
