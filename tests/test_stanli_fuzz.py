@@ -134,11 +134,9 @@ def test_the_workflow_names_wrong_seeds(options, status):
 
 
 @pytest.mark.cmdstan
-@pytest.mark.parametrize("first", [0, 1000])
-def test_native_backend_agrees_with_the_oracle(first):
+def test_native_backend_agrees_with_the_oracle():
     """Stan itself, on what the rails refuse too: without it the oracle would be its own judge."""
-    seeds = range(first, first + 8)
-    programs = [random_program(seed, parameter_branches=seed % 2 == 1) for seed in seeds]
+    programs = [random_program(seed, parameter_branches=seed % 2 == 1) for seed in range(10)]
     code = batch(programs)
     for which, program in enumerate(programs, 1):
         target = sa.Target(code, data={**program.data, "which": which}, backend="cmdstan")
