@@ -13,7 +13,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.target import Target
 
 TRIES, RADIUS = 100, 2.0
-PAST = 4000  # draws of an earlier fit: enough for a subsample, read in a second
+PAST = 2000  # draws of an earlier fit: twice a usual subsample; each is a call from Python
 
 
 def initial_positions(
@@ -65,10 +65,13 @@ def past_positions(target: Target, fit: Any) -> np.ndarray:
         raise _wrong(f"the past must be an earlier fit, got {type(fit).__name__}.", "past")
     values = _draws_of(fit, target, "past")
     chains, draws = next(iter(values.values())).shape[:2]
-    order = [(chain, draw) for draw in range(draws) for chain in range(chains)]
-    chosen = np.linspace(0, len(order) - 1, min(len(order), PAST)).astype(int)
+    count = chains * draws
+    chosen = np.linspace(0, count - 1, min(count, PAST)).astype(int)
     still = {name: np.zeros(target.parameters[name].dimensions) for name in target.noise}
-    rows = (still | {name: value[order[i]] for name, value in values.items()} for i in chosen)
+    rows = (
+        still | {name: value[i % chains, i // chains] for name, value in values.items()}
+        for i in chosen
+    )
     return np.array([target.unconstrain(row) for row in rows])[:, : target.dim - target.noise_size]
 
 

@@ -82,8 +82,8 @@ def reference(
     chosen = choose_engine(engine)
     with status(plan.show_progress) as tell:
         outcome = ENGINES[chosen](target, plan, settings, positions, tell)
-    for note in outcome.notes:
-        warnings.warn(note, UserWarning, stacklevel=2)
+    for remark in outcome.remarks:
+        warnings.warn(remark, UserWarning, stacklevel=2)
     attributes = _attributes(target, plan, settings, chosen, outcome)
     if attributes["n_failed_quantities"]:
         warnings.warn(

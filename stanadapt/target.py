@@ -111,8 +111,8 @@ class Target:
         self.kept = np.array([variable_of(name) not in self.noise for name in names])
         self.column_names = [name for name, kept in zip(names, self.kept, strict=True) if kept]
         self.unconstrained = self._changes_nothing()
-        for note in loaded.notes:
-            warnings.warn(note, stacklevel=2)
+        for remark in loaded.remarks:
+            warnings.warn(remark, stacklevel=2)
 
     def _load_first(self, choices: list, data: Data, unsafe: bool, tell: Tell) -> backends.Loaded:
         """Load by the first backend whose compiler knows the language of the program."""

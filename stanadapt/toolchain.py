@@ -59,6 +59,12 @@ def cmdstan() -> CmdStan | None:
     return CmdStan(path, _version(path))
 
 
+def age_of(version: str) -> str:
+    """Half a message, for a program that this CmdStan does not compile: it may be too old."""
+    old = version.startswith("2.27")
+    return " (CmdStan 2.27 lacks what Stan learned after May 2021.)" if old else ""
+
+
 def cmdstan_problem() -> str:
     """Why the CmdStan that CmdStanPy would use does not work; "" if it does or none is there."""
     path = _chosen()

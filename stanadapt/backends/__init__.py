@@ -27,8 +27,7 @@ class Loaded(NamedTuple):
     seconds
         Of compilation; zero where nothing had to be compiled.
 
-    Notes
-    -----
+    remarks
         Sentences that the user should see once.
 
     """
@@ -37,7 +36,7 @@ class Loaded(NamedTuple):
     version: str
     native: bool
     seconds: float = 0.0
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 class Backend(NamedTuple):
@@ -70,8 +69,8 @@ def _load_cmdstan(program: Program, data: str, unsafe: bool, tell: Tell) -> Load
 
 
 def _load_stanli(program: Program, data: str, unsafe: bool, tell: Tell) -> Loaded:
-    model, notes = stanli.construct(program, data, unsafe)
-    return Loaded(model, f"stanli {stanli.VERSION}", False, 0.0, notes)
+    model, remarks = stanli.construct(program, data, unsafe)
+    return Loaded(model, f"stanli {stanli.VERSION}", False, 0.0, remarks)
 
 
 def _bridgestan_presence() -> tuple[bool, str]:

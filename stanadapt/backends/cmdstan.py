@@ -136,11 +136,10 @@ def _translate(recipe: Recipe, program: Program, header: Path) -> None:
     if done.returncode != 0:
         words = done.stderr + done.stdout
         words = words.replace(f"'{source.name}'", f"'{program.path or program.name}'")
-        age = " (CmdStan 2.27 lacks what Stan learned after May 2021.)"
         raise StanadaptError(
             "syntax",
             f"{program.name} is not a program for the Stan compiler of CmdStan "
-            f"{recipe.version}.{age if recipe.version.startswith('2.27') else ''}",
+            f"{recipe.version}.{toolchain.age_of(recipe.version)}",
             words,
         )
 

@@ -37,8 +37,7 @@ class NutsRun(NamedTuple):
     engine
         Its name and version.
 
-    Notes
-    -----
+    remarks
         Sentences for the user.
 
     """
@@ -50,4 +49,4 @@ class NutsRun(NamedTuple):
     sampling_seconds: list[float]
     compile_seconds: float
     engine: str
-    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()

@@ -58,8 +58,8 @@ def executable(program: Program, status: Any) -> tuple[Path, float]:
             stage = "syntax" if re.search(r"(?i)syntax error|semantic error", words) else None
             raise StanadaptError(
                 stage or "installation",
-                f"CmdStan {found.version} cannot compile {program.name}. (CmdStan 2.27 lacks what "
-                "Stan learned after May 2021.)",
+                f"CmdStan {found.version} cannot compile {program.name}."
+                f"{toolchain.age_of(found.version)}",
                 "\n".join(words.splitlines()[-40:]),
             ) from None
 
@@ -82,7 +82,7 @@ def run(
         data.write_text(target.data, encoding="utf-8")
         with _quiet():
             model = CmdStanModel(exe_file=str(program))
-            fit, notes = _sample(
+            fit, remarks = _sample(
                 model, target, folder, data=str(data), chains=plan.chains,
                 parallel_chains=plan.parallel_chains, thin=plan.thin,
                 seed=plan.seed % SEEDS,  # 2.27 reads larger ones as negative and stops
@@ -92,7 +92,7 @@ def run(
                 sig_figs=DIGITS, output_dir=str(folder), **_adaptation(plan, settings),
             )  # fmt: skip
             draws = fit.draws(inc_warmup=True).transpose(1, 0, 2)
-        return _outcome(fit, draws, compile_seconds, notes)
+        return _outcome(fit, draws, compile_seconds, remarks)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -142,7 +142,7 @@ def _console(folder: Path) -> str:
     return ""
 
 
-def _outcome(fit: Any, draws: np.ndarray, compile_seconds: float, notes: tuple) -> NutsRun:
+def _outcome(fit: Any, draws: np.ndarray, compile_seconds: float, remarks: tuple) -> NutsRun:
     names = [n.replace("[", ".").replace(",", ".").rstrip("]") for n in fit.column_names]
     own = [i for i, name in enumerate(names) if not name.endswith("__")]
     times = fit.time
@@ -154,5 +154,5 @@ def _outcome(fit: Any, draws: np.ndarray, compile_seconds: float, notes: tuple) 
         sampling_seconds=[chain["sampling"] for chain in times],
         compile_seconds=compile_seconds,
         engine=f"cmdstan {toolchain.cmdstan().version}",
-        notes=notes,
+        remarks=remarks,
     )

@@ -51,7 +51,7 @@ def run(
         sampling_seconds=_seconds(printed, "Sampling"),
         compile_seconds=0.0,
         engine=f"stanli {backend.VERSION}",
-        notes=(SHARED,),
+        remarks=(SHARED,),
     )
 
 
