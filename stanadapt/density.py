@@ -11,7 +11,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from stanadapt._jit import jit
 
@@ -153,9 +153,48 @@ def _failed(density, position):
     density.failed_position[:] = position
 
 
+def _value_of(density, position):
+    raise NotImplementedError("only for compiled code")
+
+
+def _gradient_of(density, position, gradient):
+    raise NotImplementedError("only for compiled code")
+
+
+# what the two do for densities of another class; whoever defines one adds its functions here
+VALUES, GRADIENTS = {}, {}
+
+
+@overload(_value_of)
+def _choose_value(density, position):
+    chosen = VALUES[density.instance_class]
+    return lambda density, position: chosen(density, position)
+
+
+@overload(_gradient_of)
+def _choose_gradient(density, position, gradient):
+    chosen = GRADIENTS[density.instance_class]
+    return lambda density, position, gradient: chosen(density, position, gradient)
+
+
 @jit
 def value(density, position):
     """Log density at position, shape (size,); -inf where it throws or is not finite."""
+    return _value_of(density, position)
+
+
+@jit
+def value_and_gradient(density, position, gradient):
+    """Log density at position; its gradient is written into `gradient`, shape (dim,).
+
+    Where the model throws, or value or gradient is not finite: -inf, and a gradient of zeros.
+    """
+    return _gradient_of(density, position, gradient)
+
+
+@jit
+def value_of_program(density, position):
+    """`value` of a `Density`."""
     density.calls[VALUE_CALLS] += 1
     code, log_density = _call_value(
         density.value_address, density.handle, density.value_propto, position
@@ -169,11 +208,8 @@ def value(density, position):
 
 
 @jit
-def value_and_gradient(density, position, gradient):
-    """Log density at position; its gradient is written into `gradient`, shape (dim,).
-
-    Where the model throws, or value or gradient is not finite: -inf, and a gradient of zeros.
-    """
+def gradient_of_program(density, position, gradient):
+    """`value_and_gradient` of a `Density`."""
     density.calls[GRADIENT_CALLS] += 1
     code, log_density = _call_gradient(density.gradient_address, density.handle, position, gradient)
     fine = code == 0 and np.isfinite(log_density)
@@ -186,6 +222,9 @@ def value_and_gradient(density, position, gradient):
         return -np.inf
     density.calls[FAILED_IN_A_ROW] = 0
     return log_density
+
+
+VALUES[Density], GRADIENTS[Density] = value_of_program, gradient_of_program
 
 
 @jit

@@ -88,6 +88,20 @@ def solve(factor, vector, out):
 
 
 @jit
+def transposed_solve(factor, vector, out):
+    """Write L^-T @ vector into out, by back substitution; the two may be the same array."""
+    n = vector.shape[0]
+    for i in range(n - 1, -1, -1):
+        if factor.shape[0] < n:
+            out[i] = vector[i] / factor[0, i]
+            continue
+        total = vector[i]
+        for j in range(i + 1, n):
+            total -= factor[j, i] * out[j]
+        out[i] = total / factor[i, i]
+
+
+@jit
 def solve_columns(factor, matrix, count):
     """Overwrite the first `count` columns of a matrix, shape (n, columns), by L^-1 times them."""
     n = matrix.shape[0]

@@ -38,6 +38,8 @@ FLOORS = [
         "metric",
         "first_step",
         "nuts_tree",
+        "reference_law",
+        "tempered_path",
     ],
     ["data", "protocol"],
     ["samplers", "backends"],
