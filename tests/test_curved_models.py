@@ -15,7 +15,8 @@ import stanadapt as sa
 from stanadapt import metrics, models
 
 DRAWS = 20_000
-BANANAS = ["moderate", "strong"]
+BANANAS = ["moderate", "strong", "two_dim"]
+FLOWERS = [("flower", "flower"), ("flower", "two_dim"), ("ring", "ring")]
 
 
 def load(name, data):
@@ -25,7 +26,7 @@ def load(name, data):
 
 def radius_squared(name, content, draws):
     """The generated quantity, as Stan computes it."""
-    target = sa.Target(models.find(name, name if name != "banana" else "strong")[0], content)
+    target = sa.Target(models.ROOT / name / f"{name}.stan", content)
     out = np.empty((len(draws), len(target.column_names)))
     assert target.constrainer(seed=1)(np.ascontiguousarray(draws), out) == 0
     assert target.column_names[-1] == "radius_squared"
@@ -71,7 +72,8 @@ def expected_moments(reference):
 def test_banana_by_direct_draws(data):
     """18 moments within 4.5 standard errors: a false alarm once in 8000; coverage within 4."""
     content, reference = load("banana", data)
-    draws = np.random.default_rng(21).standard_normal((DRAWS, 8))
+    n = content["N"]
+    draws = np.random.default_rng(21).standard_normal((DRAWS, n))
     draws[:, 0] *= np.sqrt(content["variance"])
     draws[:, 1] += content["twist"] * (draws[:, 0] ** 2 - content["variance"])
     radii, even = radius_squared("banana", content, draws), np.ones(DRAWS)
@@ -79,13 +81,14 @@ def test_banana_by_direct_draws(data):
     assert np.abs(scores).max() < 4.5
     levels = np.array(metrics.LEVELS)
     bound = 4 * np.sqrt(levels * (1 - levels) / DRAWS)
-    assert np.all(np.abs(metrics.coverage(radii, 8) - levels) < bound)
-    assert np.any(np.abs(metrics.coverage(radii, 7) - levels) > bound)
+    assert np.all(np.abs(metrics.coverage(radii, n) - levels) < bound)
+    assert np.any(np.abs(metrics.coverage(radii, n - 1) - levels) > bound)
 
 
-@pytest.mark.parametrize(("name", "seed"), [("flower", 22), ("ring", 23)])
-def test_flower_and_ring_by_weighted_draws(name, seed):
-    content, reference = load(name, name)
+@pytest.mark.parametrize(("name", "data"), FLOWERS)
+def test_flower_and_ring_by_weighted_draws(name, data):
+    content, reference = load(name, data)
+    seed = 22 + FLOWERS.index((name, data))
     draws, weights = drawn_around(name, content, seed)
     radii = radius_squared(name, content, draws)
     expected = expected_moments(reference)
@@ -101,19 +104,21 @@ def test_a_flower_drawn_without_weights_is_another_law():
     assert errors(moment, np.ones(DRAWS), reference["sd"]["x"][0] ** 2)[0] < -20
 
 
-@pytest.mark.parametrize("name", ["flower", "ring"])
-def test_density_of_stan_has_the_moments_of_the_reference(name):
-    """Over one petal, in two dimensions; the ring is the same at every angle."""
-    content, reference = load(name, name)
-    target = sa.Target(models.find(name)[0], {**content, "N": 2})
+@pytest.mark.parametrize(("name", "data"), [("flower", "two_dim"), ("ring", "ring")])
+def test_density_of_stan_has_the_moments_of_the_reference(name, data):
+    """Over one petal; the ring is the same at every angle."""
+    content, reference = load(name, data)
+    target = sa.Target(models.ROOT / name / f"{name}.stan", content)
     r = np.linspace(0, 24 if name == "flower" else 7, 801)[1:]
     angle = np.linspace(0, np.pi / 3, 41)[:-1]
-    total = np.zeros(3)
+    total = np.zeros(4)
     for a in angle:
         points = np.outer(r, [np.cos(a), np.sin(a)])
         density = np.exp([target.value(point) for point in points]) * r  # area of the polar grid
         square = (r - curve(name, content, a)) ** 2 / content["variance"]
-        total += [density.sum(), density @ r**2, density @ (square < chi2.ppf(0.5, 1))]
+        total += [density.sum(), density @ r**2, density @ (square < chi2.ppf(0.5, 1)), density @ r]
     assert total[1] / total[0] / 2 == pytest.approx(reference["sd"]["x"][0] ** 2, rel=1e-4)
     # the edge of the region falls between two points of the grid
     assert total[2] / total[0] == pytest.approx(0.5, abs=0.02)
+    mean_radius = 11.9 if name == "flower" else 3.5 + 0.05 / 3.5  # E(m^2 + s) / E m
+    assert total[3] / total[0] == pytest.approx(mean_radius, rel=1e-4)
