@@ -3,6 +3,7 @@
 from stanadapt import samplers
 from stanadapt.compare import compare
 from stanadapt.errors import StanadaptError
+from stanadapt.modes import modes
 from stanadapt.reference import reference
 from stanadapt.results import load, save
 from stanadapt.run import sample
@@ -13,6 +14,7 @@ __all__ = [
     "Target",
     "compare",
     "load",
+    "modes",
     "reference",
     "sample",
     "samplers",

@@ -19,6 +19,8 @@ from stanadapt.cmdstan_install import install_cmdstan as install
 from stanadapt.compare import compare as compare_fits
 from stanadapt.errors import StanadaptError
 from stanadapt.models import available, find
+from stanadapt.modes import modes as find_modes
+from stanadapt.modes_told import spread_out
 from stanadapt.plan import make_plan
 from stanadapt.reference import choose_engine
 from stanadapt.status import status
@@ -272,6 +274,33 @@ def _compare(
         print(f"ArviZ files and table: {out}")
     if any(results.attribute(fit, "interrupted") for fit in fits.values()):
         raise typer.Exit(130)
+
+
+@app.command()
+def modes(
+    model: Model,
+    fit: Annotated[Path, typer.Argument(help="A netCDF file that `sample` or `compare` wrote.")],
+    data: Data = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A CSV file for the table.")
+    ] = None,
+    include: Include = None,
+    backend: Backend = "auto",
+    unsafe: Unsafe = False,
+    quiet: Quiet = False,
+) -> None:
+    """List the modes that the draws of a fit visited, their weights, and whether chains agree."""
+    with _told():
+        path = results.check_writable(out) if out is not None else None
+        drawn = results.load(fit)
+        target = _target(
+            model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
+            show_progress=not quiet,
+        )  # fmt: skip
+        table = find_modes(target, drawn)
+        if path is not None:
+            spread_out(table).to_csv(path)
+            print(f"table: {path}")
 
 
 @app.command()

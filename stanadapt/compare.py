@@ -12,6 +12,7 @@ from rich.table import Table
 from stanadapt import results
 from stanadapt.efficiency import Efficiency, efficiency
 from stanadapt.errors import StanadaptError
+from stanadapt.missed import Columns, missed, places, settled
 
 # a fit whose draws cannot be trusted is shown as such, whatever its effective sample size
 LARGEST_R_HAT = 1.05
@@ -38,8 +39,12 @@ def compare(fits: Mapping[str, Any], reference: str | None = None, show: bool = 
         core), compilation apart; `ess_per_second` and `ess_per_gradient` are the smallest bulk
         ESS over sampling and warm-up together; `gradients` counts warm-up too; `z_mean` and
         `z_sd` are the largest disagreement with the reference, in units of the joint Monte
-        Carlo standard error: with many parameters, 3 to 4 is what chance gives. `attrs` holds
-        the name of the `reference`, and `density`: sentences on whether our density is CmdStan's.
+        Carlo standard error: with many parameters, 3 to 4 is what chance gives. `missed` is the
+        largest share of another fit's draws that lie where this one has none, counted for fits
+        whose chains agree: about 0, unless it missed modes. `attrs` holds the name of the
+        `reference`; `density`: sentences on whether our density is CmdStan's; `missed`:
+        sentences on fits that clearly missed something; `places`: in how many separate places
+        the chains lie of a fit whose chains disagree.
 
     Raises
     ------
@@ -49,7 +54,8 @@ def compare(fits: Mapping[str, Any], reference: str | None = None, show: bool = 
     """
     _check(fits, reference)
     chosen = reference or _usual_reference(fits)
-    measured = {name: efficiency(results.columns(fit)) for name, fit in fits.items()}
+    columns = {name: results.columns(fit) for name, fit in fits.items()}
+    measured = {name: efficiency(values) for name, values in columns.items()}
     rows = {name: _row(fit, measured[name]) for name, fit in fits.items()}
     for name, row in rows.items():
         mean, sd = np.nan, np.nan
@@ -58,6 +64,7 @@ def compare(fits: Mapping[str, Any], reference: str | None = None, show: bool = 
         row |= {"z_mean": mean, "z_sd": sd}
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.attrs |= {"reference": chosen, "density": _density(fits)}
+    _add_missed(table, columns)
     if show:
         show_table(table)
     return table
@@ -153,6 +160,35 @@ def _largest(values: np.ndarray) -> float:
     return float(np.nanmax(values)) if np.isfinite(values).any() else np.nan
 
 
+def _add_missed(table: pd.DataFrame, columns: dict[str, Columns]) -> None:
+    """Measure every fit against those whose chains agree: the others are no yardstick."""
+    table["missed"], said, apart = np.nan, [], {}
+    yardsticks = [name for name in table.index if _agrees(table.loc[name], columns[name])]
+    for name in table.index:
+        others = [other for other in yardsticks if other != name]
+        found = {other: missed(columns[other], columns[name]) for other in others}
+        found = {other: share for other, share in found.items() if np.isfinite(share.share)}
+        if found:
+            table.loc[name, "missed"] = max(0.0, *(share.share for share in found.values()))
+        clear = {other: share for other, share in found.items() if share.clear}
+        if clear:
+            other = max(clear, key=lambda other: clear[other].share)
+            ours = " z is measured from it." if name == table.attrs["reference"] else ""
+            said.append(
+                f"{name}: {clear[other].share:.0%} of the draws of {other} lie where it has hardly "
+                f"any: it missed modes, or did not reach them.{ours}"
+            )
+        if table.loc[name, "r_hat_max"] > LARGEST_R_HAT:
+            apart[name] = places(columns[name])
+    table.attrs |= {"missed": said, "places": apart}
+
+
+def _agrees(row: pd.Series, columns: Columns) -> bool:
+    if row["chains"] == 1:
+        return settled(columns, LARGEST_R_HAT)
+    return bool(row["r_hat_max"] <= LARGEST_R_HAT)
+
+
 def _density(fits: Mapping[str, Any]) -> list[str]:
     """Sentences on the check against CmdStan, and on fits whose density is not the one checked."""
     said, checked = [], set()
@@ -184,6 +220,7 @@ COLUMNS = {
     "failed": ("failed", "{:,}"),
     "z_mean": ("z mean", "{:.1f}"),
     "z_sd": ("z sd", "{:.1f}"),
+    "missed": ("missed", "{:.0%}"),
 }
 
 
@@ -219,10 +256,14 @@ def remarks(table: pd.DataFrame) -> list[str]:
             f"z: largest difference from {chosen} ({engine}{shared}) in joint Monte Carlo "
             "standard errors."
         )
-    said += table.attrs.get("density", [])
+    said += table.attrs.get("density", []) + table.attrs.get("missed", [])
     for name, row in table.iterrows():
         if row["r_hat_max"] > LARGEST_R_HAT:
-            said.append(f"{name}: R-hat {row['r_hat_max']:.2f}: its chains disagree; not usable.")
+            count = table.attrs.get("places", {}).get(name, 1)
+            where = f" (they lie in {count} separate places)" if count > 1 else ""
+            said.append(
+                f"{name}: R-hat {row['r_hat_max']:.2f}: its chains disagree{where}; not usable."
+            )
         if row["interrupted"]:
             said.append(f"{name}: interrupted; {row['draws']} draws a chain.")
         if row["stopped_chains"]:

@@ -11,7 +11,7 @@ import stanadapt as sa
 from stanadapt import cli, models, protocol, results, toolchain
 from stanadapt.errors import StanadaptError
 
-COMMANDS = ["sample", "compare", "samplers", "models", "doctor", "install-cmdstan"]
+COMMANDS = ["sample", "compare", "modes", "samplers", "models", "doctor", "install-cmdstan"]
 TINY = [
     "--chains", "2", "--iter-warmup", "30", "--iter-sampling", "40", "--seed", "1", "--quiet",
 ]  # fmt: skip
@@ -297,3 +297,14 @@ def test_a_sampler_that_fails_does_not_lose_the_reference(files, monkeypatch):
     printed = call("compare", "neal", "-s", "gad_mala", "-o", "r", *TINY, status=1)
     assert "it went wrong." in printed
     assert (files / "r" / "nuts.nc").is_file()
+
+
+def test_modes(files):
+    call("sample", "my.stan", "-d", "my.json", "-s", "rwm", "--out", "fit.nc", *TINY)
+    printed = call("modes", "my.stan", "fit.nc", "-d", "my.json", "--out", "modes.csv", "--quiet")
+    assert "all 2 chains stayed in one place" in printed
+    assert "No diagnostic proves" in printed
+    table = pd.read_csv("modes.csv", index_col="mode")
+    assert table.loc[1, "x"] == pytest.approx(3, abs=1e-3)
+    (files / "other.json").write_text('{"m": 4}')
+    assert "data_hash" in call("modes", "my.stan", "fit.nc", "-d", "other.json", status=1)

@@ -14,7 +14,7 @@ from stanadapt.errors import StanadaptError
 
 SHOWN = [
     "fit", "min ESS", "median", "tail ESS", "R-hat", "warm-up s", "sampling s", "compile s",
-    "ESS/s", "gradients", "ESS/grad", "failed", "z mean", "z sd",
+    "ESS/s", "gradients", "ESS/grad", "failed", "z mean", "z sd", "missed",
 ]  # fmt: skip
 # the package's attribute `compare` is the function
 compare_module = import_module("stanadapt.compare")
@@ -255,6 +255,61 @@ def test_remark_on_r_hat():
     (said,) = remarks(bad=fit({"x": apart}), good=normal(1))
     assert said.startswith("bad: R-hat ")
     assert "not usable" in said
+
+
+def modes_of(seed, *centres, chains=4, **attributes):
+    """A fit that visits modes of unequal scales; centre None: every chain stays in its own."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(2, chains, 1000))
+    if centres == (None,):
+        where = np.arange(chains)[:, None] % 3
+    else:
+        where = rng.choice(centres, size=(chains, 1000))
+    return fit({"x": x + 9 * where, "y": 1000 * y * (1 + where)}, **attributes)
+
+
+def test_remark_on_missed_modes():
+    fits = {"whole": modes_of(1, 0, 1, 2), "same": modes_of(2, 0, 1, 2), "part": modes_of(3, 0, 1)}
+    table = sa.compare(fits, show=False)
+    (said,) = compare_module.remarks(table)
+    assert said.startswith("part: 3")  # a third, give or take
+    assert said.endswith("lie where it has hardly any: it missed modes, or did not reach them.")
+    assert "whole" in said or "same" in said
+    assert table.loc["part", "missed"] == pytest.approx(1 / 3, abs=0.05)
+    assert table.loc["whole", "missed"] < 0.02
+
+
+def test_remark_on_a_reference_that_missed_modes():
+    stan = {"sampler": "nuts", "engine": "cmdstan 2.27.0", "engine_independent": True}
+    fits = {"ours": modes_of(1, 0, 0, 1), "nuts": modes_of(2, 0, **stan)}
+    (about_z, said) = remarks(**fits)
+    assert about_z.startswith("z: ")
+    assert said.startswith("nuts: 3")
+    assert "draws of ours lie where it has hardly any" in said
+    assert said.endswith("z is measured from it.")
+
+
+def test_chains_in_separate_places_are_no_yardstick_but_may_have_missed():
+    stuck, part = modes_of(1, None), modes_of(2, 0, 1)
+    table = sa.compare({"stuck": stuck, "part": part}, show=False)
+    assert np.isnan(table.loc["part", "missed"])
+    (said,) = compare_module.remarks(table)
+    assert "its chains disagree (they lie in 3 separate places); not usable." in said
+    whole = modes_of(3, 0, 1, 2, 3)
+    told = remarks(stuck=stuck, part=part, whole=whole)
+    assert [sentence.split(":")[0] for sentence in told] == ["stuck", "part", "stuck"]
+    assert "draws of whole lie where it has hardly any" in told[0]
+
+
+def test_slow_chains_are_not_called_places():
+    steps = np.random.default_rng(5).normal(size=(4, 1000)).cumsum(axis=1)
+    (said,) = remarks(slow=fit({"x": steps - steps.mean(axis=1, keepdims=True) * 0.8}))
+    assert "its chains disagree; not usable" in said
+
+
+def test_a_single_chain_may_be_the_yardstick():
+    said = remarks(one=modes_of(1, 0, 1, chains=1), other=modes_of(2, 0))
+    assert [sentence.split(":")[0] for sentence in said] == ["other"]
 
 
 def test_remark_on_an_interruption():
