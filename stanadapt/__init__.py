@@ -3,13 +3,18 @@
 from stanadapt import samplers
 from stanadapt.compare import compare
 from stanadapt.errors import StanadaptError
+from stanadapt.extended import Extended
 from stanadapt.modes import modes
 from stanadapt.reference import reference
+from stanadapt.reference_law import ReferenceLaw
 from stanadapt.results import load, save
 from stanadapt.run import sample
 from stanadapt.target import Target
+from stanadapt.weighted_summary import weighted_summary
 
 __all__ = [
+    "Extended",
+    "ReferenceLaw",
     "StanadaptError",
     "Target",
     "compare",
@@ -19,4 +24,5 @@ __all__ = [
     "sample",
     "samplers",
     "save",
+    "weighted_summary",
 ]

@@ -1,19 +1,22 @@
-"""The one decorator for compiled functions.
+"""The two decorators for compiled functions: `jit`, and `c_function` for those called from C.
 
 Numba's disk cache looks only at the file that defines a function, so a cached caller keeps
 running the old machine code of a callee edited in another file. The cache therefore lives in
 a folder named after a hash of all our sources: edit any file and everything is rebuilt once.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from numba import config, njit
+from numba import cfunc, config, njit
 
 PACKAGE = Path(__file__).parent
 FOLDERS_KEPT, MINIMUM_AGE = 4, 24 * 3600.0
@@ -58,11 +61,39 @@ def _forget_old_folders(current: Path) -> None:
 CACHE = _compiled_folder()
 
 
-def jit(function: Callable) -> Callable:
-    """Compile without the GIL, cached on disk under the current sources."""
-    # set and restored around the decoration, so that other packages' caches stay where they are
+@contextlib.contextmanager
+def _in_our_cache() -> Iterator[None]:
+    """Set and restored around a decoration, so that other packages' caches stay where they are."""
     saved, config.CACHE_DIR = config.CACHE_DIR, str(CACHE)
     try:
-        return njit(cache=True, nogil=True, error_model="numpy")(function)
+        yield
     finally:
         config.CACHE_DIR = saved
+
+
+def jit(function: Callable) -> Callable:
+    """Compile without the GIL, cached on disk under the current sources."""
+    with _in_our_cache():
+        return njit(cache=True, nogil=True, error_model="numpy")(function)
+
+
+class CFunction:
+    """A function that C code can call, made by `c_function`."""
+
+    def __init__(self, signature: Any, function: Callable) -> None:
+        self.__doc__, self._signature, self._function = function.__doc__, signature, function
+        self._lock, self._compiled = threading.Lock(), None
+
+    @property
+    def address(self) -> int:
+        """Where it is; the first call compiles it, or loads it from the cache."""
+        with self._lock:
+            if self._compiled is None:
+                with _in_our_cache():
+                    self._compiled = cfunc(self._signature, cache=True)(self._function)
+            return self._compiled.address
+
+
+def c_function(signature: Any) -> Callable[[Callable], CFunction]:
+    """Make a function of a Numba signature callable from C: at its first use, not at import."""
+    return lambda function: CFunction(signature, function)

@@ -75,6 +75,15 @@ def make_density(
     )  # fmt: skip
 
 
+# what a density made here must offer, in Numba's words: `bs_log_density`, its gradient
+_NUMBERS = types.CPointer(types.float64)
+VALUE_SIGNATURE = types.int32(
+    types.voidptr, types.int32, types.int32, _NUMBERS, _NUMBERS, types.voidptr
+)
+GRADIENT_SIGNATURE = types.int32(
+    types.voidptr, types.int32, types.int32, _NUMBERS, _NUMBERS, _NUMBERS, types.voidptr
+)
+
 # a C bool travels in an integer register: 32 bits leave no part of it undefined
 _FLAG, _DOUBLE, _BYTE_POINTER = ir.IntType(32), ir.DoubleType(), cgutils.voidptr_t
 _ARRAY = _DOUBLE.as_pointer()
@@ -91,7 +100,7 @@ def _call(builder, address, argument_types, arguments):
 
 
 @intrinsic
-def _call_value(context, address, handle, propto, position):
+def call_value(context, address, handle, propto, position):
     """Call int f(model, propto, jacobian, theta, value, error_msg) -> (code, value)."""
     result = types.Tuple((types.int32, types.float64))
 
@@ -110,8 +119,8 @@ def _call_value(context, address, handle, propto, position):
 
 
 @intrinsic
-def _call_gradient(context, address, handle, position, gradient):
-    """Call int f(model, propto, jacobian, theta, value, gradient, error_msg)."""
+def call_gradient(context, address, handle, position, gradient):
+    """Call int f(model, propto, jacobian, theta, value, gradient, error_msg) -> (code, value)."""
     result = types.Tuple((types.int32, types.float64))
 
     def emit(context, builder, signature, arguments):
@@ -196,7 +205,7 @@ def value_and_gradient(density, position, gradient):
 def value_of_program(density, position):
     """`value` of a `Density`."""
     density.calls[VALUE_CALLS] += 1
-    code, log_density = _call_value(
+    code, log_density = call_value(
         density.value_address, density.handle, density.value_propto, position
     )
     # after a failure the buffer holds whatever was there before: the code decides
@@ -211,7 +220,7 @@ def value_of_program(density, position):
 def gradient_of_program(density, position, gradient):
     """`value_and_gradient` of a `Density`."""
     density.calls[GRADIENT_CALLS] += 1
-    code, log_density = _call_gradient(density.gradient_address, density.handle, position, gradient)
+    code, log_density = call_gradient(density.gradient_address, density.handle, position, gradient)
     fine = code == 0 and np.isfinite(log_density)
     if fine:
         for i in range(density.dim):
@@ -245,3 +254,14 @@ def constrain(address, handle, rng, positions, out, failed_position):
         if _call_constrain(address, handle, 0, positions[i], out[i], rng) != 0:
             out[i, :] = np.nan
     return failures
+
+
+@jit
+def constrain_parameters(address, handle, positions, out):
+    """Constrain rows of positions (row, dim) into rows of out, generated quantities left out.
+
+    Rows whose transformed parameters throw become NaN.
+    """
+    for i in range(positions.shape[0]):
+        if _call_constrain(address, handle, 0, positions[i], out[i], 0) != 0:
+            out[i, :] = np.nan

@@ -10,21 +10,22 @@ import numpy as np
 from stanio.reshape import VariableType
 
 from stanadapt.errors import StanadaptError
-from stanadapt.target import Target
+from stanadapt.target import Samplable, Target
 
 TRIES, RADIUS = 100, 2.0
 PAST = 2000  # draws of an earlier fit: twice a usual subsample; each is a call from Python
 
 
 def initial_positions(
-    target: Target, inits: Any, rngs: Sequence[np.random.Generator], gradient: bool = True
+    target: Samplable, inits: Any, rngs: Sequence[np.random.Generator], gradient: bool = True
 ) -> list[np.ndarray]:
     """One starting position a chain, shape (dim,), with a finite density and gradient.
 
     Parameters
     ----------
     target
-        What will be sampled.
+        What will be sampled. What is made of a Target starts from positions of that, to which
+        inits refer.
     inits
         None: uniform on (-2, 2) on the unconstrained scale. A number r >= 0: uniform on
         (-r, r); 0 is the origin. A mapping of constrained values, or a list of one mapping a
@@ -42,7 +43,7 @@ def initial_positions(
         Stage "initialisation": where the density is not finite, and Stan's words.
 
     """
-    starts = _one_a_chain(target, inits, rngs)
+    starts = _one_a_chain(target.target, inits, rngs)
     return [
         _find(target, start, rng, number, gradient)
         for number, (start, rng) in enumerate(zip(starts, rngs, strict=True), 1)
@@ -151,13 +152,14 @@ def _draws_of(fit: Any, target: Target, what: str = "inits") -> dict[str, np.nda
 
 
 def _find(
-    target: Target, start: Any, rng: np.random.Generator, number: int, gradient: bool
+    target: Samplable, start: Any, rng: np.random.Generator, number: int, gradient: bool
 ) -> np.ndarray:
     """Try until the density is finite: once, where nothing is random."""
-    partial = isinstance(start, Mapping) and not target.parameters.keys() <= start.keys()
+    program = target.target
+    partial = isinstance(start, Mapping) and not program.parameters.keys() <= start.keys()
     tries = TRIES if partial or (isinstance(start, float) and start > 0) else 1
     for _ in range(tries):
-        position = _propose(target, start, rng)
+        position = target.started(lambda: _propose(program, start, rng), rng)
         value, slope, words = target.evaluate(position)
         if np.isfinite(value) and (not gradient or np.all(np.isfinite(slope))):
             return position
@@ -170,7 +172,7 @@ def _find(
     near = np.array2string(position, precision=3, threshold=8, edgeitems=3)
     raise StanadaptError(
         "initialisation",
-        f"chain {number} of {target.name} found no place to start: {what} {how} "
+        f"chain {number} of {program.name} found no place to start: {what} {how} "
         f"unconstrained {near}. Check the data against the priors, or give `inits`.",
         words,
     )

@@ -22,6 +22,8 @@ from stanio.reshape import VariableType
 from stanadapt.errors import StanadaptError
 
 LOG_LIKELIHOOD = "log_lik"
+# the group of all pseudo-samples: its arrays have a third named dimension
+PSEUDO = "pseudo"
 Groups = dict[str, dict[str, np.ndarray]]
 
 
@@ -82,25 +84,43 @@ def build(groups: Groups, attributes: Mapping[str, Any]) -> Any:
     Parameters
     ----------
     groups
-        Arrays of shape (chain, draw, ...) by group and variable; empty groups are left out.
+        Arrays of shape (chain, draw, ...) by group and variable, (chain, draw, pseudo, ...) in
+        the group "pseudo"; empty groups are left out.
     attributes
         Whatever netCDF can hold; anything else is written as JSON.
 
     """
     arviz = arviz_module()
     filled = {name: group for name, group in groups.items() if group}
+    pseudo = filled.pop(PSEUDO, None)
     attrs = {name: _storable(value) for name, value in attributes.items()}
     with warnings.catch_warnings():
         # more chains than draws is the user's wish or an interruption, and told elsewhere
         warnings.filterwarnings("ignore", message=".*more chains.*")  # 0.23
         warnings.filterwarnings("ignore", message=".*chain dimension to be longer.*")  # 1.x
         if _is_tree():
-            return _dated(arviz.from_dict(filled, save_warmup=True, attrs={"/": attrs}))
+            fit = arviz.from_dict(filled, save_warmup=True, attrs={"/": attrs})
+            if pseudo is not None:
+                fit[PSEUDO] = xr.DataTree(_pseudo_dataset(pseudo))
+            return _dated(fit)
         known = {k: v for k, v in filled.items() if k != "unconstrained_posterior"}
         fit = arviz.from_dict(**known, save_warmup=True, attrs=attrs)
         for name in filled.keys() - known.keys():  # from_dict drops names that it does not know
             fit.add_groups({name: arviz.dict_to_dataset(filled[name])})
+        if pseudo is not None:
+            warnings.filterwarnings("ignore", message=".*not defined in the InferenceData scheme.*")
+            fit.add_groups({PSEUDO: _pseudo_dataset(pseudo)})
     return _dated(fit)
+
+
+def _pseudo_dataset(group: dict[str, np.ndarray]) -> xr.Dataset:
+    named, leading = {}, ("chain", "draw", PSEUDO)
+    for name, values in group.items():
+        own = tuple(f"{name}_dim_{i}" for i in range(values.ndim - len(leading)))
+        named[name] = (leading + own, values)
+    sizes = next(iter(group.values())).shape
+    coordinates = {name: np.arange(size) for name, size in zip(leading, sizes, strict=False)}
+    return xr.Dataset(named, coordinates)
 
 
 def _dated(fit: Any) -> Any:
@@ -147,13 +167,16 @@ def attribute(fit: Any, name: str, default: Any = None) -> Any:
 
 
 def columns(fit: Any, group: str = "posterior") -> dict[str, np.ndarray]:
-    """Scalar columns of a group by name, "w[2]" counted from 1 as in Stan, shape (chain, draw)."""
-    found = {}
+    """Scalar columns of a group by name, "w[2]" counted from 1 as in Stan.
+
+    Of shape (chain, draw), and (chain, draw, pseudo) in the group "pseudo".
+    """
+    found, leading = {}, 3 if group == PSEUDO else 2
     for name, variable in dataset(fit, group).data_vars.items():
         values = variable.values
-        for index in np.ndindex(values.shape[2:]):
+        for index in np.ndindex(values.shape[leading:]):
             label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
-            found[label] = values[(slice(None), slice(None), *index)]
+            found[label] = values[(..., *index)] if index else values
     return found
 
 

@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from stanadapt.noise import complaints
 from stanadapt.plan import Plan, make_plan
 from stanadapt.progress import reporter
 from stanadapt.provenance import origin
+from stanadapt.pseudo import pseudo_group, require_names
 from stanadapt.samplers import __name__ as _registers_all  # noqa: F401
-from stanadapt.target import Target, checked
+from stanadapt.target import Samplable, Target, samplable
 
 DTYPES = {bool: bool, int: np.int64, float: np.float64}
 # fields of Info that put the draws in doubt where they are true
@@ -34,7 +35,7 @@ DOUBTS = {
 
 
 def sample(
-    target: Target,
+    target: Samplable,
     sampler: Any = "gad_mala",
     *,
     chains: int = 4,
@@ -47,6 +48,7 @@ def sample(
     past: Any = None,
     save_warmup: bool = False,
     save_unconstrained: bool = False,
+    save_pseudo: bool = False,
     show_progress: bool = True,
     **settings: Any,
 ) -> Any:
@@ -55,7 +57,7 @@ def sample(
     Parameters
     ----------
     target
-        A Stan program with its data.
+        A Stan program with its data, or its pseudo-extension (`Extended`).
     sampler
         Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`.
     chains, parallel_chains
@@ -74,6 +76,9 @@ def sample(
         draws, as if they were their own. For a sampler that learns from its past (kameleon).
     save_warmup, save_unconstrained
         Add the groups `warmup_*`, and `unconstrained_posterior`.
+    save_pseudo
+        Of an `Extended`: add the group `pseudo`, all pseudo-samples with their temperatures and
+        weights, for `weighted_summary`.
     show_progress
         Bars in a terminal, lines elsewhere.
     settings
@@ -92,7 +97,7 @@ def sample(
         kept.
 
     """
-    target = checked(target)
+    program = samplable(target).target
     found, typed = protocol.find(sampler, **settings)
     plan = make_plan(
         chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
@@ -100,31 +105,52 @@ def sample(
         iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
         save_warmup=save_warmup, show_progress=show_progress,
     )  # fmt: skip
-    _require_exact(target, found)
+    _require_exact(program, found)
+    keep = Kept(save_unconstrained, save_pseudo)
+    _require_pseudo(target, keep)
     recalled = None if past is None else _recalled(target, found, past)
     try:
-        runs = _chains(target, found, typed, plan, inits, recalled, save_unconstrained)
+        runs = _chains(target, found, typed, plan, inits, recalled, keep)
     except MemoryError:
         kept = plan.chains * (plan.draws + plan.warmup_draws)
-        size = 8e-9 * kept * len(target.column_names)
+        size = 8e-9 * kept * len(program.column_names)
         raise StanadaptError(
             "settings",
-            f"{kept} draws of {len(target.column_names)} numbers each do not fit into memory "
+            f"{kept} draws of {len(program.column_names)} numbers each do not fit into memory "
             f"({size:.1f} GB). Keep fewer: iter_sampling, thin, chains.",
         ) from None
-    if target.noise:
-        for sentence in complaints(target, runs[0].state.current.position, plan.seed):
+    if program.noise:
+        for sentence in complaints(program, runs[0].state.current.position, plan.seed):
             warnings.warn(sentence, UserWarning, stacklevel=2)
     compile_seconds = runs[0].compile()
     with reporter(plan.show_progress) as report:
         interrupted = engine.run(runs, plan.parallel_chains, report.update)
     with _unbroken():
         attributes = {
-            "compile_seconds": compile_seconds + target.compile_seconds,
+            "compile_seconds": compile_seconds + program.compile_seconds,
             "interrupted": interrupted,
             "past_draws": 0 if recalled is None else len(recalled),
         }
-        return _result(target, plan, runs, attributes)
+        return _result(target, plan, runs, attributes, keep)
+
+
+class Kept(NamedTuple):
+    """What a result holds beside the posterior and its statistics."""
+
+    unconstrained: bool
+    pseudo: bool
+
+
+def _require_pseudo(target: Samplable, keep: Kept) -> None:
+    if not keep.pseudo:
+        return
+    if target.target is target:
+        raise StanadaptError(
+            "settings",
+            f"save_pseudo keeps the pseudo-samples of an Extended, but {target.name} has none: "
+            "leave it out, or sample Extended(target).",
+        )
+    require_names(target.target)
 
 
 def _require_exact(target: Target, found: Any) -> None:
@@ -138,7 +164,13 @@ def _require_exact(target: Target, found: Any) -> None:
         )
 
 
-def _recalled(target: Target, found: Any, past: Any) -> np.ndarray:
+def _recalled(target: Samplable, found: Any, past: Any) -> np.ndarray:
+    if target.target is not target:
+        raise StanadaptError(
+            "settings",
+            f"{target!r} has no earlier positions of its own: leave `past` out. (`inits` may be "
+            "an earlier fit of its program.)",
+        )
     if found.recall is None:
         able = [name for name, s in protocol.registered().items() if s.recall is not None]
         raise StanadaptError(
@@ -149,12 +181,14 @@ def _recalled(target: Target, found: Any, past: Any) -> np.ndarray:
     return past_positions(target, past)
 
 
-def _result(target: Target, plan: Plan, runs: list[Chain], known: dict[str, Any]) -> Any:
+def _result(
+    target: Samplable, plan: Plan, runs: list[Chain], known: dict[str, Any], keep: Kept
+) -> Any:
     kept, length = _common_length([_usable(chain) for chain in runs])
     _require_draws(target, runs, known["interrupted"], length)
     attributes = _attributes(target, runs[0].sampler, runs[0].settings, plan, runs)
     attributes |= {**known, "chains_kept": [number + 1 for number in kept]}
-    groups = _groups(target, [runs[i] for i in kept], length)
+    groups = _groups(target, [runs[i] for i in kept], length, keep)
     _say_what_failed(target, runs, kept)
     _say_what_is_doubtful([runs[i] for i in kept], length)
     _say_what_was_cut(runs, kept, length)
@@ -162,7 +196,7 @@ def _result(target: Target, plan: Plan, runs: list[Chain], known: dict[str, Any]
 
 
 def _chains(
-    target: Target, found: Any, typed: tuple, plan: Plan, inits: Any, past: Any, unconstrained: bool
+    target: Samplable, found: Any, typed: tuple, plan: Plan, inits: Any, past: Any, keep: Kept
 ) -> list[Chain]:
     """One chain a seed; draws are written into one array for all, so that none is copied."""
     sources = [source.spawn(2) for source in plan.seeds()]
@@ -173,7 +207,7 @@ def _chains(
         Chain(
             found, typed, target.density(i), position, rng, plan,
             partial(target.constrainer, seed, i),
-            len(target.column_names), unconstrained, past,
+            len(target.target.column_names), any(keep), past,
         )
         for i, (position, rng, seed) in enumerate(zip(positions, rngs, quantities, strict=True))
     ]  # fmt: skip
@@ -199,7 +233,7 @@ def _common_length(lengths: list[int]) -> tuple[list[int], int]:
     return [i for i, other in enumerate(lengths) if other >= length > 0], length
 
 
-def _require_draws(target: Target, runs: list[Chain], interrupted: bool, length: int) -> None:
+def _require_draws(target: Samplable, runs: list[Chain], interrupted: bool, length: int) -> None:
     if length:
         return
     stopped = [chain for chain in runs if chain.stopped]
@@ -220,7 +254,7 @@ def _require_draws(target: Target, runs: list[Chain], interrupted: bool, length:
     )
 
 
-def _words(target: Target, chain: Chain) -> str:
+def _words(target: Samplable, chain: Chain) -> str:
     return target.evaluate(chain.density.failed_position)[2]
 
 
@@ -248,12 +282,13 @@ def _unbroken() -> Iterator[None]:
         signal.signal(signal.SIGINT, saved)
 
 
-def _groups(target: Target, chains: list[Chain], length: int) -> results.Groups:
+def _groups(target: Samplable, chains: list[Chain], length: int, keep: Kept) -> results.Groups:
     names, info = chains[0].stat_names, chains[0].sampler.info.__annotations__
     groups: results.Groups = {}
 
     def add(prefix: str, recordings: list[Recording], length: int) -> None:
         table = np.stack([r.stats[:length] for r in recordings])
+        table[..., names.index("n_evaluations")] *= target.evaluations_per_call
         counted = "n_gradients" if chains[0].sampler.uses_gradient else "n_density"
         stats = {}
         for column, name in enumerate(names):
@@ -261,7 +296,7 @@ def _groups(target: Target, chains: list[Chain], length: int) -> results.Groups:
             label = counted if name == "n_evaluations" else name
             stats[label] = table[..., column].astype(DTYPES[kind])
         draws = results.variables(
-            target.column_names, _stacked([r.constrained for r in recordings], length)
+            target.target.column_names, _stacked([r.constrained for r in recordings], length)
         )
         groups.update(results.groups_of(prefix, draws, stats))
 
@@ -270,35 +305,40 @@ def _groups(target: Target, chains: list[Chain], length: int) -> results.Groups:
         add("warmup_", [c.warmup for c in chains], min(c.warmup.rows for c in chains))
     if chains[0].sampling.unconstrained is not None:
         raw = _stacked([c.sampling.unconstrained for c in chains], length)
-        groups["unconstrained_posterior"] = {"position": raw}
+        if keep.unconstrained:
+            groups["unconstrained_posterior"] = {"position": raw}
+        if keep.pseudo:
+            groups["pseudo"] = pseudo_group(target.target, *target.pseudo(raw))
     return groups
 
 
 def _attributes(
-    target: Target, found: Any, typed: tuple, plan: Plan, runs: list[Chain]
+    target: Samplable, found: Any, typed: tuple, plan: Plan, runs: list[Chain]
 ) -> dict[str, Any]:
+    program, each = target.target, target.evaluations_per_call
     return {
-        **origin(target, plan),
+        **origin(program, plan),
+        **target.description,
         "sampler": found.name,
         "settings": json.dumps(protocol.as_chosen(typed)),
-        "backend": target.backend,
-        "backend_reason": target.backend_reason,
-        "backend_version": target.backend_version,
-        "noise": list(target.noise),
-        "rho": target.rho,
+        "backend": program.backend,
+        "backend_reason": program.backend_reason,
+        "backend_version": program.backend_version,
+        "noise": list(program.noise),
+        "rho": program.rho,
         "warmup_seconds": [chain.warmup_seconds for chain in runs],
         "sampling_seconds": [chain.sampling_seconds for chain in runs],
-        "n_gradients": sum(chain.calls["gradients"] for chain in runs),
-        "n_gradients_warmup": int(sum(chain.warmup_calls[1] for chain in runs)),
-        "n_density": sum(chain.calls["values"] for chain in runs),
-        "n_density_warmup": int(sum(chain.warmup_calls[0] for chain in runs)),
+        "n_gradients": each * sum(chain.calls["gradients"] for chain in runs),
+        "n_gradients_warmup": each * int(sum(chain.warmup_calls[1] for chain in runs)),
+        "n_density": each * sum(chain.calls["values"] for chain in runs),
+        "n_density_warmup": each * int(sum(chain.warmup_calls[0] for chain in runs)),
         "n_failed": sum(chain.calls["failed"] for chain in runs),
         "n_failed_quantities": sum(chain.failed_quantities for chain in runs),
         "n_stopped": sum(chain.stopped for chain in runs),
     }
 
 
-def _say_what_failed(target: Target, runs: list[Chain], kept: list[int]) -> None:
+def _say_what_failed(target: Samplable, runs: list[Chain], kept: list[int]) -> None:
     """One sentence a kind of failure, at the end, whatever their number was."""
     evaluations = sum(chain.calls["values"] + chain.calls["gradients"] for chain in runs)
     failed = sum(chain.calls["failed"] for chain in runs)

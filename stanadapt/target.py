@@ -4,8 +4,9 @@ import ctypes
 import re
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,39 @@ def _address(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-class Target:
+class Samplable:
+    """What `sample` draws from: a `Target`, or what was made of one.
+
+    It has `name`, `dim`, `density(chain)`, `evaluate(position)` and `constrainer(seed, chain)`,
+    all about positions of its own, and what follows.
+
+    Attributes
+    ----------
+    target
+        The Stan program and its data: columns, names and inits are its own.
+    evaluations_per_call
+        Of the target's density, at each call of this one.
+    description
+        What a result's attributes tell of it.
+
+    """
+
+    target: "Target"
+    evaluations_per_call = 1
+    description: Mapping[str, Any] = MappingProxyType({})
+
+    def started(self, draw: Callable[[], np.ndarray], rng: np.random.Generator) -> np.ndarray:
+        """Return a starting position, from `draw`, which draws positions of the target."""
+        raise NotImplementedError
+
+
+class Target(Samplable):
     """A Stan program and its data, ready to be sampled.
 
     Parameters
     ----------
     program
-        Path of a .stan file, or Stan code.
+        Path of a .stan file, Stan code, or a `Program`.
     data
         Mapping with numbers, lists and numpy arrays; JSON text; or the path of a JSON file.
     include_paths
@@ -85,7 +112,7 @@ class Target:
 
     def __init__(
         self,
-        program: str | PathLike,
+        program: str | PathLike | Program,
         data: Data = None,
         *,
         include_paths: Any = (),
@@ -95,9 +122,10 @@ class Target:
         rho: float = 0.0,
         show_progress: bool = True,
     ) -> None:
+        self._unsafe = unsafe
         self.noise = (noise,) if isinstance(noise, str) else tuple(noise)
         self.rho = correlation(rho)
-        self.program = read(program, include_paths)
+        self.program = program if isinstance(program, Program) else read(program, include_paths)
         self.name = self.program.name
         self._lock, self._plain, self._copies = threading.Lock(), None, []
         with status(show_progress) as tell:
@@ -136,6 +164,21 @@ class Target:
 
     def __repr__(self) -> str:
         return f"Target({self.name!r}, {self.dim} unconstrained parameters, {self.backend})"
+
+    @property
+    def target(self) -> "Target":
+        """Itself."""
+        return self
+
+    def with_data(self, data: Data) -> "Target":
+        """Return a target of the same program, by the same backend, with other data."""
+        return Target(
+            self.program, data, backend=self.backend, unsafe=self._unsafe, show_progress=False
+        )  # fmt: skip
+
+    def started(self, draw: Callable[[], np.ndarray], rng: np.random.Generator) -> np.ndarray:
+        """Return what draw returns."""
+        return draw()
 
     def _changes_nothing(self) -> bool:
         """Whether draws are their own constrained values: no constraint, no other quantities.
@@ -243,7 +286,18 @@ class Target:
 
 def checked(target: Any) -> Target:
     """Return target; StanadaptError if it is none."""
-    if not isinstance(target, Target):
+    if isinstance(samplable(target), Target):
+        return target
+    raise StanadaptError(
+        "settings",
+        f"this takes the Stan program itself, not {target!r}: give its attribute `target`, the "
+        "Target that it was made of.",
+    )
+
+
+def samplable(target: Any) -> Samplable:
+    """Return target; StanadaptError if `sample` cannot draw from it."""
+    if not isinstance(target, Samplable):
         raise StanadaptError(
             "settings",
             f"the first argument must be a Target, Target(program, data), got {target!r}.",
