@@ -23,7 +23,7 @@ from stanadapt.density import (
     Density,
 )
 from stanadapt.plan import Plan
-from stanadapt.protocol import Sampler, adapt, step
+from stanadapt.protocol import Sampler, adapt, more, step
 
 # a chain whose density fails this often in a row is stopped: it has nothing to learn from
 FAILURES_BEFORE_STOP = 1000
@@ -40,7 +40,7 @@ RECORDED_CALLS = 4
 def _advance(density, settings, state, rng, start, t, stop, iter_warmup, adapting, thin, out):
     """Run iterations t, ..., stop - 1 of the phase that began at `start`.
 
-    `out` is (draws, stats), of shapes (row, size) and (row, 2 + fields of Info); iterations
+    `out` is (draws, stats), of shapes (row, size or more) and (row, 2 + fields of Info); iterations
     start, start + thin, ... are recorded from row 0 on, none where out has no rows. Returns the
     state, the next iteration, which is `stop` unless the density failed too often in a row, and
     the sum of acceptance rates.
@@ -54,7 +54,9 @@ def _advance(density, settings, state, rng, start, t, stop, iter_warmup, adaptin
             state = adapt(density, settings, state, info, i, iter_warmup)
         if row < draws.shape[0] and (i - start) % thin == 0:
             calls = density.calls[VALUE_CALLS] + density.calls[GRADIENT_CALLS]
-            draws[row] = state.current.position
+            draws[row, : density.size] = state.current.position
+            if draws.shape[1] > density.size:
+                more(settings, state, draws[row, density.size :])
             stats[row, 0] = state.current.log_density
             stats[row, 1] = calls - density.calls[RECORDED_CALLS]
             density.calls[RECORDED_CALLS] = calls
@@ -75,16 +77,24 @@ class Recording:
     """What one phase of a chain keeps: draws as the user reads them, and statistics.
 
     constrained (row, n_constrained), stats (row, n_stats) and, where asked, unconstrained
-    (row, dim); `rows` of them are filled. `constrain` fills rows of the first.
+    (row, dim) and more (row, n_more); `rows` of them are filled. `constrain` fills rows of the
+    first.
     """
 
     def __init__(
-        self, rows: int, constrain: Constrain, n_constrained: int, n_stats: int, raw: int | None
+        self,
+        rows: int,
+        constrain: Constrain,
+        n_constrained: int,
+        n_stats: int,
+        raw: int | None,
+        n_more: int,
     ) -> None:
         self.constrain = constrain
         self.constrained = np.empty((rows, n_constrained))
         self.stats = np.empty((rows, n_stats))
         self.unconstrained = None if raw is None else np.empty((rows, raw))
+        self.more = np.empty((rows, n_more))
         self.rows = 0
 
 
@@ -105,8 +115,10 @@ class Chain:
         Called once a phase, so that what warm-up keeps does not move the random numbers of
         sampling. Returns (positions, out) -> number of rows whose generated quantities threw,
         to be called for the kept draws in order.
-    past
-        Positions, shape (n, dim), that the sampler begins with, for one that has `recall`.
+    keep_unconstrained, keep_more
+        Also record unconstrained positions; and what the sampler has `more` to tell.
+    init
+        In place of the sampler's.
 
     """
 
@@ -121,24 +133,26 @@ class Chain:
         make_constrain: Callable[[], Constrain],
         n_constrained: int,
         keep_unconstrained: bool = False,
-        past: np.ndarray | None = None,
+        keep_more: bool = False,
+        init: Callable | None = None,
     ) -> None:
         self.sampler, self.settings, self.density = sampler, settings, density
         self.plan, self.rng = plan, rng
         self.stat_names = ("lp", "n_evaluations", *sampler.info._fields)
         raw = density.dim if keep_unconstrained else None
         shape = (n_constrained, len(self.stat_names), raw)
-        self.warmup = Recording(plan.warmup_draws, make_constrain(), *shape)
-        self.sampling = Recording(plan.draws, make_constrain(), *shape)
-        self.state = sampler.init(density, settings, position, rng)
-        if past is not None:
-            self.state = sampler.recall(density, settings, self.state, past, rng)
+        n_more = sampler.more_size(settings, density.dim) if keep_more else 0
+        self.warmup = Recording(plan.warmup_draws, make_constrain(), *shape, 0)
+        self.sampling = Recording(plan.draws, make_constrain(), *shape, n_more)
+        self.state = (init or sampler.init)(density, settings, position, rng)
         self.n_done, self.stopped, self.acceptance_rate = 0, False, np.nan
         self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
         self.failed_quantities = 0
         self.warmup_calls = np.zeros(3, np.int64)
         self._chunk = FIRST_CHUNK
-        self._draws, self._stats = np.empty((0, density.size)), np.empty((0, len(self.stat_names)))
+        self._width = density.size + n_more
+        self._draws = np.empty((0, self._width))
+        self._stats = np.empty((0, len(self.stat_names)))
         if plan.iter_warmup == 0:
             self._end_warmup()
 
@@ -160,9 +174,10 @@ class Chain:
     def compile(self) -> float:
         """Compile, or load from the cache, without moving; returns seconds."""
         began = time.perf_counter()
-        draws, _, _ = self._run(0, 0, 0, True, 0)
+        self._run(0, 0, 0, True, 0)
         self.sampler.freeze(self.settings, self.state)  # replaces, so that nothing has changed
-        self.sampling.constrain(draws, self.sampling.constrained[:0])
+        nothing = np.empty((0, self.density.size))
+        self.sampling.constrain(nothing, self.sampling.constrained[:0])
         return time.perf_counter() - began
 
     def advance(self, chunk: int | None = None) -> None:
@@ -192,7 +207,7 @@ class Chain:
 
     def _run(self, start: int, t: int, stop: int, warming_up: bool, rows: int) -> tuple:
         if rows > len(self._draws):
-            self._draws = np.empty((rows, self.density.size))
+            self._draws = np.empty((rows, self._width))
             self._stats = np.empty((rows, len(self.stat_names)))
         draws, stats = self._draws[:rows], self._stats[:rows]
         adapting = warming_up or self.sampler.adapts_forever
@@ -207,11 +222,13 @@ class Chain:
     def _record(self, recording: Recording, draws: np.ndarray, stats: np.ndarray) -> None:
         rows = slice(recording.rows, recording.rows + len(draws))
         began = time.perf_counter()
-        self.failed_quantities += recording.constrain(draws, recording.constrained[rows])
+        positions = np.ascontiguousarray(draws[:, : self.density.size])
+        self.failed_quantities += recording.constrain(positions, recording.constrained[rows])
         self.constrain_seconds += time.perf_counter() - began
         recording.stats[rows] = stats
         if recording.unconstrained is not None:
             recording.unconstrained[rows] = draws[:, : self.density.dim]
+        recording.more[rows] = draws[:, self.density.size :][:, : recording.more.shape[1]]
         recording.rows = rows.stop
 
     def _end_warmup(self) -> None:
@@ -225,7 +242,7 @@ class Chain:
         else:
             self.sampling_seconds += seconds
         pace = CHUNK_SECONDS / max(seconds, 1e-6)
-        largest = max(1, min(LARGEST_CHUNK, LARGEST_BUFFER // self.density.size))
+        largest = max(1, min(LARGEST_CHUNK, LARGEST_BUFFER // self._width))
         self._chunk = int(np.clip(self._chunk * min(pace, 4.0), 1, largest))
 
     @property

@@ -235,18 +235,7 @@ def _law(given: Any, dim: int) -> Law:
 def _prior(target: Target, data: Data, law: Any) -> Target:
     if law is not None:
         raise wrong("give either reference_law or prior_data.")
-    prior = target.with_data(data)
-    sizes = [
-        {name: v.dimensions for name, v in t.parameters.items()} | {"": (t.dim,)}
-        for t in (target, prior)
-    ]
-    if sizes[0] != sizes[1]:
-        differing = [n for n in sizes[0] if sizes[0][n] != sizes[1].get(n) and n] or ["all"]
-        raise wrong(
-            f"prior_data change the sizes of parameters of {target.name} ({', '.join(differing)}): "
-            "keep the data that these depend on, and take away observations only."
-        )
-    return prior
+    return target.with_prior_data(data)
 
 
 def _improper(extended: Extended) -> str:

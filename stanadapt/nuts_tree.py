@@ -25,46 +25,35 @@ from stanadapt._jit import jit
 from stanadapt.hamiltonian import LARGEST_ENERGY_ERROR, Phase, from_point, move
 from stanadapt.metropolis import acceptance_probability, squared_norm
 
-
-class Subtrees(NamedTuple):
-    """A stack of finished subtrees, rows 0, 1, ... in the order in which they were built.
-
-    first, last, total
-        Momenta of the leaves built first and last, and the sum over all leaves; (row, dim).
-    position, gradient, log_density, energy
-        The leaf drawn from each, uniformly by weight; (row, dim) and (row,).
-    log_weight
-        Log of the sum of exp(energy of the start - energy) over the leaves; (row,).
-
-    """
-
-    first: np.ndarray
-    last: np.ndarray
-    total: np.ndarray
-    position: np.ndarray
-    gradient: np.ndarray
-    log_density: np.ndarray
-    energy: np.ndarray
-    log_weight: np.ndarray
+# 2^25 gradients an iteration: what is longer than this never ends
+LARGEST_DEPTH = 25
 
 
 class Tree(NamedTuple):
-    """Memory of a trajectory, written again in each iteration.
+    """Memory of a trajectory, written again in each iteration. Few arrays: each costs every call.
 
-    ends
-        Phases backward (row 0) and forward (row 1); each array (2, dim).
-    middle, total
-        Momentum at the end that the last doubling started from; sum of momenta of the trajectory
-        before it; (dim,).
-    subtrees
-        Those of the doubling under way.
+    vectors
+        Phases backward (rows 0 to 2) and forward (3 to 5); the momentum at the end that the last
+        doubling started from (MIDDLE); the sum of momenta of the trajectory before it (TOTAL);
+        shape (8, dim).
+    stack
+        Finished subtrees of the doubling under way, in the order in which they were built: momenta
+        of the leaves built FIRST and LAST, their SUM over all leaves, POSITION and GRADIENT of the
+        leaf drawn from the subtree, uniformly by weight; shape (subtree, 5, dim).
+    numbers
+        LOG_DENSITY and ENERGY of that leaf, and LOG_WEIGHT, the log of the sum of exp(energy of the
+        start - energy) over the leaves; shape (subtree, 3).
 
     """
 
-    ends: Phase
-    middle: np.ndarray
-    total: np.ndarray
-    subtrees: Subtrees
+    vectors: np.ndarray
+    stack: np.ndarray
+    numbers: np.ndarray
+
+
+MIDDLE, TOTAL = 6, 7
+FIRST, LAST, SUM, POSITION, GRADIENT = 0, 1, 2, 3, 4
+LOG_DENSITY, ENERGY, LOG_WEIGHT = 0, 1, 2
 
 
 class Growth(NamedTuple):
@@ -91,20 +80,14 @@ class Trajectory(NamedTuple):
 @jit
 def make_tree(dim, max_depth):
     """Return memory for trajectories of up to 2^max_depth - 1 leapfrogs."""
-    ends = Phase(np.empty((2, dim)), np.empty((2, dim)), np.empty((2, dim)))
-    rows = (max_depth, dim)
-    subtrees = Subtrees(
-        np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows),
-        np.empty(max_depth), np.empty(max_depth), np.empty(max_depth),
-    )  # fmt: skip
-    return Tree(ends, np.empty(dim), np.empty(dim), subtrees)
+    return Tree(np.empty((8, dim)), np.empty((max_depth, 5, dim)), np.empty((max_depth, 3)))
 
 
 @jit
 def end_of(tree, side):
     """Return the Phase at the backward (0) or forward (1) end."""
-    ends = tree.ends
-    return Phase(ends.position[side], ends.momentum[side], ends.force[side])
+    row, vectors = 3 * side, tree.vectors
+    return Phase(vectors[row], vectors[row + 1], vectors[row + 2])
 
 
 @jit
@@ -117,10 +100,10 @@ def draw(density, leapfrog, tree, x, y, step_size, max_depth, rng):
     from_point(leapfrog, forward, x, rng)
     for i in range(density.dim):
         backward.position[i] = forward.position[i]
-        backward.momentum[i] = tree.total[i] = forward.momentum[i]
+        backward.momentum[i] = tree.vectors[TOTAL, i] = forward.momentum[i]
         backward.force[i] = forward.force[i]
     start = 0.5 * squared_norm(forward.momentum) - x.log_density
-    drawn = tree.subtrees
+    stack, numbers = tree.stack, tree.numbers
     moved, log_density, energy = False, x.log_density, start
     depth, leaves, acceptance, log_weight, diverging = 0, 0, 0.0, 0.0, False
     while depth < max_depth:
@@ -132,12 +115,12 @@ def draw(density, leapfrog, tree, x, y, step_size, max_depth, rng):
         if not growth.whole:
             break
         depth += 1
-        gain = drawn.log_weight[0] - log_weight
+        gain = numbers[0, LOG_WEIGHT] - log_weight
         if gain > 0.0 or rng.random() < np.exp(gain):
-            moved, log_density, energy = True, drawn.log_density[0], drawn.energy[0]
-            y.position[:] = drawn.position[0]
-            y.gradient[:] = drawn.gradient[0]
-        log_weight = np.logaddexp(log_weight, drawn.log_weight[0])
+            moved, log_density, energy = True, numbers[0, LOG_DENSITY], numbers[0, ENERGY]
+            y.position[:] = stack[0, POSITION]
+            y.gradient[:] = stack[0, GRADIENT]
+        log_weight = np.logaddexp(log_weight, numbers[0, LOG_WEIGHT])
         if _turned_back(tree, side):
             break
     return Trajectory(moved, log_density, energy, depth, leaves, acceptance / leaves, diverging)
@@ -149,9 +132,9 @@ def _double(density, leapfrog, tree, side, step_size, depth, start, rng):
 
     start is the energy at the start of the trajectory.
     """
-    end, subtrees = end_of(tree, side), tree.subtrees
+    end = end_of(tree, side)
     signed = step_size if side == 1 else -step_size
-    tree.middle[:] = end.momentum
+    tree.vectors[MIDDLE] = end.momentum
     acceptance, row = 0.0, 0
     for leaf in range(1, 2**depth + 1):
         log_density = move(density, leapfrog, end, signed)
@@ -159,57 +142,57 @@ def _double(density, leapfrog, tree, side, step_size, depth, start, rng):
         acceptance += acceptance_probability(start - energy)
         if not energy - start <= LARGEST_ENERGY_ERROR:
             return Growth(False, True, leaf, acceptance)
-        _push(subtrees, row, end, leapfrog.gradient, log_density, energy, start)
+        _push(tree, row, end, leapfrog.gradient, log_density, energy, start)
         count = leaf
         while count % 2 == 0:
             count //= 2
             row -= 1
-            if _join(subtrees, row, rng):
+            if _join(tree, row, rng):
                 return Growth(False, False, leaf, acceptance)
         row += 1
     return Growth(True, False, 2**depth, acceptance)
 
 
 @jit
-def _push(subtrees, row, leaf, gradient, log_density, energy, start):
+def _push(tree, row, leaf, gradient, log_density, energy, start):
     """Write a leaf, which is a Phase, as the subtree of a row."""
-    first, last, total = subtrees.first[row], subtrees.last[row], subtrees.total[row]
+    stack, numbers = tree.stack, tree.numbers
     for i in range(gradient.shape[0]):
-        first[i] = last[i] = total[i] = leaf.momentum[i]
-    subtrees.position[row] = leaf.position
-    subtrees.gradient[row] = gradient
-    subtrees.log_density[row] = log_density
-    subtrees.energy[row] = energy
-    subtrees.log_weight[row] = start - energy
+        stack[row, FIRST, i] = stack[row, LAST, i] = stack[row, SUM, i] = leaf.momentum[i]
+    stack[row, POSITION] = leaf.position
+    stack[row, GRADIENT] = gradient
+    numbers[row, LOG_DENSITY] = log_density
+    numbers[row, ENERGY] = energy
+    numbers[row, LOG_WEIGHT] = start - energy
 
 
 @jit
-def _join(subtrees, row, rng):
+def _join(tree, row, rng):
     """Join the subtrees of row and row + 1 into the former; True if the whole turns back."""
-    weights = subtrees.log_weight
-    weight = np.logaddexp(weights[row], weights[row + 1])
-    if rng.random() < np.exp(weights[row + 1] - weight):
-        subtrees.position[row] = subtrees.position[row + 1]
-        subtrees.gradient[row] = subtrees.gradient[row + 1]
-        subtrees.log_density[row] = subtrees.log_density[row + 1]
-        subtrees.energy[row] = subtrees.energy[row + 1]
-    weights[row] = weight
+    stack, numbers, other = tree.stack, tree.numbers, row + 1
+    weight = np.logaddexp(numbers[row, LOG_WEIGHT], numbers[other, LOG_WEIGHT])
+    if rng.random() < np.exp(numbers[other, LOG_WEIGHT] - weight):
+        stack[row, POSITION] = stack[other, POSITION]
+        stack[row, GRADIENT] = stack[other, GRADIENT]
+        numbers[row, LOG_DENSITY] = numbers[other, LOG_DENSITY]
+        numbers[row, ENERGY] = numbers[other, ENERGY]
+    numbers[row, LOG_WEIGHT] = weight
     turned = turns_back(
-        subtrees.first[row], subtrees.last[row], subtrees.total[row],
-        subtrees.first[row + 1], subtrees.last[row + 1], subtrees.total[row + 1],
+        stack[row, FIRST], stack[row, LAST], stack[row, SUM],
+        stack[other, FIRST], stack[other, LAST], stack[other, SUM],
     )  # fmt: skip
-    subtrees.last[row] = subtrees.last[row + 1]
-    _add(subtrees.total[row], subtrees.total[row + 1])
+    stack[row, LAST] = stack[other, LAST]
+    _add(stack[row, SUM], stack[other, SUM])
     return turned
 
 
 @jit
 def _turned_back(tree, side):
     """Join the trajectory with the doubling on one side; True if the whole turns back."""
-    new = tree.subtrees
-    far = tree.ends.momentum[1 - side]
-    turned = turns_back(far, tree.middle, tree.total, new.first[0], new.last[0], new.total[0])
-    _add(tree.total, new.total[0])
+    new, total = tree.stack[0], tree.vectors[TOTAL]
+    far = end_of(tree, 1 - side).momentum
+    turned = turns_back(far, tree.vectors[MIDDLE], total, new[FIRST], new[LAST], new[SUM])
+    _add(total, new[SUM])
     return turned
 
 

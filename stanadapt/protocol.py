@@ -46,6 +46,11 @@ def keep(settings, state):
     return state
 
 
+@jit
+def nothing_more(settings, state, out):
+    """Write nothing: for samplers of which a draw is all there is to keep."""
+
+
 class Sampler(NamedTuple):
     """The parts of a sampler.
 
@@ -65,13 +70,22 @@ class Sampler(NamedTuple):
     iter_warmup, iter_sampling
         Numbers of iterations where the user names none.
     uses_gradient
-        Whether it calls the gradient (else only values).
+        Whether it calls the gradient (else only values); or a function of the settings that tells.
     adapts_forever
         Whether `adapt` also runs while draws are kept (diminishing adaptation). `find` sets it
         from the setting of that name, where there is one.
     recall
         (density, settings, state, positions, rng) -> state, once, before the first iteration, of a
         sampler that can begin with a past that is not its own: positions, shape (n, dim).
+    init_on
+        (density, settings, position, rng, path, learns_law) -> state, in place of init, of a
+        sampler that tempers: on a `tempered_path.Path` whose reference is given.
+    learned
+        Python function, (state) -> dict of arrays: what warm-up has learned and sampling has
+        counted, of a sampler that tempers.
+    more, more_size
+        (settings, state, out), compiled: writes into out, shape (more_size(settings, dim),), what
+        there is to keep of an iteration besides its draw: all pseudo-samples.
 
     """
 
@@ -84,9 +98,13 @@ class Sampler(NamedTuple):
     freeze: Callable = keep
     iter_warmup: int = 20_000
     iter_sampling: int = 20_000
-    uses_gradient: bool = True
+    uses_gradient: bool | Callable[[Any], bool] = True
     adapts_forever: bool = False
     recall: Callable | None = None
+    init_on: Callable | None = None
+    learned: Callable[[Any], dict[str, Any]] | None = None
+    more: Callable = nothing_more
+    more_size: Callable[[Any, int], int] = lambda settings, dim: 0
 
     @property
     def name(self) -> str:
@@ -143,7 +161,15 @@ def find(sampler: "str | tuple", **chosen: Any) -> tuple[Sampler, tuple]:
     settings = found.settings(**typed)
     found.check(settings)
     forever = getattr(settings, "adapts_forever", found.adapts_forever)
-    return found._replace(adapts_forever=forever), settings
+    gradient = found.uses_gradient
+    if callable(gradient):
+        gradient = gradient(settings)
+    return found._replace(adapts_forever=forever, uses_gradient=gradient), settings
+
+
+def find_name(settings: tuple) -> str:
+    """Name of the sampler that settings belong to."""
+    return _REGISTRY[type(settings)].name
 
 
 def as_chosen(settings: tuple) -> dict[str, Any]:
@@ -221,7 +247,7 @@ def _require(settings: tuple, names: tuple[str, ...], holds: Callable, range_: s
     for name in names:
         value = getattr(settings, name)
         if not holds(value):
-            sampler = _REGISTRY[type(settings)].name
+            sampler = find_name(settings)
             raise StanadaptError("settings", f"{sampler}: {name} must be {range_}, got {value}.")
 
 
@@ -233,6 +259,17 @@ def step(density, settings, state, rng):
 def adapt(density, settings, state, info, t, iter_warmup):
     """Only for compiled code: one update of the tuning of the sampler of `settings`."""
     raise NotImplementedError("only for compiled code")
+
+
+def more(settings, state, out):
+    """Only for compiled code: what the sampler of `settings` keeps besides draws."""
+    raise NotImplementedError("only for compiled code")
+
+
+@overload(more)
+def _more(settings, state, out):
+    chosen = _REGISTRY[settings.instance_class].more
+    return lambda settings, state, out: chosen(settings, state, out)
 
 
 @overload(step)

@@ -49,6 +49,16 @@ def pseudo_group(
     return {**group, TEMPERATURE: temperature, WEIGHT: weight}
 
 
+def taken_apart(more: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Take apart what pseudo_extended records, shape (chain, draw, N dim + 2 N).
+
+    Returns positions, temperatures and weights as `pseudo_group` takes them.
+    """
+    count = more.shape[2] // (dim + 2)
+    positions = more[..., : count * dim].reshape(*more.shape[:2], count, dim)
+    return positions, more[..., count * dim : -count], more[..., -count:]
+
+
 def require_names(target: Target) -> None:
     """Raise StanadaptError if the program has variables of names that the group itself uses."""
     reserved = ("chain", "draw", results.PSEUDO, TEMPERATURE, WEIGHT)

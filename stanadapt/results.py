@@ -24,7 +24,7 @@ from stanadapt.errors import StanadaptError
 LOG_LIKELIHOOD = "log_lik"
 # the group of all pseudo-samples: its arrays have a third named dimension
 PSEUDO = "pseudo"
-Groups = dict[str, dict[str, np.ndarray]]
+Groups = dict[str, dict[str, np.ndarray] | xr.Dataset]
 
 
 def arviz_module() -> Any:
@@ -85,14 +85,17 @@ def build(groups: Groups, attributes: Mapping[str, Any]) -> Any:
     ----------
     groups
         Arrays of shape (chain, draw, ...) by group and variable, (chain, draw, pseudo, ...) in
-        the group "pseudo"; empty groups are left out.
+        the group "pseudo"; or a Dataset, taken as it is. Empty groups are left out.
     attributes
         Whatever netCDF can hold; anything else is written as JSON.
 
     """
     arviz = arviz_module()
-    filled = {name: group for name, group in groups.items() if group}
-    pseudo = filled.pop(PSEUDO, None)
+    filled = {name: group for name, group in groups.items() if len(group)}
+    if PSEUDO in filled:
+        filled[PSEUDO] = _pseudo_dataset(filled[PSEUDO])
+    ready = {name: group for name, group in filled.items() if isinstance(group, xr.Dataset)}
+    filled = {name: group for name, group in filled.items() if name not in ready}
     attrs = {name: _storable(value) for name, value in attributes.items()}
     with warnings.catch_warnings():
         # more chains than draws is the user's wish or an interruption, and told elsewhere
@@ -100,16 +103,16 @@ def build(groups: Groups, attributes: Mapping[str, Any]) -> Any:
         warnings.filterwarnings("ignore", message=".*chain dimension to be longer.*")  # 1.x
         if _is_tree():
             fit = arviz.from_dict(filled, save_warmup=True, attrs={"/": attrs})
-            if pseudo is not None:
-                fit[PSEUDO] = xr.DataTree(_pseudo_dataset(pseudo))
+            for name, dataset in ready.items():
+                fit[name] = xr.DataTree(dataset)
             return _dated(fit)
         known = {k: v for k, v in filled.items() if k != "unconstrained_posterior"}
         fit = arviz.from_dict(**known, save_warmup=True, attrs=attrs)
         for name in filled.keys() - known.keys():  # from_dict drops names that it does not know
             fit.add_groups({name: arviz.dict_to_dataset(filled[name])})
-        if pseudo is not None:
-            warnings.filterwarnings("ignore", message=".*not defined in the InferenceData scheme.*")
-            fit.add_groups({PSEUDO: _pseudo_dataset(pseudo)})
+        warnings.filterwarnings("ignore", message=".*not defined in the InferenceData scheme.*")
+        for name, dataset in ready.items():
+            fit.add_groups({name: dataset})
     return _dated(fit)
 
 

@@ -12,26 +12,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import driver as engine
-from stanadapt import protocol, results
+from stanadapt import protocol, results, tempering_report
+from stanadapt.beginning import beginning
 from stanadapt.driver import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.errors import StanadaptError
-from stanadapt.inits import initial_positions, past_positions
+from stanadapt.inits import initial_positions
 from stanadapt.noise import complaints
 from stanadapt.plan import Plan, make_plan
 from stanadapt.progress import reporter
 from stanadapt.provenance import origin
-from stanadapt.pseudo import pseudo_group, require_names
+from stanadapt.pseudo import pseudo_group, require_names, taken_apart
+from stanadapt.run_told import (
+    say_what_failed,
+    say_what_is_doubtful,
+    say_what_was_cut,
+    warn,
+    words_of,
+)
 from stanadapt.samplers import __name__ as _registers_all  # noqa: F401
 from stanadapt.target import Samplable, Target, samplable
 
 DTYPES = {bool: bool, int: np.int64, float: np.float64}
-# fields of Info that put the draws in doubt where they are true
-DOUBTS = {
-    "diverging": "come from trajectories that diverged: regions of high curvature may be "
-    "underrepresented. Raise target_accept, or write the model in other parameters.",
-    "reached_max_treedepth": "come from trajectories that were cut at max_treedepth: the chains "
-    "move less than they could. Raise max_treedepth, or write the model in other parameters.",
-}
 
 
 def sample(
@@ -46,6 +47,8 @@ def sample(
     seed: int | None = None,
     inits: Any = None,
     past: Any = None,
+    reference_law: Any = None,
+    prior_data: Any = None,
     save_warmup: bool = False,
     save_unconstrained: bool = False,
     save_pseudo: bool = False,
@@ -74,11 +77,15 @@ def sample(
     past
         An earlier fit of the same program, by any sampler: all chains begin to learn from its
         draws, as if they were their own. For a sampler that learns from its past (kameleon).
+    reference_law, prior_data
+        For samplers that temper (parallel_tempering, pseudo_extended): what lies at the hot end, a
+        `ReferenceLaw` or the same program under other data, such as none; default: a law that is
+        learned during warm-up.
     save_warmup, save_unconstrained
         Add the groups `warmup_*`, and `unconstrained_posterior`.
     save_pseudo
-        Of an `Extended`: add the group `pseudo`, all pseudo-samples with their temperatures and
-        weights, for `weighted_summary`.
+        Of an `Extended`, or of the sampler pseudo_extended: add the group `pseudo`, all
+        pseudo-samples with their temperatures and weights, for `weighted_summary`.
     show_progress
         Bars in a terminal, lines elsewhere.
     settings
@@ -107,10 +114,10 @@ def sample(
     )  # fmt: skip
     _require_exact(program, found)
     keep = Kept(save_unconstrained, save_pseudo)
-    _require_pseudo(target, keep)
-    recalled = None if past is None else _recalled(target, found, past)
+    _require_pseudo(target, found, keep)
+    begins = beginning(target, found, past, reference_law, prior_data)
     try:
-        runs = _chains(target, found, typed, plan, inits, recalled, keep)
+        runs = _chains(target, found, typed, plan, inits, begins.init, keep)
     except MemoryError:
         kept = plan.chains * (plan.draws + plan.warmup_draws)
         size = 8e-9 * kept * len(program.column_names)
@@ -129,7 +136,7 @@ def sample(
         attributes = {
             "compile_seconds": compile_seconds + program.compile_seconds,
             "interrupted": interrupted,
-            "past_draws": 0 if recalled is None else len(recalled),
+            **begins.description,
         }
         return _result(target, plan, runs, attributes, keep)
 
@@ -141,44 +148,28 @@ class Kept(NamedTuple):
     pseudo: bool
 
 
-def _require_pseudo(target: Samplable, keep: Kept) -> None:
+def _require_pseudo(target: Samplable, found: Any, keep: Kept) -> None:
     if not keep.pseudo:
         return
-    if target.target is target:
+    if target.target is target and found.more is protocol.nothing_more:
         raise StanadaptError(
             "settings",
-            f"save_pseudo keeps the pseudo-samples of an Extended, but {target.name} has none: "
-            "leave it out, or sample Extended(target).",
+            f"save_pseudo keeps pseudo-samples, but {found.name} has none on {target.name}: leave "
+            "it out, sample Extended(target), or take the sampler pseudo_extended.",
         )
     require_names(target.target)
 
 
 def _require_exact(target: Target, found: Any) -> None:
-    if target.noise and found.uses_gradient:
-        usable = [name for name, s in protocol.registered().items() if not s.uses_gradient]
+    if target.noise and (found.uses_gradient or found.init_on is not None):
+        usable = [name for name, s in protocol.registered().items() if s.uses_gradient is False]
+        what = "follows gradients" if found.uses_gradient else "raises the density to powers"
         raise StanadaptError(
             "settings",
-            f"{found.name} follows gradients, but the density of {target.name} is an estimate "
+            f"{found.name} {what}, but the density of {target.name} is an estimate "
             f"with noise {', '.join(target.noise)}. Take a sampler without gradients "
             f"({', '.join(usable)}), or make the target without `noise` to sample both.",
         )
-
-
-def _recalled(target: Samplable, found: Any, past: Any) -> np.ndarray:
-    if target.target is not target:
-        raise StanadaptError(
-            "settings",
-            f"{target!r} has no earlier positions of its own: leave `past` out. (`inits` may be "
-            "an earlier fit of its program.)",
-        )
-    if found.recall is None:
-        able = [name for name, s in protocol.registered().items() if s.recall is not None]
-        raise StanadaptError(
-            "settings",
-            f"{found.name} does not learn from a past, as {', '.join(able)} does: "
-            "leave `past` out. (`inits` may be an earlier fit for every sampler.)",
-        )
-    return past_positions(target, past)
 
 
 def _result(
@@ -189,14 +180,30 @@ def _result(
     attributes = _attributes(target, runs[0].sampler, runs[0].settings, plan, runs)
     attributes |= {**known, "chains_kept": [number + 1 for number in kept]}
     groups = _groups(target, [runs[i] for i in kept], length, keep)
-    _say_what_failed(target, runs, kept)
-    _say_what_is_doubtful([runs[i] for i in kept], length)
-    _say_what_was_cut(runs, kept, length)
+    say_what_failed(target, runs, kept)
+    say_what_is_doubtful([runs[i] for i in kept], length)
+    say_what_was_cut(runs, kept, length)
+    if runs[0].sampler.learned is not None:
+        _add_tempering(target, [runs[i] for i in kept], groups)
     return results.build(groups, attributes)
 
 
+def _add_tempering(target: Samplable, chains: list[Chain], groups: results.Groups) -> None:
+    """Add what was learned, and say what of it is doubtful."""
+    found = chains[0].sampler
+    # values, without gradients, come with all constants
+    where = chains[0].state.current.position
+    constant = target.constant(where) if found.uses_gradient else 0.0
+    learned = [found.learned(chain.state) for chain in chains]
+    groups["tempering"] = tempering_report.group(learned, constant)
+    for sentence in tempering_report.sentences(
+        found.name, groups["tempering"], groups["sample_stats"]
+    ):
+        warn(sentence)
+
+
 def _chains(
-    target: Samplable, found: Any, typed: tuple, plan: Plan, inits: Any, past: Any, keep: Kept
+    target: Samplable, found: Any, typed: tuple, plan: Plan, inits: Any, init: Any, keep: Kept
 ) -> list[Chain]:
     """One chain a seed; draws are written into one array for all, so that none is copied."""
     sources = [source.spawn(2) for source in plan.seeds()]
@@ -207,7 +214,7 @@ def _chains(
         Chain(
             found, typed, target.density(i), position, rng, plan,
             partial(target.constrainer, seed, i),
-            len(target.target.column_names), any(keep), past,
+            len(target.target.column_names), any(keep), keep.pseudo, init,
         )
         for i, (position, rng, seed) in enumerate(zip(positions, rngs, quantities, strict=True))
     ]  # fmt: skip
@@ -243,7 +250,7 @@ def _require_draws(target: Samplable, runs: list[Chain], interrupted: bool, leng
             f"{len(stopped)} of {len(runs)} chains of {target.name} were stopped: their last "
             f"{FAILURES_BEFORE_STOP} evaluations all failed. Check the priors and the constraints, "
             "start elsewhere (`inits`), or begin with smaller steps.",
-            _words(target, stopped[0]),
+            words_of(target, stopped[0]),
         )
     done = sum(chain.n_done for chain in runs)
     how = "interrupted" if interrupted else "ended"
@@ -252,10 +259,6 @@ def _require_draws(target: Samplable, runs: list[Chain], interrupted: bool, leng
         f"{how} during warm-up after {done} iterations in all: there are no draws to return. "
         "A shorter warm-up (`iter_warmup`) reaches the first draws earlier.",
     )
-
-
-def _words(target: Samplable, chain: Chain) -> str:
-    return target.evaluate(chain.density.failed_position)[2]
 
 
 def _stacked(arrays: Sequence[np.ndarray], length: int) -> np.ndarray:
@@ -308,7 +311,9 @@ def _groups(target: Samplable, chains: list[Chain], length: int, keep: Kept) -> 
         if keep.unconstrained:
             groups["unconstrained_posterior"] = {"position": raw}
         if keep.pseudo:
-            groups["pseudo"] = pseudo_group(target.target, *target.pseudo(raw))
+            more = _stacked([c.sampling.more for c in chains], length)
+            parts = taken_apart(more, target.dim) if more.size else target.pseudo(raw)
+            groups["pseudo"] = pseudo_group(target.target, *parts)
     return groups
 
 
@@ -336,58 +341,3 @@ def _attributes(
         "n_failed_quantities": sum(chain.failed_quantities for chain in runs),
         "n_stopped": sum(chain.stopped for chain in runs),
     }
-
-
-def _say_what_failed(target: Samplable, runs: list[Chain], kept: list[int]) -> None:
-    """One sentence a kind of failure, at the end, whatever their number was."""
-    evaluations = sum(chain.calls["values"] + chain.calls["gradients"] for chain in runs)
-    failed = sum(chain.calls["failed"] for chain in runs)
-    if failed:
-        worst = max(runs, key=lambda chain: chain.calls["failed"])
-        words = " ".join(_words(target, worst).split())
-        _warn(
-            f"{failed} of {evaluations} evaluations of {target.name} ({failed / evaluations:.2%}) "
-            f"had no finite density and were rejections{_quoted(words)}"
-        )
-    quantities = sum(chain.failed_quantities for chain in runs)
-    if quantities:
-        worst = max(runs, key=lambda chain: chain.failed_quantities)
-        words = " ".join(worst.sampling.constrain.explain().split())
-        _warn(f"generated quantities threw at {quantities} draws, which hold NaN{_quoted(words)}")
-    stopped = [str(i + 1) for i, chain in enumerate(runs) if chain.stopped]
-    if stopped:
-        _warn(
-            f"chain {', '.join(stopped)} was stopped after {FAILURES_BEFORE_STOP} failed "
-            f"evaluations in a row and is not in the result, which holds {len(kept)} chains."
-        )
-
-
-def _say_what_is_doubtful(chains: list[Chain], length: int) -> None:
-    """One sentence for each of DOUBTS that the sampler reports and that occurred."""
-    names = chains[0].stat_names
-    for field, doubt in DOUBTS.items():
-        if field not in names:
-            continue
-        column = names.index(field)
-        count = sum(int(chain.sampling.stats[:length, column].sum()) for chain in chains)
-        if count:
-            total = len(chains) * length
-            _warn(f"{count} of {total} draws ({count / total:.2%}) {doubt}")
-
-
-def _say_what_was_cut(runs: list[Chain], kept: list[int], length: int) -> None:
-    """Tell which chains an interruption left too short to keep."""
-    short = [str(i + 1) for i, c in enumerate(runs) if i not in kept and not c.stopped]
-    if short:
-        _warn(
-            f"interrupted: {len(kept)} chains of {length} draws are kept, the most there were of "
-            f"one length; chain {', '.join(short)} had fewer and is left out."
-        )
-
-
-def _quoted(words: str) -> str:
-    return f"; Stan says: {words}" if words else "."
-
-
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, UserWarning, stacklevel=5)

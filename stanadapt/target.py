@@ -58,6 +58,10 @@ class Samplable:
     evaluations_per_call = 1
     description: Mapping[str, Any] = MappingProxyType({})
 
+    def constant(self, position: np.ndarray) -> float:
+        """What a value of the density with all its constants is above one with a gradient."""
+        return 0.0
+
     def started(self, draw: Callable[[], np.ndarray], rng: np.random.Generator) -> np.ndarray:
         """Return a starting position, from `draw`, which draws positions of the target."""
         raise NotImplementedError
@@ -175,6 +179,27 @@ class Target(Samplable):
         return Target(
             self.program, data, backend=self.backend, unsafe=self._unsafe, show_progress=False
         )  # fmt: skip
+
+    def with_prior_data(self, data: Data) -> "Target":
+        """Return `with_data`, whose density is to be a reference for this one's."""
+        prior = self.with_data(data)
+        sizes = [
+            {name: v.dimensions for name, v in t.parameters.items()} | {"": (t.dim,)}
+            for t in (self, prior)
+        ]
+        if sizes[0] != sizes[1]:
+            differing = [n for n in sizes[0] if sizes[0][n] != sizes[1].get(n) and n] or ["all"]
+            raise StanadaptError(
+                "settings",
+                f"prior_data change the sizes of parameters of {self.name} "
+                f"({', '.join(differing)}): keep the data that these depend on, and take away "
+                "observations only.",
+            )
+        return prior
+
+    def constant(self, position: np.ndarray) -> float:
+        """Log density with all constants less that without those that `~` drops; stanli: 0."""
+        return self.value(position) - self.evaluate(position)[0] if self._native else 0.0
 
     def started(self, draw: Callable[[], np.ndarray], rng: np.random.Generator) -> np.ndarray:
         """Return what draw returns."""

@@ -40,15 +40,23 @@ FLOORS = [
         "nuts_tree",
         "reference_law",
         "tempered_path",
+        "tempered_moves",
+        "ladder",
+        "tempering",
+        "tempering_rounds",
+        "pseudo_blocks",
+        "tempering_report",
         "climb",
         "extended_density",
         "extended_handle",
         "extended_design",
     ],
     ["data", "protocol"],
+    ["tempering_settings"],
     ["samplers", "backends"],
     ["target", "diagnosis"],
     ["provenance", "inits", "driver", "engines", "verification", "extended"],
+    ["beginning", "run_told"],
     ["progress", "results"],
     ["pseudo"],
     ["efficiency", "run", "reference", "missed", "weighted_summary"],
@@ -109,7 +117,8 @@ def test_a_sampler_imports_only_what_samplers_share():
     allowed = {"_jit", "density", "metropolis", "factor", "adaptation", "hamiltonian"}
     allowed |= {"speed_measure", "points", "protocol", "history", "kernels", "kernel_proposal"}
     allowed |= {"proposal_scale", "dual_averaging", "warmup_windows", "metric", "first_step"}
-    allowed |= {"nuts_tree", "errors"}
+    allowed |= {"nuts_tree", "errors", "tempered_path", "tempered_moves", "ladder", "tempering"}
+    allowed |= {"tempering_rounds", "tempering_report", "tempering_settings", "pseudo_blocks"}
     for path in (PACKAGE / "samplers").glob("[a-z]*.py"):
         used = {n.split(".")[1] for _, n in imports(path) if n.startswith("stanadapt.")}
         assert used <= allowed, path

@@ -156,7 +156,9 @@ def test_equals_the_recursion(metric, wall):
         if found.leaves == whole:  # otherwise the last doubling is no part of the trajectory
             for row, sign in ((0, -1), (1, 1)):
                 end = theirs.edges[sign].q
-                np.testing.assert_allclose(tree.ends.position[row], end, rtol=1e-6, atol=1e-6)
+                np.testing.assert_allclose(
+                    nuts_tree.end_of(tree, row).position, end, rtol=1e-6, atol=1e-6
+                )
         depths.add(theirs.depth)
         cut += whole < found.leaves < 2 * whole + 1
         diverged += theirs.diverging
@@ -181,7 +183,7 @@ def test_weights_of_a_whole_doubling():
     for problem in PROBLEMS:
         theirs, _, (found, _, tree) = both("dense", np.inf, problem)
         if found.leaves == 1 == found.depth:
-            weight = np.logaddexp(0.0, tree.subtrees.log_weight[0])
+            weight = np.logaddexp(0.0, tree.numbers[0, nuts_tree.LOG_WEIGHT])
             assert weight == pytest.approx(theirs.weight, rel=1e-8)
 
 

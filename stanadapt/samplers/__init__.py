@@ -1,5 +1,27 @@
 """One file a sampler. Importing this package registers them all."""
 
-from stanadapt.samplers import am, gad_mala, gad_rwm, hmc, kameleon, mala, nuts, rwm
+from stanadapt.samplers import (
+    am,
+    gad_mala,
+    gad_rwm,
+    hmc,
+    kameleon,
+    mala,
+    nuts,
+    parallel_tempering,
+    pseudo_extended,
+    rwm,
+)
 
-__all__ = ["am", "gad_mala", "gad_rwm", "hmc", "kameleon", "mala", "nuts", "rwm"]
+__all__ = [
+    "am",
+    "gad_mala",
+    "gad_rwm",
+    "hmc",
+    "kameleon",
+    "mala",
+    "nuts",
+    "parallel_tempering",
+    "pseudo_extended",
+    "rwm",
+]

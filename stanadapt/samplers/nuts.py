@@ -33,9 +33,6 @@ from stanadapt.protocol import (
 )
 from stanadapt.warmup_windows import window_end
 
-# 2^25 gradients an iteration: what is longer than this never ends
-LARGEST_TREEDEPTH = 25
-
 
 class Settings(NamedTuple):
     """What the user chooses.
@@ -113,10 +110,10 @@ def check(settings: Settings) -> None:
     require_probability(settings, "target_accept")
     require_at_least_one(settings, "max_treedepth")
     require_positive(settings, "step_size")
-    if settings.max_treedepth > LARGEST_TREEDEPTH:
+    if settings.max_treedepth > nuts_tree.LARGEST_DEPTH:
         raise StanadaptError(
             "settings",
-            f"nuts: max_treedepth must be at most {LARGEST_TREEDEPTH}, "
+            f"nuts: max_treedepth must be at most {nuts_tree.LARGEST_DEPTH}, "
             f"got {settings.max_treedepth}.",
         )
 

@@ -1,0 +1,107 @@
+"""A ladder of inverse temperatures, and how it is spaced.
+
+The rejection rates r of swaps between neighbours add up to the communication barrier
+Lambda = sum of r, which hardly depends on how many levels there are. A ladder whose neighbours are
+equally far apart in Lambda lets states travel fastest.
+
+References
+----------
+Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), Non-reversible parallel tempering: a scalable
+highly parallel MCMC scheme, JRSS B 84: the barrier (section 4), its use for the ladder (section 5).
+Deviation: Lambda is interpolated linearly in b, where they take a monotone cubic.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt._jit import jit
+
+# rejection rates are kept off 0, where two levels would fall into one
+SMALLEST_REJECTION = 1e-3
+# shape of the first ladder: b = (k / (levels - 1))^4, denser near the reference
+FIRST_POWER = 4.0
+
+
+class Ladder(NamedTuple):
+    """Levels 0, 1, ... from hot to cold; arrays have room for more, and are updated in place.
+
+    levels
+        Of each level: inverse temperature (B), increasing to 1; estimate of log Z(b) less that of
+        the first level (LOG_Z); log step size of the moves (LOG_STEP); Lambda between the first
+        level and this (BARRIER); shape (room, 4).
+    scale
+        Diagonal factor of the moves' metric, shape (room, dim).
+    size
+        Number of levels in use, shape (1,).
+
+    """
+
+    levels: np.ndarray
+    scale: np.ndarray
+    size: np.ndarray
+
+
+B, LOG_Z, LOG_STEP, BARRIER = 0, 1, 2, 3
+
+
+@jit
+def no_ladder(room, dim):
+    """Return a Ladder to be filled."""
+    return Ladder(np.zeros((room, 4)), np.ones((room, dim)), np.zeros(1, np.int64))
+
+
+@jit
+def first_ladder(ladder, count, lowest, log_step):
+    """Write the ladder to begin with: `count` levels, the first at b = lowest."""
+    for k in range(count):
+        share = (k / (count - 1)) ** FIRST_POWER if count > 1 else 1.0
+        ladder.levels[k, B] = lowest + (1.0 - lowest) * share
+        ladder.levels[k, LOG_Z] = 0.0
+        ladder.levels[k, LOG_STEP] = log_step
+    ladder.size[0] = count
+
+
+@jit
+def measure(ladder, rejection):
+    """Write Lambda at each level; rejection[k] is that of swaps of k with k + 1. Returns the last.
+
+    That one is the barrier.
+    """
+    ladder.levels[0, BARRIER] = 0.0
+    for k in range(ladder.size[0] - 1):
+        apart = max(rejection[k], SMALLEST_REJECTION)
+        ladder.levels[k + 1, BARRIER] = ladder.levels[k, BARRIER] + apart
+    return ladder.levels[ladder.size[0] - 1, BARRIER]
+
+
+@jit
+def respace(old, new, count):
+    """Write into `new` a ladder of `count` levels, equally spaced in the Lambda of `old`.
+
+    What else belongs to a level is interpolated along the line that its b lies on.
+    """
+    last, j, lambdas = old.size[0] - 1, 0, old.levels[:, BARRIER]
+    for k in range(count):
+        wanted = lambdas[last] * k / (count - 1)
+        while j < last - 1 and lambdas[j + 1] < wanted:
+            j += 1
+        share = min(max((wanted - lambdas[j]) / (lambdas[j + 1] - lambdas[j]), 0.0), 1.0)
+        for column in range(4):
+            below, above = old.levels[j, column], old.levels[j + 1, column]
+            new.levels[k, column] = (1.0 - share) * below + share * above
+        for i in range(old.scale.shape[1]):
+            # scales are positive and span orders of magnitude: along the line of their logs
+            new.scale[k, i] = old.scale[j, i] * (old.scale[j + 1, i] / old.scale[j, i]) ** share
+    new.levels[count - 1, B] = 1.0
+    new.size[0] = count
+
+
+@jit
+def copy_ladder(source, target):
+    """Copy a ladder into another, with room for it."""
+    count = source.size[0]
+    target.levels[:count] = source.levels[:count]
+    target.scale[:count] = source.scale[:count]
+    target.size[0] = count

@@ -1,0 +1,218 @@
+"""The blocked Gibbs kernel on the pseudo-extended target.
+
+The extended density of N pseudo-samples with inverse temperatures b_j on a ladder is a mixture:
+one of them, with index I, has the target's law, and each other one the instrumental law
+q(x, b_k) proportional to exp(l(x) b_k + psi(x) (1 - b_k)) / Z(b_k). Given what is where,
+
+    P(I = i) proportional to target(x_i) / q(x_i), q(x) = sum over k of q(x, b_k),
+    P(b_j = b_k) proportional to exp(b_k Delta_j) / Z(b_k) for every other j,
+
+both exactly and without an evaluation. Given I and the temperatures, the pseudo-samples are
+independent: x_I moves on the target, x_j at b_j, and is drawn anew where b_j = 0.
+
+References
+----------
+Nemeth, Lindsten, Filippone and Hensman (2019), Pseudo-extended Markov chain Monte Carlo, NeurIPS,
+equations 5 to 9, for the extended target and its weights. Deviations: they move all of it jointly,
+temperatures included, with NUTS; have no reference, psi = 0; and a flat law of temperatures, where
+ours is flat on the ladder (g = 1 / Z). In the weights the temperature of x_i is summed out.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt._jit import jit
+from stanadapt.ladder import LOG_STEP, LOG_Z, B, Ladder
+from stanadapt.points import ValuePoint
+from stanadapt.tempered_moves import Mover, explore
+from stanadapt.tempered_path import POSITION, TARGET, Path, Places, gain, no_places
+from stanadapt.tempering import HEAD, POWER, refreshed
+
+# gain of the log normalisers: levels / visits, but no more than this
+LARGEST_GAIN = 0.5
+
+
+class Blocks(NamedTuple):
+    """All pseudo-samples of a chain; arrays are updated in place.
+
+    places
+        A row a pseudo-sample.
+    chances
+        P(b_j = b_k) in the columns k, and the weight P(I = j) in the last; shape (N, room + 1).
+    where
+        LEVEL of each pseudo-sample, that of the index being the coldest, and whether it has
+        BEEN_HOT since it was last the index; shape (2, N).
+    visits
+        How often each level was visited by a pseudo-sample that is not the index, and, in the last
+        column, the number of sweeps: while learning (first row), and since; shape (2, room + 1).
+    index
+        I, shape (1,).
+
+    """
+
+    path: Path
+    mover: Mover
+    ladder: Ladder
+    places: Places
+    chances: np.ndarray
+    where: np.ndarray
+    visits: np.ndarray
+    index: np.ndarray
+
+
+LEVEL, BEEN_HOT = 0, 1
+SWEEPS = WEIGHT = -1  # last columns
+
+
+class Swept(NamedTuple):
+    """What one sweep over all pseudo-samples did."""
+
+    acceptance_rate: float  # a mean over the pseudo-samples that moved
+    steps: int
+    diverging: bool
+    switched: bool
+    largest_weight: float
+    temperature: float  # mean b of the pseudo-samples that were not the index
+    round_trips: int
+
+
+@jit
+def no_blocks(path, mover, ladder, count):
+    """Return `count` pseudo-samples to be placed."""
+    room, dim = ladder.scale.shape
+    return Blocks(
+        path, mover, ladder, no_places(count, dim), np.zeros((count, room + 1)),
+        np.zeros((2, count), np.int64), np.zeros((2, room + 1), np.int64), np.zeros(1, np.int64),
+    )  # fmt: skip
+
+
+@jit
+def sweep(blocks, target_accept, learning, rng):
+    """Move every pseudo-sample at its temperature; then draw the index and the temperatures.
+
+    learning: step sizes and normalising constants are tuned.
+    """
+    ladder, where, index = blocks.ladder, blocks.where, blocks.index[0]
+    visits = blocks.visits[0 if learning else 1]
+    rates, moved, steps, diverging, total = 0.0, 0, 0, False, 0.0
+    for j in range(where.shape[1]):
+        k = where[LEVEL, j]
+        b, scale = ladder.levels[k, B], ladder.scale[k : k + 1]
+        if j != index:
+            total += b
+            visits[k] += 1
+        if refreshed(blocks.path, blocks.mover, blocks.places, j, b, rng):
+            continue
+        step_size = np.exp(ladder.levels[k, LOG_STEP])
+        found = explore(blocks.path, blocks.mover, blocks.places, j, b, scale, step_size, rng)
+        rates += found.acceptance_rate
+        moved += 1
+        steps += found.steps
+        diverging |= found.diverging
+        if learning:
+            size = (visits[k] + HEAD) ** -POWER
+            ladder.levels[k, LOG_STEP] += size * (found.acceptance_rate - target_accept)
+    visits[SWEEPS] += 1
+    largest = weigh(blocks)
+    if learning:
+        _learn_normalizers(blocks, index)
+    trips = choose(blocks, rng)
+    return Swept(
+        rates / max(moved, 1), steps, diverging, blocks.index[0] != index, largest,
+        total / max(where.shape[1] - 1, 1), trips,
+    )  # fmt: skip
+
+
+@jit
+def weigh(blocks):
+    """Compute `chances` for the places as they are; returns the largest weight."""
+    ladder, chances, count = blocks.ladder, blocks.chances, blocks.ladder.size[0]
+    peak = -np.inf
+    for j in range(chances.shape[0]):
+        delta = gain(blocks.places, j)
+        log_mixture = _log_mixture(ladder, chances[j], delta, count)
+        chances[j, WEIGHT] = delta - log_mixture if delta > -np.inf else -np.inf
+        peak = max(peak, chances[j, WEIGHT])
+    total, largest = 0.0, 0.0
+    for j in range(chances.shape[0]):
+        chances[j, WEIGHT] = np.exp(chances[j, WEIGHT] - peak)
+        total += chances[j, WEIGHT]
+    for j in range(chances.shape[0]):
+        chances[j, WEIGHT] /= total
+        largest = max(largest, chances[j, WEIGHT])
+    return largest
+
+
+@jit
+def _log_mixture(ladder, chances, delta, count):
+    """Log of the sum over levels of exp(b Delta) / Z(b), whose shares are written into chances."""
+    peak, total = -np.inf, 0.0
+    for k in range(count):
+        b = ladder.levels[k, B]
+        chances[k] = -ladder.levels[k, LOG_Z] + (b * delta if b > 0.0 else 0.0)
+        peak = max(peak, chances[k])
+    for k in range(count):
+        chances[k] = np.exp(chances[k] - peak)
+        total += chances[k]
+    for k in range(count):
+        chances[k] /= total
+    return peak + np.log(total)
+
+
+@jit
+def choose(blocks, rng):
+    """Draw the index by the weights, and the others' levels; returns the round trips completed.
+
+    A round trip is one of a pseudo-sample that was the index, then at the hottest level, and is the
+    index again.
+    """
+    where, chances = blocks.where, blocks.chances
+    index, trips, coldest = _drawn(chances[:, WEIGHT], rng), 0, blocks.ladder.size[0] - 1
+    for j in range(where.shape[1]):
+        if j == index:
+            where[LEVEL, j] = coldest
+            trips += where[BEEN_HOT, j]
+            where[BEEN_HOT, j] = 0
+        else:
+            where[LEVEL, j] = _drawn(chances[j, : coldest + 1], rng)
+            if where[LEVEL, j] == 0:
+                where[BEEN_HOT, j] = 1
+    blocks.index[0] = index
+    return trips
+
+
+@jit
+def _drawn(shares, rng):
+    """Draw an index with probabilities `shares`, which add up to 1 but for rounding."""
+    rest = rng.random()
+    for i in range(shares.shape[0] - 1):
+        rest -= shares[i]
+        if rest < 0.0:
+            return i
+    return shares.shape[0] - 1
+
+
+@jit
+def _learn_normalizers(blocks, index):
+    """Raise log Z of levels where those that are not the index are too often, lower the others.
+
+    Their chances stand in place of a visit: the same mean, less noise.
+    """
+    ladder, count, others = blocks.ladder, blocks.ladder.size[0], blocks.chances.shape[0] - 1
+    size = min(LARGEST_GAIN, count / (1.0 + blocks.visits[0, SWEEPS])) / max(others, 1)
+    for j in range(others + 1):
+        if j == index:
+            continue
+        for k in range(count):
+            ladder.levels[k, LOG_Z] += size * (blocks.chances[j, k] - 1.0 / count)
+    for k in range(count - 1, -1, -1):
+        ladder.levels[k, LOG_Z] -= ladder.levels[0, LOG_Z]
+
+
+@jit
+def current(blocks):
+    """Return the point of the index, which the next sweep overwrites."""
+    row, places = blocks.index[0], blocks.places
+    return ValuePoint(places.vectors[row, POSITION], places.logs[row, TARGET])

@@ -1,0 +1,271 @@
+"""Pseudo-extended MCMC for posteriors with many modes: N pseudo-samples, of which one is the draw.
+
+One pseudo-sample follows the target, the others wander between a reference law and the target at
+temperatures of their own, and any of them may become the draw. The reference, the temperatures and
+all step sizes are learned during warm-up, whose first part is parallel tempering.
+
+References
+----------
+Nemeth, Lindsten, Filippone and Hensman (2019), Pseudo-extended Markov chain Monte Carlo, NeurIPS.
+The kernel and how it deviates from theirs: `pseudo_blocks`. Warm-up: `tempering_rounds`. Their
+joint kernels, on the extended density itself: `stanadapt.Extended`.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt import ladder as ladders
+from stanadapt import pseudo_blocks as engine
+from stanadapt import tempering as path_engine
+from stanadapt import tempering_rounds as rounds
+from stanadapt._jit import jit
+from stanadapt.ladder import B
+from stanadapt.points import ValuePoint
+from stanadapt.protocol import Sampler, register, require_at_least_one
+from stanadapt.tempered_moves import Moves, Options
+from stanadapt.tempered_path import POSITION, copy_place
+from stanadapt.tempering_report import of_path
+from stanadapt.tempering_settings import Law, check_tempering, design_of, first_path, target_rate
+
+# in the first part of warm-up; levels for each unit of the barrier, and the fewest, afterwards:
+# a level more costs a pseudo-sample nothing
+PATH_SHARE, LEVELS_A_BARRIER = 0.6, 2.0
+LEVELS_OF_BLOCKS, FEWEST_LEVELS, ROOM = 6.0, 16, 128
+ON_THE_PATH, LEARNING, FROZEN = 0, 1, 2
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    pseudo_samples
+        N; each costs as much as a chain. 1 leaves one chain on the target.
+    moves
+        How each moves: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
+        gradient.
+    leapfrogs
+        Most leapfrogs of a trajectory of hmc; at least 1.
+    max_treedepth
+        Of nuts, 1 to 25.
+    target_accept
+        Acceptance rate to tune each level's step size to, in [0, 1); 0: 0.8, of random_walk 0.3.
+    levels
+        Number of temperatures, at least 2; 0: six times the barrier, at least 16.
+    law
+        The reference: gaussian, student_t (of 5 degrees), or power, which has none: the powers of
+        the target alone, improper for most targets.
+    inflation
+        Spread of a learned reference over that of the draws it is learned from; > 0.
+    lowest
+        Smallest inverse temperature, in [0, 1); above 0 for power.
+    step_size
+        The step to begin with, in units of the unconstrained parameters; > 0.
+
+    """
+
+    pseudo_samples: int = 2
+    moves: Moves = Moves.hmc
+    leapfrogs: int = 5
+    max_treedepth: int = 6
+    target_accept: float = 0.0
+    levels: int = 0
+    law: Law = Law.gaussian
+    inflation: float = 2.0
+    lowest: float = 0.0
+    step_size: float = 0.1
+
+
+class State(NamedTuple):
+    """The pseudo-samples, and the parallel tempering of the first part of warm-up.
+
+    phase
+        ON_THE_PATH, LEARNING (the pseudo-samples tune the ladder) or FROZEN.
+    parity
+        Which pairs of the parallel tempering swap next.
+    learns_law
+        Whether the reference is learned.
+
+    """
+
+    current: ValuePoint
+    blocks: engine.Blocks
+    tempering: path_engine.Tempering
+    phase: int
+    parity: int
+    learns_law: bool
+
+
+class Info(NamedTuple):
+    """What one iteration reports.
+
+    acceptance_rate, n_steps, diverging
+        Of the moves: a mean over those that moved; leapfrogs (or steps) of all; whether a
+        trajectory ended in an energy error above 1000, or where the density failed.
+    switched
+        The draw is another pseudo-sample than before.
+    largest_weight
+        Of a pseudo-sample; always 1 where none but the draw ever comes near the target.
+    temperature
+        Mean inverse temperature of those that were not the draw.
+    round_trips
+        Pseudo-samples that are the draw again after having been at the hottest level.
+    levels
+        Number of temperatures.
+
+    """
+
+    acceptance_rate: float
+    n_steps: int
+    diverging: bool
+    switched: bool
+    largest_weight: float
+    temperature: float
+    round_trips: int
+    levels: int
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_at_least_one(settings, "pseudo_samples")
+    check_tempering(settings)
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
+    return init_on(density, settings, position, rng, first_path(density, settings), True)
+
+
+@jit
+def init_on(density, settings, position, rng, path, learns_law):
+    """`init` on a path whose reference is given, not learned."""
+    options = Options(settings.moves, settings.leapfrogs, settings.max_treedepth)
+    tempering = rounds.begin(path, options, _design(settings, learns_law), position, rng)
+    room = ROOM if settings.levels == 0 else settings.levels
+    ladder = ladders.no_ladder(room, density.dim)
+    blocks = engine.no_blocks(path, tempering.mover, ladder, settings.pseudo_samples)
+    current = path_engine.coldest(tempering)
+    return State(current, blocks, tempering, ON_THE_PATH, 0, learns_law)
+
+
+@jit
+def _design(settings, learns_law):
+    """Design of the first part of warm-up, whose levels are its own."""
+    return design_of(settings, learns_law, LEVELS_A_BARRIER)
+
+
+@jit
+def step(density, settings, state, rng):
+    """Move all pseudo-samples, then draw which one is the draw; at first, temper in parallel."""
+    if state.phase == ON_THE_PATH:
+        return _step_on_the_path(settings, state, rng)
+    if state.blocks.ladder.size[0] == 0:  # there was no warm-up
+        _place(settings, state)
+    learning = state.phase == LEARNING
+    done = engine.sweep(state.blocks, target_rate(settings), learning, rng)
+    info = Info(
+        done.acceptance_rate, done.steps, done.diverging, done.switched, done.largest_weight,
+        done.temperature, done.round_trips, state.blocks.ladder.size[0],
+    )  # fmt: skip
+    current = engine.current(state.blocks)
+    return State(
+        current, state.blocks, state.tempering, state.phase, state.parity, state.learns_law
+    ), info
+
+
+@jit
+def _place(settings, state):
+    """Go over from the parallel tempering to the pseudo-samples, on a finer ladder."""
+    tempering, blocks, design = state.tempering, state.blocks, _design(settings, state.learns_law)
+    if rounds.short_chains(tempering.ladder):
+        rounds.end_short_chains(tempering, design)
+    if tempering.seen.counts[path_engine.SWEEPS] > 0:
+        total = rounds.learn(tempering, design)
+    else:
+        total = ladders.measure(tempering.ladder, np.ones(tempering.ladder.size[0]))
+    count = settings.levels
+    if count == 0:
+        count = min(max(int(np.ceil(LEVELS_OF_BLOCKS * total)), FEWEST_LEVELS), ROOM)
+    ladders.respace(tempering.ladder, blocks.ladder, count)
+    rows = tempering.ladder.size[0]
+    for j in range(settings.pseudo_samples):
+        # the first from the coldest level, the others from the hottest on
+        row = tempering.order[0, rows - 1 if j == 0 else (j - 1) % rows]
+        copy_place(tempering.places, row, blocks.places, j)
+    blocks.where[engine.LEVEL, 0] = count - 1
+
+
+@jit
+def _step_on_the_path(settings, state, rng):
+    tempering = state.tempering
+    done = path_engine.sweep(tempering, target_rate(settings), state.parity, True, rng)
+    info = Info(
+        done.acceptance_rate, done.steps, done.diverging, False, 1.0, 1.0, done.round_trips,
+        tempering.ladder.size[0],
+    )  # fmt: skip
+    current = path_engine.coldest(tempering)
+    return State(
+        current, state.blocks, tempering, ON_THE_PATH, 1 - state.parity, state.learns_law
+    ), info
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Tune at the end of a round; after the last one, go on with the pseudo-samples."""
+    last, phase, current = int(PATH_SHARE * iter_warmup) - 1, state.phase, state.current
+    if phase == ON_THE_PATH and t < last:
+        rounds.after_sweep(state.tempering, _design(settings, state.learns_law), t, last + 1)
+        current = path_engine.coldest(state.tempering)
+    elif phase == ON_THE_PATH:
+        _place(settings, state)
+        phase, current = LEARNING, engine.current(state.blocks)
+    return State(current, state.blocks, state.tempering, phase, state.parity, state.learns_law)
+
+
+@jit
+def freeze(settings, state):
+    """Tune no more."""
+    return State(
+        state.current, state.blocks, state.tempering, FROZEN, state.parity, state.learns_law
+    )  # fmt: skip
+
+
+def learned(state: State) -> dict:
+    """Ladder and reference; how often each level was visited during sampling."""
+    blocks = state.blocks
+    found = of_path(blocks.path, blocks.ladder)
+    if len(state.blocks.where[0]) > 1:
+        found["occupancy"] = blocks.visits[1, : len(found["temperature"])].copy()
+    return found
+
+
+@jit
+def more(settings, state, out):
+    """Positions of all pseudo-samples, their inverse temperatures, their weights."""
+    blocks, n = state.blocks, settings.pseudo_samples
+    dim = blocks.places.vectors.shape[2]
+    for j in range(n):
+        out[j * dim : (j + 1) * dim] = blocks.places.vectors[j, POSITION]
+        out[n * dim + j] = blocks.ladder.levels[blocks.where[engine.LEVEL, j], B]
+        out[n * dim + n + j] = blocks.chances[j, engine.WEIGHT]
+
+
+register(
+    Sampler(
+        Settings,
+        Info,
+        check,
+        init,
+        step,
+        adapt,
+        freeze,
+        iter_warmup=4_000,
+        iter_sampling=10_000,
+        uses_gradient=lambda settings: settings.moves != Moves.random_walk,
+        init_on=init_on,
+        learned=learned,
+        more=more,
+        more_size=lambda settings, dim: settings.pseudo_samples * (dim + 2),
+    )
+)

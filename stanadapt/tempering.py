@@ -1,0 +1,203 @@
+"""Parallel tempering: a chain a level of a ladder, and swaps between neighbours.
+
+Even and odd pairs of neighbours take turns, which carries states along the ladder instead of
+letting them diffuse. The hottest level is drawn anew where the reference is a law.
+
+References
+----------
+Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), Non-reversible parallel tempering: a scalable
+highly parallel MCMC scheme, JRSS B 84, algorithm 1. The evidence: stepping stones of Xie, Lewis,
+Fan, Kuo and Chen (2011), Systematic Biology 60, from both sides of each gap, averaged.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt import reference_law
+from stanadapt._jit import jit
+from stanadapt.ladder import LOG_STEP, B, Ladder
+from stanadapt.metropolis import acceptance_probability
+from stanadapt.points import ValuePoint
+from stanadapt.tempered_moves import RANDOM_WALK, Mover, explore
+from stanadapt.tempered_path import LAW, POSITION, TARGET, Path, Places, evaluate, gain, slope_at
+
+# gain of the step sizes after n sweeps of a round: (n + HEAD)^-POWER
+POWER, HEAD = 0.6, 3.0
+
+
+class Seen(NamedTuple):
+    """What a round of sweeps has shown, by level; updated in place.
+
+    levels
+        REJECTION, sum of the rejection probabilities of swaps of k with k + 1; FORWARD and
+        BACKWARD, log of the sum of exp(+-(b' - b) Delta) over the draws of k, and of k + 1;
+        shape (room, 3).
+    vectors
+        Of positions the MEAN and the sum of squared DEVIATIONS; the sum of the SQUARES of the
+        tempered gradient; shape (room, 3, dim).
+    counts
+        SWEEPS, and round TRIPS between the ends of the ladder, shape (2,).
+
+    """
+
+    levels: np.ndarray
+    vectors: np.ndarray
+    counts: np.ndarray
+
+
+REJECTION, FORWARD, BACKWARD = 0, 1, 2
+MEAN, DEVIATIONS, SQUARES = 0, 1, 2
+SWEEPS, TRIPS = 0, 1
+
+
+class Tempering(NamedTuple):
+    """All chains of one parallel tempering; arrays are updated in place.
+
+    places
+        A row a chain.
+    order
+        Which row is at level 0, 1, ... (first row), and whether a row has been at the hottest level
+        since it was last at the coldest (second row), shape (2, room).
+
+    """
+
+    path: Path
+    mover: Mover
+    ladder: Ladder
+    places: Places
+    order: np.ndarray
+    seen: Seen
+
+
+class Sweep(NamedTuple):
+    """What one sweep over all levels did."""
+
+    acceptance_rate: float  # of the moves, a mean over levels
+    swap_rate: float  # a mean over all pairs of neighbours
+    steps: int
+    diverging: bool
+    round_trips: int
+
+
+@jit
+def nothing_seen(room, dim):
+    """Return a Seen without sweeps."""
+    seen = Seen(np.empty((room, 3)), np.empty((room, 3, dim)), np.empty(2, np.int64))
+    forget(seen)
+    return seen
+
+
+@jit
+def forget(seen):
+    """Begin a new round."""
+    seen.levels[:, REJECTION] = 0.0
+    seen.levels[:, FORWARD:] = -np.inf
+    seen.vectors[:] = 0.0
+    seen.counts[:] = 0
+
+
+@jit
+def sweep(tempering, target_accept, parity, learning, rng):
+    """Move every chain, then swap the pairs (k, k + 1) with k of this parity.
+
+    learning: the step sizes are moved towards target_accept.
+    """
+    path, mover, ladder = tempering.path, tempering.mover, tempering.ladder
+    rates, moved, steps, diverging = 0.0, 0, 0, False
+    for k in range(ladder.size[0]):
+        row, b = tempering.order[0, k], ladder.levels[k, B]
+        if refreshed(path, mover, tempering.places, row, b, rng):
+            continue
+        step_size, scale = np.exp(ladder.levels[k, LOG_STEP]), ladder.scale[k : k + 1]
+        found = explore(path, mover, tempering.places, row, b, scale, step_size, rng)
+        rates += found.acceptance_rate
+        moved += 1
+        steps += found.steps
+        diverging |= found.diverging
+        if learning:
+            size = (tempering.seen.counts[SWEEPS] + HEAD) ** -POWER
+            ladder.levels[k, LOG_STEP] += size * (found.acceptance_rate - target_accept)
+    _watch(tempering)
+    swap_rate = _swap(tempering, parity, rng)
+    return Sweep(rates / max(moved, 1), swap_rate, steps, diverging, _trips(tempering))
+
+
+@jit
+def refreshed(path, mover, places, row, temperature, rng):
+    """Draw a row anew from the reference, where it is a law and the level that of b = 0."""
+    if temperature > 0.0 or path.kind != LAW:
+        return False
+    reference_law.draw(path.law, places.vectors[row, POSITION], rng)
+    evaluate(path, places, row, mover.options.moves != RANDOM_WALK)
+    return True
+
+
+@jit
+def _watch(tempering):
+    """Add this sweep to what the round has shown."""
+    ladder, places, seen = tempering.ladder, tempering.places, tempering.seen
+    seen.counts[SWEEPS] += 1
+    n = seen.counts[SWEEPS]
+    for k in range(ladder.size[0]):
+        row, b = tempering.order[0, k], ladder.levels[k, B]
+        mean, deviations = seen.vectors[k, MEAN], seen.vectors[k, DEVIATIONS]
+        position, squares = places.vectors[row, POSITION], seen.vectors[k, SQUARES]
+        for i in range(position.shape[0]):
+            deviation = position[i] - mean[i]
+            mean[i] += deviation / n
+            deviations[i] += deviation * (position[i] - mean[i])
+            squares[i] += slope_at(places, row, b, i) ** 2
+
+
+@jit
+def _swap(tempering, parity, rng):
+    """Swap neighbours; returns the mean acceptance probability over all pairs."""
+    order, seen = tempering.order[0], tempering.seen.levels
+    total, last = 0.0, tempering.ladder.size[0] - 1
+    cold = gain(tempering.places, order[0])
+    for k in range(last):
+        gap = tempering.ladder.levels[k + 1, B] - tempering.ladder.levels[k, B]
+        hot, cold = cold, gain(tempering.places, order[k + 1])
+        seen[k, FORWARD] = np.logaddexp(seen[k, FORWARD], gap * hot)
+        seen[k, BACKWARD] = np.logaddexp(seen[k, BACKWARD], -gap * cold)
+        rate = acceptance_probability(gap * (hot - cold))
+        seen[k, REJECTION] += 1.0 - rate
+        total += rate
+        if k % 2 == parity and rng.random() < rate:
+            # `cold` stays that of before the swap: rates are those of the ladder as it stood
+            order[k], order[k + 1] = order[k + 1], order[k]
+    return total / max(last, 1)
+
+
+@jit
+def _trips(tempering):
+    """Count the chains that return to the coldest level from the hottest."""
+    order, been_hot = tempering.order[0], tempering.order[1]
+    been_hot[order[0]] = 1
+    coldest = order[tempering.ladder.size[0] - 1]
+    trips = been_hot[coldest]
+    been_hot[coldest] = 0
+    tempering.seen.counts[TRIPS] += trips
+    return trips
+
+
+@jit
+def log_normalizers(seen, count, out):
+    """Write log Z(b) - log Z(b of the hottest level) of each of `count` levels into out."""
+    n, out[0] = np.log(max(seen.counts[SWEEPS], 1)), 0.0
+    for k in range(count - 1):
+        forward, backward = seen.levels[k, FORWARD] - n, n - seen.levels[k, BACKWARD]
+        if not np.isfinite(forward):
+            forward = backward
+        if not np.isfinite(backward):
+            backward = forward
+        out[k + 1] = out[k] + (0.5 * (forward + backward) if np.isfinite(forward) else 0.0)
+
+
+@jit
+def coldest(tempering):
+    """Return the point of the chain at b = 1, which the next sweep overwrites."""
+    row, places = tempering.order[0, tempering.ladder.size[0] - 1], tempering.places
+    return ValuePoint(places.vectors[row, POSITION], places.logs[row, TARGET])
