@@ -45,8 +45,9 @@ class Blocks(NamedTuple):
         LEVEL of each pseudo-sample, that of the index being the coldest, and whether it has
         BEEN_HOT since it was last the index; shape (2, N).
     visits
-        How often each level was visited by a pseudo-sample that is not the index, and, in the last
-        column, the number of sweeps: while learning (first row), and since; shape (2, room + 1).
+        Sums of the chances of each level of the pseudo-samples that are not the index, and, in the
+        last column, the number of sweeps: while learning (first row), and since;
+        shape (2, room + 1).
     index
         I, shape (1,).
 
@@ -84,7 +85,7 @@ def no_blocks(path, mover, ladder, count):
     room, dim = ladder.scale.shape
     return Blocks(
         path, mover, ladder, no_places(count, dim), np.zeros((count, room + 1)),
-        np.zeros((2, count), np.int64), np.zeros((2, room + 1), np.int64), np.zeros(1, np.int64),
+        np.zeros((2, count), np.int64), np.zeros((2, room + 1)), np.zeros(1, np.int64),
     )  # fmt: skip
 
 
@@ -102,7 +103,6 @@ def sweep(blocks, target_accept, learning, rng):
         b, scale = ladder.levels[k, B], ladder.scale[k : k + 1]
         if j != index:
             total += b
-            visits[k] += 1
         if refreshed(blocks.path, blocks.mover, blocks.places, j, b, rng):
             continue
         step_size = np.exp(ladder.levels[k, LOG_STEP])
@@ -116,6 +116,9 @@ def sweep(blocks, target_accept, learning, rng):
             ladder.levels[k, LOG_STEP] += size * (found.acceptance_rate - target_accept)
     visits[SWEEPS] += 1
     largest = weigh(blocks)
+    for j in range(where.shape[1]):
+        for k in range(ladder.size[0] if j != index else 0):
+            visits[k] += blocks.chances[j, k]
     if learning:
         _learn_normalizers(blocks, index)
     trips = choose(blocks, rng)

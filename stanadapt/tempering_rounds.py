@@ -38,9 +38,11 @@ from stanadapt.tempering import (
 
 # rounds end after these halvings of the warm-up; the first two are those of the short chains
 HALVINGS = 6
-LAST_OF_SHORT_CHAINS, LAST_REFIT = 5, 2
+LAST_REFIT = 1
 # levels whose draws stand for the target in the fit of the reference
 COLD, FEWEST_COLD = 0.5, 3
+# all fits but the last are wider still: a law that leaves out a mode never hears of it
+WIDENING = 2.0
 FIRST_LEVELS, FEWEST_LEVELS, ROOM = 10, 4, 64
 # Stan's radius of random starts, and how many are tried
 RADIUS, TRIES = 2.0, 100
@@ -120,7 +122,7 @@ def after_sweep(tempering, design, t, iter_warmup):
     elif short_chains(tempering.ladder):
         end_short_chains(tempering, design)
     else:
-        _tune(tempering, design, halvings >= LAST_REFIT)
+        _tune(tempering, design, halvings)
 
 
 @jit
@@ -129,7 +131,7 @@ def end_short_chains(tempering, design):
     ladder, law, count = tempering.ladder, tempering.path.law, tempering.ladder.size[0]
     if tempering.seen.counts[SWEEPS] > 0:
         _learn_scales(tempering, design)
-        _refit(tempering, design)
+        _refit(tempering, design, WIDENING)
     log_step = np.mean(ladder.levels[:count, LOG_STEP])
     ladders.first_ladder(ladder, count, design.lowest, log_step)
     for i in range(ladder.scale.shape[1]):
@@ -146,12 +148,12 @@ def end_short_chains(tempering, design):
 
 
 @jit
-def _tune(tempering, design, refit):
+def _tune(tempering, design, halvings):
     """End a round: scales, constants, spacing, number of levels, the law."""
-    ladder, old = tempering.ladder, tempering.ladder.size[0]
+    ladder, old, refit = tempering.ladder, tempering.ladder.size[0], halvings >= LAST_REFIT
     total = learn(tempering, design)
     if refit:
-        _refit(tempering, design)
+        _refit(tempering, design, WIDENING if halvings > LAST_REFIT else 1.0)
     count, room = old, ladder.scale.shape[0]
     if design.levels == 0:
         count = int(np.ceil(design.levels_a_barrier * total)) + 1
@@ -219,7 +221,7 @@ def _learn_scales(tempering, design):
 
 
 @jit
-def _refit(tempering, design):
+def _refit(tempering, design, widening):
     """Fit the law to the draws of the coldest levels: their mean, and inflated spread.
 
     Of several levels, as of several chains at first, so that the spread between those which are
@@ -236,7 +238,7 @@ def _refit(tempering, design):
         mean, square = np.mean(seen.vectors[first:count, MEAN, i]), 0.0
         for k in range(first, count):
             square += seen.vectors[k, DEVIATIONS, i] / n + (seen.vectors[k, MEAN, i] - mean) ** 2
-        scale = design.inflation * np.sqrt(square / (count - first))
+        scale = widening * design.inflation * np.sqrt(square / (count - first))
         if np.isfinite(mean) and SMALLEST_SCALE < scale < np.inf:
             law.mean[i], law.factor[0, i] = mean, scale
     reference_law.normalise(law)

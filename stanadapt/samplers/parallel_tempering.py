@@ -21,9 +21,16 @@ from stanadapt import tempering_rounds as rounds
 from stanadapt._jit import jit
 from stanadapt.points import ValuePoint
 from stanadapt.protocol import Sampler, register
-from stanadapt.tempered_moves import Moves, Options
+from stanadapt.tempered_moves import Moves
 from stanadapt.tempering_report import of_path
-from stanadapt.tempering_settings import Law, check_tempering, design_of, first_path, target_rate
+from stanadapt.tempering_settings import (
+    Law,
+    check_tempering,
+    design_of,
+    first_path,
+    options_of,
+    target_rate,
+)
 
 # levels for each unit of the barrier: about the best for the rate of round trips (section 5)
 LEVELS_A_BARRIER = 2.0
@@ -36,7 +43,7 @@ class Settings(NamedTuple):
         How each chain moves: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
         gradient.
     leapfrogs
-        Most leapfrogs of a trajectory of hmc; at least 1.
+        Most leapfrogs of a trajectory of hmc; 0: 1.3 times the fourth root of the dimension.
     max_treedepth
         Of nuts, 1 to 25.
     target_accept
@@ -56,12 +63,12 @@ class Settings(NamedTuple):
     """
 
     moves: Moves = Moves.hmc
-    leapfrogs: int = 5
+    leapfrogs: int = 0
     max_treedepth: int = 6
     target_accept: float = 0.0
     levels: int = 0
     law: Law = Law.gaussian
-    inflation: float = 2.0
+    inflation: float = 1.5
     lowest: float = 0.0
     step_size: float = 0.1
 
@@ -121,10 +128,15 @@ def init(density, settings, position, rng):
 @jit
 def init_on(density, settings, position, rng, path, learns_law):
     """`init` on a path whose reference is given, not learned."""
-    options = Options(settings.moves, settings.leapfrogs, settings.max_treedepth)
-    design = design_of(settings, learns_law, LEVELS_A_BARRIER)
+    options = options_of(settings, density.dim)
+    design = _design(settings, learns_law)
     tempering = rounds.begin(path, options, design, position, rng)
     return State(engine.coldest(tempering), tempering, 0, True, learns_law)
+
+
+@jit
+def _design(settings, learns_law):
+    return design_of(settings, settings.levels, learns_law, LEVELS_A_BARRIER)
 
 
 @jit
@@ -132,7 +144,7 @@ def step(density, settings, state, rng):
     """Move all chains, then swap neighbours."""
     tempering, learning = state.tempering, state.learning
     if not learning and rounds.short_chains(tempering.ladder):  # there was no warm-up
-        rounds.end_short_chains(tempering, design_of(settings, state.learns_law, LEVELS_A_BARRIER))
+        rounds.end_short_chains(tempering, _design(settings, state.learns_law))
     done = engine.sweep(tempering, target_rate(settings), state.parity, learning, rng)
     info = Info(
         done.acceptance_rate, done.swap_rate, done.steps, done.diverging, done.round_trips,
@@ -145,7 +157,7 @@ def step(density, settings, state, rng):
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Tune at the end of a round."""
-    design = design_of(settings, state.learns_law, LEVELS_A_BARRIER)
+    design = _design(settings, state.learns_law)
     rounds.after_sweep(state.tempering, design, t, iter_warmup)
     return State(
         engine.coldest(state.tempering), state.tempering, state.parity, state.learning,

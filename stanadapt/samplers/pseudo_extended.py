@@ -24,10 +24,17 @@ from stanadapt._jit import jit
 from stanadapt.ladder import B
 from stanadapt.points import ValuePoint
 from stanadapt.protocol import Sampler, register, require_at_least_one
-from stanadapt.tempered_moves import Moves, Options
+from stanadapt.tempered_moves import Moves
 from stanadapt.tempered_path import POSITION, copy_place
 from stanadapt.tempering_report import of_path
-from stanadapt.tempering_settings import Law, check_tempering, design_of, first_path, target_rate
+from stanadapt.tempering_settings import (
+    Law,
+    check_tempering,
+    design_of,
+    first_path,
+    options_of,
+    target_rate,
+)
 
 # in the first part of warm-up; levels for each unit of the barrier, and the fewest, afterwards:
 # a level more costs a pseudo-sample nothing
@@ -45,7 +52,7 @@ class Settings(NamedTuple):
         How each moves: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
         gradient.
     leapfrogs
-        Most leapfrogs of a trajectory of hmc; at least 1.
+        Most leapfrogs of a trajectory of hmc; 0: 1.3 times the fourth root of the dimension.
     max_treedepth
         Of nuts, 1 to 25.
     target_accept
@@ -66,12 +73,12 @@ class Settings(NamedTuple):
 
     pseudo_samples: int = 2
     moves: Moves = Moves.hmc
-    leapfrogs: int = 5
+    leapfrogs: int = 0
     max_treedepth: int = 6
     target_accept: float = 0.0
     levels: int = 0
     law: Law = Law.gaussian
-    inflation: float = 2.0
+    inflation: float = 1.5
     lowest: float = 0.0
     step_size: float = 0.1
 
@@ -140,7 +147,7 @@ def init(density, settings, position, rng):
 @jit
 def init_on(density, settings, position, rng, path, learns_law):
     """`init` on a path whose reference is given, not learned."""
-    options = Options(settings.moves, settings.leapfrogs, settings.max_treedepth)
+    options = options_of(settings, density.dim)
     tempering = rounds.begin(path, options, _design(settings, learns_law), position, rng)
     room = ROOM if settings.levels == 0 else settings.levels
     ladder = ladders.no_ladder(room, density.dim)
@@ -152,7 +159,7 @@ def init_on(density, settings, position, rng, path, learns_law):
 @jit
 def _design(settings, learns_law):
     """Design of the first part of warm-up, whose levels are its own."""
-    return design_of(settings, learns_law, LEVELS_A_BARRIER)
+    return design_of(settings, 0, learns_law, LEVELS_A_BARRIER)
 
 
 @jit
@@ -232,11 +239,16 @@ def freeze(settings, state):
 
 
 def learned(state: State) -> dict:
-    """Ladder and reference; how often each level was visited during sampling."""
+    """Ladder and reference; how often each level was visited during sampling.
+
+    Visits are proportional to Z / Zhat, so that they improve on what warm-up has learned.
+    """
     blocks = state.blocks
     found = of_path(blocks.path, blocks.ladder)
-    if len(state.blocks.where[0]) > 1:
-        found["occupancy"] = blocks.visits[1, : len(found["temperature"])].copy()
+    visits = blocks.visits[1, : len(found["temperature"])].copy()
+    if visits.any():
+        found["occupancy"] = visits
+        found["log_evidence"] += float(np.log(visits[-1] / visits[0]))
     return found
 
 
