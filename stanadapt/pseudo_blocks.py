@@ -32,6 +32,8 @@ from stanadapt.tempering import HEAD, POWER, refreshed
 
 # gain of the log normalisers: levels / visits, but no more than this
 LARGEST_GAIN = 0.5
+# log of a share below the last bit of the largest one
+NEGLIGIBLE = -40.0
 
 
 class Blocks(NamedTuple):
@@ -157,7 +159,9 @@ def _log_mixture(ladder, chances, delta, count):
         chances[k] = -ladder.levels[k, LOG_Z] + (b * delta if b > 0.0 else 0.0)
         peak = max(peak, chances[k])
     for k in range(count):
-        chances[k] = np.exp(chances[k] - peak)
+        # most levels are out of reach: no exponential for what would not change the sum
+        apart = chances[k] - peak
+        chances[k] = np.exp(apart) if apart > NEGLIGIBLE else 0.0
         total += chances[k]
     for k in range(count):
         chances[k] /= total

@@ -80,6 +80,10 @@ def log_density_and_gradient(law, position, gradient):
         total = degrees + law.mean.shape[0]
         slope = -total / (degrees + square)
         square = total * np.log1p(square / degrees)
+    if law.factor.shape[0] < law.mean.shape[0]:
+        for i in range(gradient.shape[0]):
+            gradient[i] = slope * law.standard[i] / law.factor[0, i]
+        return law.numbers[LOG_CONSTANT] - 0.5 * square
     factors.transposed_solve(law.factor, law.standard, gradient)
     for i in range(gradient.shape[0]):
         gradient[i] *= slope

@@ -49,7 +49,7 @@ def options_of(settings, dim):
     leapfrogs = settings.leapfrogs
     if leapfrogs == 0:
         leapfrogs = max(int(np.round(LEAPFROGS * dim**0.25)), 1)
-    return Options(int(settings.moves), leapfrogs, settings.max_treedepth)
+    return Options(settings.moves, leapfrogs, settings.max_treedepth)
 
 
 @jit

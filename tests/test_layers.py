@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "stanadapt"
 # a module may import from floors below its own, or from its own
 FLOORS = [
-    ["errors", "_jit"],
+    ["errors", "_jit", "borrowed"],
     [
         "density",
         "metropolis",
@@ -69,7 +69,7 @@ FLOORS = [
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 DOORS = {
     "llvmlite": {"density"},
-    "numba": {"_jit", "density", "extended_handle", "driver", "protocol"},
+    "numba": {"_jit", "borrowed", "density", "extended_handle", "driver", "protocol"},
     "bridgestan": {"backends"},
     "stanli": {"backends", "engines"},
     "cmdstanpy": {"engines", "cmdstan_install"},
@@ -117,7 +117,15 @@ def test_a_sampler_imports_only_what_samplers_share():
     allowed = {"_jit", "density", "metropolis", "factor", "adaptation", "hamiltonian"}
     allowed |= {"speed_measure", "points", "protocol", "history", "kernels", "kernel_proposal"}
     allowed |= {"proposal_scale", "dual_averaging", "warmup_windows", "metric", "first_step"}
-    allowed |= {"nuts_tree", "errors", "tempered_path", "tempered_moves", "ladder", "tempering"}
+    allowed |= {
+        "nuts_tree",
+        "errors",
+        "borrowed",
+        "tempered_path",
+        "tempered_moves",
+        "ladder",
+        "tempering",
+    }
     allowed |= {"tempering_rounds", "tempering_report", "tempering_settings", "pseudo_blocks"}
     for path in (PACKAGE / "samplers").glob("[a-z]*.py"):
         used = {n.split(".")[1] for _, n in imports(path) if n.startswith("stanadapt.")}

@@ -19,6 +19,7 @@ import numpy as np
 from stanadapt import tempering as engine
 from stanadapt import tempering_rounds as rounds
 from stanadapt._jit import jit
+from stanadapt.borrowed import borrowed
 from stanadapt.points import ValuePoint
 from stanadapt.protocol import Sampler, register
 from stanadapt.tempered_moves import Moves
@@ -145,7 +146,7 @@ def step(density, settings, state, rng):
     tempering, learning = state.tempering, state.learning
     if not learning and rounds.short_chains(tempering.ladder):  # there was no warm-up
         rounds.end_short_chains(tempering, _design(settings, state.learns_law))
-    done = engine.sweep(tempering, target_rate(settings), state.parity, learning, rng)
+    done = engine.sweep(borrowed(tempering), target_rate(settings), state.parity, learning, rng)
     info = Info(
         done.acceptance_rate, done.swap_rate, done.steps, done.diverging, done.round_trips,
         tempering.ladder.size[0],

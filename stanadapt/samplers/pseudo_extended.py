@@ -21,6 +21,7 @@ from stanadapt import pseudo_blocks as engine
 from stanadapt import tempering as path_engine
 from stanadapt import tempering_rounds as rounds
 from stanadapt._jit import jit
+from stanadapt.borrowed import borrowed
 from stanadapt.ladder import B
 from stanadapt.points import ValuePoint
 from stanadapt.protocol import Sampler, register, require_at_least_one
@@ -170,7 +171,7 @@ def step(density, settings, state, rng):
     if state.blocks.ladder.size[0] == 0:  # there was no warm-up
         _place(settings, state)
     learning = state.phase == LEARNING
-    done = engine.sweep(state.blocks, target_rate(settings), learning, rng)
+    done = engine.sweep(borrowed(state.blocks), target_rate(settings), learning, rng)
     info = Info(
         done.acceptance_rate, done.steps, done.diverging, done.switched, done.largest_weight,
         done.temperature, done.round_trips, state.blocks.ladder.size[0],
@@ -206,7 +207,7 @@ def _place(settings, state):
 @jit
 def _step_on_the_path(settings, state, rng):
     tempering = state.tempering
-    done = path_engine.sweep(tempering, target_rate(settings), state.parity, True, rng)
+    done = path_engine.sweep(borrowed(tempering), target_rate(settings), state.parity, True, rng)
     info = Info(
         done.acceptance_rate, done.steps, done.diverging, False, 1.0, 1.0, done.round_trips,
         tempering.ladder.size[0],
