@@ -50,6 +50,23 @@ def initial_positions(
     ]
 
 
+def unconstrained(target: Target, rows: np.ndarray) -> np.ndarray:
+    """Positions, shape (draw, dim), of rows that begin with all parameters.
+
+    NaN where rounding has put a draw on a boundary.
+    """
+    count = len(target.model.param_names())
+    if target.unconstrained:
+        return rows
+    positions = np.full((len(rows), target.dim), np.nan)
+    for i, row in enumerate(np.ascontiguousarray(rows[:, :count])):
+        try:
+            positions[i] = target.model.param_unconstrain(row)
+        except RuntimeError:
+            continue  # counted, and told in a sentence
+    return positions
+
+
 def past_positions(target: Target, fit: Any) -> np.ndarray:
     """Unconstrained positions of an earlier fit's draws, oldest first, for samplers that learn.
 

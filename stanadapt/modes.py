@@ -11,6 +11,7 @@ from stanadapt import data as stan_data
 from stanadapt import results
 from stanadapt.climb import Ends, climb, frame_of, grouped
 from stanadapt.errors import StanadaptError
+from stanadapt.inits import unconstrained
 from stanadapt.modes_told import NO_PROOF, on_chains, on_doubt, on_regions, show_modes
 from stanadapt.results import arviz_module
 from stanadapt.target import Target, checked
@@ -63,7 +64,7 @@ def modes(target: Target, fit: Any, *, starts: int = STARTS, show: bool = True) 
     """
     _check(target, fit, starts)
     rows, chain = _rows(target, fit)
-    position = _unconstrained(target, rows)
+    position = unconstrained(target, rows)
     read = np.isfinite(position).all(axis=1)
     usable = [i for i in _spaced(np.flatnonzero(read), starts) if _is_finite(target, position[i])]
     if len(usable) < FEWEST:
@@ -143,19 +144,6 @@ def _rows(target: Target, fit: Any) -> tuple[np.ndarray, np.ndarray]:
     kept = np.linspace(0, draws - 1, min(draws, ASSIGNED // chains)).round().astype(int)
     rows = np.stack([c[:, kept].reshape(-1) for c in columns], axis=1).astype(float)
     return rows, np.repeat(np.arange(chains), kept.size)
-
-
-def _unconstrained(target: Target, rows: np.ndarray) -> np.ndarray:
-    """Positions, shape (draw, dim); NaN where rounding has put a draw on a boundary."""
-    if target.unconstrained:
-        return rows
-    positions = np.full((len(rows), target.dim), np.nan)
-    for i, row in enumerate(np.ascontiguousarray(rows)):
-        try:
-            positions[i] = target.model.param_unconstrain(row)
-        except RuntimeError:
-            continue  # counted, and told in a sentence
-    return positions
 
 
 def _spread(values: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import driver as engine
-from stanadapt import protocol, results, tempering_report
+from stanadapt import protocol, results
 from stanadapt.beginning import beginning
 from stanadapt.driver import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.errors import StanadaptError
@@ -31,6 +31,7 @@ from stanadapt.run_told import (
 )
 from stanadapt.samplers import __name__ as _registers_all  # noqa: F401
 from stanadapt.target import Samplable, Target, samplable
+from stanadapt.tempering_group import add_tempering
 
 DTYPES = {bool: bool, int: np.int64, float: np.float64}
 
@@ -184,22 +185,9 @@ def _result(
     say_what_is_doubtful([runs[i] for i in kept], length)
     say_what_was_cut(runs, kept, length)
     if runs[0].sampler.learned is not None:
-        _add_tempering(target, [runs[i] for i in kept], groups)
+        for text in add_tempering(target, [runs[i] for i in kept], length, groups):
+            warn(text)
     return results.build(groups, attributes)
-
-
-def _add_tempering(target: Samplable, chains: list[Chain], groups: results.Groups) -> None:
-    """Add what was learned, and say what of it is doubtful."""
-    found = chains[0].sampler
-    # values, without gradients, come with all constants
-    where = chains[0].state.current.position
-    constant = target.constant(where) if found.uses_gradient else 0.0
-    learned = [found.learned(chain.state) for chain in chains]
-    groups["tempering"] = tempering_report.group(learned, constant)
-    for sentence in tempering_report.sentences(
-        found.name, groups["tempering"], groups["sample_stats"]
-    ):
-        warn(sentence)
 
 
 def _chains(

@@ -60,6 +60,9 @@ class Tempering(NamedTuple):
     order
         Which row is at level 0, 1, ... (first row), and whether a row has been at the hottest level
         since it was last at the coldest (second row), shape (2, room).
+    ended
+        Positions where the short chains of warm-up ended, and l there in the last column; NaN where
+        there was none; shape (chain, dim + 1).
 
     """
 
@@ -69,6 +72,7 @@ class Tempering(NamedTuple):
     places: Places
     order: np.ndarray
     seen: Seen
+    ended: np.ndarray
 
 
 class Sweep(NamedTuple):

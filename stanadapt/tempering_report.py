@@ -22,11 +22,20 @@ DEAD = 0.9995
 # ratio of the visits of the level visited most to those of the one visited least
 UNEVEN = 10.0
 
+# of what is neither a number a chain nor one a level
+DIMENSIONS = {
+    "reference_mean": ("unconstrained",),
+    "reference_sd": ("unconstrained",),
+    "rejection": ("gap",),
+    "short_chain": ("start", "unconstrained"),
+    "short_chain_lp": ("start",),
+}
+
 Learned = dict[str, Any]
 
 
-def of_path(path: Path, ladder: Ladder) -> Learned:
-    """Temperatures and what belongs to them, and the reference, for the user."""
+def of_path(path: Path, ladder: Ladder, ended: np.ndarray) -> Learned:
+    """Temperatures and what belongs to them, the reference, and where short chains ended."""
     count, law = int(ladder.size[0]), path.law
     levels = ladder.levels[:count]
     found: Learned = {
@@ -34,6 +43,8 @@ def of_path(path: Path, ladder: Ladder) -> Learned:
         "log_normalizer": levels[:, LOG_Z].copy(),
         "step_size": np.exp(levels[:, LOG_STEP]),
         "barrier": float(levels[-1, BARRIER]),
+        "short_chain": ended[:, :-1].copy(),
+        "short_chain_lp": ended[:, -1].copy(),
     }
     if path.kind == LAW:
         lower = law.factor if law.factor.shape[0] == 1 else np.tril(law.factor).T
@@ -50,17 +61,14 @@ def group(learned: Sequence[Learned], constant: float) -> xr.Dataset:
     constant
         What the program's log density is above that of its gradient: `~` drops constants there.
     """
-    dims = {"reference_mean": "unconstrained", "reference_sd": "unconstrained", "rejection": "gap"}
     variables = {}
     for name in learned[0]:
         rows = [np.asarray(one[name], dtype=float) for one in learned]
-        if rows[0].ndim == 0:
-            variables[name] = ("chain", np.array(rows))
-            continue
-        table = np.full((len(rows), max(map(len, rows))), np.nan)
-        for row, values in zip(table, rows, strict=True):
-            row[: len(values)] = values
-        variables[name] = (("chain", dims.get(name, "level")), table)
+        if rows[0].ndim == 1:
+            longest = max(map(len, rows))
+            rows = [np.pad(row, (0, longest - len(row)), constant_values=np.nan) for row in rows]
+        dims = DIMENSIONS.get(name, ("level",))[: rows[0].ndim]
+        variables[name] = (("chain", *dims), np.stack(rows))
     found = xr.Dataset(variables, coords={"chain": np.arange(len(learned))})
     found["log_evidence"] = found["log_evidence"] + constant
     return found

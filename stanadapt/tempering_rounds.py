@@ -87,7 +87,8 @@ def begin(path, options, design, position, rng):
     order = np.zeros((2, room), np.int64)
     order[0] = np.arange(room)
     mover = make_mover(dim, options)
-    return Tempering(path, mover, ladder, places, order, nothing_seen(room, dim))
+    ended = np.full((count, dim + 1), np.nan)
+    return Tempering(path, mover, ladder, places, order, nothing_seen(room, dim), ended)
 
 
 @jit
@@ -130,6 +131,9 @@ def end_short_chains(tempering, design):
     """Fit the law to their draws, if there are any, and put up the first ladder."""
     ladder, law, count = tempering.ladder, tempering.path.law, tempering.ladder.size[0]
     if tempering.seen.counts[SWEEPS] > 0:
+        for row in range(count):
+            tempering.ended[row, :-1] = tempering.places.vectors[row, POSITION]
+            tempering.ended[row, -1] = tempering.places.logs[row, TARGET]
         _learn_scales(tempering, design)
         _refit(tempering, design, WIDENING)
     log_step = np.mean(ladder.levels[:count, LOG_STEP])

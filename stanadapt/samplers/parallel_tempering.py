@@ -175,7 +175,7 @@ def freeze(settings, state):
 def learned(state: State) -> dict:
     """Ladder and reference; rejection rates, constants and round trips of sampling."""
     tempering = state.tempering
-    found, seen = of_path(tempering.path, tempering.ladder), tempering.seen
+    found, seen = of_path(tempering.path, tempering.ladder, tempering.ended), tempering.seen
     sweeps, count = max(int(seen.counts[engine.SWEEPS]), 1), len(found["temperature"])
     rejection = seen.levels[: count - 1, engine.REJECTION] / sweeps
     engine.log_normalizers(seen, count, found["log_normalizer"])

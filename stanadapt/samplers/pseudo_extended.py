@@ -245,7 +245,7 @@ def learned(state: State) -> dict:
     Visits are proportional to Z / Zhat, so that they improve on what warm-up has learned.
     """
     blocks = state.blocks
-    found = of_path(blocks.path, blocks.ladder)
+    found = of_path(blocks.path, blocks.ladder, state.tempering.ended)
     visits = blocks.visits[1, : len(found["temperature"])].copy()
     if visits.any():
         found["occupancy"] = visits
