@@ -174,13 +174,13 @@ def _gradient_of(density, position, gradient):
 VALUES, GRADIENTS = {}, {}
 
 
-@overload(_value_of)
+@overload(_value_of, inline="always")
 def _choose_value(density, position):
     chosen = VALUES[density.instance_class]
     return lambda density, position: chosen(density, position)
 
 
-@overload(_gradient_of)
+@overload(_gradient_of, inline="always")
 def _choose_gradient(density, position, gradient):
     chosen = GRADIENTS[density.instance_class]
     return lambda density, position, gradient: chosen(density, position, gradient)

@@ -105,7 +105,8 @@ def draw(density, leapfrog, tree, x, y, step_size, max_depth, rng):
     start = 0.5 * squared_norm(forward.momentum) - x.log_density
     stack, numbers = tree.stack, tree.numbers
     moved, log_density, energy = False, x.log_density, start
-    depth, leaves, acceptance, log_weight, diverging = 0, 0, 0.0, 0.0, False
+    # a literal 0 would have _double compiled for it too, and thrown away
+    depth, leaves, acceptance, log_weight, diverging = np.int64(0), 0, 0.0, 0.0, False
     while depth < max_depth:
         side = 1 if rng.random() > 0.5 else 0
         growth = _double(density, leapfrog, tree, side, step_size, depth, start, rng)
@@ -135,7 +136,7 @@ def _double(density, leapfrog, tree, side, step_size, depth, start, rng):
     end = end_of(tree, side)
     signed = step_size if side == 1 else -step_size
     tree.vectors[MIDDLE] = end.momentum
-    acceptance, row = 0.0, 0
+    acceptance, row = 0.0, np.int64(0)
     for leaf in range(1, 2**depth + 1):
         log_density = move(density, leapfrog, end, signed)
         energy = 0.5 * squared_norm(end.momentum) - log_density

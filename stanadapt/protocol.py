@@ -266,19 +266,19 @@ def more(settings, state, out):
     raise NotImplementedError("only for compiled code")
 
 
-@overload(more)
+@overload(more, inline="always")
 def _more(settings, state, out):
     chosen = _REGISTRY[settings.instance_class].more
     return lambda settings, state, out: chosen(settings, state, out)
 
 
-@overload(step)
+@overload(step, inline="always")
 def _step(density, settings, state, rng):
     chosen = _REGISTRY[settings.instance_class].step
     return lambda density, settings, state, rng: chosen(density, settings, state, rng)
 
 
-@overload(adapt)
+@overload(adapt, inline="always")
 def _adapt(density, settings, state, info, t, iter_warmup):
     chosen = _REGISTRY[settings.instance_class].adapt
 
