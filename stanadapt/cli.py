@@ -165,7 +165,14 @@ def sample(
         Path | None,
         typer.Option(help="A file of an earlier fit that a sampler with a past learns from."),
     ] = None,
+    prior_data: Annotated[
+        Path | None,
+        typer.Option(help="Data without observations, for a sampler that tempers: its hot end."),
+    ] = None,
     save_warmup: Annotated[bool, typer.Option("--save-warmup", help="Keep warm-up too.")] = False,
+    save_pseudo: Annotated[
+        bool, typer.Option("--save-pseudo", help="Keep all pseudo-samples with their weights.")
+    ] = False,
     choices: Choices = None,
     include: Include = None,
     backend: Backend = "auto",
@@ -186,7 +193,8 @@ def sample(
             target, settings, chains=chains, parallel_chains=parallel_chains,
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, thin=thin, seed=seed,
             inits=_inits(inits), past=results.load(past) if past else None,
-            save_warmup=save_warmup, show_progress=not quiet,
+            prior_data=prior_data, save_warmup=save_warmup, save_pseudo=save_pseudo,
+            show_progress=not quiet,
         )  # fmt: skip
         results.save(fit, path)
         compare_fits({sampler: fit})

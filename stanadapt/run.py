@@ -30,6 +30,7 @@ from stanadapt.run_told import (
     words_of,
 )
 from stanadapt.samplers import __name__ as _registers_all  # noqa: F401
+from stanadapt.status import status
 from stanadapt.target import Samplable, Target, samplable
 from stanadapt.tempering_group import add_tempering
 
@@ -118,7 +119,9 @@ def sample(
     _require_pseudo(target, found, keep)
     begins = beginning(target, found, past, reference_law, prior_data)
     try:
-        runs = _chains(target, found, typed, plan, inits, begins.init, keep)
+        with status(plan.show_progress and found.learned is not None) as tell:
+            tell(f"Loading {found.name}; the first time it is compiled, for about a minute.")
+            runs = _chains(target, found, typed, plan, inits, begins.init, keep)
     except MemoryError:
         kept = plan.chains * (plan.draws + plan.warmup_draws)
         size = 8e-9 * kept * len(program.column_names)

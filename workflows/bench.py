@@ -1,8 +1,8 @@
 """What an iteration costs, and what a second buys: `make bench`.
 
 Per sampler: microseconds an iteration, split into the density (its gradient, or value where that
-is all a sampler asks for, timed alone at the chain's own positions) and the rest; then how two
-chains share two cores; then the smallest effective sample size a second of gadMALA beside NUTS,
+is all a sampler asks for, timed alone at the chain's own positions) and the rest; the same for the
+samplers that temper, a gradient; then how two chains share two cores; then the smallest effective sample size a second of gadMALA beside NUTS,
 for every bundled data set of the paper. Figures are medians over `--repeats`; run it on a quiet
 machine.
 """
@@ -107,6 +107,31 @@ def costs(repeats, quick):
     return pd.DataFrame(rows)
 
 
+def tempering(repeats, quick):
+    """Microseconds a gradient of the samplers that temper, and of the density alone."""
+    rows, iterations = [], 2_000 if quick else 20_000
+    target = sa.Target(*find("boltzmann", "system_10"))
+    for sampler in ("hmc", "parallel_tempering", "pseudo_extended"):
+        found = []
+        for _ in range(repeats):
+            (chain,) = make_chains(target, sampler, {}, 1, iterations)
+            chain.compile()
+            run([chain], 1)
+            gradients = chain.calls["gradients"] - chain.warmup_calls[1]
+            positions, out = chain.sampling.unconstrained, np.empty(target.dim)
+            density = target.density()
+            _gradients(density, positions[:2], out)
+            began = time.perf_counter()
+            _gradients(density, positions, out)
+            alone = (time.perf_counter() - began) / iterations
+            whole = (chain.sampling_seconds - chain.constrain_seconds) / gradients
+            found.append((1e6 * whole, 1e6 * alone, whole / alone - 1))
+        whole, alone, share = np.median(found, axis=0)
+        rows.append({"data": "boltzmann", "sampler": sampler, "a gradient": whole,
+                     "density alone": alone, "rest over density": share})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
 def sharing(repeats, quick):
     """Wall time of two chains at once over that of one, medians over repeats."""
     rows = []
@@ -164,7 +189,7 @@ def report(script, tables, chosen):
     folder = record.folder(script)
     for title, table in tables.items():
         show(title, table)
-        table.to_csv(folder / f"{title.replace(' ', '_')}.csv", index=False)
+        table.to_csv(folder / f"{title.replace(',', '').replace(' ', '_')}.csv", index=False)
     record.write_settings(folder / "settings.json", vars(chosen))
     print(f"tables: {folder}")
 
@@ -179,6 +204,7 @@ def main():
     repeats = 1 if chosen.quick else chosen.repeats
     tables = {
         "microseconds an iteration": costs(repeats, chosen.quick),
+        "tempering, microseconds a gradient": tempering(repeats, chosen.quick),
         "two chains on two cores": sharing(repeats, chosen.quick),
         "smallest ESS a second": efficiencies(chosen.engine, chosen.quick),
     }
