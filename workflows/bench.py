@@ -1,10 +1,10 @@
 """What an iteration costs, and what a second buys: `make bench`.
 
 Per sampler: microseconds an iteration, split into the density (its gradient, or value where that
-is all a sampler asks for, timed alone at the chain's own positions) and the rest; the same for the
-samplers that temper, a gradient; then how two chains share two cores; then the smallest effective sample size a second of gadMALA beside NUTS,
-for every bundled data set of the paper. Figures are medians over `--repeats`; run it on a quiet
-machine.
+is all a sampler asks for, timed alone at the chain's own positions) and the rest; the same a
+gradient for the samplers that temper; then how two chains share two cores; then the smallest
+effective sample size a second of gadMALA beside NUTS, for every bundled data set of the paper.
+Figures are medians over `--repeats`; run it on a quiet machine.
 """
 
 import argparse
@@ -189,7 +189,7 @@ def report(script, tables, chosen):
     folder = record.folder(script)
     for title, table in tables.items():
         show(title, table)
-        table.to_csv(folder / f"{title.replace(',', '').replace(' ', '_')}.csv", index=False)
+        table.to_csv(folder / f"{title.replace(' ', '_')}.csv", index=False)
     record.write_settings(folder / "settings.json", vars(chosen))
     print(f"tables: {folder}")
 
@@ -204,7 +204,7 @@ def main():
     repeats = 1 if chosen.quick else chosen.repeats
     tables = {
         "microseconds an iteration": costs(repeats, chosen.quick),
-        "tempering, microseconds a gradient": tempering(repeats, chosen.quick),
+        "tempering a gradient": tempering(repeats, chosen.quick),
         "two chains on two cores": sharing(repeats, chosen.quick),
         "smallest ESS a second": efficiencies(chosen.engine, chosen.quick),
     }
