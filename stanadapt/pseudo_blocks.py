@@ -74,7 +74,7 @@ class Swept(NamedTuple):
 
     acceptance_rate: float  # a mean over the pseudo-samples that moved
     steps: int
-    diverging: bool
+    diverging: bool  # the move on the target
     switched: bool
     largest_weight: float
     temperature: float  # mean b of the pseudo-samples that were not the index
@@ -112,7 +112,8 @@ def sweep(blocks, target_accept, learning, rng):
         rates += found.acceptance_rate
         moved += 1
         steps += found.steps
-        diverging |= found.diverging
+        if j == index:  # hot ones may well
+            diverging = found.diverging
         if learning:
             size = (visits[k] + HEAD) ** -POWER
             ladder.levels[k, LOG_STEP] += size * (found.acceptance_rate - target_accept)

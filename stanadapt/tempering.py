@@ -81,7 +81,7 @@ class Sweep(NamedTuple):
     acceptance_rate: float  # of the moves, a mean over levels
     swap_rate: float  # a mean over all pairs of neighbours
     steps: int
-    diverging: bool
+    diverging: bool  # the move on the target; hot ones may well
     round_trips: int
 
 
@@ -119,7 +119,7 @@ def sweep(tempering, target_accept, parity, learning, rng):
         rates += found.acceptance_rate
         moved += 1
         steps += found.steps
-        diverging |= found.diverging
+        diverging = found.diverging  # of the last level, which is the target's
         if learning:
             size = (tempering.seen.counts[SWEEPS] + HEAD) ** -POWER
             ladder.levels[k, LOG_STEP] += size * (found.acceptance_rate - target_accept)

@@ -80,22 +80,30 @@ def sentences(name: str, found: xr.Dataset, stats: Mapping[str, np.ndarray]) -> 
     stats holds the statistics of all chains, shape (chain, draw), by name.
     """
     said, barrier = [], float(found["barrier"].max())
-    trips = int(stats["round_trips"].sum())
+    trips, weights = int(stats["round_trips"].sum()), stats.get("largest_weight")
+    if weights is not None and "occupancy" not in found:
+        return []  # one pseudo-sample: nothing is tempered
+    if np.isnan(found["log_evidence"]).all():
+        said.append(
+            f"{name}: with law=power hot chains follow powers of the density alone, which are "
+            "improper for most programs (exactly: where the power at `lowest` has no finite "
+            "integral), and then drift away for ever. Take law=gaussian, or raise `lowest`."
+        )
     if barrier > LARGEST_BARRIER:
         said.append(
             f"{name}: the barrier between reference and target is {barrier:.1f}, above "
             f"{LARGEST_BARRIER:g}: states hardly travel. Give a reference nearer to the target "
             "(reference_law, or prior_data), or take parallel_tempering with more iterations."
         )
-    if trips < FEWEST_TRIPS and stats.get("pseudo_samples", 2) != 1:
+    if trips < FEWEST_TRIPS:
         said.append(
             f"{name}: {trips} round trips between reference and target in all chains together: the "
             "weights of modes rest on the places where chains began. Sample longer, widen the "
             "reference (inflation), or give one (reference_law, prior_data)."
         )
-    if "largest_weight" in stats and stats["largest_weight"].mean() > DEAD:
+    if weights is not None and weights.mean() > DEAD:
         said.append(
-            f"{name}: the largest weight is {stats['largest_weight'].mean():.3f} on average: the "
+            f"{name}: the largest weight is {weights.mean():.3f} on average: the "
             "other pseudo-samples never come near the target. Try parallel_tempering, a longer "
             "warm-up, or a reference nearer to the target."
         )

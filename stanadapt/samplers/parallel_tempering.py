@@ -99,7 +99,8 @@ class Info(NamedTuple):
     n_steps
         Leapfrogs (steps of the random walk) of all levels.
     diverging
-        A trajectory ended in an energy error above 1000, or where the density failed.
+        The coldest chain's trajectory ended in an energy error above 1000, or where the density
+        failed.
     round_trips
         Chains that came back to the coldest level from the hottest.
     levels

@@ -108,8 +108,8 @@ class Info(NamedTuple):
     """What one iteration reports.
 
     acceptance_rate, n_steps, diverging
-        Of the moves: a mean over those that moved; leapfrogs (or steps) of all; whether a
-        trajectory ended in an energy error above 1000, or where the density failed.
+        Of the moves: a mean over those that moved; leapfrogs (or steps) of all; whether the
+        trajectory on the target ended in an energy error above 1000, or where the density failed.
     switched
         The draw is another pseudo-sample than before.
     largest_weight
