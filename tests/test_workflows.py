@@ -26,6 +26,28 @@ WRITTEN = {
         "kameleon_synthetic/contours.png",
     ],
     "kameleon_glass": ["kameleon_glass/kameleon_glass.md", "kameleon_glass/kameleon_glass.png"],
+    "tempering_one_dim": [
+        "tempering_one_dim/tempering_one_dim.md",
+        "tempering_one_dim/figure_1.png",
+        "tempering_one_dim/figure_2.png",
+    ],
+    "tempering_mixture": [
+        "tempering_mixture/tempering_mixture.md",
+        "tempering_mixture/tempering_mixture.csv",
+        "tempering_mixture/tempering_mixture.json",
+        "tempering_mixture/twenty_draws.png",
+        "tempering_mixture/twenty_variance_errors.png",
+    ],
+    "tempering_boltzmann": [
+        "tempering_boltzmann/tempering_boltzmann.md",
+        "tempering_boltzmann/fixed_temperatures.png",
+        "tempering_boltzmann/projections.png",
+    ],
+    "tempering_horseshoe": [
+        "tempering_horseshoe/tempering_horseshoe.csv",
+        "tempering_horseshoe/predictive.png",
+    ],
+    "tempering_curved": ["tempering_curved/tempering_curved.md", "tempering_curved/flower.png"],
 }
 
 
@@ -201,3 +223,72 @@ def test_glass_ratios_correlate_the_noise(glass):
     for move in ("whole", "half"):
         assert (abs(table[f"{move} move: mean sd"] - expected) < 5 * error).all()
     assert table["earlier sd"].isna().all()
+
+
+@pytest.fixture
+def tempering(monkeypatch):
+    """The modules on tempering, as `repeats`."""
+    monkeypatch.syspath_prepend(WORKFLOWS)
+    import tempering_mixture
+    import tempering_one_dim
+    import tempering_runs
+    import tempering_study
+
+    return tempering_runs, tempering_study, tempering_mixture, tempering_one_dim
+
+
+def test_tempering_chains_end_where_the_budget_does(tempering):
+    """As many gradients as allowed, up to a trajectory; an extension costs N an evaluation."""
+    runs, *_ = tempering
+    target = sa.Target(*models.find("mixture", "one_dim"))
+    for method in (runs.Method("nuts"), runs.recipe(2, between=(0.1, 1.0))):
+        chains, _ = runs.run(target, method, runs.Budget(600, 3, warmup=150), 7)
+        assert len(chains) == 3
+        for chain in chains:
+            assert 500 < chain.gradients <= 600
+            assert chain.draws == len(chain.columns["x[1]"]) < 600
+            assert chain.vector().shape == (chain.draws, 1)
+
+
+def test_tempering_keeps_what_is_asked_for_and_tells_failures(tempering, monkeypatch):
+    runs, study, *_ = tempering
+    real = study.run
+
+    def fails_at_times(target, method, *rest):
+        if method.sampler == "hmc":
+            raise sa.StanadaptError("sampling", "planted.")
+        return real(target, method, *rest)
+
+    monkeypatch.setattr(study, "run", fails_at_times)
+    target = sa.Target(*models.find("banana", "two_dim"))
+    methods = {"broken": runs.Method("hmc"), "ours": runs.Method("nuts")}
+    cost = runs.Budget(200, 1, warmup=50)
+    found, notes = study.run_all(target, methods, cost, 1, keep=("radius_squared",))
+    assert list(found) == ["ours"]
+    assert list(found["ours"][0].columns) == ["radius_squared"]
+    assert any("broken: failed" in note and "planted." in note for note in notes)
+    table = study.rows(found, lambda chain: {"twice": 2 * chain.draws})
+    assert table["twice"].tolist() == [2 * table["draws"][0]]
+
+
+def test_tempering_efficiency_is_that_of_the_worse_mean(tempering):
+    """Errors of 0.1 and 0.2 in means of variances 1 and 1: 25 draws in 50,000 gradients."""
+    *_, mixture, _ = tempering
+
+    class Known:
+        moments, variance = np.array([1.0, 2.0, 0.0, 0.0]), np.array([1.0, 1.0])
+
+    rows = pd.DataFrame({"E x1": [1.1, 0.9], "E x2": [2.2, 1.8], "gradients": [5e4, 5e4]})
+    assert mixture.efficiency(Known, rows) == pytest.approx(50.0)
+
+
+def test_tempering_means_of_weighted_pseudo_samples(tempering):
+    """Two rows by hand: weights within a row, or one ratio over all."""
+    *_, one_dim = tempering
+    x, weight = np.array([[0.0, 4.0], [1.0, 3.0]]), np.array([[0.25, 0.75], [0.5, 0.5]])
+    log_ratio = np.log([[1.0, 3.0], [8.0, 8.0]])
+    found = one_dim.Weighing(x, weight, log_ratio, np.ones(2)).means()
+    assert found["weighted"]["E x"] == pytest.approx((3.0 + 2.0) / 2)
+    assert found["unweighted"]["E x"] == pytest.approx(2.0)
+    assert found["pooled"]["E x"] == pytest.approx((3 * 4 + 8 * 1 + 8 * 3) / 20)
+    assert found["weighted"]["P(x > 0)"] == pytest.approx((0.75 + 1.0) / 2)
