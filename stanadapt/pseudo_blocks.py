@@ -115,7 +115,9 @@ def sweep(blocks, target_accept, learning, rng):
         if j == index:  # hot ones may well
             diverging = found.diverging
         if learning:
-            size = (visits[k] + HEAD) ** -POWER
+            # visits are those of the others: the index is at the coldest level in every sweep
+            seen = visits[k] + (visits[SWEEPS] if j == index else 0.0)
+            size = (seen + HEAD) ** -POWER
             ladder.levels[k, LOG_STEP] += size * (found.acceptance_rate - target_accept)
     visits[SWEEPS] += 1
     largest = weigh(blocks)

@@ -21,7 +21,17 @@ from stanadapt.ladder import LOG_STEP, B, Ladder
 from stanadapt.metropolis import acceptance_probability
 from stanadapt.points import ValuePoint
 from stanadapt.tempered_moves import RANDOM_WALK, Mover, explore
-from stanadapt.tempered_path import LAW, POSITION, TARGET, Path, Places, evaluate, gain, slope_at
+from stanadapt.tempered_path import (
+    LARGEST_GAIN,
+    LAW,
+    POSITION,
+    TARGET,
+    Path,
+    Places,
+    evaluate,
+    gain,
+    slope_at,
+)
 
 # gain of the step sizes after n sweeps of a round: (n + HEAD)^-POWER
 POWER, HEAD = 0.6, 3.0
@@ -32,8 +42,9 @@ class Seen(NamedTuple):
 
     levels
         REJECTION, sum of the rejection probabilities of swaps of k with k + 1; FORWARD and
-        BACKWARD, log of the sum of exp(+-(b' - b) Delta) over the draws of k, and of k + 1;
-        shape (room, 3).
+        BACKWARD, log of the sum of exp(+-(b' - b) Delta) over the draws of k, and of k + 1; how
+        many draws of k the target takes (HOT_INSIDE), and of k + 1 the reference (COLD_INSIDE);
+        shape (room, 5).
     vectors
         Of positions the MEAN and the sum of squared DEVIATIONS; the sum of the SQUARES of the
         tempered gradient; shape (room, 3, dim).
@@ -47,7 +58,7 @@ class Seen(NamedTuple):
     counts: np.ndarray
 
 
-REJECTION, FORWARD, BACKWARD = 0, 1, 2
+REJECTION, FORWARD, BACKWARD, HOT_INSIDE, COLD_INSIDE = 0, 1, 2, 3, 4
 MEAN, DEVIATIONS, SQUARES = 0, 1, 2
 SWEEPS, TRIPS = 0, 1
 
@@ -88,7 +99,7 @@ class Sweep(NamedTuple):
 @jit
 def nothing_seen(room, dim):
     """Return a Seen without sweeps."""
-    seen = Seen(np.empty((room, 3)), np.empty((room, 3, dim)), np.empty(2, np.int64))
+    seen = Seen(np.empty((room, 5)), np.empty((room, 3, dim)), np.empty(2, np.int64))
     forget(seen)
     return seen
 
@@ -96,8 +107,8 @@ def nothing_seen(room, dim):
 @jit
 def forget(seen):
     """Begin a new round."""
-    seen.levels[:, REJECTION] = 0.0
-    seen.levels[:, FORWARD:] = -np.inf
+    seen.levels[:] = 0.0
+    seen.levels[:, FORWARD : BACKWARD + 1] = -np.inf
     seen.vectors[:] = 0.0
     seen.counts[:] = 0
 
@@ -166,6 +177,8 @@ def _swap(tempering, parity, rng):
         hot, cold = cold, gain(tempering.places, order[k + 1])
         seen[k, FORWARD] = np.logaddexp(seen[k, FORWARD], gap * hot)
         seen[k, BACKWARD] = np.logaddexp(seen[k, BACKWARD], -gap * cold)
+        seen[k, HOT_INSIDE] += hot > -np.inf
+        seen[k, COLD_INSIDE] += cold < LARGEST_GAIN
         rate = acceptance_probability(gap * (hot - cold))
         seen[k, REJECTION] += 1.0 - rate
         total += rate
@@ -189,10 +202,16 @@ def _trips(tempering):
 
 @jit
 def log_normalizers(seen, count, out):
-    """Write log Z(b) - log Z(b of the hottest level) of each of `count` levels into out."""
-    n, out[0] = np.log(max(seen.counts[SWEEPS], 1)), 0.0
+    """Write log Z(b) - log Z(b of the hottest level) of each of `count` levels into out.
+
+    The mean of exp((b' - b) Delta) over draws of one level is the ratio of constants times the
+    share of the other level's draws that lie where this one has mass: less than 1 where target or
+    reference fail.
+    """
+    out[0] = 0.0
     for k in range(count - 1):
-        forward, backward = seen.levels[k, FORWARD] - n, n - seen.levels[k, BACKWARD]
+        forward = seen.levels[k, FORWARD] - np.log(seen.levels[k, COLD_INSIDE])
+        backward = np.log(seen.levels[k, HOT_INSIDE]) - seen.levels[k, BACKWARD]
         if not np.isfinite(forward):
             forward = backward
         if not np.isfinite(backward):

@@ -206,7 +206,8 @@ def _learn_scales(tempering, design):
     """Set each level's scales from its round: those of the slope, or else of the positions.
 
     1 / sqrt(mean of the squared gradient) is the standard deviation of a Gaussian; where there are
-    many modes it is the width of one, of which the standard deviation of all says nothing.
+    many modes it is the width of one, of which the standard deviation of all says nothing. The
+    step size makes up for it: the product of both, on average over the parameters, stays.
     """
     ladder, seen, n = tempering.ladder, tempering.seen, tempering.seen.counts[SWEEPS]
     weight = n / (n + PRIOR_DRAWS)
@@ -221,6 +222,7 @@ def _learn_scales(tempering, design):
                     weight * seen.vectors[k, DEVIATIONS, i] / n + (1.0 - weight) * old * old
                 )
             if SMALLEST_SCALE < new < np.inf:
+                ladder.levels[k, LOG_STEP] -= np.log(new / old) / ladder.scale.shape[1]
                 ladder.scale[k, i] = new
 
 

@@ -69,7 +69,7 @@ class Settings(NamedTuple):
     target_accept: float = 0.0
     levels: int = 0
     law: Law = Law.gaussian
-    inflation: float = 1.5
+    inflation: float = 1.75
     lowest: float = 0.0
     step_size: float = 0.1
 
@@ -196,7 +196,7 @@ register(
         step,
         adapt,
         freeze,
-        iter_warmup=2_000,
+        iter_warmup=3_000,
         iter_sampling=5_000,
         uses_gradient=lambda settings: settings.moves != Moves.random_walk,
         init_on=init_on,

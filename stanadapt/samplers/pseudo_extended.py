@@ -79,7 +79,7 @@ class Settings(NamedTuple):
     target_accept: float = 0.0
     levels: int = 0
     law: Law = Law.gaussian
-    inflation: float = 1.5
+    inflation: float = 1.75
     lowest: float = 0.0
     step_size: float = 0.1
 
@@ -249,7 +249,8 @@ def learned(state: State) -> dict:
     visits = blocks.visits[1, : len(found["temperature"])].copy()
     if visits.any():
         found["occupancy"] = visits
-        found["log_evidence"] += float(np.log(visits[-1] / visits[0]))
+        if visits[0] > 0 and visits[-1] > 0:
+            found["log_evidence"] += float(np.log(visits[-1] / visits[0]))
     return found
 
 
