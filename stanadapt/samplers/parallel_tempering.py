@@ -69,7 +69,7 @@ class Settings(NamedTuple):
     target_accept: float = 0.0
     levels: int = 0
     law: Law = Law.gaussian
-    inflation: float = 1.75
+    inflation: float = 2.0
     lowest: float = 0.0
     step_size: float = 0.1
 
