@@ -10,10 +10,11 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/python workflows/quickstart.py
 
-# every test: the everyday ones, the slow ones, and those that need CmdStan, which is installed
+# every test: the everyday ones, the slow ones, and those that need CmdStan, which is installed;
+# two files at a time
 test: $(READY)
 	$(BIN)/stanadapt install-cmdstan
-	$(BIN)/python -m pytest -m ""
+	$(BIN)/python -m pytest -m "" -n 2 --dist loadfile
 
 # the everyday tests under ArviZ 1.x, which needs Python 3.12: where such an interpreter is at hand
 test-arviz1:

@@ -277,6 +277,8 @@ SETTINGS = [
     for sampler in protocol.registered().values()
     for name, kind in sampler.settings.__annotations__.items()
     for bad in BAD.get(kind, NO_MEMBER)
+    # 0 leaves some whole numbers to the sampler
+    if not (kind is int and bad == 0 and sampler.settings()._asdict()[name] == 0)
 ]
 
 

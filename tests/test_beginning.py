@@ -19,7 +19,7 @@ LAW = sa.ReferenceLaw([0.0, 0.0, 0.0], 3.0)
 # short runs are told of
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore:.*{words}")
-    for words in ("round trips", "visited", "no finite density", "trajectories that")
+    for words in ("round trips", "visited", "no finite density", "trajectories that", "R-hat")
 ]
 TEMPERING = [name for name, s in registered().items() if s.init_on is not None]
 

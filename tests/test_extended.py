@@ -44,6 +44,9 @@ def extend(target, n=2, **options):
 
 @pytest.mark.filterwarnings("ignore:.*had no finite density")
 @pytest.mark.filterwarnings("ignore:.*from trajectories that")
+@pytest.mark.filterwarnings("ignore:.*round trips")
+@pytest.mark.filterwarnings("ignore:.*was visited")
+@pytest.mark.filterwarnings("ignore:.*R-hat")
 @pytest.mark.parametrize("name", registered())
 def test_every_sampler_draws_in_stan_shapes_and_counts_base_evaluations(target, name):
     fit = sa.sample(extend(target, 3), name, chains=2, iter_warmup=100, iter_sampling=80, seed=3,

@@ -42,7 +42,9 @@ def make(kind=Moves.hmc, levels=LEVELS, room=7, wall=np.inf, degrees=np.inf):
     order[0] = np.arange(room)
     mover = make_mover(3, Options(kind, 3, 4))
     seen = engine.nothing_seen(room, 3)
-    return engine.Tempering(path, mover, ladder, no_places(room, 3), order, seen)
+    return engine.Tempering(
+        path, mover, ladder, no_places(room, 3), order, seen, np.full((1, 4), np.nan)
+    )
 
 
 @jit

@@ -15,6 +15,9 @@ from stanadapt.tempering_report import (
     sentences,
 )
 
+# where three short chains ended, in two dimensions, and the log density there
+ENDED = np.array([[0.5, -1.0, -3.0], [2.0, 4.0, -5.0], [0.0, 0.25, -2.0]])
+
 
 def learned(levels=4, barrier=3.0, occupancy=None, log_evidence=-2.0):
     """What a chain reports."""
@@ -56,9 +59,14 @@ def test_few_round_trips_of_all_chains_together(trips):
 
 
 def test_dead_weights():
-    (said,) = told([learned()], weight=0.9999)
+    (said,) = told([learned(occupancy=[10, 11, 9, 10])], weight=0.9999)
     assert "the largest weight is 1.000 on average" in said
-    assert told([learned()], weight=0.999) == []
+    assert told([learned(occupancy=[10, 11, 9, 10])], weight=0.999) == []
+
+
+def test_nothing_is_told_of_one_pseudo_sample():
+    """Its weight is always 1, and no level is ever visited."""
+    assert told([learned(occupancy=None)], weight=1.0, trips=0) == []
 
 
 def test_a_level_that_is_hardly_visited():
@@ -92,7 +100,7 @@ def some_ladder():
 
 
 def test_of_path_tells_what_the_ladder_holds():
-    found = of_path(some_path(LAW, sd=[3.0, 0.5]), some_ladder())
+    found = of_path(some_path(LAW, sd=[3.0, 0.5]), some_ladder(), ENDED)
     np.testing.assert_allclose(found["temperature"], [0, 1 / 16, 1])
     np.testing.assert_allclose(found["step_size"], 0.2)
     assert found["barrier"] == pytest.approx(0.75)
@@ -103,12 +111,14 @@ def test_of_path_tells_what_the_ladder_holds():
 
 def test_scales_of_a_dense_law():
     covariance = np.array([[4.0, 1.5], [1.5, 9.0]])
-    found = of_path(some_path(LAW, covariance=covariance), some_ladder())
+    found = of_path(some_path(LAW, covariance=covariance), some_ladder(), ENDED)
     np.testing.assert_allclose(found["reference_sd"], [2.0, 3.0])
 
 
 def test_what_there_is_not():
-    power, prior = (of_path(some_path(kind, sd=1.0), some_ladder()) for kind in (POWER, PRIOR))
+    power, prior = (
+        of_path(some_path(kind, sd=1.0), some_ladder(), ENDED) for kind in (POWER, PRIOR)
+    )
     assert np.isnan(power["log_evidence"])
     assert prior["log_evidence"] == 4.5
     assert not {"reference_mean", "reference_sd"} & {*power, *prior}
@@ -116,6 +126,6 @@ def test_what_there_is_not():
 
 def test_what_is_told_does_not_change_with_the_chain():
     ladder = some_ladder()
-    found = of_path(some_path(LAW, sd=1.0), ladder)
+    found = of_path(some_path(LAW, sd=1.0), ladder, ENDED)
     ladder.levels[:] = -1
     assert found["log_normalizer"][2] == 4.5
