@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt import data as stan_data
+from stanadapt import results
 from stanadapt.density import Density, value, value_and_gradient
 from stanadapt.extended_density import COLLAPSED, FREE, Source, choose, weigh
 from stanadapt.extended_design import read_design, wrong
@@ -57,6 +58,9 @@ class Extended(Samplable):
         gives it, and of the normalised law. Free temperatures then have g(b) = 1 / Z(b), which
         makes b uniform under the instrumental law; log Z is interpolated by monotone cubics.
         Without a ladder their g is flat.
+    learned
+        In place of reference_law and ladder: a fit of the same program by parallel_tempering or
+        pseudo_extended, whose first chain has learned both.
 
     Raises
     ------
@@ -76,8 +80,13 @@ class Extended(Samplable):
         reference_law: ReferenceLaw | None = None,
         prior_data: Data = None,
         ladder: Sequence[Any] | None = None,
+        learned: Any = None,
     ) -> None:
         self._base = _extensible(target)
+        if learned is not None:
+            if not (reference_law is None and prior_data is None and ladder is None):
+                raise wrong("`learned` brings reference_law and ladder: leave out the others.")
+            reference_law, ladder = _learned(self._base, learned)
         self.name = self._base.name
         self.pseudo_samples = whole("pseudo_samples", pseudo_samples, 1)
         self.temperature = temperature
@@ -224,6 +233,24 @@ def _extensible(target: Any) -> Target:
             "and a power of an estimate is biased: make the target without `noise` to sample both."
         )
     return target
+
+
+def _learned(target: Target, fit: Any) -> tuple[ReferenceLaw, tuple[np.ndarray, np.ndarray]]:
+    """Return the reference law and the ladder of the first chain of a fit."""
+    if not results.is_fit(fit) or "tempering" not in results.group_names(fit):
+        raise wrong(
+            "`learned` must be a result of parallel_tempering or pseudo_extended, got "
+            f"{type(fit).__name__}."
+        )
+    if results.attribute(fit, "program_hash") != target.program.hash:
+        raise wrong(f"`learned` must be a fit of {target.name} itself.")
+    found = results.dataset(fit, "tempering").isel(chain=0)
+    if "reference_mean" not in found:
+        raise wrong("the fit had no reference law to learn: give reference_law or prior_data.")
+    law = ReferenceLaw(found["reference_mean"].values, found["reference_sd"].values)
+    there = np.isfinite(found["temperature"].values)
+    columns = (found[name].values[there] for name in ("temperature", "log_normalizer"))
+    return law, tuple(columns)
 
 
 def _law(given: Any, dim: int) -> Law:

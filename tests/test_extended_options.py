@@ -143,3 +143,28 @@ def test_the_constant_of_native_values_is_found(target):
     for extra in (lambda x: x[0], lambda x: np.nan):  # no constant: ask as gradients do
         assert _calibrated(Native(target, extra))[3:] == (1, 0.0)
     assert _calibrated(target)[3:] == (1, 0.0)
+
+
+@pytest.mark.filterwarnings("ignore:.*(round trips|R-hat|visited)")
+def test_what_a_fit_has_learned_can_be_taken_over(target):
+    fit = sa.sample(
+        target, "parallel_tempering", chains=2, iter_warmup=200, iter_sampling=100, seed=1, **QUIET
+    )  # fmt: skip
+    group, extended = fit["tempering"], sa.Extended(target, temperature="collapsed", learned=fit)
+    count = int(np.isfinite(group["temperature"][0]).sum())
+    np.testing.assert_array_equal(
+        extended.description["ladder"], group["temperature"][0].values[:count]
+    )
+    law = sa.ReferenceLaw(group["reference_mean"][0].values, group["reference_sd"][0].values)
+    ladder = [group[name][0].values[:count] for name in ("temperature", "log_normalizer")]
+    same = sa.Extended(target, temperature="collapsed", reference_law=law, ladder=ladder)
+    point = np.array([0.3, -1.0, 2.0, 0.5])
+    assert extended.value(point) == same.value(point)
+
+
+def test_what_has_not_learned_it_is_told(target):
+    plain = sa.sample(target, "rwm", chains=1, iter_warmup=10, iter_sampling=10, seed=1, **QUIET)
+    with pytest.raises(sa.StanadaptError, match="must be a result of parallel_tempering or"):
+        sa.Extended(target, temperature="collapsed", learned=plain)
+    with pytest.raises(sa.StanadaptError, match="leave out the others"):
+        sa.Extended(target, temperature="collapsed", learned=plain, reference_law=LAW)
