@@ -198,31 +198,32 @@ def test_stans_nuts_misses_modes_and_compare_says_so():
 # iterations that take 0.4 million gradients after warm-up, by sampler and whether a law is given
 SYSTEM_PLANS = {
     ("pseudo_extended", False): 100_000,
-    ("pseudo_extended", True): 100_000,
-    ("parallel_tempering", False): 19_000,
+    (
+        "pseudo_extended",
+        True,
+    ): 41_000,  # of five pseudo-samples: two come to 0.24, now and then 0.35
+    ("parallel_tempering", False): 16_000,
     ("parallel_tempering", True): 23_500,
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("name", TEMPERING)
-def test_boltzmann_machine(name, given, seed):
+def test_boltzmann_machine(name, given):
+    """Root mean square error of the means of three chains: of one it is 0.12 to 0.33 by chance."""
     target, _ = bundled("boltzmann", "system_10")
     truth = json.loads((models.ROOT / "boltzmann" / "reference.json").read_text())["system_10"]
     mean, sd = (np.array(truth[k]["x"]) for k in ("mean", "sd"))
     law = sa.ReferenceLaw(np.zeros(26), sd) if given else None
     fit = sa.sample(
-        target, name, chains=1, iter_warmup=10_000, iter_sampling=SYSTEM_PLANS[name, given],
-        seed=seed, reference_law=law, **QUIET,
+        target, name, chains=3, iter_warmup=10_000, iter_sampling=SYSTEM_PLANS[name, given],
+        seed=1, reference_law=law, **QUIET,
+        **({"pseudo_samples": 5} if given and name == "pseudo_extended" else {}),
     )  # fmt: skip
-    assert evaluations(fit) == pytest.approx(4e5, rel=0.05)
+    assert evaluations(fit) == pytest.approx(3 * 4e5, rel=0.08)
     x = results.dataset(fit, "posterior")["x"].values
-    bound = 0.3 if given else 0.7
-    if given and name == "parallel_tempering":
-        bound = 0.4  # one run in three was off by 0.31
-    assert np.sqrt(np.mean((x.mean(axis=(0, 1)) - mean) ** 2)) < bound
+    assert np.sqrt(np.mean((x.mean(axis=1) - mean) ** 2)) < (0.3 if given else 0.7)
     evidence = results.dataset(fit, "tempering")["log_evidence"].values
     np.testing.assert_allclose(evidence, truth["log_evidence"], atol=0.5)
 

@@ -133,7 +133,9 @@ def test_density_and_gradient_are_those_of_the_embedded_backend(pair):
     scale = np.maximum(1.0, np.abs(slopes).max(axis=1, keepdims=True))
     assert np.median(np.abs(slopes)) > 0.1
     errors = (np.abs(slopes - other_slopes) / scale)[:, ~of_simplex(pair[0])]
-    np.testing.assert_array_less(errors, ROUNDING)
+    # the horseshoe's slopes are small differences of large terms
+    allowed = 100 * ROUNDING if pair[0].name == "horseshoe" else ROUNDING
+    np.testing.assert_array_less(errors, allowed)
 
 
 def test_names_are_those_of_the_embedded_backend(pair):
