@@ -19,6 +19,7 @@ from typing import Any
 from numba import cfunc, config, njit
 
 PACKAGE = Path(__file__).parent
+OPTIONS = {"nogil": True, "error_model": "numpy"}
 FOLDERS_KEPT, MINIMUM_AGE = 4, 24 * 3600.0
 
 
@@ -74,7 +75,13 @@ def _in_our_cache() -> Iterator[None]:
 def jit(function: Callable) -> Callable:
     """Compile without the GIL, cached on disk under the current sources."""
     with _in_our_cache():
-        return njit(cache=True, nogil=True, error_model="numpy")(function)
+        return njit(cache=True, **OPTIONS)(function)
+
+
+def inlined(function: Callable) -> Callable:
+    """`jit` for what is called in a hot loop: the machine code goes into the caller's."""
+    with _in_our_cache():
+        return njit(cache=True, forceinline=True, **OPTIONS)(function)
 
 
 class CFunction:

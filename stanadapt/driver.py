@@ -23,7 +23,7 @@ from stanadapt.density import (
     Density,
 )
 from stanadapt.plan import Plan
-from stanadapt.protocol import Sampler, adapt, more, step
+from stanadapt.protocol import Sampler, adapt, as_compiled, lend_state, more, step, take_back_state
 
 # a chain whose density fails this often in a row is stopped: it has nothing to learn from
 FAILURES_BEFORE_STOP = 1000
@@ -37,7 +37,7 @@ RECORDED_CALLS = 4
 
 
 @jit
-def _advance(density, settings, state, rng, start, t, stop, iter_warmup, adapting, thin, out):
+def _advance(density, settings, owned, rng, start, t, stop, iter_warmup, adapting, thin, out):
     """Run iterations t, ..., stop - 1 of the phase that began at `start`.
 
     `out` is (draws, stats), of shapes (row, size or more) and (row, 2 + fields of Info); iterations
@@ -46,7 +46,7 @@ def _advance(density, settings, state, rng, start, t, stop, iter_warmup, adaptin
     the sum of acceptance rates.
     """
     draws, stats = out
-    row, accepted = 0, 0.0
+    row, accepted, state = 0, 0.0, lend_state(settings, owned)
     for i in range(t, stop):
         state, info = step(density, settings, state, rng)
         accepted += info.acceptance_rate
@@ -66,8 +66,8 @@ def _advance(density, settings, state, rng, start, t, stop, iter_warmup, adaptin
                 column += 1
             row += 1
         if density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP:
-            return state, i + 1, accepted
-    return state, stop, accepted
+            return take_back_state(settings, state, owned), i + 1, accepted
+    return take_back_state(settings, state, owned), stop, accepted
 
 
 Constrain = Callable[[np.ndarray, np.ndarray], int]
@@ -137,6 +137,7 @@ class Chain:
         init: Callable | None = None,
     ) -> None:
         self.sampler, self.settings, self.density = sampler, settings, density
+        self.compiled_settings = as_compiled(settings)
         self.plan, self.rng = plan, rng
         self.stat_names = ("lp", "n_evaluations", *sampler.info._fields)
         raw = density.dim if keep_unconstrained else None
@@ -144,7 +145,7 @@ class Chain:
         n_more = sampler.more_size(settings, density.dim) if keep_more else 0
         self.warmup = Recording(plan.warmup_draws, make_constrain(), *shape, 0)
         self.sampling = Recording(plan.draws, make_constrain(), *shape, n_more)
-        self.state = (init or sampler.init)(density, settings, position, rng)
+        self.state = (init or sampler.init)(density, self.compiled_settings, position, rng)
         self.n_done, self.stopped, self.acceptance_rate = 0, False, np.nan
         self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
         self.failed_quantities = 0
@@ -175,7 +176,9 @@ class Chain:
         """Compile, or load from the cache, without moving; returns seconds."""
         began = time.perf_counter()
         self._run(0, 0, 0, True, 0)
-        self.sampler.freeze(self.settings, self.state)  # replaces, so that nothing has changed
+        self.sampler.freeze(
+            self.compiled_settings, self.state
+        )  # replaces, so that nothing has changed
         nothing = np.empty((0, self.density.size))
         self.sampling.constrain(nothing, self.sampling.constrained[:0])
         return time.perf_counter() - began
@@ -212,7 +215,7 @@ class Chain:
         draws, stats = self._draws[:rows], self._stats[:rows]
         adapting = warming_up or self.sampler.adapts_forever
         self.state, done, accepted = _advance(
-            self.density, self.settings, self.state, self.rng, start, t, stop,
+            self.density, self.compiled_settings, self.state, self.rng, start, t, stop,
             self.plan.iter_warmup, adapting, self.plan.thin, (draws, stats),
         )  # fmt: skip
         if done > t:
@@ -232,7 +235,7 @@ class Chain:
         recording.rows = rows.stop
 
     def _end_warmup(self) -> None:
-        self.state = self.sampler.freeze(self.settings, self.state)
+        self.state = self.sampler.freeze(self.compiled_settings, self.state)
         self.warmup_calls[:] = self.density.calls[:3]
         self.density.calls[RECORDED_CALLS] = self.warmup_calls[:2].sum()
 

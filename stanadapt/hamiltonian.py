@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt import factor as factors
-from stanadapt._jit import jit
+from stanadapt._jit import inlined, jit
 from stanadapt.density import value_and_gradient
 from stanadapt.metropolis import fill_normal
 
@@ -13,27 +13,29 @@ from stanadapt.metropolis import fill_normal
 LARGEST_ENERGY_ERROR = 1000.0
 
 
-@jit
-def leapfrog(density, position, momentum, gradient, step_size, steps):
-    """Follow Hamilton's equations with unit mass, `steps` leapfrogs of `step_size`.
+@inlined
+def leapfrog(density, position, momentum, gradient, scale, step_size, steps):
+    """Follow Hamilton's equations, `steps` leapfrogs of `step_size`, in units of a scale each.
 
-    position, momentum and gradient, all of shape (dim,), are updated in place. Returns the log
-    density at the end; -inf, at once, where the density fails on the way. (Stopping early keeps
-    the move reversible: the way back fails at the same point.)
+    position, momentum and gradient are updated in place; the mass of coordinate i is
+    1 / scale[i]^2, and its momentum is kept times scale[i], so that its law is N(0, 1). All arrays
+    have shape (dim,). Returns the log density at the end and the steps made: -inf, at once, where
+    the density fails on the way. (Stopping early keeps the move reversible: the way back fails at
+    the same point.)
     """
     n, log_density = density.dim, -np.inf
     for i in range(n):
-        momentum[i] += 0.5 * step_size * gradient[i]
+        momentum[i] += 0.5 * step_size * scale[i] * gradient[i]
     for k in range(steps):
         for i in range(n):
-            position[i] += step_size * momentum[i]
+            position[i] += step_size * scale[i] * momentum[i]
         log_density = value_and_gradient(density, position, gradient)
         if not log_density > -np.inf:
-            return -np.inf
+            return -np.inf, k + 1
         kick = 0.5 * step_size if k == steps - 1 else step_size
         for i in range(n):
-            momentum[i] += kick * gradient[i]
-    return log_density
+            momentum[i] += kick * scale[i] * gradient[i]
+    return log_density, steps
 
 
 class Phase(NamedTuple):

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from stanadapt._jit import jit
+from stanadapt._jit import inlined
 
 
-@jit
+@inlined
 def acceptance_probability(log_ratio):
     """Return min(1, exp(log_ratio)); zero where the ratio is NaN or the proposal failed."""
     if log_ratio >= 0.0:
@@ -15,13 +15,13 @@ def acceptance_probability(log_ratio):
     return 0.0
 
 
-@jit
+@inlined
 def squared_norm(vector):
     """Sum of squares."""
     return inner_product(vector, vector, vector.shape[0])
 
 
-@jit
+@inlined
 def inner_product(one, other, n):
     """Of one[:n] and other[:n], in four partial sums: one alone would wait for every addition."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
@@ -36,7 +36,7 @@ def inner_product(one, other, n):
     return (s0 + s1) + (s2 + s3)
 
 
-@jit
+@inlined
 def fill_normal(rng, out):
     """Fill out, shape (n,), with independent standard normals."""
     for i in range(out.shape[0]):

@@ -30,8 +30,9 @@ from typing import Any, NamedTuple
 
 from numba.extending import overload
 
-from stanadapt._jit import jit
+from stanadapt._jit import OPTIONS, jit
 from stanadapt.errors import StanadaptError
+from stanadapt.lent import lend, take_back
 
 
 @jit
@@ -83,6 +84,10 @@ class Sampler(NamedTuple):
     learned
         Python function, (state) -> dict of arrays: what warm-up has learned and sampling has
         counted, of a sampler that tempers.
+    arrays_stay
+        Whether `step` and `adapt` leave each array of State in its place, and all tuples in it but
+        `current` as they are. Then the loop hands on pointers (`lent`), which tells where there are
+        dozens of arrays.
     more, more_size
         (settings, state, out), compiled: writes into out, shape (more_size(settings, dim),), what
         there is to keep of an iteration besides its draw: all pseudo-samples.
@@ -103,6 +108,7 @@ class Sampler(NamedTuple):
     recall: Callable | None = None
     init_on: Callable | None = None
     learned: Callable[[Any], dict[str, Any]] | None = None
+    arrays_stay: bool = False
     more: Callable = nothing_more
     more_size: Callable[[Any, int], int] = lambda settings, dim: 0
 
@@ -176,6 +182,14 @@ def as_chosen(settings: tuple) -> dict[str, Any]:
     """Return settings by name, in the words of a user: members of an IntEnum by their names."""
     values = settings._asdict().items()
     return {name: v.name if isinstance(v, IntEnum) else v for name, v in values}
+
+
+def as_compiled(settings: tuple) -> tuple:
+    """Return settings for compiled code: members of an IntEnum as their numbers.
+
+    Numba looks at numbers in C, but at an enumeration in Python, in each call.
+    """
+    return type(settings)(*(int(v) if isinstance(v, IntEnum) else v for v in settings))
 
 
 def _typed(sampler: Sampler, name: str, value: Any) -> Any:
@@ -266,23 +280,41 @@ def more(settings, state, out):
     raise NotImplementedError("only for compiled code")
 
 
-@overload(more, inline="always")
+def lend_state(settings, state):
+    """Only for compiled code: the state for a loop; tuples in it lent if the sampler allows."""
+    raise NotImplementedError("only for compiled code")
+
+
+def take_back_state(settings, state, owned):
+    """Only for compiled code: the state after a loop that began with `lend_state` of `owned`."""
+    raise NotImplementedError("only for compiled code")
+
+
+# inline: what is lent lies in the frame of the loop, not of a function that has returned
+@overload(lend_state, inline="always")
+def _lend(settings, state):
+    if _REGISTRY[settings.instance_class].arrays_stay:
+        return lambda settings, state: lend(state)
+    return lambda settings, state: state
+
+
+@overload(take_back_state, inline="always")
+def _take_back(settings, state, owned):
+    if _REGISTRY[settings.instance_class].arrays_stay:
+        return lambda settings, state, owned: take_back(state, owned)
+    return lambda settings, state, owned: state
+
+
+@overload(more, jit_options=OPTIONS)
 def _more(settings, state, out):
-    chosen = _REGISTRY[settings.instance_class].more
-    return lambda settings, state, out: chosen(settings, state, out)
+    return _REGISTRY[settings.instance_class].more.py_func
 
 
-@overload(step, inline="always")
+@overload(step, jit_options=OPTIONS)
 def _step(density, settings, state, rng):
-    chosen = _REGISTRY[settings.instance_class].step
-    return lambda density, settings, state, rng: chosen(density, settings, state, rng)
+    return _REGISTRY[settings.instance_class].step.py_func
 
 
-@overload(adapt, inline="always")
+@overload(adapt, jit_options=OPTIONS)
 def _adapt(density, settings, state, info, t, iter_warmup):
-    chosen = _REGISTRY[settings.instance_class].adapt
-
-    def dispatch(density, settings, state, info, t, iter_warmup):
-        return chosen(density, settings, state, info, t, iter_warmup)
-
-    return dispatch
+    return _REGISTRY[settings.instance_class].adapt.py_func

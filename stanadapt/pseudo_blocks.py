@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt._jit import jit
+from stanadapt._jit import inlined, jit
 from stanadapt.ladder import LOG_STEP, LOG_Z, B, Ladder
 from stanadapt.points import ValuePoint
 from stanadapt.tempered_moves import Mover, explore
-from stanadapt.tempered_path import POSITION, TARGET, Path, Places, gain, no_places
+from stanadapt.tempered_path import POSITION, TARGET, Path, Places, copy, gain, no_places
 from stanadapt.tempering import HEAD, POWER, refreshed
 
 # gain of the log normalisers: levels / visits, but no more than this
@@ -98,7 +98,7 @@ def sweep(blocks, target_accept, learning, rng):
     learning: step sizes and normalising constants are tuned.
     """
     ladder, where, index = blocks.ladder, blocks.where, blocks.index[0]
-    visits = blocks.visits[0 if learning else 1]
+    visits, chances = blocks.visits[0 if learning else 1], blocks.chances
     rates, moved, steps, diverging, total = 0.0, 0, 0, False, 0.0
     for j in range(where.shape[1]):
         k = where[LEVEL, j]
@@ -121,9 +121,10 @@ def sweep(blocks, target_accept, learning, rng):
             ladder.levels[k, LOG_STEP] += size * (found.acceptance_rate - target_accept)
     visits[SWEEPS] += 1
     largest = weigh(blocks)
+    count = ladder.size[0]
     for j in range(where.shape[1]):
-        for k in range(ladder.size[0] if j != index else 0):
-            visits[k] += blocks.chances[j, k]
+        for k in range(count if j != index else 0):
+            visits[k] += chances[j, k]
     if learning:
         _learn_normalizers(blocks, index)
     trips = choose(blocks, rng)
@@ -133,14 +134,14 @@ def sweep(blocks, target_accept, learning, rng):
     )  # fmt: skip
 
 
-@jit
+@inlined
 def weigh(blocks):
     """Compute `chances` for the places as they are; returns the largest weight."""
-    ladder, chances, count = blocks.ladder, blocks.chances, blocks.ladder.size[0]
+    levels, chances, count = blocks.ladder.levels, blocks.chances, blocks.ladder.size[0]
     peak = -np.inf
     for j in range(chances.shape[0]):
         delta = gain(blocks.places, j)
-        log_mixture = _log_mixture(ladder, chances[j], delta, count)
+        log_mixture = _log_mixture(levels, delta, chances[j, :count])
         chances[j, WEIGHT] = delta - log_mixture if delta > -np.inf else -np.inf
         peak = max(peak, chances[j, WEIGHT])
     total, largest = 0.0, 0.0
@@ -153,25 +154,26 @@ def weigh(blocks):
     return largest
 
 
-@jit
-def _log_mixture(ladder, chances, delta, count):
-    """Log of the sum over levels of exp(b Delta) / Z(b), whose shares are written into chances."""
+@inlined
+def _log_mixture(levels, delta, shares):
+    """Log of the sum over levels of exp(b Delta) / Z(b), whose shares are written into shares."""
     peak, total = -np.inf, 0.0
-    for k in range(count):
-        b = ladder.levels[k, B]
-        chances[k] = -ladder.levels[k, LOG_Z] + (b * delta if b > 0.0 else 0.0)
-        peak = max(peak, chances[k])
-    for k in range(count):
+    for k in range(shares.shape[0]):
+        b = levels[k, B]
+        shares[k] = -levels[k, LOG_Z] + (b * delta if b > 0.0 else 0.0)
+        peak = max(peak, shares[k])
+    for k in range(shares.shape[0]):
         # most levels are out of reach: no exponential for what would not change the sum
-        apart = chances[k] - peak
-        chances[k] = np.exp(apart) if apart > NEGLIGIBLE else 0.0
-        total += chances[k]
-    for k in range(count):
-        chances[k] /= total
+        apart = shares[k] - peak
+        shares[k] = np.exp(apart) if apart > NEGLIGIBLE else 0.0
+        total += shares[k]
+    scale = 1.0 / total
+    for k in range(shares.shape[0]):
+        shares[k] *= scale
     return peak + np.log(total)
 
 
-@jit
+@inlined
 def choose(blocks, rng):
     """Draw the index by the weights, and the others' levels; returns the round trips completed.
 
@@ -193,7 +195,7 @@ def choose(blocks, rng):
     return trips
 
 
-@jit
+@inlined
 def _drawn(shares, rng):
     """Draw an index with probabilities `shares`, which add up to 1 but for rounding."""
     rest = rng.random()
@@ -222,7 +224,8 @@ def _learn_normalizers(blocks, index):
 
 
 @jit
-def current(blocks):
-    """Return the point of the index, which the next sweep overwrites."""
+def current(blocks, position):
+    """Return the point of the index, copied into position, shape (dim,)."""
     row, places = blocks.index[0], blocks.places
-    return ValuePoint(places.vectors[row, POSITION], places.logs[row, TARGET])
+    copy(places.vectors[row, POSITION], position)
+    return ValuePoint(position, places.logs[row, TARGET])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import factor as factors
-from stanadapt._jit import jit
+from stanadapt._jit import inlined, jit
 from stanadapt.errors import StanadaptError
 from stanadapt.metropolis import fill_normal, squared_norm
 
@@ -71,23 +71,35 @@ def log_density(law, position):
     return law.numbers[LOG_CONSTANT] - 0.5 * square
 
 
-@jit
+@inlined
 def log_density_and_gradient(law, position, gradient):
     """`log_density`, its gradient written into `gradient`, shape (dim,)."""
-    degrees, square = law.numbers[DEGREES], _squared_distance(law, position)
-    slope = -1.0
+    degrees = law.numbers[DEGREES]
+    if law.factor.shape[0] < law.mean.shape[0]:
+        square = _diagonal_gradient(law, position, gradient)
+    else:
+        square = _squared_distance(law, position)
+        factors.transposed_solve(law.factor, law.standard, gradient)
+        for i in range(gradient.shape[0]):
+            gradient[i] = -gradient[i]
     if degrees < np.inf:
         total = degrees + law.mean.shape[0]
-        slope = -total / (degrees + square)
+        shrinking = total / (degrees + square)
         square = total * np.log1p(square / degrees)
-    if law.factor.shape[0] < law.mean.shape[0]:
         for i in range(gradient.shape[0]):
-            gradient[i] = slope * law.standard[i] / law.factor[0, i]
-        return law.numbers[LOG_CONSTANT] - 0.5 * square
-    factors.transposed_solve(law.factor, law.standard, gradient)
-    for i in range(gradient.shape[0]):
-        gradient[i] *= slope
+            gradient[i] *= shrinking
     return law.numbers[LOG_CONSTANT] - 0.5 * square
+
+
+@inlined
+def _diagonal_gradient(law, position, gradient):
+    """Write the gradient of -|z|^2 / 2, see below; returns |z|^2. In one pass: it is in a loop."""
+    for i in range(gradient.shape[0]):
+        inverse = 1.0 / law.factor[0, i]
+        z = (position[i] - law.mean[i]) * inverse
+        law.standard[i] = z
+        gradient[i] = -z * inverse
+    return squared_norm(law.standard)
 
 
 @jit
@@ -105,10 +117,13 @@ def draw(law, out, rng):
 @jit
 def _squared_distance(law, position):
     """|z|^2 for z = L^-1 (position - mean), which is left in law.standard."""
-    standard = law.standard
+    standard, factor = law.standard, law.factor
     for i in range(standard.shape[0]):
         standard[i] = position[i] - law.mean[i]
-    factors.solve(law.factor, standard, standard)
+        if factor.shape[0] < standard.shape[0]:
+            standard[i] *= 1.0 / factor[0, i]  # as `_diagonal_gradient` does: to the same bits
+    if factor.shape[0] == standard.shape[0]:
+        factors.solve(factor, standard, standard)
     return squared_norm(standard)
 
 

@@ -11,20 +11,21 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt import nuts_tree
-from stanadapt._jit import jit
+from stanadapt._jit import inlined, jit
 from stanadapt.density import value, value_and_gradient
-from stanadapt.hamiltonian import LARGEST_ENERGY_ERROR, Leapfrog, Phase, move
+from stanadapt.hamiltonian import LARGEST_ENERGY_ERROR, Leapfrog, leapfrog
 from stanadapt.metropolis import acceptance_probability, fill_normal, squared_norm
 from stanadapt.points import GradientPoint
 from stanadapt.tempered_path import (
     POSITION,
     Places,
     Tempered,
+    copy,
     divide,
+    fill_slope,
     log_density_of,
     no_places,
     settle,
-    slope_at,
 )
 
 # a trajectory keeps b l + (1 - b) psi alone; below this b its point is looked at once more
@@ -86,7 +87,7 @@ def make_mover(dim, options):
     )  # fmt: skip
 
 
-@jit
+@inlined
 def explore(path, mover, places, row, temperature, scale, step_size, rng):
     """Move a row at an inverse temperature; scale is a diagonal factor, shape (1, dim)."""
     density = Tempered(path, temperature, path.target.dim, mover.found)
@@ -97,27 +98,21 @@ def explore(path, mover, places, row, temperature, scale, step_size, rng):
     return _glide(mover, density, places, row, scale, step_size, rng)
 
 
-@jit
+@inlined
 def _glide(mover, density, places, row, scale, step_size, rng):
     """Hamiltonian Monte Carlo with 1 to `leapfrogs` leapfrogs (Neal 2011)."""
     b, work = density.temperature, mover.work
-    phase, leapfrog = Phase(work[0], work[1], work[2]), Leapfrog(scale, work[3], work[4])
-    phase.position[:] = places.vectors[row, POSITION]
-    fill_normal(rng, phase.momentum)
-    for i in range(density.dim):
-        phase.force[i] = scale[0, i] * slope_at(places, row, b, i)
-    before = log_density_of(places, row, b) - 0.5 * squared_norm(phase.momentum)
-    after, steps = -np.inf, 0
-    for _ in range(1 + int(rng.random() * mover.options.leapfrogs)):
-        after = move(density, leapfrog, phase, step_size)
-        steps += 1
-        # stopping early keeps the move reversible: the way back fails at the same point
-        if not after > -np.inf:
-            break
-    log_ratio = after - 0.5 * squared_norm(phase.momentum) - before
+    position, momentum, slope = work[0], work[1], work[2]
+    fill_normal(rng, momentum)
+    copy(places.vectors[row, POSITION], position)
+    fill_slope(places, row, b, slope)
+    before = log_density_of(places, row, b) - 0.5 * squared_norm(momentum)
+    wanted = 1 + int(rng.random() * mover.options.leapfrogs)
+    after, steps = leapfrog(density, position, momentum, slope, scale[0], step_size, wanted)
+    log_ratio = after - 0.5 * squared_norm(momentum) - before
     rate = acceptance_probability(log_ratio)
     if rng.random() < rate:
-        settle(density, phase.position, places, row)
+        settle(density, position, places, row)
     return Moved(rate, steps, not log_ratio > -LARGEST_ENERGY_ERROR)
 
 
@@ -126,12 +121,11 @@ def _turn(mover, density, places, row, scale, step_size, rng):
     """One draw from a trajectory that doubles until it turns back (`nuts_tree`)."""
     b, work = density.temperature, mover.work
     here = GradientPoint(work[0], log_density_of(places, row, b), work[1])
-    there, leapfrog = GradientPoint(work[2], 0.0, work[5]), Leapfrog(scale, work[3], work[4])
-    here.position[:] = places.vectors[row, POSITION]
-    for i in range(density.dim):
-        here.gradient[i] = slope_at(places, row, b, i)
+    there, metric = GradientPoint(work[2], 0.0, work[5]), Leapfrog(scale, work[3], work[4])
+    copy(places.vectors[row, POSITION], here.position)
+    fill_slope(places, row, b, here.gradient)
     depth = mover.options.max_treedepth
-    found = nuts_tree.draw(density, leapfrog, mover.tree, here, there, step_size, depth, rng)
+    found = nuts_tree.draw(density, metric, mover.tree, here, there, step_size, depth, rng)
     steps = found.leaves
     if found.moved:
         if b < SMALLEST:

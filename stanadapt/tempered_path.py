@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt import reference_law
-from stanadapt._jit import jit
+from stanadapt._jit import inlined, jit
 from stanadapt.density import (
     GRADIENTS,
     VALUES,
@@ -87,7 +87,7 @@ def no_places(rows, dim):
     return Places(np.zeros((rows, 3, dim)), np.full((rows, 2), -np.inf))
 
 
-@jit
+@inlined
 def mixed(temperature, log_target, log_reference):
     """Log density b l + (1 - b) psi: -inf where either is, unless it has no weight."""
     if temperature == 0.0:
@@ -97,13 +97,13 @@ def mixed(temperature, log_target, log_reference):
     return temperature * log_target + (1.0 - temperature) * log_reference
 
 
-@jit
+@inlined
 def log_density_of(places, row, temperature):
     """Tempered log density at a row."""
     return mixed(temperature, places.logs[row, TARGET], places.logs[row, REFERENCE])
 
 
-@jit
+@inlined
 def _prior(path):
     """Density of the prior-only data, with counters of its own."""
     d = path.target
@@ -113,7 +113,7 @@ def _prior(path):
     )  # fmt: skip
 
 
-@jit
+@inlined
 def _reference(path, position, gradient):
     """Log density psi, its gradient written into `gradient`."""
     if path.kind == LAW:
@@ -139,14 +139,13 @@ def _value(density, position):
     return log_density_of(density.found, 0, density.temperature)
 
 
-@jit
+@inlined
 def _gradient(density, position, gradient):
     path, b, found = density.path, density.temperature, density.found
     slope, reference_slope = found.vectors[0, SLOPE], found.vectors[0, REFERENCE_SLOPE]
     found.logs[0, TARGET] = gradient_of_program(path.target, position, slope)
     found.logs[0, REFERENCE] = _reference(path, position, reference_slope)
-    for i in range(density.dim):
-        gradient[i] = b * slope[i] + (1.0 - b) * reference_slope[i]
+    fill_slope(found, 0, b, gradient)
     return log_density_of(found, 0, b)
 
 
@@ -167,11 +166,15 @@ def divide(density, position, log_density, gradient):
         slope[i] = (gradient[i] - (1.0 - b) * reference_slope[i]) / b
 
 
-@jit
+@inlined
 def settle(density, position, places, row):
     """Write into a row what the last evaluation of a Tempered density, at position, found."""
-    copy_place(density.found, 0, places, row)
-    places.vectors[row, POSITION] = position
+    found = density.found
+    copy(position, places.vectors[row, POSITION])
+    copy(found.vectors[0, SLOPE], places.vectors[row, SLOPE])
+    copy(found.vectors[0, REFERENCE_SLOPE], places.vectors[row, REFERENCE_SLOPE])
+    places.logs[row, TARGET] = found.logs[0, TARGET]
+    places.logs[row, REFERENCE] = found.logs[0, REFERENCE]
 
 
 @jit
@@ -195,25 +198,32 @@ def refer(path, places, row, with_gradient):
         places.logs[row, REFERENCE] = _reference_value(path, position)
 
 
+@inlined
+def copy(source, target):
+    """Copy one vector into another: a plain loop, a third of what a slice assignment takes."""
+    for i in range(target.shape[0]):
+        target[i] = source[i]
+
+
 @jit
 def copy_place(source, row, target, into):
     """Copy one row of Places into a row of others."""
     for part in range(3):
-        for i in range(source.vectors.shape[2]):
-            target.vectors[into, part, i] = source.vectors[row, part, i]
+        copy(source.vectors[row, part], target.vectors[into, part])
     target.logs[into, TARGET] = source.logs[row, TARGET]
     target.logs[into, REFERENCE] = source.logs[row, REFERENCE]
 
 
-@jit
+@inlined
 def gain(places, row):
     """Delta = l - psi, by which the log density grows along the path; -inf where l is."""
     # prior-only data may refuse a place that the target takes: finite, so that no NaN comes of it
     return min(places.logs[row, TARGET] - places.logs[row, REFERENCE], LARGEST_GAIN)
 
 
-@jit
-def slope_at(places, row, temperature, i):
-    """Component i of the gradient of the tempered log density at a row."""
-    b, vectors = temperature, places.vectors
-    return b * vectors[row, SLOPE, i] + (1.0 - b) * vectors[row, REFERENCE_SLOPE, i]
+@inlined
+def fill_slope(places, row, temperature, out):
+    """Write the gradient of the tempered log density at a row into out, shape (dim,)."""
+    slope, reference_slope = places.vectors[row, SLOPE], places.vectors[row, REFERENCE_SLOPE]
+    for i in range(out.shape[0]):
+        out[i] = temperature * slope[i] + (1.0 - temperature) * reference_slope[i]

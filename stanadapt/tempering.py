@@ -28,9 +28,10 @@ from stanadapt.tempered_path import (
     TARGET,
     Path,
     Places,
+    copy,
     evaluate,
+    fill_slope,
     gain,
-    slope_at,
 )
 
 # gain of the step sizes after n sweeps of a round: (n + HEAD)^-POWER
@@ -46,8 +47,8 @@ class Seen(NamedTuple):
         many draws of k the target takes (HOT_INSIDE), and of k + 1 the reference (COLD_INSIDE);
         shape (room, 5).
     vectors
-        Of positions the MEAN and the sum of squared DEVIATIONS; the sum of the SQUARES of the
-        tempered gradient; shape (room, 3, dim).
+        While learning: of positions the MEAN and the sum of squared DEVIATIONS; the sum of the
+        SQUARES of the tempered gradient; shape (room, 3, dim).
     counts
         SWEEPS, and round TRIPS between the ends of the ladder, shape (2,).
 
@@ -134,7 +135,9 @@ def sweep(tempering, target_accept, parity, learning, rng):
         if learning:
             size = (tempering.seen.counts[SWEEPS] + HEAD) ** -POWER
             ladder.levels[k, LOG_STEP] += size * (found.acceptance_rate - target_accept)
-    _watch(tempering)
+    tempering.seen.counts[SWEEPS] += 1
+    if learning:
+        _watch(tempering)
     swap_rate = _swap(tempering, parity, rng)
     return Sweep(rates / max(moved, 1), swap_rate, steps, diverging, _trips(tempering))
 
@@ -151,19 +154,19 @@ def refreshed(path, mover, places, row, temperature, rng):
 
 @jit
 def _watch(tempering):
-    """Add this sweep to what the round has shown."""
+    """Add the positions and slopes of this sweep to what the round has shown."""
     ladder, places, seen = tempering.ladder, tempering.places, tempering.seen
-    seen.counts[SWEEPS] += 1
-    n = seen.counts[SWEEPS]
+    n, slope = seen.counts[SWEEPS], tempering.mover.work[0]
     for k in range(ladder.size[0]):
-        row, b = tempering.order[0, k], ladder.levels[k, B]
+        row = tempering.order[0, k]
         mean, deviations = seen.vectors[k, MEAN], seen.vectors[k, DEVIATIONS]
         position, squares = places.vectors[row, POSITION], seen.vectors[k, SQUARES]
+        fill_slope(places, row, ladder.levels[k, B], slope)
         for i in range(position.shape[0]):
             deviation = position[i] - mean[i]
             mean[i] += deviation / n
             deviations[i] += deviation * (position[i] - mean[i])
-            squares[i] += slope_at(places, row, b, i) ** 2
+            squares[i] += slope[i] ** 2
 
 
 @jit
@@ -220,7 +223,8 @@ def log_normalizers(seen, count, out):
 
 
 @jit
-def coldest(tempering):
-    """Return the point of the chain at b = 1, which the next sweep overwrites."""
+def coldest(tempering, position):
+    """Return the point of the chain at b = 1, copied into position, shape (dim,)."""
     row, places = tempering.order[0, tempering.ladder.size[0] - 1], tempering.places
-    return ValuePoint(places.vectors[row, POSITION], places.logs[row, TARGET])
+    copy(places.vectors[row, POSITION], position)
+    return ValuePoint(position, places.logs[row, TARGET])

@@ -16,7 +16,8 @@ def follow(position, momentum, step_size, steps, wall=np.inf):
     density = target.density()
     x, p, g = position.copy(), momentum.copy(), np.empty(3)
     start = value_and_gradient(density, x, g)
-    end = leapfrog(density, x, p, g, step_size, steps)
+    end, made = leapfrog(density, x, p, g, np.ones(3), step_size, steps)
+    assert made == density.calls[GRADIENT_CALLS] - 1
     return x, p, end - start - 0.5 * (p @ p - momentum @ momentum), density, end
 
 

@@ -25,7 +25,9 @@ def one_chain(chosen, target=None, start=(0.1, 0.5, -1.0), **lengths):
     """One chain from a start of its own."""
     target = target or Awkward()
     (chain,) = make_chains(("kameleon", chosen), target, **lengths)
-    chain.state = chain.sampler.init(chain.density, chain.settings, np.array(start), chain.rng)
+    chain.state = chain.sampler.init(
+        chain.density, chain.compiled_settings, np.array(start), chain.rng
+    )
     return chain
 
 

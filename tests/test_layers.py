@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "stanadapt"
 # a module may import from floors below its own, or from its own
 FLOORS = [
-    ["errors", "_jit", "borrowed"],
+    ["errors", "_jit", "lent"],
     [
         "density",
         "metropolis",
@@ -69,8 +69,8 @@ FLOORS = [
 ]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 DOORS = {
-    "llvmlite": {"density"},
-    "numba": {"_jit", "borrowed", "density", "extended_handle", "driver", "protocol"},
+    "llvmlite": {"density", "lent"},
+    "numba": {"_jit", "lent", "density", "extended_handle", "driver", "protocol"},
     "bridgestan": {"backends"},
     "stanli": {"backends", "engines"},
     "cmdstanpy": {"engines", "cmdstan_install"},
@@ -121,7 +121,6 @@ def test_a_sampler_imports_only_what_samplers_share():
     allowed |= {
         "nuts_tree",
         "errors",
-        "borrowed",
         "tempered_path",
         "tempered_moves",
         "ladder",

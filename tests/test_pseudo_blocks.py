@@ -184,7 +184,7 @@ def test_what_a_sweep_reports():
         assert done.switched == (blocks.index[0] != before)
         assert calls[1] - evaluations == done.steps + np.sum(level == 0)
         assert done.largest_weight == blocks.chances[:, WEIGHT].max()
-        point = engine.current(blocks)
+        point = engine.current(blocks, np.empty(3))
         row = blocks.places.vectors[blocks.index[0], POSITION]
         np.testing.assert_array_equal(point.position, row)
         assert point.log_density == blocks.places.logs[blocks.index[0], TARGET]

@@ -128,6 +128,26 @@ def test_thinning_keeps_every_nth_draw_and_all_the_evaluations(case):
     np.testing.assert_array_equal(column(thinned, "n_evaluations"), windows)
 
 
+def arrays_of(state):
+    for part in state:
+        if isinstance(part, np.ndarray):
+            yield part
+        elif isinstance(part, tuple):
+            yield from arrays_of(part)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if registered()[case[0]].arrays_stay])
+def test_arrays_stay_where_a_sampler_says_so(case):
+    """Else the state would be given back arrays that no longer hold what they should."""
+    (chain,) = make_chains(case, Awkward())
+    while not chain.finished:
+        before = [array.ctypes.data for array in arrays_of(chain.state)]
+        chain.advance(37)
+        assert [array.ctypes.data for array in arrays_of(chain.state)] == before
+        lp = value(chain.density, chain.state.current.position)
+        assert lp == pytest.approx(chain.state.current.log_density, rel=1e-12)
+
+
 def test_an_interrupted_run_is_the_beginning_of_the_whole(case):
     target = Awkward()
     (whole,) = finish(make_chains(case, target))
@@ -143,7 +163,7 @@ def test_an_interrupted_run_is_the_beginning_of_the_whole(case):
 def test_chains_from_one_start_differ(case):
     target = Awkward()
     a, b = make_chains(case, target, n=2)
-    b.state = b.sampler.init(b.density, b.settings, a.state.current.position, b.rng)
+    b.state = b.sampler.init(b.density, b.compiled_settings, a.state.current.position, b.rng)
     finish([a, b])
     assert not np.array_equal(a.sampling.constrained, b.sampling.constrained)
 
@@ -163,7 +183,7 @@ def test_a_throwing_model_means_rejection(case):
     target = Awkward(wall=0.2)
     (chain,) = make_chains(case, target, warmup=300, draws=700)
     start = np.array([-1.0, 1.0, -2.0])
-    chain.state = chain.sampler.init(chain.density, chain.settings, start, chain.rng)
+    chain.state = chain.sampler.init(chain.density, chain.compiled_settings, start, chain.rng)
     finish([chain])
     assert chain.sampling.constrained[:, 0].max() <= 0.2
     assert chain.density.calls[FAILED_CALLS] > 0

@@ -32,13 +32,13 @@ from stanadapt.tempered_path import (
     copy_place,
     divide,
     evaluate,
+    fill_slope,
     gain,
     log_density_of,
     mixed,
     no_places,
     refer,
     settle,
-    slope_at,
 )
 
 REFERENCES = {"law": LAW, "power": POWER, "prior": PRIOR}
@@ -96,7 +96,7 @@ def test_value_and_gradient_are_those_of_the_formula(kind, b):
 def test_what_an_evaluation_found_serves_every_temperature(kind, b):
     path, _ = make_path(kind)
     density, places, gradient = tempered(path, b), no_places(2, 3), np.empty(3)
-    other, cold = np.empty(3), tempered(path, 0.6)
+    other, slopes, cold = np.empty(3), np.empty(3), tempered(path, 0.6)
     for x in points(10, 2):
         value_and_gradient(density, x, gradient)
         settle(density, x, places, 1)
@@ -106,7 +106,7 @@ def test_what_an_evaluation_found_serves_every_temperature(kind, b):
         assert gain(places, 1) == pytest.approx(base(x) - psi(kind, x), rel=1e-10, abs=1e-10)
         there = value_and_gradient(cold, x, other)
         assert log_density_of(places, 1, 0.6) == pytest.approx(there, rel=1e-12)
-        slopes = [slope_at(places, 1, 0.6, i) for i in range(3)]
+        fill_slope(places, 1, 0.6, slopes)
         np.testing.assert_allclose(slopes, other, rtol=1e-12, atol=1e-12)
     assert np.all(places.logs[0] == -np.inf)  # the other row was left alone
 

@@ -48,7 +48,7 @@ def make(kind=Moves.hmc, levels=LEVELS, room=7, wall=np.inf, degrees=np.inf):
 
 
 @jit
-def _swept(tempering, starts, sweeps, rng, out):
+def _swept(tempering, starts, sweeps, rng, out, learning=False):
     """Sweep from each of the starts, shape (replicate, level, 3), which become the ends."""
     count, rates = tempering.ladder.size[0], np.zeros(2)
     for r in range(starts.shape[0]):
@@ -57,7 +57,7 @@ def _swept(tempering, starts, sweeps, rng, out):
             tempering.places.vectors[row, POSITION] = starts[r, k]
             evaluate(tempering.path, tempering.places, row, True)
         for i in range(sweeps):
-            done = engine.sweep(tempering, 0.8, (r + i) % 2, False, rng)
+            done = engine.sweep(tempering, 0.8, (r + i) % 2, learning, rng)
             rates[0] += done.acceptance_rate
             rates[1] += done.swap_rate
             out[r] += done.steps
@@ -130,7 +130,7 @@ def test_rejections_and_constants_are_those_of_exact_draws():
 
 def test_moments_of_a_round_are_those_of_its_levels():
     tempering, x = make(), exact(2000, seed=6)
-    _swept(tempering, x, 2, np.random.default_rng(7), np.zeros(2000, np.int64))
+    _swept(tempering, x, 2, np.random.default_rng(7), np.zeros(2000, np.int64), learning=True)
     seen, n = tempering.seen, 4000
     for k, b in enumerate(LEVELS):
         law = Tempered(b)

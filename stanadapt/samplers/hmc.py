@@ -55,11 +55,12 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current and the losing point, the momentum's workspace, and the step size."""
+    """The current and the losing point, the momentum's workspace, the unit mass, the step size."""
 
     current: GradientPoint
     other: GradientPoint
     momentum: np.ndarray
+    scale: np.ndarray
     step_size: float
 
 
@@ -88,6 +89,7 @@ def init(density, settings, position, rng):
         gradient_at(density, position),
         unused_gradient(n),
         np.empty(n),
+        np.ones(n),
         settings.step_size / np.sqrt(n),
     )
 
@@ -103,7 +105,9 @@ def step(density, settings, state, rng):
     kinetic = 0.5 * squared_norm(momentum)
     y.position[:] = x.position
     y.gradient[:] = x.gradient
-    log_density = leapfrog(density, y.position, momentum, y.gradient, step_size, settings.leapfrogs)
+    log_density, _ = leapfrog(
+        density, y.position, momentum, y.gradient, state.scale, step_size, settings.leapfrogs
+    )
     log_ratio = log_density - x.log_density + kinetic - 0.5 * squared_norm(momentum)
 
     proposal = GradientPoint(y.position, log_density, y.gradient)
@@ -111,8 +115,8 @@ def step(density, settings, state, rng):
     accepted = rng.random() < rate
     info = Info(rate, accepted, not log_ratio > -LARGEST_ENERGY_ERROR, step_size)
     if accepted:
-        return State(proposal, x, momentum, state.step_size), info
-    return State(x, proposal, momentum, state.step_size), info
+        return State(proposal, x, momentum, state.scale, state.step_size), info
+    return State(x, proposal, momentum, state.scale, state.step_size), info
 
 
 @jit
@@ -120,7 +124,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     """Move the step size towards the target acceptance rate."""
     rate, target = info.acceptance_rate, settings.target_accept
     step_size = rescaled(state.step_size, rate, target, settings.learning_rate, t, iter_warmup)
-    return State(state.current, state.other, state.momentum, step_size)
+    return State(state.current, state.other, state.momentum, state.scale, step_size)
 
 
 register(Sampler(Settings, Info, check, init, step, adapt))

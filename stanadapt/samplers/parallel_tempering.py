@@ -19,7 +19,6 @@ import numpy as np
 from stanadapt import tempering as engine
 from stanadapt import tempering_rounds as rounds
 from stanadapt._jit import jit
-from stanadapt.borrowed import borrowed
 from stanadapt.points import ValuePoint
 from stanadapt.protocol import Sampler, register
 from stanadapt.tempered_moves import Moves
@@ -133,7 +132,8 @@ def init_on(density, settings, position, rng, path, learns_law):
     options = options_of(settings, density.dim)
     design = _design(settings, learns_law)
     tempering = rounds.begin(path, options, design, position, rng)
-    return State(engine.coldest(tempering), tempering, 0, True, learns_law)
+    current = engine.coldest(tempering, np.empty(density.dim))
+    return State(current, tempering, 0, True, learns_law)
 
 
 @jit
@@ -147,12 +147,12 @@ def step(density, settings, state, rng):
     tempering, learning = state.tempering, state.learning
     if not learning and rounds.short_chains(tempering.ladder):  # there was no warm-up
         rounds.end_short_chains(tempering, _design(settings, state.learns_law))
-    done = engine.sweep(borrowed(tempering), target_rate(settings), state.parity, learning, rng)
+    done = engine.sweep(tempering, target_rate(settings), state.parity, learning, rng)
     info = Info(
         done.acceptance_rate, done.swap_rate, done.steps, done.diverging, done.round_trips,
         tempering.ladder.size[0],
     )  # fmt: skip
-    current = engine.coldest(tempering)
+    current = engine.coldest(tempering, state.current.position)
     return State(current, tempering, 1 - state.parity, learning, state.learns_law), info
 
 
@@ -161,10 +161,8 @@ def adapt(density, settings, state, info, t, iter_warmup):
     """Tune at the end of a round."""
     design = _design(settings, state.learns_law)
     rounds.after_sweep(state.tempering, design, t, iter_warmup)
-    return State(
-        engine.coldest(state.tempering), state.tempering, state.parity, state.learning,
-        state.learns_law,
-    )  # fmt: skip
+    current = engine.coldest(state.tempering, state.current.position)
+    return State(current, state.tempering, state.parity, state.learning, state.learns_law)
 
 
 @jit
@@ -201,5 +199,6 @@ register(
         uses_gradient=lambda settings: settings.moves != Moves.random_walk,
         init_on=init_on,
         learned=learned,
+        arrays_stay=True,
     )
 )

@@ -21,7 +21,6 @@ from stanadapt import pseudo_blocks as engine
 from stanadapt import tempering as path_engine
 from stanadapt import tempering_rounds as rounds
 from stanadapt._jit import jit
-from stanadapt.borrowed import borrowed
 from stanadapt.ladder import B
 from stanadapt.points import ValuePoint
 from stanadapt.protocol import Sampler, register, require_at_least_one
@@ -153,7 +152,7 @@ def init_on(density, settings, position, rng, path, learns_law):
     room = ROOM if settings.levels == 0 else settings.levels
     ladder = ladders.no_ladder(room, density.dim)
     blocks = engine.no_blocks(path, tempering.mover, ladder, settings.pseudo_samples)
-    current = path_engine.coldest(tempering)
+    current = path_engine.coldest(tempering, np.empty(density.dim))
     return State(current, blocks, tempering, ON_THE_PATH, 0, learns_law)
 
 
@@ -166,20 +165,24 @@ def _design(settings, learns_law):
 @jit
 def step(density, settings, state, rng):
     """Move all pseudo-samples, then draw which one is the draw; at first, temper in parallel."""
+    tempering, blocks, parity = state.tempering, state.blocks, state.parity
     if state.phase == ON_THE_PATH:
-        return _step_on_the_path(settings, state, rng)
-    if state.blocks.ladder.size[0] == 0:  # there was no warm-up
-        _place(settings, state)
-    learning = state.phase == LEARNING
-    done = engine.sweep(borrowed(state.blocks), target_rate(settings), learning, rng)
-    info = Info(
-        done.acceptance_rate, done.steps, done.diverging, done.switched, done.largest_weight,
-        done.temperature, done.round_trips, state.blocks.ladder.size[0],
-    )  # fmt: skip
-    current = engine.current(state.blocks)
-    return State(
-        current, state.blocks, state.tempering, state.phase, state.parity, state.learns_law
-    ), info
+        swept = path_engine.sweep(tempering, target_rate(settings), parity, True, rng)
+        info = Info(
+            swept.acceptance_rate, swept.steps, swept.diverging, False, 1.0, 1.0,
+            swept.round_trips, tempering.ladder.size[0],
+        )  # fmt: skip
+        current, parity = path_engine.coldest(tempering, state.current.position), 1 - parity
+    else:
+        if blocks.ladder.size[0] == 0:  # there was no warm-up
+            _place(settings, state)
+        done = engine.sweep(blocks, target_rate(settings), state.phase == LEARNING, rng)
+        info = Info(
+            done.acceptance_rate, done.steps, done.diverging, done.switched, done.largest_weight,
+            done.temperature, done.round_trips, blocks.ladder.size[0],
+        )  # fmt: skip
+        current = engine.current(blocks, state.current.position)
+    return State(current, blocks, tempering, state.phase, parity, state.learns_law), info
 
 
 @jit
@@ -205,29 +208,15 @@ def _place(settings, state):
 
 
 @jit
-def _step_on_the_path(settings, state, rng):
-    tempering = state.tempering
-    done = path_engine.sweep(borrowed(tempering), target_rate(settings), state.parity, True, rng)
-    info = Info(
-        done.acceptance_rate, done.steps, done.diverging, False, 1.0, 1.0, done.round_trips,
-        tempering.ladder.size[0],
-    )  # fmt: skip
-    current = path_engine.coldest(tempering)
-    return State(
-        current, state.blocks, tempering, ON_THE_PATH, 1 - state.parity, state.learns_law
-    ), info
-
-
-@jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Tune at the end of a round; after the last one, go on with the pseudo-samples."""
     last, phase, current = int(PATH_SHARE * iter_warmup) - 1, state.phase, state.current
     if phase == ON_THE_PATH and t < last:
         rounds.after_sweep(state.tempering, _design(settings, state.learns_law), t, last + 1)
-        current = path_engine.coldest(state.tempering)
+        current = path_engine.coldest(state.tempering, current.position)
     elif phase == ON_THE_PATH:
         _place(settings, state)
-        phase, current = LEARNING, engine.current(state.blocks)
+        phase, current = LEARNING, engine.current(state.blocks, current.position)
     return State(current, state.blocks, state.tempering, phase, state.parity, state.learns_law)
 
 
@@ -279,6 +268,7 @@ register(
         uses_gradient=lambda settings: settings.moves != Moves.random_walk,
         init_on=init_on,
         learned=learned,
+        arrays_stay=True,
         more=more,
         more_size=lambda settings, dim: settings.pseudo_samples * (dim + 2),
     )
