@@ -198,10 +198,8 @@ def test_stans_nuts_misses_modes_and_compare_says_so():
 # iterations that take 0.4 million gradients after warm-up, by sampler and whether a law is given
 SYSTEM_PLANS = {
     ("pseudo_extended", False): 100_000,
-    (
-        "pseudo_extended",
-        True,
-    ): 41_000,  # of five pseudo-samples: two come to 0.24, now and then 0.35
+    # of five pseudo-samples: one chain of two comes to 0.24, and of four to one above 0.3
+    ("pseudo_extended", True): 41_000,
     ("parallel_tempering", False): 16_000,
     ("parallel_tempering", True): 23_500,
 }
@@ -211,7 +209,10 @@ SYSTEM_PLANS = {
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("name", TEMPERING)
 def test_boltzmann_machine(name, given):
-    """Root mean square error of the means of three chains: of one it is 0.12 to 0.33 by chance."""
+    """Root mean square error of the means, of each of three chains.
+
+    Of parallel tempering with a law given it is that of all three: one chain in ten is above 0.3.
+    """
     target, _ = bundled("boltzmann", "system_10")
     truth = json.loads((models.ROOT / "boltzmann" / "reference.json").read_text())["system_10"]
     mean, sd = (np.array(truth[k]["x"]) for k in ("mean", "sd"))
@@ -223,7 +224,10 @@ def test_boltzmann_machine(name, given):
     )  # fmt: skip
     assert evaluations(fit) == pytest.approx(3 * 4e5, rel=0.08)
     x = results.dataset(fit, "posterior")["x"].values
-    assert np.sqrt(np.mean((x.mean(axis=1) - mean) ** 2)) < (0.3 if given else 0.7)
+    errors = np.sqrt(np.mean((x.mean(axis=1) - mean) ** 2, axis=1))
+    if given and name == "parallel_tempering":
+        errors = np.sqrt(np.mean(errors**2))
+    np.testing.assert_array_less(errors, 0.3 if given else 0.7)
     evidence = results.dataset(fit, "tempering")["log_evidence"].values
     np.testing.assert_allclose(evidence, truth["log_evidence"], atol=0.5)
 
