@@ -305,16 +305,22 @@ def _take_back(settings, state, owned):
     return lambda settings, state, owned: state
 
 
-@overload(more, jit_options=OPTIONS)
+# The sampler's own source is compiled in place of these: a function that only called it would have
+# all that lies below optimised once more. Not strict: a sampler may name its arguments as it likes.
+@overload(more, strict=False, jit_options=OPTIONS)
 def _more(settings, state, out):
-    return _REGISTRY[settings.instance_class].more.py_func
+    return _source(_REGISTRY[settings.instance_class].more)
 
 
-@overload(step, jit_options=OPTIONS)
+@overload(step, strict=False, jit_options=OPTIONS)
 def _step(density, settings, state, rng):
-    return _REGISTRY[settings.instance_class].step.py_func
+    return _source(_REGISTRY[settings.instance_class].step)
 
 
-@overload(adapt, jit_options=OPTIONS)
+@overload(adapt, strict=False, jit_options=OPTIONS)
 def _adapt(density, settings, state, info, t, iter_warmup):
-    return _REGISTRY[settings.instance_class].adapt.py_func
+    return _source(_REGISTRY[settings.instance_class].adapt)
+
+
+def _source(function: Callable) -> Callable:
+    return getattr(function, "py_func", function)

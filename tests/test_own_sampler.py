@@ -1,0 +1,75 @@
+"""A sampler of a user's own: one file by the protocol, with names of arguments as they like."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from targets import Awkward
+from test_samplers import finish, make_chains
+
+from stanadapt import protocol
+from stanadapt._jit import jit
+from stanadapt.metropolis import acceptance_probability
+from stanadapt.points import ValuePoint, value_at
+
+
+class Settings(NamedTuple):
+    """What the user chooses."""
+
+    width: float = 1.0
+
+
+class State(NamedTuple):
+    """A point, and memory for another."""
+
+    current: ValuePoint
+    proposal: np.ndarray
+    moves: int
+
+
+class Info(NamedTuple):
+    """What an iteration reports."""
+
+    acceptance_rate: float
+    moves: int
+
+
+@jit
+def init(density, settings, position, rng):
+    return State(value_at(density, position), np.empty(density.dim), 0)
+
+
+@jit
+def step(target, mine, now, generator):
+    other = now.proposal
+    for i in range(target.dim):
+        other[i] = now.current.position[i] + mine.width * generator.standard_normal()
+    there = value_at(target, other)
+    rate = acceptance_probability(there.log_density - now.current.log_density)
+    info = Info(rate, now.moves)
+    if generator.random() < rate:
+        return State(there, other, now.moves), info
+    return State(now.current, other, now.moves), info
+
+
+@jit
+def adapt(target, mine, now, what, t, n):
+    return State(now.current, now.proposal, now.moves + 1)
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setattr(protocol, "_REGISTRY", dict(protocol._REGISTRY))
+    sampler = protocol.Sampler(Settings, Info, lambda settings: None, init, step, adapt)
+    protocol.register(sampler)
+    return sampler
+
+
+def test_it_runs_and_adapts_in_warmup_alone(registered):
+    (chain,) = finish(make_chains((registered.name, {"width": 0.7}), Awkward(), 1, 50, 80))
+    assert registered.name == "test_own_sampler"
+    assert np.all(np.isfinite(chain.sampling.constrained))
+    assert np.ptp(chain.sampling.constrained[:, 0]) > 0
+    counted = chain.stat_names.index("moves")
+    np.testing.assert_array_equal(chain.warmup.stats[:, counted], np.arange(50))
+    np.testing.assert_array_equal(chain.sampling.stats[:, counted], 50)
