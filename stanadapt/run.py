@@ -120,7 +120,7 @@ def sample(
     begins = beginning(target, found, past, reference_law, prior_data)
     try:
         with status(plan.show_progress and found.learned is not None) as tell:
-            tell(f"Loading {found.name}; the first time it is compiled, for about a minute.")
+            tell(f"Loading {found.name}; the first time it is compiled: one or two minutes.")
             runs = _chains(target, found, typed, plan, inits, begins.init, keep)
     except MemoryError:
         kept = plan.chains * (plan.draws + plan.warmup_draws)
