@@ -74,14 +74,30 @@ def _in_our_cache() -> Iterator[None]:
 
 def jit(function: Callable) -> Callable:
     """Compile without the GIL, cached on disk under the current sources."""
-    with _in_our_cache():
-        return njit(cache=True, **OPTIONS)(function)
+    return _cached(function, **OPTIONS)
 
 
 def inlined(function: Callable) -> Callable:
     """`jit` for what is called in a hot loop: the machine code goes into the caller's."""
+    return _cached(function, forceinline=True, **OPTIONS)
+
+
+def _cached(function: Callable, **options: Any) -> Callable:
     with _in_our_cache():
-        return njit(cache=True, forceinline=True, **OPTIONS)(function)
+        compiled = njit(cache=True, **options)(function)
+    file = compiled._cache._cache_file
+    load = file._load_index
+
+    def load_what_can_be() -> dict:
+        # a sampler of a user's own leaves its classes here, and other programs cannot import them:
+        # without this none of them could sample any more
+        try:
+            return load()
+        except (ImportError, AttributeError):
+            return {}
+
+    file._load_index = load_what_can_be
+    return compiled
 
 
 class CFunction:

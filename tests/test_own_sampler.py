@@ -1,5 +1,8 @@
 """A sampler of a user's own: one file by the protocol, with names of arguments as they like."""
 
+import os
+import subprocess
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -73,3 +76,19 @@ def test_it_runs_and_adapts_in_warmup_alone(registered):
     counted = chain.stat_names.index("moves")
     np.testing.assert_array_equal(chain.warmup.stats[:, counted], np.arange(50))
     np.testing.assert_array_equal(chain.sampling.stats[:, counted], 50)
+
+
+def test_its_classes_in_the_cache_do_not_stop_a_program_without_them(tmp_path):
+    (tmp_path / "gone.py").write_text(
+        "from typing import NamedTuple\nclass Pair(NamedTuple):\n    one: float\n    two: float\n"
+    )
+    call = "from stanadapt.protocol import keep; print(keep(1, {}))"
+    own = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from gone import Pair; "
+    environment = {**os.environ, "STANADAPT_CACHE": str(tmp_path / "cache")}
+    for code, printed in (
+        (own + call.format("Pair(1.0, 2.0)"), "Pair(one=1.0, two=2.0)\n"),
+        (call.format("2.5"), "2.5\n"),
+    ):
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, printed), done.stderr
