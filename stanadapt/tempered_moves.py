@@ -15,12 +15,11 @@ from stanadapt._jit import inlined, jit
 from stanadapt.density import value, value_and_gradient
 from stanadapt.hamiltonian import LARGEST_ENERGY_ERROR, Leapfrog, leapfrog
 from stanadapt.metropolis import acceptance_probability, fill_normal, squared_norm
-from stanadapt.points import GradientPoint
+from stanadapt.points import GradientPoint, copy
 from stanadapt.tempered_path import (
     POSITION,
     Places,
     Tempered,
-    copy,
     divide,
     fill_slope,
     log_density_of,

@@ -22,6 +22,7 @@ from stanadapt.density import (
     gradient_of_program,
     value_of_program,
 )
+from stanadapt.points import copy
 from stanadapt.reference_law import Law
 
 POWER, LAW, PRIOR = 0, 1, 2  # Path.kind
@@ -196,13 +197,6 @@ def refer(path, places, row, with_gradient):
         places.logs[row, REFERENCE] = _reference(path, position, slope)
     else:
         places.logs[row, REFERENCE] = _reference_value(path, position)
-
-
-@inlined
-def copy(source, target):
-    """Copy one vector into another: a plain loop, a third of what a slice assignment takes."""
-    for i in range(target.shape[0]):
-        target[i] = source[i]
 
 
 @jit

@@ -19,7 +19,7 @@ from stanadapt import reference_law
 from stanadapt._jit import jit
 from stanadapt.ladder import LOG_STEP, B, Ladder
 from stanadapt.metropolis import acceptance_probability
-from stanadapt.points import ValuePoint
+from stanadapt.points import ValuePoint, copy
 from stanadapt.tempered_moves import RANDOM_WALK, Mover, explore
 from stanadapt.tempered_path import (
     LARGEST_GAIN,
@@ -28,7 +28,6 @@ from stanadapt.tempered_path import (
     TARGET,
     Path,
     Places,
-    copy,
     evaluate,
     fill_slope,
     gain,

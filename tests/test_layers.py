@@ -12,6 +12,7 @@ FLOORS = [
     [
         "density",
         "metropolis",
+        "softmax",
         "factor",
         "models",
         "program",
