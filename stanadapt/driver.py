@@ -23,6 +23,7 @@ from stanadapt.density import (
     Density,
 )
 from stanadapt.plan import Plan
+from stanadapt.points import copy
 from stanadapt.protocol import Sampler, adapt, as_compiled, lend_state, more, step, take_back_state
 
 # a chain whose density fails this often in a row is stopped: it has nothing to learn from
@@ -54,7 +55,7 @@ def _advance(density, settings, owned, rng, start, t, stop, iter_warmup, adaptin
             state = adapt(density, settings, state, info, i, iter_warmup)
         if row < draws.shape[0] and (i - start) % thin == 0:
             calls = density.calls[VALUE_CALLS] + density.calls[GRADIENT_CALLS]
-            draws[row, : density.size] = state.current.position
+            copy(state.current.position, draws[row, : density.size])
             if draws.shape[1] > density.size:
                 more(settings, state, draws[row, density.size :])
             stats[row, 0] = state.current.log_density
@@ -137,6 +138,7 @@ class Chain:
         init: Callable | None = None,
     ) -> None:
         self.sampler, self.settings, self.density = sampler, settings, density
+        # what its functions are given; `settings` are the user's own words
         self.compiled_settings = as_compiled(settings)
         self.plan, self.rng = plan, rng
         self.stat_names = ("lp", "n_evaluations", *sampler.info._fields)
@@ -176,9 +178,8 @@ class Chain:
         """Compile, or load from the cache, without moving; returns seconds."""
         began = time.perf_counter()
         self._run(0, 0, 0, True, 0)
-        self.sampler.freeze(
-            self.compiled_settings, self.state
-        )  # replaces, so that nothing has changed
+        # a state is replaced, not changed: what it returns is not wanted
+        self.sampler.freeze(self.compiled_settings, self.state)
         nothing = np.empty((0, self.density.size))
         self.sampling.constrain(nothing, self.sampling.constrained[:0])
         return time.perf_counter() - began

@@ -94,12 +94,14 @@ def log_density_and_gradient(law, position, gradient):
 @inlined
 def _diagonal_gradient(law, position, gradient):
     """Write the gradient of -|z|^2 / 2, see below; returns |z|^2. In one pass: it is in a loop."""
+    # by names of their own: looked up in the loop, they would keep it from being vectorised
+    mean, scale, standard = law.mean, law.factor[0], law.standard
     for i in range(gradient.shape[0]):
-        inverse = 1.0 / law.factor[0, i]
-        z = (position[i] - law.mean[i]) * inverse
-        law.standard[i] = z
+        inverse = 1.0 / scale[i]
+        z = (position[i] - mean[i]) * inverse
+        standard[i] = z
         gradient[i] = -z * inverse
-    return squared_norm(law.standard)
+    return squared_norm(standard)
 
 
 @jit
