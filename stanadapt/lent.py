@@ -60,24 +60,29 @@ def _field(context: Any, builder: Any, lent: Lent, pointer: Any, name: str) -> A
 
 @intrinsic
 def lend(typing: Any, state: Any) -> Any:
-    """Return a state whose tuples are lent, but for the first: what a draw is read from.
+    """Return a state whose tuples are lent, but for `current`: what a draw is read from.
 
     Good for as long as the calling function runs; nothing of it may be kept or returned.
     """
+    names, kinds = state.fields, state.types
+
+    def lends(name: str, kind: Any) -> bool:
+        return name != "current" and isinstance(kind, types.NamedTuple)
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds, parts = state.types, cgutils.unpack_tuple(builder, arguments[0])
-        lent = [_bare(context, builder, kinds[0], parts[0])]
-        for kind, part in zip(kinds[1:], parts[1:], strict=True):
-            if isinstance(kind, types.NamedTuple):
+        lent = []
+        for name, kind, part in zip(
+            names, kinds, cgutils.unpack_tuple(builder, arguments[0]), strict=True
+        ):
+            if lends(name, kind):
                 slot = cgutils.alloca_once_value(builder, part)
                 lent.append(builder.bitcast(slot, cgutils.voidptr_t))
             else:
                 lent.append(_bare(context, builder, kind, part))
         return context.make_tuple(builder, signature.return_type, lent)
 
-    kinds = [state.types[0], *map(_inside, state.types[1:])]
-    return types.NamedTuple(kinds, state.instance_class)(state), emit
+    found = [Lent(k) if lends(n, k) else k for n, k in zip(names, kinds, strict=True)]
+    return types.NamedTuple(found, state.instance_class)(state), emit
 
 
 @intrinsic

@@ -34,10 +34,10 @@ class Point(NamedTuple):
 
 
 class State(NamedTuple):
-    """As samplers have it."""
+    """As samplers have it, the fields in any order."""
 
-    current: Point
     outer: Outer
+    current: Point
     times: int
     spare: np.ndarray
 
@@ -57,7 +57,7 @@ def _write(outer):
 def _step(state):
     found = _write(state.outer)
     state.current.position[:] = state.outer.inner.table[state.times % 3]
-    return State(Point(state.current.position, found), state.outer, state.times + 1, state.spare)
+    return State(state.outer, Point(state.current.position, found), state.times + 1, state.spare)
 
 
 @jit
@@ -74,7 +74,7 @@ def _loop_over_what_is_made_here(n):
     for _ in range(n):
         table = np.zeros((3, 4))
         outer = Outer(Inner(table, 0.5), np.zeros(3), True, np.zeros(2, np.int64))
-        ended = _loop(State(Point(np.zeros(4), 0.0), outer, 0, np.zeros(1)), 4)
+        ended = _loop(State(outer, Point(np.zeros(4), 0.0), 0, np.zeros(1)), 4)
         total += ended.outer.inner.table[1, 2]
     return total
 
@@ -82,7 +82,7 @@ def _loop_over_what_is_made_here(n):
 def make():
     table = np.arange(12.0).reshape(3, 4)
     outer = Outer(Inner(table, 0.5), np.zeros(3), True, np.zeros(2, np.int64))
-    return State(Point(np.zeros(4), -1.0), outer, 0, np.zeros(2))
+    return State(outer, Point(np.zeros(4), -1.0), 0, np.zeros(2))
 
 
 def test_what_is_written_is_seen_by_the_owner_and_numbers_come_back():

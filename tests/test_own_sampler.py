@@ -13,7 +13,7 @@ from test_samplers import finish, make_chains
 from stanadapt import protocol
 from stanadapt._jit import jit
 from stanadapt.metropolis import acceptance_probability
-from stanadapt.points import ValuePoint, value_at
+from stanadapt.points import ValuePoint, proposed, unused_value, value_at
 
 
 class Settings(NamedTuple):
@@ -23,11 +23,11 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """A point, and memory for another."""
+    """The point, and one to write the next proposal into: nothing is allocated afterwards."""
 
-    current: ValuePoint
-    proposal: np.ndarray
     moves: int
+    other: ValuePoint
+    current: ValuePoint
 
 
 class Info(NamedTuple):
@@ -39,25 +39,25 @@ class Info(NamedTuple):
 
 @jit
 def init(density, settings, position, rng):
-    return State(value_at(density, position), np.empty(density.dim), 0)
+    return State(0, unused_value(density.size), value_at(density, position))
 
 
 @jit
 def step(target, mine, now, generator):
-    other = now.proposal
+    here, there = now.current, now.other
     for i in range(target.dim):
-        other[i] = now.current.position[i] + mine.width * generator.standard_normal()
-    there = value_at(target, other)
-    rate = acceptance_probability(there.log_density - now.current.log_density)
+        there.position[i] = here.position[i] + mine.width * generator.standard_normal()
+    found = proposed(target, here, there, generator)
+    rate = acceptance_probability(found.log_density - here.log_density)
     info = Info(rate, now.moves)
     if generator.random() < rate:
-        return State(there, other, now.moves), info
-    return State(now.current, other, now.moves), info
+        return State(now.moves, here, found), info
+    return State(now.moves, found, here), info
 
 
 @jit
 def adapt(target, mine, now, what, t, n):
-    return State(now.current, now.proposal, now.moves + 1)
+    return State(now.moves + 1, now.other, now.current)
 
 
 @pytest.fixture
