@@ -18,6 +18,7 @@ from stanadapt.extended_design import read_design, wrong
 from stanadapt.extended_handle import extended_dim, extension_of, make_extended, source_of
 from stanadapt.plan import whole
 from stanadapt.reference_law import Law, ReferenceLaw
+from stanadapt.same_target import check_same_target
 from stanadapt.target import Data, Samplable, Target, checked
 
 RADIUS = 2.0  # of u at the start, as of Stan's other unconstrained parameters
@@ -237,16 +238,19 @@ def _extensible(target: Any) -> Target:
 
 def _learned(target: Target, fit: Any) -> tuple[ReferenceLaw, tuple[np.ndarray, np.ndarray]]:
     """Return the reference law and the ladder of the first chain of a fit."""
-    if not results.is_fit(fit) or "tempering" not in results.group_names(fit):
+    known = results.is_fit(fit)
+    if not known or "tempering" not in results.group_names(fit):
+        came = f"one of {results.attribute(fit, 'sampler', 'Stan')}" if known else repr(fit)
         raise wrong(
-            "`learned` must be a result of parallel_tempering or pseudo_extended, got "
-            f"{type(fit).__name__}."
+            f"`learned` must be a result of parallel_tempering or pseudo_extended, got {came}."
         )
-    if results.attribute(fit, "program_hash") != target.program.hash:
-        raise wrong(f"`learned` must be a fit of {target.name} itself.")
+    check_same_target(target, fit)
     found = results.dataset(fit, "tempering").isel(chain=0)
     if "reference_mean" not in found:
-        raise wrong("the fit had no reference law to learn: give reference_law or prior_data.")
+        raise wrong(
+            "the fit in `learned` had no reference law to learn: give its reference_law or "
+            "prior_data in place of it, or sample the target without them."
+        )
     law = ReferenceLaw(found["reference_mean"].values, found["reference_sd"].values)
     there = np.isfinite(found["temperature"].values)
     columns = (found[name].values[there] for name in ("temperature", "log_normalizer"))

@@ -7,13 +7,13 @@ import pandas as pd
 import stanio
 from scipy.spatial import cKDTree
 
-from stanadapt import data as stan_data
 from stanadapt import results
 from stanadapt.climb import Ends, climb, frame_of, grouped
 from stanadapt.errors import StanadaptError
 from stanadapt.inits import unconstrained
 from stanadapt.modes_told import NO_PROOF, on_chains, on_doubt, on_regions, show_modes
 from stanadapt.results import arviz_module
+from stanadapt.same_target import check_same_target
 from stanadapt.target import Target, checked
 
 # climbs: all of them pass by a mode of 1 % of the draws in 13 % of fits, of 2 % in 2 %
@@ -118,15 +118,7 @@ def _check(target: Target, fit: Any, starts: int) -> None:
             f"the density of {target.name} is only estimated, and has no modes to climb to; modes "
             "needs a target without noise.",
         )
-    ours = {"program_hash": target.program.hash, "data_hash": stan_data.digest(target.data)}
-    for what, hashed in ours.items():
-        theirs = results.attribute(fit, what, hashed)
-        if theirs != hashed:
-            raise StanadaptError(
-                "settings",
-                f"the fit must be of the target's program and data, but {what} is {theirs}, and "
-                f"{hashed} that of {target.name}. Give the target that was sampled.",
-            )
+    check_same_target(target, fit)
 
 
 def _rows(target: Target, fit: Any) -> tuple[np.ndarray, np.ndarray]:

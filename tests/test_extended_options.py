@@ -162,9 +162,33 @@ def test_what_a_fit_has_learned_can_be_taken_over(target):
     assert extended.value(point) == same.value(point)
 
 
+def learned_from(target, sampler="parallel_tempering", **options):
+    lengths = {"chains": 1, "iter_warmup": 20, "iter_sampling": 10, "seed": 1}
+    return sa.sample(target, sampler, **lengths, **options, **QUIET)
+
+
+def told(target, fit, **options):
+    with pytest.raises(sa.StanadaptError) as caught:
+        sa.Extended(target, temperature="collapsed", learned=fit, **options)
+    assert caught.value.stage == "settings"
+    return caught.value.message
+
+
+@pytest.mark.filterwarnings("ignore:.*(round trips|R-hat|visited)")
 def test_what_has_not_learned_it_is_told(target):
-    plain = sa.sample(target, "rwm", chains=1, iter_warmup=10, iter_sampling=10, seed=1, **QUIET)
-    with pytest.raises(sa.StanadaptError, match="must be a result of parallel_tempering or"):
-        sa.Extended(target, temperature="collapsed", learned=plain)
-    with pytest.raises(sa.StanadaptError, match="leave out the others"):
-        sa.Extended(target, temperature="collapsed", learned=plain, reference_law=LAW)
+    plain = learned_from(target, "rwm")
+    assert "parallel_tempering or pseudo_extended, got one of rwm" in told(target, plain)
+    assert "got {'a': 1}" in told(target, {"a": 1})
+    assert "leave out the others" in told(target, plain, reference_law=LAW)
+    prior = learned_from(target, prior_data={"n": 0, "k": 2, "y": []})
+    assert "had no reference law" in told(target, prior)
+
+
+@pytest.mark.filterwarnings("ignore:.*(round trips|R-hat|visited)")
+def test_what_another_target_has_learned_is_told(target):
+    other_data = sa.Target(CODE, {"n": 1, "k": 2, "y": [0.4]}, **QUIET)
+    other_program = sa.Target(CODE.replace("x[1], 1", "x[2], 1"), target.data, **QUIET)
+    for other, what in ((other_data, "data_hash"), (other_program, "program_hash")):
+        message = told(target, learned_from(other))
+        assert f"but {what} is" in message
+        assert "Give the target that was sampled" in message
