@@ -3,20 +3,26 @@
 Numba's disk cache looks only at the file that defines a function, so a cached caller keeps
 running the old machine code of a callee edited in another file. The cache therefore lives in
 a folder named after a hash of all our sources: edit any file and everything is rebuilt once.
+
+A sampler of a user's own is compiled into our loop, and edited more often than anything. Its
+functions, and the loop around them (`jit_with`), are kept in a folder named after its files too.
 """
 
 import contextlib
+import functools
 import hashlib
 import os
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from numba import cfunc, config, njit
+from numba.core.dispatcher import Dispatcher
 
 PACKAGE = Path(__file__).parent
 OPTIONS = {"nogil": True, "error_model": "numpy"}
@@ -39,9 +45,9 @@ def source_fingerprint() -> str:
     return digest.hexdigest()[:12]
 
 
-def _compiled_folder() -> Path:
-    """Folder of this version's machine code; a temporary one where the cache is read-only."""
-    folder = cache_root() / "compiled" / source_fingerprint()
+def _kept_folder(kind: str, name: str) -> Path:
+    """Folder for machine code; a temporary one where the cache is read-only."""
+    folder = cache_root() / kind / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.utime(folder)
@@ -59,13 +65,51 @@ def _forget_old_folders(current: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-CACHE = _compiled_folder()
+FINGERPRINT = source_fingerprint()
+CACHE = _kept_folder("compiled", FINGERPRINT)
+
+
+def _folder_for(functions: Iterable[Callable]) -> Path:
+    """Where functions are kept that call each other: elsewhere, if some are not the package's."""
+    sources = {}
+    waiting = list(functions)
+    while waiting:
+        function = waiting.pop()
+        file = function.__code__.co_filename
+        if file in sources or Path(file).is_relative_to(PACKAGE):
+            continue
+        sources[file] = _content(function)
+        waiting += [called.py_func for called in _called_from(function.__globals__)]
+    if not sources:
+        return CACHE
+    digest = hashlib.sha256(FINGERPRINT.encode())
+    for file in sorted(sources):
+        digest.update(file.encode() + sources[file])
+    return _own_folder(digest.hexdigest()[:12])
+
+
+_own_folder = functools.cache(functools.partial(_kept_folder, "own"))
+
+
+def _content(function: Callable) -> bytes:
+    """Return the source that a function is from: of a line typed in, its code."""
+    try:
+        return Path(function.__code__.co_filename).read_bytes()
+    except OSError:
+        return repr((function.__code__.co_code, function.__code__.co_consts)).encode()
+
+
+def _called_from(names: dict[str, Any]) -> Iterator[Dispatcher]:
+    """Compiled functions that code with these names can call, by itself or as module.name."""
+    for value in list(names.values()):
+        inside = list(vars(value).values()) if isinstance(value, ModuleType) else [value]
+        yield from (found for found in inside if isinstance(found, Dispatcher))
 
 
 @contextlib.contextmanager
-def _in_our_cache() -> Iterator[None]:
+def _caching_in(folder: Path) -> Iterator[None]:
     """Set and restored around a decoration, so that other packages' caches stay where they are."""
-    saved, config.CACHE_DIR = config.CACHE_DIR, str(CACHE)
+    saved, config.CACHE_DIR = config.CACHE_DIR, str(folder)
     try:
         yield
     finally:
@@ -74,30 +118,47 @@ def _in_our_cache() -> Iterator[None]:
 
 def jit(function: Callable) -> Callable:
     """Compile without the GIL, cached on disk under the current sources."""
-    return _cached(function, **OPTIONS)
+    return _cached(function, _folder_for([function]), **OPTIONS)
 
 
 def inlined(function: Callable) -> Callable:
     """`jit` for what is called in a hot loop: the machine code goes into the caller's."""
-    return _cached(function, forceinline=True, **OPTIONS)
+    return _cached(function, _folder_for([function]), forceinline=True, **OPTIONS)
 
 
-def _cached(function: Callable, **options: Any) -> Callable:
-    with _in_our_cache():
-        compiled = njit(cache=True, **options)(function)
-    file = compiled._cache._cache_file
+def jit_with(compiled: Callable, others: Iterable[Callable]) -> Callable:
+    """Return what `jit` has made, or one like it, kept under the sources of others it will call."""
+    folder = _folder_for(getattr(other, "py_func", other) for other in others)
+    return compiled if folder == CACHE else _again(compiled, folder)
+
+
+@functools.cache
+def _again(compiled: Callable, folder: Path) -> Callable:
+    return _cached(compiled.py_func, folder, **OPTIONS)
+
+
+def _cached(function: Callable, folder: Path, **options: Any) -> Callable:
+    compiled = njit(**options)(function)
+    with _caching_in(folder), contextlib.suppress(RuntimeError):  # what is typed in has no file
+        compiled.enable_caching()
+        _load_what_can_be(compiled._cache._cache_file)
+    return compiled
+
+
+def _load_what_can_be(file: Any) -> None:
+    """Pass over an index with classes of a sampler that cannot be imported.
+
+    A user's own leaves them in the cache; without this no other program could sample any more.
+    """
     load = file._load_index
 
-    def load_what_can_be() -> dict:
-        # a sampler of a user's own leaves its classes here, and other programs cannot import them:
-        # without this none of them could sample any more
+    def tolerant() -> dict:
         try:
             return load()
         except (ImportError, AttributeError):
             return {}
 
-    file._load_index = load_what_can_be
-    return compiled
+    file._load_index = tolerant
 
 
 class CFunction:
@@ -112,7 +173,7 @@ class CFunction:
         """Where it is; the first call compiles it, or loads it from the cache."""
         with self._lock:
             if self._compiled is None:
-                with _in_our_cache():
+                with _caching_in(CACHE):
                     self._compiled = cfunc(self._signature, cache=True)(self._function)
             return self._compiled.address
 

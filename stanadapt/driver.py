@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import literal_unroll
 
-from stanadapt._jit import jit
+from stanadapt._jit import jit, jit_with
 from stanadapt.density import (
     FAILED_CALLS,
     FAILED_IN_A_ROW,
@@ -140,6 +140,7 @@ class Chain:
         self.sampler, self.settings, self.density = sampler, settings, density
         # what its functions are given; `settings` are the user's own words
         self.compiled_settings = as_compiled(settings)
+        self._advance = jit_with(_advance, (sampler.step, sampler.adapt, sampler.more))
         self.plan, self.rng = plan, rng
         self.stat_names = ("lp", "n_evaluations", *sampler.info._fields)
         raw = density.dim if keep_unconstrained else None
@@ -215,7 +216,7 @@ class Chain:
             self._stats = np.empty((rows, len(self.stat_names)))
         draws, stats = self._draws[:rows], self._stats[:rows]
         adapting = warming_up or self.sampler.adapts_forever
-        self.state, done, accepted = _advance(
+        self.state, done, accepted = self._advance(
             self.density, self.compiled_settings, self.state, self.rng, start, t, stop,
             self.plan.iter_warmup, adapting, self.plan.thin, (draws, stats),
         )  # fmt: skip

@@ -19,7 +19,8 @@
 
 Compiled code calls `step` and `adapt` below, and Numba picks the sampler's own function from the
 type of `settings`. (Passing functions as arguments works too, but is compiled anew in every
-process: nothing of it is found in the cache.)
+process: nothing of it is found in the cache.) After an edit of a sampler's file, or of one whose
+compiled functions it calls, all that is compiled with it is compiled anew.
 """
 
 import inspect

@@ -92,3 +92,68 @@ def test_its_classes_in_the_cache_do_not_stop_a_program_without_them(tmp_path):
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (0, printed), done.stderr
+
+
+HELPER = "from stanadapt._jit import jit\n@jit\ndef version(): return 1\n"
+SAMPLER = """
+from typing import NamedTuple
+import helper
+from stanadapt import protocol
+from stanadapt._jit import jit
+from stanadapt.points import ValuePoint, value_at
+
+class Settings(NamedTuple):
+    width: float = 1.0
+
+class State(NamedTuple):
+    current: ValuePoint
+
+class Info(NamedTuple):
+    acceptance_rate: float
+    version: int
+
+@jit
+def init(density, settings, position, rng):
+    return State(value_at(density, position))
+
+@jit
+def step(density, settings, state, rng):
+    return state, Info(1.0, helper.version())
+
+protocol.register(protocol.Sampler(Settings, Info, lambda settings: None, init, step))
+"""
+PROGRAM = """
+import changing, stanadapt as sa
+target = sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", backend="stanli")
+lengths = {"chains": 1, "iter_warmup": 1, "iter_sampling": 4, "show_progress": False}
+fit = sa.sample(target, "changing", **lengths)
+print(*fit["sample_stats"]["version"].values.ravel())
+"""
+
+
+@pytest.mark.slow
+def test_what_was_edited_is_what_runs(tmp_path):
+    """The loop is compiled around the sampler, and Numba's cache looks at the loop's file alone."""
+    environment = {**os.environ, "STANADAPT_CACHE": str(tmp_path / "cache")}
+    environment["PYTHONPATH"] = str(tmp_path)
+    loops = set()
+    for helper, sampler, printed in (
+        (HELPER, SAMPLER, "1 1 1 1"),
+        (HELPER.replace("return 1", "return 22"), SAMPLER, "22 22 22 22"),
+        (HELPER, SAMPLER.replace("version()", "version() + 300"), "301 301 301 301"),
+    ):
+        (tmp_path / "helper.py").write_text(helper)
+        (tmp_path / "changing.py").write_text(sampler)
+        command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, printed + "\n"), done.stderr
+        loops |= set((tmp_path / "cache").rglob("driver._advance*.nbi"))
+        # the package's own keeps what it has
+        assert not list((tmp_path / "cache" / "compiled").rglob("driver._advance*.nbi"))
+    assert len(loops) == 3
+
+
+def test_a_function_that_was_typed_in_is_compiled():
+    code = "from stanadapt._jit import jit\n@jit\ndef twice(x): return 2 * x\nprint(twice(1.5))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "3.0\n"), done.stderr
