@@ -11,10 +11,10 @@ demo: $(READY)
 	$(BIN)/python workflows/quickstart.py
 
 # every test: the everyday ones, the slow ones, and those that need CmdStan, which is installed;
-# two files at a time
+# two files at a time, in their order: by number of tests the longest would come last, alone
 test: $(READY)
 	$(BIN)/stanadapt install-cmdstan
-	$(BIN)/python -m pytest -m "" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "" -n 2 --dist loadfile --no-loadscope-reorder
 
 # the everyday tests under ArviZ 1.x, which needs Python 3.12: where such an interpreter is at hand
 test-arviz1:
