@@ -212,7 +212,8 @@ SYSTEM_PLANS = {
 def test_boltzmann_machine(name, given):
     """Root mean square error of the means, over eight chains; log Z of each of them.
 
-    Of single chains with the law given one in seven is above 0.3: 0.23 is their root mean square.
+    Without a law given, also of each of three. With it one single chain in seven is above 0.3:
+    their root mean square is 0.23.
     """
     target, _ = bundled("boltzmann", "system_10")
     truth = json.loads((models.ROOT / "boltzmann" / "reference.json").read_text())["system_10"]
@@ -224,8 +225,10 @@ def test_boltzmann_machine(name, given):
     )  # fmt: skip
     assert evaluations(fit) == pytest.approx(8 * 4e5, rel=0.05)
     x = results.dataset(fit, "posterior")["x"].values
-    errors = x.mean(axis=1) - mean
+    errors = np.sqrt(np.mean((x.mean(axis=1) - mean) ** 2, axis=1))
     assert np.sqrt(np.mean(errors**2)) < (0.3 if given else 0.7)
+    if not given:
+        np.testing.assert_array_less(errors[:3], 0.7)
     evidence = results.dataset(fit, "tempering")["log_evidence"].values
     np.testing.assert_allclose(evidence, truth["log_evidence"], atol=0.5)
 
