@@ -76,7 +76,7 @@ def make_extended(
     """
     n, rungs = design.pseudo_samples, design.ladder.size
     rows = 0 if law is None else law.factor.shape[0]
-    own = 0 if law is None else dim * (rows + 2) + 2
+    own = 0 if law is None else dim * (rows + 3) + 2
     size = INTEGERS + REALS + 2 * rungs + design.cubics.size + own + 6 * n + n * dim
     block = np.zeros(COUNTERS + size, np.int64)
     kind = PRIOR if prior is not None else OWN_LAW if law is not None else NO_LAW
@@ -88,7 +88,7 @@ def make_extended(
     reals[:REALS] = design.low, design.high, base.offset, 0.0 if prior is None else prior.offset
     filled = [design.ladder, design.log_normalizers, design.cubics]
     if law is not None:
-        filled += [law.mean, law.factor, law.numbers]
+        filled += [law.mean, law.precision, law.factor, law.numbers]
     values = np.concatenate([array.ravel() for array in filled])
     reals[REALS : REALS + values.size] = values
     handle = block[COUNTERS:].ctypes.data
@@ -117,11 +117,13 @@ def _extension(integers, numbers):
     cubics = numbers[at : at + 4 * between].reshape(4, between)
     at += 4 * between
     own = dim if kind == OWN_LAW else 0
-    mean, factor = numbers[at : at + own], numbers[at + own : at + own + rows * own]
-    at += own + rows * own
+    mean, precision = numbers[at : at + own], numbers[at + own : at + 2 * own]
+    at += 2 * own
+    factor = numbers[at : at + rows * own].reshape(rows, own)
+    at += rows * own
     law_numbers = numbers[at : at + min(own, 1) * 2]
     at += min(own, 1) * 2
-    law = Law(mean, factor.reshape(rows, own), law_numbers, numbers[at : at + own])
+    law = Law(mean, factor, precision, law_numbers, numbers[at : at + own])
     at += own
     work = numbers[at : at + 6 * n].reshape(6, n)
     slopes = numbers[at + 6 * n : at + 6 * n + n * dim].reshape(n, dim)

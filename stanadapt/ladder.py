@@ -49,7 +49,8 @@ B, LOG_Z, LOG_STEP, BARRIER = 0, 1, 2, 3
 @jit
 def no_ladder(room, dim):
     """Return a Ladder to be filled."""
-    return Ladder(np.zeros((room, 4)), np.ones((room, dim)), np.zeros(1, np.int64))
+    # a column in one piece: all levels are weighed by theirs at every draw
+    return Ladder(np.zeros((4, room)).T, np.ones((room, dim)), np.zeros(1, np.int64))
 
 
 @jit

@@ -37,6 +37,22 @@ def inner_product(one, other, n):
 
 
 @inlined
+def vector_sum(vector):
+    """Sum of a vector, in four partial sums as well."""
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    n = vector.shape[0]
+    whole = n // 4 * 4
+    for i in range(0, whole, 4):
+        s0 += vector[i]
+        s1 += vector[i + 1]
+        s2 += vector[i + 2]
+        s3 += vector[i + 3]
+    for i in range(whole, n):
+        s0 += vector[i]
+    return (s0 + s1) + (s2 + s3)
+
+
+@inlined
 def fill_normal(rng, out):
     """Fill out, shape (n,), with independent standard normals."""
     for i in range(out.shape[0]):

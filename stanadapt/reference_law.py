@@ -13,7 +13,7 @@ import numpy as np
 from stanadapt import factor as factors
 from stanadapt._jit import inlined, jit
 from stanadapt.errors import StanadaptError
-from stanadapt.metropolis import fill_normal, squared_norm
+from stanadapt.metropolis import fill_normal, squared_norm, vector_sum
 
 DEGREES, LOG_CONSTANT = 0, 1  # what Law.numbers holds
 
@@ -25,34 +25,42 @@ class Law(NamedTuple):
         Shape (dim,).
     factor
         L of the scale matrix L L^T, stored as in `factor`.
+    precision
+        Of each parameter, 1 / L_ii^2: used where the factor is diagonal; shape (dim,).
     numbers
         Degrees of freedom, infinite for a Gaussian, and the log of the normalising constant.
-    standard
+    work
         Workspace, shape (dim,).
 
     """
 
     mean: np.ndarray
     factor: np.ndarray
+    precision: np.ndarray
     numbers: np.ndarray
-    standard: np.ndarray
+    work: np.ndarray
 
 
 @jit
 def make_law(mean, factor, degrees):
     """Return a Law over copies of mean and factor."""
-    law = Law(mean.copy(), factor.copy(), np.array([degrees, 0.0]), np.empty(mean.shape[0]))
+    dim = mean.shape[0]
+    law = Law(
+        mean.copy(), factor.copy(), np.empty(dim), np.array([degrees, 0.0]), np.empty(dim)
+    )  # fmt: skip
     normalise(law)
     return law
 
 
 @jit
 def normalise(law):
-    """Compute the constant anew, after a change of factor or degrees."""
+    """Compute precisions and the constant anew, after a change of factor or degrees."""
     dim, degrees = law.mean.shape[0], law.numbers[DEGREES]
     log_constant = 0.0
     for i in range(dim):
-        log_constant -= np.log(law.factor[min(i, law.factor.shape[0] - 1), i])
+        scale = law.factor[min(i, law.factor.shape[0] - 1), i]
+        law.precision[i] = 1.0 / (scale * scale)
+        log_constant -= np.log(scale)
     if degrees < np.inf:
         half = 0.5 * (degrees + dim)
         log_constant += math.lgamma(half) - math.lgamma(0.5 * degrees)
@@ -72,14 +80,22 @@ def log_density(law, position):
 
 
 @inlined
+def is_diagonal(law):
+    """Whether the parameters are not correlated."""
+    return law.factor.shape[0] < law.mean.shape[0]
+
+
+@inlined
 def log_density_and_gradient(law, position, gradient):
     """`log_density`, its gradient written into `gradient`, shape (dim,)."""
     degrees = law.numbers[DEGREES]
-    if law.factor.shape[0] < law.mean.shape[0]:
-        square = _diagonal_gradient(law, position, gradient)
+    square = _squared_distance(law, position)
+    if is_diagonal(law):
+        mean, precision = law.mean, law.precision
+        for i in range(gradient.shape[0]):
+            gradient[i] = (mean[i] - position[i]) * precision[i]
     else:
-        square = _squared_distance(law, position)
-        factors.transposed_solve(law.factor, law.standard, gradient)
+        factors.transposed_solve(law.factor, law.work, gradient)
         for i in range(gradient.shape[0]):
             gradient[i] = -gradient[i]
     if degrees < np.inf:
@@ -91,42 +107,32 @@ def log_density_and_gradient(law, position, gradient):
     return law.numbers[LOG_CONSTANT] - 0.5 * square
 
 
-@inlined
-def _diagonal_gradient(law, position, gradient):
-    """Write the gradient of -|z|^2 / 2, see below; returns |z|^2. In one pass: it is in a loop."""
-    # by names of their own: looked up in the loop, they would keep it from being vectorised
-    mean, scale, standard = law.mean, law.factor[0], law.standard
-    for i in range(gradient.shape[0]):
-        inverse = 1.0 / scale[i]
-        z = (position[i] - mean[i]) * inverse
-        standard[i] = z
-        gradient[i] = -z * inverse
-    return squared_norm(standard)
-
-
 @jit
 def draw(law, out, rng):
     """Draw from the law into out, shape (dim,)."""
-    fill_normal(rng, law.standard)
+    fill_normal(rng, law.work)
     degrees, stretch = law.numbers[DEGREES], 1.0
     if degrees < np.inf:
         stretch = np.sqrt(degrees / rng.chisquare(degrees))
-    factors.times(law.factor, law.standard, out)
+    factors.times(law.factor, law.work, out)
     for i in range(out.shape[0]):
         out[i] = law.mean[i] + stretch * out[i]
 
 
-@jit
+@inlined
 def _squared_distance(law, position):
-    """|z|^2 for z = L^-1 (position - mean), which is left in law.standard."""
-    standard, factor = law.standard, law.factor
-    for i in range(standard.shape[0]):
-        standard[i] = position[i] - law.mean[i]
-        if factor.shape[0] < standard.shape[0]:
-            standard[i] *= 1.0 / factor[0, i]  # as `_diagonal_gradient` does: to the same bits
-    if factor.shape[0] == standard.shape[0]:
-        factors.solve(factor, standard, standard)
-    return squared_norm(standard)
+    """|z|^2 for z = L^-1 (position - mean), which a dense law leaves in law.work."""
+    # by names of their own: looked up in a loop, they would keep it from being vectorised
+    mean, precision, work = law.mean, law.precision, law.work
+    if is_diagonal(law):
+        for i in range(work.shape[0]):
+            apart = position[i] - mean[i]
+            work[i] = apart * apart * precision[i]
+        return vector_sum(work)
+    for i in range(work.shape[0]):
+        work[i] = position[i] - mean[i]
+    factors.solve(law.factor, work, work)
+    return squared_norm(work)
 
 
 class ReferenceLaw:

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from stanadapt._jit import inlined
+from stanadapt.metropolis import vector_sum
 
 # exponent of a share below the last bit of the largest one
 NEGLIGIBLE = -40.0
@@ -26,19 +27,32 @@ def softmax(logs):
     is 0. A log may be -inf, but not all.
     """
     count = logs.shape[0]
-    peak, total = -np.inf, 0.0
-    for k in range(count):
-        peak = max(peak, logs[k])
+    peak = _largest(logs)
     for k in range(count):
         apart = logs[k] - peak
         share = decay(apart if apart > NEGLIGIBLE else NEGLIGIBLE)
         logs[k] = share if apart > NEGLIGIBLE else 0.0
-    for k in range(count):
-        total += logs[k]
+    total = vector_sum(logs)
     scale = 1.0 / total
     for k in range(count):
         logs[k] *= scale
     return peak + np.log(total)
+
+
+@inlined
+def _largest(vector):
+    """Largest of a vector, four at a time: one running maximum would wait for each comparison."""
+    m0, m1, m2, m3 = -np.inf, -np.inf, -np.inf, -np.inf
+    n = vector.shape[0]
+    whole = n // 4 * 4
+    for i in range(0, whole, 4):
+        m0 = max(m0, vector[i])
+        m1 = max(m1, vector[i + 1])
+        m2 = max(m2, vector[i + 2])
+        m3 = max(m3, vector[i + 3])
+    for i in range(whole, n):
+        m0 = max(m0, vector[i])
+    return max(max(m0, m1), max(m2, m3))
 
 
 @inlined

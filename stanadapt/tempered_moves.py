@@ -13,19 +13,21 @@ import numpy as np
 from stanadapt import nuts_tree
 from stanadapt._jit import inlined, jit
 from stanadapt.density import value, value_and_gradient
-from stanadapt.hamiltonian import LARGEST_ENERGY_ERROR, Leapfrog, leapfrog
+from stanadapt.hamiltonian import LARGEST_ENERGY_ERROR, Leapfrog
 from stanadapt.metropolis import acceptance_probability, fill_normal, squared_norm
 from stanadapt.points import GradientPoint, copy
 from stanadapt.tempered_path import (
     POSITION,
     Places,
     Tempered,
+    copy_place,
     divide,
     fill_slope,
     log_density_of,
     no_places,
     settle,
 )
+from stanadapt.tempered_trajectory import follow
 
 # a trajectory keeps b l + (1 - b) psi alone; below this b its point is looked at once more
 SMALLEST = 1e-4
@@ -100,18 +102,15 @@ def explore(path, mover, places, row, temperature, scale, step_size, rng):
 @inlined
 def _glide(mover, density, places, row, scale, step_size, rng):
     """Hamiltonian Monte Carlo with 1 to `leapfrogs` leapfrogs (Neal 2011)."""
-    b, work = density.temperature, mover.work
-    position, momentum, slope = work[0], work[1], work[2]
+    momentum = mover.work[0]
     fill_normal(rng, momentum)
-    copy(places.vectors[row, POSITION], position)
-    fill_slope(places, row, b, slope)
-    before = log_density_of(places, row, b) - 0.5 * squared_norm(momentum)
+    before = log_density_of(places, row, density.temperature) - 0.5 * squared_norm(momentum)
     wanted = 1 + int(rng.random() * mover.options.leapfrogs)
-    after, steps = leapfrog(density, position, momentum, slope, scale[0], step_size, wanted)
+    after, steps = follow(density, places, row, momentum, scale, step_size, wanted)
     log_ratio = after - 0.5 * squared_norm(momentum) - before
     rate = acceptance_probability(log_ratio)
     if rng.random() < rate:
-        settle(density, position, places, row)
+        copy_place(density.found, 0, places, row)
     return Moved(rate, steps, not log_ratio > -LARGEST_ENERGY_ERROR)
 
 

@@ -72,7 +72,8 @@ class Tempered(NamedTuple):
     """The density at one inverse temperature, for whatever moves on a `Density`.
 
     found
-        Places of one row: what the last evaluation found, its position apart.
+        Places of one row: what the last evaluation found. Its position stands there only where a
+        trajectory of `tempered_trajectory` ended.
 
     """
 
@@ -115,7 +116,7 @@ def _prior(path):
 
 
 @inlined
-def _reference(path, position, gradient):
+def refer_to(path, position, gradient):
     """Log density psi, its gradient written into `gradient`."""
     if path.kind == LAW:
         return reference_law.log_density_and_gradient(path.law, position, gradient)
@@ -145,7 +146,7 @@ def _gradient(density, position, gradient):
     path, b, found = density.path, density.temperature, density.found
     slope, reference_slope = found.vectors[0, SLOPE], found.vectors[0, REFERENCE_SLOPE]
     found.logs[0, TARGET] = gradient_of_program(path.target, position, slope)
-    found.logs[0, REFERENCE] = _reference(path, position, reference_slope)
+    found.logs[0, REFERENCE] = refer_to(path, position, reference_slope)
     fill_slope(found, 0, b, gradient)
     return log_density_of(found, 0, b)
 
@@ -161,7 +162,7 @@ def divide(density, position, log_density, gradient):
     """
     b, found = density.temperature, density.found
     slope, reference_slope = found.vectors[0, SLOPE], found.vectors[0, REFERENCE_SLOPE]
-    found.logs[0, REFERENCE] = _reference(density.path, position, reference_slope)
+    found.logs[0, REFERENCE] = refer_to(density.path, position, reference_slope)
     found.logs[0, TARGET] = (log_density - (1.0 - b) * found.logs[0, REFERENCE]) / b
     for i in range(density.dim):
         slope[i] = (gradient[i] - (1.0 - b) * reference_slope[i]) / b
@@ -194,12 +195,12 @@ def refer(path, places, row, with_gradient):
     """Fill in psi and its gradient at the position of a row, after a change of the reference."""
     position, slope = places.vectors[row, POSITION], places.vectors[row, REFERENCE_SLOPE]
     if with_gradient:
-        places.logs[row, REFERENCE] = _reference(path, position, slope)
+        places.logs[row, REFERENCE] = refer_to(path, position, slope)
     else:
         places.logs[row, REFERENCE] = _reference_value(path, position)
 
 
-@jit
+@inlined
 def copy_place(source, row, target, into):
     """Copy one row of Places into a row of others."""
     for part in range(3):

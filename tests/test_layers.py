@@ -41,6 +41,7 @@ FLOORS = [
         "nuts_tree",
         "reference_law",
         "tempered_path",
+        "tempered_trajectory",
         "tempered_moves",
         "ladder",
         "tempering",

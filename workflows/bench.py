@@ -1,9 +1,10 @@
 """What an iteration costs, and what a second buys: `make bench`.
 
 Per sampler: microseconds an iteration, split into the density (its gradient, or value where that
-is all a sampler asks for, timed alone at the chain's own positions) and the rest; the same a
-gradient for the samplers that temper; then how two chains share two cores; then the smallest
-effective sample size a second of gadMALA beside NUTS, for every bundled data set of the paper.
+is all a sampler asks for, timed alone at the chain's own positions) and the rest; of the samplers
+that temper, microseconds a gradient, timed where the chain asks for it, and the rest; then how two
+chains share two cores; then the smallest effective sample size a second of gadMALA beside NUTS, for
+every bundled data set of the paper.
 Figures are medians over `--repeats`; run it on a quiet machine.
 """
 
@@ -11,10 +12,10 @@ import argparse
 import time
 from functools import partial
 
+import clocked
 import numpy as np
 import pandas as pd
 import record
-import recorded
 from numba import njit
 from rich.console import Console
 from rich.table import Table
@@ -109,42 +110,46 @@ def costs(repeats, quick):
     return pd.DataFrame(rows)
 
 
-def replayed(target, sampler, iterations):
-    """Positions at which a chain asks for gradients after its warm-up, in their order."""
-    (chain,) = make_chains(target, sampler, {}, 1, iterations)
-    density, block = recorded.recorded(chain.density, 400 * iterations)
+def timed(density, positions):
+    """Seconds a gradient at positions, shape (n, dim), one after the other."""
+    out = np.empty(positions.shape[1])
+    _gradients(density, positions[:2], out)
+    began = time.perf_counter()
+    _gradients(density, positions, out)
+    return (time.perf_counter() - began) / len(positions)
+
+
+def beside(target, sampler, iterations):
+    """Seconds a gradient of a chain after warm-up: of the density, and of all the rest.
+
+    What lies around a gradient anyway, the clock among it, is what a loop of nothing else takes.
+    """
+    density, block = clocked.clocked(target.density())
     (chain,) = make_chains(target, sampler, {}, 1, iterations, [density])
+    chain.compile()
     while chain.warming_up:
         chain.advance()
-    recorded.forget(block)
+    clocked.seconds_inside(block)
     run([chain], 1)
-    return recorded.positions(block)
+    gradients = chain.calls["gradients"] - chain.warmup_calls[1]
+    whole = (chain.sampling_seconds - chain.constrain_seconds) / gradients
+    inside, positions = clocked.seconds_inside(block) / gradients, chain.sampling.unconstrained
+    loop = timed(density, positions)
+    loop_inside = clocked.seconds_inside(block) / (len(positions) + 2)
+    around = timed(target.density(), positions) - loop_inside
+    return inside + around, whole - inside - (loop - loop_inside)
 
 
 def tempering(repeats, quick):
-    """Microseconds a gradient of the samplers that temper, and alone at the same positions.
-
-    The least of the repeats: of two times of 2 us, medians on a shared machine tell the noise.
-    """
+    """Microseconds a gradient of the samplers that temper: of the density, and of the rest."""
     rows, iterations = [], 2_000 if quick else 5_000
     target = sa.Target(*find("boltzmann", "system_10"))
     for sampler in ("hmc", "parallel_tempering", "pseudo_extended"):
-        positions, out = replayed(target, sampler, iterations), np.empty(target.dim)
-        found, density = [], target.density()
-        _gradients(density, positions[:2], out)
-        for _ in range(3 * repeats):
-            (chain,) = make_chains(target, sampler, {}, 1, iterations)
-            chain.compile()
-            run([chain], 1)
-            gradients = chain.calls["gradients"] - chain.warmup_calls[1]
-            began = time.perf_counter()
-            _gradients(density, positions, out)
-            alone = (time.perf_counter() - began) / len(positions)
-            whole = (chain.sampling_seconds - chain.constrain_seconds) / gradients
-            found.append((1e6 * whole, 1e6 * alone))
-        whole, alone = np.min(found, axis=0)
-        rows.append({"data": "boltzmann", "sampler": sampler, "a gradient": whole,
-                     "density alone": alone, "rest over density": whole / alone - 1})  # fmt: skip
+        found = np.array([beside(target, sampler, iterations) for _ in range(3 * repeats)])
+        density, rest = 1e6 * np.median(found, axis=0)
+        share = np.median(found[:, 1] / found[:, 0])
+        rows.append({"data": "boltzmann", "sampler": sampler, "density": density, "rest": rest,
+                     "rest over density": share})  # fmt: skip
     return pd.DataFrame(rows)
 
 
