@@ -60,11 +60,17 @@ def _is_simple(path):
 
 @inlined
 def _kick(density, simple, vectors, momentum, scale, size):
-    """Add the tempered gradient at a place with these vectors, times size and scale."""
+    """Add the tempered gradient at a place with these vectors, times size and scale.
+
+    Where b = 1 nothing of the reference is read: it would have to come from afar after a gradient.
+    """
     b, hot = density.temperature, 1.0 - density.temperature
     # by names of their own: looked up in a loop, they would keep it from being vectorised
     slope, mean, precision = vectors[SLOPE], density.path.law.mean, density.path.law.precision
-    if simple:
+    if b == 1.0:
+        for i in range(momentum.shape[0]):
+            momentum[i] += size * scale[i] * slope[i]
+    elif simple:
         position = vectors[POSITION]
         for i in range(momentum.shape[0]):
             pull = (mean[i] - position[i]) * precision[i]

@@ -43,7 +43,7 @@ class Settings(NamedTuple):
         How each chain moves: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
         gradient.
     leapfrogs
-        Most leapfrogs of a trajectory of hmc; 0: 1.6 times the fourth root of the dimension.
+        Most leapfrogs of a trajectory of hmc; 0: twice the fourth root of the dimension.
     max_treedepth
         Of nuts, 1 to 25.
     target_accept

@@ -37,9 +37,9 @@ from stanadapt.tempering_settings import (
 )
 
 # share of warm-up of its first part; levels for each unit of the barrier there, and afterwards,
-# where a level more costs next to nothing, and 20 are no worse than 34 or 60 (Boltzmann relaxation)
+# where 15 are no worse than 20, 34 or 60 on a Boltzmann relaxation with a barrier of 5.7
 PATH_SHARE, LEVELS_A_BARRIER = 0.6, 2.0
-LEVELS_OF_BLOCKS, FEWEST_LEVELS, ROOM = 3.5, 16, 128
+LEVELS_OF_BLOCKS, FEWEST_LEVELS, ROOM = 2.5, 16, 128
 ON_THE_PATH, LEARNING, FROZEN = 0, 1, 2
 
 
@@ -52,13 +52,13 @@ class Settings(NamedTuple):
         How each moves: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
         gradient.
     leapfrogs
-        Most leapfrogs of a trajectory of hmc; 0: 1.6 times the fourth root of the dimension.
+        Most leapfrogs of a trajectory of hmc; 0: twice the fourth root of the dimension.
     max_treedepth
         Of nuts, 1 to 25.
     target_accept
         Acceptance rate to tune each level's step size to, in [0, 1); 0: 0.8, of random_walk 0.3.
     levels
-        Number of temperatures, at least 2; 0: three and a half times the barrier, at least 16.
+        Number of temperatures, at least 2; 0: two and a half times the barrier, at least 16.
     law
         The reference: gaussian, student_t (of 5 degrees), or power, which has none: the powers of
         the target alone, improper for most targets.
