@@ -30,3 +30,12 @@ def test_impossible_levels_have_no_share():
     shares = np.array([-np.inf, 2.0, -1e300, 1.0])
     assert softmax(shares) == pytest.approx(np.logaddexp(2.0, 1.0), rel=1e-15)
     np.testing.assert_allclose(shares, [0.0, np.e / (1 + np.e), 0.0, 1 / (1 + np.e)], rtol=1e-13)
+
+
+@pytest.mark.parametrize("count", range(1, 10))
+def test_the_largest_may_stand_anywhere(count):
+    for k in range(count):
+        shares = np.zeros(count)
+        shares[k] = 5e3
+        assert softmax(shares) == 5e3
+        np.testing.assert_array_equal(shares, np.arange(count) == k)
