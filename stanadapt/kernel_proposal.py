@@ -35,7 +35,7 @@ import numpy as np
 from stanadapt import factor as factors
 from stanadapt._jit import jit
 from stanadapt.kernels import Kernel, fill_weights, weight_at_zero
-from stanadapt.metropolis import inner_product, squared_norm
+from stanadapt.metropolis import inner_product, squared_norm, vector_sum
 
 
 class Subsample(NamedTuple):
@@ -157,16 +157,7 @@ def measure(kernel, evenly, subsample, position, local):
 @jit
 def _centre(column, n):
     """Take the mean of column[:n] away."""
-    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    whole = n // 4 * 4
-    for a in range(0, whole, 4):
-        s0 += column[a]
-        s1 += column[a + 1]
-        s2 += column[a + 2]
-        s3 += column[a + 3]
-    for a in range(whole, n):
-        s0 += column[a]
-    mean = ((s0 + s1) + (s2 + s3)) / max(n, 1)
+    mean = vector_sum(column, n) / max(n, 1)
     for a in range(n):
         column[a] -= mean
 

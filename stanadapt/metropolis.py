@@ -37,10 +37,9 @@ def inner_product(one, other, n):
 
 
 @inlined
-def vector_sum(vector):
-    """Sum of a vector, in four partial sums as well."""
+def vector_sum(vector, n):
+    """Sum of vector[:n], in four partial sums as well."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    n = vector.shape[0]
     whole = n // 4 * 4
     for i in range(0, whole, 4):
         s0 += vector[i]

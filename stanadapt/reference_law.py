@@ -16,6 +16,8 @@ from stanadapt.errors import StanadaptError
 from stanadapt.metropolis import fill_normal, squared_norm, vector_sum
 
 DEGREES, LOG_CONSTANT = 0, 1  # what Law.numbers holds
+# below it, and above its inverse, 1 / sd^2 is infinite or 0
+SMALLEST_SD = 1e-150
 
 
 class Law(NamedTuple):
@@ -128,7 +130,7 @@ def _squared_distance(law, position):
         for i in range(work.shape[0]):
             apart = position[i] - mean[i]
             work[i] = apart * apart * precision[i]
-        return vector_sum(work)
+        return vector_sum(work, work.shape[0])
     for i in range(work.shape[0]):
         work[i] = position[i] - mean[i]
     factors.solve(law.factor, work, work)
@@ -175,6 +177,11 @@ class ReferenceLaw:
             raise _wrong(
                 f"sd must be positive, a number or of shape {self.mean.shape}, got shape "
                 f"{found.shape}, smallest {found.min(initial=np.inf):g}: the law would be improper."
+            )
+        if found.min() < SMALLEST_SD or found.max() > 1.0 / SMALLEST_SD:
+            raise _wrong(
+                f"sd must lie between {SMALLEST_SD:g} and {1.0 / SMALLEST_SD:g}, got "
+                f"{found.min():g} to {found.max():g}: give the parameter another unit."
             )
         return np.broadcast_to(found, (1, self.mean.size)).copy()
 

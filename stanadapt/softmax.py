@@ -32,7 +32,7 @@ def softmax(logs):
         apart = logs[k] - peak
         share = decay(apart if apart > NEGLIGIBLE else NEGLIGIBLE)
         logs[k] = share if apart > NEGLIGIBLE else 0.0
-    total = vector_sum(logs)
+    total = vector_sum(logs, count)
     scale = 1.0 / total
     for k in range(count):
         logs[k] *= scale

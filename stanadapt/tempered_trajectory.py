@@ -1,6 +1,6 @@
-"""Leapfrogs at one inverse temperature, of which only the target's gradient takes any time.
+"""Leapfrogs at one inverse temperature, with little beside the target's gradients.
 
-A gradient of a few microseconds is soon outweighed by what is done between two of them. The
+What is done between two gradients of some microseconds is soon a fifth of the time. The
 density of a trajectory is wanted at its end alone, and the force of a Gaussian reference without
 correlations takes no more than one term in the loop that kicks the momentum: neither that law nor
 the mixture is written down at every step.

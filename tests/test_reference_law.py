@@ -119,6 +119,8 @@ def test_laws_share_nothing():
         ({"mean": [0.0, 1.0]}, "give either sd or covariance"),
         ({"mean": [0.0], "sd": 1, "covariance": [[1]]}, "give either sd or covariance"),
         ({"mean": [0.0, 1.0], "sd": [1.0, 0.0]}, "sd must be positive.*smallest 0.*improper"),
+        ({"mean": [0.0, 1.0], "sd": [1.0, 1e-160]}, "sd must lie between.*got 1e-160 to 1.*unit"),
+        ({"mean": [0.0, 1.0], "sd": 1e160}, "sd must lie between 1e-150 and 1e.150, got"),
         ({"mean": [0.0, 1.0], "sd": -2}, "sd must be positive.*smallest -2.*improper"),
         ({"mean": [0.0, 1.0], "sd": np.inf}, "sd must be finite"),
         ({"mean": [0.0, 1.0], "sd": [1.0] * 3}, r"of shape \(2,\), got shape \(3,\)"),
