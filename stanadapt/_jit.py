@@ -21,11 +21,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from numba import cfunc, config, njit
+from numba import cfunc, config, njit, types
 from numba.core.dispatcher import Dispatcher
+from numba.extending import intrinsic
 
 PACKAGE = Path(__file__).parent
-OPTIONS = {"nogil": True, "error_model": "numpy"}
+# not to be inlined is said too: else what an inlined function calls would inherit it from whoever
+# happens to be compiled first, and all of it be optimised anew at every level above
+OPTIONS = {"nogil": True, "error_model": "numpy", "forceinline": False}
 FOLDERS_KEPT, MINIMUM_AGE = 4, 24 * 3600.0
 
 
@@ -123,7 +126,22 @@ def jit(function: Callable) -> Callable:
 
 def inlined(function: Callable) -> Callable:
     """`jit` for what is called in a hot loop: the machine code goes into the caller's."""
-    return _cached(function, _folder_for([function]), forceinline=True, **OPTIONS)
+    return _cached(function, _folder_for([function]), **(OPTIONS | {"forceinline": True}))
+
+
+@intrinsic
+def stay_apart(context: Any) -> Any:
+    """Keep the function that calls this out of those that call it, however few they are.
+
+    For large ones that are called from far above: their code would be optimised anew, as part of
+    its callers, at every level of the way, which takes most of a minute.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.none(), emit
 
 
 def jit_with(compiled: Callable, others: Iterable[Callable]) -> Callable:
