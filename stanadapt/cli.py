@@ -67,6 +67,9 @@ Chains = Annotated[int, typer.Option(help="Number of chains.")]
 Parallel = Annotated[
     int | None, typer.Option(help="Chains at once; the draws do not depend on it.")
 ]
+Threads = Annotated[
+    int, typer.Option(help="Threads that share a chain's moves; the draws do not depend on it.")
+]
 Warmup = Annotated[
     int | None, typer.Option(help="Iterations of warm-up a chain; default: the sampler's.")
 ]
@@ -156,6 +159,7 @@ def sample(
     ),
     chains: Chains = 4,
     parallel_chains: Parallel = None,
+    threads_per_chain: Threads = 1,
     iter_warmup: Warmup = None,
     iter_sampling: Draws = None,
     thin: Thin = 1,
@@ -191,6 +195,7 @@ def sample(
         )  # fmt: skip
         fit = run.sample(
             target, settings, chains=chains, parallel_chains=parallel_chains,
+            threads_per_chain=threads_per_chain,
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, thin=thin, seed=seed,
             inits=_inits(inits), past=results.load(past) if past else None,
             prior_data=prior_data, save_warmup=save_warmup, save_pseudo=save_pseudo,

@@ -7,7 +7,7 @@ neither on the chunk size nor on the number of threads.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from numba import literal_unroll
 
 from stanadapt._jit import jit, jit_with
+from stanadapt.crew import Crew
 from stanadapt.density import (
     FAILED_CALLS,
     FAILED_IN_A_ROW,
@@ -120,6 +121,8 @@ class Chain:
         Also record unconstrained positions; and what the sampler has `more` to tell.
     init
         In place of the sampler's.
+    helpers
+        Densities of further threads that make its moves too.
 
     """
 
@@ -136,6 +139,7 @@ class Chain:
         keep_unconstrained: bool = False,
         keep_more: bool = False,
         init: Callable | None = None,
+        helpers: Sequence[Density] = (),
     ) -> None:
         self.sampler, self.settings, self.density = sampler, settings, density
         # what its functions are given; `settings` are the user's own words
@@ -149,6 +153,7 @@ class Chain:
         self.warmup = Recording(plan.warmup_draws, make_constrain(), *shape, 0)
         self.sampling = Recording(plan.draws, make_constrain(), *shape, n_more)
         self.state = (init or sampler.init)(density, self.compiled_settings, position, rng)
+        self.crew = Crew(sampler, self.compiled_settings, self.state, helpers)
         self.n_done, self.stopped, self.acceptance_rate = 0, False, np.nan
         self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
         self.failed_quantities = 0
@@ -216,10 +221,11 @@ class Chain:
             self._stats = np.empty((rows, len(self.stat_names)))
         draws, stats = self._draws[:rows], self._stats[:rows]
         adapting = warming_up or self.sampler.adapts_forever
-        self.state, done, accepted = self._advance(
-            self.density, self.compiled_settings, self.state, self.rng, start, t, stop,
-            self.plan.iter_warmup, adapting, self.plan.thin, (draws, stats),
-        )  # fmt: skip
+        with self.crew.at_work():
+            self.state, done, accepted = self._advance(
+                self.density, self.compiled_settings, self.state, self.rng, start, t, stop,
+                self.plan.iter_warmup, adapting, self.plan.thin, (draws, stats),
+            )  # fmt: skip
         if done > t:
             self.acceptance_rate = accepted / (done - t)
         return draws, stats, done

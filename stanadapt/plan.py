@@ -17,6 +17,7 @@ class Plan(NamedTuple):
 
     chains: int
     parallel_chains: int
+    threads_per_chain: int
     iter_warmup: int
     iter_sampling: int
     thin: int
@@ -53,17 +54,20 @@ def make_plan(
     seed: Any,
     save_warmup: bool,
     show_progress: bool,
+    threads_per_chain: Any = 1,
 ) -> Plan:
     """Check every number and fill in defaults; raises StanadaptError, stage "settings".
 
-    parallel_chains defaults to the number of cores; seed to a random one, which the result's
-    attributes tell.
+    parallel_chains defaults to the number of cores over threads_per_chain; seed to a random one,
+    which the result's attributes tell.
     """
     chains = whole("chains", chains, 1)
     cores = os.cpu_count() or 1
-    parallel = chains if parallel_chains is None else whole("parallel_chains", parallel_chains, 1)
+    threads = whole("threads_per_chain", threads_per_chain, 1)
     if parallel_chains is None:
-        parallel = min(chains, cores)
+        parallel = max(cores // threads, 1)
+    else:
+        parallel = whole("parallel_chains", parallel_chains, 1)
     iter_warmup = whole("iter_warmup", iter_warmup, 0)
     iter_sampling = whole("iter_sampling", iter_sampling, 1)
     thin = whole("thin", thin, 1)
@@ -77,7 +81,7 @@ def make_plan(
     if seed > LARGEST_SEED:
         raise StanadaptError("settings", f"seed must be at most {LARGEST_SEED}, got {seed}.")
     return Plan(
-        chains, min(parallel, chains), iter_warmup, iter_sampling, thin, seed,
+        chains, min(parallel, chains), threads, iter_warmup, iter_sampling, thin, seed,
         bool(save_warmup), bool(show_progress),
     )  # fmt: skip
 

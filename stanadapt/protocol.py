@@ -53,6 +53,11 @@ def nothing_more(settings, state, out):
     """Write nothing: for samplers of which a draw is all there is to keep."""
 
 
+@jit
+def no_assistance(settings, state, kind, slot):
+    """Do nothing: for samplers that make one move after the other."""
+
+
 class Sampler(NamedTuple):
     """The parts of a sampler.
 
@@ -89,6 +94,12 @@ class Sampler(NamedTuple):
         Whether `step` and `adapt` leave each array of State in its place, and all tuples in it but
         `current` as they are. Then the loop hands on pointers (`lent`), which tells where there are
         dozens of arrays.
+    hire, assist, most_threads
+        Of a sampler with several moves an iteration that do not depend on each other, and draw
+        nothing random: how several threads of one chain share them. hire: (density, settings,
+        state) -> (state, board), compiled, the state with memory of a helper's own and the `board`
+        where slots are put up. assist: (settings, state, kind, slot), compiled, does one. The last
+        tells from settings how many threads have something to do.
     more, more_size
         (settings, state, out), compiled: writes into out, shape (more_size(settings, dim),), what
         there is to keep of an iteration besides its draw: all pseudo-samples.
@@ -110,6 +121,9 @@ class Sampler(NamedTuple):
     init_on: Callable | None = None
     learned: Callable[[Any], dict[str, Any]] | None = None
     arrays_stay: bool = False
+    hire: Callable | None = None
+    assist: Callable = no_assistance
+    most_threads: Callable[[Any], int] = lambda settings: 1
     more: Callable = nothing_more
     more_size: Callable[[Any, int], int] = lambda settings, dim: 0
 
@@ -281,6 +295,11 @@ def more(settings, state, out):
     raise NotImplementedError("only for compiled code")
 
 
+def assist(settings, state, kind, slot):
+    """Only for compiled code: one slot of the work of the sampler of `settings`, by a helper."""
+    raise NotImplementedError("only for compiled code")
+
+
 def lend_state(settings, state):
     """Only for compiled code: the state for a loop; tuples in it lent if the sampler allows."""
     raise NotImplementedError("only for compiled code")
@@ -311,6 +330,11 @@ def _take_back(settings, state, owned):
 @overload(more, strict=False, jit_options=OPTIONS)
 def _more(settings, state, out):
     return _source(_REGISTRY[settings.instance_class].more)
+
+
+@overload(assist, strict=False, jit_options=OPTIONS)
+def _assist(settings, state, kind, slot):
+    return _source(_REGISTRY[settings.instance_class].assist)
 
 
 @overload(step, strict=False, jit_options=OPTIONS)

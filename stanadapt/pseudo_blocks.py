@@ -27,14 +27,33 @@ from stanadapt._jit import inlined, jit
 from stanadapt.ladder import LOG_STEP, LOG_Z, B, Ladder
 from stanadapt.points import ValuePoint, copy
 from stanadapt.softmax import softmax
-from stanadapt.tempered_moves import Mover, explore
-from stanadapt.tempered_path import POSITION, TARGET, Path, Places, gain, no_places
-from stanadapt.tempering import HEAD, POWER, refreshed
+from stanadapt.tempered_moves import (
+    DIVERGING,
+    RATE,
+    STEPS,
+    Mover,
+    make_mover,
+    move,
+    mover_of_helper,
+    travel,
+)
+from stanadapt.tempered_path import (
+    POSITION,
+    TARGET,
+    Path,
+    Places,
+    gain,
+    no_places,
+    path_of_helper,
+)
+from stanadapt.tempering import HEAD, POWER
 
 # gain of the log normalisers: levels / visits, but no more than this
 LARGEST_GAIN = 0.5
 # in place of -inf, which times the inverse temperature 0 is no number
 IMPOSSIBLE = -1e300
+# on the board, for helpers
+SWEEP_OF_BLOCKS = np.int64(1)
 
 
 class Blocks(NamedTuple):
@@ -46,7 +65,7 @@ class Blocks(NamedTuple):
         P(b_j = b_k) in the columns k, and the weight P(I = j) in the last; shape (N, room + 1).
     where
         LEVEL of each pseudo-sample, that of the index being the coldest, and whether it has
-        BEEN_HOT since it was last the index; shape (2, N).
+        BEEN_HOT since it was last the index; its own NUMBER; shape (3, N).
     visits
         Sums of the chances of each level of the pseudo-samples that are not the index, and, in the
         last column, the number of sweeps: while learning (first row), and since;
@@ -66,7 +85,7 @@ class Blocks(NamedTuple):
     index: np.ndarray
 
 
-LEVEL, BEEN_HOT = 0, 1
+LEVEL, BEEN_HOT, NUMBER = 0, 1, 2
 SWEEPS = WEIGHT = -1  # last columns
 
 
@@ -83,12 +102,31 @@ class Swept(NamedTuple):
 
 
 @jit
-def no_blocks(path, mover, ladder, count):
-    """Return `count` pseudo-samples to be placed."""
+def no_blocks(path, options, ladder, count, shared):
+    """Return `count` pseudo-samples to be placed; shared: the board."""
     room, dim = ladder.scale.shape
+    where = np.zeros((3, count), np.int64)
+    where[NUMBER] = np.arange(count)
     return Blocks(
-        path, mover, ladder, no_places(count, dim), np.zeros((count, room + 1)),
-        np.zeros((2, count), np.int64), np.zeros((2, room + 1)), np.zeros(1, np.int64),
+        path, make_mover(count, dim, options, shared), ladder, no_places(count, dim),
+        np.zeros((count, room + 1)), where, np.zeros((2, room + 1)), np.zeros(1, np.int64),
+    )  # fmt: skip
+
+
+@inlined
+def assist(blocks, slot):
+    """Make the move of one pseudo-sample, as a helper."""
+    b = blocks
+    travel(b.path, b.mover, b.ladder, b.places, slot, slot, b.where[LEVEL, slot])
+
+
+@jit
+def blocks_of_helper(density, blocks):
+    """Return the same blocks with a density and memory for moves that are a helper's own."""
+    b = blocks
+    path, mover = path_of_helper(density, b.path), mover_of_helper(b.mover)
+    return Blocks(
+        path, mover, b.ladder, b.places, b.chances, b.where, b.visits, b.index
     )  # fmt: skip
 
 
@@ -100,26 +138,28 @@ def sweep(blocks, target_accept, learning, rng):
     """
     ladder, where, index = blocks.ladder, blocks.where, blocks.index[0]
     visits, chances = blocks.visits[0 if learning else 1], blocks.chances
-    rates, moved, steps, diverging, total = 0.0, 0, 0, False, 0.0
+    moved = blocks.mover.numbers
+    move(
+        SWEEP_OF_BLOCKS, blocks.path, blocks.mover, ladder, blocks.places, where[NUMBER],
+        where[LEVEL], rng,
+    )  # fmt: skip
+    rates, moves, steps, diverging, total = 0.0, 0, 0, False, 0.0
     for j in range(where.shape[1]):
         k = where[LEVEL, j]
-        b, scale = ladder.levels[k, B], ladder.scale[k : k + 1]
         if j != index:
-            total += b
-        if refreshed(blocks.path, blocks.mover, blocks.places, j, b, rng):
+            total += ladder.levels[k, B]
+        if moved[j, STEPS] == 0.0:
             continue
-        step_size = np.exp(ladder.levels[k, LOG_STEP])
-        found = explore(blocks.path, blocks.mover, blocks.places, j, b, scale, step_size, rng)
-        rates += found.acceptance_rate
-        moved += 1
-        steps += found.steps
+        rates += moved[j, RATE]
+        moves += 1
+        steps += int(moved[j, STEPS])
         if j == index:  # hot ones may well
-            diverging = found.diverging
+            diverging = moved[j, DIVERGING] > 0.0
         if learning:
             # visits are those of the others: the index is at the coldest level in every sweep
             seen = visits[k] + (visits[SWEEPS] if j == index else 0.0)
             size = (seen + HEAD) ** -POWER
-            ladder.levels[k, LOG_STEP] += size * (found.acceptance_rate - target_accept)
+            ladder.levels[k, LOG_STEP] += size * (moved[j, RATE] - target_accept)
     visits[SWEEPS] += 1
     largest = weigh(blocks)
     count = ladder.size[0]
@@ -130,7 +170,7 @@ def sweep(blocks, target_accept, learning, rng):
         _learn_normalizers(blocks, index)
     trips = choose(blocks, rng)
     return Swept(
-        rates / max(moved, 1), steps, diverging, blocks.index[0] != index, largest,
+        rates / max(moves, 1), steps, diverging, blocks.index[0] != index, largest,
         total / max(where.shape[1] - 1, 1), trips,
     )  # fmt: skip
 

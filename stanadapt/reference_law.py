@@ -55,6 +55,12 @@ def make_law(mean, factor, degrees):
 
 
 @jit
+def law_of_helper(law):
+    """Return the same law with work of its own."""
+    return Law(law.mean, law.factor, law.precision, law.numbers, np.empty(law.mean.shape[0]))
+
+
+@jit
 def normalise(law):
     """Compute precisions and the constant anew, after a change of factor or degrees."""
     dim, degrees = law.mean.shape[0], law.numbers[DEGREES]

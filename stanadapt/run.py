@@ -43,6 +43,7 @@ def sample(
     *,
     chains: int = 4,
     parallel_chains: int | None = None,
+    threads_per_chain: int = 1,
     iter_warmup: int | None = None,
     iter_sampling: int | None = None,
     thin: int = 1,
@@ -68,6 +69,10 @@ def sample(
     chains, parallel_chains
         How many, and how many at once (default: as many as there are cores). The draws do not
         depend on the latter.
+    threads_per_chain
+        Threads that share the moves of one chain, for samplers that make several an iteration: up
+        to `pseudo_samples` of pseudo_extended, one a level of parallel_tempering. For more cores
+        than chains, and densities slower than some microseconds. The draws do not depend on it.
     iter_warmup, iter_sampling
         Iterations a chain; default: what suits the sampler.
     thin
@@ -110,11 +115,13 @@ def sample(
     found, typed = protocol.find(sampler, **settings)
     plan = make_plan(
         chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
+        threads_per_chain=threads_per_chain,
         iter_warmup=found.iter_warmup if iter_warmup is None else iter_warmup,
         iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
         save_warmup=save_warmup, show_progress=show_progress,
     )  # fmt: skip
     _require_exact(program, found)
+    _require_work(found, typed, plan)
     keep = Kept(save_unconstrained, save_pseudo)
     _require_pseudo(target, found, keep)
     begins = beginning(target, found, past, reference_law, prior_data)
@@ -164,6 +171,21 @@ def _require_pseudo(target: Samplable, found: Any, keep: Kept) -> None:
     require_names(target.target)
 
 
+def _require_work(found: Any, typed: tuple, plan: Plan) -> None:
+    most, asked = found.most_threads(typed), plan.threads_per_chain
+    if asked <= most:
+        return
+    if found.hire is None:
+        able = [name for name, s in protocol.registered().items() if s.hire is not None]
+        why = (
+            f"{found.name} makes one move after the other, and has work for one thread a chain. "
+            f"Take more chains, or a sampler with several moves an iteration ({', '.join(able)})"
+        )
+    else:
+        why = f"{found.name} with these settings has {most} moves an iteration. Take no more"
+    raise StanadaptError("settings", f"threads_per_chain is {asked}, but {why}.")
+
+
 def _require_exact(target: Target, found: Any) -> None:
     if target.noise and (found.uses_gradient or found.init_on is not None):
         usable = [name for name, s in protocol.registered().items() if s.uses_gradient is False]
@@ -201,11 +223,13 @@ def _chains(
     rngs = [np.random.default_rng(moves) for moves, _ in sources]
     positions = initial_positions(target, inits, rngs, found.uses_gradient)
     quantities = [int(source.generate_state(1, np.uint32)[0]) for _, source in sources]
+    last = plan.chains * plan.threads_per_chain  # each helper gets a number as a chain does
     chains = [
         Chain(
             found, typed, target.density(i), position, rng, plan,
             partial(target.constrainer, seed, i),
             len(target.target.column_names), any(keep), keep.pseudo, init,
+            [target.density(number) for number in range(plan.chains + i, last, plan.chains)],
         )
         for i, (position, rng, seed) in enumerate(zip(positions, rngs, quantities, strict=True))
     ]  # fmt: skip

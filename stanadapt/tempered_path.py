@@ -50,6 +50,12 @@ class Path(NamedTuple):
     prior_handle: int
 
 
+@jit
+def path_of_helper(density, path):
+    """Return the same path with a helper's own density of the target, and its own work."""
+    return Path(density, reference_law.law_of_helper(path.law), path.kind, path.prior_handle)
+
+
 class Places(NamedTuple):
     """Positions and what is known there: a row a pseudo-sample or a chain of the path.
 

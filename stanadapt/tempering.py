@@ -15,26 +15,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt import reference_law
-from stanadapt._jit import jit
+from stanadapt._jit import inlined, jit
 from stanadapt.ladder import LOG_STEP, B, Ladder
 from stanadapt.metropolis import acceptance_probability
 from stanadapt.points import ValuePoint, copy
-from stanadapt.tempered_moves import RANDOM_WALK, Mover, explore
+from stanadapt.tempered_moves import (
+    DIVERGING,
+    NORMALS,
+    RATE,
+    STEPS,
+    Mover,
+    move,
+    mover_of_helper,
+    travel,
+)
 from stanadapt.tempered_path import (
     LARGEST_GAIN,
-    LAW,
     POSITION,
     TARGET,
     Path,
     Places,
-    evaluate,
     fill_slope,
     gain,
+    path_of_helper,
 )
 
 # gain of the step sizes after n sweeps of a round: (n + HEAD)^-POWER
 POWER, HEAD = 0.6, 3.0
+# on the board, for helpers
+SWEEP_OF_PATH = np.int64(0)
 
 
 class Seen(NamedTuple):
@@ -61,6 +70,7 @@ class Seen(NamedTuple):
 REJECTION, FORWARD, BACKWARD, HOT_INSIDE, COLD_INSIDE = 0, 1, 2, 3, 4
 MEAN, DEVIATIONS, SQUARES = 0, 1, 2
 SWEEPS, TRIPS = 0, 1
+LEVELS = 2
 
 
 class Tempering(NamedTuple):
@@ -69,8 +79,8 @@ class Tempering(NamedTuple):
     places
         A row a chain.
     order
-        Which row is at level 0, 1, ... (first row), and whether a row has been at the hottest level
-        since it was last at the coldest (second row), shape (2, room).
+        Which row is at level 0, 1, ... (first row); whether a row has been at the hottest level
+        since it was last at the coldest (second row); the numbers of the LEVELS; shape (3, room).
     ended
         Positions where the short chains of warm-up ended, and l there in the last column; NaN where
         there was none; shape (chain, dim + 1).
@@ -119,43 +129,49 @@ def sweep(tempering, target_accept, parity, learning, rng):
 
     learning: the step sizes are moved towards target_accept.
     """
-    path, mover, ladder = tempering.path, tempering.mover, tempering.ladder
-    rates, moved, steps, diverging = 0.0, 0, 0, False
-    for k in range(ladder.size[0]):
-        row, b = tempering.order[0, k], ladder.levels[k, B]
-        if refreshed(path, mover, tempering.places, row, b, rng):
+    ladder, moved, count = tempering.ladder, tempering.mover.numbers, tempering.ladder.size[0]
+    move(
+        SWEEP_OF_PATH, tempering.path, tempering.mover, ladder, tempering.places,
+        tempering.order[0, :count], tempering.order[LEVELS, :count], rng,
+    )  # fmt: skip
+    rates, moves, steps, diverging = 0.0, 0, 0, False
+    for k in range(count):
+        if moved[k, STEPS] == 0.0:
             continue
-        step_size, scale = np.exp(ladder.levels[k, LOG_STEP]), ladder.scale[k : k + 1]
-        found = explore(path, mover, tempering.places, row, b, scale, step_size, rng)
-        rates += found.acceptance_rate
-        moved += 1
-        steps += found.steps
-        diverging = found.diverging  # of the last level, which is the target's
+        rates += moved[k, RATE]
+        moves += 1
+        steps += int(moved[k, STEPS])
+        diverging = moved[k, DIVERGING] > 0.0  # of the last level, which is the target's
         if learning:
             size = (tempering.seen.counts[SWEEPS] + HEAD) ** -POWER
-            ladder.levels[k, LOG_STEP] += size * (found.acceptance_rate - target_accept)
+            ladder.levels[k, LOG_STEP] += size * (moved[k, RATE] - target_accept)
     tempering.seen.counts[SWEEPS] += 1
     if learning:
         _watch(tempering)
     swap_rate = _swap(tempering, parity, rng)
-    return Sweep(rates / max(moved, 1), swap_rate, steps, diverging, _trips(tempering))
+    return Sweep(rates / max(moves, 1), swap_rate, steps, diverging, _trips(tempering))
+
+
+@inlined
+def assist(tempering, slot):
+    """Make the move of one level, as a helper."""
+    t = tempering
+    travel(t.path, t.mover, t.ladder, t.places, slot, t.order[0, slot], slot)
 
 
 @jit
-def refreshed(path, mover, places, row, temperature, rng):
-    """Draw a row anew from the reference, where it is a law and the level that of b = 0."""
-    if temperature > 0.0 or path.kind != LAW:
-        return False
-    reference_law.draw(path.law, places.vectors[row, POSITION], rng)
-    evaluate(path, places, row, mover.options.moves != RANDOM_WALK)
-    return True
+def tempering_of_helper(density, tempering):
+    """Return the same tempering with a density and memory for moves that are a helper's own."""
+    t = tempering
+    path, mover = path_of_helper(density, t.path), mover_of_helper(t.mover)
+    return Tempering(path, mover, t.ladder, t.places, t.order, t.seen, t.ended)
 
 
 @jit
 def _watch(tempering):
     """Add the positions and slopes of this sweep to what the round has shown."""
     ladder, places, seen = tempering.ladder, tempering.places, tempering.seen
-    n, slope = seen.counts[SWEEPS], tempering.mover.work[0]
+    n, slope = seen.counts[SWEEPS], tempering.mover.vectors[0, NORMALS]
     for k in range(ladder.size[0]):
         row = tempering.order[0, k]
         mean, deviations = seen.vectors[k, MEAN], seen.vectors[k, DEVIATIONS]

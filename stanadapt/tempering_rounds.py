@@ -21,11 +21,13 @@ import numpy as np
 from stanadapt import ladder as ladders
 from stanadapt import reference_law
 from stanadapt._jit import jit
+from stanadapt.board import no_board
 from stanadapt.ladder import LOG_STEP, LOG_Z, B
 from stanadapt.tempered_moves import make_mover
 from stanadapt.tempered_path import LAW, POSITION, TARGET, copy_place, evaluate, no_places, refer
 from stanadapt.tempering import (
     DEVIATIONS,
+    LEVELS,
     MEAN,
     REJECTION,
     SQUARES,
@@ -84,9 +86,9 @@ def begin(path, options, design, position, rng):
     ladders.first_ladder(ladder, count, 1.0, np.log(design.step_size))
     for row in range(count):
         _start(path, places, row, position, design.uses_gradient, rng)
-    order = np.zeros((2, room), np.int64)
-    order[0] = np.arange(room)
-    mover = make_mover(dim, options)
+    order = np.zeros((3, room), np.int64)
+    order[0] = order[LEVELS] = np.arange(room)
+    mover = make_mover(room, dim, options, no_board())
     ended = np.full((count, dim + 1), np.nan)
     return Tempering(path, mover, ladder, places, order, nothing_seen(room, dim), ended)
 

@@ -21,6 +21,7 @@ FLOORS = [
         "status",
         "metrics",
         "kernels",
+        "board",
     ],
     [
         "declarations",
@@ -40,6 +41,7 @@ FLOORS = [
         "first_step",
         "nuts_tree",
         "reference_law",
+        "stream",
         "tempered_path",
         "tempered_trajectory",
         "tempered_moves",
@@ -57,7 +59,7 @@ FLOORS = [
     ["tempering_settings"],
     ["samplers", "backends"],
     ["target", "diagnosis"],
-    ["provenance", "inits", "driver", "engines", "verification"],
+    ["provenance", "inits", "crew", "driver", "engines", "verification"],
     ["beginning", "run_told", "left_places"],
     ["progress", "results"],
     ["tempering_group", "same_target"],
@@ -72,8 +74,9 @@ FLOORS = [
 ]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 DOORS = {
-    "llvmlite": {"density", "lent"},
-    "numba": {"_jit", "lent", "density", "extended_handle", "driver", "protocol"},
+    "llvmlite": {"density", "lent", "board"},
+    "numba": {"_jit", "lent", "board", "stream", "density"}
+    | {"extended_handle", "driver", "protocol"},
     "bridgestan": {"backends"},
     "stanli": {"backends", "engines"},
     "cmdstanpy": {"engines", "cmdstan_install"},

@@ -32,7 +32,8 @@ def make_blocks(count, kind=Moves.hmc, room=6, **chosen):
     """Return blocks on a given ladder with wrong constants."""
     tempering = make(kind, LEVELS, room, **chosen)
     tempering.ladder.levels[:4, LOG_Z] = wrong_constants()
-    return engine.no_blocks(tempering.path, tempering.mover, tempering.ladder, count)
+    options, board = tempering.mover.options, tempering.mover.board
+    return engine.no_blocks(tempering.path, options, tempering.ladder, count, board)
 
 
 def exact(blocks, replicates, seed):

@@ -7,14 +7,26 @@ from targets import Awkward
 from tempered_formula import MIDDLE, WIDE, Tempered, surprises
 
 from stanadapt._jit import jit
+from stanadapt.board import no_board
 from stanadapt.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
+from stanadapt.ladder import LOG_STEP, B, no_ladder
 from stanadapt.reference_law import ReferenceLaw
-from stanadapt.tempered_moves import SMALLEST, Moves, Options, explore, make_mover
+from stanadapt.tempered_moves import (
+    DIVERGING,
+    RATE,
+    SMALLEST,
+    STEPS,
+    Moves,
+    Options,
+    make_mover,
+    move,
+)
 from stanadapt.tempered_path import LAW, POSITION, Path, copy_place, evaluate, no_places
 
 REPLICATES, MOVES = 20_000, 4
-STEPS = {Moves.hmc: 0.9, Moves.nuts: 0.9, Moves.random_walk: 1.0}
-TEMPERATURES = [0.0, 0.1 * SMALLEST, 0.05, 0.4, 1.0]
+SIZES = {Moves.hmc: 0.9, Moves.nuts: 0.9, Moves.random_walk: 1.0}
+# at 0 rows are drawn anew: `test_tempering`
+TEMPERATURES = [1e-300, 0.1 * SMALLEST, 0.05, 0.4, 1.0]
 
 
 @jit
@@ -25,18 +37,18 @@ def _apart(one, other):
 
 
 @jit
-def _moved(path, mover, starts, temperature, scale, step_size, moves, gradients, out, rng):
+def _moved(path, mover, ladder, starts, moves, gradients, out, rng):
     """Make moves from every start; rows of out: acceptance, steps, diverging, still true."""
-    places, again = no_places(1, 3), no_places(1, 3)
+    places, again, zero = no_places(1, 3), no_places(1, 3), np.zeros(1, np.int64)
     for row in range(starts.shape[0]):
         places.vectors[0, POSITION] = starts[row]
         evaluate(path, places, 0, gradients)
         out[row, :] = 0.0
         for _ in range(moves):
-            done = explore(path, mover, places, 0, temperature, scale, step_size, rng)
-            out[row, 0] += done.acceptance_rate
-            out[row, 1] += done.steps
-            out[row, 2] += done.diverging
+            move(np.int64(0), path, mover, ladder, places, zero, zero, rng)
+            out[row, 0] += mover.numbers[0, RATE]
+            out[row, 1] += mover.numbers[0, STEPS]
+            out[row, 2] += mover.numbers[0, DIVERGING]
         starts[row] = places.vectors[0, POSITION]
         copy_place(places, 0, again, 0)
         evaluate(path, again, 0, gradients)
@@ -56,13 +68,14 @@ def make_path(wall=np.inf):
 def moved(kind, b, starts, wall=np.inf, scale=None, step_size=None, leapfrogs=4, moves=MOVES):
     """Return where the moves end, what they reported, and the path with its counters."""
     path, rng = make_path(wall), np.random.default_rng(int(1000 * b) + kind)
-    mover = make_mover(3, Options(kind, leapfrogs, 4))
+    mover, ladder = make_mover(1, 3, Options(kind, leapfrogs, 4), no_board()), no_ladder(1, 3)
     # unequal scales, off from the target's own
-    scale = np.array([[1.2, 0.15, 3.0]]) if scale is None else scale
+    ladder.scale[:] = np.array([[1.2, 0.15, 3.0]]) if scale is None else scale
     x, out = starts.copy(), np.empty((len(starts), 4))
-    step_size = STEPS[kind] if step_size is None else step_size
+    ladder.levels[0, B] = b
+    ladder.levels[0, LOG_STEP] = np.log(SIZES[kind] if step_size is None else step_size)
     gradients = kind != Moves.random_walk
-    _moved(path, mover, x, b, scale, step_size, moves, gradients, out, rng)
+    _moved(path, mover, ladder, x, moves, gradients, out, rng)
     return x, out, path
 
 
@@ -72,9 +85,9 @@ def moved(kind, b, starts, wall=np.inf, scale=None, step_size=None, leapfrogs=4,
 def test_exact_draws_stay_exact(kind, b, wall):
     """Seven moments within 4.5 standard errors: by chance one test of 20,000 fails, by the normal.
 
-    The error of a second moment is about a hundredth of it. Where b = 0 the wall does not count.
+    The error of a second moment is about a hundredth of it.
     """
-    law = Tempered(b, wall if b > 0 else np.inf)
+    law = Tempered(b, wall)
     starts = law.draws(REPLICATES, np.random.default_rng(1))
     x, out, _ = moved(kind, b, starts, wall)
     assert np.abs(surprises(x, law)).max() < 4.5
@@ -91,9 +104,9 @@ def test_exact_draws_stay_exact(kind, b, wall):
 def test_nothing_but_the_product_of_scale_and_step_counts(kind):
     starts = Tempered(0.4).draws(200, np.random.default_rng(2))
     scale = np.array([[1.0, 0.125, 4.0]])
-    one, _, _ = moved(kind, 0.4, starts, scale=scale, step_size=0.5)
-    other, _, _ = moved(kind, 0.4, starts, scale=4 * scale, step_size=0.125)
-    np.testing.assert_array_equal(one, other)
+    one, _, _ = moved(kind, 0.4, starts, scale=scale, step_size=1.0)
+    other, _, _ = moved(kind, 0.4, starts, scale=0.5 * scale, step_size=2.0)
+    np.testing.assert_allclose(one, other, rtol=1e-9)
     assert not np.array_equal(one, starts)
 
 

@@ -11,12 +11,15 @@ from tempered_formula import LOG_EVIDENCE, MIDDLE, WIDE, Tempered, surprises
 
 from stanadapt import tempering as engine
 from stanadapt._jit import jit
+from stanadapt.board import no_board
 from stanadapt.ladder import LOG_STEP, B, no_ladder
 from stanadapt.reference_law import ReferenceLaw
-from stanadapt.tempered_moves import Moves, Options, make_mover
+from stanadapt.tempered_moves import STEPS, Moves, Options, make_mover, move
 from stanadapt.tempered_path import (
     LAW,
     POSITION,
+    POWER,
+    PRIOR,
     REFERENCE,
     REFERENCE_SLOPE,
     SLOPE,
@@ -34,13 +37,13 @@ REPLICATES, ROUNDS = 20_000, 3
 def make(kind=Moves.hmc, levels=LEVELS, room=7, wall=np.inf, degrees=np.inf):
     """Return a tempering on a given ladder, with unequal steps and scales."""
     path = Path(Awkward(wall).density(), ReferenceLaw(MIDDLE, WIDE, degrees=degrees).law(3), LAW, 0)
-    ladder, order = no_ladder(room, 3), np.zeros((2, room), np.int64)
+    ladder, order = no_ladder(room, 3), np.zeros((3, room), np.int64)
     count = len(levels)
     ladder.levels[:count, B], ladder.size[0] = levels, count
     ladder.levels[:count, LOG_STEP] = np.linspace(-0.1, -0.5, count)
     ladder.scale[:count] = np.linspace(1, 0, count)[:, None] * WIDE + [1.0, 0.15, 2.5]
-    order[0] = np.arange(room)
-    mover = make_mover(3, Options(kind, 3, 4))
+    order[0] = order[engine.LEVELS] = np.arange(room)
+    mover = make_mover(room, 3, Options(kind, 3, 4), no_board())
     seen = engine.nothing_seen(room, 3)
     return engine.Tempering(
         path, mover, ladder, no_places(room, 3), order, seen, np.full((1, 4), np.nan)
@@ -246,9 +249,16 @@ def test_round_trips_are_counted_when_they_end():
 @pytest.mark.parametrize("kind", [Moves.hmc, Moves.random_walk])
 def test_the_hottest_level_is_drawn_anew(kind):
     """With what is known there, by one evaluation; other levels and references are not."""
-    tempering, rng = make(kind), np.random.default_rng(12)
-    places, calls = tempering.places, tempering.path.target.calls
-    assert engine.refreshed(tempering.path, tempering.mover, places, 2, 0.0, rng)
+    tempering, rng = make(kind, levels=np.array([0.0, 1e-9, 1.0])), np.random.default_rng(12)
+    places, calls, slots = tempering.places, tempering.path.target.calls, tempering.mover.numbers
+    rows, levels = np.array([2]), np.array([0])
+
+    def moved(path, level):
+        levels[0] = level
+        move(np.int64(0), path, tempering.mover, tempering.ladder, places, rows, levels, rng)
+        return slots[0, STEPS]
+
+    assert moved(tempering.path, 0) == 0
     assert calls[:2].sum() == 1
     assert calls[1] == (kind != Moves.random_walk)
     x = places.vectors[2, POSITION].copy()
@@ -256,11 +266,10 @@ def test_the_hottest_level_is_drawn_anew(kind):
     if kind != Moves.random_walk:
         np.testing.assert_allclose(places.vectors[2, REFERENCE_SLOPE], (MIDDLE - x) / WIDE**2)
         assert places.vectors[2, SLOPE, 0] == pytest.approx(2 - np.exp(x[0]))
-    assert not engine.refreshed(tempering.path, tempering.mover, places, 2, 1e-9, rng)
-    for other in (0, 2):
-        path = tempering.path._replace(kind=other)
-        assert not engine.refreshed(path, tempering.mover, places, 2, 0.0, rng)
-    np.testing.assert_array_equal(places.vectors[2, POSITION], x)
+    assert moved(tempering.path, 1) > 0
+    prior = tempering.path.target.handle  # some density: as good as any here
+    for other in (POWER, PRIOR):
+        assert moved(tempering.path._replace(kind=other, prior_handle=prior), 0) > 0
 
 
 def test_steps_are_tuned_only_while_learning():

@@ -171,6 +171,20 @@ def freeze(settings, state):
     return State(state.current, state.tempering, state.parity, False, state.learns_law)
 
 
+@jit
+def hire(density, settings, state):
+    """Return the state as a helper has it, with a density of its own; and the board."""
+    tempering = engine.tempering_of_helper(density, state.tempering)
+    hired = State(state.current, tempering, state.parity, state.learning, state.learns_law)
+    return hired, tempering.mover.board
+
+
+@jit
+def assist(settings, state, kind, slot):
+    """Move one chain."""
+    engine.assist(state.tempering, slot)
+
+
 def learned(state: State) -> dict:
     """Ladder and reference; rejection rates, constants and round trips of sampling."""
     tempering = state.tempering
@@ -200,5 +214,8 @@ register(
         init_on=init_on,
         learned=learned,
         arrays_stay=True,
+        hire=hire,
+        assist=assist,
+        most_threads=lambda settings: settings.levels or rounds.ROOM,
     )
 )

@@ -151,7 +151,8 @@ def init_on(density, settings, position, rng, path, learns_law):
     tempering = rounds.begin(path, options, _design(settings, learns_law), position, rng)
     room = ROOM if settings.levels == 0 else settings.levels
     ladder = ladders.no_ladder(room, density.dim)
-    blocks = engine.no_blocks(path, tempering.mover, ladder, settings.pseudo_samples)
+    board = tempering.mover.board
+    blocks = engine.no_blocks(path, options, ladder, settings.pseudo_samples, board)
     current = path_engine.coldest(tempering, np.empty(density.dim))
     return State(current, blocks, tempering, ON_THE_PATH, 0, learns_law)
 
@@ -228,6 +229,26 @@ def freeze(settings, state):
     )  # fmt: skip
 
 
+@jit
+def hire(density, settings, state):
+    """Return the state as a helper has it, with a density of its own; and the board."""
+    tempering = path_engine.tempering_of_helper(density, state.tempering)
+    blocks = engine.blocks_of_helper(density, state.blocks)
+    hired = State(
+        state.current, blocks, tempering, state.phase, state.parity, state.learns_law
+    )  # fmt: skip
+    return hired, tempering.mover.board
+
+
+@jit
+def assist(settings, state, kind, slot):
+    """Move one chain of the path, or one pseudo-sample."""
+    if kind == engine.SWEEP_OF_BLOCKS:
+        engine.assist(state.blocks, slot)
+    else:
+        path_engine.assist(state.tempering, slot)
+
+
 def learned(state: State) -> dict:
     """Ladder and reference; how often each level was visited during sampling.
 
@@ -269,6 +290,9 @@ register(
         init_on=init_on,
         learned=learned,
         arrays_stay=True,
+        hire=hire,
+        assist=assist,
+        most_threads=lambda settings: settings.pseudo_samples,
         more=more,
         more_size=lambda settings, dim: settings.pseudo_samples * (dim + 2),
     )
