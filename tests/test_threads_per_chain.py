@@ -52,9 +52,10 @@ def make(found, threads, reference="learned", wall=1.0, draws=300):
         out[:] = positions
         return 0
 
+    start, rng = MEAN + np.array([-1.0, 0.2, 3.0]), np.random.default_rng(2)
     chain = Chain(
-        sampler, chosen, target.density(), MEAN + np.array([-1.0, 0.2, 3.0]), np.random.default_rng(2),
-        schedule, lambda: copy, 3, init=beginning(reference, sampler), helpers=helpers,
+        sampler, chosen, target.density(), start, rng, schedule, lambda: copy, 3,
+        init=beginning(reference, sampler), helpers=helpers,
     )  # fmt: skip
     return chain, helpers, target
 

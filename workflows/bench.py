@@ -3,8 +3,8 @@
 Per sampler: microseconds an iteration, split into the density (its gradient, or value where that
 is all a sampler asks for, timed alone at the chain's own positions) and the rest; of the samplers
 that temper, microseconds a gradient, timed where the chain asks for it, and the rest; then how two
-chains share two cores; then the smallest effective sample size a second of gadMALA beside NUTS, for
-every bundled data set of the paper.
+chains share two cores, and how two threads one chain; then the smallest effective sample size a
+second of gadMALA beside NUTS, for every bundled data set of the paper.
 Figures are medians over `--repeats`; run it on a quiet machine.
 """
 
@@ -57,7 +57,7 @@ def _values(density, positions, out):
     return total
 
 
-def make_chains(target, sampler, chosen, n, iterations, densities=None):
+def make_chains(target, sampler, chosen, n, iterations, densities=None, threads=1):
     """Chains that keep unconstrained draws, as `sample` makes them; or on other densities."""
     found, settings = find_sampler(sampler, **chosen)
     plan = make_plan(
@@ -70,6 +70,7 @@ def make_chains(target, sampler, chosen, n, iterations, densities=None):
             found, settings, densities[i] if densities else target.density(i),
             rng.standard_normal(target.dim), rng, plan,
             partial(target.constrainer, 1, i), columns, True,
+            helpers=[target.density(number) for number in range(n + i, n * threads, n)],
         )
         for i, rng in enumerate(map(np.random.default_rng, plan.seeds()))
     ]  # fmt: skip
@@ -171,6 +172,30 @@ def sharing(repeats, quick):
     return pd.DataFrame(rows)
 
 
+def threading(repeats, quick):
+    """Wall time of one chain that two threads share over that of one, medians over repeats."""
+    rows = []
+    for program, data, iterations in (
+        ("boltzmann", "system_10", 20_000),
+        ("logistic", "german", 400),
+    ):
+        target = sa.Target(*find(program, data))
+        for sampler in ("parallel_tempering", "pseudo_extended"):
+            seconds = {1: [], 2: []}
+            for _ in range(repeats):
+                for threads in seconds:
+                    (chain,) = make_chains(
+                        target, sampler, {}, 1, iterations // (8 if quick else 1), None, threads
+                    )
+                    chain.compile()
+                    run([chain], 1)
+                    seconds[threads].append(chain.warmup_seconds + chain.sampling_seconds)
+            one, two = (float(np.median(seconds[n])) for n in (1, 2))
+            rows.append({"data": data, "sampler": sampler, "one thread s": one,
+                         "two threads s": two, "ratio": two / one})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
 def efficiencies(engine, quick):
     """Smallest bulk ESS a second, warm-up counted, of gadMALA and NUTS on every data set."""
     rows = []
@@ -227,6 +252,7 @@ def main():
         "microseconds an iteration": costs(repeats, chosen.quick),
         "tempering a gradient": tempering(repeats, chosen.quick),
         "two chains on two cores": sharing(repeats, chosen.quick),
+        "two threads of one chain": threading(repeats, chosen.quick),
         "smallest ESS a second": efficiencies(chosen.engine, chosen.quick),
     }
     report("bench", tables, chosen)
