@@ -177,7 +177,7 @@ def threading(repeats, quick):
     rows = []
     for program, data, iterations in (
         ("boltzmann", "system_10", 20_000),
-        ("logistic", "german", 400),
+        ("logistic", "german", 4_000),
     ):
         target = sa.Target(*find(program, data))
         for sampler in ("parallel_tempering", "pseudo_extended"):
