@@ -54,7 +54,7 @@ def curved(x):
 # --- what must not be told -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dim", [2, 20])
+@pytest.mark.parametrize("dim", [2, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape", [plain, heavy, funnel, curved])
 def test_equal_fits_miss_nothing(dim, shape):
     """Of 1,200 pairs with these shapes and effective sample sizes of 40 to 4000, none was told.

@@ -153,9 +153,15 @@ def test_a_rare_mode_may_be_left_out_by_a_chain():
 
 @pytest.mark.parametrize(
     ("name", "data"),
-    [("gaussian", "two_dim"), ("banana", "strong"), ("ring", "ring"), ("flower", "flower"),
-     ("eight_schools_noncentered", "eight_schools"), ("neal", "neal")],
-)  # fmt: skip
+    [
+        ("gaussian", "two_dim"),
+        ("ring", "ring"),
+        ("neal", "neal"),
+        pytest.param("banana", "strong", marks=pytest.mark.slow),
+        pytest.param("flower", "flower", marks=pytest.mark.slow),
+        pytest.param("eight_schools_noncentered", "eight_schools", marks=pytest.mark.slow),
+    ],
+)
 def test_programs_of_one_mode(name, data):
     target = sa.Target(*models.find(name, data), show_progress=False)
     plan = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300, "show_progress": False}

@@ -69,9 +69,8 @@ VARIANCES = np.array([1 / PRECISION, 0.25])
 
 def fitted(name, program, data=DATA, **chosen):
     target = sa.Target(program, data, **QUIET)
-    return sa.sample(
-        target, name, chains=4, iter_warmup=3000, iter_sampling=6000, seed=7, **QUIET, **chosen
-    )
+    lengths = {"chains": 4, "iter_warmup": 3000, "iter_sampling": 6000, "seed": 7}
+    return sa.sample(target, name, **QUIET, **(lengths | chosen))
 
 
 def assert_posterior(fit, mean, variances):
@@ -115,13 +114,17 @@ DROPPED_PRIOR, DROPPED_OBSERVATIONS = np.log(2 * np.pi), 3 * (0.5 * np.log(2 * n
 @pytest.mark.parametrize("moves", ["hmc", "random_walk"])
 @pytest.mark.parametrize("name", TEMPERING)
 def test_the_embedded_backend_lacks_the_constants_that_tilde_drops(name, moves):
-    """Those of the prior cancel where prior-only data are the reference. `target +=` has them."""
+    """Those of the prior cancel where prior-only data are the reference. `target +=` has them.
+
+    The error of four chains' mean evidence is up to 0.045, found from 16 seeds; the smallest
+    constant is 1.8.
+    """
     fit = fitted(name, TILDE, reference_law=LAW, moves=moves)
     evidence = results.dataset(fit, "tempering")["log_evidence"].values.mean()
-    assert evidence == pytest.approx(EVIDENCE + DROPPED_PRIOR + DROPPED_OBSERVATIONS, abs=0.1)
+    assert evidence == pytest.approx(EVIDENCE + DROPPED_PRIOR + DROPPED_OBSERVATIONS, abs=0.2)
     fit = fitted(name, TILDE, prior_data=NOTHING, moves=moves)
     evidence = results.dataset(fit, "tempering")["log_evidence"].values.mean()
-    assert evidence == pytest.approx(EVIDENCE + DROPPED_OBSERVATIONS, abs=0.1)
+    assert evidence == pytest.approx(EVIDENCE + DROPPED_OBSERVATIONS, abs=0.2)
 
 
 # --- failures where it is hot --------------------------------------------------------------------
@@ -140,8 +143,11 @@ model {
 @pytest.mark.parametrize("moves", ["hmc", "nuts", "random_walk"])
 @pytest.mark.parametrize("name", TEMPERING)
 def test_a_density_that_throws_at_hot_places_is_counted_and_cut_off(name, moves):
-    law = sa.ReferenceLaw([0.5, 0.5], 4.0)
-    fit = fitted(name, NARROW, {}, reference_law=law, moves=moves)
+    """The error of four chains' mean evidence is 0.03, found from ten seeds (0.045 from 24 with
+    6000 sweeps of parallel_tempering); what is cut off is worth 0.26.
+    """
+    law, draws = sa.ReferenceLaw([0.5, 0.5], 4.0), 60_000 if name == "pseudo_extended" else 15_000
+    fit = fitted(name, NARROW, {}, reference_law=law, moves=moves, iter_sampling=draws)
     inside = stats.truncnorm(-1.2, 1.2)
     assert fit.attrs["n_failed"] > 1000
     assert fit.attrs["n_stopped"] == 0
@@ -150,7 +156,7 @@ def test_a_density_that_throws_at_hot_places_is_counted_and_cut_off(name, moves)
     assert_posterior(fit, [0.0, 0.0], [inside.var(), 1.0])
     share = stats.norm.cdf(1.2) - stats.norm.cdf(-1.2)
     evidence = results.dataset(fit, "tempering")["log_evidence"].values
-    assert evidence.mean() == pytest.approx(np.log(share), abs=0.1)
+    assert evidence.mean() == pytest.approx(np.log(share), abs=0.14)
     assert np.isfinite(evidence).all()
 
 
