@@ -182,7 +182,9 @@ def _require_work(found: Any, typed: tuple, plan: Plan) -> None:
             f"Take more chains, or a sampler with several moves an iteration ({', '.join(able)})"
         )
     else:
-        why = f"{found.name} with these settings has {most} moves an iteration. Take no more"
+        why = (
+            f"{found.name} with these settings has {most} moves an iteration: take no more threads"
+        )
     raise StanadaptError("settings", f"threads_per_chain is {asked}, but {why}.")
 
 

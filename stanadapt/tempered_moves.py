@@ -132,7 +132,9 @@ def move(kind, path, mover, ladder, places, rows, levels, rng):
     work, for helpers, who `travel` too.
     """
     count, calls = rows.shape[0], path.target.calls
-    before = (calls[0], calls[1], calls[FAILED_CALLS], calls[FAILED_IN_A_ROW])
+    before = (
+        calls[VALUE_CALLS], calls[GRADIENT_CALLS], calls[FAILED_CALLS], calls[FAILED_IN_A_ROW]
+    )  # fmt: skip
     for slot in range(count):
         set_off(path, mover, places, slot, rows[slot], ladder.levels[levels[slot], B], rng)
     slot = board.put_up(mover.board, kind, count)

@@ -32,6 +32,8 @@ WRONG = {
     "negative iterations": (["neal", "--iter-sampling", "-5"], ["iter_sampling", "got -5"]),
     "negative warm-up": (["neal", "--iter-warmup", "-5"], ["iter_warmup", "got -5"]),
     "thin too large": (["neal", "--iter-sampling", "10", "--thin", "11"], ["thin", "got 11"]),
+    "no threads": (["neal", "--threads-per-chain", "0"], ["threads_per_chain", "got 0"]),
+    "threads of one move": (["neal", "--threads-per-chain", "2"], ["gad_mala", "more chains"]),
     "negative seed": (["neal", "--seed", "-1"], ["seed", "got -1"]),
     "out is a folder": (["neal", "--out", "."], ["files", "folder"]),
     "out below a file": (["neal", "--out", "my.stan/fit.nc"], ["files", "my.stan"]),

@@ -162,6 +162,12 @@ def test_no_more_threads_than_moves(twenty, name, chosen, most):
         draw(twenty, name, threads_per_chain=most + 1, **chosen)
 
 
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "2", None, True])
+def test_a_number_of_threads_is_whole_and_positive(twenty, bad):
+    with pytest.raises(StanadaptError, match=f"threads_per_chain must be a whole .*{bad!r}"):
+        draw(twenty, "pseudo_extended", threads_per_chain=bad)
+
+
 @pytest.mark.parametrize(("cores", "threads", "at_once"), [(8, 3, 2), (2, 3, 1), (8, 1, 4)])
 def test_chains_at_once_leave_cores_for_threads(monkeypatch, cores, threads, at_once):
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
