@@ -218,8 +218,8 @@ SYSTEM_PLANS = {
 def test_boltzmann_machine(name, given):
     """Root mean square error of the means, over eight chains; log Z of each of them.
 
-    Without a law given, also of each of three. With it one single chain in six is above 0.3:
-    their root mean square is 0.24.
+    Single chains may be above: with a law given one in four, from 240 (root mean square 0.26);
+    without one no more than two of eight.
     """
     target, _ = bundled("boltzmann", "system_10")
     truth = json.loads((models.ROOT / "boltzmann" / "reference.json").read_text())["system_10"]
@@ -234,12 +234,12 @@ def test_boltzmann_machine(name, given):
     errors = np.sqrt(np.mean((x.mean(axis=1) - mean) ** 2, axis=1))
     assert np.sqrt(np.mean(errors**2)) < (0.3 if given else 0.7)
     if not given:
-        np.testing.assert_array_less(errors[:3], 0.7)
+        assert np.sum(errors > 0.7) <= 2
     evidence = results.dataset(fit, "tempering")["log_evidence"].values
     np.testing.assert_allclose(evidence, truth["log_evidence"], atol=0.5)
 
 
-EIGHT = {"pseudo_extended": (6000, 15_000), "parallel_tempering": (3000, 5000)}
+EIGHT = {"pseudo_extended": (6000, 30_000), "parallel_tempering": (3000, 5000)}
 
 
 @pytest.mark.slow
