@@ -219,7 +219,7 @@ def test_boltzmann_machine(name, given):
     """Root mean square error of the means, over eight chains; log Z of each of them.
 
     Single chains may be above: with a law given one in four, from 240 (root mean square 0.26);
-    without one no more than two of eight.
+    without one 4 of 24 were (0.56), and here no more than two of eight may be.
     """
     target, _ = bundled("boltzmann", "system_10")
     truth = json.loads((models.ROOT / "boltzmann" / "reference.json").read_text())["system_10"]
