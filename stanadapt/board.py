@@ -21,7 +21,6 @@ from stanadapt._jit import inlined, jit
 LEFT, DONE, OPEN, KIND, HELPERS, GIVE_WAY, SIZE = 16, 32, 48, 49, 50, 51, 64
 # looks at an entry before a thread that waits gives way each time
 LOOKS = 4000
-_WORD = ir.IntType(64)
 
 
 def _entry(context, builder, array_type, array, index):

@@ -50,7 +50,7 @@ class Crew:
         if densities:
             hired = [sampler.hire(density, settings, state) for density in densities]
             self._states, self._board = [own for own, _ in hired], hired[0][1]
-            self._board[HELPERS], self._board[GIVE_WAY] = len(hired), _way_to_give_way()
+            self._board[HELPERS], self._board[GIVE_WAY] = len(hired), giving_way()
             self._serve = jit_with(_serve, (sampler.assist,))
 
     @contextlib.contextmanager
@@ -73,8 +73,8 @@ class Crew:
             service.result()
 
 
-def _way_to_give_way() -> int:
-    """Address of the C function by which a thread lets others run."""
+def giving_way() -> int:
+    """Return the address of the C function by which a thread lets others run."""
     if sys.platform == "win32":
         function = ctypes.windll.kernel32.SwitchToThread
     else:

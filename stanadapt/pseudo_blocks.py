@@ -65,7 +65,7 @@ class Blocks(NamedTuple):
         P(b_j = b_k) in the columns k, and the weight P(I = j) in the last; shape (N, room + 1).
     where
         LEVEL of each pseudo-sample, that of the index being the coldest, and whether it has
-        BEEN_HOT since it was last the index; its own NUMBER; shape (3, N).
+        BEEN_HOT since it was last the index; shape (2, N).
     visits
         Sums of the chances of each level of the pseudo-samples that are not the index, and, in the
         last column, the number of sweeps: while learning (first row), and since;
@@ -85,7 +85,7 @@ class Blocks(NamedTuple):
     index: np.ndarray
 
 
-LEVEL, BEEN_HOT, NUMBER = 0, 1, 2
+LEVEL, BEEN_HOT = 0, 1
 SWEEPS = WEIGHT = -1  # last columns
 
 
@@ -105,11 +105,10 @@ class Swept(NamedTuple):
 def no_blocks(path, options, ladder, count, shared):
     """Return `count` pseudo-samples to be placed; shared: the board."""
     room, dim = ladder.scale.shape
-    where = np.zeros((3, count), np.int64)
-    where[NUMBER] = np.arange(count)
     return Blocks(
         path, make_mover(count, dim, options, shared), ladder, no_places(count, dim),
-        np.zeros((count, room + 1)), where, np.zeros((2, room + 1)), np.zeros(1, np.int64),
+        np.zeros((count, room + 1)), np.zeros((2, count), np.int64), np.zeros((2, room + 1)),
+        np.zeros(1, np.int64),
     )  # fmt: skip
 
 
@@ -140,7 +139,7 @@ def sweep(blocks, target_accept, learning, rng):
     visits, chances = blocks.visits[0 if learning else 1], blocks.chances
     moved = blocks.mover.numbers
     move(
-        SWEEP_OF_BLOCKS, blocks.path, blocks.mover, ladder, blocks.places, where[NUMBER],
+        SWEEP_OF_BLOCKS, blocks.path, blocks.mover, ladder, blocks.places, where.shape[1], None,
         where[LEVEL], rng,
     )  # fmt: skip
     rates, moves, steps, diverging, total = 0.0, 0, 0, False, 0.0

@@ -125,24 +125,32 @@ def mover_of_helper(mover):
 
 
 @inlined
-def move(kind, path, mover, ladder, places, rows, levels, rng):
+def move(kind, path, mover, ladder, places, count, rows, levels, rng):
     """Move each of the rows at its level of the ladder; `mover.numbers` say what each did.
 
-    rows and levels have the same length; row rows[slot] moves in that slot. kind is that of the
-    work, for helpers, who `travel` too.
+    In slot 0, ..., count - 1 moves row rows[slot] at level levels[slot]; None for the number of the
+    slot itself. kind is that of the work, for helpers, who `travel` too.
     """
-    count, calls = rows.shape[0], path.target.calls
+    calls = path.target.calls
     before = (
         calls[VALUE_CALLS], calls[GRADIENT_CALLS], calls[FAILED_CALLS], calls[FAILED_IN_A_ROW]
     )  # fmt: skip
     for slot in range(count):
-        set_off(path, mover, places, slot, rows[slot], ladder.levels[levels[slot], B], rng)
+        level = _number(levels, slot)
+        set_off(path, mover, places, slot, _number(rows, slot), ladder.levels[level, B], rng)
     slot = board.put_up(mover.board, kind, count)
     while slot >= 0:
-        travel(path, mover, ladder, places, slot, rows[slot], levels[slot])
+        travel(path, mover, ladder, places, slot, _number(rows, slot), _number(levels, slot))
         slot = board.another(mover.board, slot)
     board.wait(mover.board, count)
     _add_up(path.target, mover, count, before)
+
+
+@inlined
+def _number(numbers, slot):
+    if numbers is None:
+        return slot
+    return numbers[slot]
 
 
 @inlined

@@ -70,7 +70,6 @@ class Seen(NamedTuple):
 REJECTION, FORWARD, BACKWARD, HOT_INSIDE, COLD_INSIDE = 0, 1, 2, 3, 4
 MEAN, DEVIATIONS, SQUARES = 0, 1, 2
 SWEEPS, TRIPS = 0, 1
-LEVELS = 2
 
 
 class Tempering(NamedTuple):
@@ -79,8 +78,8 @@ class Tempering(NamedTuple):
     places
         A row a chain.
     order
-        Which row is at level 0, 1, ... (first row); whether a row has been at the hottest level
-        since it was last at the coldest (second row); the numbers of the LEVELS; shape (3, room).
+        Which row is at level 0, 1, ... (first row), and whether a row has been at the hottest level
+        since it was last at the coldest (second row), shape (2, room).
     ended
         Positions where the short chains of warm-up ended, and l there in the last column; NaN where
         there was none; shape (chain, dim + 1).
@@ -132,7 +131,7 @@ def sweep(tempering, target_accept, parity, learning, rng):
     ladder, moved, count = tempering.ladder, tempering.mover.numbers, tempering.ladder.size[0]
     move(
         SWEEP_OF_PATH, tempering.path, tempering.mover, ladder, tempering.places,
-        tempering.order[0, :count], tempering.order[LEVELS, :count], rng,
+        count, tempering.order[0], None, rng,
     )  # fmt: skip
     rates, moves, steps, diverging = 0.0, 0, 0, False
     for k in range(count):

@@ -27,7 +27,6 @@ from stanadapt.tempered_moves import make_mover
 from stanadapt.tempered_path import LAW, POSITION, TARGET, copy_place, evaluate, no_places, refer
 from stanadapt.tempering import (
     DEVIATIONS,
-    LEVELS,
     MEAN,
     REJECTION,
     SQUARES,
@@ -86,8 +85,8 @@ def begin(path, options, design, position, rng):
     ladders.first_ladder(ladder, count, 1.0, np.log(design.step_size))
     for row in range(count):
         _start(path, places, row, position, design.uses_gradient, rng)
-    order = np.zeros((3, room), np.int64)
-    order[0] = order[LEVELS] = np.arange(room)
+    order = np.zeros((2, room), np.int64)
+    order[0] = np.arange(room)
     mover = make_mover(room, dim, options, no_board())
     ended = np.full((count, dim + 1), np.nan)
     return Tempering(path, mover, ladder, places, order, nothing_seen(room, dim), ended)

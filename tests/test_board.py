@@ -18,15 +18,15 @@ from stanadapt.board import (
     wait,
     wait_for_work,
 )
-from stanadapt.crew import _way_to_give_way
+from stanadapt.crew import giving_way
 
 ROUNDS, SLOTS = 20_000, 5
-NOT_DONE, DONE_TWICE, OTHER_KIND = 0, 1, 2
+NOT_DONE, DONE_TWICE = 0, 1
 
 
 @jit
 def _do(done, work, slot, kind):
-    """Write into a slot; work, shape (round, 4), tells who of up to four threads did how much."""
+    """Write into a slot; work[0] counts the slots that a thread has done."""
     for i in range(20):
         done[slot, i] += kind
     work[0] += 1
@@ -63,7 +63,7 @@ def _help(board, done, work):
 def test_every_slot_is_done_once(helpers):
     board, done = no_board(), np.zeros((SLOTS, 20), np.int64)
     wrong, work = np.zeros(2, np.int64), np.zeros((4, 16), np.int64)
-    board[HELPERS], board[GIVE_WAY], board[OPEN] = helpers, _way_to_give_way(), 1
+    board[HELPERS], board[GIVE_WAY], board[OPEN] = helpers, giving_way(), 1
     rounds = 0
     with ThreadPoolExecutor(3) as pool:
         serving = [pool.submit(_help, board, done, work[1 + i]) for i in range(helpers)]

@@ -37,12 +37,12 @@ REPLICATES, ROUNDS = 20_000, 3
 def make(kind=Moves.hmc, levels=LEVELS, room=7, wall=np.inf, degrees=np.inf):
     """Return a tempering on a given ladder, with unequal steps and scales."""
     path = Path(Awkward(wall).density(), ReferenceLaw(MIDDLE, WIDE, degrees=degrees).law(3), LAW, 0)
-    ladder, order = no_ladder(room, 3), np.zeros((3, room), np.int64)
+    ladder, order = no_ladder(room, 3), np.zeros((2, room), np.int64)
     count = len(levels)
     ladder.levels[:count, B], ladder.size[0] = levels, count
     ladder.levels[:count, LOG_STEP] = np.linspace(-0.1, -0.5, count)
     ladder.scale[:count] = np.linspace(1, 0, count)[:, None] * WIDE + [1.0, 0.15, 2.5]
-    order[0] = order[engine.LEVELS] = np.arange(room)
+    order[0] = np.arange(room)
     mover = make_mover(room, 3, Options(kind, 3, 4), no_board())
     seen = engine.nothing_seen(room, 3)
     return engine.Tempering(
@@ -255,7 +255,7 @@ def test_the_hottest_level_is_drawn_anew(kind):
 
     def moved(path, level):
         levels[0] = level
-        move(np.int64(0), path, tempering.mover, tempering.ladder, places, rows, levels, rng)
+        move(np.int64(0), path, tempering.mover, tempering.ladder, places, 1, rows, levels, rng)
         return slots[0, STEPS]
 
     assert moved(tempering.path, 0) == 0
