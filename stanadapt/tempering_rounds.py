@@ -42,8 +42,9 @@ HALVINGS = 6
 LAST_REFIT = 1
 # levels whose draws stand for the target in the fit of the reference
 COLD, FEWEST_COLD = 0.5, 3
-# all fits but the last are wider still: a law that leaves out a mode never hears of it
-WIDENING = 2.0
+# inflation in two dimensions; and the least of all fits but the last: a law that leaves out a mode
+# never hears of it
+INFLATION_OF_TWO, EARLY_INFLATION = 2.0, 4.0
 FIRST_LEVELS, FEWEST_LEVELS, ROOM = 10, 4, 64
 # Stan's radius of random starts, and how many are tried
 RADIUS, TRIES = 2.0, 100
@@ -58,7 +59,8 @@ class Design(NamedTuple):
     lowest
         b of the hottest level.
     fits_law, inflation
-        Whether the reference law is learned; its scale over the standard deviations seen.
+        Whether the reference law is learned; its scale over the standard deviations seen, 0: see
+        `_inflation`.
     target_accept, step_size
         Of the moves; the step to begin with.
     uses_gradient
@@ -136,7 +138,7 @@ def end_short_chains(tempering, design):
             tempering.ended[row, :-1] = tempering.places.vectors[row, POSITION]
             tempering.ended[row, -1] = tempering.places.logs[row, TARGET]
         _learn_scales(tempering, design)
-        _refit(tempering, design, WIDENING)
+        _refit(tempering, design, EARLY_INFLATION)
     log_step = np.mean(ladder.levels[:count, LOG_STEP])
     ladders.first_ladder(ladder, count, design.lowest, log_step)
     for i in range(ladder.scale.shape[1]):
@@ -158,7 +160,7 @@ def _tune(tempering, design, halvings):
     ladder, old, refit = tempering.ladder, tempering.ladder.size[0], halvings >= LAST_REFIT
     total = learn(tempering, design)
     if refit:
-        _refit(tempering, design, WIDENING if halvings > LAST_REFIT else 1.0)
+        _refit(tempering, design, EARLY_INFLATION if halvings > LAST_REFIT else 0.0)
     count, room = old, ladder.scale.shape[0]
     if design.levels == 0:
         count = int(np.ceil(design.levels_a_barrier * total)) + 1
@@ -228,8 +230,10 @@ def _learn_scales(tempering, design):
 
 
 @jit
-def _refit(tempering, design, widening):
+def _refit(tempering, design, least):
     """Fit the law to the draws of the coldest levels: their mean, and inflated spread.
+
+    least: inflated by no less than this.
 
     Of several levels, as of several chains at first, so that the spread between those which are
     stuck in different places is seen too.
@@ -238,6 +242,7 @@ def _refit(tempering, design, widening):
         return
     seen, ladder, law = tempering.seen, tempering.ladder, tempering.path.law
     n, count = seen.counts[SWEEPS], ladder.size[0]
+    inflation = max(_inflation(design, law.mean.shape[0]), least)
     first = max(count - FEWEST_COLD, 0)
     while first > 0 and ladder.levels[first - 1, B] >= COLD:
         first -= 1
@@ -245,7 +250,19 @@ def _refit(tempering, design, widening):
         mean, square = np.mean(seen.vectors[first:count, MEAN, i]), 0.0
         for k in range(first, count):
             square += seen.vectors[k, DEVIATIONS, i] / n + (seen.vectors[k, MEAN, i] - mean) ** 2
-        scale = widening * design.inflation * np.sqrt(square / (count - first))
+        scale = inflation * np.sqrt(square / (count - first))
         if np.isfinite(mean) and SMALLEST_SCALE < scale < np.inf:
             law.mean[i], law.factor[0, i] = mean, scale
     reference_law.normalise(law)
+
+
+@jit
+def _inflation(design, dim):
+    """Return the inflation that was chosen; if none was, one that costs the same in any dimension.
+
+    From a Gaussian to one that is c times as wide the barrier is sqrt(2 dim / pi) log(c), by the
+    limit of normal energies: what is 0.78 for c = 2 in two dimensions must be c = 1.2 in 26.
+    """
+    if design.inflation > 0.0:
+        return design.inflation
+    return INFLATION_OF_TWO ** np.sqrt(2.0 / dim)

@@ -18,7 +18,7 @@ from stanadapt.samplers.pseudo_extended import FEWEST_LEVELS, LEVELS_OF_BLOCKS, 
 from stanadapt.tempered_moves import Moves
 from stanadapt.tempered_path import LAW, POSITION, Path, evaluate, no_places
 from stanadapt.tempering import SWEEPS
-from stanadapt.tempering_rounds import HALVINGS, ROOM
+from stanadapt.tempering_rounds import HALVINGS, LAST_REFIT, ROOM
 
 OTHER = Awkward().density()  # whose counters are nobody's
 BOTH = ["parallel_tempering", "pseudo_extended"]
@@ -236,6 +236,29 @@ def test_a_given_law_stays_and_a_learned_one_is_fitted():
     assert np.all(np.abs(law.mean - MEAN) < SD)
     assert np.all(law.factor[0] > 0.9 * 2.0 * SD)
     assert np.all(law.factor[0] < 2.0 * 2.0 * SD)
+
+
+def fits(inflation):
+    """Scales of a learned law before its last fit, and after it; when they changed."""
+    case = "parallel_tempering", {"inflation": inflation}
+    (chain,) = make_chains(case, Awkward(), warmup=4000, draws=1)
+    factor, scales, changes = chain.state.tempering.path.law.factor, [], []
+    while chain.warming_up:
+        chain.advance(50)
+        if not scales or not np.array_equal(factor[0], scales[-1]):
+            scales.append(factor[0].copy())
+            changes.append(chain.n_done)
+    assert changes[-2:] == [4000 >> LAST_REFIT + 1, 4000 >> LAST_REFIT]
+    return scales[-2:]
+
+
+def test_a_learned_law_is_wider_before_its_last_fit():
+    """With the same seed and earlier fits the last ones see the same draws."""
+    (_, last), (before, least), (wide, widest) = fits(2.0), fits(0.0), fits(6.0)
+    np.testing.assert_allclose(last / least, 2.0 / 2 ** np.sqrt(2 / 3), rtol=1e-9)
+    # all are fitted to levels b >= 1/2, of like spread
+    np.testing.assert_allclose(before / last, 4.0 / 2.0, rtol=0.15)
+    np.testing.assert_allclose(wide / widest, 1.0, rtol=0.15)
 
 
 def test_the_pseudo_samples_learn_after_the_path():

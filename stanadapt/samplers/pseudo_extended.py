@@ -52,7 +52,8 @@ class Settings(NamedTuple):
         How each moves: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
         gradient.
     leapfrogs
-        Most leapfrogs of a trajectory of hmc; 0: twice the fourth root of the dimension.
+        Most leapfrogs of a trajectory of hmc; 0: twice the fourth root of the dimension. Where
+        modes are round, 1 or 2 draw more from as many gradients.
     max_treedepth
         Of nuts, 1 to 25.
     target_accept
@@ -63,7 +64,8 @@ class Settings(NamedTuple):
         The reference: gaussian, student_t (of 5 degrees), or power, which has none: the powers of
         the target alone, improper for most targets.
     inflation
-        Spread of a learned reference over that of the draws it is learned from; > 0.
+        Spread of a learned reference over that of the draws it is learned from; 0: 2 in two
+        dimensions, and less in more, by 2^sqrt(2 / d).
     lowest
         Smallest inverse temperature, in [0, 1); above 0 for power.
     step_size
@@ -78,7 +80,7 @@ class Settings(NamedTuple):
     target_accept: float = 0.0
     levels: int = 0
     law: Law = Law.gaussian
-    inflation: float = 2.0
+    inflation: float = 0.0
     lowest: float = 0.0
     step_size: float = 0.1
 
