@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from stanadapt import results, tempering_report
+from stanadapt import left_places, mode_volumes, results, tempering_report
 from stanadapt.driver import Chain
 from stanadapt.inits import unconstrained
-from stanadapt.left_places import DRAWS, left, sentence
 from stanadapt.results import arviz_module
 from stanadapt.target import Samplable
 
@@ -26,7 +25,7 @@ def add_tempering(
     said = tempering_report.sentences(name, groups["tempering"], groups["sample_stats"])
     said += _on_chains(name, chains, length)
     # the pseudo-extension of a program has places of another kind than its draws
-    return said + (_on_left_places(target, chains, groups) if target.target is target else [])
+    return said + (_on_modes(target, chains, groups) if target.target is target else [])
 
 
 def _on_chains(name: str, chains: list[Chain], length: int) -> list[str]:
@@ -46,18 +45,24 @@ def _on_chains(name: str, chains: list[Chain], length: int) -> list[str]:
     ]
 
 
-def _on_left_places(target: Samplable, chains: list[Chain], groups: results.Groups) -> list[str]:
-    """Whether short chains of warm-up ended where no draw is."""
-    places, lp = (groups["tempering"][n].values for n in ("short_chain", "short_chain_lp"))
-    there = np.isfinite(lp)
-    if not there.any():
-        return []
-    rows, lps = [], []
+def _on_modes(target: Samplable, chains: list[Chain], groups: results.Groups) -> list[str]:
+    """Whether modes differ much in volume, or warm-up has seen places without a draw."""
+    name, rows, lps = chains[0].sampler.name, [], []
     for chain in chains:
-        kept = np.linspace(0, chain.sampling.rows - 1, DRAWS // len(chains)).astype(int)
+        share = left_places.DRAWS // len(chains)
+        kept = np.linspace(0, chain.sampling.rows - 1, share).astype(int)
         lps.append(chain.sampling.stats[kept, 0])
         rows.append(chain.sampling.constrained[kept])
     draws, draws_lp = unconstrained(target, np.concatenate(rows)), np.concatenate(lps)
     fine = np.isfinite(draws).all(axis=1)
-    count = left(places[there], lp[there], draws[fine], draws_lp[fine], target.value)
-    return sentence(chains[0].sampler.name, count, int(there.sum()))
+    draws, draws_lp = draws[fine], draws_lp[fine]
+    said = []
+    if not target.noise_size:  # else the density is but an estimate, and has no modes
+        volumes = mode_volumes.log_volumes(target.evaluate, draws)
+        said = mode_volumes.sentence(name, volumes)
+    places, lp = (groups["tempering"][n].values for n in ("short_chain", "short_chain_lp"))
+    there = np.isfinite(lp)
+    if there.any():
+        count = left_places.left(places[there], lp[there], draws, draws_lp, target.value)
+        said += left_places.sentence(name, count, int(there.sum()))
+    return said

@@ -60,7 +60,7 @@ FLOORS = [
     ["samplers", "backends"],
     ["target", "diagnosis"],
     ["provenance", "inits", "crew", "driver", "engines", "verification"],
-    ["beginning", "run_told", "left_places"],
+    ["beginning", "run_told", "left_places", "mode_volumes"],
     ["progress", "results"],
     ["tempering_group", "same_target"],
     ["extended"],

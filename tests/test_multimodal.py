@@ -257,3 +257,16 @@ def test_shares_of_eight_modes(name):
     error = shares.std(axis=0, ddof=1) / np.sqrt(8)
     assert np.all(np.abs(shares.mean(axis=0) - truth) < 5 * error)
     assert np.all(error < 0.04)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*R-hat")
+@pytest.mark.parametrize("name", TEMPERING)
+def test_modes_of_very_unequal_width_are_told(name):
+    """In 20 dimensions two of eight modes, with widths of 2 and 1.5, are about all it finds."""
+    target, content = bundled("mixture", "eight_widths")
+    for seed in (1, 2, 3):
+        with pytest.warns(UserWarning, match="differ in volume by a factor"):
+            fit = sa.sample(target, name, chains=4, seed=seed, **QUIET)
+        x = results.dataset(fit, "posterior")["x"].values
+        assert np.bincount(nearest(x, content).ravel())[[2, 5]].sum() > 0.9 * x[..., 0].size

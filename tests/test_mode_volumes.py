@@ -1,0 +1,91 @@
+"""Volumes of modes, against exact ones, and what is told of them."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import logsumexp, softmax
+
+from stanadapt.mode_volumes import CLIMBS, log_volumes, sentence
+
+COVARIANCE = np.array([[4.0, 0.3, 0.0], [0.3, 0.04, 0.01], [0.0, 0.01, 9.0]])
+
+
+def gaussian(position):
+    slope = -np.linalg.solve(COVARIANCE, position)
+    return 0.5 * position @ slope, slope, ""
+
+
+def mixture(centres, widths, weights):
+    """Of isotropic Gaussians, as `evaluate` gives it."""
+    dim = centres.shape[1]
+
+    def evaluate(position):
+        apart = position - centres
+        logs = np.log(weights) - dim * np.log(widths) - 0.5 * np.sum(apart**2, axis=1) / widths**2
+        return logsumexp(logs), -softmax(logs) @ (apart / widths[:, None] ** 2), ""
+
+    return evaluate
+
+
+def test_the_volume_of_a_correlated_gaussian():
+    draws = np.random.default_rng(1).multivariate_normal(np.zeros(3), COVARIANCE, 500)
+    found = log_volumes(gaussian, draws)
+    assert found.shape == (CLIMBS,)
+    exact = -stats.multivariate_normal(np.zeros(3), COVARIANCE).logpdf(np.zeros(3))
+    np.testing.assert_allclose(found, exact, rtol=1e-6)
+
+
+def test_modes_of_unequal_width_and_how_far_they_are_apart():
+    rng, dim = np.random.default_rng(2), 20
+    centres, widths = np.stack([np.zeros(dim), np.full(dim, 4.0)]), np.array([1.0, 0.25])
+    which = rng.integers(2, size=1000)
+    draws = centres[which] + widths[which, None] * rng.normal(size=(1000, dim))
+    found = log_volumes(mixture(centres, widths, np.array([0.5, 0.5])), draws)
+    exact = dim * (0.5 * np.log(2 * np.pi) + np.log(widths))
+    assert found.size == CLIMBS
+    nearest = np.abs(found[:, None] - exact).argmin(axis=1)
+    np.testing.assert_allclose(found, exact[nearest], atol=1e-3)
+    assert set(nearest) == {0, 1}
+
+
+def test_where_there_is_no_maximum_there_is_no_volume():
+    rng = np.random.default_rng(3)
+    draws = rng.normal(size=(200, 2))
+
+    def ridge(position):  # falls off in one direction only
+        return -0.5 * position[0] ** 2, np.array([-position[0], 0.0]), ""
+
+    def saddle(position):
+        return position[1] ** 2 - position[0] ** 2, np.array([-2.0, 2.0]) * position, ""
+
+    def endless(position):  # bent in both directions, but rises for ever
+        rising = np.exp(-0.1 * position[1])
+        slope = np.array([-position[0], 0.1 * rising])
+        return -0.5 * position[0] ** 2 - rising, slope, ""
+
+    def failing(position):
+        return -np.inf, np.full(2, np.nan), "no"
+
+    for density in (ridge, saddle, endless, failing):
+        assert log_volumes(density, draws).size == 0
+    assert log_volumes(gaussian, np.ones((200, 3))).size == 0  # chains that never moved
+
+
+def test_a_density_that_fails_at_some_draws():
+    draws = np.random.default_rng(4).multivariate_normal(np.zeros(3), COVARIANCE, 200)
+
+    def walled(position):
+        if position[2] > 2.0:
+            return -np.inf, np.full(3, np.nan), "no"
+        return gaussian(position)
+
+    found = log_volumes(walled, draws)
+    assert 5 < found.size < CLIMBS
+    np.testing.assert_allclose(found, log_volumes(gaussian, draws)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("volumes", "told"), [([], 0), ([1.0, 5.5], 0), ([1.0, 3.0, 5.7], 1)])
+def test_a_hundredfold_is_told(volumes, told):
+    said = sentence("some_sampler", np.array(volumes))
+    assert len(said) == told
+    assert all("some_sampler" in one and "1.1e+02" in one and "inits" in one for one in said)
