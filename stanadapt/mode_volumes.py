@@ -38,8 +38,10 @@ def log_volumes(evaluate: Evaluate, draws: np.ndarray) -> np.ndarray:
         where there is no maximum with curvature in all directions.
 
     """
-    spread = draws.std(axis=0)
-    if not spread.all():
+    with np.errstate(over="ignore"):
+        spread = draws.std(axis=0)
+    # chains that never moved, or that drifted away: a frame of theirs would be none
+    if not (spread.all() and np.isfinite(spread).all()):
         return np.empty(0)
     frame = frame_of(draws - draws.mean(axis=0), spread)
     starts = draws[np.linspace(0, len(draws) - 1, min(CLIMBS, len(draws))).astype(int)]

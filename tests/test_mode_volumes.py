@@ -71,6 +71,12 @@ def test_where_there_is_no_maximum_there_is_no_volume():
     assert log_volumes(gaussian, np.ones((200, 3))).size == 0  # chains that never moved
 
 
+def test_draws_far_out_cost_nothing():
+    draws = np.random.default_rng(5).normal(size=(200, 3))
+    for size in (1e-200, 1e100, 1e200):
+        log_volumes(gaussian, size * draws)
+
+
 def test_a_density_that_fails_at_some_draws():
     draws = np.random.default_rng(4).multivariate_normal(np.zeros(3), COVARIANCE, 200)
 
