@@ -20,7 +20,7 @@ DEGREES, FIRST_SCALE = 5.0, 2.0
 RATE_OF_TRAJECTORIES, RATE_OF_WALKS = 0.8, 0.3
 # most leapfrogs over the fourth root of the dimension, with which the best number grows (Beskos et
 # al. 2013, Bernoulli 19). At equal gradients, on a Boltzmann relaxation in 26 dimensions, 1 to 5
-# differ in error by less than a tenth, and 5 leave the least time outside gradients (9 %; 3: 15 %).
+# differ in error by less than a tenth, and 5 leave the least time outside gradients (9 %; 3: 16 %).
 # Round modes want fewer: in 20 dimensions 2 give twice the effective draws of 4, in two dimensions
 # 1 half as many again as 2; but 1 gets stuck in the arms of a strongly bent banana
 LEAPFROGS = 2.0
