@@ -47,22 +47,28 @@ def _on_chains(name: str, chains: list[Chain], length: int) -> list[str]:
 
 def _on_modes(target: Samplable, chains: list[Chain], groups: results.Groups) -> list[str]:
     """Whether modes differ much in volume, or warm-up has seen places without a draw."""
-    name, rows, lps = chains[0].sampler.name, [], []
-    for chain in chains:
-        share = left_places.DRAWS // len(chains)
-        kept = np.linspace(0, chain.sampling.rows - 1, share).astype(int)
-        lps.append(chain.sampling.stats[kept, 0])
-        rows.append(chain.sampling.constrained[kept])
-    draws, draws_lp = unconstrained(target, np.concatenate(rows)), np.concatenate(lps)
-    fine = np.isfinite(draws).all(axis=1)
-    draws, draws_lp = draws[fine], draws_lp[fine]
-    said = []
+    name, said = chains[0].sampler.name, []
+    draws, draws_lp = _some_draws(target, chains)
+    if not len(draws):
+        return []
     if not target.noise_size:  # else the density is but an estimate, and has no modes
-        volumes = mode_volumes.log_volumes(target.evaluate, draws)
-        said = mode_volumes.sentence(name, volumes)
+        said += mode_volumes.sentence(name, mode_volumes.log_volumes(target.evaluate, draws))
     places, lp = (groups["tempering"][n].values for n in ("short_chain", "short_chain_lp"))
     there = np.isfinite(lp)
     if there.any():
         count = left_places.left(places[there], lp[there], draws, draws_lp, target.value)
         said += left_places.sentence(name, count, int(there.sum()))
     return said
+
+
+def _some_draws(target: Samplable, chains: list[Chain]) -> tuple[np.ndarray, np.ndarray]:
+    """Positions, evenly spaced in each chain, shape (draw, dim), and their log density."""
+    rows, lps = [], []
+    for chain in chains:
+        count = left_places.DRAWS // len(chains)
+        kept = np.linspace(0, chain.sampling.rows - 1, count).astype(int)
+        lps.append(chain.sampling.stats[kept, 0])
+        rows.append(chain.sampling.constrained[kept])
+    draws = unconstrained(target, np.concatenate(rows))
+    fine = np.isfinite(draws).all(axis=1)
+    return draws[fine], np.concatenate(lps)[fine]

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp, softmax
 
-from stanadapt.mode_volumes import CLIMBS, log_volumes, sentence
+from stanadapt.mode_volumes import log_volumes, sentence
 
 COVARIANCE = np.array([[4.0, 0.3, 0.0], [0.3, 0.04, 0.01], [0.0, 0.01, 9.0]])
 
@@ -30,7 +30,7 @@ def mixture(centres, widths, weights):
 def test_the_volume_of_a_correlated_gaussian():
     draws = np.random.default_rng(1).multivariate_normal(np.zeros(3), COVARIANCE, 500)
     found = log_volumes(gaussian, draws)
-    assert found.shape == (CLIMBS,)
+    assert found.shape == (1,)
     exact = -stats.multivariate_normal(np.zeros(3), COVARIANCE).logpdf(np.zeros(3))
     np.testing.assert_allclose(found, exact, rtol=1e-6)
 
@@ -42,10 +42,7 @@ def test_modes_of_unequal_width_and_how_far_they_are_apart():
     draws = centres[which] + widths[which, None] * rng.normal(size=(1000, dim))
     found = log_volumes(mixture(centres, widths, np.array([0.5, 0.5])), draws)
     exact = dim * (0.5 * np.log(2 * np.pi) + np.log(widths))
-    assert found.size == CLIMBS
-    nearest = np.abs(found[:, None] - exact).argmin(axis=1)
-    np.testing.assert_allclose(found, exact[nearest], atol=1e-3)
-    assert set(nearest) == {0, 1}
+    np.testing.assert_allclose(np.sort(found)[::-1], exact, atol=1e-3)
 
 
 def test_where_there_is_no_maximum_there_is_no_volume():
@@ -78,20 +75,21 @@ def test_draws_far_out_cost_nothing():
 
 
 def test_a_density_that_fails_at_some_draws():
-    draws = np.random.default_rng(4).multivariate_normal(np.zeros(3), COVARIANCE, 200)
+    draws, failed = np.random.default_rng(4).multivariate_normal(np.zeros(3), COVARIANCE, 200), []
 
     def walled(position):
-        if position[2] > 2.0:
+        failed.append(position[2] > 2.0)
+        if failed[-1]:
             return -np.inf, np.full(3, np.nan), "no"
         return gaussian(position)
 
-    found = log_volumes(walled, draws)
-    assert 5 < found.size < CLIMBS
-    np.testing.assert_allclose(found, log_volumes(gaussian, draws)[0], rtol=1e-6)
+    np.testing.assert_allclose(log_volumes(walled, draws), log_volumes(gaussian, draws), rtol=1e-6)
+    assert any(failed)
 
 
 @pytest.mark.parametrize(("volumes", "told"), [([], 0), ([1.0, 5.5], 0), ([1.0, 3.0, 5.7], 1)])
 def test_a_hundredfold_is_told(volumes, told):
-    said = sentence("some_sampler", np.array(volumes))
-    assert len(said) == told
-    assert all("some_sampler" in one and "1.1e+02" in one and "inits" in one for one in said)
+    said = " ".join(sentence("some_sampler", np.array(volumes)))
+    assert said.count("some_sampler: modes") == told
+    assert said.count("by 2.0 orders of magnitude") == told
+    assert said.count("(inits)") == told

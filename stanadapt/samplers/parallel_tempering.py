@@ -55,8 +55,8 @@ class Settings(NamedTuple):
         The reference: gaussian, student_t (of 5 degrees), or power, which has none: the powers of
         the target alone, improper for most targets.
     inflation
-        Spread of a learned reference over that of the draws it is learned from; 0: 2 in two
-        dimensions, and less in more, by 2^sqrt(2 / d).
+        Spread of a learned reference over that of the draws it is learned from; 0: 2^sqrt(2 / d),
+        which is 2 in two dimensions. Before the last fit of warm-up it is at least 4.
     lowest
         Inverse temperature of the hottest chain, in [0, 1); above 0 for power.
     step_size
