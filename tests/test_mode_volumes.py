@@ -35,9 +35,11 @@ def test_the_volume_of_a_correlated_gaussian():
     np.testing.assert_allclose(found, exact, rtol=1e-6)
 
 
-def test_modes_of_unequal_width_and_how_far_they_are_apart():
+@pytest.mark.parametrize("unit", [1e-4, 1.0])
+def test_modes_of_unequal_width_and_how_far_they_are_apart(unit):
     rng, dim = np.random.default_rng(2), 20
-    centres, widths = np.stack([np.zeros(dim), np.full(dim, 4.0)]), np.array([1.0, 0.25])
+    centres = np.stack([np.zeros(dim), np.full(dim, 4.0 * unit)])
+    widths = np.array([1.0, 0.25]) * unit
     which = rng.integers(2, size=1000)
     draws = centres[which] + widths[which, None] * rng.normal(size=(1000, dim))
     found = log_volumes(mixture(centres, widths, np.array([0.5, 0.5])), draws)
