@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import stanadapt as sa
-from stanadapt import models, results
+from stanadapt import models, results, tempering_group
 from stanadapt.protocol import registered
 
 QUIET = {"show_progress": False}
@@ -158,6 +158,16 @@ def test_a_density_that_throws_at_hot_places_is_counted_and_cut_off(name, moves)
     evidence = results.dataset(fit, "tempering")["log_evidence"].values
     assert evidence.mean() == pytest.approx(np.log(share), abs=0.1)
     assert np.isfinite(evidence).all()
+
+
+@pytest.mark.parametrize("name", TEMPERING)
+def test_draws_on_a_boundary_alone_do_not_cost_the_fit(name, monkeypatch):
+    """None of them has a position then, and nothing can be said of modes."""
+    monkeypatch.setattr(
+        tempering_group, "unconstrained", lambda target, rows: np.full((len(rows), 2), np.nan)
+    )
+    fit = fitted(name, NORMAL, reference_law=LAW, iter_sampling=200)
+    assert results.dataset(fit, "posterior").sizes["draw"] == 200
 
 
 # --- many modes ----------------------------------------------------------------------------------
