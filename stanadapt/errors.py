@@ -1,9 +1,16 @@
-"""The one error a user meets, and the stage of the work in which it happened."""
+"""The one exception users see, with the stage at which it arose; and checks of arguments."""
 
+import operator
+import sys
+import warnings
+from pathlib import Path
 from typing import Any
+
+_PACKAGE = str(Path(__file__).parent)
 
 STAGES = (
     "settings",
+    "sampler",  # the code of a sampler: registration, compilation
     "syntax",
     "data",
     "initialisation",
@@ -22,11 +29,11 @@ class StanadaptError(Exception):
     stage
         One of `STAGES`: where in the life of a fit it happened.
     message
-        Our own words, complete sentences.
+        Our own message, in complete sentences.
     stan
-        Stan's own words (of the compiler, the model or CmdStan), kept as they are.
+        Stan's message (from the compiler, the model or CmdStan), unchanged.
     fit
-        The finished ArviZ object that the error is about, where there is one, so that no draw is
+        The finished ArviZ object that the error is about, if there is one, so that no draw is
         lost; else None.
 
     """
@@ -43,3 +50,37 @@ class StanadaptError(Exception):
     def __str__(self) -> str:
         text = f"{self.stage}: {self.message}"
         return f"{text}\nStan says:\n{self.stan}" if self.stan else text
+
+
+def require_whole(name: str, value: Any, smallest: int) -> int:
+    """Return value as an int; StanadaptError unless it is an integer, at least `smallest`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or number < smallest:
+        raise StanadaptError(
+            "settings", f"{name} must be a whole number, at least {smallest}, got {value!r}."
+        )
+    return number
+
+
+def require_between(name: str, value: Any, low: float, high: float) -> float:
+    """Return value as a float; StanadaptError unless it lies strictly between low and high."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = low
+    if not low < number < high:
+        raise StanadaptError(
+            "settings", f"{name} must lie between {low:g} and {high:g}, got {value!r}."
+        )
+    return number
+
+
+def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the first line outside the package: the user's own."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(sentence, category, stacklevel=level + 1)

@@ -1,7 +1,7 @@
-"""Every result is one ArviZ object: building it, reading it, saving it.
+"""Results are ArviZ objects: building, reading and saving them.
 
-Two lines of ArviZ are served: 0.23 (an InferenceData) and 1.x (an xarray DataTree). This is the
-only file that knows which one is installed.
+Two lines of ArviZ are supported: 0.23 (an InferenceData) and 1.x (an xarray DataTree). No other
+file depends on which one is installed.
 """
 
 import contextlib
@@ -22,16 +22,16 @@ from stanio.reshape import VariableType
 from stanadapt.errors import StanadaptError
 
 LOG_LIKELIHOOD = "log_lik"
-# the group of all pseudo-samples: its arrays have a third named dimension
+# the group of all pseudo-samples: its arrays have a third leading dimension, "pseudo"
 PSEUDO = "pseudo"
 Groups = dict[str, dict[str, np.ndarray] | xr.Dataset]
 
 
 def arviz_module() -> Any:
-    """Return the ArviZ that is installed, imported at the first call."""
+    """Return the installed ArviZ, imported at the first call."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ArviZ 0.23 announces 1.0 at import
-        import arviz  # 2.6 s in 0.23: only when a result is built or read
+        import arviz  # takes 2.6 s in 0.23: only when a result is built or read
     return arviz
 
 
@@ -52,27 +52,29 @@ def variables(column_names: list[str], draws: np.ndarray) -> dict[str, np.ndarra
     Returns
     -------
     dict
-        Arrays of shape (chain, draw, *shape), views of `draws` where that is possible.
+        Arrays of shape (chain, draw, *shape), views of `draws` where possible.
 
     """
-    found = {}
+    arrays = {}
     for name, variable in stanio.parse_header(",".join(column_names)).items():
         if variable.type is not VariableType.SCALAR:
-            # tuples and complex numbers have no place in netCDF: one real variable a column
+            # netCDF has neither tuples nor complex numbers: one real variable per column
             for column in variable.columns():
-                found[column_names[column]] = draws[..., column]
+                arrays[column_names[column]] = draws[..., column]
             continue
         block = draws[..., variable.start_idx : variable.end_idx]
         shape = variable.dimensions
         block = block.reshape(*draws.shape[:2], *reversed(shape))
-        found[name] = block.transpose(0, 1, *range(block.ndim - 1, 1, -1))
-    return found
+        arrays[name] = block.transpose(0, 1, *range(block.ndim - 1, 1, -1))
+    return arrays
 
 
-def groups_of(prefix: str, columns: dict[str, np.ndarray], stats: dict[str, np.ndarray]) -> Groups:
-    """Posterior, log likelihood and statistics of one phase; prefix "" or "warmup_"."""
+def phase_groups(
+    prefix: str, columns: dict[str, np.ndarray], stats: dict[str, np.ndarray]
+) -> Groups:
+    """Posterior, log likelihood and statistics of one phase; prefix is "" or "warmup_"."""
     posterior = {name: value for name, value in columns.items() if name != LOG_LIKELIHOOD}
-    groups = {f"{prefix}posterior": posterior, f"{prefix}sample_stats": stats}
+    groups: Groups = {f"{prefix}posterior": posterior, f"{prefix}sample_stats": stats}
     if LOG_LIKELIHOOD in columns and not prefix:
         groups["log_likelihood"] = {LOG_LIKELIHOOD: columns[LOG_LIKELIHOOD]}
     return groups
@@ -85,20 +87,21 @@ def build(groups: Groups, attributes: Mapping[str, Any]) -> Any:
     ----------
     groups
         Arrays of shape (chain, draw, ...) by group and variable, (chain, draw, pseudo, ...) in
-        the group "pseudo"; or a Dataset, taken as it is. Empty groups are left out.
+        the group "pseudo"; or a Dataset, stored unchanged. Empty groups are left out.
     attributes
-        Whatever netCDF can hold; anything else is written as JSON.
+        Values of types that netCDF cannot hold are stored as JSON.
 
     """
     arviz = arviz_module()
     filled = {name: group for name, group in groups.items() if len(group)}
-    if PSEUDO in filled:
-        filled[PSEUDO] = _pseudo_dataset(filled[PSEUDO])
+    pseudo = filled.get(PSEUDO)
+    if isinstance(pseudo, dict):
+        filled[PSEUDO] = _pseudo_dataset(pseudo)
     ready = {name: group for name, group in filled.items() if isinstance(group, xr.Dataset)}
     filled = {name: group for name, group in filled.items() if name not in ready}
     attrs = {name: _storable(value) for name, value in attributes.items()}
     with warnings.catch_warnings():
-        # more chains than draws is the user's wish or an interruption, and told elsewhere
+        # more chains than draws: requested, or after an interruption, which is reported elsewhere
         warnings.filterwarnings("ignore", message=".*more chains.*")  # 0.23
         warnings.filterwarnings("ignore", message=".*chain dimension to be longer.*")  # 1.x
         if _is_tree():
@@ -132,7 +135,7 @@ def _dated(fit: Any) -> Any:
 
 
 def _storable(value: Any) -> Any:
-    """NetCDF knows numbers, strings and arrays of numbers: no None, bool, dict."""
+    """Value of a type that netCDF can hold: numbers, strings and arrays of numbers."""
     if isinstance(value, bool | np.bool_):
         return int(value)
     if isinstance(value, int | float | str | np.number):
@@ -145,68 +148,69 @@ def _storable(value: Any) -> Any:
 
 
 def group_names(fit: Any) -> list[str]:
-    """Names of the groups of a result, for either ArviZ."""
+    """Names of the groups of a result, with either ArviZ."""
     if callable(fit.groups):
         return list(fit.groups())
     return [name.strip("/") for name in fit.groups if name != "/"]
 
 
 def dataset(fit: Any, group: str) -> xr.Dataset:
-    """Return one group as a Dataset, for either ArviZ; KeyError where it is missing."""
-    found = fit[group]
-    return found if isinstance(found, xr.Dataset) else found.to_dataset()
+    """Return one group as a Dataset, with either ArviZ; KeyError if it is missing."""
+    node = fit[group]
+    return node if isinstance(node, xr.Dataset) else node.to_dataset()
 
 
 def is_fit(thing: Any) -> bool:
-    """Whether it is an ArviZ object, of either line, with a posterior."""
+    """Whether `thing` is an ArviZ object, of either line, with a posterior."""
     if not (hasattr(thing, "groups") and hasattr(thing, "attrs")):
         return False
     return "posterior" in group_names(thing)
 
 
 def attribute(fit: Any, name: str, default: Any = None) -> Any:
-    """One of the result's attributes, `default` where it has none of that name."""
+    """One of the result's attributes; `default` if it has none of that name."""
     return fit.attrs.get(name, default)
 
 
 def columns(fit: Any, group: str = "posterior") -> dict[str, np.ndarray]:
-    """Scalar columns of a group by name, "w[2]" counted from 1 as in Stan.
+    """Scalar columns of a group by name, such as "w[2]", indices counted from 1 as in Stan.
 
-    Of shape (chain, draw), and (chain, draw, pseudo) in the group "pseudo".
+    Their shape is (chain, draw), and (chain, draw, pseudo) in the group "pseudo".
     """
-    found, leading = {}, 3 if group == PSEUDO else 2
+    scalars, leading = {}, 3 if group == PSEUDO else 2
     for name, variable in dataset(fit, group).data_vars.items():
         values = variable.values
         for index in np.ndindex(values.shape[leading:]):
             label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
-            found[label] = values[(..., *index)] if index else values
-    return found
+            scalars[label] = values[(..., *index)] if index else values
+    return scalars
 
 
 def check_writable(path: str | os.PathLike) -> Path:
-    """Find out before sampling whether a result can be written there; returns the path."""
+    """Check before sampling that a result can be written to a path; return the path."""
     path = Path(path)
     if path.is_dir():
-        raise StanadaptError("files", f"{path} is a folder; give the name of a file in it.")
+        raise StanadaptError("files", f"{path} is a folder: give the name of a file in it.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
         raise StanadaptError(
-            "files", f"nothing can be written to {path.parent}: {error.strerror}. Choose another."
+            "files",
+            f"nothing can be written to {path.parent}: {error.strerror}. Choose another folder.",
         ) from None
     return path
 
 
 def save(fit: Any, path: str | os.PathLike) -> Path:
-    """Write a result to a netCDF file; an older file of that name is replaced at the end."""
+    """Write a result to a netCDF file; an existing file is replaced only when complete."""
     if not is_fit(fit):
         raise StanadaptError(
-            "settings", f"save takes a result of sample or reference, got {type(fit).__name__}."
+            "settings", f"save takes a result of sample or stan_nuts, got {type(fit).__name__}."
         )
     path = check_writable(path)
-    # under another name first: an interruption leaves the old file whole
+    # under another name first: an interruption leaves the old file intact
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         _write(fit, str(partial))
@@ -219,10 +223,10 @@ def save(fit: Any, path: str | os.PathLike) -> Path:
 
 
 def load(path: str | os.PathLike) -> Any:
-    """Read a result from a netCDF file into memory, as the ArviZ that is installed has it."""
+    """Read a result from a netCDF file into memory, as an object of the installed ArviZ."""
     path = Path(path)
     if not path.is_file():
-        raise StanadaptError("files", f"there is no file {path}.")
+        raise StanadaptError("files", f"there is no file {path}: check the path.")
     try:
         fit = _read(path)
     except (OSError, ValueError, TypeError, KeyError) as error:

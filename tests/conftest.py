@@ -1,10 +1,6 @@
 """What every test module shares."""
 
 import os
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import targets.py
 
 # Where CmdStan is installed, "auto" would compile every program that a test writes. A test of the
 # native backends, or of the choice, names its backend or takes this away.

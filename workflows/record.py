@@ -1,4 +1,4 @@
-"""Where a workflow's results lie, and the file beside them that tells how they were made."""
+"""The folder of a workflow's results, and the file in it that records how they were made."""
 
 import json
 import os
@@ -13,9 +13,12 @@ RECORDED = (
 )  # fmt: skip
 
 
-def folder(script: str, chosen: Path | None = None) -> Path:
-    """Make output/SCRIPT in the current folder, or the one that was chosen."""
-    path = chosen or Path("output") / script
+def folder(name: str, chosen: Path | None = None) -> Path:
+    """Make output/NAME in the current folder, or the chosen folder.
+
+    The name of `workflows.gad.neal` is "gad/neal".
+    """
+    path = chosen or Path("output") / name
     path.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -23,7 +26,7 @@ def folder(script: str, chosen: Path | None = None) -> Path:
 def write_settings(path: Path, settings: dict[str, Any]) -> Path:
     """Write settings, versions and machine as JSON.
 
-    The load average belongs to the timings: they are those of a machine that did that much else.
+    The load average is recorded because timings depend on what else the machine was doing.
     """
     content = {
         "command": sys.argv,

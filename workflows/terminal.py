@@ -1,21 +1,32 @@
-"""What several workflows share of the terminal: whole numbers as options, and a bar of jobs."""
+"""What several workflows share on the command line: parser, positive integers, progress bar."""
 
 import argparse
+import sys
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 
+def parser(docstring: str) -> argparse.ArgumentParser:
+    """Make a parser described by the first line of a docstring.
+
+    Its usage line names the module: as a script, by its path, a workflow does not run.
+    """
+    spec = sys.modules["__main__"].__spec__
+    program = f"python -m {spec.name.removesuffix('.__main__')}" if spec else None
+    return argparse.ArgumentParser(program, description=docstring.split("\n", 1)[0])
+
+
 def positive(text: str) -> int:
-    """Read an option that is a whole number, at least 1."""
+    """Read an option that must be an integer of at least 1."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
     return number
 
 
-def bar() -> Progress:
-    """Make a bar on standard error that counts jobs and is gone at the end."""
+def progress_bar() -> Progress:
+    """Make a bar on standard error that counts jobs and disappears at the end."""
     return Progress(
         BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"),
         console=Console(stderr=True), transient=True,

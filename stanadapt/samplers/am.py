@@ -15,12 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt import factor as factors
-from stanadapt._jit import jit
-from stanadapt.adaptation import rescaled
-from stanadapt.metropolis import acceptance_probability, fill_normal
-from stanadapt.points import ValuePoint, proposed, unused_value, value_at
-from stanadapt.protocol import Sampler, register, require_positive, require_probability
+from stanadapt._numba import triangular as factors
+from stanadapt._numba.jit import jit
+from stanadapt._numba.replace import replace
+from stanadapt._numba.vectors import fill_normal
+from stanadapt.kernels.adaptation.robbins_monro import rescaled
+from stanadapt.kernels.metropolis import acceptance_probability
+from stanadapt.kernels.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.samplers.protocol import Sampler
+from stanadapt.samplers.registry import register
+from stanadapt.samplers.setting_checks import require_positive, require_probability
 
 DECAY = 4000.0
 
@@ -50,13 +54,13 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current and the losing point, the scale s, and the running mean and factor L.
+    """The current point, the rejected one, the scale s, and the running mean and factor L.
 
     mean, noise, whitened have shape (dim,); factor (dim, dim) is updated in place.
     """
 
     current: ValuePoint
-    other: ValuePoint
+    scratch: ValuePoint
     scale: float
     mean: np.ndarray
     factor: np.ndarray
@@ -83,20 +87,20 @@ def init(density, settings, position, rng):
     """Start at position, shape (size,), whose parameters are also the first mean."""
     n = density.dim
     return State(
-        value_at(density, position),
-        unused_value(density.size),
-        1.0 if settings.tune_scale else 2.38 / np.sqrt(n),
-        position[:n].copy(),
-        factors.initial(n, settings.initial_scale / np.sqrt(n), False),
-        np.empty(n),
-        np.empty(n),
+        current=value_at(density, position),
+        scratch=unused_value(density.size),
+        scale=1.0 if settings.tune_scale else 2.38 / np.sqrt(n),
+        mean=position[:n].copy(),
+        factor=factors.initial(n, settings.initial_scale / np.sqrt(n), False),
+        noise=np.empty(n),
+        whitened=np.empty(n),
     )
 
 
 @jit
 def step(density, settings, state, rng):
     """Propose y = x + s L eps and accept or reject it."""
-    x, y, scale = state.current, state.other, state.scale
+    x, y, scale = state.current, state.scratch, state.scale
     fill_normal(rng, state.noise)
     factors.times(state.factor, state.noise, y.position)
     for i in range(density.dim):
@@ -104,10 +108,10 @@ def step(density, settings, state, rng):
     proposal = proposed(density, x, y, rng)
     rate = acceptance_probability(proposal.log_density - x.log_density)
     accepted = rng.random() < rate
-    winner, loser = (proposal, x) if accepted else (x, proposal)
-    info = Info(rate, accepted, scale)
-    tuned = State(winner, loser, state.scale, state.mean, state.factor, state.noise, state.whitened)
-    return tuned, info
+    info = Info(acceptance_rate=rate, accepted=accepted, step_size=scale)
+    if accepted:
+        return replace(state, current=proposal, scratch=x), info
+    return replace(state, scratch=proposal), info
 
 
 @jit
@@ -135,7 +139,13 @@ def adapt(density, settings, state, info, t, iter_warmup):
     scale = state.scale
     if settings.tune_scale:
         scale = rescaled(scale, accepted, target, settings.learning_rate, t, iter_warmup)
-    return State(state.current, state.other, scale, mean, state.factor, difference, state.whitened)
+    return replace(state, scale=scale)
 
 
-register(Sampler(Settings, Info, check, init, step, adapt, uses_gradient=False))
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=("noise", "whitened"),
+        uses_gradient=False,
+    )
+)  # fmt: skip

@@ -16,12 +16,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt import factor as factors
-from stanadapt import speed_measure
-from stanadapt._jit import jit
-from stanadapt.density import value_and_gradient
-from stanadapt.metropolis import acceptance_probability, fill_normal, squared_norm
-from stanadapt.protocol import Sampler, register, require_positive, require_probability
+from stanadapt._numba import triangular as factors
+from stanadapt._numba.jit import jit
+from stanadapt._numba.replace import replace
+from stanadapt._numba.vectors import fill_normal, squared_norm
+from stanadapt.kernels.adaptation import speed_measure
+from stanadapt.kernels.density import value_and_gradient
+from stanadapt.kernels.metropolis import acceptance_probability
+from stanadapt.samplers.protocol import Sampler
+from stanadapt.samplers.registry import register
+from stanadapt.samplers.setting_checks import require_positive, require_probability
 
 # relative to the move L m, itself of the size of the posterior: the truncation error is then
 # about 1e-8 of the product and the rounding error about 1e-12
@@ -63,13 +67,13 @@ class Point(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, the losing point, and what the last proposal was made of.
+    """The current point, the rejected one, and what the last proposal was made of.
 
     noise is eps, drift_and_noise is u / 2 + eps, both of shape (dim,); work has shape (3, dim).
     """
 
     current: Point
-    other: Point
+    scratch: Point
     noise: np.ndarray
     drift_and_noise: np.ndarray
     log_ratio: float
@@ -100,20 +104,20 @@ def init(density, settings, position, rng):
     log_density = value_and_gradient(density, position, gradient)
     factors.transposed_times(tuning.factor, gradient, scaled)
     return State(
-        Point(position.copy(), log_density, gradient, scaled),
-        Point(np.empty(n), -np.inf, np.empty(n), np.empty(n)),
-        np.empty(n),
-        np.empty(n),
-        0.0,
-        tuning,
-        np.empty((3, n)),
+        current=Point(position.copy(), log_density, gradient, scaled),
+        scratch=Point(np.empty(n), -np.inf, np.empty(n), np.empty(n)),
+        noise=np.empty(n),
+        drift_and_noise=np.empty(n),
+        log_ratio=0.0,
+        tuning=tuning,
+        work=np.empty((3, n)),
     )
 
 
 @jit
 def step(density, settings, state, rng):
     """Propose y = x + L (u / 2 + eps), u = L^T g(x), and accept or reject it."""
-    x, y, tuning = state.current, state.other, state.tuning
+    x, y, tuning = state.current, state.scratch, state.tuning
     eps, forward = state.noise, state.drift_and_noise
     u, v = x.scaled_gradient, y.scaled_gradient
     fill_normal(rng, eps)
@@ -134,10 +138,12 @@ def step(density, settings, state, rng):
     proposal = Point(y.position, log_density, y.gradient, v)
     rate = acceptance_probability(log_ratio)
     accepted = rng.random() < rate
-    info = Info(rate, accepted, tuning.entropy_weight)
+    info = Info(
+        acceptance_rate=rate, accepted=accepted, entropy_weight=tuning.entropy_weight
+    )  # fmt: skip
     if accepted:
-        return State(proposal, x, eps, forward, log_ratio, tuning, state.work), info
-    return State(x, proposal, eps, forward, log_ratio, tuning, state.work), info
+        return replace(state, current=proposal, scratch=x, log_ratio=log_ratio), info
+    return replace(state, scratch=proposal, log_ratio=log_ratio), info
 
 
 @jit
@@ -182,7 +188,7 @@ def _hessian_terms(density, state, x, y):
 def adapt(density, settings, state, info, t, iter_warmup):
     """Climb one step, then recompute u = L^T g(x), since L has moved."""
     tuning, current = state.tuning, state.current
-    x, y = (state.other, current) if info.accepted else (current, state.other)
+    x, y = (state.scratch, current) if info.accepted else (current, state.scratch)
     rank, direction = 0, 1.0
     if not state.log_ratio > -np.inf:
         direction = -1.0
@@ -194,10 +200,12 @@ def adapt(density, settings, state, info, t, iter_warmup):
     speed_measure.ascend(tuning, rank, direction, settings.learning_rate)
     tuning = speed_measure.after_step(tuning, info.accepted, settings.target_accept)
     factors.transposed_times(tuning.factor, current.gradient, current.scaled_gradient)
-    return State(
-        current, state.other, state.noise, state.drift_and_noise, state.log_ratio, tuning,
-        state.work,
-    )  # fmt: skip
+    return replace(state, tuning=tuning)
 
 
-register(Sampler(Settings, Info, check, init, step, adapt))
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=("noise", "drift_and_noise", "log_ratio", "work", "tuning.left", "tuning.right"),
+    )
+)  # fmt: skip

@@ -14,13 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt import factor as factors
-from stanadapt import speed_measure
-from stanadapt._jit import jit
-from stanadapt.density import value_and_gradient
-from stanadapt.metropolis import acceptance_probability, fill_normal
-from stanadapt.points import GradientPoint, gradient_at, unused_gradient
-from stanadapt.protocol import Sampler, register, require_positive, require_probability
+from stanadapt._numba import triangular as factors
+from stanadapt._numba.jit import jit
+from stanadapt._numba.replace import replace
+from stanadapt._numba.vectors import fill_normal
+from stanadapt.kernels.adaptation import speed_measure
+from stanadapt.kernels.density import value_and_gradient
+from stanadapt.kernels.metropolis import acceptance_probability
+from stanadapt.kernels.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.samplers.protocol import Sampler
+from stanadapt.samplers.registry import register
+from stanadapt.samplers.setting_checks import require_positive, require_probability
 
 
 class Settings(NamedTuple):
@@ -48,10 +52,10 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, the losing point, and the tuning with the last noise it was made of."""
+    """The current point, the rejected one, the noise of the last proposal, and the tuning."""
 
     current: GradientPoint
-    other: GradientPoint
+    scratch: GradientPoint
     noise: np.ndarray
     log_ratio: float
     tuning: speed_measure.Tuning
@@ -76,18 +80,18 @@ def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim
     return State(
-        gradient_at(density, position),
-        unused_gradient(n),
-        np.empty(n),
-        0.0,
-        speed_measure.start(n, settings.initial_scale, settings.diagonal),
+        current=gradient_at(density, position),
+        scratch=unused_gradient(n),
+        noise=np.empty(n),
+        log_ratio=0.0,
+        tuning=speed_measure.start(n, settings.initial_scale, settings.diagonal),
     )
 
 
 @jit
 def step(density, settings, state, rng):
     """Propose y = x + L eps and accept or reject it."""
-    x, y, noise, tuning = state.current, state.other, state.noise, state.tuning
+    x, y, noise, tuning = state.current, state.scratch, state.noise, state.tuning
     fill_normal(rng, noise)
     factors.times(tuning.factor, noise, y.position)
     for i in range(density.dim):
@@ -98,17 +102,19 @@ def step(density, settings, state, rng):
     proposal = GradientPoint(y.position, log_density, y.gradient)
     rate = acceptance_probability(log_ratio)
     accepted = rng.random() < rate
-    info = Info(rate, accepted, tuning.entropy_weight)
+    info = Info(
+        acceptance_rate=rate, accepted=accepted, entropy_weight=tuning.entropy_weight
+    )  # fmt: skip
     if accepted:
-        return State(proposal, x, noise, log_ratio, tuning), info
-    return State(x, proposal, noise, log_ratio, tuning), info
+        return replace(state, current=proposal, scratch=x, log_ratio=log_ratio), info
+    return replace(state, scratch=proposal, log_ratio=log_ratio), info
 
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Climb: dF = [g(y) eps^T]_lower when log ratio < 0, and the entropy term always."""
     tuning = state.tuning
-    y = state.current if info.accepted else state.other
+    y = state.current if info.accepted else state.scratch
     rank, direction = 0, 1.0
     if not state.log_ratio > -np.inf:
         direction = -1.0
@@ -118,7 +124,12 @@ def adapt(density, settings, state, info, t, iter_warmup):
         tuning.right[0, :] = state.noise
     speed_measure.ascend(tuning, rank, direction, settings.learning_rate)
     tuning = speed_measure.after_step(tuning, info.accepted, settings.target_accept)
-    return State(state.current, state.other, state.noise, state.log_ratio, tuning)
+    return replace(state, tuning=tuning)
 
 
-register(Sampler(Settings, Info, check, init, step, adapt))
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=("noise", "log_ratio", "tuning.left", "tuning.right"),
+    )
+)  # fmt: skip

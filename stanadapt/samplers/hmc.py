@@ -14,15 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt._jit import jit
-from stanadapt.adaptation import rescaled
-from stanadapt.hamiltonian import LARGEST_ENERGY_ERROR, leapfrog
-from stanadapt.metropolis import acceptance_probability, fill_normal, squared_norm
-from stanadapt.points import GradientPoint, gradient_at, unused_gradient
-from stanadapt.protocol import (
-    Sampler,
-    register,
-    require_at_least_one,
+from stanadapt._numba.jit import jit
+from stanadapt._numba.replace import replace
+from stanadapt._numba.vectors import fill_normal, squared_norm
+from stanadapt.kernels.adaptation.robbins_monro import rescaled
+from stanadapt.kernels.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, leapfrog
+from stanadapt.kernels.metropolis import acceptance_probability
+from stanadapt.kernels.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.samplers.protocol import Sampler
+from stanadapt.samplers.registry import register
+from stanadapt.samplers.setting_checks import (
+    require_at_least,
     require_fraction,
     require_positive,
     require_probability,
@@ -55,10 +57,10 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current and the losing point, the momentum's workspace, the unit mass, the step size."""
+    """The current point, the rejected one, the momentum, the unit mass, and the step size."""
 
     current: GradientPoint
-    other: GradientPoint
+    scratch: GradientPoint
     momentum: np.ndarray
     scale: np.ndarray
     step_size: float
@@ -75,7 +77,7 @@ class Info(NamedTuple):
 
 def check(settings: Settings) -> None:
     """Raise StanadaptError for a setting out of range."""
-    require_at_least_one(settings, "leapfrogs")
+    require_at_least(settings, 1, "leapfrogs")
     require_probability(settings, "target_accept", "learning_rate")
     require_positive(settings, "step_size")
     require_fraction(settings, "jitter")
@@ -86,18 +88,18 @@ def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim
     return State(
-        gradient_at(density, position),
-        unused_gradient(n),
-        np.empty(n),
-        np.ones(n),
-        settings.step_size / np.sqrt(n),
+        current=gradient_at(density, position),
+        scratch=unused_gradient(n),
+        momentum=np.empty(n),
+        scale=np.ones(n),
+        step_size=settings.step_size / np.sqrt(n),
     )
 
 
 @jit
 def step(density, settings, state, rng):
     """Draw a momentum, follow it for `leapfrogs` steps, accept or reject the end."""
-    x, y, momentum = state.current, state.other, state.momentum
+    x, y, momentum = state.current, state.scratch, state.momentum
     step_size = state.step_size
     fill_normal(rng, momentum)
     if settings.jitter > 0.0:
@@ -113,10 +115,15 @@ def step(density, settings, state, rng):
     proposal = GradientPoint(y.position, log_density, y.gradient)
     rate = acceptance_probability(log_ratio)
     accepted = rng.random() < rate
-    info = Info(rate, accepted, not log_ratio > -LARGEST_ENERGY_ERROR, step_size)
+    info = Info(
+        acceptance_rate=rate,
+        accepted=accepted,
+        diverging=not log_ratio > -LARGEST_ENERGY_ERROR,
+        step_size=step_size,
+    )
     if accepted:
-        return State(proposal, x, momentum, state.scale, state.step_size), info
-    return State(x, proposal, momentum, state.scale, state.step_size), info
+        return replace(state, current=proposal, scratch=x), info
+    return replace(state, scratch=proposal), info
 
 
 @jit
@@ -124,7 +131,12 @@ def adapt(density, settings, state, info, t, iter_warmup):
     """Move the step size towards the target acceptance rate."""
     rate, target = info.acceptance_rate, settings.target_accept
     step_size = rescaled(state.step_size, rate, target, settings.learning_rate, t, iter_warmup)
-    return State(state.current, state.other, state.momentum, state.scale, step_size)
+    return replace(state, step_size=step_size)
 
 
-register(Sampler(Settings, Info, check, init, step, adapt))
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=("momentum",),
+    )
+)  # fmt: skip

@@ -21,10 +21,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt import factor as factors
-from stanadapt._jit import jit
-from stanadapt.history import History, covariance, draw_columns, median_distance, no_past, record
-from stanadapt.kernel_proposal import (
+from stanadapt._numba import triangular as factors
+from stanadapt._numba.jit import jit
+from stanadapt._numba.replace import replace
+from stanadapt._numba.vectors import fill_normal
+from stanadapt.kernels.kameleon.history import (
+    History,
+    covariance,
+    draw_columns,
+    median_distance,
+    no_past,
+    record,
+)
+from stanadapt.kernels.kameleon.kernels import Kernel
+from stanadapt.kernels.kameleon.proposal import (
     Local,
     Subsample,
     factorise,
@@ -35,13 +45,12 @@ from stanadapt.kernel_proposal import (
     unused_local,
     with_points,
 )
-from stanadapt.kernels import Kernel
-from stanadapt.metropolis import acceptance_probability, fill_normal
-from stanadapt.points import ValuePoint, proposed, unused_value, value_at
-from stanadapt.proposal_scale import Scale, averaged_scale, fresh_scale, tuned_scale
-from stanadapt.protocol import (
-    Sampler,
-    register,
+from stanadapt.kernels.kameleon.scale import Scale, averaged_scale, fresh_scale, tuned_scale
+from stanadapt.kernels.metropolis import acceptance_probability
+from stanadapt.kernels.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.samplers.protocol import Sampler
+from stanadapt.samplers.registry import register
+from stanadapt.samplers.setting_checks import (
     require_at_least,
     require_positive,
     require_probability,
@@ -67,7 +76,7 @@ class Settings(NamedTuple):
         A bandwidth that is learned is this times the median distance over sqrt(2); > 0. With 1 it
         is the median heuristic, the safe choice. With 0.5 proposals follow a ridge that closes
         on itself better (the flower), and cover what warm-up saw little of worse (Glass).
-    evenly
+    normalize_weights
         Let proposals keep the size of the past nearby, however far they are from it; else they
         shrink to gamma, as in the paper (see `kernel_proposal`).
     whiten
@@ -106,7 +115,7 @@ class Settings(NamedTuple):
     subsample: int = 1000
     bandwidth: float = 0.0
     bandwidth_factor: float = 1.0
-    evenly: bool = True
+    normalize_weights: bool = True
     whiten: bool = True
     whiten_kernel: bool = False
     gamma: float = 0.05
@@ -123,8 +132,8 @@ class Settings(NamedTuple):
 
 # bandwidths of the paper's experiments: 5 or 10 by hand, one a target
 PUBLISHED = Settings(
-    bandwidth=10.0, evenly=False, whiten=False, gamma=0.2, learning_power=0.5, average=False,
-    tune_early=False, redraw=1.0,
+    bandwidth=10.0, normalize_weights=False, whiten=False, gamma=0.2, learning_power=0.5,
+    average=False, tune_early=False, redraw=1.0,
 )  # fmt: skip
 
 
@@ -145,13 +154,13 @@ class Past(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current and the losing point, what proposals from them need, and the tuning.
+    """The current point, the rejected one, what proposals from them need, and the tuning.
 
-    here and there belong to current and other; noise and move are workspace, shape (dim,).
+    here and there belong to current and scratch; noise and move are workspace, shape (dim,).
     """
 
     current: ValuePoint
-    other: ValuePoint
+    scratch: ValuePoint
     here: Local
     there: Local
     past: Past
@@ -191,21 +200,21 @@ def init(density, settings, position, rng):
     n = density.dim
     known = 0.0 if _learns_units(settings) else settings.bandwidth
     past = Past(
-        no_past(settings.history, n),
-        no_points(n, settings.subsample, known),
-        factors.initial(n, 1.0, False),
-        0.0,
+        history=no_past(settings.history, n),
+        subsample=no_points(n, settings.subsample, known),
+        floor=factors.initial(n, 1.0, False),
+        redraw=0.0,
     )
     here, scale = unused_local(n), fresh_scale(settings, n)
     return State(
-        value_at(density, position),
-        unused_value(density.size),
-        here,
-        unused_local(n),
-        _factorised(here, past, scale),
-        scale,
-        np.empty(n),
-        np.empty(n),
+        current=value_at(density, position),
+        scratch=unused_value(density.size),
+        here=here,
+        there=unused_local(n),
+        past=_factorised(here, past, scale),
+        scale=scale,
+        noise=np.empty(n),
+        move=np.empty(n),
     )
 
 
@@ -218,7 +227,7 @@ def _factorised(here, past, scale):
     factorise(here, past.floor, scale.gamma, scale.s)
     old = past.subsample
     subsample = with_points(old, 0, old.units, old.bandwidth)
-    return Past(past.history, subsample, past.floor, past.redraw)
+    return replace(past, subsample=subsample)
 
 
 @jit
@@ -228,35 +237,35 @@ def _redrawn(settings, past, rng):
     n = draw_columns(past.history, old.points, rng)
     subsample = with_points(old, n, old.units, old.bandwidth)
     place_landmarks(subsample)
-    return Past(past.history, subsample, past.floor, past.redraw)
+    return replace(past, subsample=subsample)
 
 
 @jit
 def _measure(settings, past, position, local):
-    measure(settings.kernel, settings.evenly, past.subsample, position, local)
+    measure(settings.kernel, settings.normalize_weights, past.subsample, position, local)
 
 
 @jit
-def recall(density, settings, state, positions, rng):
+def init_from_draws(density, settings, state, positions, rng):
     """Begin with a past, shape (n, dim), oldest first; chains that are given the same share it."""
     x, here, past, scale = state.current, state.here, state.past, state.scale
     history = past.history
     for i in range(positions.shape[0]):
         history = record(history, positions[i])
-    past = Past(history, past.subsample, past.floor, past.redraw)
+    past = replace(past, history=history)
     if _learns_units(settings):
         past = _with_new_units(settings, past, True)
     if past.subsample.bandwidth > 0.0:  # else positions that are all equal taught nothing
         past = _redrawn(settings, past, rng)
         _measure(settings, past, x.position[: density.dim], here)
         past = _factorised(here, past, scale)
-    return State(x, state.other, here, state.there, past, scale, state.noise, state.move)
+    return replace(state, past=past)
 
 
 @jit
 def step(density, settings, state, rng):
     """Propose y = x + L(x) eps, L L^T = gamma^2 F + s^2 S(x), and accept or reject it."""
-    x, y, here, there = state.current, state.other, state.here, state.there
+    x, y, here, there = state.current, state.scratch, state.here, state.there
     past, scale, noise, move = state.past, state.scale, state.noise, state.move
     if past.redraw > 0.0 and rng.random() < past.redraw:
         if past.subsample.count == 0:
@@ -279,10 +288,16 @@ def step(density, settings, state, rng):
     rate = acceptance_probability(log_ratio)
     accepted = rng.random() < rate
     step_size = scale.s if past.subsample.count > 0 else scale.gamma
-    info = Info(rate, accepted, step_size, past.subsample.bandwidth)
+    info = Info(
+        acceptance_rate=rate,
+        accepted=accepted,
+        step_size=step_size,
+        bandwidth=past.subsample.bandwidth,
+    )
+    state = replace(state, past=past, scale=scale)
     if accepted:
-        return State(proposal, x, there, here, past, scale, noise, move), info
-    return State(x, proposal, here, there, past, scale, noise, move), info
+        return replace(state, current=proposal, scratch=x, here=there, there=here), info
+    return replace(state, scratch=proposal), info
 
 
 @jit
@@ -323,7 +338,8 @@ def _with_new_units(settings, past, settled):
             bandwidth = settings.bandwidth_factor * median_distance(rows, units) / np.sqrt(2.0)
     if not bandwidth > 0.0:
         return past
-    return Past(history, with_points(old, old.count, units, bandwidth), floor, 1.0)
+    subsample = with_points(old, old.count, units, bandwidth)
+    return replace(past, subsample=subsample, floor=floor, redraw=1.0)
 
 
 @jit
@@ -340,7 +356,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
         history = record(past.history, state.current.position)
         share = min(1.0, max(iter_warmup, 1) / count)
         redraw = settings.redraw * share if known else 0.0
-        past = Past(history, past.subsample, past.floor, redraw)
+        past = replace(past, history=history, redraw=redraw)
         if (
             _learns_units(settings)
             and count >= 2 * discard
@@ -348,9 +364,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
         ):
             past = _with_new_units(settings, past, 4 * count >= iter_warmup)
             scale = Scale(scale.gamma, scale.s, 0, 0.0, 0)
-    return State(
-        state.current, state.other, here, state.there, past, scale, state.noise, state.move
-    )
+    return replace(state, past=past, scale=scale)
 
 
 @jit
@@ -359,15 +373,17 @@ def freeze(settings, state):
     past, scale, here = state.past, state.scale, state.here
     if settings.average:
         scale = averaged_scale(scale, past.subsample.count == 0)
-    past = Past(past.history, past.subsample, past.floor, 0.0)
-    past = _factorised(here, past, scale)
-    return State(
-        state.current, state.other, here, state.there, past, scale, state.noise, state.move
-    )
+    past = _factorised(here, replace(past, redraw=0.0), scale)
+    return replace(state, past=past, scale=scale)
 
 
 register(
     Sampler(
-        Settings, Info, check, init, step, adapt, freeze, uses_gradient=False, recall=recall,
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=(
+            "here", "there", "noise", "move", "past.subsample.columns", "past.subsample.weights",
+        ),
+        freeze=freeze, uses_gradient=False, init_from_draws=init_from_draws,
+        old_settings={"evenly": "normalize_weights"},
     )
 )  # fmt: skip

@@ -14,12 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt._jit import jit
-from stanadapt.adaptation import rescaled
-from stanadapt.density import value_and_gradient
-from stanadapt.metropolis import acceptance_probability, fill_normal
-from stanadapt.points import GradientPoint, gradient_at, unused_gradient
-from stanadapt.protocol import Sampler, register, require_positive, require_probability
+from stanadapt._numba.jit import jit
+from stanadapt._numba.replace import replace
+from stanadapt._numba.vectors import fill_normal
+from stanadapt.kernels.adaptation.robbins_monro import rescaled
+from stanadapt.kernels.density import value_and_gradient
+from stanadapt.kernels.metropolis import acceptance_probability
+from stanadapt.kernels.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.samplers.protocol import Sampler
+from stanadapt.samplers.registry import register
+from stanadapt.samplers.setting_checks import require_positive, require_probability
 
 
 class Settings(NamedTuple):
@@ -41,10 +45,10 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current and the losing point, the last noise, and the step size."""
+    """The current point, the rejected one, the last noise, and the step size."""
 
     current: GradientPoint
-    other: GradientPoint
+    scratch: GradientPoint
     noise: np.ndarray
     step_size: float
 
@@ -68,17 +72,17 @@ def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim
     return State(
-        gradient_at(density, position),
-        unused_gradient(n),
-        np.empty(n),
-        settings.step_size / np.sqrt(n),
+        current=gradient_at(density, position),
+        scratch=unused_gradient(n),
+        noise=np.empty(n),
+        step_size=settings.step_size / np.sqrt(n),
     )
 
 
 @jit
 def step(density, settings, state, rng):
     """Propose y = x + s^2 g(x) / 2 + s eps and accept or reject it."""
-    x, y, eps, s = state.current, state.other, state.noise, state.step_size
+    x, y, eps, s = state.current, state.scratch, state.noise, state.step_size
     fill_normal(rng, eps)
     for i in range(density.dim):
         y.position[i] = x.position[i] + 0.5 * s * s * x.gradient[i] + s * eps[i]
@@ -93,10 +97,10 @@ def step(density, settings, state, rng):
     proposal = GradientPoint(y.position, log_density, y.gradient)
     rate = acceptance_probability(log_ratio)
     accepted = rng.random() < rate
-    info = Info(rate, accepted, s)
+    info = Info(acceptance_rate=rate, accepted=accepted, step_size=s)
     if accepted:
-        return State(proposal, x, eps, state.step_size), info
-    return State(x, proposal, eps, state.step_size), info
+        return replace(state, current=proposal, scratch=x), info
+    return replace(state, scratch=proposal), info
 
 
 @jit
@@ -104,7 +108,12 @@ def adapt(density, settings, state, info, t, iter_warmup):
     """Move the step size towards the target acceptance rate."""
     rate, target = info.acceptance_rate, settings.target_accept
     step_size = rescaled(state.step_size, rate, target, settings.learning_rate, t, iter_warmup)
-    return State(state.current, state.other, state.noise, step_size)
+    return replace(state, step_size=step_size)
 
 
-register(Sampler(Settings, Info, check, init, step, adapt))
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=("noise",),
+    )
+)  # fmt: skip

@@ -17,21 +17,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt import dual_averaging, metric, nuts_tree
-from stanadapt import factor as factors
-from stanadapt._jit import jit
+from stanadapt._numba import triangular as factors
+from stanadapt._numba.jit import jit
+from stanadapt._numba.replace import replace
 from stanadapt.errors import StanadaptError
-from stanadapt.first_step import first_step
-from stanadapt.hamiltonian import Leapfrog
-from stanadapt.points import GradientPoint, gradient_at, unused_gradient
-from stanadapt.protocol import (
-    Sampler,
-    register,
-    require_at_least_one,
+from stanadapt.kernels.adaptation import dual_averaging
+from stanadapt.kernels.adaptation.welford import Welford, learn_factor, no_draws, with_draw
+from stanadapt.kernels.adaptation.windows import window_end
+from stanadapt.kernels.hamiltonian import nuts_tree
+from stanadapt.kernels.hamiltonian.initial_step_size import first_step
+from stanadapt.kernels.hamiltonian.leapfrog import Leapfrog
+from stanadapt.kernels.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.samplers.protocol import Sampler
+from stanadapt.samplers.registry import register
+from stanadapt.samplers.setting_checks import (
+    require_at_least,
     require_positive,
     require_probability,
 )
-from stanadapt.warmup_windows import window_end
 
 
 class Settings(NamedTuple):
@@ -57,7 +60,7 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current and the losing point, the trajectory's memory, and the tuning.
+    """The current point, the rejected one, the trajectory's memory, and the tuning.
 
     leapfrog
         With L of the metric (L L^T)^-1, updated in place, stored as in `factor`.
@@ -69,10 +72,10 @@ class State(NamedTuple):
     """
 
     current: GradientPoint
-    other: GradientPoint
+    scratch: GradientPoint
     tree: nuts_tree.Tree
     leapfrog: Leapfrog
-    welford: metric.Welford
+    welford: Welford
     averaging: dual_averaging.Averaging
     step_size: float
     new_metric: bool
@@ -108,7 +111,7 @@ class Info(NamedTuple):
 def check(settings: Settings) -> None:
     """Raise StanadaptError for a setting out of range."""
     require_probability(settings, "target_accept")
-    require_at_least_one(settings, "max_treedepth")
+    require_at_least(settings, 1, "max_treedepth")
     require_positive(settings, "step_size")
     if settings.max_treedepth > nuts_tree.LARGEST_DEPTH:
         raise StanadaptError(
@@ -129,53 +132,70 @@ def init(density, settings, position, rng):
     # as in Stan, the centre of the first phase is not that of the step size found
     averaging = dual_averaging.start(settings.step_size)
     return State(
-        point, unused_gradient(n), tree, leapfrog,
-        metric.no_draws(n, not settings.dense), averaging, step_size, False,
-    )  # fmt: skip
+        current=point,
+        scratch=unused_gradient(n),
+        tree=tree,
+        leapfrog=leapfrog,
+        welford=no_draws(n, not settings.dense),
+        averaging=averaging,
+        step_size=step_size,
+        new_metric=False,
+    )
 
 
 @jit
 def step(density, settings, state, rng):
     """Draw from a trajectory through the current point."""
-    x, y, tree, leapfrog, welford, averaging, step_size, new_metric = state
-    if new_metric:
+    x, y, tree, leapfrog = state.current, state.scratch, state.tree, state.leapfrog
+    averaging, step_size = state.averaging, state.step_size
+    if state.new_metric:
         phase = nuts_tree.end_of(tree, 0)
         step_size = first_step(density, leapfrog, phase, x, step_size, rng)
         averaging = dual_averaging.start(step_size)
     found = nuts_tree.draw(density, leapfrog, tree, x, y, step_size, settings.max_treedepth, rng)
     info = Info(
-        found.acceptance_rate, found.depth, found.leaves, found.diverging,
-        found.depth == settings.max_treedepth, found.energy, step_size,
-    )  # fmt: skip
+        acceptance_rate=found.acceptance_rate,
+        tree_depth=found.depth,
+        n_steps=found.leaves,
+        diverging=found.diverging,
+        reached_max_treedepth=found.depth == settings.max_treedepth,
+        energy=found.energy,
+        step_size=step_size,
+    )
+    state = replace(state, averaging=averaging, step_size=step_size, new_metric=False)
     if found.moved:
-        x, y = GradientPoint(y.position, found.log_density, y.gradient), x
-    return State(x, y, tree, leapfrog, welford, averaging, step_size, False), info
+        drawn = GradientPoint(y.position, found.log_density, y.gradient)
+        return replace(state, current=drawn, scratch=x), info
+    return state, info
 
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Move the step size; learn the metric at the end of a window."""
-    x, y, tree, leapfrog, welford, averaging, step_size, new_metric = state
-    averaging = dual_averaging.update(averaging, info.acceptance_rate, settings.target_accept)
-    step_size = np.exp(averaging.log_step)
-    end = window_end(t, iter_warmup)
+    rate, target, welford = info.acceptance_rate, settings.target_accept, state.welford
+    averaging = dual_averaging.update(state.averaging, rate, target)
+    step_size, end = np.exp(averaging.log_step), window_end(t, iter_warmup)
     if end >= 0:
-        welford = metric.with_draw(welford, x.position)
-    new_metric = t == end
-    if new_metric:
-        welford = metric.learn(welford, leapfrog.factor)
-    return State(x, y, tree, leapfrog, welford, averaging, step_size, new_metric)
+        welford = with_draw(welford, state.current.position)
+    if t == end:
+        welford = learn_factor(welford, state.leapfrog.factor)
+    return replace(
+        state, welford=welford, averaging=averaging, step_size=step_size, new_metric=t == end
+    )  # fmt: skip
 
 
 @jit
 def freeze(settings, state):
     """Go on with the averaged step size; without warm-up, with the first one."""
-    x, y, tree, leapfrog, welford, averaging, step_size, new_metric = state
-    if averaging.count > 0:
-        step_size = np.exp(averaging.log_mean)
-    return State(x, y, tree, leapfrog, welford, averaging, step_size, new_metric)
+    if state.averaging.count == 0:
+        return state
+    return replace(state, step_size=np.exp(state.averaging.log_mean))
 
 
 register(
-    Sampler(Settings, Info, check, init, step, adapt, freeze, iter_warmup=1000, iter_sampling=1000)
-)
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=("tree", "leapfrog.gradient", "leapfrog.velocity"),
+        freeze=freeze, iter_warmup=1000, iter_sampling=1000,
+    )
+)  # fmt: skip

@@ -16,20 +16,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt import tempering as engine
-from stanadapt import tempering_rounds as rounds
-from stanadapt._jit import jit
-from stanadapt.points import ValuePoint
-from stanadapt.protocol import Sampler, register
-from stanadapt.tempered_moves import Moves
-from stanadapt.tempering_report import of_path
-from stanadapt.tempering_settings import (
-    Law,
+from stanadapt._numba.jit import jit
+from stanadapt._numba.replace import replace
+from stanadapt.kernels.points import ValuePoint
+from stanadapt.kernels.tempering import parallel as engine
+from stanadapt.kernels.tempering import warmup_rounds as rounds
+from stanadapt.kernels.tempering.moves import MoveKernel
+from stanadapt.kernels.tempering.report import describe_path
+from stanadapt.samplers.protocol import Sampler, Tempering, Threading
+from stanadapt.samplers.registry import register
+from stanadapt.samplers.tempering_settings import (
+    OLD_SETTINGS,
+    ReferenceFamily,
     check_tempering,
-    design_of,
     first_path,
     options_of,
     target_rate,
+    warmup_design,
 )
 
 # levels for each unit of the barrier: about the best for the rate of round trips (section 5)
@@ -39,7 +42,7 @@ LEVELS_A_BARRIER = 2.0
 class Settings(NamedTuple):
     """What the user chooses.
 
-    moves
+    kernel
         How each chain moves: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
         gradient.
     leapfrogs
@@ -51,27 +54,27 @@ class Settings(NamedTuple):
         Acceptance rate to tune each level's step size to, in [0, 1); 0: 0.8, of random_walk 0.3.
     levels
         Number of temperatures, at least 2; 0: twice the barrier and one, as it is learned.
-    law
+    reference_family
         The reference: gaussian, student_t (of 5 degrees), or power, which has none: the powers of
         the target alone, improper for most targets.
     inflation
         Spread of a learned reference over that of the draws it is learned from; 0: 2^sqrt(2 / d),
         which is 2 in two dimensions. Before the last fit of warm-up it is at least 4.
-    lowest
+    min_inverse_temperature
         Inverse temperature of the hottest chain, in [0, 1); above 0 for power.
     step_size
         The step to begin with, in units of the unconstrained parameters; > 0.
 
     """
 
-    moves: Moves = Moves.hmc
+    kernel: MoveKernel = MoveKernel.hmc
     leapfrogs: int = 0
     max_treedepth: int = 6
     target_accept: float = 0.0
     levels: int = 0
-    law: Law = Law.gaussian
+    reference_family: ReferenceFamily = ReferenceFamily.gaussian
     inflation: float = 0.0
-    lowest: float = 0.0
+    min_inverse_temperature: float = 0.0
     step_size: float = 0.1
 
 
@@ -80,7 +83,7 @@ class State(NamedTuple):
 
     parity
         Which pairs swap next: even (0) or odd (1) ones.
-    learning, learns_law
+    learning, learns_reference
         Whether it is warm-up; whether the reference is learned in it.
 
     """
@@ -89,7 +92,7 @@ class State(NamedTuple):
     tempering: engine.Tempering
     parity: int
     learning: bool
-    learns_law: bool
+    learns_reference: bool
 
 
 class Info(NamedTuple):
@@ -125,75 +128,85 @@ def check(settings: Settings) -> None:
 @jit
 def init(density, settings, position, rng):
     """Start all chains at b = 1, the first at position, shape (dim,), the others at random."""
-    return init_on(density, settings, position, rng, first_path(density, settings), True)
+    return init_from_path(density, settings, position, rng, first_path(density, settings), True)
 
 
 @jit
-def init_on(density, settings, position, rng, path, learns_law):
+def init_from_path(density, settings, position, rng, path, learns_reference):
     """`init` on a path whose reference is given, not learned."""
     options = options_of(settings, density.dim)
-    design = _design(settings, learns_law)
+    design = _design(settings, learns_reference)
     tempering = rounds.begin(path, options, design, position, rng)
-    current = engine.coldest(tempering, np.empty(density.dim))
-    return State(current, tempering, 0, True, learns_law)
+    current = engine.coldest_point(tempering, np.empty(density.dim))
+    return State(
+        current=current,
+        tempering=tempering,
+        parity=0,
+        learning=True,
+        learns_reference=learns_reference,
+    )
 
 
 @jit
-def _design(settings, learns_law):
-    return design_of(settings, settings.levels, learns_law, LEVELS_A_BARRIER)
+def _design(settings, learns_reference):
+    return warmup_design(settings, settings.levels, learns_reference, LEVELS_A_BARRIER)
 
 
 @jit
 def step(density, settings, state, rng):
     """Move all chains, then swap neighbours."""
     tempering, learning = state.tempering, state.learning
-    if not learning and rounds.short_chains(tempering.ladder):  # there was no warm-up
-        rounds.end_short_chains(tempering, _design(settings, state.learns_law))
+    if not learning and rounds.in_short_chains(tempering.ladder):  # there was no warm-up
+        rounds.end_short_chains(tempering, _design(settings, state.learns_reference))
     done = engine.sweep(tempering, target_rate(settings), state.parity, learning, rng)
     info = Info(
-        done.acceptance_rate, done.swap_rate, done.steps, done.diverging, done.round_trips,
-        tempering.ladder.size[0],
-    )  # fmt: skip
-    current = engine.coldest(tempering, state.current.position)
-    return State(current, tempering, 1 - state.parity, learning, state.learns_law), info
+        acceptance_rate=done.acceptance_rate,
+        swap_rate=done.swap_rate,
+        n_steps=done.steps,
+        diverging=done.diverging,
+        round_trips=done.round_trips,
+        levels=tempering.ladder.size[0],
+    )
+    current = engine.coldest_point(tempering, state.current.position)
+    return replace(state, current=current, parity=1 - state.parity), info
 
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Tune at the end of a round."""
-    design = _design(settings, state.learns_law)
+    design = _design(settings, state.learns_reference)
     rounds.after_sweep(state.tempering, design, t, iter_warmup)
-    current = engine.coldest(state.tempering, state.current.position)
-    return State(current, state.tempering, state.parity, state.learning, state.learns_law)
+    current = engine.coldest_point(state.tempering, state.current.position)
+    return replace(state, current=current)
 
 
 @jit
 def freeze(settings, state):
     """Tune no more."""
-    return State(state.current, state.tempering, state.parity, False, state.learns_law)
+    return replace(state, learning=False)
 
 
 @jit
-def hire(density, settings, state):
-    """Return the state as a helper has it, with a density of its own; and the board."""
-    tempering = engine.tempering_of_helper(density, state.tempering)
-    hired = State(state.current, tempering, state.parity, state.learning, state.learns_law)
-    return hired, tempering.mover.board
+def make_worker(density, settings, state):
+    """Return the state for a worker thread, with a density of its own, and the queue of tasks."""
+    tempering = engine.tempering_of_worker(density, state.tempering)
+    return replace(state, tempering=tempering), tempering.mover.queue
 
 
 @jit
-def assist(settings, state, kind, slot):
+def run_task(settings, state, kind, slot):
     """Move one chain."""
-    engine.assist(state.tempering, slot)
+    engine.run_task(state.tempering, slot)
 
 
 def learned(state: State) -> dict:
     """Ladder and reference; rejection rates, constants and round trips of sampling."""
     tempering = state.tempering
-    found, seen = of_path(tempering.path, tempering.ladder, tempering.ended), tempering.seen
-    sweeps, count = max(int(seen.counts[engine.SWEEPS]), 1), len(found["temperature"])
-    rejection = seen.levels[: count - 1, engine.REJECTION] / sweeps
-    engine.log_normalizers(seen, count, found["log_normalizer"])
+    found = describe_path(tempering.path, tempering.ladder, tempering.short_chain_ends)
+    statistics = tempering.statistics
+    sweeps, count = max(int(statistics.counts[engine.SWEEPS]), 1), len(found["temperature"])
+    rejection = statistics.levels[: count - 1, engine.REJECTION] / sweeps
+    engine.log_normalizers(statistics, count, found["log_normalizer"])
     found["rejection"] = rejection
     found["barrier"] = float(rejection.sum())
     if np.isfinite(found["log_evidence"]):
@@ -203,21 +216,17 @@ def learned(state: State) -> dict:
 
 register(
     Sampler(
-        Settings,
-        Info,
-        check,
-        init,
-        step,
-        adapt,
-        freeze,
-        iter_warmup=3_000,
-        iter_sampling=5_000,
-        uses_gradient=lambda settings: settings.moves != Moves.random_walk,
-        init_on=init_on,
-        learned=learned,
-        arrays_stay=True,
-        hire=hire,
-        assist=assist,
-        most_threads=lambda settings: settings.levels or rounds.ROOM,
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=(
+            "tempering.replicas", "tempering.order", "tempering.statistics", "tempering.mover",
+            "tempering.path.target", "tempering.path.reference.work", "parity",
+        ),
+        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000, arrays_in_place=True,
+        uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
+        tempering=Tempering(init_from_path, learned),
+        threading=Threading(
+            make_worker, run_task, max_threads=lambda settings: settings.levels or rounds.ROOM
+        ),
+        old_settings=OLD_SETTINGS,
     )
-)
+)  # fmt: skip

@@ -16,24 +16,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt import ladder as ladders
-from stanadapt import pseudo_blocks as engine
-from stanadapt import tempering as path_engine
-from stanadapt import tempering_rounds as rounds
-from stanadapt._jit import jit
-from stanadapt.ladder import B
-from stanadapt.points import ValuePoint
-from stanadapt.protocol import Sampler, register, require_at_least_one
-from stanadapt.tempered_moves import Moves
-from stanadapt.tempered_path import POSITION, copy_place
-from stanadapt.tempering_report import of_path
-from stanadapt.tempering_settings import (
-    Law,
+from stanadapt._numba.jit import jit
+from stanadapt._numba.replace import replace
+from stanadapt.kernels.points import ValuePoint
+from stanadapt.kernels.tempering import ladder as ladders
+from stanadapt.kernels.tempering import parallel as path_engine
+from stanadapt.kernels.tempering import pseudo_gibbs as engine
+from stanadapt.kernels.tempering import warmup_rounds as rounds
+from stanadapt.kernels.tempering.ladder import B
+from stanadapt.kernels.tempering.moves import MoveKernel
+from stanadapt.kernels.tempering.path import POSITION, copy_replica
+from stanadapt.kernels.tempering.report import describe_path
+from stanadapt.samplers.protocol import ExtraOutput, Sampler, Tempering, Threading
+from stanadapt.samplers.registry import register
+from stanadapt.samplers.setting_checks import require_at_least
+from stanadapt.samplers.tempering_settings import (
+    OLD_SETTINGS,
+    ReferenceFamily,
     check_tempering,
-    design_of,
     first_path,
     options_of,
     target_rate,
+    warmup_design,
 )
 
 # share of warm-up of its first part; levels for each unit of the barrier there, and afterwards,
@@ -48,7 +52,7 @@ class Settings(NamedTuple):
 
     pseudo_samples
         N; each costs as much as a chain. 1 leaves one chain on the target.
-    moves
+    kernel
         How each moves: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
         gradient.
     leapfrogs
@@ -60,13 +64,13 @@ class Settings(NamedTuple):
         Acceptance rate to tune each level's step size to, in [0, 1); 0: 0.8, of random_walk 0.3.
     levels
         Number of temperatures, at least 2; 0: two and a half times the barrier, at least 16.
-    law
+    reference_family
         The reference: gaussian, student_t (of 5 degrees), or power, which has none: the powers of
         the target alone, improper for most targets.
     inflation
         Spread of a learned reference over that of the draws it is learned from; 0: 2^sqrt(2 / d),
         which is 2 in two dimensions. Before the last fit of warm-up it is at least 4.
-    lowest
+    min_inverse_temperature
         Smallest inverse temperature, in [0, 1); above 0 for power.
     step_size
         The step to begin with, in units of the unconstrained parameters; > 0.
@@ -74,14 +78,14 @@ class Settings(NamedTuple):
     """
 
     pseudo_samples: int = 2
-    moves: Moves = Moves.hmc
+    kernel: MoveKernel = MoveKernel.hmc
     leapfrogs: int = 0
     max_treedepth: int = 6
     target_accept: float = 0.0
     levels: int = 0
-    law: Law = Law.gaussian
+    reference_family: ReferenceFamily = ReferenceFamily.gaussian
     inflation: float = 0.0
-    lowest: float = 0.0
+    min_inverse_temperature: float = 0.0
     step_size: float = 0.1
 
 
@@ -92,17 +96,17 @@ class State(NamedTuple):
         ON_THE_PATH, LEARNING (the pseudo-samples tune the ladder) or FROZEN.
     parity
         Which pairs of the parallel tempering swap next.
-    learns_law
+    learns_reference
         Whether the reference is learned.
 
     """
 
     current: ValuePoint
-    blocks: engine.Blocks
+    pseudo: engine.PseudoSamples
     tempering: path_engine.Tempering
     phase: int
     parity: int
-    learns_law: bool
+    learns_reference: bool
 
 
 class Info(NamedTuple):
@@ -136,78 +140,89 @@ class Info(NamedTuple):
 
 def check(settings: Settings) -> None:
     """Raise StanadaptError for a setting out of range."""
-    require_at_least_one(settings, "pseudo_samples")
+    require_at_least(settings, 1, "pseudo_samples")
     check_tempering(settings)
 
 
 @jit
 def init(density, settings, position, rng):
     """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
-    return init_on(density, settings, position, rng, first_path(density, settings), True)
+    return init_from_path(density, settings, position, rng, first_path(density, settings), True)
 
 
 @jit
-def init_on(density, settings, position, rng, path, learns_law):
+def init_from_path(density, settings, position, rng, path, learns_reference):
     """`init` on a path whose reference is given, not learned."""
     options = options_of(settings, density.dim)
-    tempering = rounds.begin(path, options, _design(settings, learns_law), position, rng)
+    tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
     room = ROOM if settings.levels == 0 else settings.levels
     ladder = ladders.no_ladder(room, density.dim)
-    board = tempering.mover.board
-    blocks = engine.no_blocks(path, options, ladder, settings.pseudo_samples, board)
-    current = path_engine.coldest(tempering, np.empty(density.dim))
-    return State(current, blocks, tempering, ON_THE_PATH, 0, learns_law)
+    queue = tempering.mover.queue
+    pseudo = engine.no_pseudo_samples(path, options, ladder, settings.pseudo_samples, queue)
+    current = path_engine.coldest_point(tempering, np.empty(density.dim))
+    return State(
+        current=current,
+        pseudo=pseudo,
+        tempering=tempering,
+        phase=ON_THE_PATH,
+        parity=0,
+        learns_reference=learns_reference,
+    )
 
 
 @jit
-def _design(settings, learns_law):
+def _design(settings, learns_reference):
     """Design of the first part of warm-up, whose levels are its own."""
-    return design_of(settings, 0, learns_law, LEVELS_A_BARRIER)
+    return warmup_design(settings, 0, learns_reference, LEVELS_A_BARRIER)
 
 
 @jit
 def step(density, settings, state, rng):
     """Move all pseudo-samples, then draw which one is the draw; at first, temper in parallel."""
-    tempering, blocks, parity = state.tempering, state.blocks, state.parity
+    tempering, pseudo, parity = state.tempering, state.pseudo, state.parity
     if state.phase == ON_THE_PATH:
-        swept = path_engine.sweep(tempering, target_rate(settings), parity, True, rng)
+        done = path_engine.sweep(tempering, target_rate(settings), parity, True, rng)
         info = Info(
-            swept.acceptance_rate, swept.steps, swept.diverging, False, 1.0, 1.0,
-            swept.round_trips, tempering.ladder.size[0],
+            done.acceptance_rate, done.steps, done.diverging, False, 1.0, 1.0,
+            done.round_trips, tempering.ladder.size[0],
         )  # fmt: skip
-        current, parity = path_engine.coldest(tempering, state.current.position), 1 - parity
+        current, parity = path_engine.coldest_point(tempering, state.current.position), 1 - parity
     else:
-        if blocks.ladder.size[0] == 0:  # there was no warm-up
+        if pseudo.ladder.size[0] == 0:  # there was no warm-up
             _place(settings, state)
-        done = engine.sweep(blocks, target_rate(settings), state.phase == LEARNING, rng)
+        done = engine.sweep(pseudo, target_rate(settings), state.phase == LEARNING, rng)
         info = Info(
             done.acceptance_rate, done.steps, done.diverging, done.switched, done.largest_weight,
-            done.temperature, done.round_trips, blocks.ladder.size[0],
+            done.temperature, done.round_trips, pseudo.ladder.size[0],
         )  # fmt: skip
-        current = engine.current(blocks, state.current.position)
-    return State(current, blocks, tempering, state.phase, parity, state.learns_law), info
+        current = engine.current(pseudo, state.current.position)
+    return replace(state, current=current, parity=parity), info
 
 
 @jit
 def _place(settings, state):
     """Go over from the parallel tempering to the pseudo-samples, on a finer ladder."""
-    tempering, blocks, design = state.tempering, state.blocks, _design(settings, state.learns_law)
-    if rounds.short_chains(tempering.ladder):
+    tempering, pseudo, design = (
+        state.tempering,
+        state.pseudo,
+        _design(settings, state.learns_reference),
+    )
+    if rounds.in_short_chains(tempering.ladder):
         rounds.end_short_chains(tempering, design)
-    if tempering.seen.counts[path_engine.SWEEPS] > 0:
+    if tempering.statistics.counts[path_engine.SWEEPS] > 0:
         total = rounds.learn(tempering, design)
     else:
         total = ladders.measure(tempering.ladder, np.ones(tempering.ladder.size[0]))
     count = settings.levels
     if count == 0:
         count = min(max(int(np.ceil(LEVELS_OF_BLOCKS * total)), FEWEST_LEVELS), ROOM)
-    ladders.respace(tempering.ladder, blocks.ladder, count)
+    ladders.respace(tempering.ladder, pseudo.ladder, count)
     rows = tempering.ladder.size[0]
     for j in range(settings.pseudo_samples):
         # the first from the coldest level, the others from the hottest on
         row = tempering.order[0, rows - 1 if j == 0 else (j - 1) % rows]
-        copy_place(tempering.places, row, blocks.places, j)
-    blocks.where[engine.LEVEL, 0] = count - 1
+        copy_replica(tempering.replicas, row, pseudo.replicas, j)
+    pseudo.where[engine.LEVEL, 0] = count - 1
 
 
 @jit
@@ -215,40 +230,35 @@ def adapt(density, settings, state, info, t, iter_warmup):
     """Tune at the end of a round; after the last one, go on with the pseudo-samples."""
     last, phase, current = int(PATH_SHARE * iter_warmup) - 1, state.phase, state.current
     if phase == ON_THE_PATH and t < last:
-        rounds.after_sweep(state.tempering, _design(settings, state.learns_law), t, last + 1)
-        current = path_engine.coldest(state.tempering, current.position)
+        rounds.after_sweep(state.tempering, _design(settings, state.learns_reference), t, last + 1)
+        current = path_engine.coldest_point(state.tempering, current.position)
     elif phase == ON_THE_PATH:
         _place(settings, state)
-        phase, current = LEARNING, engine.current(state.blocks, current.position)
-    return State(current, state.blocks, state.tempering, phase, state.parity, state.learns_law)
+        phase, current = LEARNING, engine.current(state.pseudo, current.position)
+    return replace(state, current=current, phase=phase)
 
 
 @jit
 def freeze(settings, state):
     """Tune no more."""
-    return State(
-        state.current, state.blocks, state.tempering, FROZEN, state.parity, state.learns_law
-    )  # fmt: skip
+    return replace(state, phase=FROZEN)
 
 
 @jit
-def hire(density, settings, state):
-    """Return the state as a helper has it, with a density of its own; and the board."""
-    tempering = path_engine.tempering_of_helper(density, state.tempering)
-    blocks = engine.blocks_of_helper(density, state.blocks)
-    hired = State(
-        state.current, blocks, tempering, state.phase, state.parity, state.learns_law
-    )  # fmt: skip
-    return hired, tempering.mover.board
+def make_worker(density, settings, state):
+    """Return the state for a worker thread, with a density of its own, and the queue of tasks."""
+    tempering = path_engine.tempering_of_worker(density, state.tempering)
+    pseudo = engine.pseudo_samples_of_worker(density, state.pseudo)
+    return replace(state, pseudo=pseudo, tempering=tempering), tempering.mover.queue
 
 
 @jit
-def assist(settings, state, kind, slot):
+def run_task(settings, state, kind, slot):
     """Move one chain of the path, or one pseudo-sample."""
-    if kind == engine.SWEEP_OF_BLOCKS:
-        engine.assist(state.blocks, slot)
+    if kind == engine.TASK_PSEUDO_SAMPLE:
+        engine.run_task(state.pseudo, slot)
     else:
-        path_engine.assist(state.tempering, slot)
+        path_engine.run_task(state.tempering, slot)
 
 
 def learned(state: State) -> dict:
@@ -256,9 +266,9 @@ def learned(state: State) -> dict:
 
     Visits are proportional to Z / Zhat, so that they improve on what warm-up has learned.
     """
-    blocks = state.blocks
-    found = of_path(blocks.path, blocks.ladder, state.tempering.ended)
-    visits = blocks.visits[1, : len(found["temperature"])].copy()
+    pseudo = state.pseudo
+    found = describe_path(pseudo.path, pseudo.ladder, state.tempering.short_chain_ends)
+    visits = pseudo.visits[1, : len(found["temperature"])].copy()
     if visits.any():
         found["occupancy"] = visits
         if visits[0] > 0 and visits[-1] > 0:
@@ -267,35 +277,33 @@ def learned(state: State) -> dict:
 
 
 @jit
-def more(settings, state, out):
+def write_pseudo_samples(settings, state, out):
     """Positions of all pseudo-samples, their inverse temperatures, their weights."""
-    blocks, n = state.blocks, settings.pseudo_samples
-    dim = blocks.places.vectors.shape[2]
+    pseudo, n = state.pseudo, settings.pseudo_samples
+    dim = pseudo.replicas.vectors.shape[2]
     for j in range(n):
-        out[j * dim : (j + 1) * dim] = blocks.places.vectors[j, POSITION]
-        out[n * dim + j] = blocks.ladder.levels[blocks.where[engine.LEVEL, j], B]
-        out[n * dim + n + j] = blocks.chances[j, engine.WEIGHT]
+        out[j * dim : (j + 1) * dim] = pseudo.replicas.vectors[j, POSITION]
+        out[n * dim + j] = pseudo.ladder.levels[pseudo.where[engine.LEVEL, j], B]
+        out[n * dim + n + j] = pseudo.chances[j, engine.WEIGHT]
 
 
 register(
     Sampler(
-        Settings,
-        Info,
-        check,
-        init,
-        step,
-        adapt,
-        freeze,
-        iter_warmup=4_000,
-        iter_sampling=10_000,
-        uses_gradient=lambda settings: settings.moves != Moves.random_walk,
-        init_on=init_on,
-        learned=learned,
-        arrays_stay=True,
-        hire=hire,
-        assist=assist,
-        most_threads=lambda settings: settings.pseudo_samples,
-        more=more,
-        more_size=lambda settings, dim: settings.pseudo_samples * (dim + 2),
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=(
+            "tempering", "parity", "pseudo.replicas", "pseudo.mover", "pseudo.chances",
+            "pseudo.where", "pseudo.visits", "pseudo.index", "pseudo.path.target",
+            "pseudo.path.reference.work",
+        ),
+        freeze=freeze, iter_warmup=4_000, iter_sampling=10_000, arrays_in_place=True,
+        uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
+        tempering=Tempering(init_from_path, learned),
+        threading=Threading(
+            make_worker, run_task, max_threads=lambda settings: settings.pseudo_samples
+        ),
+        extra_output=ExtraOutput(
+            write_pseudo_samples, size=lambda settings, dim: settings.pseudo_samples * (dim + 2)
+        ),
+        old_settings=OLD_SETTINGS,
     )
-)
+)  # fmt: skip

@@ -14,11 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt._jit import jit
-from stanadapt.adaptation import rescaled
-from stanadapt.metropolis import acceptance_probability
-from stanadapt.points import ValuePoint, proposed, unused_value, value_at
-from stanadapt.protocol import Sampler, register, require_positive, require_probability
+from stanadapt._numba.jit import jit
+from stanadapt._numba.replace import replace
+from stanadapt.kernels.adaptation.robbins_monro import rescaled
+from stanadapt.kernels.metropolis import acceptance_probability
+from stanadapt.kernels.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.samplers.protocol import Sampler
+from stanadapt.samplers.registry import register
+from stanadapt.samplers.setting_checks import require_positive, require_probability
 
 
 class Settings(NamedTuple):
@@ -44,10 +47,10 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, the losing point, and the proposal's standard deviation."""
+    """The current point, the rejected one, and the proposal's standard deviation."""
 
     current: ValuePoint
-    other: ValuePoint
+    scratch: ValuePoint
     scale: float
 
 
@@ -69,25 +72,25 @@ def check(settings: Settings) -> None:
 def init(density, settings, position, rng):
     """Start at position, shape (size,)."""
     return State(
-        value_at(density, position),
-        unused_value(density.size),
-        settings.initial_scale / np.sqrt(density.dim),
+        current=value_at(density, position),
+        scratch=unused_value(density.size),
+        scale=settings.initial_scale / np.sqrt(density.dim),
     )
 
 
 @jit
 def step(density, settings, state, rng):
     """Propose y = x + scale * eps and accept or reject it."""
-    x, y, scale = state.current, state.other, state.scale
+    x, y, scale = state.current, state.scratch, state.scale
     for i in range(density.dim):
         y.position[i] = x.position[i] + scale * rng.standard_normal()
     proposal = proposed(density, x, y, rng)
     rate = acceptance_probability(proposal.log_density - x.log_density)
     accepted = rng.random() < rate
-    info = Info(rate, accepted, scale)
+    info = Info(acceptance_rate=rate, accepted=accepted, step_size=scale)
     if accepted:
-        return State(proposal, x, state.scale), info
-    return State(x, proposal, state.scale), info
+        return replace(state, current=proposal, scratch=x), info
+    return replace(state, scratch=proposal), info
 
 
 @jit
@@ -97,7 +100,12 @@ def adapt(density, settings, state, info, t, iter_warmup):
         return state
     rate, target = info.acceptance_rate, settings.target_accept
     scale = rescaled(state.scale, rate, target, settings.learning_rate, t, iter_warmup)
-    return State(state.current, state.other, scale)
+    return replace(state, scale=scale)
 
 
-register(Sampler(Settings, Info, check, init, step, adapt, uses_gradient=False))
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        uses_gradient=False,
+    )
+)  # fmt: skip

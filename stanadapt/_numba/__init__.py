@@ -1,0 +1,1 @@
+"""What compiled code needs beside statistics: compilation, its cache, vectors, threads."""

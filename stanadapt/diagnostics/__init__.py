@@ -1,0 +1,1 @@
+"""Diagnostics of fits: comparison, efficiency, modes, coverage."""

@@ -1,0 +1,236 @@
+"""Climb from draws to local maxima of a log density, and tell ridges from separate modes."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+from scipy.spatial.distance import cdist, pdist, squareform
+
+ITERATIONS = 200  # per climb
+MARGIN = 1.0  # climbs may leave the range of the draws by this many of its widths
+LEAST = 10.0  # and in any case by this many standard deviations
+BENDS = 4  # levels of bisection: at most sixteen straight segments per path
+ON_LINE = 24  # points between two ends at which the density is evaluated
+PAIRS = 6  # nearest pairs of ends tried before two groups count as separate
+PARTNERS = 8  # nearest groups that each group is tried with
+Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray, str]]
+
+
+class Ends(NamedTuple):
+    """Where climbs ended.
+
+    position
+        Shape (start, dim).
+    log_density
+        There, shape (start,).
+    inside
+        Whether a climb stayed within the box, shape (start,). One that left it found no maximum:
+        the density rises without bound, or to a maximum far from every draw.
+
+    """
+
+    position: np.ndarray
+    log_density: np.ndarray
+    inside: np.ndarray
+
+
+def frame_of(draws: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Directions and units for the climbs: lower triangle, shape (dim, dim).
+
+    `draws`, shape (draw, dim), are centred per chain; `scale`, shape (dim,), holds robust units.
+    A Cholesky factor of the covariance of the draws with clipped tails: a normal density is
+    climbed in a few steps, however strong its correlations.
+    """
+    dim = scale.size
+    shares = np.clip(draws / scale, -5, 5)
+    covariance = np.einsum("ni,nj->ij", shares, shares, optimize=True) / len(shares)
+    shrunk = min(1.0, 1e-3 + dim / len(shares))
+    variance = np.diag(covariance) + 1e-9
+    covariance = (1 - shrunk) * covariance + shrunk * np.diag(variance) + 1e-9 * np.eye(dim)
+    return scale[:, None] * np.linalg.cholesky(covariance)
+
+
+def climb(evaluate: Evaluate, starts: np.ndarray, frame: np.ndarray) -> Ends:
+    """Climb from every start by L-BFGS-B.
+
+    Parameters
+    ----------
+    evaluate
+        Returns log density (-inf where it fails), gradient and a message, not used, at a position.
+    starts
+        Positions with finite density, shape (start, dim).
+    frame
+        Lower triangle, shape (dim, dim): climbs run in z, position = frame z.
+
+    """
+    z = solve_triangular(frame, starts.T, lower=True).T
+    low, high = z.min(axis=0), z.max(axis=0)
+    width = np.maximum(MARGIN * (high - low), LEAST)
+    low, high = low - width, high + width
+    box = np.stack([low, high], axis=1)
+    options = {"maxiter": ITERATIONS, "maxfun": 2 * ITERATIONS, "ftol": 1e-12, "gtol": 1e-5}
+    ended = [
+        minimize(
+            _Negative(evaluate, frame), start, jac=True, method="L-BFGS-B", bounds=box,
+            options=options,
+        )
+        for start in z
+    ]  # fmt: skip
+    z = np.array([end.x for end in ended])
+    near = 1e-6 * (high - low)
+    inside = np.all((z > low + near) & (z < high - near), axis=1)
+    position = np.array([_product(frame, end) for end in z])
+    return Ends(position, np.array([-float(end.fun) for end in ended]), inside)
+
+
+def _product(frame: np.ndarray, z: np.ndarray) -> np.ndarray:
+    # not by BLAS: on a busy machine its threads cost more than a hundred of these products
+    return np.einsum("ij,j->i", frame, z)
+
+
+class _Negative:
+    """The negative log density and its gradient in the frame, finite everywhere.
+
+    Where the density fails, the value is that at the last good point plus the decrease that its
+    slope predicted, plus 1: the line search then tries about a quarter of its step. A huge value
+    would end the search.
+    """
+
+    def __init__(self, evaluate: Evaluate, frame: np.ndarray) -> None:
+        self._evaluate, self._frame = evaluate, frame
+        self._last: tuple[np.ndarray, float, np.ndarray] | None = None
+
+    def __call__(self, z: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient, _ = self._evaluate(_product(self._frame, z))
+        if np.isfinite(value) and np.all(np.isfinite(gradient)):
+            self._last = z.copy(), -value, -_product(self._frame.T, gradient)
+            return self._last[1], self._last[2].copy()
+        if self._last is None:
+            return 0.0, np.zeros(z.size)  # a start without a gradient is its own end
+        last, low, slope = self._last
+        return low + abs(slope @ (z - last)) + 1.0, np.zeros(z.size)
+
+
+def group_ends(evaluate: Evaluate, ends: Ends, frame: np.ndarray, dip: float) -> np.ndarray:
+    """Group ends between which the density does not dip; group number of each, shape (start,).
+
+    Two groups are joined if a path between them falls no more than `dip` in log density below
+    the lower of their peaks: the persistence of Chazal, Guibas, Oudot and Skraba (2013),
+    Persistence-based clustering in Riemannian manifolds, J. ACM 60, over paths between ends. The
+    edges of the minimum spanning tree are tried first, so that a curved ridge is followed from end
+    to end; then the nearest ends, and the highest, of the remaining groups.
+    """
+    scaled = solve_triangular(frame, ends.position.T, lower=True).T
+    group = _coincident(scaled, ends.log_density)
+    # the highest of coinciding ends represents them all
+    first = np.array([_best(ends, group == g) for g in range(group.max() + 1)])
+    path = _Paths(evaluate, frame, dip)
+    peaks = _Peaks(ends.log_density[first], dip)
+    apart = squareform(pdist(scaled[first]))
+    # SciPy takes a distance of zero for no edge, and two ends may differ in density alone
+    tree = minimum_spanning_tree(apart + 1e-12).tocoo()
+    pairs = list(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
+    for _ in range(2):
+        levels = [path.level(ends, first[i], first[j]) for i, j in pairs]
+        for k in np.argsort(levels)[::-1]:
+            i, j = pairs[k]
+            peaks.join(i, j, levels[k])
+        pairs = _remaining_pairs(peaks.labels(), apart, ends.log_density[first])
+    return peaks.labels()[group]
+
+
+def _coincident(scaled: np.ndarray, log_density: np.ndarray) -> np.ndarray:
+    """Group ends of nearly equal position and height; group number of each, shape (start,)."""
+    near = cdist(scaled, scaled, "chebyshev") < 1e-3
+    near &= np.abs(log_density[:, None] - log_density) < 1e-3
+    return connected_components(near, directed=False)[1]
+
+
+def _best(ends: Ends, which: np.ndarray) -> int:
+    members = np.flatnonzero(which)
+    return int(members[np.argmax(ends.log_density[members])])
+
+
+class _Paths(NamedTuple):
+    """Paths between ends: a straight line, bent towards the ridge where it dips."""
+
+    evaluate: Evaluate
+    frame: np.ndarray
+    dip: float
+
+    def level(self, ends: Ends, i: int, j: int) -> float:
+        """Lowest log density on the path from one end to another, both included."""
+        lower = float(min(ends.log_density[i], ends.log_density[j]))
+        one, other = ends.position[i], ends.position[j]
+        return min(lower, self._lowest(one, other, lower - self.dip, BENDS))
+
+    def _lowest(self, one: np.ndarray, other: np.ndarray, enough: float, bends: int) -> float:
+        points = [one + t * (other - one) for t in np.linspace(0, 1, ON_LINE + 2)[1:-1]]
+        values = [self.evaluate(point)[0] for point in points]
+        low = int(np.argmin(values))
+        if values[low] >= enough or bends == 0 or not np.isfinite(values[low]):
+            return values[low]
+        middle, height = self._climbed(points[low])
+        gap = self._distance(one, other)
+        at_an_end = min(self._distance(one, middle), self._distance(middle, other)) < 0.02 * gap
+        if height < enough or at_an_end:
+            return values[low]
+        left = self._lowest(one, middle, enough, bends - 1)
+        return min(left, self._lowest(middle, other, enough, bends - 1)) if left >= enough else left
+
+    def _climbed(self, point: np.ndarray) -> tuple[np.ndarray, float]:
+        z = solve_triangular(self.frame, point, lower=True)
+        # default tolerances: it need only reach the ridge, not follow it
+        end = minimize(
+            _Negative(self.evaluate, self.frame), z, jac=True, method="L-BFGS-B",
+            options={"maxiter": ITERATIONS},
+        )  # fmt: skip
+        return _product(self.frame, end.x), -float(end.fun)
+
+    def _distance(self, one: np.ndarray, other: np.ndarray) -> float:
+        return float(np.linalg.norm(solve_triangular(self.frame, one - other, lower=True)))
+
+
+def _remaining_pairs(
+    label: np.ndarray, apart: np.ndarray, log_density: np.ndarray
+) -> list[tuple[int, int]]:
+    """Pairs of ends of different groups to try next, nearest first."""
+    members = [np.flatnonzero(label == g) for g in range(label.max() + 1)]
+    highest = [m[np.argmax(log_density[m])] for m in members]
+    pairs: list[tuple[int, int]] = []
+    for g, own in enumerate(members):
+        gaps = [apart[np.ix_(own, m)].min() if h != g else np.inf for h, m in enumerate(members)]
+        for h in np.argsort(gaps)[: min(PARTNERS, len(members) - 1)]:
+            block = apart[np.ix_(own, members[h])]
+            nearest = np.argsort(block, axis=None)[:PAIRS]
+            i, j = np.unravel_index(nearest, block.shape)
+            pairs += zip(own[i].tolist(), members[h][j].tolist(), strict=True)
+            pairs.append((int(highest[g]), int(highest[h])))
+    ordered = dict.fromkeys((min(i, j), max(i, j)) for i, j in pairs)
+    return sorted(ordered, key=lambda p: apart[p])
+
+
+class _Peaks:
+    """Groups and their peaks, joined one pair of ends at a time (union-find)."""
+
+    def __init__(self, heights: np.ndarray, dip: float) -> None:
+        self._parent, self._peak, self._dip = np.arange(len(heights)), heights.copy(), dip
+
+    def _root(self, i: int) -> int:
+        while self._parent[i] != i:
+            i = self._parent[i]
+        return i
+
+    def join(self, i: int, j: int, level: float) -> None:
+        """Join the groups of two ends if the lowest point between them, `level`, is high enough."""
+        low, high = sorted((self._root(i), self._root(j)), key=lambda root: self._peak[root])
+        if low != high and self._peak[low] - level <= self._dip:
+            self._parent[low] = high
+
+    def labels(self) -> np.ndarray:
+        """Group number of each end, from 0 without gaps, shape (end,)."""
+        roots = [self._root(i) for i in range(len(self._parent))]
+        return np.unique(roots, return_inverse=True)[1]

@@ -1,0 +1,1 @@
+"""Compiled building blocks of samplers: the density, Metropolis, a folder per family of moves."""

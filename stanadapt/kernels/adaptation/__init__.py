@@ -1,0 +1,1 @@
+"""Rules that tune step sizes, scales and metrics during warm-up."""

@@ -1,0 +1,1 @@
+"""Leapfrog trajectories, the tree of NUTS, the initial step size."""

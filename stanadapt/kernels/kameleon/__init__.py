@@ -1,0 +1,1 @@
+"""The kernel-adaptive proposal of MCMC Kameleon."""

@@ -1,0 +1,1 @@
+"""The pseudo-extended density, which any sampler can use as its target."""

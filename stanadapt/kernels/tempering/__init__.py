@@ -1,0 +1,1 @@
+"""Tempering: reference distribution, path, ladder, moves, swaps, warm-up."""

@@ -1,0 +1,1 @@
+"""Running chains: from a target and a sampler to an ArviZ object."""

@@ -1,0 +1,332 @@
+"""The one loop every sampler runs in.
+
+Compiled code advances a chain by a chunk of iterations without the GIL. Between chunks Python
+is in charge: it constrains the new draws, reports progress and notices Ctrl-C. Draws depend
+neither on the chunk size nor on the number of threads.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import literal_unroll
+
+from stanadapt._numba.jit import jit, jit_with
+from stanadapt._numba.vectors import copy
+from stanadapt.kernels.density import (
+    FAILED_CALLS,
+    FAILED_IN_A_ROW,
+    GRADIENT_CALLS,
+    VALUE_CALLS,
+    Density,
+)
+from stanadapt.samplers.protocol import (
+    Sampler,
+    adapt,
+    restored_state,
+    state_by_reference,
+    step,
+    write_extra,
+)
+from stanadapt.samplers.registry import as_compiled
+from stanadapt.sampling.plan import Plan
+from stanadapt.sampling.thread_pool import ThreadPool
+
+# a chain whose density fails this often in a row is stopped: it has nothing to learn from
+FAILURES_BEFORE_STOP = 1000
+# at most a quarter of a second, and no more draws than stay in the processor's cache until they
+# are constrained: fresh memory for a large chunk costs more than the calls it saves
+CHUNK_SECONDS, FIRST_CHUNK, LARGEST_CHUNK = 0.25, 4, 1024
+# numbers: a chunk of long positions is shorter, so that it takes no more than 16 MB
+LARGEST_BUFFER = 2_000_000
+# column of Density.calls: calls made until the last recorded draw
+RECORDED_CALLS = 4
+
+
+class Span(NamedTuple):
+    """Which iterations to run: t, ..., stop - 1 of the phase that began at `start`.
+
+    Of these, start, start + thin, ... are recorded.
+    """
+
+    start: int
+    t: int
+    stop: int
+    iter_warmup: int
+    thin: int
+
+
+@jit
+def _advance(density, settings, owned, rng, span, adapting, out):
+    """Run the iterations of a Span.
+
+    `out` is (draws, stats), of shapes (row, size or more) and (row, 2 + fields of Info), filled
+    from row 0 on; nothing is recorded where it has no rows. Returns the state, the next iteration,
+    which is `stop` unless the density failed too often in a row, and the sum of acceptance rates.
+    """
+    draws, stats = out
+    row, accepted, state = 0, 0.0, state_by_reference(settings, owned)
+    for i in range(span.t, span.stop):
+        state, info = step(density, settings, state, rng)
+        accepted += info.acceptance_rate
+        if adapting:
+            state = adapt(density, settings, state, info, i, span.iter_warmup)
+        if row < draws.shape[0] and (i - span.start) % span.thin == 0:
+            calls = density.calls[VALUE_CALLS] + density.calls[GRADIENT_CALLS]
+            copy(state.current.position, draws[row, : density.size])
+            if draws.shape[1] > density.size:
+                write_extra(settings, state, draws[row, density.size :])
+            stats[row, 0] = state.current.log_density
+            stats[row, 1] = calls - density.calls[RECORDED_CALLS]
+            density.calls[RECORDED_CALLS] = calls
+            column = 2
+            for field in literal_unroll(info):
+                stats[row, column] = field
+                column += 1
+            row += 1
+        if density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP:
+            return restored_state(settings, state, owned), i + 1, accepted
+    return restored_state(settings, state, owned), span.stop, accepted
+
+
+Constrain = Callable[[np.ndarray, np.ndarray], int]
+
+
+class Recording:
+    """What one phase of a chain keeps: draws on the constrained scale, and statistics.
+
+    constrained (row, n_constrained), stats (row, n_stats) and, where asked, unconstrained
+    (row, dim) and extra (row, n_extra); `rows` of them are filled. `constrain` fills rows of the
+    first.
+    """
+
+    def __init__(self, rows: int, constrain: Constrain, widths: tuple[int, int, int, int]) -> None:
+        n_constrained, n_stats, dim, n_extra = widths
+        self.constrain = constrain
+        self.constrained = np.empty((rows, n_constrained))
+        self.stats = np.empty((rows, n_stats))
+        self.unconstrained = np.empty((rows, dim)) if dim else None
+        self.extra = np.empty((rows, n_extra))
+        self.rows = 0
+
+
+class ChainDesign(NamedTuple):
+    """What all chains of a run have in common.
+
+    sampler, settings
+        From `registry.find`.
+    plan
+        Numbers of iterations, and what is kept of them.
+    n_constrained
+        Numbers per draw on the constrained scale.
+    keep_unconstrained, keep_extra
+        Also record unconstrained positions; and the sampler's `extra_output`.
+    init
+        In place of the sampler's own.
+
+    """
+
+    sampler: Sampler
+    settings: Any
+    plan: Plan
+    n_constrained: int
+    keep_unconstrained: bool = False
+    keep_extra: bool = False
+    init: Callable | None = None
+
+
+class Chain:
+    """One chain: where it is, what it has recorded, what it has cost.
+
+    Parameters
+    ----------
+    design
+        What it shares with the other chains of its run.
+    density
+        Its own: counters are not shared between chains.
+    position
+        Where it starts, shape (size,), with a finite density.
+    rng
+        numpy Generator, its only source of randomness.
+    make_constrain
+        Called once per phase, so that what warm-up keeps does not move the random numbers of
+        sampling. Returns (positions, out) -> number of rows whose generated quantities threw,
+        to be called for the kept draws in order.
+    workers
+        Densities of further threads that share its moves.
+
+    """
+
+    def __init__(
+        self,
+        design: ChainDesign,
+        density: Density,
+        position: np.ndarray,
+        rng: np.random.Generator,
+        make_constrain: Callable[[], Constrain],
+        workers: Sequence[Density] = (),
+    ) -> None:
+        sampler, settings, plan = design.sampler, design.settings, design.plan
+        self.sampler, self.settings, self.density = sampler, settings, density
+        # what its functions are given; `settings` are as the user gave them
+        self.compiled_settings = as_compiled(settings)
+        self._advance = jit_with(_advance, sampler.compiled_parts)
+        self.plan, self.rng = plan, rng
+        self.stat_names = ("lp", "n_evaluations", *sampler.info._fields)
+        dim = density.dim if design.keep_unconstrained else 0
+        widths = design.n_constrained, len(self.stat_names), dim
+        n_extra = _extra_size(design, density.dim)
+        self.warmup = Recording(plan.warmup_draws, make_constrain(), (*widths, 0))
+        self.sampling = Recording(plan.draws, make_constrain(), (*widths, n_extra))
+        init = design.init or sampler.init
+        self.state = init(density, self.compiled_settings, position, rng)
+        self.thread_pool = ThreadPool(sampler, self.compiled_settings, self.state, workers)
+        self.n_done, self.stopped, self.acceptance_rate = 0, False, np.nan
+        self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
+        self.failed_quantities = 0
+        self.warmup_calls = np.zeros(3, np.int64)
+        self._chunk = FIRST_CHUNK
+        self._width = density.size + n_extra
+        self._draws = np.empty((0, self._width))
+        self._stats = np.empty((0, len(self.stat_names)))
+        if plan.iter_warmup == 0:
+            self._end_warmup()
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether warm-up is still going on."""
+        return self.n_done < self.plan.iter_warmup
+
+    @property
+    def n_total(self) -> int:
+        """Number of iterations of both phases."""
+        return self.plan.iter_warmup + self.plan.iter_sampling
+
+    @property
+    def finished(self) -> bool:
+        """Whether all iterations are done, or the chain was stopped."""
+        return self.stopped or self.n_done == self.n_total
+
+    def compile(self) -> float:
+        """Compile, or load from the cache, without moving; returns seconds."""
+        began = time.perf_counter()
+        self._run(0, 0, 0, True, 0)
+        # a state is replaced, not changed: the result is not needed
+        self.sampler.freeze(self.compiled_settings, self.state)
+        nothing = np.empty((0, self.density.size))
+        self.sampling.constrain(nothing, self.sampling.constrained[:0])
+        return time.perf_counter() - began
+
+    def advance(self, chunk: int | None = None) -> None:
+        """Run a chunk of iterations, stopping at the end of warm-up, and record them."""
+        warming_up = self.warming_up
+        start, end = (0, self.plan.iter_warmup) if warming_up else self._sampling_span()
+        recording = self.warmup if warming_up else self.sampling
+        stop = min(self.n_done + (chunk or self._chunk), end)
+        first, last = (-(-(i - start) // self.plan.thin) for i in (self.n_done, stop))
+        rows = last - first if len(recording.constrained) else 0
+
+        began = time.perf_counter()
+        draws, stats, done = self._run(start, self.n_done, stop, warming_up, rows)
+        self.stopped = done < stop or self._only_failures()
+        self.n_done = done
+        kept = -(-(done - start) // self.plan.thin) - first if rows else 0
+        self._record(recording, draws[:kept], stats[:kept])
+        if warming_up and self.n_done == end:
+            self._end_warmup()
+        self._account(time.perf_counter() - began, warming_up)
+
+    def _sampling_span(self) -> tuple[int, int]:
+        return self.plan.iter_warmup, self.n_total
+
+    def _only_failures(self) -> bool:
+        return bool(self.density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP)
+
+    def _run(self, start: int, t: int, stop: int, warming_up: bool, rows: int) -> tuple:
+        if rows > len(self._draws):
+            self._draws = np.empty((rows, self._width))
+            self._stats = np.empty((rows, len(self.stat_names)))
+        draws, stats = self._draws[:rows], self._stats[:rows]
+        adapting = warming_up or self.sampler.adapts_forever
+        span = Span(start, t, stop, self.plan.iter_warmup, self.plan.thin)
+        with self.thread_pool.running():
+            self.state, done, accepted = self._advance(
+                self.density, self.compiled_settings, self.state, self.rng, span, adapting,
+                (draws, stats),
+            )  # fmt: skip
+        if done > t:
+            self.acceptance_rate = accepted / (done - t)
+        return draws, stats, done
+
+    def _record(self, recording: Recording, draws: np.ndarray, stats: np.ndarray) -> None:
+        rows = slice(recording.rows, recording.rows + len(draws))
+        began = time.perf_counter()
+        positions = np.ascontiguousarray(draws[:, : self.density.size])
+        self.failed_quantities += recording.constrain(positions, recording.constrained[rows])
+        self.constrain_seconds += time.perf_counter() - began
+        recording.stats[rows] = stats
+        if recording.unconstrained is not None:
+            recording.unconstrained[rows] = draws[:, : self.density.dim]
+        recording.extra[rows] = draws[:, self.density.size :][:, : recording.extra.shape[1]]
+        recording.rows = rows.stop
+
+    def _end_warmup(self) -> None:
+        self.state = self.sampler.freeze(self.compiled_settings, self.state)
+        self.warmup_calls[:] = self.density.calls[:3]
+        self.density.calls[RECORDED_CALLS] = self.warmup_calls[:2].sum()
+
+    def _account(self, seconds: float, warming_up: bool) -> None:
+        if warming_up:
+            self.warmup_seconds += seconds
+        else:
+            self.sampling_seconds += seconds
+        pace = CHUNK_SECONDS / max(seconds, 1e-6)
+        largest = max(1, min(LARGEST_CHUNK, LARGEST_BUFFER // self._width))
+        self._chunk = int(np.clip(self._chunk * min(pace, 4.0), 1, largest))
+
+    @property
+    def calls(self) -> dict[str, int]:
+        """Evaluations so far: values, gradients, and those without a finite density."""
+        names = {"values": VALUE_CALLS, "gradients": GRADIENT_CALLS, "failed": FAILED_CALLS}
+        return {name: int(self.density.calls[column]) for name, column in names.items()}
+
+
+def _extra_size(design: ChainDesign, dim: int) -> int:
+    output = design.sampler.extra_output
+    return output.size(design.settings, dim) if design.keep_extra and output else 0
+
+
+def run(
+    chains: list[Chain],
+    parallel_chains: int,
+    on_progress: Callable[[list[Chain]], Any] = lambda chains: None,
+    chunk: int | None = None,
+) -> bool:
+    """Advance every chain to its end, `parallel_chains` at a time.
+
+    Ctrl-C lets each thread finish its chunk and returns True: the run was interrupted.
+    """
+    stop = threading.Event()
+
+    def work(chain: Chain) -> None:
+        while not chain.finished and not stop.is_set():
+            chain.advance(chunk)
+
+    interrupted = False
+    with ThreadPoolExecutor(parallel_chains) as pool:
+        waiting = {pool.submit(work, chain) for chain in chains}
+        try:
+            while waiting:
+                done, waiting = wait(waiting, timeout=0.1, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+                on_progress(chains)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            stop.set()
+    on_progress(chains)
+    return interrupted and not all(chain.finished for chain in chains)

@@ -1,0 +1,170 @@
+"""From chains that have run to an ArviZ object: which draws are kept, groups, attributes."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.diagnostics.pseudo_group import pseudo_group, taken_apart
+from stanadapt.errors import StanadaptError, warn
+from stanadapt.samplers.registry import as_chosen
+from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, Chain, Recording
+from stanadapt.sampling.provenance import origin
+from stanadapt.sampling.run_warnings import (
+    stan_message_at,
+    warn_of_doubtful_draws,
+    warn_of_failures,
+    warn_of_short_chains,
+)
+from stanadapt.sampling.tempering_group import add_tempering
+from stanadapt.targets.target import Samplable
+
+DTYPES = {bool: bool, int: np.int64, float: np.float64}
+
+
+class ExtraGroups(NamedTuple):
+    """What a result holds beside the posterior and its statistics."""
+
+    unconstrained: bool
+    pseudo: bool
+
+
+def pack_result(
+    target: Samplable, runs: list[Chain], known: dict[str, Any], keep: ExtraGroups
+) -> Any:
+    """Return the ArviZ object of a run, and warn of what failed or is doubtful.
+
+    known holds attributes that the chains do not: `interrupted` among them.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "sampling", where there is no draw.
+
+    """
+    kept, length = _common_length([_usable(chain) for chain in runs])
+    if not length:
+        raise _no_draws(target, runs, known["interrupted"])
+    attributes = _attributes(target, runs)
+    attributes |= {**known, "chains_kept": [number + 1 for number in kept]}
+    groups = _groups(target, [runs[i] for i in kept], length, keep)
+    warn_of_failures(target, runs, kept)
+    warn_of_doubtful_draws([runs[i] for i in kept], length)
+    warn_of_short_chains(runs, kept, length)
+    if runs[0].sampler.tempering is not None:
+        for sentence in add_tempering(target, [runs[i] for i in kept], length, groups):
+            warn(sentence)
+    return results.build(groups, attributes)
+
+
+def _usable(chain: Chain) -> int:
+    """Draws that count: none of a chain that was stopped, whose last ones are all one point."""
+    return 0 if chain.stopped else chain.sampling.rows
+
+
+def _common_length(lengths: list[int]) -> tuple[list[int], int]:
+    """Choose the chains and the length that keep the most draws, all chains equally long."""
+    best: tuple[int, int, int] = (0, 0, 0)
+    for length in set(lengths):
+        chains = sum(other >= length for other in lengths)
+        best = max(best, (chains * length, chains, length))
+    length = best[2]
+    return [i for i, other in enumerate(lengths) if other >= length > 0], length
+
+
+def _no_draws(target: Samplable, runs: list[Chain], interrupted: bool) -> StanadaptError:
+    stopped = [chain for chain in runs if chain.stopped]
+    if stopped:
+        return StanadaptError(
+            "sampling",
+            f"{len(stopped)} of {len(runs)} chains of {target.name} were stopped: their last "
+            f"{FAILURES_BEFORE_STOP} evaluations all failed. Check the priors and the constraints, "
+            "start elsewhere (`inits`), or begin with smaller steps.",
+            stan_message_at(target, stopped[0]),
+        )
+    done = sum(chain.n_done for chain in runs)
+    how = "interrupted" if interrupted else "ended"
+    return StanadaptError(
+        "sampling",
+        f"{how} during warm-up after {done} iterations in all: there are no draws to return. "
+        "A shorter warm-up (`iter_warmup`) reaches the first draws earlier.",
+    )
+
+
+def _stacked(arrays: Sequence[np.ndarray], length: int) -> np.ndarray:
+    """(chain, draw, ...) of equally long chains: a view of their common array where it can be."""
+    whole = arrays[0].base
+    if whole is not None and all(array.base is whole for array in arrays):
+        for first in range(len(whole) - len(arrays) + 1):
+            part = whole[first : first + len(arrays)]
+            if all(np.shares_memory(a[:1], p[:1]) for a, p in zip(arrays, part, strict=True)):
+                return part[:, :length]
+    return np.stack([array[:length] for array in arrays])
+
+
+def _groups(
+    target: Samplable, chains: list[Chain], length: int, keep: ExtraGroups
+) -> results.Groups:
+    groups: results.Groups = {}
+
+    def add(prefix: str, recordings: list[Recording], length: int) -> None:
+        draws = results.variables(
+            target.target.column_names, _stacked([r.constrained for r in recordings], length)
+        )
+        stats = _statistics(target, chains[0], recordings, length)
+        groups.update(results.phase_groups(prefix, draws, stats))
+
+    add("", [chain.sampling for chain in chains], length)
+    if chains[0].plan.warmup_draws:
+        add("warmup_", [c.warmup for c in chains], min(c.warmup.rows for c in chains))
+    if chains[0].sampling.unconstrained is not None:
+        positions = [c.sampling.unconstrained for c in chains]
+        raw = _stacked([p for p in positions if p is not None], length)
+        if keep.unconstrained:
+            groups["unconstrained_posterior"] = {"position": raw}
+        if keep.pseudo:
+            extra = _stacked([c.sampling.extra for c in chains], length)
+            parts = taken_apart(extra, target.dim) if extra.size else target.split_positions(raw)
+            groups["pseudo"] = pseudo_group(target.target, *parts)
+    return groups
+
+
+def _statistics(
+    target: Samplable, chain: Chain, recordings: list[Recording], length: int
+) -> dict[str, np.ndarray]:
+    names, kinds = chain.stat_names, chain.sampler.info_types
+    table = np.stack([r.stats[:length] for r in recordings])
+    table[..., names.index("n_evaluations")] *= target.evaluations_per_call
+    counted = "n_gradients" if chain.sampler.uses_gradient else "n_density"
+    stats = {}
+    for column, name in enumerate(names):
+        kind = int if name == "n_evaluations" else kinds.get(name, float)
+        label = counted if name == "n_evaluations" else name
+        stats[label] = table[..., column].astype(DTYPES[kind])
+    return stats
+
+
+def _attributes(target: Samplable, runs: list[Chain]) -> dict[str, Any]:
+    program, each = target.target, target.evaluations_per_call
+    return {
+        **origin(program, runs[0].plan),
+        **target.description,
+        "sampler": runs[0].sampler.name,
+        "settings": json.dumps(as_chosen(runs[0].settings)),
+        "backend": program.backend,
+        "backend_reason": program.backend_reason,
+        "backend_version": program.backend_version,
+        "noise": list(program.noise),
+        "rho": program.rho,
+        "warmup_seconds": [chain.warmup_seconds for chain in runs],
+        "sampling_seconds": [chain.sampling_seconds for chain in runs],
+        "n_gradients": each * sum(chain.calls["gradients"] for chain in runs),
+        "n_gradients_warmup": each * int(sum(chain.warmup_calls[1] for chain in runs)),
+        "n_density": each * sum(chain.calls["values"] for chain in runs),
+        "n_density_warmup": each * int(sum(chain.warmup_calls[0] for chain in runs)),
+        "n_failed": sum(chain.calls["failed"] for chain in runs),
+        "n_failed_quantities": sum(chain.failed_quantities for chain in runs),
+        "n_stopped": sum(chain.stopped for chain in runs),
+    }

@@ -1,0 +1,85 @@
+"""How many chains, how long, from which seed: checked once, for our samplers and Stan's NUTS."""
+
+import os
+import secrets
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt.errors import StanadaptError, require_whole
+
+LARGEST_SEED = 2**32 - 1  # CmdStan's
+
+
+class Plan(NamedTuple):
+    """What a run will do, checked. Names are CmdStanPy's."""
+
+    chains: int
+    parallel_chains: int
+    threads_per_chain: int
+    iter_warmup: int
+    iter_sampling: int
+    thin: int
+    seed: int
+    save_warmup: bool
+    show_progress: bool
+
+    @property
+    def draws(self) -> int:
+        """Draws kept per chain."""
+        return self.thinned(self.iter_sampling)
+
+    @property
+    def warmup_draws(self) -> int:
+        """Draws of warm-up kept per chain."""
+        return self.thinned(self.iter_warmup) if self.save_warmup else 0
+
+    def thinned(self, iterations: int) -> int:
+        """Number of a phase's iterations that are kept: 0, thin, 2 thin, ..., as in CmdStan."""
+        return -(-iterations // self.thin)
+
+    def seeds(self) -> list[np.random.SeedSequence]:
+        """One independent source of randomness per chain."""
+        return np.random.SeedSequence(self.seed).spawn(self.chains)
+
+
+def make_plan(
+    *,
+    chains: Any,
+    parallel_chains: Any,
+    iter_warmup: Any,
+    iter_sampling: Any,
+    thin: Any,
+    seed: Any,
+    save_warmup: bool,
+    show_progress: bool,
+    threads_per_chain: Any = 1,
+) -> Plan:
+    """Check every number and fill in defaults; raises StanadaptError, stage "settings".
+
+    parallel_chains defaults to the number of cores over threads_per_chain, seed to a random one,
+    which the result's attributes record.
+    """
+    chains = require_whole("chains", chains, 1)
+    cores = os.cpu_count() or 1
+    threads = require_whole("threads_per_chain", threads_per_chain, 1)
+    if parallel_chains is None:
+        parallel = max(cores // threads, 1)
+    else:
+        parallel = require_whole("parallel_chains", parallel_chains, 1)
+    iter_warmup = require_whole("iter_warmup", iter_warmup, 0)
+    iter_sampling = require_whole("iter_sampling", iter_sampling, 1)
+    thin = require_whole("thin", thin, 1)
+    if thin > iter_sampling:
+        raise StanadaptError(
+            "settings",
+            f"thin must not exceed iter_sampling ({iter_sampling}), got {thin}: "
+            "only one draw would be left.",
+        )
+    seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else require_whole("seed", seed, 0)
+    if seed > LARGEST_SEED:
+        raise StanadaptError("settings", f"seed must be at most {LARGEST_SEED}, got {seed}.")
+    return Plan(
+        chains, min(parallel, chains), threads, iter_warmup, iter_sampling, thin, seed,
+        bool(save_warmup), bool(show_progress),
+    )  # fmt: skip

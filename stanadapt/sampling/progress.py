@@ -1,0 +1,100 @@
+"""What a user sees while chains run: one bar per chain, plain lines, or nothing."""
+
+import sys
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+PLAIN_SECONDS = 10.0
+
+
+def _line(chain: Any) -> str:
+    phase = "warm-up " if chain.warming_up else "sampling"
+    if chain.finished:
+        phase = "stopped " if chain.stopped else "done    "
+    text = f"{phase} {chain.n_done:>6}/{chain.n_total}"
+    accepted = f"  accepted {chain.acceptance_rate:4.0%}" if chain.n_done else ""
+    failed = chain.calls["failed"]
+    return text + accepted + (f"  failed {failed}" if failed else "")
+
+
+class Silent:
+    """Shows nothing."""
+
+    def __enter__(self) -> "Silent":
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        return None
+
+    def update(self, chains: list) -> None:
+        """Do nothing."""
+
+
+class Plain(Silent):
+    """Prints one line per chain every ten seconds and at the end: for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self.console, self.ended, self.start = console, False, time.monotonic()
+        self.last = self.start
+        self.began: dict[int, float] = {}  # when each chain was last seen idle
+
+    def update(self, chains: list) -> None:
+        """Print if it is time to."""
+        now, finished = time.monotonic(), all(chain.finished for chain in chains)
+        self.began |= {number: now for number, chain in enumerate(chains, 1) if not chain.n_done}
+        if self.ended or (not finished and now - self.last < PLAIN_SECONDS):
+            return
+        self.last, self.ended = now, finished
+        for number, chain in enumerate(chains, 1):
+            line = f"chain {number}  {_line(chain)}{self._time_left(now, number, chain)}"
+            self.console.print(line, highlight=False)
+
+    def _time_left(self, now: float, number: int, chain: Any) -> str:
+        """Estimated time left; a chain that still waits for a core has no speed yet."""
+        if chain.finished or not chain.n_done:
+            return ""
+        took = now - self.began.get(number, self.start)
+        return f"  about {took * (chain.n_total / chain.n_done - 1):.0f} s left"
+
+
+class Bars(Silent):
+    """Draws one bar per chain in a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self.progress = Progress(
+            TextColumn("chain {task.fields[number]}"),
+            BarColumn(bar_width=24),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[line]}"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self.tasks: list = []
+
+    def __enter__(self) -> "Bars":
+        self.progress.start()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.progress.stop()
+
+    def update(self, chains: list) -> None:
+        """Move every bar to its chain's iteration."""
+        if not self.tasks:
+            self.tasks = [
+                self.progress.add_task("", total=chain.n_total, number=number, line="")
+                for number, chain in enumerate(chains, 1)
+            ]
+        for task, chain in zip(self.tasks, chains, strict=True):
+            self.progress.update(task, completed=chain.n_done, line=_line(chain))
+
+
+def reporter(show: bool) -> Silent:
+    """Return the reporter that suits standard error; a silent one unless `show`."""
+    if not show:
+        return Silent()
+    console = Console(file=sys.stderr)
+    return Bars(console) if console.is_terminal else Plain(console)

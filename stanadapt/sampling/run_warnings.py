@@ -1,0 +1,76 @@
+"""Warnings at the end of a run: one sentence per kind of failure or doubt."""
+
+from typing import Any
+
+from stanadapt.errors import warn
+from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, Chain
+from stanadapt.targets.target import Samplable
+
+# fields of Info that cast doubt on the draws where they are true
+DOUBTS = {
+    "diverging": "come from trajectories that diverged: regions of high curvature may be "
+    "underrepresented. Raise target_accept, or reparameterise the model.",
+    "reached_max_treedepth": "come from trajectories that were cut at max_treedepth: the chains "
+    "move less than they could. Raise max_treedepth, or reparameterise the model.",
+}
+
+
+def stan_message_at(target: Samplable, chain: Chain) -> str:
+    """Stan's message at the position where a chain's density was last not finite."""
+    return target.evaluate(chain.density.failed_position)[2]
+
+
+def warn_of_failures(target: Samplable, runs: list[Chain], kept: list[int]) -> None:
+    """Warn once per kind of failure, however many there were."""
+    evaluations = sum(chain.calls["values"] + chain.calls["gradients"] for chain in runs)
+    failed = sum(chain.calls["failed"] for chain in runs)
+    if failed:
+        worst = max(runs, key=lambda chain: chain.calls["failed"])
+        message = " ".join(stan_message_at(target, worst).split())
+        warn(
+            f"{failed} of {evaluations} evaluations of {target.name} ({failed / evaluations:.2%}) "
+            f"had no finite density and were rejected{_quoted(message)}"
+        )
+    quantities = sum(chain.failed_quantities for chain in runs)
+    if quantities:
+        worst = max(runs, key=lambda chain: chain.failed_quantities)
+        constrain: Any = worst.sampling.constrain
+        message = " ".join(constrain.explain().split())
+        warn(f"generated quantities threw at {quantities} draws, which hold NaN{_quoted(message)}")
+    stopped = [str(i + 1) for i, chain in enumerate(runs) if chain.stopped]
+    if stopped:
+        warn(
+            f"{_chains(stopped)}: stopped after {FAILURES_BEFORE_STOP} consecutive failed "
+            f"evaluations and left out; the result holds {len(kept)} of {len(runs)} chains."
+        )
+
+
+def warn_of_doubtful_draws(chains: list[Chain], length: int) -> None:
+    """Warn once for each of DOUBTS that the sampler reports and that occurred."""
+    names = chains[0].stat_names
+    for field, doubt in DOUBTS.items():
+        if field not in names:
+            continue
+        column = names.index(field)
+        count = sum(int(chain.sampling.stats[:length, column].sum()) for chain in chains)
+        if count:
+            total = len(chains) * length
+            warn(f"{count} of {total} draws ({count / total:.2%}) {doubt}")
+
+
+def warn_of_short_chains(runs: list[Chain], kept: list[int], length: int) -> None:
+    """Warn of the chains that an interruption left too short to keep."""
+    short = [str(i + 1) for i, c in enumerate(runs) if i not in kept and not c.stopped]
+    if short:
+        warn(
+            f"interrupted: {len(kept)} of {len(runs)} chains are kept, with {length} draws each; "
+            f"left out, with fewer draws: {_chains(short)}."
+        )
+
+
+def _chains(numbers: list[str]) -> str:
+    return f"chain{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+
+
+def _quoted(message: str) -> str:
+    return f"; Stan says: {message}" if message else "."

@@ -1,0 +1,166 @@
+"""From a target and a sampler to an ArviZ object: the function users call."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from stanadapt.errors import warn
+from stanadapt.samplers.registry import find
+from stanadapt.samplers.renamed import with_new_names
+from stanadapt.sampling import compatibility
+from stanadapt.sampling.chain import Chain, ChainDesign, run
+from stanadapt.sampling.compile_errors import explained
+from stanadapt.sampling.make_chains import make_chains
+from stanadapt.sampling.pack_result import ExtraGroups, pack_result
+from stanadapt.sampling.plan import make_plan
+from stanadapt.sampling.progress import reporter
+from stanadapt.sampling.warm_start import GivenStart, choose_chain_init
+from stanadapt.targets.estimated import noise_warnings
+from stanadapt.targets.stan.status import status
+from stanadapt.targets.target import Samplable, require_samplable
+
+# arguments of `sample` that were renamed
+OLD_ARGUMENTS = {"past": "warm_start", "reference_law": "reference_distribution"}
+
+
+def sample(
+    target: Samplable,
+    sampler: Any = "gad_mala",
+    *,
+    chains: int = 4,
+    parallel_chains: int | None = None,
+    threads_per_chain: int = 1,
+    iter_warmup: int | None = None,
+    iter_sampling: int | None = None,
+    thin: int = 1,
+    seed: int | None = None,
+    inits: Any = None,
+    warm_start: Any = None,
+    reference_distribution: Any = None,
+    prior_data: Any = None,
+    save_warmup: bool = False,
+    save_unconstrained: bool = False,
+    save_pseudo: bool = False,
+    show_progress: bool = True,
+    **settings: Any,
+) -> Any:
+    """Draw from a target with one of our samplers.
+
+    Parameters
+    ----------
+    target
+        A Stan program with its data, or its pseudo-extension (`Extended`).
+    sampler
+        Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`.
+    chains, parallel_chains
+        How many, and how many at once (default: as many as there are cores). The draws do not
+        depend on the latter.
+    threads_per_chain
+        Threads that share the moves of one chain, for samplers that make several an iteration: up
+        to `pseudo_samples` of pseudo_extended, one a level of parallel_tempering. For more cores
+        than chains, and densities slower than some microseconds. The draws do not depend on it.
+    iter_warmup, iter_sampling
+        Iterations a chain; default: what suits the sampler.
+    thin
+        Keep every thin-th iteration.
+    seed
+        0 to 2**32 - 1; default: a random one, to be read in the result's attributes.
+    inits
+        Where chains start: see `inits.initial_positions`.
+    warm_start
+        An earlier fit of the same program, by any sampler: all chains begin to learn from its
+        draws, as if they were their own. For a sampler that learns from its past (kameleon).
+    reference_distribution, prior_data
+        For samplers that temper (parallel_tempering, pseudo_extended): what lies at the hot end, a
+        `ReferenceDistribution` or the same program under other data, such as none; default: one
+        that is learned during warm-up.
+    save_warmup, save_unconstrained
+        Add the groups `warmup_*`, and `unconstrained_posterior`.
+    save_pseudo
+        Of an `Extended`, or of the sampler pseudo_extended: add the group `pseudo`, all
+        pseudo-samples with their temperatures and weights, for `weighted_summary`.
+    show_progress
+        Bars in a terminal, lines elsewhere.
+    settings
+        The sampler's own, by name.
+
+    Returns
+    -------
+    ArviZ object
+        Groups posterior, sample_stats and, where there is any, log_likelihood; attributes tell
+        how it was made. After Ctrl-C: the draws there are, `interrupted` set.
+
+    Raises
+    ------
+    StanadaptError
+        Before sampling for whatever is wrong with the arguments; after it only if no draw was
+        kept.
+
+    """
+    program = require_samplable(target).target
+    given = _given_start(warm_start, reference_distribution, prior_data, settings)
+    found, typed = find(sampler, **settings)
+    plan = make_plan(
+        chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
+        threads_per_chain=threads_per_chain,
+        iter_warmup=found.iter_warmup if iter_warmup is None else iter_warmup,
+        iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
+        save_warmup=save_warmup, show_progress=show_progress,
+    )  # fmt: skip
+    compatibility.require_exact(program, found)
+    compatibility.require_threads(found, typed, plan.threads_per_chain)
+    if save_pseudo:
+        compatibility.require_pseudo_samples(target, found)
+    keep = ExtraGroups(save_unconstrained, save_pseudo)
+    chain_init = choose_chain_init(target, found, given)
+    design = ChainDesign(
+        found, typed, plan, len(program.column_names), any(keep), keep.pseudo, chain_init.init
+    )
+    with explained(found):
+        runs, compile_seconds = _ready_chains(target, design, inits)
+    with reporter(plan.show_progress) as report:
+        interrupted = run(runs, plan.parallel_chains, report.update)
+    with _uninterrupted():
+        attributes = {
+            "compile_seconds": compile_seconds + program.compile_seconds,
+            "interrupted": interrupted,
+            **chain_init.description,
+        }
+        return pack_result(target, runs, attributes, keep)
+
+
+def _given_start(
+    warm_start: Any, reference_distribution: Any, prior_data: Any, settings: dict[str, Any]
+) -> GivenStart:
+    """Take old names of arguments out of the settings, among which Python puts them."""
+    given = {"warm_start": warm_start, "reference_distribution": reference_distribution}
+    given = {name: value for name, value in given.items() if value is not None}
+    old = {name: settings.pop(name) for name in OLD_ARGUMENTS.keys() & settings.keys()}
+    return GivenStart(prior_data=prior_data, **with_new_names("sample", given | old, OLD_ARGUMENTS))
+
+
+def _ready_chains(target: Samplable, design: ChainDesign, inits: Any) -> tuple[list[Chain], float]:
+    """Return chains that are compiled, and the seconds that took; warn of a noisy estimate."""
+    plan, sampler, program = design.plan, design.sampler, target.target
+    with status(plan.show_progress and sampler.tempering is not None) as report:
+        report(f"Loading {sampler.name}; it is compiled at its first use: one or two minutes.")
+        runs = make_chains(target, design, inits)
+    if program.noise:
+        for sentence in noise_warnings(program, runs[0].state.current.position, plan.seed):
+            warn(sentence)
+    return runs, runs[0].compile()
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait: no draw is to be lost while the result is put together."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    saved = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, saved)

@@ -1,0 +1,120 @@
+"""How chains begin: afresh, from the draws of an earlier fit, or on a path that is given."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt.errors import StanadaptError
+from stanadapt.kernels.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
+from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
+from stanadapt.samplers.protocol import Sampler
+from stanadapt.samplers.registry import names_of
+from stanadapt.sampling.initial_values import positions_of_fit
+from stanadapt.targets.stan import data as stan_data
+from stanadapt.targets.target import Samplable, Target
+
+
+class GivenStart(NamedTuple):
+    """What the user gave chains to begin with, of which at most one may be given.
+
+    warm_start
+        An earlier fit, for samplers that learn from draws.
+    reference_distribution, prior_data
+        The hot end of a tempering path.
+
+    """
+
+    warm_start: Any = None
+    reference_distribution: Any = None
+    prior_data: Any = None
+
+
+class ChainInit(NamedTuple):
+    """How every chain begins.
+
+    init
+        In place of the sampler's own `init`, where it is not None.
+    description
+        Attributes of the result.
+
+    """
+
+    init: Callable | None
+    description: dict[str, Any]
+
+
+def choose_chain_init(target: Samplable, sampler: Sampler, given: GivenStart) -> ChainInit:
+    """Check what `sample` was given to begin with, and return how chains begin."""
+    named = [name for name, value in given._asdict().items() if value is not None]
+    if len(named) > 1:
+        raise StanadaptError("settings", f"give only one of {' and '.join(named)}.")
+    if not named:
+        return ChainInit(None, {"warm_start_draws": 0})
+    if given.warm_start is not None:
+        return _with_warm_start(target, sampler, given.warm_start)
+    if sampler.tempering is None:
+        able = names_of(lambda s: s.tempering)
+        raise StanadaptError(
+            "settings",
+            f"{sampler.name} has no use for {named[0]}, which is for samplers that temper "
+            f"({able}): leave it out.",
+        )
+    init_from_path = sampler.tempering.init_from_path
+    if given.reference_distribution is not None:
+        return _with_reference(target, init_from_path, given.reference_distribution)
+    return _with_prior_data(target, init_from_path, given.prior_data)
+
+
+def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit:
+    if target.target is not target:
+        raise StanadaptError(
+            "settings",
+            f"{target!r} has no earlier positions of its own: leave `warm_start` out. (`inits` may "
+            "be an earlier fit of its program.)",
+        )
+    if sampler.init_from_draws is None:
+        able = names_of(lambda s: s.init_from_draws)
+        raise StanadaptError(
+            "settings",
+            f"{sampler.name} does not learn from earlier draws, unlike {able}: leave `warm_start` "
+            "out. (`inits` may be an earlier fit for every sampler.)",
+        )
+    positions, init_from_draws = positions_of_fit(target, fit), sampler.init_from_draws
+
+    def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
+        state = sampler.init(density, settings, position, rng)
+        return init_from_draws(density, settings, state, positions, rng)
+
+    return ChainInit(init, {"warm_start_draws": len(positions)})
+
+
+def _with_reference(target: Samplable, init_from_path: Callable, reference: Any) -> ChainInit:
+    if not isinstance(reference, ReferenceDistribution):
+        raise StanadaptError(
+            "settings",
+            f"reference_distribution must be a ReferenceDistribution(mean, sd), got {reference!r}.",
+        )
+    reference.compiled(target.dim)  # raises where the size is wrong
+
+    def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
+        path = TemperingPath(density, reference.compiled(target.dim), DISTRIBUTION, 0)
+        return init_from_path(density, settings, position, rng, path, False)
+
+    return ChainInit(init, {"warm_start_draws": 0, "reference_distribution": repr(reference)})
+
+
+def _with_prior_data(target: Samplable, init_from_path: Callable, data: Any) -> ChainInit:
+    if not isinstance(target, Target):
+        raise StanadaptError(
+            "settings", f"prior_data is an option of {target!r} itself: give it there."
+        )
+    prior = target.with_prior_data(data)
+    unused = ReferenceDistribution(np.zeros(target.dim), sd=1.0)  # the path has a field for one
+
+    def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
+        path = TemperingPath(density, unused.compiled(target.dim), PRIOR, prior.density().handle)
+        return init_from_path(density, settings, position, rng, path, False)
+
+    digest = stan_data.digest(prior.data)
+    return ChainInit(init, {"warm_start_draws": 0, "prior_data_hash": digest})

@@ -1,0 +1,1 @@
+"""Targets of sampling: Stan programs with data, and distributions built from them."""

@@ -1,0 +1,1 @@
+"""Stan programs: source, data, toolchain, and the backends that evaluate them."""

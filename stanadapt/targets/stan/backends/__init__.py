@@ -1,0 +1,130 @@
+"""The backends, which evaluate a program's density: one file each, all return a StanModel."""
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import toolchain
+from stanadapt.targets.stan.backends import bridgestan, cmdstan, stanli
+from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.status import Report
+
+VARIABLE = "STANADAPT_BACKEND"
+
+
+class Loaded(NamedTuple):
+    """A program bound to its data.
+
+    model
+        The bridgestan.StanModel; owns what every address points to.
+    version
+        Version of the backend, for the result's attributes.
+    native
+        Whether it is compiled code: then threads share one model without waiting for each
+        other, generated quantities run only on request, and a value is cheaper with propto=0
+        (with 1, Stan builds autodiff types).
+    seconds
+        Compilation time; zero if nothing had to be compiled.
+    remarks
+        Messages that the user should see once.
+
+    """
+
+    model: Any
+    version: str
+    native: bool
+    seconds: float = 0.0
+    remarks: tuple[str, ...] = ()
+
+
+class Backend(NamedTuple):
+    """A way to evaluate the density of a program.
+
+    load
+        (program, data as JSON text, unsafe, report) -> Loaded.
+    reads_nonfinite
+        Whether its data may contain NaN, infinity and empty integer arrays.
+    availability
+        () -> whether it can be used on this computer, and half a sentence that says why (not).
+
+    """
+
+    name: str
+    load: Callable[[Program, str, bool, Report], Loaded]
+    reads_nonfinite: bool
+    availability: Callable[[], tuple[bool, str]]
+
+
+def _load_bridgestan(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
+    model, version, seconds = bridgestan.load(program, data, report)
+    packaged = toolchain.versions()["bridgestan"]
+    return Loaded(model, f"BridgeStan {packaged}, Stan {version}", True, seconds)
+
+
+def _load_cmdstan(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
+    model, version, seconds = cmdstan.load(program, data, report)
+    return Loaded(model, f"CmdStan {version}", True, seconds)
+
+
+def _load_stanli(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
+    model, remarks = stanli.construct(program, data, unsafe)
+    return Loaded(model, f"stanli {stanli.VERSION}", False, 0.0, remarks)
+
+
+def _bridgestan_availability() -> tuple[bool, str]:
+    tree = toolchain.bridgestan_tree()
+    if tree is None:
+        return False, "BridgeStan's sources were not found (BRIDGESTAN names their folder)"
+    missing = toolchain.compiler_problem()
+    return not missing, missing or f"BridgeStan's sources are in {tree}"
+
+
+def _cmdstan_availability() -> tuple[bool, str]:
+    installed = toolchain.cmdstan()
+    if installed is None:
+        why = toolchain.cmdstan_problem() or "CmdStan is not installed"
+        return False, f"{why} (`stanadapt install-cmdstan` installs it)"
+    missing = toolchain.compiler_problem()
+    return not missing, missing or f"CmdStan {installed.version} is installed"
+
+
+def _stanli_availability() -> tuple[bool, str]:
+    return True, "the embedded backend, which needs no C++ compiler"
+
+
+# in the order in which "auto" prefers them
+BACKENDS = {
+    "bridgestan": Backend("bridgestan", _load_bridgestan, True, _bridgestan_availability),
+    "cmdstan": Backend("cmdstan", _load_cmdstan, True, _cmdstan_availability),
+    "stanli": Backend("stanli", _load_stanli, False, _stanli_availability),
+}
+
+
+def choose(name: str) -> list[tuple[Backend, str]]:
+    """Return the backends to try for a name or "auto", in order, each with the reason.
+
+    "auto" means the backend that the environment variable STANADAPT_BACKEND names, if it is set.
+    Otherwise there may be several, since an installed CmdStan may be too old for a program.
+
+    Raises StanadaptError of stage "settings" for an unknown name, "installation" if the named
+    backend cannot be used on this computer.
+    """
+    chosen, reason = name, "requested"
+    if name == "auto" and os.environ.get(VARIABLE):
+        chosen, reason = os.environ[VARIABLE], f"requested by {VARIABLE}"
+    if chosen == "auto":
+        states = [(backend, *backend.availability()) for backend in BACKENDS.values()]
+        return [(backend, why) for backend, usable, why in states if usable]
+    if chosen not in BACKENDS:
+        names = ", ".join(["auto", *BACKENDS])
+        where = "backend" if chosen == name else f"the environment variable {VARIABLE}"
+        raise StanadaptError("settings", f"{where} must be one of {names}, got {chosen!r}.")
+    usable, why = BACKENDS[chosen].availability()
+    if not usable:
+        raise StanadaptError(
+            "installation",
+            f"the backend {chosen!r} cannot be used: {why.rstrip('.')}. "
+            "backend='stanli' needs no compiler.",
+        )
+    return [(BACKENDS[chosen], reason)]

@@ -1,0 +1,63 @@
+"""The native backend that uses BridgeStan's own sources, if the user has them."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import build_cache, toolchain
+from stanadapt.targets.stan.backends import native
+from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.status import Report
+
+SYNTAX = re.compile(r"(?i)(syntax|semantic) error")
+FLAGS = ["STAN_THREADS=true"]
+LINES = 20
+
+
+def library(program: Program, report: Report) -> native.Library:
+    """Compile a program, unless it is cached.
+
+    Raises StanadaptError of stage "syntax" with stanc's message, or "installation" with the last
+    lines of the compiler.
+    """
+    tree = toolchain.bridgestan_tree()
+    assert tree is not None  # `presence` has found it
+    local = tree / "make" / "local"
+    settings = local.read_text(encoding="utf-8") if local.is_file() else ""
+    key = build_cache.make_key(
+        tree, toolchain.versions(), settings, toolchain.compiler(), FLAGS, program.hash
+    )
+
+    def build(folder: Path) -> None:
+        report(f"Compiling {program.name} with BridgeStan (once, about a minute)")
+        source = folder / "program.stan"
+        source.write_text(program.code, encoding="utf-8")
+        _compile(program, source)
+
+    made = build_cache.find_or_build(program.name, key, build)
+    return native.Library(made.folder / "program_model.so", key, made.seconds)
+
+
+def load(program: Program, data: str, report: Report) -> tuple[Any, str, float]:
+    """Return the model, Stan's version and the compilation time; see `native.load`."""
+    return native.load(program, data, library, report)
+
+
+def _compile(program: Program, source: Path) -> None:
+    import bridgestan
+
+    try:
+        bridgestan.compile_model(source, make_args=FLAGS)
+    except (RuntimeError, ValueError, OSError) as error:
+        lines = str(error).replace(str(source), str(program.path or program.name)).splitlines()
+        first = next((i for i, line in enumerate(lines) if SYNTAX.search(line)), None)
+        if first is None:
+            stage, shown = "installation", lines[-LINES:]
+        else:  # stanc's message, without the lines of make around it
+            stage, shown = "syntax", [x for x in lines[first:] if not x.startswith("make")]
+        raise StanadaptError(
+            stage,
+            f"BridgeStan in {toolchain.bridgestan_tree()} cannot compile {program.name}.",
+            "\n".join(shown),
+        ) from None

@@ -1,0 +1,249 @@
+"""The native backend that uses an installed CmdStan.
+
+CmdStan's stanc translates the program into C++, CmdStan's make settings determine how to compile
+it, and `bridge.cpp` gives the resulting class BridgeStan's C interface. The parts common to all
+programs (a precompiled header, the bridge) are compiled once; after that, a program costs a single
+compilation. Nothing is written into CmdStan's folder, which may belong to another user.
+"""
+
+import os
+import platform
+import re
+import shlex
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import build_cache, toolchain
+from stanadapt.targets.stan.backends import native
+from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.status import Report
+
+BRIDGE = Path(__file__).with_name("bridge.cpp")
+# a library exports the bridge's functions only: two programs in one process must not share Stan's
+# own variables
+SHARED_FLAGS = ["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"]
+# CmdStan's own precompiled header is for executables and does not work for a library
+SETTINGS = ["STAN_THREADS=true", "PRECOMPILED_HEADERS=false"]
+VARIABLES = (
+    "COMPILE.cpp", "LINK.cpp", "LDLIBS", "TBB_TARGETS", "STANCFLAGS", "CXX", "O",
+    "SUNDIALS", "CPPFLAGS_SUNDIALS", "CXXFLAGS_SUNDIALS", "CXXFLAGS_OS", "INC_SUNDIALS",
+    "SUNDIALS_CVODES", "SUNDIALS_IDAS", "SUNDIALS_KINSOL", "SUNDIALS_NVECSERIAL",
+)  # fmt: skip
+LINES = 20
+
+
+class Recipe(NamedTuple):
+    """How an installed CmdStan compiles: its folder, version and make variables."""
+
+    root: Path
+    version: str
+    variables: dict[str, str]
+
+    def words(self, *names: str) -> list[str]:
+        """Return the words of the named variables, in order."""
+        return [word for name in names for word in shlex.split(self.variables[name])]
+
+    @property
+    def key(self) -> str:
+        """Identifies everything that determines how a program is compiled."""
+        why = f"the C++ compiler of CmdStan {self.version} in {self.root} could not be run"
+        compiler = _start([*self.words("CXX"), "--version"], self.root, why)
+        bridge = [p.read_text(encoding="utf-8") for p in sorted(BRIDGE.parent.glob("bridge*.?pp"))]
+        compiler_version = compiler.stdout.split("\n", 1)[0]
+        return build_cache.make_key(
+            self.root, self.version, self.variables, compiler_version, bridge, SHARED_FLAGS,
+            platform.machine(),
+        )  # fmt: skip
+
+
+def library(program: Program, report: Report) -> native.Library:
+    """Compile a program, unless it is cached.
+
+    Raises StanadaptError of stage "syntax" with stanc's message, or "installation" with the last
+    lines of the compiler.
+    """
+    recipe = _recipe()
+    parts_key = recipe.key
+    key = build_cache.make_key(parts_key, program.hash, program.name)
+
+    def build(folder: Path) -> None:
+        header = folder / "program.hpp"
+        _translate(recipe, program, header)
+        parts = build_cache.find_or_build(
+            "parts", parts_key, lambda where: _build_parts(recipe, where, report)
+        )
+        report(f"Compiling {program.name} with CmdStan {recipe.version} (once, under a minute)")
+        _compile(recipe, program.name, header, folder / "program.o", parts.folder)
+        objects = [folder / "program.o", parts.folder / "bridge.o"]
+        _link(recipe, program.name, objects, folder / f"program{_suffix()}", report)
+        (folder / "program.o").unlink()
+
+    made = build_cache.find_or_build(program.name, key, build)
+    return native.Library(made.folder / f"program{_suffix()}", key, made.seconds)
+
+
+def load(program: Program, data: str, report: Report) -> tuple[Any, str, float]:
+    """Return the model, Stan's version and the compilation time; see `native.load`."""
+    return native.load(program, data, library, report)
+
+
+def prepare(report: Report) -> None:
+    """Compile the parts common to all programs in advance."""
+    recipe = _recipe()
+    build_cache.find_or_build(
+        "parts", recipe.key, lambda folder: _build_parts(recipe, folder, report)
+    )
+
+
+def _suffix() -> str:
+    return ".dll" if os.name == "nt" else ".so"
+
+
+def _recipe() -> Recipe:
+    """Query CmdStan's makefile, which can print any of its variables."""
+    installed = toolchain.required_cmdstan()
+    command = [
+        toolchain.make() or "make", "-s", "--no-print-directory", "-C", str(installed.path),
+        *SETTINGS, *(f"print-{name}" for name in VARIABLES),
+    ]  # fmt: skip
+    # flags of an outer make (a dry run, a job server) must not affect this one
+    inherited = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
+    why = f"CmdStan {installed.version}'s makefile failed"
+    output = _run(command, installed.path, why, inherited)
+    pairs = (line.split(" = ", 1) for line in output.splitlines() if " = " in line)
+    variables = dict.fromkeys(VARIABLES, "") | {k: v for k, v in pairs if k in VARIABLES}
+    if not variables["COMPILE.cpp"]:
+        raise StanadaptError(
+            "installation",
+            f"the makefile of CmdStan {installed.version} in {installed.path} does not define how "
+            f"programs are compiled. Reinstall CmdStan, or use backend='stanli'.\n{output}",
+        )
+    return Recipe(installed.path, installed.version, variables)
+
+
+def _translate(recipe: Recipe, program: Program, header: Path) -> None:
+    """Translate Stan to C++."""
+    identifier = re.sub(r"\W", "_", program.name, flags=re.ASCII)
+    # run-time messages of the program contain this file name: relative, named after the program
+    source = header.with_name(f"{identifier}.stan")
+    source.write_text(program.code, encoding="utf-8")
+    stanc = recipe.root / "bin" / f"stanc{toolchain.EXE}"
+    command = [
+        str(stanc), *recipe.words("STANCFLAGS"), f"--name={identifier}_model", f"--o={header}",
+        source.name,
+    ]  # fmt: skip
+    why = f"the Stan compiler of CmdStan {recipe.version} failed on {program.name}"
+    done = _start(command, source.parent, why)
+    if done.returncode < 0:  # killed by a signal, no message
+        _require_success(done, why)
+    if done.returncode != 0:
+        message = done.stderr + done.stdout
+        message = message.replace(f"'{source.name}'", f"'{program.path or program.name}'")
+        raise StanadaptError(
+            "syntax",
+            f"the Stan compiler of CmdStan {recipe.version} does not accept {program.name}."
+            f"{toolchain.version_hint(recipe.version)}",
+            message,
+        )
+
+
+def _build_parts(recipe: Recipe, folder: Path, report: Report) -> None:
+    report(f"Preparing CmdStan {recipe.version} for native densities (once, about a minute)")
+    header = folder / "shared.hpp"
+    header.write_text("#include <stan/model/model_header.hpp>\n", encoding="utf-8")
+    command = [*recipe.words("COMPILE.cpp"), *SHARED_FLAGS, "-w", "-x", "c++-header", str(header)]
+    why = f"the C++ compiler failed on the headers of CmdStan {recipe.version}"
+    _run([*command, "-o", f"{header}.gch"], recipe.root, why)
+    _compile(recipe, "the bridge to Stan", BRIDGE, folder / "bridge.o", folder)
+
+
+def _compile(recipe: Recipe, what: str, source: Path, target: Path, parts: Path) -> None:
+    # compilers use shared.hpp.gch if shared.hpp is included first
+    command = [
+        *recipe.words("COMPILE.cpp"), *SHARED_FLAGS, "-w", "-include", str(parts / "shared.hpp"),
+        "-x", "c++", str(source), "-o", str(target),
+    ]  # fmt: skip
+    _run(command, recipe.root, f"the C++ compiler failed on {what} (CmdStan {recipe.version})")
+
+
+def _link(recipe: Recipe, what: str, objects: list[Path], target: Path, report: Report) -> None:
+    """Link; the solvers of differential and algebraic equations only if they are used."""
+    strict = ["-Wl,-z,defs"] if platform.system() == "Linux" else []  # report missing symbols now
+
+    def command(extra: list[Path]) -> list[str]:
+        return [
+            *recipe.words("LINK.cpp"), *SHARED_FLAGS, "-shared", *map(str, objects),
+            *map(str, extra), *recipe.words("LDLIBS", "TBB_TARGETS"), *strict, "-o", str(target),
+        ]  # fmt: skip
+
+    why = f"the library of {what} could not be linked (CmdStan {recipe.version})"
+    done = _start(command([]), recipe.root, why)
+    if done.returncode != 0 and "undefined" in done.stderr.lower():
+        key = build_cache.make_key("solvers", recipe.key)
+        solvers = build_cache.find_or_build(
+            "solvers", key, lambda folder: _build_solvers(recipe, folder, report)
+        )
+        done = _start(command(sorted(solvers.folder.glob("*.o"))), recipe.root, why)
+    _require_success(done, why)
+
+
+def _build_solvers(recipe: Recipe, folder: Path, report: Report) -> None:
+    """Recompile SUNDIALS: CmdStan's own objects are for executables, not for a library."""
+    report(f"Preparing the differential-equation solvers of CmdStan {recipe.version} (once)")
+    names = ("SUNDIALS_CVODES", "SUNDIALS_IDAS", "SUNDIALS_KINSOL", "SUNDIALS_NVECSERIAL")
+    override = f"{recipe.variables['SUNDIALS']}/include/stan_sundials_printf_override.hpp"
+    flags = [
+        *recipe.words("CXX", "CPPFLAGS_SUNDIALS", "CXXFLAGS_SUNDIALS", "CXXFLAGS_OS"),
+        f"-O{recipe.variables['O']}", *recipe.words("INC_SUNDIALS"), *SHARED_FLAGS, "-w", "-x", "c",
+        "-include", override, "-c",
+    ]  # fmt: skip
+
+    def compile_one(entry: tuple[int, str]) -> None:
+        number, target = entry
+        source = re.sub(r"\.o$", ".c", target)
+        _run([*flags, source, "-o", str(folder / f"{number}.o")], recipe.root, f"{source} failed")
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(compile_one, enumerate(dict.fromkeys(recipe.words(*names)))))
+
+
+def _run(command: list[str], folder: Path, why: str, environment: dict | None = None) -> str:
+    """Run a command; if it fails, the error is `why` followed by its output."""
+    done = _start(command, folder, why, environment)
+    _require_success(done, why)
+    return done.stdout
+
+
+def _start(
+    command: list[str], folder: Path, why: str, environment: dict | None = None
+) -> subprocess.CompletedProcess:
+    try:
+        return subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False,
+            env=environment,
+        )  # fmt: skip
+    except OSError as error:
+        other = f"{error}. Check CmdStan's make/local, or use backend='stanli'."
+        problem = toolchain.compiler_problem() or other
+        raise StanadaptError("installation", f"{why}: {problem}") from None
+
+
+def _require_success(done: subprocess.CompletedProcess, why: str) -> None:
+    if done.returncode != 0:
+        output = "\n".join((done.stdout + done.stderr).strip().splitlines()[-LINES:])
+        message = f"{why}. {_advice(done.returncode, output)}\n{output}"
+        raise StanadaptError("installation", message.rstrip())
+
+
+def _advice(code: int, output: str) -> str:
+    if "No space left" in output:
+        return "The disk is full: free some space, or set STANADAPT_CACHE to a folder elsewhere."
+    if code < 0 or "Killed" in output:
+        return "It was killed: compiling a Stan program can take 2 GB of memory. Try again."
+    return (
+        "`stanadapt doctor` lists what is installed; `stanadapt install-cmdstan` reinstalls "
+        "CmdStan; backend='stanli' needs no compiler."
+    )

@@ -1,0 +1,84 @@
+"""Common code of the two native backends: binding a compiled library to data."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import build_cache
+from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.status import Report
+
+
+class Library(NamedTuple):
+    """A compiled program: its file, the key of its build, the compilation time in seconds."""
+
+    file: Path
+    key: str
+    seconds: float
+
+
+Compiler = Callable[[Program, Report], Library]
+
+
+def require_parameters(program: Program, count: int) -> None:
+    """Raise StanadaptError, stage "data", if the program has no parameters."""
+    if count == 0:
+        raise StanadaptError(
+            "data",
+            f"{program.name} has no parameters, so there is nothing to sample. Check the "
+            "parameters block, and the data that set its sizes.",
+        )
+
+
+def load(program: Program, data: str, compiler: Compiler, report: Report) -> tuple[Any, str, float]:
+    """Compile a program, unless it is cached, and bind it to the data (JSON text).
+
+    A library that does not load (built on another machine, or its TBB was removed) is recompiled.
+
+    Returns the bridgestan.StanModel, Stan's version, and the compilation time in seconds. Raises
+    StanadaptError of stage "data" with Stan's message if the program does not accept the data,
+    "installation" if the library cannot be used; and whatever `compiler` raises.
+    """
+    library = compiler(program, report)
+    try:
+        model = _construct(library.file, program, data)
+    except OSError:
+        build_cache.forget(program.name, library.key)
+        library = compiler(program, report)
+        model = _construct_again(library.file, program, data)
+    info = model.model_info()
+    if "STAN_THREADS=true" not in info:
+        raise StanadaptError(
+            "installation",
+            f"the library of {program.name} was compiled without STAN_THREADS, so chains cannot "
+            "share it. Remove STAN_THREADS from make/local, where it has another value.",
+        )
+    require_parameters(program, model.param_unc_num())
+    version = re.search(r"^Stan version: *(\S+)", info, re.MULTILINE)
+    return model, version[1] if version else "unknown", library.seconds
+
+
+def _construct_again(file: Path, program: Program, data: str) -> Any:
+    try:
+        return _construct(file, program, data)
+    except OSError as error:
+        raise StanadaptError(
+            "installation",
+            f"the compiled {program.name} cannot be loaded: {error}. Reinstall what compiled it "
+            "(CmdStan: `stanadapt install-cmdstan`), or use backend='stanli'.",
+        ) from None
+
+
+def _construct(file: Path, program: Program, data: str) -> Any:
+    import bridgestan
+
+    try:
+        model = bridgestan.StanModel(file, data, warn=False)
+    except RuntimeError as error:
+        raise StanadaptError(
+            "data", f"{program.name} does not accept these data.", str(error)
+        ) from None
+    model.data = None  # would be a second copy of the data, as text
+    return model

@@ -1,0 +1,289 @@
+"""The embedded backend: stanli interprets the program, no C++ compiler is needed.
+
+stanli 0.24.0 is fast and mostly exact, but silently returns wrong densities for some ordinary
+programs. It is therefore used only with the following guards:
+
+1. its version is pinned; three passes of its optimiser are off at every construction; a self-test
+   verifies, once per installed version, that the switches still work;
+2. a program whose control flow may depend on parameters is refused;
+3. at construction the guarded build is compared with the default build, and its gradient with
+   finite differences, at several random points;
+4. data have been checked by `data.py`.
+
+The programs of the self-test are minimal examples of two known faults, written for this file.
+"""
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from stanadapt._numba.jit import cache_root
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan.backends.native import require_parameters
+from stanadapt.targets.stan.program import Program, branches
+
+VERSION = "0.24.0"
+SWITCHES = ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER")
+REPORT = "STANLI_EXECUTION_REPORT"
+REGIONS = {"OP_ISLAND", "OP_LOOP"}
+POINTS, TRIES, RADIUS = 3, 30, 1.0
+BUILD_TOLERANCE, GRADIENT_TOLERANCE = 1e-9, 1e-3
+ELSEWHERE = (
+    "Use backend='cmdstan', which compiles the program (`stanadapt install-cmdstan` installs "
+    "CmdStan; it needs a C++ compiler), or rewrite the program"
+)
+REMEDIES = f"{ELSEWHERE}, or pass unsafe=True if you have checked the density yourself."
+
+# environment variables and file descriptor 2 are shared by the whole process
+_LOCK = threading.RLock()
+
+
+@contextlib.contextmanager
+def guarded(report: bool = False, passes_off: bool = True) -> Iterator[None]:
+    """Switch stanli's faulty passes off for constructions within this block."""
+    switches = dict.fromkeys(SWITCHES if passes_off else SWITCHES[2:], "1")
+    if report:
+        switches[REPORT] = "1"
+    with _LOCK:
+        saved = {name: os.environ.get(name) for name in switches}
+        os.environ.update(switches)
+        try:
+            yield
+        finally:
+            for name, old in saved.items():
+                if old is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = old
+
+
+@contextlib.contextmanager
+def _standard_error() -> Iterator[list[str]]:
+    """Collect what native code writes to file descriptor 2, including the execution report."""
+    lines: list[str] = []
+    with tempfile.TemporaryFile() as file:
+        saved = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield lines
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            file.seek(0)
+            lines += file.read().decode(errors="replace").splitlines()
+
+
+def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, tuple[str, ...]]:
+    """Bind a program to its data (JSON text), with the guards.
+
+    Returns the bridgestan.StanModel and remarks for the user. Raises StanadaptError of stage
+    "syntax", "data" or, if a guard refuses the program, "initialisation". With unsafe=True
+    guards 2 and 3 are omitted.
+    """
+    _require_version()
+    self_test()
+    mir = _translate(program)
+    model, manifest = _build(mir, program.name, data)
+    require_parameters(program, model.param_unc_num())
+    if unsafe:
+        return model, ("stanli's checks of this program were omitted (unsafe=True).",)
+    _refuse_branches(program, manifest)
+    return model, _compare(mir, program.name, data, model)
+
+
+def _require_version() -> None:
+    installed = importlib.metadata.version("stanli")
+    if installed != VERSION:
+        raise StanadaptError(
+            "installation",
+            f"stanli {installed} is installed, but its guards were developed for {VERSION}. "
+            f"Install that version: pip install stanli=={VERSION}.",
+        )
+
+
+def _translate(program: Program) -> str:
+    import stanli  # loads a 41 MB library, hence not at import
+
+    try:
+        return stanli.stan_to_mir(program.code)
+    except RuntimeError as error:
+        text = str(error).replace("'string'", f"'{program.path or program.name}'")
+        message = f"{program.name} is not a valid Stan program."
+        raise StanadaptError("syntax", message, text) from None
+
+
+def _build(mir: str, name: str, data: str, passes_off: bool = True) -> tuple[Any, dict]:
+    import bridgestan
+    import stanli
+
+    # spliced here: stanli's own function parses and writes the data three times
+    manifest = json.dumps({"build_id": stanli.build_id(), "mir": mir, "name": name})
+    body = data.strip()[:-1].rstrip()
+    text = f'{body}{"," if body != "{" else ""}"__stanli":{manifest}}}'
+    with guarded(report=True, passes_off=passes_off), _standard_error() as lines:
+        try:
+            model = bridgestan.StanModel(stanli._runtime_lib_path(), text, warn=False)
+        except RuntimeError as error:
+            raise _refusal(name, str(error)) from None
+    model.data = None  # would be a second copy of the data, as text
+    for line in lines:
+        if line.startswith("{"):
+            report = json.loads(line)
+            if report.get("kind") == "execution_manifest":
+                return model, report
+    raise StanadaptError(
+        "installation",
+        f"stanli gave no execution report, which its guards need. Reinstall it: "
+        f"pip install --force-reinstall stanli=={VERSION}.",
+    )
+
+
+def _refusal(name: str, text: str) -> StanadaptError:
+    if "unsupported" in text or "stanli compile" in text or "runtime-control region" in text:
+        message = (
+            f"the embedded backend cannot run {name}, which uses an unsupported construct. "
+            f"{ELSEWHERE} without it."
+        )
+        return StanadaptError("initialisation", message, text)
+    return StanadaptError("data", f"{name} does not accept these data.", text)
+
+
+def _refuse_branches(program: Program, manifest: dict) -> None:
+    """Guard 2. No switch corrects what stanli does with branches on parameters."""
+    graph = (manifest.get("write_array") or {}).get("graph") or {}
+    operations = manifest["log_prob"]["operations"] + graph.get("operations", [])
+    if not any("region" in o or o["operation"] in REGIONS for o in operations):
+        return
+    lines = branches(program.code)
+    if not lines:
+        return
+    shown = "\n".join(f"  line {number}: {line.strip()}" for number, line in lines[:5])
+    raise StanadaptError(
+        "initialisation",
+        f"the embedded backend is not trusted with {program.name}: its control flow may depend "
+        f"on parameters, and stanli {VERSION} is silently wrong for some such programs.\n"
+        f"{shown}\n{REMEDIES}",
+    )
+
+
+def _compare(mir: str, name: str, data: str, model: Any) -> tuple[str, ...]:
+    """Guard 3. Return a remark if the default build is wrong; refuse a wrong gradient."""
+    points = _finite_points(model)
+    default, _ = _build(mir, name, data, passes_off=False)
+    rng = np.random.default_rng(20)
+    for point in points:
+        _check_gradient(name, model, point, rng.standard_normal(point.size))
+    if all(_agree(model, default, point) for point in points):
+        return ()
+    return (
+        f"stanli's optimiser makes the density of {name} wrong; a build without the faulty pass "
+        "is used. To be certain, compare with CmdStan (`stanadapt install-cmdstan`).",
+    )
+
+
+def _finite_points(model: Any) -> list[np.ndarray]:
+    rng = np.random.default_rng(19)
+    points: list[np.ndarray] = []
+    for _ in range(TRIES):
+        point = rng.uniform(-RADIUS, RADIUS, model.param_unc_num())
+        value, gradient = _evaluate(model, point)
+        if np.isfinite(value) and np.all(np.isfinite(gradient)):
+            points.append(point)
+        if len(points) == POINTS:
+            break
+    return points
+
+
+def _evaluate(model: Any, point: np.ndarray) -> tuple[float, np.ndarray]:
+    try:
+        return model.log_density_gradient(point)
+    except RuntimeError:
+        return -np.inf, np.full(point.size, np.nan)
+
+
+def _agree(guarded_model: Any, default: Any, point: np.ndarray) -> bool:
+    (value, gradient), (other, other_gradient) = (
+        _evaluate(m, point) for m in (guarded_model, default)
+    )
+    return bool(
+        np.isclose(value, other, rtol=BUILD_TOLERANCE, atol=BUILD_TOLERANCE)
+        and np.allclose(gradient, other_gradient, rtol=BUILD_TOLERANCE, atol=BUILD_TOLERANCE)
+    )
+
+
+def _check_gradient(name: str, model: Any, point: np.ndarray, direction: np.ndarray) -> None:
+    """Compare along one direction; the tolerance allows for Stan Math's own normal_lcdf."""
+    direction /= np.linalg.norm(direction)
+    _, gradient = _evaluate(model, point)
+    slope, scale = gradient @ direction, 1.0 + np.linalg.norm(gradient)
+    errors = []
+    for h in (1e-6, 1e-4):
+        ahead, behind = (_evaluate(model, point + s * h * direction)[0] for s in (1, -1))
+        errors.append(abs((ahead - behind) / (2 * h) - slope) / scale)
+    if np.isfinite(errors).all() and min(errors) > GRADIENT_TOLERANCE:
+        raise StanadaptError(
+            "initialisation",
+            f"the gradient of {name} is not the derivative of its density in the embedded "
+            f"backend (relative difference {min(errors):.1e}). {REMEDIES}",
+        )
+
+
+_NESTED_LOOPS = """
+data { int N; int J; vector[N] x; }
+parameters { vector[J] log_scale; }
+model {
+  for (i in 1:N) { for (j in 1:J) { target += normal_lpdf(x[i] | 0, exp(log_scale[j])); } }
+}
+"""
+_INVARIANT_STORE = """
+data { int N; vector[N] x; array[N] int group; }
+parameters { real a; real b; }
+model {
+  vector[N] mu;
+  vector[N] scale = rep_vector(2, N);
+  for (i in 1:N) {
+    scale[i] = exp(a);
+    if (group[i] > 1) mu[i] = x[i] * b; else mu[i] = x[i];
+  }
+  x ~ normal(mu, scale);
+}
+"""
+
+
+def self_test(force: bool = False) -> None:
+    """Guard 1: verify, once per installed version, that the switches still work."""
+    marker = cache_root() / "backends" / f"stanli-{VERSION}-switches-act"
+    if marker.exists() and not force:
+        return
+    x, group = np.array([0.5, -1.0, 2.0, 0.3, 1.5, -0.7, 0.9]), np.array([1, 2, 1, 2, 2, 1, 2])
+    theta = np.array([0.3, -0.4])
+    log_normal = -0.5 * np.log(2 * np.pi)
+    loops = sum(np.sum(log_normal - s - 0.5 * (x / np.exp(s)) ** 2) for s in theta)
+    # the program uses ~, which drops constants
+    mean = np.where(group > 1, x * theta[1], x)
+    store = np.sum(-theta[0] - 0.5 * ((x - mean) / np.exp(theta[0])) ** 2)
+    common = {"N": x.size, "x": x.tolist()}
+    cases = (
+        (_NESTED_LOOPS, {**common, "J": 2}, loops),
+        (_INVARIANT_STORE, {**common, "group": group.tolist()}, store),
+    )
+    for code, data, expected in cases:
+        mir = _translate(Program("self-test", code, None, ()))
+        model, _ = _build(mir, "self-test", json.dumps(data))
+        value, _ = _evaluate(model, theta)
+        if not abs(value - expected) < 1e-10 * abs(expected):
+            raise StanadaptError(
+                "installation",
+                f"stanli {VERSION} fails its self-test: it gives {value} instead of {expected}. "
+                "It is not used; please report this with the output of `stanadapt doctor`.",
+            )
+    with contextlib.suppress(OSError):  # read-only cache: tested again next time
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.touch()

@@ -1,0 +1,150 @@
+"""A cache of compiled files that outlives the process and never returns an incomplete build.
+
+Each build has its own folder, which is never moved, because precompiled headers record their
+path. A small marker file, written last and renamed into place, records the folder and contents
+of the build of a key. Hence a killed process, a full disk or two processes building the same key
+leave at worst a folder that no marker names.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from stanadapt._numba.jit import cache_root
+from stanadapt.errors import StanadaptError
+
+HASHED_BELOW = 50_000_000  # bytes; precompiled headers are larger, and too slow to hash
+ABANDONED_AFTER, UNUSED_AFTER = 24 * 3600.0, 60 * 24 * 3600.0
+
+
+class Build(NamedTuple):
+    """A build's folder, and the seconds that it took: 0.0 if it was cached."""
+
+    folder: Path
+    seconds: float
+
+
+def make_key(*parts: object) -> str:
+    """Return 16 hexadecimal digits that identify the parts."""
+    return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()[:16]
+
+
+def find(name: str, key: str) -> Path | None:
+    """Return the folder of a build; None if there is none or its files have changed since."""
+    marker = _marker(name, key)
+    try:
+        recorded = json.loads(marker.read_text(encoding="utf-8"))
+        folder = _root() / recorded["folder"]
+        for file, fingerprint in recorded["files"].items():
+            if fingerprint != _fingerprint(folder / file):
+                return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if not folder.is_dir():
+        return None
+    with contextlib.suppress(OSError):  # marks the build as used; others' caches are read-only
+        os.utime(marker)
+    return folder
+
+
+def find_or_build(name: str, key: str, build: Callable[[Path], None]) -> Build:
+    """Return a cached build, or make it by `build(folder)`.
+
+    Two processes may build the same key at once: both use the build that is finished first.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "files" if the cache cannot be written; and whatever `build` raises.
+
+    """
+    cached, began = find(name, key), time.perf_counter()
+    if cached is not None:
+        return Build(cached, 0.0)
+    with _readable_failures():
+        _root().mkdir(parents=True, exist_ok=True)
+        _remove_unused()
+        folder = Path(tempfile.mkdtemp(prefix=f"{_plain(name)}-{key}-", dir=_root()))
+        try:
+            build(folder)
+            cached = find(name, key)  # perhaps by another process, meanwhile
+            if cached is None:
+                _publish(name, key, folder)
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    return Build(cached or folder, time.perf_counter() - began)
+
+
+def forget(name: str, key: str) -> None:
+    """Remove a build that does not work from the cache."""
+    with contextlib.suppress(OSError):
+        _marker(name, key).unlink()
+
+
+def _root() -> Path:
+    return cache_root() / "builds"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W", "_", name)[:40]
+
+
+def _marker(name: str, key: str) -> Path:
+    return _root() / f"{_plain(name)}-{key}.json"
+
+
+def _fingerprint(path: Path) -> list:
+    size = path.stat().st_size
+    if size > HASHED_BELOW:
+        return [size, None]
+    return [size, hashlib.sha256(path.read_bytes()).hexdigest()]
+
+
+def _publish(name: str, key: str, folder: Path) -> None:
+    files = {
+        str(path.relative_to(folder)): _fingerprint(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    draft = folder / "marker"
+    draft.write_text(json.dumps({"folder": folder.name, "files": files}), encoding="utf-8")
+    draft.replace(_marker(name, key))
+
+
+@contextlib.contextmanager
+def _readable_failures() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StanadaptError(
+            "files",
+            f"compiled programs are kept in {_root()}, which cannot be written: {error}. "
+            "Free space there, or set the environment variable STANADAPT_CACHE to another folder.",
+        ) from None
+
+
+def _remove_unused() -> None:
+    """Remove builds unused for two months, and folders that killed processes left behind."""
+    now, in_use = time.time(), set()
+    for marker in _root().glob("*.json"):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            if now - marker.stat().st_mtime > UNUSED_AFTER:
+                marker.unlink()
+            else:
+                in_use.add(json.loads(marker.read_text(encoding="utf-8"))["folder"])
+    for folder in _root().iterdir():
+        with contextlib.suppress(OSError):
+            old = now - folder.stat().st_mtime > ABANDONED_AFTER
+            if folder.is_dir() and folder.name not in in_use and old:
+                shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,85 @@
+"""The Stan programs that are part of stanadapt: their names, descriptions and data."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from stanadapt.errors import StanadaptError
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_IN_WHEEL = _PACKAGE / "stan_models"
+
+# In a wheel the programs are inside the package; in the repository, beside it.
+ROOT = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent / "stan_models"
+
+KNOWN_MOMENTS = "known_moments"  # this JSON file is not data of the program
+
+
+class BundledProgram(NamedTuple):
+    """A Stan program and its data sets."""
+
+    name: str
+    path: Path
+    description: str
+    data: dict[str, Path]  # by name, sorted
+
+
+def available() -> dict[str, BundledProgram]:
+    """The bundled programs by name, sorted."""
+    paths = [folder / f"{folder.name}.stan" for folder in sorted(ROOT.glob("*/"))]
+    return {path.stem: _program(path) for path in paths if path.is_file()}
+
+
+def find(name: str, data: str | None = None) -> tuple[Path, Path | None]:
+    """Paths of a bundled program and of one of its data sets.
+
+    Parameters
+    ----------
+    name
+        Name of the program, as in `available()`.
+    data
+        Name of the data set. Optional if there is at most one; without any, the second path is
+        None.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings" if there is no such program or data set.
+
+    """
+    programs = available()
+    if name not in programs:
+        raise StanadaptError(
+            "settings",
+            f"There is no bundled program {name!r}. There are: {', '.join(programs)}.",
+        )
+    program = programs[name]
+    if data is None and len(program.data) <= 1:
+        return program.path, next(iter(program.data.values()), None)
+    if data not in program.data:
+        problem = "needs one of its data sets" if data is None else f"has no data set {data!r}"
+        existing = ", ".join(program.data) or "none"
+        raise StanadaptError(
+            "settings", f"The bundled program {name!r} {problem}. There are: {existing}."
+        )
+    return program.path, program.data[data]
+
+
+def _program(path: Path) -> BundledProgram:
+    files = [file for file in sorted(path.parent.glob("*.json")) if file.stem != KNOWN_MOMENTS]
+    return BundledProgram(
+        name=path.stem,
+        path=path,
+        description=_leading_comment(path.read_text(encoding="utf-8")),
+        data={file.stem: file for file in files},
+    )
+
+
+def _leading_comment(source: str) -> str:
+    """The first paragraph of `//` lines at the top of a program, as one line of text."""
+    words = []
+    for line in source.splitlines():
+        text = line.strip()
+        if not text.startswith("//") or text == "//":
+            break
+        words += text.removeprefix("//").split()
+    return " ".join(words)

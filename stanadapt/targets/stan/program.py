@@ -1,0 +1,259 @@
+"""The text of a Stan program: resolving includes, locating blocks, listing branches."""
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from os import PathLike, fspath
+from pathlib import Path
+from typing import NamedTuple
+
+from stanadapt.errors import StanadaptError
+
+BLOCKS = (
+    "functions",
+    "data",
+    "transformed data",
+    "parameters",
+    "transformed parameters",
+    "model",
+    "generated quantities",
+)
+
+# What stanc's lexer removes before parsing, in a single expression so that quotes inside comments
+# and comments inside strings are recognised as such. A "#" that does not start an include was a
+# comment until Stan 2.32 and has been an error since. stanc requires the space after #include.
+_HIDDEN = re.compile(
+    r"""(?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
+      | \#include\s+ (?: "(?P<quoted>[^"\n]*)" | <(?P<angled>[^>\n]*)> | (?P<bare>\S+) )
+      | (?P<hash> \#[^\n]* )
+      | (?P<string> "[^"\n]*"? )
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_BLOCK = re.compile(
+    r"\b(functions|(?:transformed\s+)?data|(?:transformed\s+)?parameters|model"
+    r"|generated\s+quantities)\s*\{"
+)
+_BRANCH = re.compile(r"\b(?:if|while|break|continue)\b|\?")
+_NOT_NEWLINE = re.compile(r"[^\n]")
+
+
+class Program(NamedTuple):
+    """A Stan program as the rest of the package uses it.
+
+    `code` has every include resolved, so it is self-contained: line numbers refer to it, not to
+    the file. `path` is None for a program given as text. `include_paths` are the user's folders.
+    """
+
+    name: str
+    code: str
+    path: Path | None
+    include_paths: tuple[Path, ...]
+
+    @property
+    def hash(self) -> str:
+        """The first 16 hexadecimal digits of the SHA-256 hash of `code`."""
+        return sha256(self.code.encode()).hexdigest()[:16]
+
+
+def read(
+    program: str | PathLike,
+    include_paths: str | PathLike | Iterable[str | PathLike] = (),
+    name: str | None = None,
+) -> Program:
+    """Read a program from a `.stan` file or from Stan code, and resolve its includes.
+
+    Parameters
+    ----------
+    program
+        Path of a `.stan` file, or Stan code: a `str` with a newline or a `{` is code.
+    include_paths
+        Folders searched first for `#include`, in this order; then follow the folder of the
+        including file and that of the program (for code: the current directory).
+    name
+        Name of the program; if None, the file's stem, or "program" for code.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "files": a file or folder is missing, unreadable or not UTF-8. Stage "syntax": the
+        program is empty, or its includes are circular.
+
+    """
+    if isinstance(include_paths, str | PathLike):
+        include_paths = (include_paths,)
+    folders = tuple(_folder(folder) for folder in include_paths)
+    if isinstance(program, str) and ("\n" in program or "{" in program or not program.strip()):
+        path, text, home = None, program, Path.cwd()
+    else:
+        path = _program_path(program)
+        text, home = read_text(path, "Stan program"), path.parent
+    open_files = () if path is None else (path,)
+    code = _with_includes(text, open_files, (*folders, home))
+    if not strip(code).strip():
+        where = "The program given as text" if path is None else f"The Stan program {path}"
+        raise StanadaptError("syntax", f"{where} is empty; it needs at least a model block.")
+    return Program(name or (path.stem if path else "program"), code, path, folders)
+
+
+def strip(code: str) -> str:
+    """`code` with comments, `#` lines and the contents of strings replaced by blanks.
+
+    Newlines stay, so that positions agree between the two texts.
+    """
+
+    def blanked(match: re.Match) -> str:
+        # Quotes stay, so that a string argument remains recognisable as an argument.
+        return re.sub(r"[^\n]" if match["string"] is None else r'[^\n"]', " ", match[0])
+
+    return _HIDDEN.sub(blanked, code)
+
+
+def block(code: str, name: str) -> str:
+    """The stripped body of the block `name` (one of `BLOCKS`); "" if there is no such block.
+
+    Raises
+    ------
+    ValueError
+        `name` is not a block of the language.
+
+    """
+    if name not in BLOCKS:
+        raise ValueError(f"a block is one of {', '.join(BLOCKS)}, got {name!r}")
+    stripped = strip(code)
+    start, end = _spans(stripped).get(name, (0, 0))
+    return stripped[start:end]
+
+
+def without_block(code: str, name: str) -> str:
+    """The code with the body of one block replaced by blanks; line numbers stay the same."""
+    start, end = _spans(strip(code)).get(name, (0, 0))
+    blank = re.sub(r"[^\n]", " ", code[start:end])
+    return code[:start] + blank + code[end:]
+
+
+def branches(code: str) -> list[tuple[int, str]]:
+    """Lines on which control flow may depend on parameters: `(line number, line)`, from 1.
+
+    These contain an `if`, `while`, `break`, `continue` or `? :` outside the blocks `data` and
+    `transformed data`, which have no access to parameters. Functions count, because parameters
+    may be passed to them. Each line is listed once, without its indentation.
+    """
+    stripped = strip(code)
+    for name, (start, end) in _spans(stripped).items():
+        if name in ("data", "transformed data"):
+            blank = _NOT_NEWLINE.sub(" ", stripped[start:end])
+            stripped = stripped[:start] + blank + stripped[end:]
+    numbered = zip(stripped.split("\n"), code.split("\n"), strict=True)
+    return [
+        (number, line.strip())
+        for number, (visible, line) in enumerate(numbered, 1)
+        if _BRANCH.search(visible)
+    ]
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a UTF-8 file, with uniform newlines and without a byte order mark.
+
+    `what` names the file's role in the message of the error (stage "files") that is raised if it
+    is missing, a folder, unreadable or not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        message = (
+            f"The {what} {path} is not UTF-8: line {line} contains the byte "
+            f"0x{error.object[error.start]:02x}. Save it as UTF-8 text."
+        )
+    except FileNotFoundError:
+        message = f"There is no {what} at {_absolute(path)}. Check the path."
+    except IsADirectoryError:
+        message = f"A {what} was expected at {path}, which is a folder. Give the file in it."
+    # ValueError: a NUL byte in the path.
+    except (OSError, ValueError) as error:
+        message = f"The {what} {str(path)[:200]!r} cannot be read: {error}."
+    raise StanadaptError("files", message) from None
+
+
+def _absolute(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+def _program_path(program: str | PathLike) -> Path:
+    if not isinstance(program, str | PathLike):
+        raise StanadaptError(
+            "files",
+            "A Stan program must be the path of a .stan file or a string of Stan code, "
+            f"got {type(program).__name__}.",
+        )
+    path = Path(fspath(program)).expanduser()
+    if path.suffix != ".stan" and not path.is_dir():
+        raise StanadaptError(
+            "files",
+            f"The name of a Stan program's file must end in .stan, got {str(path)[:200]!r}. "
+            "A string is read as Stan code if it contains a newline or a brace.",
+        )
+    try:
+        return path.resolve()
+    except (OSError, ValueError):  # too long, circular links, a NUL byte: read_text reports it
+        return path
+
+
+def _folder(folder: str | PathLike) -> Path:
+    path = Path(fspath(folder)).expanduser().resolve()
+    if not path.is_dir():
+        raise StanadaptError("files", f"The include path {path} is not a folder. Check the path.")
+    return path
+
+
+def _with_includes(code: str, open_files: tuple[Path, ...], folders: tuple[Path, ...]) -> str:
+    """`code` with its includes replaced by their text; `open_files` are the files being read."""
+    pieces, end = [], 0
+    for match in _HIDDEN.finditer(code):
+        names = [match[form] for form in ("quoted", "angled", "bare") if match[form] is not None]
+        if not names:
+            continue
+        file = _find_include(names[0], open_files, folders)
+        text = _with_includes(read_text(file, "included file"), (*open_files, file), folders)
+        # A comment on the included file's last line must not extend to what follows the include.
+        pieces += [code[end : match.start()], text, "" if text.endswith("\n") else "\n"]
+        end = match.end()
+    return "".join([*pieces, code[end:]])
+
+
+def _find_include(name: str, open_files: tuple[Path, ...], folders: tuple[Path, ...]) -> Path:
+    """The file to which `#include name` in the last of `open_files` refers."""
+    *include_paths, home = folders
+    own = [open_files[-1].parent] if open_files else []
+    searched = list(dict.fromkeys([*include_paths, *own, home]))
+    including = str(open_files[-1]) if open_files else "the program given as text"
+    file = next((folder / name for folder in searched if (folder / name).is_file()), None)
+    if file is None:
+        raise StanadaptError(
+            "files",
+            f"{including} includes {name!r}, which is in none of the folders searched: "
+            f"{', '.join(map(str, searched))}. Give its folder in include_paths.",
+        )
+    file = file.resolve()
+    if file in open_files:
+        cycle = (*open_files[open_files.index(file) :], file)
+        raise StanadaptError(
+            "syntax",
+            f"The includes are circular: {' -> '.join(f.name for f in cycle)}. Remove one of them.",
+        )
+    return file
+
+
+def _spans(stripped: str) -> dict[str, tuple[int, int]]:
+    """Start and end of the body of each top-level block."""
+    spans, position = {}, 0
+    while match := _BLOCK.search(stripped, position):
+        depth, position = 1, len(stripped)
+        for brace in re.finditer(r"[{}]", stripped[match.end() :]):
+            depth += 1 if brace[0] == "{" else -1
+            if depth == 0:
+                position = match.end() + brace.start()
+                break
+        spans[" ".join(match[1].split())] = (match.end(), position)
+    return spans

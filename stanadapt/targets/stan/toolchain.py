@@ -1,0 +1,224 @@
+"""The Stan installation of this computer: CmdStan, BridgeStan's sources, compiler, versions.
+
+Nothing here installs, downloads or changes the environment; `install_cmdstan.py` does that.
+CmdStanPy is not imported: that takes half a second, and its `cmdstan_path()` sets the
+environment variable CMDSTAN. Its rules for locating CmdStan are repeated here and tested
+against it.
+"""
+
+import importlib.metadata
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from stanadapt.errors import StanadaptError
+
+WINDOWS = platform.system() == "Windows"
+EXE = ".exe" if WINDOWS else ""
+PACKAGES = (
+    "stanadapt",
+    "numpy",
+    "numba",
+    "llvmlite",
+    "bridgestan",
+    "stanli",
+    "cmdstanpy",
+    "arviz",
+    "xarray",
+    "matplotlib",
+    "h5netcdf",
+    "typer",
+    "rich",
+)
+
+# Stan compilers known to run, with their modification times: running one takes 30 ms
+_WORKING: set[tuple[Path, int]] = set()
+INSTALL_HINTS = {
+    "Linux": "sudo apt install g++ make (Debian, Ubuntu), sudo dnf install gcc-c++ make (Fedora)",
+    "Darwin": "xcode-select --install",
+    "Windows": "run CmdStanPy's install_cxx_toolchain, which installs RTools, and add the folders "
+    "usr\\bin and mingw64\\bin of RTools to PATH",
+}
+
+
+class CmdStan(NamedTuple):
+    """A CmdStan that has been built and whose Stan compiler runs."""
+
+    path: Path
+    version: str
+
+
+def cmdstan() -> CmdStan | None:
+    """The CmdStan that CmdStanPy would use; None if there is none or it does not work."""
+    path = _chosen()
+    if path is None or fault(path):
+        return None
+    return CmdStan(path, _version(path))
+
+
+def required_cmdstan() -> CmdStan:
+    """Return `cmdstan`; StanadaptError, stage "installation", where it is gone."""
+    found = cmdstan()
+    if found is None:
+        raise StanadaptError(
+            "installation", "CmdStan is no longer there. Run `stanadapt install-cmdstan`."
+        )
+    return found
+
+
+def version_hint(version: str) -> str:
+    """Addition to the message on a program that this CmdStan rejects: it may be too old."""
+    old = version.startswith("2.27")
+    return " (CmdStan 2.27 lacks the features that Stan gained after May 2021.)" if old else ""
+
+
+def cmdstan_problem() -> str:
+    """Why the CmdStan that CmdStanPy would use does not work; "" if it works or there is none."""
+    path = _chosen()
+    why = fault(path) if path else ""
+    if not why:
+        return ""
+    if os.environ.get("CMDSTAN"):
+        return (
+            f"The environment variable CMDSTAN names {path}, which cannot be used: {why}. "
+            "Unset CMDSTAN or set it to a working CmdStan."
+        )
+    return (
+        f"{path} cannot be used: {why}. CmdStanPy uses the newest version in its folder, whether "
+        "it works or not: remove this one and install again."
+    )
+
+
+def cmdstan_home() -> Path:
+    """Where CmdStanPy searches and installs if CMDSTAN is not set."""
+    return Path.home() / ".cmdstan"
+
+
+def newest(names: list[str]) -> str | None:
+    """CmdStanPy's choice among folder names `cmdstan-<version>`: the highest version.
+
+    A single folder is chosen whatever its version is; among several, those without a version
+    number are ignored, and so are names on which CmdStanPy would fail (a suffix such as `-old`).
+    """
+    names = [name for name in names if name.startswith("cmdstan-")]
+    if len(names) == 1:
+        return names[0]
+    keys = {}
+    for name in names:
+        match = re.fullmatch(r"cmdstan-(\d+)\.(\d+)\.(\d+)(?:-rc(\d+))?", name)
+        if match:  # a release candidate comes before its release
+            *version, candidate = match.groups()
+            keys[(*map(int, version), int(candidate) if candidate else 1000)] = name
+    return keys[max(keys)] if keys else None
+
+
+def newest_below(folder: Path) -> Path | None:
+    """The CmdStan that CmdStanPy would choose in `folder`, working or not."""
+    if not folder.is_dir():
+        return None
+    name = newest([entry.name for entry in folder.iterdir() if entry.is_dir()])
+    return folder / name if name else None
+
+
+def fault(path: Path) -> str:
+    """Why the CmdStan in `path` does not work, as half a sentence; "" if it works.
+
+    The last check runs stanc, since a tree for another system has all the files too.
+    """
+    if not path.is_dir():
+        return "this folder does not exist"
+    if not (path / "makefile").is_file():
+        return "it has no makefile"
+    for name in ("stanc", "stansummary"):
+        tool = path / "bin" / (name + EXE)
+        if not tool.is_file():
+            return f"bin/{tool.name} is missing, so the build was not run or did not finish"
+        if not os.access(tool, os.X_OK):
+            return f"bin/{tool.name} is not executable"
+    stanc = path / "bin" / ("stanc" + EXE)
+    checked = (stanc, stanc.stat().st_mtime_ns)
+    if checked in _WORKING:
+        return ""
+    try:
+        done = subprocess.run([stanc, "--version"], capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bin/{stanc.name} does not run on this computer ({error})"
+    if done.returncode:
+        return f"bin/{stanc.name} --version fails"
+    _WORKING.add(checked)
+    return ""
+
+
+def bridgestan_tree() -> Path | None:
+    """BridgeStan's sources: the folder that BRIDGESTAN names, else its own download; or None."""
+    named = os.environ.get("BRIDGESTAN")
+    if named:
+        tree = Path(named).absolute()
+    else:
+        version = _package_version("bridgestan")
+        tree = Path.home() / ".bridgestan" / f"bridgestan-{version}"
+    return tree if (tree / "Makefile").is_file() else None
+
+
+def compiler() -> str | None:
+    """The C++ compiler: the value of CXX, else the first of g++, clang++ and c++ on PATH."""
+    named = os.environ.get("CXX")
+    if named:  # make uses CXX, so no other compiler matters; it may be "ccache g++"
+        words = shlex.split(named, posix=not WINDOWS)
+        return named if words and shutil.which(words[0]) else None
+    names = (usual_compiler(), "g++", "clang++", "c++")
+    return next((name for name in names if shutil.which(name)), None)
+
+
+def usual_compiler() -> str:
+    """The compiler that CmdStan's makefile uses by default."""
+    return "clang++" if platform.system() == "Darwin" else "g++"
+
+
+def make() -> str | None:
+    """The make program: the value of MAKE (as in CmdStanPy), else make or mingw32-make."""
+    name = os.environ.get("MAKE") or ("mingw32-make" if WINDOWS else "make")
+    return name if shutil.which(name) else None
+
+
+def compiler_problem() -> str:
+    """Which of compiler and make are missing and how to install them; "" if neither is."""
+    missing = [] if compiler() else [os.environ.get("CXX") or "a C++ compiler"]
+    missing += [] if make() else [os.environ.get("MAKE") or "make"]
+    if not missing:
+        return ""
+    how = INSTALL_HINTS.get(platform.system(), INSTALL_HINTS["Linux"])
+    return (
+        f"Stan programs are compiled on this computer, but {' and '.join(missing)} could not be "
+        f"found. To install compiler and make: {how}. With conda: conda install -c conda-forge "
+        "cmdstan, which includes CmdStan."
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages on which the results of a run depend."""
+    packages = {name: _package_version(name) or "not installed" for name in PACKAGES}
+    return {"python": platform.python_version(), **packages}
+
+
+def _chosen() -> Path | None:
+    named = os.environ.get("CMDSTAN")
+    return Path(named).absolute() if named else newest_below(cmdstan_home())
+
+
+def _version(path: Path) -> str:
+    text = (path / "makefile").read_text(encoding="utf-8", errors="replace")
+    match = re.search(r"^CMDSTAN_VERSION\s*:=\s*(\S+)", text, re.MULTILINE)
+    return match[1] if match else "unknown"
+
+
+def _package_version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,174 @@
+"""Effective sample sizes and Monte Carlo errors, for processes where they are known.
+
+An autoregression x[t] = rho x[t-1] + sqrt(1 - rho^2) e[t] has sd 1 and, for its mean,
+ESS = n (1 - rho) / (1 + rho); its square has lag-k correlation rho^(2k), so for the variance
+ESS = n (1 - rho^2) / (1 + rho^2), and the error of the sd is sqrt(2 / ESS) / 2.
+"""
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from stanadapt.diagnostics.efficiency import efficiency, ess_of_chain
+from stanadapt.results import arviz_module
+
+
+def autoregression(rho, shape, seed=0):
+    rng = np.random.default_rng(seed)
+    noise = np.sqrt(1 - rho**2) * rng.standard_normal(shape)
+    noise[..., 0] = rng.standard_normal(shape[:-1])  # starts in its stationary distribution
+    return lfilter([1.0], [1.0, -rho], noise, axis=-1)
+
+
+@pytest.fixture(scope="module")
+def replicates():
+    """400 fits of 4 chains of 500 draws each, rho = 0.7, as columns."""
+    draws = autoregression(0.7, (400, 4, 500))
+    return efficiency({str(i): x for i, x in enumerate(draws)})
+
+
+@pytest.mark.parametrize("rho", [-0.4, 0.0, 0.6, 0.9])
+def test_known_ess(rho):
+    """Over 40 replicates the mean ESS is within 5 errors, of at most 3 % each, of the truth."""
+    n = 4 * 2000
+    found = efficiency(
+        {str(i): x for i, x in enumerate(autoregression(rho, (40, 4, 2000), seed=7))}
+    )
+    true_mean, true_square = n * (1 - rho) / (1 + rho), n * (1 - rho**2) / (1 + rho**2)
+    # ArviZ caps the ESS at n log10(n), which rho = -0.4 does not reach
+    bulk, error = found.ess_bulk.mean(), found.ess_bulk.std() / np.sqrt(40)
+    assert error < 0.03 * true_mean
+    # Geyer's truncation of the sum makes the estimate a little too high or too low
+    assert abs(bulk - true_mean) < 5 * error + 0.05 * true_mean
+    from_mean = (found.sd / found.mcse_mean) ** 2
+    assert abs(from_mean.mean() - true_mean) < 5 * error + 0.05 * true_mean
+    from_sd = 0.5 / found.mcse_sd**2
+    assert abs(from_sd.mean() - true_square) < 0.1 * true_square
+
+
+def test_errors_of_the_mean_are_the_spread_over_replicates(replicates):
+    """The sd of 400 means is known to 1 / sqrt(800) = 3.5 %: five errors are 18 %."""
+    z = replicates.mean / replicates.mcse_mean
+    assert z.std() == pytest.approx(1.0, abs=5 / np.sqrt(800))
+    assert abs(z.mean()) < 5 / np.sqrt(400)
+    spread = np.std(replicates.mean)
+    assert np.median(replicates.mcse_mean) == pytest.approx(spread, rel=5 / np.sqrt(800))
+    assert spread == pytest.approx(np.sqrt(1.7 / 0.3 / 2000), rel=5 / np.sqrt(800))
+
+
+def test_errors_of_the_sd_are_the_spread_over_replicates(replicates):
+    spread = np.std(replicates.sd)
+    tolerance = 5 / np.sqrt(800)
+    assert np.median(replicates.mcse_sd) == pytest.approx(spread, rel=tolerance)
+    assert spread == pytest.approx(np.sqrt(2 / 2000 * 1.49 / 0.51) / 2, rel=tolerance)
+    z = (replicates.sd - 1.0) / replicates.mcse_sd
+    assert abs(z.mean()) < 5 / np.sqrt(400) + 0.1  # the sd is biased by about its variance / 2
+
+
+def test_r_hat(replicates):
+    assert (replicates.r_hat < 1.05).all()
+    assert (replicates.r_hat > 0.99).all()
+    apart = autoregression(0.0, (2, 300)) + np.array([[0.0], [5.0]])
+    assert efficiency({"x": apart}).r_hat[0] > 1.5
+
+
+def test_numbers_agree_with_arviz():
+    draws = autoregression(0.5, (4, 300), seed=3)
+    found, arviz = efficiency({"x": draws}), arviz_module()
+    assert found.ess_bulk[0] == pytest.approx(float(arviz.ess(draws, method="bulk")))
+    tail = float(arviz.ess(draws, method="tail", prob=(0.05, 0.95)))
+    assert found.ess_tail[0] == pytest.approx(tail)
+    assert found.r_hat[0] == pytest.approx(float(arviz.rhat(draws)))
+    # mcse() of ArviZ 0.23 fails on arrays under current NumPy
+    for_mean = draws.std(ddof=1) / np.sqrt(float(arviz.ess(draws, method="mean")))
+    assert found.mcse_mean[0] == pytest.approx(for_mean)
+    assert found.mean[0] == pytest.approx(draws.mean())
+    assert found.sd[0] == pytest.approx(draws.std(ddof=1))
+
+
+def test_columns_keep_their_order_and_scale():
+    x = autoregression(0.3, (2, 400))
+    found = efficiency({"b": x, "a": 1e-3 * x + 7, "c": -1e6 * x})
+    assert found.names == ["b", "a", "c"]
+    np.testing.assert_allclose(found.sd, found.sd[0] * np.array([1, 1e-3, 1e6]), rtol=1e-9)
+    np.testing.assert_allclose(
+        found.mcse_sd, found.mcse_sd[0] * np.array([1, 1e-3, 1e6]), rtol=1e-6
+    )
+    np.testing.assert_allclose(found.ess_bulk[:2], found.ess_bulk[0])
+    assert found.mean[1] == pytest.approx(7, abs=1e-3)
+
+
+def test_constant_columns_are_left_out():
+    x = autoregression(0.3, (2, 100))
+    found = efficiency({"fixed": np.full((2, 100), 3.0), "x": x, "whole": np.ones((2, 100), int)})
+    assert found.names == ["x"]
+    assert all(len(field) == 1 for field in found)
+
+
+def test_no_column_left_is_no_error():
+    for columns in ({}, {"fixed": np.zeros((2, 50))}):
+        found = efficiency(columns)
+        assert found.names == []
+        assert found.ess_bulk.shape == (0,)
+
+
+def test_integers_and_booleans():
+    x = autoregression(0.3, (2, 500)) > 0
+    one, other = efficiency({"x": x.astype(int)}), efficiency({"x": x.astype(float)})
+    assert one.ess_bulk == other.ess_bulk
+
+
+def test_one_chain_has_no_r_hat():
+    found = efficiency({"x": autoregression(0.3, (1, 500))})
+    assert np.isnan(found.r_hat[0])
+    assert found.ess_bulk[0] > 100
+
+
+def test_infinite_and_missing_values_give_missing_numbers():
+    """A column with NaN is listed, with NaN: if left out, its failure would go unnoticed."""
+    x = autoregression(0.3, (2, 100))
+    missing, infinite = x.copy(), x.copy()
+    missing[0, 3], infinite[1, 7] = np.nan, np.inf
+    found = efficiency({"x": x, "missing": missing, "infinite": infinite})
+    assert found.names == ["x", "missing", "infinite"]
+    assert np.isfinite(found.ess_bulk[0])
+    assert np.isnan(found.ess_bulk[1])
+    assert np.isnan(found.ess_bulk[2])
+
+
+# --- one chain, Geyer's monotone sequence --------------------------------------------------------
+
+
+@pytest.mark.parametrize("rho", [-0.4, 0.0, 0.5, 0.9])
+def test_ess_of_chain_is_known(rho):
+    """Mean over 60 chains of 20 000 draws within 5 of its errors and 2 % of truncation bias."""
+    n = 20_000
+    found = np.array([ess_of_chain(x) for x in autoregression(rho, (60, n), seed=1)])
+    true, error = n * (1 - rho) / (1 + rho), found.std() / np.sqrt(60)
+    assert error < 0.02 * true
+    assert abs(found.mean() - true) < 5 * error + 0.02 * true
+
+
+def test_ess_of_chain_ignores_location_and_scale():
+    x = autoregression(0.6, (2000,))
+    assert ess_of_chain(5 - 1e3 * x) == pytest.approx(ess_of_chain(x), rel=1e-9)
+
+
+@pytest.mark.parametrize("n", [10, 11])
+def test_ess_of_chain_by_hand(n):
+    x = np.random.default_rng(5).standard_normal(n)
+    c = x - x.mean()
+    covariance = [np.sum(c[: n - k] * c[k:]) / n for k in range(n)]
+    total, smallest = 0.0, np.inf
+    for k in range(0, n // 2 * 2, 2):
+        pair = covariance[k] + covariance[k + 1]
+        if pair <= 0:
+            break
+        smallest = min(smallest, pair)
+        total += smallest
+    expected = n * covariance[0] / (2 * total - covariance[0])
+    assert ess_of_chain(x) == pytest.approx(expected)
+
+
+def test_ess_of_a_chain_that_never_moved():
+    assert np.isnan(ess_of_chain(np.full(100, 0.25)))

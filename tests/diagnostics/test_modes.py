@@ -1,0 +1,325 @@
+"""modes(): the modes it finds, their weights, and its messages of doubt."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics.hill_climb import climb, frame_of, group_ends
+from stanadapt.diagnostics.modes_report import with_scalar_columns
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import bundled
+
+# three modes of unequal width, in a vector and a positive scale
+MIXTURE = """
+data { int d; }
+parameters { vector[d] x; real<lower=0> s; }
+model {
+  real low = log(0.7) + normal_lpdf(x | 0, 1) + lognormal_lpdf(s | 0, 0.1);
+  real far = log(0.2) + normal_lpdf(x[1] | 9, 0.3) + lognormal_lpdf(s | 4, 0.3);
+  real wide = log(0.1) + normal_lpdf(x[1] | -12, 1.5) + lognormal_lpdf(s | -3, 0.2);
+  if (d > 1) {
+    far += normal_lpdf(x[2 : d] | 0, 1);
+    wide += normal_lpdf(x[2 : d] | 0, 1);
+  }
+  target += log_sum_exp({low, far, wide});
+}
+"""
+WEIGHTS = np.array([0.7, 0.2, 0.1])
+
+
+def mixture(dim=2):
+    return sa.Target(MIXTURE, {"d": dim}, show_progress=False)
+
+
+def drawn(rng, dim, which):
+    """Exact draws from the components of the mixture; `which` has shape (chain, draw)."""
+    x = rng.normal(size=(*which.shape, dim))
+    x[..., 0] = np.array([0, 9, -12])[which] + np.array([1, 0.3, 1.5])[which] * x[..., 0]
+    log_s = np.array([0, 4, -3])[which] + np.array([0.1, 0.3, 0.2])[which] * rng.normal(
+        size=which.shape
+    )
+    return fit(x=x, s=np.exp(log_s))
+
+
+def fit(**posterior):
+    return results.build({"posterior": posterior}, {"sampler": "exact"})
+
+
+def messages(table):
+    return " ".join(table.attrs["messages"])
+
+
+# --- modes and their weights ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [2, 20])
+def test_weights_of_independent_draws(dim):
+    rng = np.random.default_rng(dim)
+    which = rng.choice(3, p=WEIGHTS, size=(4, 1000))
+    table = sa.modes(mixture(dim), drawn(rng, dim, which), show=False)
+    assert len(table) == 3
+    # independent draws: four binomial standard errors suffice
+    binomial = np.sqrt(WEIGHTS * (1 - WEIGHTS) / which.size)
+    assert np.all(np.abs(table["weight"] - WEIGHTS) < 4 * binomial)
+    # the larger of two errors, one of them from the spread of four chains only
+    assert np.all(table["error"] > 0.7 * binomial)
+    assert np.all(table["error"] < 3 * binomial)
+    for chain in range(4):
+        share = [(which[chain] == m).mean() for m in range(3)]
+        # modes so far apart that no draw is nearest to a climbed draw of another
+        assert table[f"weight_{chain + 1}"].to_numpy() == pytest.approx(share, abs=1e-9)
+    assert "all 4 chains visited all 3 modes" in messages(table)
+    assert "cannot be trusted" not in messages(table)
+    assert "No diagnostic proves" in table.attrs["messages"][-1]
+
+
+def test_positions_and_heights():
+    rng = np.random.default_rng(1)
+    target = mixture()
+    which = rng.choice(3, p=WEIGHTS, size=(2, 1500))
+    table = sa.modes(target, drawn(rng, 2, which), show=False)
+    for row, x, log_s in zip(table.itertuples(), [0, 9, -12], [0, 4, -3], strict=True):
+        # on the unconstrained scale log s is normal: its mode is its median
+        assert row.position["x"] == pytest.approx([x, 0], abs=1e-3)
+        assert row.position["s"] == pytest.approx(np.exp(log_s), rel=1e-3)
+        position = np.array([x, 0, log_s], dtype=float)
+        assert row.log_density == pytest.approx(target.evaluate(position)[0], abs=1e-4)
+
+
+def test_one_chain():
+    rng = np.random.default_rng(2)
+    table = sa.modes(mixture(), drawn(rng, 2, rng.choice(3, p=WEIGHTS, size=(1, 2000))), show=False)
+    assert len(table) == 3
+    assert "one chain, 3 modes: run several chains" in messages(table)
+    assert table.loc[1, "error"] == pytest.approx(np.sqrt(0.21 / 2000), rel=0.3)
+
+
+def test_thinning_of_many_draws_keeps_the_weights():
+    rng = np.random.default_rng(3)
+    which = rng.choice(3, p=WEIGHTS, size=(4, 20_000))
+    table = sa.modes(mixture(), drawn(rng, 2, which), show=False, starts=60)
+    assert table["weight"].to_numpy() == pytest.approx(WEIGHTS, abs=4 * np.sqrt(0.21 / 20_000))
+
+
+# --- chains that do not agree --------------------------------------------------------------------
+
+
+def test_a_chain_that_never_visited_a_mode():
+    rng = np.random.default_rng(4)
+    which = rng.choice(3, p=WEIGHTS, size=(4, 1000))
+    which[1][which[1] == 1] = 0
+    table = sa.modes(mixture(), drawn(rng, 2, which), show=False)
+    assert "chain 2 never visited mode 2, which holds 0.2" in messages(table)
+    assert "of the other chains' draws: the weights cannot be trusted" in messages(table)
+    # from the spread of chains, not from the draws of each
+    assert table.loc[2, "error"] > 3 * np.sqrt(0.15 * 0.85 / 4000)
+
+
+def test_chains_that_never_moved():
+    rng = np.random.default_rng(5)
+    which = np.broadcast_to(np.array([[0], [0], [0], [1]]), (4, 1000))
+    table = sa.modes(mixture(), drawn(rng, 2, which), show=False)
+    assert table["weight"].tolist() == [0.75, 0.25]
+    # means 0, 0, 0, 1: their sd is 1/2, that of their mean 1/4
+    assert table["error"].to_numpy() == pytest.approx(0.25)
+    assert "no chain ever left its mode: the weights cannot be trusted" in messages(table)
+
+
+def test_chains_that_weigh_modes_differently():
+    rng = np.random.default_rng(6)
+    which = rng.choice(3, p=WEIGHTS, size=(4, 1000))
+    which[3] = rng.choice(3, p=[0.4, 0.4, 0.2], size=1000)
+    table = sa.modes(mixture(), drawn(rng, 2, which), show=False)
+    assert "all 4 chains visited all 3 modes; largest difference" in messages(table)
+    assert "cannot be trusted" in messages(table)
+
+
+def test_a_chain_may_miss_a_rare_mode():
+    rng = np.random.default_rng(7)
+    which = np.zeros((4, 1000), dtype=int)
+    which[:3, ::200] = 1  # five draws of a thousand
+    table = sa.modes(mixture(), drawn(rng, 2, which), starts=1000, show=False)
+    assert "chain 4 never visited mode 2" in messages(table)
+    assert "too few to rule out chance" in messages(table)
+    assert "cannot be trusted" not in messages(table)
+
+
+# --- one mode only -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("gaussian", "two_dim"),
+        ("ring", "ring"),
+        ("neal", "neal"),
+        pytest.param("banana", "strong", marks=pytest.mark.slow),
+        pytest.param("flower", "flower", marks=pytest.mark.slow),
+        pytest.param("eight_schools_noncentered", "eight_schools", marks=pytest.mark.slow),
+    ],
+)
+def test_programs_of_one_mode(name, data):
+    target = sa.Target(*bundled.find(name, data), show_progress=False)
+    plan = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300, "show_progress": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # divergences
+        draws = sa.sample(target, "nuts", seed=1, **plan)
+    table = sa.modes(target, draws, show=False)
+    assert table["weight"].tolist() == [1.0]
+    assert table["error"].tolist() == [0.0]
+    assert np.isfinite(table.loc[1, "log_density"])
+    assert "stayed in the same region" in messages(table)
+
+
+def test_heavy_tails_in_strongly_correlated_units():
+    code = """
+    parameters { vector[3] x; }
+    model { x ~ multi_student_t(2, [1, 2, 3]', [[1, 0, 0], [0, 1e4, 99], [0, 99, 1]]); }
+    """
+    rng = np.random.default_rng(8)
+    root = np.linalg.cholesky([[1, 0, 0], [0, 1e4, 99], [0, 99, 1]])
+    x = rng.normal(size=(2, 500, 3)) @ root.T / np.sqrt(rng.gamma(1, 1, (2, 500, 1)))
+    target = sa.Target(code, show_progress=False)
+    table = sa.modes(target, fit(x=x + np.array([1, 2, 3])), starts=100, show=False)
+    assert len(table) == 1
+    assert table.loc[1, "position"]["x"] == pytest.approx([1, 2, 3], rel=1e-2)
+
+
+def test_a_funnel_is_reported_as_a_region():
+    target = sa.Target(
+        *bundled.find("eight_schools_centered", "eight_schools"), show_progress=False
+    )
+    plan = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300, "show_progress": False}
+    with pytest.warns(UserWarning, match="diverged"):
+        draws = sa.sample(target, "nuts", seed=1, **plan)
+    table = sa.modes(target, draws, starts=40, show=False)
+    assert len(table) == 1
+    assert np.isnan(table.loc[1, "log_density"])
+    assert table.loc[1, "position"] == {}
+    assert "row 1 is a region, not a mode" in messages(table)
+
+
+# --- climbing and grouping -----------------------------------------------------------------------
+
+
+def bimodal(apart):
+    """Two normals of unequal weight and sd 1, `apart` standard deviations from each other."""
+
+    def evaluate(x):
+        parts = np.log([0.6, 0.4]) - 0.5 * (x[0] - np.array([0, apart])) ** 2
+        shares = np.exp(parts - logsumexp(parts))
+        gradient = np.array([-(shares @ (x[0] - np.array([0, apart]))), -x[1] / 1e4])
+        return logsumexp(parts) - 0.5 * x[1] ** 2 / 1e4, gradient, ""
+
+    return evaluate
+
+
+def ends_of(evaluate, starts):
+    frame = frame_of(starts - starts.mean(axis=0), starts.std(axis=0))
+    return climb(evaluate, starts, frame), frame
+
+
+@pytest.mark.parametrize(("apart", "count"), [(2.0, 1), (2.8, 1), (3.6, 2), (8.0, 2)])
+def test_a_shallow_saddle_joins(apart, count):
+    """Modes 2.8 sd apart have a saddle 0.3 deep at most, those 3.6 apart one of 0.7."""
+    rng = np.random.default_rng(9)
+    starts = rng.normal(size=(60, 2)) * [1, 100] + np.array([apart, 0]) * rng.integers(
+        0, 2, (60, 1)
+    )
+    ends, frame = ends_of(bimodal(apart), starts)
+    assert group_ends(bimodal(apart), ends, frame, 0.5).max() + 1 == count
+
+
+def test_a_low_bump_between_two_modes_does_not_join_them():
+    """The bump is lower than either mode by more than the dip, and near each of them."""
+    centres, heights = np.array([-4.0, 0.0, 4.0]), np.array([0.0, -3.0, 0.0])
+
+    def evaluate(x):
+        parts = heights - np.array([0.5, 0.2, 0.5]) * (x[0] - centres) ** 2
+        shares = np.exp(parts - logsumexp(parts))
+        slope = -shares @ (np.array([1, 0.4, 1]) * (x[0] - centres))
+        return logsumexp(parts), np.array([slope]), ""
+
+    starts = np.concatenate([np.linspace(-5, 5, 41)])[:, None]
+    ends, frame = ends_of(evaluate, starts)
+    assert len(np.unique(ends.position.round(2))) == 3
+    group = group_ends(evaluate, ends, frame, 1.0)
+    assert group.max() == 1
+    assert group[0] != group[-1]
+
+
+def test_failures_of_the_density_are_walls():
+    def walled(x):
+        if x[0] > 0.5:
+            return -np.inf, np.full(2, np.nan), "Exception: behind the wall."
+        return -0.5 * (x @ x), -x, ""
+
+    starts = np.random.default_rng(10).normal(-2, 0.5, size=(40, 2))
+    ends, frame = ends_of(walled, starts)
+    assert ends.position == pytest.approx(np.zeros((40, 2)), abs=1e-3)
+    assert ends.inside.all()
+    assert group_ends(walled, ends, frame, 0.5).max() == 0
+
+
+def test_an_endless_slope_leaves_the_box():
+    starts = np.random.default_rng(11).normal(size=(20, 2))
+    ends, _ = ends_of(lambda x: (x[0] - x[1] ** 2, np.array([1.0, -2 * x[1]]), ""), starts)
+    assert not ends.inside.any()
+    assert np.isfinite(ends.position).all()
+
+
+# --- errors and the printed table ----------------------------------------------------------------
+
+
+def refused(*arguments, **keywords):
+    with pytest.raises(StanadaptError) as caught:
+        sa.modes(*arguments, show=False, **keywords)
+    assert caught.value.stage == "settings"
+    return caught.value.message
+
+
+def test_wrong_arguments():
+    target, rng = mixture(), np.random.default_rng(12)
+    usual = drawn(rng, 2, np.zeros((2, 100), dtype=int))
+    assert "must be a Target" in refused("program", usual)
+    assert "got dict" in refused(target, {"x": 1})
+    assert "starts must be a whole number, at least 10, got 3" in refused(target, usual, starts=3)
+    assert "lacks s" in refused(target, fit(x=np.zeros((2, 100, 2))))
+    assert "got 4" in refused(target, drawn(rng, 2, np.zeros((2, 2), dtype=int)))
+    other = results.build({"posterior": {"x": np.zeros((2, 50))}}, {"program_hash": "other"})
+    assert "program_hash is other" in refused(target, other)
+    noisy = sa.Target(
+        "parameters { real x; vector[2] u; } model { x ~ normal(u[1], 1); u ~ std_normal(); }",
+        noise="u", show_progress=False,
+    )  # fmt: skip
+    assert "only estimated" in refused(noisy, usual)
+
+
+def test_draws_on_a_boundary_are_left_out():
+    rng = np.random.default_rng(13)
+    draws = drawn(rng, 2, rng.choice(3, p=WEIGHTS, size=(2, 500)))
+    draws["posterior"]["s"].values[0, :7] = 0.0  # underflow of exp
+    table = sa.modes(mixture(), draws, show=False)
+    assert len(table) == 3
+    assert table["weight"].sum() == pytest.approx(1)
+    assert "7 draws on the boundary" in messages(table)
+
+
+def test_printed_and_written(capsys, tmp_path):
+    rng = np.random.default_rng(14)
+    table = sa.modes(mixture(20), drawn(rng, 20, rng.choice(3, p=WEIGHTS, size=(2, 500))))
+    printed = capsys.readouterr().out
+    head, *rows = printed.splitlines()
+    for title in ("mode", "weight", "error", "chain 1", "chain 2", "log density", "x[1]"):
+        assert title in head
+    assert "x[7]" not in head
+    assert [row.split()[0] for row in rows[:3]] == ["1", "2", "3"]
+    assert "No diagnostic proves" in printed
+    flat = with_scalar_columns(table)
+    assert flat.loc[2, "x[1]"] == pytest.approx(9, abs=0.01)
+    assert "x[20]" in flat
+    flat.to_csv(tmp_path / "modes.csv")

@@ -1,0 +1,22 @@
+"""The command line, called in the process of a test."""
+
+from typer.testing import CliRunner
+
+from stanadapt import cli
+
+PROGRAM = """
+data { real m; }
+parameters { real x; }
+model { x ~ normal(m, 1); }
+"""
+TINY = [
+    "--chains", "2", "--iter-warmup", "30", "--iter-sampling", "40", "--seed", "1", "--quiet",
+]  # fmt: skip
+
+
+def call(*arguments, status=0):
+    """Return the output on both streams, joined into one line; check the exit status."""
+    done = CliRunner().invoke(cli.app, [str(a) for a in arguments], catch_exceptions=False)
+    assert done.exit_code == status, done.output
+    assert "Traceback" not in done.output
+    return " ".join(done.output.split())

@@ -1,0 +1,78 @@
+"""The curved targets of the Kameleon paper, as C functions made by Numba, with their coverage.
+
+Bananas B(b, 100) and the flower F(10, 6, 6, 1) in eight dimensions. Each has mean zero, and
+coordinates in which the squared radius is chi-squared: the shares of draws inside its quantiles
+show how well the whole distribution is covered, tails and centre.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from numba import carray, cfunc, njit, types
+from scipy.stats import chi2
+
+from stanadapt.kernels.density import Density, make_density
+
+DIM = 8
+LEVELS = np.arange(1, 10) / 10
+_POINTER = types.CPointer(types.float64)
+_FLAG = types.int32
+_VALUE = types.int32(_POINTER, _FLAG, _FLAG, _POINTER, _POINTER, types.intp)
+
+
+@njit
+def _rest(x):
+    total = 0.0
+    for i in range(2, DIM):
+        total -= 0.5 * x[i] * x[i]
+    return total
+
+
+@cfunc(_VALUE)
+def _banana(bend, propto, jacobian, position, value, message):
+    x, out = carray(position, DIM), carray(value, 1)
+    out[0] = _rest(x) - x[0] ** 2 / 200.0 - 0.5 * (x[1] - bend[0] * (x[0] ** 2 - 100.0)) ** 2
+    return 0
+
+
+@cfunc(_VALUE)
+def _flower(bend, propto, jacobian, position, value, message):
+    x, out = carray(position, DIM), carray(value, 1)
+    radius = 10.0 + 6.0 * np.cos(6.0 * np.arctan2(x[1], x[0]))
+    out[0] = _rest(x) - 0.5 * (np.hypot(x[0], x[1]) - radius) ** 2
+    return 0
+
+
+class Curved:
+    """One of the targets, never freed: densities hold only its address."""
+
+    _bends: ClassVar[list] = []
+
+    def __init__(self, bend: float | None) -> None:
+        self.bend = np.array([0.0 if bend is None else bend])
+        self.flower = bend is None
+        self._bends.append(self.bend)
+
+    def density(self) -> Density:
+        """Make a density with its own counters."""
+        function = _flower if self.flower else _banana
+        return make_density(function.address, function.address, self.bend.ctypes.data, DIM)
+
+    def coverage(self, draws: np.ndarray) -> np.ndarray:
+        """Share of draws, shape (draw, 8), inside the regions of probability LEVELS."""
+        x, y, rest = draws[:, 0], draws[:, 1], (draws[:, 2:] ** 2).sum(axis=1)
+        if self.flower:
+            radius = 10.0 + 6.0 * np.cos(6.0 * np.arctan2(y, x))
+            squares, degrees = rest + (np.hypot(x, y) - radius) ** 2, DIM - 1
+        else:
+            bent = y - self.bend[0] * (x**2 - 100.0)
+            squares, degrees = rest + x**2 / 100.0 + bent**2, DIM
+        return (squares[:, None] <= chi2.ppf(LEVELS, degrees)).mean(axis=0)
+
+
+# name: target, iterations of warm-up and of sampling, bandwidth in the paper
+PAPER = {
+    "slight": (Curved(0.03), 20_000, 20_000, 5.0),
+    "strong": (Curved(0.1), 40_000, 40_000, 10.0),
+    "flower": (Curved(None), 60_000, 60_000, 5.0),
+}

@@ -1,0 +1,90 @@
+"""Many tempered moves in a row from given starts, with a check of the stored densities."""
+
+import numpy as np
+
+from stanadapt._numba.jit import jit
+from stanadapt._numba.work_queue import no_queue
+from stanadapt.kernels.tempering.ladder import LOG_STEP, B, no_ladder
+from stanadapt.kernels.tempering.moves import (
+    ACCEPTANCE_RATE,
+    DIVERGING,
+    STEPS,
+    MoveKernel,
+    Options,
+    make_mover,
+    move,
+)
+from stanadapt.kernels.tempering.path import (
+    DISTRIBUTION,
+    POSITION,
+    PRIOR,
+    TemperingPath,
+    copy_replica,
+    evaluate,
+    no_replicas,
+)
+from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
+from tests.helpers.targets import Awkward
+from tests.helpers.tempered_formula import REFERENCE_MEAN, REFERENCE_SD
+
+MOVES = 4
+STEP_SIZES = {MoveKernel.hmc: 0.9, MoveKernel.nuts: 0.9, MoveKernel.random_walk: 1.0}
+
+
+@jit
+def _difference(one, other):
+    """Absolute difference; 0 for equal infinities, infinite if either is NaN."""
+    found = 0.0 if one == other else abs(one - other)
+    return found if found < np.inf else np.inf
+
+
+@jit
+def _make_moves(path, mover, ladder, starts, repeats, gradients, out, rng):
+    """Move from every start, in place; columns of out: acceptance, steps, diverging, error."""
+    replicas, again = no_replicas(1, 3), no_replicas(1, 3)
+    for row in range(starts.shape[0]):
+        replicas.vectors[0, POSITION] = starts[row]
+        evaluate(path, replicas, 0, gradients)
+        out[row, :] = 0.0
+        for _ in range(repeats):
+            move(np.int64(0), path, mover, ladder, replicas, 1, None, None, rng)
+            out[row, 0] += mover.numbers[0, ACCEPTANCE_RATE]
+            out[row, 1] += mover.numbers[0, STEPS]
+            out[row, 2] += mover.numbers[0, DIVERGING]
+        starts[row] = replicas.vectors[0, POSITION]
+        copy_replica(replicas, 0, again, 0)
+        evaluate(path, again, 0, gradients)
+        for part in range(2):
+            error = _difference(replicas.logs[0, part], again.logs[0, part])
+            out[row, 3] = max(out[row, 3], error)
+        for part in range(1, 3 if gradients else 1):
+            for i in range(3):
+                error = _difference(replicas.vectors[0, part, i], again.vectors[0, part, i])
+                out[row, 3] = max(out[row, 3], error / (1.0 + abs(again.vectors[0, part, i])))
+
+
+def _make_path(wall, b):
+    """Return a path from a distribution; at b = 0, where that is redrawn, from prior-only data."""
+    prior = Awkward().wall.ctypes.data
+    reference = ReferenceDistribution(REFERENCE_MEAN, REFERENCE_SD).compiled(3)
+    return TemperingPath(
+        Awkward(wall).density(), reference, DISTRIBUTION if b > 0 else PRIOR, prior
+    )
+
+
+def moved(kernel, b, starts, wall=np.inf, scale=None, step_size=None, leapfrogs=4, repeats=MOVES):
+    """Make `repeats` moves at b from each of the starts, shape (start, 3).
+
+    Returns where they end; per start the sums of acceptance rates, steps and divergences, and the
+    largest error of the stored densities and gradients; and the path with its counters.
+    """
+    path, rng = _make_path(wall, b), np.random.default_rng(int(1000 * b) + kernel)
+    mover, ladder = make_mover(1, 3, Options(kernel, leapfrogs, 4), no_queue()), no_ladder(1, 3)
+    # unequal scales that do not fit the target
+    ladder.scale[:] = np.array([[1.2, 0.15, 3.0]]) if scale is None else scale
+    x, out = starts.copy(), np.empty((len(starts), 4))
+    ladder.levels[0, B] = b
+    ladder.levels[0, LOG_STEP] = np.log(STEP_SIZES[kernel] if step_size is None else step_size)
+    gradients = kernel != MoveKernel.random_walk
+    _make_moves(path, mover, ladder, x, repeats, gradients, out, rng)
+    return x, out, path

@@ -1,0 +1,5 @@
+"""The awkward target of `stanadapt.sampling.awkward_target`, on which most tests run."""
+
+from stanadapt.sampling.awkward_target import MEAN, RHO, SCALES, SD, SHAPE, Awkward, starts
+
+__all__ = ["MEAN", "RHO", "SCALES", "SD", "SHAPE", "Awkward", "starts"]

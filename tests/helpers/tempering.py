@@ -1,0 +1,33 @@
+"""A parallel tempering on a fixed ladder, from the Gaussian reference to the awkward target."""
+
+import numpy as np
+
+from stanadapt._numba.work_queue import no_queue
+from stanadapt.kernels.tempering.ladder import LOG_STEP, B, no_ladder
+from stanadapt.kernels.tempering.moves import MoveKernel, Options, make_mover
+from stanadapt.kernels.tempering.parallel import Tempering, no_statistics
+from stanadapt.kernels.tempering.path import DISTRIBUTION, TemperingPath, no_replicas
+from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
+from tests.helpers.targets import Awkward
+from tests.helpers.tempered_formula import REFERENCE_MEAN, REFERENCE_SD
+
+
+def make_tempering(levels, kernel=MoveKernel.hmc, room=7, wall=np.inf, degrees=np.inf):
+    """Return a Tempering with these inverse temperatures, and unequal steps and scales."""
+    path = TemperingPath(
+        Awkward(wall).density(),
+        ReferenceDistribution(REFERENCE_MEAN, REFERENCE_SD, degrees=degrees).compiled(3),
+        DISTRIBUTION,
+        0,
+    )
+    ladder, order = no_ladder(room, 3), np.zeros((2, room), np.int64)
+    count = len(levels)
+    ladder.levels[:count, B], ladder.size[0] = levels, count
+    ladder.levels[:count, LOG_STEP] = np.linspace(-0.1, -0.5, count)
+    ladder.scale[:count] = np.linspace(1, 0, count)[:, None] * REFERENCE_SD + [1.0, 0.15, 2.5]
+    order[0] = np.arange(room)
+    mover = make_mover(room, 3, Options(kernel, 3, 4), no_queue())
+    return Tempering(
+        path, mover, ladder, no_replicas(room, 3), order, no_statistics(room, 3),
+        np.full((1, 4), np.nan),
+    )  # fmt: skip

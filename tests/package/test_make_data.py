@@ -1,0 +1,66 @@
+"""`make_data --check`: which files count as equal, which differ, which could not be checked."""
+
+import json
+
+import pytest
+
+from workflows.data import golub, make_data
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """A temporary folder in place of `stan_models`, for two files that are made quickly."""
+    files = {"neal/neal.json": lambda: {"N": 100}, "boltzmann/one.json": lambda: {"b": [0.5, 1]}}
+    for name in files:
+        (tmp_path / name).parent.mkdir()
+    monkeypatch.setattr(make_data, "STAN_MODELS", tmp_path)
+    monkeypatch.setattr(make_data, "FILES", files)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_written_files_are_equal(capsys):
+    make_data.write_files()
+    make_data.check_files()
+    assert "2 of 2 files checked: all are what make_data writes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("neal/neal.json", '{"N": 100}'),  # one more space
+        ("boltzmann/one.json", '{"b":[0.5,1.00002]}'),
+        ("boltzmann/one.json", '{"b":[0.5,1,1]}'),
+        ("boltzmann/one.json", '{"b":[0.5,"1"]}'),
+        ("boltzmann/one.json", '{"Q":[0.5,1]}'),
+        ("boltzmann/one.json", None),
+    ],
+)
+def test_a_file_that_differs_is_named(folder, name, text):
+    make_data.write_files()
+    path = folder / name
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SystemExit, match=f"not what make_data writes: {name}$"):
+        make_data.check_files()
+
+
+def test_the_last_digit_of_a_boltzmann_machine_may_differ(folder):
+    make_data.write_files()
+    path = folder / "boltzmann" / "one.json"
+    path.write_text(json.dumps({"b": [0.500001, 1]}))
+    make_data.check_files()
+
+
+def test_a_failed_download_is_reported_and_is_no_error(folder, monkeypatch, capsys):
+    monkeypatch.setattr(golub.shutil, "which", lambda name: None)
+    files = {**make_data.FILES, "horseshoe/golub.json": lambda: golub.fetched(folder)}
+    monkeypatch.setattr(make_data, "FILES", files)
+    make_data.write_files()
+    make_data.check_files()
+    output = capsys.readouterr().out
+    reason = "horseshoe/golub.json, because apt-get or dpkg-deb is not installed"
+    assert f"left unchanged: {reason}" in output
+    assert f"not checked: {reason}" in output
+    assert "2 of 3 files checked" in output

@@ -1,0 +1,72 @@
+"""The README's commands run: here those of `stanadapt` and Python, in .ci/run those of make."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE
+from tests.helpers.repository import ROOT
+
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.S)
+
+
+COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if line.strip()]
+
+
+def run(arguments, folder):
+    # as a user has it: "auto" is not turned into stanli here
+    environment = {k: v for k, v in os.environ.items() if k != "STANADAPT_BACKEND"}
+    done = subprocess.run(
+        arguments, cwd=folder, capture_output=True, text=True, check=False, timeout=500,
+        env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "stan_models").symlink_to(ROOT / "stan_models")
+    return tmp_path
+
+
+@pytest.mark.cmdstan
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("stanadapt")])
+def test_command(folder, command):
+    words = shlex.split(command)
+    run([sys.executable, "-m", "stanadapt", *words[1:]], folder)
+    if "--out" in words:
+        assert (folder / words[words.index("--out") + 1]).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("python -c")])
+def test_command_about_a_sampler_of_ones_own(folder, command):
+    """It needs the file that the page shows."""
+    (folder / "barker.py").write_text(SAMPLER_OF_THE_PAGE)
+    printed = run([sys.executable, *shlex.split(command)[1:]], folder)
+    assert printed.count("passed") == 7
+    assert "FAILED" not in printed
+
+
+@pytest.mark.cmdstan
+def test_python_example(folder):
+    (example,) = blocks("python")
+    printed = run([sys.executable, "-c", example], folder)
+    assert "ESS/s" in printed
+    assert (folder / "output" / "pima.nc").is_file()
+
+
+def test_every_other_command_is_run_by_ci():
+    others = [c for c in COMMANDS if not c.startswith(("stanadapt", "python -c"))]
+    assert others
+    script = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert set(others) <= set(script)

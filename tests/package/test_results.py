@@ -1,0 +1,264 @@
+"""Results as ArviZ objects: splitting columns, saving, loading, and files of other kinds."""
+
+import json
+import os
+
+import h5py
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.errors import StanadaptError
+
+CODE = """
+parameters { matrix[2, 3] M; real<lower=0> s; }
+model { to_vector(M) ~ normal(0, 1); s ~ exponential(1); }
+generated quantities { vector[2] log_lik = [s, 2 * s]'; }
+"""
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return sa.sample(
+        sa.Target(CODE), "gad_mala", chains=3, iter_warmup=20, iter_sampling=25, seed=2,
+        save_warmup=True, save_unconstrained=True, show_progress=False,
+    )  # fmt: skip
+
+
+def small(**attributes):
+    rng = np.random.default_rng(0)
+    return results.build({"posterior": {"x": rng.normal(size=(2, 30))}}, attributes)
+
+
+def assert_equal(one, other):
+    assert set(results.group_names(one)) == set(results.group_names(other))
+    for group in results.group_names(one):
+        first, second = results.dataset(one, group), results.dataset(other, group)
+        assert set(first) == set(second)
+        for name in first:
+            assert first[name].dtype == second[name].dtype, name
+            assert first[name].dims == second[name].dims
+            np.testing.assert_array_equal(first[name], second[name])
+    assert set(one.attrs) <= set(other.attrs)
+    for name, value in one.attrs.items():
+        np.testing.assert_array_equal(np.asarray(value), np.asarray(other.attrs[name]), name)
+
+
+# --- variables -----------------------------------------------------------------------------------
+
+
+def test_variables_of_every_shape():
+    names = ["a", "v.1", "v.2", "m.1.1", "m.2.1", "m.3.1", "m.1.2", "m.2.2", "m.3.2"]
+    names += [f"c.{i}.{j}.{k}" for k in (1, 2) for j in (1, 2, 3) for i in (1, 2)]
+    draws = np.arange(2 * 5 * len(names), dtype=float).reshape(2, 5, len(names))
+    arrays = results.variables(names, draws)
+    assert list(arrays) == ["a", "v", "m", "c"]
+    shapes = {name: value.shape for name, value in arrays.items()}
+    assert shapes == {"a": (2, 5), "v": (2, 5, 2), "m": (2, 5, 3, 2), "c": (2, 5, 2, 3, 2)}
+    for column, name in enumerate(names):
+        variable, *index = name.split(".")
+        entry = (slice(None), slice(None), *(int(i) - 1 for i in index))
+        np.testing.assert_array_equal(arrays[variable][entry], draws[..., column], err_msg=name)
+
+
+def test_variables_are_views():
+    draws = np.zeros((1, 3, 4))
+    arrays = results.variables(["m.1.1", "m.2.1", "m.1.2", "m.2.2"], draws)
+    assert np.shares_memory(arrays["m"], draws)
+
+
+def test_tuples_and_complex_numbers_become_real_columns():
+    names = ["z.real", "z.imag", "t:1", "t:2", "x"]
+    draws = np.arange(10, dtype=float).reshape(1, 2, 5)
+    arrays = results.variables(names, draws)
+    assert set(arrays) == set(names)
+    np.testing.assert_array_equal(arrays["t:2"], draws[..., 3])
+
+
+def test_indices_of_columns_count_from_one(fit):
+    columns = results.columns(fit)
+    assert list(columns) == [f"M[{i},{j}]" for i in (1, 2) for j in (1, 2, 3)] + ["s"]
+    np.testing.assert_array_equal(columns["M[2,1]"], fit["posterior"]["M"].values[:, :, 1, 0])
+
+
+def test_empty_groups_are_left_out():
+    fit = results.build({"posterior": {"x": np.zeros((1, 5))}, "sample_stats": {}}, {})
+    assert results.group_names(fit) == ["posterior"]
+
+
+def test_log_lik_is_not_in_the_posterior_nor_in_warmup(fit):
+    assert "log_lik" not in results.dataset(fit, "warmup_posterior")
+    assert results.dataset(fit, "log_likelihood")["log_lik"].shape == (3, 25, 2)
+
+
+# --- attributes ----------------------------------------------------------------------------------
+
+
+def test_attributes_of_every_type_can_be_stored(tmp_path):
+    given = {
+        "text": "é [x]", "number": 1.5, "whole": 3, "yes": True, "numpy": np.float64(2.5),
+        "flag": np.bool_(False), "nothing": None, "settings": {"a": [1, None]}, "empty": [],
+        "numbers": [1, 2], "array": np.array([0.5, 1.5]), "words": ["a", "b"], "nan": np.nan,
+    }  # fmt: skip
+    loaded = results.load(results.save(small(**given), tmp_path / "fit.nc"))
+    attrs = loaded.attrs
+    assert attrs["text"] == "é [x]"
+    assert (attrs["number"], attrs["whole"], attrs["yes"], attrs["flag"]) == (1.5, 3, 1, 0)
+    assert json.loads(attrs["settings"]) == {"a": [1, None]}
+    assert json.loads(attrs["nothing"]) is None
+    assert json.loads(attrs["empty"]) == []
+    assert json.loads(attrs["words"]) == ["a", "b"]
+    assert list(attrs["numbers"]) == [1, 2]
+    assert np.isnan(attrs["nan"])
+
+
+def test_attributes_of_a_fit_have_types_that_netcdf_holds(fit):
+    """Both lines of ArviZ write the same file only if neither has to convert anything."""
+    for name, value in fit.attrs.items():
+        storable = isinstance(value, str | int | float | np.number) and not isinstance(value, bool)
+        storable |= isinstance(value, np.ndarray) and value.dtype.kind in "if"
+        assert storable, f"{name}: {value!r}"
+
+
+def test_attribute_has_a_default():
+    assert results.attribute(small(a=1), "a") == 1
+    assert results.attribute(small(), "a", 7) == 7
+
+
+# --- saving and loading --------------------------------------------------------------------------
+
+
+def test_round_trip(fit, tmp_path):
+    path = sa.save(fit, tmp_path / "fit.nc")
+    loaded = sa.load(path)
+    groups = {"posterior", "sample_stats", "log_likelihood", "unconstrained_posterior"}
+    assert set(results.group_names(loaded)) == groups | {"warmup_posterior", "warmup_sample_stats"}
+    assert_equal(fit, loaded)
+    assert type(loaded) is type(fit)
+    assert results.dataset(loaded, "sample_stats")["accepted"].dtype == bool
+
+
+def test_a_loaded_result_is_in_memory(fit, tmp_path):
+    path = sa.save(fit, tmp_path / "fit.nc")
+    loaded = sa.load(path)
+    path.unlink()
+    np.testing.assert_array_equal(loaded["posterior"]["M"].values, fit["posterior"]["M"].values)
+
+
+def test_a_loaded_result_can_replace_its_own_file(fit, tmp_path):
+    path = sa.save(fit, str(tmp_path / "fit.nc"))
+    for _ in range(2):
+        sa.save(sa.load(path), path)
+    assert_equal(fit, sa.load(str(path)))
+    assert os.listdir(tmp_path) == ["fit.nc"]
+
+
+def test_missing_folders_are_created(fit, tmp_path):
+    assert sa.save(fit, tmp_path / "a" / "b" / "fit.nc").is_file()
+
+
+def test_a_file_name_without_a_suffix(fit, tmp_path):
+    assert_equal(fit, sa.load(sa.save(fit, tmp_path / "fit")))
+
+
+def test_other_software_can_read_the_file(fit, tmp_path):
+    path = sa.save(fit, tmp_path / "fit.nc")
+    with h5py.File(path) as file:
+        assert file["posterior/M"].shape == (3, 25, 2, 3)
+        assert file.attrs["sampler"] in ("gad_mala", b"gad_mala")
+
+
+def test_an_interrupted_save_keeps_the_old_file(tmp_path, monkeypatch):
+    path = results.save(small(which=1), tmp_path / "fit.nc")
+
+    def half(self, partial, *arguments, **keywords):
+        with open(partial, "wb") as file:
+            file.write(b"half a file")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(small()), "to_netcdf", half)
+    with pytest.raises(KeyboardInterrupt):
+        results.save(small(which=2), path)
+    assert results.load(path).attrs["which"] == 1
+    assert os.listdir(tmp_path) == ["fit.nc"]
+
+
+def test_a_full_disk_is_reported_and_keeps_the_old_file(tmp_path, monkeypatch):
+    path = results.save(small(which=1), tmp_path / "fit.nc")
+
+    def full(self, partial, *arguments, **keywords):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(small()), "to_netcdf", full)
+    with pytest.raises(StanadaptError, match="No space left") as caught:
+        results.save(small(which=2), path)
+    assert caught.value.stage == "files"
+    assert str(path) in caught.value.message
+    assert results.load(path).attrs["which"] == 1
+
+
+def test_saving_to_a_folder_is_an_error(fit, tmp_path):
+    with pytest.raises(StanadaptError, match="is a folder") as caught:
+        sa.save(fit, tmp_path)
+    assert caught.value.stage == "files"
+
+
+@pytest.mark.parametrize("save", [sa.save, lambda fit, path: results.check_writable(path)])
+def test_saving_below_a_file_is_an_error(fit, tmp_path, save):
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file" / "fit.nc", tmp_path / "file" / "deep" / "fit.nc"):
+        with pytest.raises(StanadaptError, match="nothing can be written") as caught:
+            save(fit, path)
+        assert caught.value.stage == "files"
+        assert str(tmp_path / "file") in caught.value.message
+
+
+def test_an_unwritable_folder_is_reported(fit, tmp_path, monkeypatch):
+    """Root can write to every folder, so tempfile simulates the refusal."""
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(results.tempfile, "TemporaryFile", refuse)
+    with pytest.raises(StanadaptError, match="Permission denied"):
+        sa.save(fit, tmp_path / "fit.nc")
+
+
+def test_only_fits_can_be_saved(tmp_path):
+    with pytest.raises(StanadaptError, match="dict"):
+        sa.save({"x": 1}, tmp_path / "fit.nc")
+
+
+def test_checking_leaves_nothing_behind(tmp_path):
+    assert results.check_writable(str(tmp_path / "fit.nc")) == tmp_path / "fit.nc"
+    assert os.listdir(tmp_path) == []
+
+
+def test_loading_a_missing_file_is_an_error(tmp_path):
+    for path in (tmp_path / "none.nc", tmp_path):
+        with pytest.raises(StanadaptError, match="no file") as caught:
+            sa.load(path)
+        assert caught.value.stage == "files"
+        assert str(path) in caught.value.message
+
+
+@pytest.mark.parametrize("content", [b"", b"junk", b"\x89HDF\r\n\x1a\n" + b"\0" * 50, None])
+def test_loading_junk_is_an_error(tmp_path, content):
+    path = tmp_path / "fit.nc"
+    if content is None:  # a file cut off in the middle
+        content = results.save(small(), path).read_bytes()[:5000]
+    path.write_bytes(content)
+    with pytest.raises(StanadaptError, match="is not a result") as caught:
+        sa.load(path)
+    assert caught.value.stage == "files"
+    assert str(path) in caught.value.message
+
+
+@pytest.mark.filterwarnings("ignore:The 'phony_dims' kwarg")
+def test_loading_another_hdf5_file_is_an_error(tmp_path):
+    path = tmp_path / "other.h5"
+    with h5py.File(path, "w") as file:
+        file["a"] = np.arange(3)
+    with pytest.raises(StanadaptError, match="is not a result"):
+        sa.load(path)

@@ -1,0 +1,50 @@
+"""Our NUTS against CmdStan's: same distribution, same effective sample size per gradient."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics.compare import disagreement
+from stanadapt.diagnostics.efficiency import efficiency
+from stanadapt.targets.stan import bundled
+
+# program, data, seeds: as many as reduce the error of the ratio to 5 %
+CASES = [
+    ("neal", "neal", 8),
+    ("eight_schools_noncentered", "eight_schools", 32),
+    ("logistic", "pima", 6),
+    ("logistic", "german", 6),
+]
+
+
+def runs(target, draw, seeds):
+    """All draws, and per run the smallest bulk ESS per gradient of sampling."""
+    found, rates = [], []
+    for seed in range(1, seeds + 1):
+        fit = draw(target, seed=seed, show_progress=False)
+        columns = results.columns(fit)
+        steps = results.dataset(fit, "sample_stats")["n_steps"].values
+        found.append(columns)
+        rates.append(np.nanmin(efficiency(columns).ess_bulk) / steps.sum())
+    return {name: np.concatenate([f[name] for f in found]) for name in found[0]}, np.array(rates)
+
+
+@pytest.mark.slow
+@pytest.mark.cmdstan
+@pytest.mark.filterwarnings("ignore:.*come from trajectories that")
+@pytest.mark.parametrize(("program", "data", "seeds"), CASES)
+def test_as_good_as_cmdstan(program, data, seeds):
+    """The ratio of efficiencies has a standard error of 5 %: 15 % is three of them."""
+    target = sa.Target(*bundled.find(program, data), backend="cmdstan")
+    ours, our_rates = runs(target, lambda *a, **k: sa.sample(*a, "nuts", **k), seeds)
+    theirs, their_rates = runs(
+        target, lambda *a, **k: sa.stan_nuts(*a, engine="cmdstan", **k), seeds
+    )
+    spread = [rates.std(ddof=1) / rates.mean() for rates in (our_rates, their_rates)]
+    ratio, error = our_rates.mean() / their_rates.mean(), np.hypot(*spread) / np.sqrt(seeds)
+    print(f"{program} {data}: ESS per gradient, ours to CmdStan's: {ratio:.3f} +- {error:.3f}")
+    assert error < 0.06
+    assert abs(ratio - 1) < 0.15
+    # some hundred columns of means and of sds: five errors are exceeded with probability 1e-4
+    assert max(disagreement(efficiency(ours), efficiency(theirs))) < 5

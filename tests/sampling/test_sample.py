@@ -1,0 +1,293 @@
+"""sample(): shapes, bits and attributes of a result."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from tests.helpers.short_runs import LIVELY, NORMAL, SHORT, draw, values
+
+# T, G and C are functions of the parameters in which rows and columns cannot be confused
+SHAPES = """
+data { int<lower=0> N; vector[N] y; }
+parameters { matrix[2, 3] M; real<lower=0> s; array[2] vector[3] a; }
+transformed parameters { matrix[3, 2] T; T = 2 * M'; }
+model {
+  to_vector(M) ~ normal(0, 1);
+  s ~ exponential(1);
+  for (i in 1:2) a[i] ~ normal(10 * i, 1);
+}
+generated quantities {
+  vector[N] log_lik;
+  array[2, 3] real G;
+  array[2] matrix[3, 2] C;
+  real r = normal_rng(0, 1);
+  for (n in 1:N) log_lik[n] = normal_lpdf(y[n] | 0, s);
+  for (i in 1:2) for (j in 1:3) G[i, j] = a[i][j] + 100 * M[i, j];
+  for (k in 1:2) for (i in 1:3) for (j in 1:2) C[k, i, j] = 100 * k + 10 * i + j + M[j, i];
+}
+"""
+Y = np.array([0.5, -1.0, 2.0])
+
+
+def assert_same_draws(one, other):
+    for group in ("posterior", "sample_stats"):
+        first, second = results.dataset(one, group), results.dataset(other, group)
+        assert set(first) == set(second)
+        for name in first:
+            np.testing.assert_array_equal(first[name], second[name], err_msg=str(name))
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    return sa.Target(SHAPES, {"N": 3, "y": Y})
+
+
+@pytest.fixture(scope="module")
+def full(shapes):
+    """One run of which everything is kept."""
+    return draw(shapes, save_warmup=True, save_unconstrained=True, thin=3)
+
+
+@pytest.fixture(scope="module")
+def plain(shapes):
+    return draw(shapes)
+
+
+# --- the shape of a result -----------------------------------------------------------------------
+
+
+def test_groups(plain, full):
+    usual = {"posterior", "sample_stats", "log_likelihood"}
+    assert set(results.group_names(plain)) == usual
+    extra = {"warmup_posterior", "warmup_sample_stats", "unconstrained_posterior"}
+    assert set(results.group_names(full)) == usual | extra
+
+
+def test_no_log_likelihood_group_without_log_lik():
+    fit = draw(sa.Target(NORMAL))
+    assert set(results.group_names(fit)) == {"posterior", "sample_stats"}
+
+
+def test_shapes_are_those_of_the_program(plain):
+    posterior = results.dataset(plain, "posterior")
+    shapes = {name: posterior[name].shape[2:] for name in posterior}
+    assert shapes == {
+        "M": (2, 3), "s": (), "a": (2, 3), "T": (3, 2), "G": (2, 3), "C": (2, 3, 2), "r": (),
+    }  # fmt: skip
+    assert all(posterior[name].dims[:2] == ("chain", "draw") for name in posterior)
+    assert {posterior[name].shape[:2] for name in posterior} == {(2, 40)}
+    assert posterior["T"].dims[2:] == ("T_dim_0", "T_dim_1")
+
+
+def test_elements_are_where_the_program_put_them(plain):
+    """Stan's columns are column-major; a reshape in C order would mix rows and columns."""
+    m, a = values(plain, "M"), values(plain, "a")
+    assert abs(np.corrcoef(m[..., 0, 1].ravel(), m[..., 1, 0].ravel())[0, 1]) < 0.99
+    np.testing.assert_allclose(values(plain, "T"), 2 * m.swapaxes(-1, -2), rtol=1e-14)
+    np.testing.assert_allclose(values(plain, "G"), a + 100 * m, rtol=1e-14)
+    k, i, j = np.ix_((1, 2), (1, 2, 3), (1, 2))
+    expected = (100 * k + 10 * i + j) + m.swapaxes(-1, -2)[:, :, None]
+    np.testing.assert_allclose(values(plain, "C"), expected, rtol=1e-14)
+
+
+def test_log_lik_is_a_group_of_its_own(plain):
+    s, found = values(plain, "s"), values(plain, "log_lik", "log_likelihood")
+    assert "log_lik" not in results.dataset(plain, "posterior")
+    assert found.shape == (2, 40, 3)
+    expected = -0.5 * np.log(2 * np.pi) - np.log(s[..., None]) - 0.5 * (Y / s[..., None]) ** 2
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_parameters_respect_their_constraints(plain):
+    assert (values(plain, "s") > 0).all()
+
+
+def test_lp_is_the_density_of_the_recorded_draw(shapes, full):
+    positions = values(full, "position", "unconstrained_posterior")
+    lp = values(full, "lp", "sample_stats")
+    for chain, row in ((0, 0), (0, 13), (1, 7)):
+        value, _, _ = shapes.evaluate(positions[chain, row])
+        assert lp[chain, row] == pytest.approx(value, rel=1e-12)
+
+
+def test_dtypes_under_arviz_names(plain):
+    stats = results.dataset(plain, "sample_stats")
+    kinds = {name: stats[name].dtype.kind for name in stats}
+    assert kinds["lp"] == kinds["acceptance_rate"] == "f"
+    assert kinds["accepted"] == "b"
+    assert kinds["n_gradients"] == "i"
+    assert {variable.dtype.kind for variable in results.dataset(plain, "posterior").values()} == {
+        "f"
+    }
+
+
+def test_no_statistic_carries_a_stan_name(plain):
+    names = set(results.dataset(plain, "sample_stats"))
+    assert not [name for name in names if str(name).endswith("_")]
+    assert not names & {"energy", "tree_depth", "diverging"}  # gad_mala has none of them
+
+
+def test_gradient_free_samplers_count_densities(shapes):
+    fit = draw(shapes, "rwm")
+    stats = results.dataset(fit, "sample_stats")
+    assert "n_density" in stats
+    assert "n_gradients" not in stats
+    assert results.attribute(fit, "n_gradients") == 0
+    assert results.attribute(fit, "n_density") >= 2 * 70
+
+
+# --- attributes ----------------------------------------------------------------------------------
+
+
+def test_attributes_record_how_a_result_was_made(shapes, plain):
+    attrs = plain.attrs
+    assert attrs["inference_library"] == "stanadapt"
+    assert attrs["sampler"] == "gad_mala"
+    settings = json.loads(attrs["settings"])
+    assert settings["initial_scale"] == 1.5
+    assert settings["diagonal"] is False
+    assert (attrs["seed"], attrs["iter_warmup"], attrs["iter_sampling"]) == (11, 30, 40)
+    assert attrs["thin"] == 1
+    assert attrs["model"] == shapes.name
+    assert attrs["program_hash"] == shapes.program.hash
+    assert len(attrs["data_hash"]) == 16
+    assert attrs["backend"] == shapes.backend
+    assert attrs["backend_version"] == shapes.backend_version
+    assert {"numpy", "numba", "stanli", "arviz"} <= set(json.loads(attrs["versions"]))
+    assert attrs["interrupted"] == 0
+    assert attrs["n_stopped"] == attrs["n_failed_quantities"] == 0
+    assert list(attrs["chains_kept"]) == [1, 2]
+    assert "created_at" in attrs
+
+
+def test_seconds_are_per_chain(plain):
+    for name in ("warmup_seconds", "sampling_seconds"):
+        seconds = np.asarray(plain.attrs[name])
+        assert seconds.shape == (2,)
+        assert ((seconds > 0) & (seconds < 60)).all()
+    assert plain.attrs["compile_seconds"] >= 0
+
+
+def test_seconds_of_one_chain_are_numbers_too(shapes):
+    fit = draw(shapes, chains=1)
+    assert np.size(fit.attrs["warmup_seconds"]) == 1
+    assert np.asarray(fit.attrs["warmup_seconds"]).dtype.kind == "f"
+
+
+def test_counts_add_up(shapes):
+    """gad_mala: one gradient per iteration and one at the start; kept rows hold all of them."""
+    fit = draw(shapes, save_warmup=True, thin=1)
+    kept = values(fit, "n_gradients", "sample_stats").sum()
+    warmup = values(fit, "n_gradients", "warmup_sample_stats").sum()
+    assert fit.attrs["n_gradients"] == kept + warmup
+    assert fit.attrs["n_gradients_warmup"] == warmup
+    assert warmup >= 2 * 30
+    assert fit.attrs["n_density"] == fit.attrs["n_failed"] == 0
+
+
+def test_a_seed_is_drawn_and_recorded_where_none_is_given(shapes):
+    one, other = (draw(shapes, seed=None) for _ in range(2))
+    assert one.attrs["seed"] != other.attrs["seed"]
+    assert_same_draws(draw(shapes, seed=int(one.attrs["seed"])), one)
+
+
+# --- same seed, same bits ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def four(shapes):
+    return draw(shapes, chains=4, parallel_chains=1)
+
+
+@pytest.mark.parametrize("parallel", [2, 4, None])
+def test_draws_do_not_depend_on_parallel_chains(shapes, four, parallel):
+    assert_same_draws(draw(shapes, chains=4, parallel_chains=parallel), four)
+
+
+def test_the_first_chains_do_not_depend_on_how_many_there_are(shapes, four, plain):
+    np.testing.assert_array_equal(values(four, "M")[:2], values(plain, "M"))
+
+
+def test_another_seed_gives_other_draws(shapes, plain):
+    other = draw(shapes, seed=12)
+    for name in ("M", "s", "r"):
+        assert not (values(other, name) == values(plain, name)).any()
+
+
+@pytest.mark.parametrize("inits", [None, 0])
+def test_chains_differ_even_from_the_same_start(shapes, inits):
+    fit = draw(shapes, inits=inits, chains=3, **LIVELY)
+    m, r = values(fit, "M")[:, -1, 0, 0], values(fit, "r")[:, 0]
+    assert len(set(m)) == len(set(r)) == 3
+
+
+def test_a_sampler_s_settings_object_equals_its_name(shapes, plain):
+    settings = sa.samplers.gad_mala.Settings(**LIVELY)
+    assert_same_draws(sa.sample(shapes, settings, **SHORT), plain)
+
+
+# --- thin, save_warmup, save_unconstrained -------------------------------------------------------
+
+
+@pytest.mark.parametrize("thin", [3, 7, 20])
+def test_thinned_draws_are_every_thin_th(shapes, plain, thin):
+    fit = draw(shapes, thin=thin)
+    for name in ("M", "s", "a", "T"):
+        np.testing.assert_array_equal(values(fit, name), values(plain, name)[:, ::thin])
+    lp = values(fit, "lp", "sample_stats")
+    np.testing.assert_array_equal(lp, values(plain, "lp", "sample_stats")[:, ::thin])
+    assert fit.attrs["n_gradients"] == plain.attrs["n_gradients"]
+    assert fit.attrs["thin"] == thin
+
+
+def test_save_warmup_adds_and_changes_nothing(full, plain):
+    # r = normal_rng() may differ: Stan's generator is called for each kept draw, in order
+    for name in ("M", "s", "a"):
+        np.testing.assert_array_equal(values(full, name), values(plain, name)[:, ::3])
+    warm = results.dataset(full, "warmup_posterior")
+    assert warm["M"].shape == (2, 10, 2, 3)
+    assert np.isfinite(warm["M"].values).all()
+    assert set(results.dataset(full, "warmup_sample_stats")) == set(
+        results.dataset(full, "sample_stats")
+    )
+
+
+def test_no_warmup_at_all(shapes):
+    fit = draw(shapes, iter_warmup=0, save_warmup=True)
+    assert "warmup_posterior" not in results.group_names(fit)
+    assert values(fit, "s").shape == (2, 40)
+
+
+def test_unconstrained_draws_constrain_to_the_posterior(shapes, full):
+    positions = values(full, "position", "unconstrained_posterior")
+    assert positions.shape == (2, 14, shapes.dim)
+    for chain, row in ((0, 0), (1, 5), (1, 13)):
+        constrained = shapes.constrain(positions[chain, row])
+        assert set(constrained) == {"M", "s", "a"}
+        for name, value in constrained.items():
+            np.testing.assert_array_equal(value, values(full, name)[chain, row])
+
+
+def test_more_chains_than_draws_is_no_warning(shapes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = draw(shapes, chains=4, iter_sampling=2)
+    assert values(fit, "s").shape == (4, 2)
+
+
+def test_draws_that_do_not_fit_in_memory(shapes):
+    with pytest.raises(sa.StanadaptError, match=r"do not fit into memory \([0-9.]+ GB\)"):
+        draw(shapes, iter_sampling=10**14)
+
+
+def test_draws_do_not_depend_on_whether_chains_share_a_model(monkeypatch):
+    """Chains share one model, and one copy of the data, where these are large."""
+    own, shared = sa.Target(NORMAL), sa.Target(NORMAL)
+    assert len({own.model_of(chain).model for chain in range(3)}) == 3
+    monkeypatch.setattr("stanadapt.targets.target.SHARED_ABOVE", 0)
+    assert len({shared.model_of(chain).model for chain in range(3)}) == 1
+    assert_same_draws(draw(own, chains=3), draw(shared, chains=3))

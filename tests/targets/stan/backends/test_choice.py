@@ -1,0 +1,272 @@
+"""Choosing a backend: which one, why, and the messages if there is none."""
+
+from pathlib import Path
+
+import pytest
+
+import stanadapt as sa
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import backends, toolchain
+from stanadapt.targets.stan.backends import Backend, Loaded
+
+NORMAL = "parameters { real x; } model { x ~ normal(0, 1); }"
+CMDSTAN = toolchain.CmdStan(Path("tree"), "2.30.0")
+NO_COMPILER = "g++ could not be found. To install compiler and make: do this."
+
+
+@pytest.fixture(autouse=True)
+def computer(monkeypatch):
+    """Define what this computer has; by default, nothing but a compiler."""
+    monkeypatch.delenv("STANADAPT_BACKEND", raising=False)
+
+    def has(cmdstan=None, bridgestan=None, problem="", missing=""):
+        monkeypatch.setattr(toolchain, "cmdstan", lambda: cmdstan)
+        monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: problem)
+        monkeypatch.setattr(toolchain, "bridgestan_tree", lambda: bridgestan)
+        monkeypatch.setattr(toolchain, "compiler_problem", lambda: missing)
+
+    has()
+    return has
+
+
+def chosen(name="auto"):
+    return [(backend.name, why) for backend, why in backends.choose(name)]
+
+
+def names(name="auto"):
+    return [backend for backend, _ in chosen(name)]
+
+
+def refused(stage, fragments, function, *arguments, **keywords):
+    with pytest.raises(StanadaptError) as caught:
+        function(*arguments, **keywords)
+    assert caught.value.stage == stage
+    for fragment in fragments:
+        assert fragment in str(caught.value)
+    return caught.value
+
+
+# --- automatic choice ----------------------------------------------------------------------------
+
+
+def test_with_nothing_installed_the_embedded_backend_is_used():
+    assert chosen() == [("stanli", "the embedded backend, which needs no C++ compiler")]
+
+
+def test_an_installed_cmdstan_is_preferred(computer):
+    computer(cmdstan=CMDSTAN)
+    assert chosen()[0] == ("cmdstan", "CmdStan 2.30.0 is installed")
+    assert names() == ["cmdstan", "stanli"]
+
+
+def test_bridgestan_is_preferred_to_cmdstan(computer):
+    computer(cmdstan=CMDSTAN, bridgestan=Path("bs"))
+    assert names() == ["bridgestan", "cmdstan", "stanli"]
+    assert chosen()[0][1] == "BridgeStan's sources are in bs"
+    computer(bridgestan=Path("bs"))
+    assert names() == ["bridgestan", "stanli"]
+
+
+def test_without_a_compiler_only_the_embedded_backend_is_usable(computer):
+    computer(cmdstan=CMDSTAN, bridgestan=Path("bs"), missing=NO_COMPILER)
+    assert names() == ["stanli"]
+
+
+def test_a_broken_cmdstan_is_ignored(computer):
+    computer(problem="tree cannot be used: it has no makefile.")
+    assert names() == ["stanli"]
+
+
+def test_native_backends_accept_nan_and_the_embedded_one_does_not():
+    assert {b.name: b.reads_nonfinite for b in backends.BACKENDS.values()} == {
+        "bridgestan": True, "cmdstan": True, "stanli": False,
+    }  # fmt: skip
+    assert list(backends.BACKENDS) == [b.name for b in backends.BACKENDS.values()]
+
+
+# --- requested backends --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["bridgestan", "cmdstan", "stanli"])
+def test_a_named_backend_is_the_only_one_tried(computer, name):
+    computer(cmdstan=CMDSTAN, bridgestan=Path("bs"))
+    assert chosen(name) == [(name, "requested")]
+
+
+@pytest.mark.parametrize("name", ["bridgestan", "cmdstan", "stanli"])
+def test_the_environment_variable_replaces_auto(computer, monkeypatch, name):
+    computer(cmdstan=CMDSTAN, bridgestan=Path("bs"))
+    monkeypatch.setenv("STANADAPT_BACKEND", name)
+    assert chosen() == [(name, "requested by STANADAPT_BACKEND")]
+
+
+@pytest.mark.parametrize("value", ["cmdstan", "nonsense", "auto"])
+def test_the_environment_variable_does_not_override_a_named_backend(monkeypatch, value):
+    monkeypatch.setenv("STANADAPT_BACKEND", value)
+    assert chosen("stanli") == [("stanli", "requested")]
+
+
+@pytest.mark.parametrize("value", ["", "auto"])
+def test_an_empty_environment_variable_or_auto_changes_nothing(computer, monkeypatch, value):
+    computer(cmdstan=CMDSTAN)
+    monkeypatch.setenv("STANADAPT_BACKEND", value)
+    assert names() == ["cmdstan", "stanli"]
+
+
+def test_the_error_names_a_wrong_environment_variable(monkeypatch):
+    monkeypatch.setenv("STANADAPT_BACKEND", "Cmdstan")
+    fragments = ["environment variable STANADAPT_BACKEND must be one of auto, bridgestan, cmdstan, "
+             "stanli, got 'Cmdstan'."]  # fmt: skip
+    refused("settings", fragments, backends.choose, "auto")
+    refused("settings", fragments, sa.Target, NORMAL)
+
+
+@pytest.mark.parametrize("name", ["pymc", "", "CMDSTAN", None, 3])
+def test_an_unknown_name_is_reported(name):
+    error = refused("settings", ["backend must be one of", repr(name)], backends.choose, name)
+    assert "STANADAPT_BACKEND" not in str(error)
+
+
+def test_the_error_for_a_missing_cmdstan_explains_how_to_install_it(computer):
+    fragments = ["backend 'cmdstan' cannot be used: CmdStan is not installed",
+             "stanadapt install-cmdstan", "backend='stanli' needs no compiler"]  # fmt: skip
+    refused("installation", fragments, backends.choose, "cmdstan")
+    refused("installation", fragments, sa.Target, NORMAL, backend="cmdstan")
+    computer(problem="The tree cannot be used: it has no makefile.")
+    refused("installation", ["it has no makefile", "install-cmdstan"], backends.choose, "cmdstan")
+
+
+def test_the_error_for_a_missing_bridgestan_names_the_environment_variable():
+    fragments = ["BridgeStan's sources were not found (BRIDGESTAN names their folder)"]
+    refused("installation", fragments, backends.choose, "bridgestan")
+
+
+@pytest.mark.parametrize("name", ["bridgestan", "cmdstan"])
+def test_the_error_for_a_missing_compiler_explains_how_to_install_it(computer, monkeypatch, name):
+    computer(cmdstan=CMDSTAN, bridgestan=Path("bs"), missing=NO_COMPILER)
+    fragments = ["To install compiler and make: do this.", "backend='stanli'"]
+    error = refused("installation", fragments, backends.choose, name)
+    assert ".." not in error.message
+    monkeypatch.setenv("STANADAPT_BACKEND", name)
+    refused("installation", fragments, backends.choose, "auto")
+
+
+# --- programs that a compiler is too old for -----------------------------------------------------
+
+
+class FakeBackend:
+    """A backend that raises an error, or returns what the embedded backend returns."""
+
+    def __init__(self, name, error=None):
+        self.name, self.error, self.data = name, error, []
+
+    def load(self, program, data, unsafe, report):
+        """Load like a backend."""
+        self.data.append(data)
+        if self.error:
+            raise self.error
+        model, _ = backends.stanli.construct(program, data)
+        return Loaded(model, f"{self.name} 1.0", False)
+
+
+@pytest.fixture
+def use_backends(monkeypatch):
+    """Replace the backends by fakes, all usable; the last one reads finite data only."""
+
+    def use(*fakes):
+        table = {
+            fake.name: Backend(
+                fake.name, fake.load, fake is not fakes[-1], lambda: (True, "it is usable")
+            )
+            for fake in fakes
+        }
+        monkeypatch.setattr(backends, "BACKENDS", table)
+
+    return use
+
+
+def too_new(message="line 3"):
+    return StanadaptError("syntax", "the program is too new.", message)
+
+
+def test_the_first_backend_that_loads_is_used(use_backends):
+    first, second = FakeBackend("first"), FakeBackend("second")
+    use_backends(first, second)
+    target = sa.Target(NORMAL)
+    assert (target.backend, target.backend_reason) == ("first", "it is usable")
+    assert target.backend_version == "first 1.0"
+    assert second.data == []
+
+
+def test_auto_tries_the_next_backend_if_a_compiler_is_too_old(use_backends):
+    first, second = (
+        FakeBackend("first", too_new("Semantic error in line 3\nmore words")),
+        FakeBackend("second"),
+    )
+    use_backends(first, second)
+    target = sa.Target(NORMAL)
+    assert target.backend == "second"
+    assert target.backend_version == "second 1.0"
+    assert target.backend_reason == (
+        "a preferred one is too old for the program: Semantic error in line 3"
+    )
+    assert target.evaluate([0.5])[0] == pytest.approx(-0.125)
+    assert len(first.data) == 1
+
+
+def test_without_a_message_of_stan_the_reason_is_our_message(use_backends):
+    use_backends(FakeBackend("first", too_new("")), FakeBackend("second"))
+    assert sa.Target(NORMAL).backend_reason.endswith("program: the program is too new.")
+
+
+def test_a_named_backend_is_not_replaced(use_backends, monkeypatch):
+    second = FakeBackend("second")
+    use_backends(FakeBackend("first", too_new()), second)
+    refused("syntax", ["too new", "line 3"], sa.Target, NORMAL, backend="first")
+    monkeypatch.setenv("STANADAPT_BACKEND", "first")
+    refused("syntax", ["too new", "line 3"], sa.Target, NORMAL)
+    assert second.data == []
+
+
+@pytest.mark.parametrize("stage", ["data", "installation", "files", "initialisation"])
+def test_other_failures_do_not_change_the_backend(use_backends, stage):
+    """Otherwise a broken compiler or wrong data could silently change the density."""
+    second = FakeBackend("second")
+    error = StanadaptError(stage, "it went wrong.")
+    use_backends(FakeBackend("first", error), second)
+    assert refused(stage, [], sa.Target, NORMAL) is error
+    assert second.data == []
+
+
+def test_an_error_of_the_second_backend_is_raised_unchanged(use_backends):
+    error = StanadaptError("data", "these data do not fit.")
+    use_backends(
+        FakeBackend("first", too_new()), FakeBackend("second", error), FakeBackend("third")
+    )
+    assert refused("data", [], sa.Target, NORMAL) is error
+
+
+def test_if_all_refuse_the_error_of_the_first_is_raised(use_backends):
+    errors = [too_new("of the first"), too_new("of the second"), too_new("of the third")]
+    use_backends(*(FakeBackend(error.stan, error) for error in errors))
+    assert refused("syntax", ["of the first"], sa.Target, NORMAL) is errors[0]
+
+
+def test_data_are_checked_by_the_rules_of_the_backend_that_reads_them(use_backends):
+    code = "data { int N; array[N] real y; } " + NORMAL
+    data = {"N": 2, "y": [1.5, float("nan")]}
+    strict = FakeBackend("strict")
+    use_backends(FakeBackend("first"), strict)
+    assert "NaN" in sa.Target(code, data).data
+    use_backends(FakeBackend("first", too_new()), strict)
+    refused("data", ["y[2] is NaN"], sa.Target, code, data)
+    assert strict.data == []
+
+
+def test_a_target_reports_its_backend(monkeypatch):
+    assert sa.Target(NORMAL).backend_reason == "the embedded backend, which needs no C++ compiler"
+    monkeypatch.setenv("STANADAPT_BACKEND", "stanli")
+    target = sa.Target(NORMAL)
+    assert target.backend_reason == "requested by STANADAPT_BACKEND"
+    assert repr(target) == "Target('program', 1 unconstrained parameters, stanli)"
+    assert sa.Target(NORMAL, backend="stanli").backend_reason == "requested"

@@ -1,0 +1,342 @@
+"""The CmdStan backend with a CmdStan of scripts: what can go wrong before a library exists."""
+
+import pytest
+
+import stanadapt as sa
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import build_cache, toolchain
+from stanadapt.targets.stan.backends import cmdstan
+from stanadapt.targets.stan.program import read
+from tests.helpers.fake_cmdstan import home
+
+__all__ = ["home"]  # a fixture, autouse
+
+NORMAL = "parameters { real x; } model { x ~ normal(0, 1); }"
+MAKEFILE = """CMDSTAN_VERSION := 2.30.1
+CXX := bin/cxx
+O := 3
+COMPILE.cpp = $(CXX) -O$(O) -c
+LINK.cpp = $(CXX)
+LDLIBS = -ldl
+SUNDIALS = sundials
+SUNDIALS_CVODES = sundials/one.o sundials/two.o
+SUNDIALS_IDAS = sundials/two.o
+-include make/local
+print-%  : ; @echo $* = $($*)
+"""
+STANC = """#!/bin/sh
+[ "$1" = --version ] && { echo stanc3; exit; }
+echo "$*" >> "$CALLS/stanc"
+for word; do case $word in --o=*) out=${word#--o=};; esac; done
+cat "$word" > "$out"
+"""
+# CALLS/how changes its behaviour, depending on its arguments
+CXX = """#!/bin/sh
+[ "$1" = --version ] && { echo "fake compiler $(cat "$CALLS/version" 2> /dev/null)"; exit; }
+echo "$*" >> "$CALLS/cxx"
+[ -f "$CALLS/how" ] && . "$CALLS/how"
+for word; do [ "$last" = -o ] && out=$word; last=$word; done
+echo "$*" > "$out"
+"""
+# when the program itself, not the common parts, is compiled
+PROGRAM = 'case "$*" in *program.hpp*) {} ;; esac'
+HEADERS = 'case "$*" in *c++-header*) {} ;; esac'
+LINK = 'case "$*" in *-shared*) {} ;; esac'
+MANY_LINES = "for i in `seq 1 50`; do echo compiler line $i. >&2; done; exit 1"
+
+
+def script(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.fixture(autouse=True)
+def tree(tmp_path, monkeypatch):
+    """A working CmdStan of scripts, an empty cache, and a folder in which calls are recorded."""
+    folder = tmp_path / "tree"
+    for name, text in (("stanc", STANC), ("stansummary", STANC), ("cxx", CXX)):
+        script(folder / "bin" / name, text)
+    (folder / "makefile").write_text(MAKEFILE)
+    (tmp_path / "calls").mkdir()
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    monkeypatch.setenv("CMDSTAN", str(folder))
+    monkeypatch.setenv("CXX", str(folder / "bin" / "cxx"))
+    monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+@pytest.fixture
+def how(tmp_path):
+    """Define how the compiler behaves."""
+    return lambda text: (tmp_path / "calls" / "how").write_text(text)
+
+
+def calls(tree, tool="cxx"):
+    path = tree.parent / "calls" / tool
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def compiled(code=NORMAL, name="schools", lines=None):
+    report = (lambda text: None) if lines is None else lines.append
+    return cmdstan.library(read(code, name=name), report)
+
+
+def refused(stage, fragments, program=NORMAL):
+    with pytest.raises(StanadaptError) as caught:
+        sa.Target(program, backend="cmdstan", show_progress=False)
+    error = caught.value
+    assert error.stage == stage
+    for fragment in fragments:
+        assert fragment in str(error), str(error)
+    assert "Traceback" not in str(error)
+    assert ".." not in error.message.replace("...", "")
+    return error
+
+
+def cached():
+    """The contents of the cache, except the parts common to all programs."""
+    root = build_cache._root()
+    names = [path.name for path in root.iterdir()] if root.is_dir() else []
+    return [name for name in names if not name.startswith(("parts-", "solvers-"))]
+
+
+def assert_nothing_left_and_next_attempt_works(tree, how):
+    assert cached() == []
+    how("")
+    library = compiled(name="program")
+    assert library.file.is_file()
+    assert len(cached()) == 2  # the folder and its marker
+
+
+# --- a compiler that works -----------------------------------------------------------------------
+
+
+def test_common_parts_and_programs_are_compiled_once(tree):
+    lines = []
+    first = compiled(lines=lines)
+    assert all(word in line for word, line in zip(("Preparing", "schools"), lines, strict=True))
+    assert len(calls(tree)) == 4  # header, bridge, program, link
+    assert first.seconds > 0
+    again = compiled(lines=lines)
+    assert again == first._replace(seconds=0.0)
+    assert len(calls(tree)) == 4
+    assert len(lines) == 2
+    other = compiled(NORMAL + "\n", lines=lines)
+    assert other.file != first.file
+    assert len(calls(tree)) == 6
+    assert len(calls(tree, "stanc")) == 2
+
+
+def test_the_library_and_its_sources_are_kept():
+    file = compiled().file
+    assert file.name == "program.so"
+    assert sorted(path.name for path in file.parent.iterdir()) == [
+        "program.hpp", "program.so", "schools.stan",
+    ]  # fmt: skip
+
+
+def test_settings_of_the_makefile_are_passed_to_the_compiler(tree):
+    (tree / "make").mkdir()
+    (tree / "make" / "local").write_text("O = 1\nSTANCFLAGS = --O\nLDLIBS += -lmine\n")
+    compiled()
+    *compilations, link = calls(tree)
+    assert all("-O1" in line for line in compilations)
+    assert all("-fPIC" in line for line in calls(tree))
+    assert "-ldl -lmine" in link
+    assert calls(tree, "stanc")[0].startswith("--O --name=schools_model")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree: (tree / "makefile").write_text(MAKEFILE.replace("-O$(O)", "-O2")),
+        lambda tree: (tree / "makefile").write_text(MAKEFILE.replace("2.30.1", "2.30.2")),
+        lambda tree: (tree.parent / "calls" / "version").write_text("2"),
+    ],
+    ids=["flags", "version of CmdStan", "version of the compiler"],
+)
+def test_relevant_changes_lead_to_a_new_compilation(tree, change):
+    first = compiled()
+    change(tree)
+    second = compiled()
+    assert second.file != first.file
+    assert len(calls(tree)) == 8
+    assert compiled().file == second.file
+
+
+def test_programs_of_different_names_do_not_share_a_library(tree):
+    """Because Stan's messages contain the name of the program."""
+    assert compiled(name="schools").file != compiled(name="radon").file
+
+
+def test_flags_of_an_outer_make_are_ignored(monkeypatch):
+    monkeypatch.setenv("MAKEFLAGS", "n")  # a dry run
+    assert compiled().file.is_file()
+
+
+def test_solvers_are_compiled_only_if_a_program_needs_them(tree, how):
+    needed = 'case "$*" in *0.o*) ;; *) echo "undefined reference to CVodeInit" >&2; exit 1;; esac'
+    how(LINK.format(needed))
+    lines = []
+    assert compiled(lines=lines).file.is_file()
+    assert [line.split()[0] for line in lines] == ["Preparing", "Compiling", "Preparing"]
+    assert "differential-equation solvers" in lines[2]
+    sources = [line for line in calls(tree) if "sundials/" in line and "-x c " in line]
+    assert sorted(line.split(" -c ")[1].split()[0] for line in sources) == [
+        "sundials/one.c", "sundials/two.c",
+    ]  # fmt: skip
+    assert all("-O3" in line and "stan_sundials_printf_override.hpp" in line for line in sources)
+    compiled(name="radon")
+    assert len([line for line in calls(tree) if "-x c " in line]) == 2
+
+
+def test_after_preparing_only_the_program_is_compiled(tree):
+    cmdstan.prepare(lambda text: None)
+    assert len(calls(tree)) == 2
+    compiled()
+    assert len(calls(tree)) == 4
+
+
+# --- a compiler that fails -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("phase", "what"),
+    [
+        (PROGRAM, "the C++ compiler failed on program (CmdStan 2.30.1)"),
+        (HEADERS, "the C++ compiler failed on the headers of CmdStan 2.30.1"),
+        ('case "$*" in *bridge.cpp*) {} ;; esac', "failed on the bridge to Stan"),
+        (LINK, "the library of program could not be linked"),
+    ],
+    ids=["program", "headers", "bridge", "link"],
+)
+def test_the_compiler_s_last_lines_are_shown(tree, how, phase, what):
+    how(phase.format(MANY_LINES))
+    error = refused("installation", [what, "`stanadapt doctor`", "backend='stanli'"])
+    lines = str(error).splitlines()
+    assert lines[-20:] == [f"compiler line {i}." for i in range(31, 51)]
+    assert "line 30" not in str(error)
+    assert_nothing_left_and_next_attempt_works(tree, how)
+
+
+@pytest.mark.parametrize("phase", [PROGRAM, HEADERS], ids=["program", "headers"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "kill -9 $$",
+        "echo 'g++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1",
+    ],
+    ids=["signal", "message"],
+)
+def test_a_killed_compiler_is_explained_by_memory(tree, how, phase, end):
+    how(phase.format(end))
+    refused("installation", ["It was killed", "2 GB of memory", "Try again"])
+    assert_nothing_left_and_next_attempt_works(tree, how)
+
+
+def test_a_full_disk_is_reported(tree, how):
+    how(PROGRAM.format("echo 'as: program.o: No space left on device' >&2; exit 1"))
+    refused("installation", ["The disk is full: free some space", "STANADAPT_CACHE"])
+    assert_nothing_left_and_next_attempt_works(tree, how)
+
+
+def test_messages_in_another_encoding_are_shown(how):
+    how(PROGRAM.format(r"printf 'erreur: \351\n' >&2; exit 1"))
+    refused("installation", ["erreur: "])
+
+
+def test_solvers_that_do_not_compile_are_reported(tree, how):
+    missing = "echo undefined reference >&2; exit 1"
+    how(LINK.format(missing) + '\ncase "$*" in *one.c*) echo no such file; exit 1;; esac')
+    refused("installation", ["sundials/one.c failed", "no such file"])
+    assert [path for path in build_cache._root().iterdir() if "solvers" in path.name] == []
+    assert_nothing_left_and_next_attempt_works(tree, how)
+
+
+def test_symbols_undefined_even_with_the_solvers_are_reported(tree, how):
+    how(LINK.format("echo undefined reference to nowhere >&2; exit 1"))
+    refused("installation", ["could not be linked", "undefined reference to nowhere"])
+    assert_nothing_left_and_next_attempt_works(tree, how)
+
+
+def test_a_missing_compiler_named_by_the_makefile_is_reported(tree, how):
+    (tree / "make").mkdir()
+    (tree / "make" / "local").write_text("CXX = no-such-compiler\n")
+    refused(
+        "installation", ["compiler of CmdStan 2.30.1", str(tree), "no-such-compiler", "make/local"]
+    )
+    (tree / "make" / "local").unlink()
+    assert_nothing_left_and_next_attempt_works(tree, how)
+
+
+def test_a_missing_compiler_is_reported(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    refused("installation", ["no-such-compiler could not be found", "To install compiler and make"])
+
+
+def test_a_compiler_removed_during_the_build_is_reported(tree, how):
+    how(HEADERS.format(f'rm "{tree}/bin/cxx"'))
+    refused("installation", ["failed on the bridge to Stan", "could not be found"])
+    script(tree / "bin" / "cxx", CXX)
+    assert_nothing_left_and_next_attempt_works(tree, how)
+
+
+# --- a broken CmdStan ----------------------------------------------------------------------------
+
+
+def test_a_makefile_without_compiler_settings_is_reported(tree, how):
+    silent = MAKEFILE.replace("@echo $* = $($*)", "@echo no settings")
+    (tree / "makefile").write_text(silent)
+    refused("installation", ["does not define how programs are compiled", str(tree), "no settings"])
+    (tree / "makefile").write_text(MAKEFILE)
+    assert_nothing_left_and_next_attempt_works(tree, how)
+
+
+def test_a_failing_makefile_is_reported(tree):
+    (tree / "makefile").write_text(MAKEFILE.replace("print-%", "print"))
+    refused("installation", ["CmdStan 2.30.1's makefile failed", "print-COMPILE.cpp"])
+
+
+def test_errors_of_stanc_name_the_user_s_file(tree, how, tmp_path):
+    refusing = STANC + "echo \"Syntax error in '$word', line 2, column 5\" >&2; exit 1\n"
+    script(tree / "bin" / "stanc", refusing)
+    path = tmp_path / "my radon.stan"
+    path.write_text(NORMAL)
+    error = refused("syntax", ["CmdStan 2.30.1 does not accept my radon"], path)
+    assert error.stan == f"Syntax error in '{path}', line 2, column 5"
+    assert "May 2021" not in str(error)  # the hint is for 2.27 only
+    error = refused("syntax", [])
+    assert error.stan == "Syntax error in 'program', line 2, column 5"
+    assert "cache" not in str(error)
+    assert calls(tree) == []
+    script(tree / "bin" / "stanc", STANC)
+    assert_nothing_left_and_next_attempt_works(tree, how)
+
+
+def test_errors_of_an_old_cmdstan_mention_its_age(tree):
+    (tree / "makefile").write_text(MAKEFILE.replace("2.30.1", "2.27.0"))
+    script(tree / "bin" / "stanc", STANC + "exit 1\n")
+    refused("syntax", ["CmdStan 2.27.0", "May 2021"])
+
+
+def test_a_killed_stanc_is_not_a_syntax_error(tree, how):
+    """Otherwise `auto` would silently use another backend."""
+    script(tree / "bin" / "stanc", STANC + "kill -9 $$\n")
+    refused("installation", ["Stan compiler of CmdStan 2.30.1", "It was killed"])
+    script(tree / "bin" / "stanc", STANC)
+    assert_nothing_left_and_next_attempt_works(tree, how)
+
+
+def test_an_unwritable_cache_is_reported(tree, tmp_path):
+    (tmp_path / "cache").write_text("a file")
+    refused("files", ["STANADAPT_CACHE", "cannot be written"])
+    assert calls(tree) == []
+
+
+def test_a_library_that_does_not_load_is_recompiled_once(tree):
+    """The fake compiler's libraries are text: recompiled once, then reported."""
+    error = refused("installation", ["the compiled program cannot be loaded", "install-cmdstan"])
+    assert "invalid ELF" in str(error) or "dlopen" in str(error)
+    assert len(calls(tree)) == 6
+    assert toolchain.cmdstan()

@@ -1,0 +1,217 @@
+"""Native densities agree with the embedded backend and with exact values.
+
+For all bundled programs and a program with every constrained type.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.helpers.native_targets import (
+    CASES,
+    backend,
+    every_type,
+    make_target,
+    points,
+    schools,
+)
+
+__all__ = ["backend", "every_type", "schools"]  # fixtures
+
+pytestmark = pytest.mark.cmdstan
+
+# Sums of up to 6000 terms in another order: 6000 roundings, 1.3e-12, amplified by cancellation.
+ROUNDING = 1e-10
+
+
+@pytest.fixture(
+    params=[*CASES, ("every type", None)], ids=lambda case: "-".join(filter(None, case))
+)
+def pair(request, backend):
+    """The same program and data in a native and in the embedded backend."""
+    return make_target(backend, *request.param), make_target("stanli", *request.param)
+
+
+def of_simplex(target):
+    """Coordinates whose meaning changed in newer Stan; the origin is the centre in both."""
+    return np.array([name.startswith(("s.", "many_s.")) for name in target.model.param_unc_names()])
+
+
+def common_points(pair, count=100):
+    """Positions at which both backends should agree.
+
+    For logits above 20, the slope of bernoulli_logit_glm has the wrong sign in CmdStan 2.27, an
+    error of 4e-9. Coefficients of 0.3 keep logits seven standard deviations below that; those of
+    a horseshoe are products of three, and 0.3 keeps them small too.
+    """
+    by_logits = pair[0].name in ("logistic", "horseshoe")
+    positions = points(pair[0], count, 0.3 if by_logits else 1.0)
+    positions[:, of_simplex(pair[0])] = 0.0
+    return positions
+
+
+def evaluated(target, positions):
+    evaluations = (target.evaluate(position) for position in positions)
+    values, slopes, messages = zip(*evaluations, strict=True)
+    assert not any(messages)
+    return np.array(values), np.array(slopes)
+
+
+def assert_differ_by_a_constant(values, others):
+    """The constant is determined where the values are smallest, hence most accurate."""
+    scale = np.maximum(1.0, np.maximum(np.abs(values), np.abs(others)))
+    constant = (values - others)[np.argmin(scale)]
+    assert np.ptp(values) > 0.1  # otherwise a constant function would pass
+    np.testing.assert_array_less(np.abs(values - others - constant), ROUNDING * scale)
+
+
+# --- against the embedded backend ----------------------------------------------------------------
+
+
+def test_density_and_gradient_agree_with_the_embedded_backend(pair):
+    positions = common_points(pair)
+    (values, slopes), (others, other_slopes) = (evaluated(target, positions) for target in pair)
+    assert_differ_by_a_constant(values, others)
+    scale = np.maximum(1.0, np.abs(slopes).max(axis=1, keepdims=True))
+    assert np.median(np.abs(slopes)) > 0.1
+    errors = (np.abs(slopes - other_slopes) / scale)[:, ~of_simplex(pair[0])]
+    np.testing.assert_array_less(errors, ROUNDING)
+
+
+def test_names_agree_with_the_embedded_backend(pair):
+    native, embedded = (target.model for target in pair)
+    for kinds in [(False, False), (True, False), (False, True), (True, True)]:
+        flags = dict(zip(("include_tp", "include_gq"), kinds, strict=True))
+        assert native.param_names(**flags) == embedded.param_names(**flags)
+        assert native.param_num(**flags) == embedded.param_num(**flags)
+    assert native.param_unc_names() == embedded.param_unc_names()
+    assert native.param_unc_num() == pair[0].dim == pair[1].dim
+    assert pair[0].column_names == pair[1].column_names
+    assert pair[0].is_unconstrained == pair[1].is_unconstrained
+
+
+def test_constrained_values_agree_with_the_embedded_backend(pair):
+    """Except random quantities: Stan changed its generator after 2.27."""
+    drawn = np.array([name.startswith("y_rep") for name in pair[0].column_names])
+    for position in common_points(pair, 20):
+        rows = [
+            target.model.param_constrain(
+                position, include_tp=True, include_gq=True, rng=target.model.new_rng(3)
+            )
+            for target in pair
+        ]
+        fixed = [row[~drawn] for row in rows]
+        np.testing.assert_allclose(fixed[0], fixed[1], rtol=ROUNDING, atol=ROUNDING)
+        assert np.isfinite(rows[0]).all()
+
+
+# --- consistency of the native density -----------------------------------------------------------
+
+
+def test_values_without_gradients_differ_by_a_constant(pair):
+    model, positions = pair[0].model, points(pair[0])
+    values = evaluated(pair[0], positions)[0]
+    full = np.array([model.log_density(position, propto=False) for position in positions])
+    assert_differ_by_a_constant(full, values)
+    kept = np.array([model.log_density(position, propto=True) for position in positions])
+    np.testing.assert_allclose(kept, values, rtol=ROUNDING)
+
+
+def test_calls_from_numba_and_from_python_agree(pair):
+    from stanadapt.kernels.density import value, value_and_gradient
+
+    target, density = pair[0], pair[0].density()
+    for position in points(target, 5):
+        gradient = np.empty(target.dim)
+        log_density = value_and_gradient(density, position, gradient)
+        expected, slope, _ = target.evaluate(position)
+        assert log_density == expected
+        np.testing.assert_array_equal(gradient, slope)
+        assert value(density, position) == target.model.log_density(position, propto=False)
+
+
+def test_the_gradient_agrees_with_central_differences(pair):
+    """Of second order in h = 6e-6 |x|: accurate to 1e-7 of the scale if f is to 1e-11."""
+    target, model = pair[0], pair[0].model
+    position = points(target, 1, 0.3)[0]
+    value, slope = model.log_density_gradient(position, propto=False)
+    differences = np.empty(target.dim)
+    for i in range(target.dim):
+        step = np.zeros(target.dim)
+        step[i] = 6e-6 * max(1.0, abs(position[i]))
+        ends = [model.log_density(position + s * step, propto=False) for s in (1, -1)]
+        differences[i] = (ends[0] - ends[1]) / (2 * step[i])
+    scale = max(1.0, abs(value), np.abs(slope).max())
+    assert np.abs(differences - slope).max() < 1e-7 * scale
+
+
+def hessian_of(target, position, **flags):
+    value, slope, hessian = target.model.log_density_hessian(position, **flags)
+    expected = target.model.log_density_gradient(position, **flags)
+    assert value == expected[0]
+    np.testing.assert_array_equal(slope, expected[1])
+    np.testing.assert_array_equal(hessian, hessian.T)
+    return hessian
+
+
+@pytest.mark.parametrize("data", ["two_dim", "fifty_one_dim"])
+def test_the_hessian_of_a_gaussian_is_exact(backend, data):
+    """Differences of a linear gradient have rounding errors only: 1e-12 of the gradient."""
+    target = make_target(backend, "gaussian", data)
+    exact = -np.linalg.inv(np.array(json.loads(target.data)["Sigma"]))
+    direction = np.random.default_rng(5).normal(size=target.dim)
+    for position in points(target, 3):
+        slope = np.abs(target.evaluate(position)[1]).max()
+        bound = 1e-9 * max(slope, np.abs(exact).max())
+        assert np.abs(hessian_of(target, position) - exact).max() < bound
+        _, product = target.model.log_density_hessian_vector_product(position, direction)
+        assert np.abs(product - exact @ direction).max() < bound * np.linalg.norm(direction)
+
+
+def test_hessian_and_product_agree_for_a_nonlinear_gradient(schools):
+    """Both are of fourth order with step 7e-4: 3e-13 times the fifth derivative, and rounding."""
+    rng = np.random.default_rng(6)
+    for position in points(schools, 5, 0.5):
+        hessian = hessian_of(schools, position)
+        scale = np.abs(hessian).max()
+        for length in (1e-3, 1.0, 1e3):
+            direction = length * rng.normal(size=schools.dim)
+            value, product = schools.model.log_density_hessian_vector_product(position, direction)
+            error = np.abs(product - hessian @ direction).max() / np.linalg.norm(direction)
+            assert error < 1e-8 * scale
+            assert value == schools.model.log_density(position)
+        ends = [schools.evaluate(position + s * 1e-5 * np.eye(schools.dim)[1])[1] for s in (1, -1)]
+        assert np.abs((ends[0] - ends[1]) / 2e-5 - hessian[1]).max() < 1e-6 * scale
+    nothing = np.zeros(schools.dim)
+    np.testing.assert_array_equal(
+        schools.model.log_density_hessian_vector_product(position, nothing)[1], nothing
+    )
+
+
+def test_the_jacobian_of_a_lower_bound(schools):
+    """For tau = exp(u[1]), log |d tau / du| = u[1]."""
+    model, unit = schools.model, np.eye(schools.dim)[1]
+    for position in points(schools, 20):
+        for propto in (True, False):
+            parts = [
+                model.log_density(position, propto=propto, jacobian=jacobian)
+                for jacobian in (True, False)
+            ]
+            scale = max(1.0, abs(parts[0]))
+            assert abs(parts[0] - parts[1] - position[1]) < 1e-12 * scale
+            slopes = [
+                model.log_density_gradient(position, propto=propto, jacobian=jacobian)[1]
+                for jacobian in (True, False)
+            ]
+            scale = max(1.0, np.abs(slopes[0]).max())
+            assert np.abs(slopes[0] - slopes[1] - unit).max() < 1e-12 * scale
+
+
+def test_the_jacobian_flag_reaches_the_hessian(schools):
+    """The log Jacobian of tau is linear in u, so the Hessian does not change."""
+    position = points(schools, 1)[0]
+    hessians = [
+        hessian_of(schools, position, jacobian=flag, propto=False) for flag in (True, False)
+    ]
+    assert np.abs(hessians[0] - hessians[1]).max() < 1e-9 * np.abs(hessians[0]).max()

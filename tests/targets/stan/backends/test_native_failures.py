@@ -1,0 +1,375 @@
+"""Failures of native models, in each of Stan's blocks, and of builds: reported, and recovered."""
+
+import ctypes
+import json
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.errors import StanadaptError
+from stanadapt.kernels.density import FAILED_CALLS, value, value_and_gradient
+from stanadapt.targets.stan import build_cache, bundled
+from stanadapt.targets.stan.backends import cmdstan
+from tests.helpers.compile_cache import own_cache
+
+__all__ = ["own_cache"]  # a fixture
+
+pytestmark = pytest.mark.cmdstan
+
+MOODY = """
+data {
+  int mode;
+  int N;
+  vector[N] x;
+  array[N] int k;
+  array[N, 2] real pairs;
+  matrix[N, 3] M;
+}
+transformed data {
+  if (mode == 1) reject("the data are of mode ", mode);
+}
+parameters {
+  vector[mode != 5] a;
+}
+transformed parameters {
+  vector[mode != 5] b = 2 * a;
+  if (mode == 2 && a[1] > 0) reject("transformed at ", a[1]);
+}
+model {
+  a ~ normal(0, 1);
+  if (mode == 3) {
+    print("a is ", a[1]);
+    if (a[1] > 0) reject("model at ", a[1]);
+  }
+  if (mode == 4) reject("never");
+  if (mode == 7 && a[1] > 0) reject("silent");
+  if (mode == 8) target += log(-a[1]);
+}
+generated quantities {
+  vector[N] copy = x;
+  real drawn = normal_rng(0, 1);
+  if (mode == 6 && a[1] > 0) reject("quantities at ", a[1]);
+}
+"""
+NOTHING = {"N": 0, "x": [], "k": [], "pairs": np.zeros((0, 2)), "M": np.zeros((0, 3))}
+RUN = {"chains": 2, "iter_warmup": 100, "iter_sampling": 100, "seed": 1, "show_progress": False}
+NORMAL = "parameters { real x; }\nmodel { x ~ normal(0, 1); }\n"
+HERE, THERE = np.array([-0.5]), np.array([0.5])
+
+
+@pytest.fixture(scope="module")
+def moody(tmp_path_factory):
+    """A function that makes the target of a mode."""
+    path = tmp_path_factory.mktemp("program") / "moody.stan"
+    path.write_text(MOODY)
+
+    def make(mode, data=NOTHING):
+        data = data if isinstance(data, str) else {"mode": mode, **data}
+        return sa.Target(path, data, backend="cmdstan", show_progress=False)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def good():
+    return sa.Target(*bundled.find("eight_schools_noncentered"), backend="cmdstan")
+
+
+@pytest.fixture(autouse=True)
+def usable_afterwards(good):
+    """After any failure, a model that was loaded before gives the same bits."""
+    position = np.linspace(-1, 1, good.dim)
+    before = good.evaluate(position)
+    yield
+    after = good.evaluate(position)
+    assert np.isfinite(before[0])
+    assert after[0] == before[0]
+    np.testing.assert_array_equal(after[1], before[1])
+
+
+def located(message, block):
+    """Stan's message on the statement in `MOODY` that contains `block`."""
+    line = 1 + next(i for i, text in enumerate(MOODY.split("\n")) if block in text)
+    return f"Exception: {message} (in 'moody.stan', line {line}, column "
+
+
+def refused(stage, fragments, program, data=None):
+    with pytest.raises(StanadaptError) as caught:
+        sa.Target(program, data, backend="cmdstan", show_progress=False)
+    assert caught.value.stage == stage
+    for fragment in fragments:
+        assert fragment in str(caught.value), str(caught.value)
+    return caught.value
+
+
+# --- data ----------------------------------------------------------------------------------------
+
+
+def test_nan_and_infinity_reach_the_program(moody):
+    x = [np.nan, np.inf, -np.inf]
+    data = {"N": 3, "x": x, "k": [1, 2, 3], "pairs": np.full((3, 2), np.nan), "M": np.ones((3, 3))}
+    target = moody(0, data)
+    names = target.column_names
+    row = target.model.param_constrain(
+        HERE, include_tp=True, include_gq=True, rng=target.model.new_rng(1)
+    )
+    copied = row[[names.index(f"copy.{n}") for n in (1, 2, 3)]]
+    np.testing.assert_array_equal(copied, x)
+    assert target.evaluate(HERE)[0] == pytest.approx(-0.125)
+
+
+TEXT = '{"mode": 0, "N": 0, "x": [], "k": [], "pairs": [], "M": []}'
+
+
+@pytest.mark.parametrize("data", [NOTHING, TEXT], ids=["numpy", "text"])
+def test_empty_arrays_of_any_shape_are_accepted(moody, data):
+    target = moody(0, data)
+    assert target.evaluate(HERE)[0] == pytest.approx(-0.125)
+    assert target.column_names == ["a.1", "b.1", "drawn"]
+
+
+def construct(target, text):
+    """Call the C function directly, because BridgeStan's Python reads files itself."""
+    message = ctypes.c_char_p()
+    handle = target.model._construct(text, 1234, ctypes.byref(message))
+    if not handle:
+        text = message.value.decode()
+        target.model._free_error(message)
+        return text
+    dim = target.model._param_unc_num(handle)
+    target.model._destruct(handle)
+    return dim
+
+
+def test_the_c_interface_accepts_a_path(moody, good, tmp_path):
+    path = tmp_path / "data é.json"
+    path.write_text(good.data)
+    assert construct(good, str(path).encode()) == good.dim == 10
+    path.write_text("{")
+    assert "JSON" in construct(good, str(path).encode())
+    path.unlink()
+    assert "cannot read the file" in construct(good, str(path).encode())
+
+
+@pytest.mark.parametrize("text", [None, b"", b"{}"])
+def test_without_data_only_a_program_that_needs_none_is_constructed(good, text):
+    assert "J" in construct(good, text)
+    target = sa.Target(NORMAL, backend="cmdstan")
+    assert construct(target, text) == target.dim == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "fragments"),
+    [
+        ({"y": [1.0]}, ["y is a flat list of 1", "vector[8] y"]),
+        ({"sigma": [-1.0] * 8}, ["sigma[1] is -1.0", "below the lower bound 0"]),
+        ({"J": 0}, ["J is 0", "below the lower bound 1"]),
+    ],
+)
+def test_wrong_data_are_reported_by_name(good, change, fragments):
+    path, _ = bundled.find("eight_schools_noncentered")
+    refused("data", fragments, path, json.loads(good.data) | change)
+
+
+# --- blocks that throw ---------------------------------------------------------------------------
+
+
+def test_data_that_the_program_rejects(moody):
+    with pytest.raises(StanadaptError, match="moody does not accept these data") as caught:
+        moody(1)
+    assert caught.value.stage == "data"
+    assert caught.value.stan.startswith(located("the data are of mode 1", "(mode == 1)"))
+
+
+def test_a_program_without_parameters(moody):
+    with pytest.raises(StanadaptError, match="no parameters, so there is nothing to") as caught:
+        moody(5)
+    assert caught.value.stage == "data"
+
+
+@pytest.mark.parametrize(
+    ("mode", "message", "block"),
+    [
+        (2, "transformed at 0.5", "(mode == 2"),
+        (3, "model at 0.5", 'reject("model'),
+        (7, "silent", "(mode == 7"),
+    ],
+)
+def test_a_rejection_is_reported_with_stan_s_message(moody, mode, message, block):
+    target = moody(mode)
+    value, gradient, stan = target.evaluate(THERE)
+    assert value == -np.inf
+    assert np.isnan(gradient).all()
+    assert stan.startswith(located(message, block))
+    assert target.evaluate(HERE)[0] == pytest.approx(-0.125)
+    assert target.evaluate(HERE)[2] == ""
+
+
+def test_a_density_that_is_nan_is_rejected(moody):
+    target = moody(8)
+    density, gradient = target.density(), np.full(1, 7.0)
+    assert np.isnan(target.evaluate(THERE)[0])
+    assert value_and_gradient(density, THERE, gradient) == -np.inf
+    assert gradient == 0
+    assert value(density, THERE) == -np.inf
+    assert density.calls[FAILED_CALLS] == 2
+    np.testing.assert_array_equal(density.failed_position, THERE)
+    assert value_and_gradient(density, HERE, gradient) == pytest.approx(-0.125 + np.log(0.5))
+    assert gradient == pytest.approx(0.5 - 2.0)
+
+
+@pytest.mark.parametrize("sampler", ["rwm", "gad_mala"])
+def test_the_sampler_counts_rejections(moody, sampler):
+    with pytest.warns(UserWarning, match="were rejected") as caught:
+        fit = sa.sample(moody(7), sampler, inits={"a": [-1.0]}, **RUN)
+    assert located("silent", "(mode == 7") in str(caught[0].message)
+    assert 0 < fit.attrs["n_failed"] < 400
+    draws = results.dataset(fit, "posterior")["a"].values
+    assert (draws <= 0).all()
+    assert np.ptp(draws) > 0.5
+
+
+def test_a_program_that_always_rejects_has_no_initial_values(moody):
+    target = moody(4)
+    with pytest.raises(RuntimeError, match="in 7 tries; the last one: Exception: never"):
+        target.model.param_initialize(target.model.new_rng(1), max_tries=7)
+    with pytest.raises(RuntimeError, match="in 0 tries; the last one: no try was allowed"):
+        target.model.param_initialize(target.model.new_rng(1), max_tries=0)
+    with pytest.raises(StanadaptError, match="100 random starting points") as caught:
+        sa.sample(target, **RUN)
+    assert caught.value.stage == "initialisation"
+    assert caught.value.stan.startswith(located("never", '"never"'))
+
+
+@pytest.mark.filterwarnings("ignore:.*NaN")
+def test_quantities_that_throw_do_not_affect_other_columns(moody):
+    with pytest.warns(UserWarning, match="generated quantities threw") as caught:
+        fit = sa.sample(moody(6), "gad_mala", **RUN)
+    posterior = results.dataset(fit, "posterior")
+    a, drawn = posterior["a"].values[..., 0], posterior["drawn"].values
+    np.testing.assert_array_equal(np.isnan(drawn), a > 0)
+    assert 0 < (a > 0).sum() < a.size
+    np.testing.assert_array_equal(posterior["b"].values[..., 0], 2 * a)
+    (message,) = [str(w.message) for w in caught if "threw" in str(w.message)]
+    assert f"threw at {(a > 0).sum()} draws" in message
+    assert "(in 'moody.stan', line " in message
+
+
+# --- printing ------------------------------------------------------------------------------------
+
+
+def test_output_of_the_program_is_printed_by_python(moody, capsys):
+    target = moody(3)
+    target.evaluate(HERE)
+    assert capsys.readouterr() == ("a is -0.5\n", "")
+    target.model.log_density(HERE, propto=False)
+    assert capsys.readouterr().out == "a is -0.5\n"
+
+
+def test_output_before_a_rejection_is_printed_once(moody, capsys):
+    target = moody(3)
+    assert "model at 0.5" in target.evaluate(THERE)[2]
+    assert capsys.readouterr().out == "a is 0.5\n"
+    target.evaluate(HERE)
+    assert capsys.readouterr().out == "a is -0.5\n"
+
+
+# --- invalid programs ----------------------------------------------------------------------------
+
+
+def test_language_errors_name_the_user_s_file_and_line(tmp_path):
+    for wrong, where in [
+        ("x ~ normal(0, 1)", "line 2, column 25"),
+        ("x ~ normal(f(0), 1);", "line 2, column 19"),
+        ("x ~ nomal(0, 1);", "line 2, column 8"),
+        ("x ~ normal(y, 1);", "line 2, column 19"),
+    ]:
+        path = tmp_path / "my schools.stan"
+        path.write_text(NORMAL.replace("x ~ normal(0, 1);", wrong))
+        error = refused("syntax", ["CmdStan 2."], path)
+        first = error.stan.splitlines()[0]
+        assert f"error in '{path}', {where}" in first
+        assert "builds" not in error.stan
+
+
+def test_a_function_without_a_body_is_reported():
+    error = refused("syntax", [], "functions { real f(real x); }\n" + NORMAL)
+    assert "without specifying a definition" in error.stan
+
+
+# --- builds that fail ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def library(good, request, monkeypatch):
+    """A library in its own cache that has not been loaded, and its marker."""
+    made = cmdstan.library(good.program, lambda text: None)
+    content = made.file.read_bytes()
+    request.getfixturevalue("own_cache")
+    again = build_cache.find_or_build(
+        good.name, made.key, lambda folder: (folder / made.file.name).write_bytes(content)
+    )
+    return again.folder / made.file.name, build_cache._marker(good.name, made.key)
+
+
+def test_a_compiled_program_starts_without_a_compiler(good, monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("the program was compiled again")
+
+    for name in ("_compile", "_translate", "_link", "_build_parts"):
+        monkeypatch.setattr(cmdstan, name, refuse)
+    assert sa.Target(*bundled.find(good.name), backend="cmdstan").compile_seconds == 0
+
+
+def assert_rebuilt_and_equal(good, old):
+    again = sa.Target(*bundled.find(good.name), backend="cmdstan", show_progress=False)
+    assert again.compile_seconds > 0
+    assert again.model.lib_path != str(old)
+    position = np.linspace(-1, 1, good.dim)
+    assert again.evaluate(position)[0] == good.evaluate(position)[0]
+    assert sa.Target(*bundled.find(good.name), backend="cmdstan").compile_seconds == 0
+
+
+def test_a_truncated_library_is_rebuilt(good, library):
+    file, _ = library
+    file.write_bytes(file.read_bytes()[:-1000])
+    assert_rebuilt_and_equal(good, file)
+
+
+def test_a_library_of_another_machine_is_rebuilt(good, library):
+    """It matches its marker, but is for another processor, which only loading reveals."""
+    file, marker = library
+    content = bytearray(file.read_bytes())
+    content[:20] = bytes(20)
+    file.write_bytes(content)
+    recorded = json.loads(marker.read_text())
+    files = {file.name: build_cache._fingerprint(file)}
+    marker.write_text(json.dumps(recorded | {"files": files}))
+    assert build_cache.find(good.name, marker.stem.rsplit("-", 1)[1]) == file.parent
+    assert_rebuilt_and_equal(good, file)
+
+
+def test_headers_that_do_not_compile_are_reported(own_cache, monkeypatch):
+    with monkeypatch.context() as patch:
+        flags = [*cmdstan.SHARED_FLAGS, "-include", "no_such_header.hpp"]
+        patch.setattr(cmdstan, "SHARED_FLAGS", flags)
+        fragments = ["failed on the headers of CmdStan", "no_such_header.hpp", "`stanadapt doctor`"]
+        refused("installation", fragments, NORMAL)
+    assert [path.name for path in own_cache.iterdir() if path.is_dir()] == []
+
+
+def test_cpp_code_that_does_not_compile_is_reported(own_cache, monkeypatch):
+    translate = cmdstan._translate
+
+    def damaged(recipe, program, header):
+        translate(recipe, program, header)
+        header.write_text(header.read_text() + "\n#error damaged on purpose\n")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cmdstan, "_translate", damaged)
+        refused("installation", ["failed on program (CmdStan", "damaged on purpose"], NORMAL)
+    assert [path.name for path in own_cache.iterdir() if path.is_dir()] == []
+    target = sa.Target(NORMAL, backend="cmdstan", show_progress=False)
+    assert target.evaluate(HERE)[0] == pytest.approx(-0.125)

@@ -1,0 +1,214 @@
+"""Native models shared by threads and compiled by two processes: same bits, no memory leaks."""
+
+import gc
+import os
+import resource
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import njit
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.kernels.density import FAILED_CALLS, GRADIENT_CALLS, value_and_gradient
+from stanadapt.targets.stan import build_cache, bundled
+from stanadapt.targets.stan.backends import native
+from tests.helpers.compile_cache import own_cache
+
+__all__ = ["own_cache"]  # a fixture
+
+pytestmark = pytest.mark.cmdstan
+
+CALLS, THREADS, POINTS = 1_000_000, 4, 250
+# half the plane is out of bounds
+REJECTING = """
+parameters { vector[2] x; }
+model {
+  x ~ normal(0, 1);
+  if (x[1] > 0) reject("out of bounds at ", x[1]);
+}
+"""
+
+
+def megabytes():
+    """Memory of this process; its peak, if the system does not report the current value."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+@njit(nogil=True)
+def mismatches(density, positions, expected, gradients, rounds):
+    """Evaluate all points repeatedly; count results that differ in any bit from those expected."""
+    wrong, gradient = 0, np.empty(positions.shape[1])
+    for _ in range(rounds):
+        for i in range(positions.shape[0]):
+            value = value_and_gradient(density, positions[i], gradient)
+            same = value == expected[i]
+            for j in range(gradient.size):
+                same &= gradient[j] == gradients[i, j]
+            wrong += not same
+    return wrong
+
+
+def serial(target, positions):
+    """Return values and gradients computed by a single thread."""
+    density, gradients = target.density(), np.empty_like(positions)
+    values = [
+        value_and_gradient(density, x, out) for x, out in zip(positions, gradients, strict=True)
+    ]
+    return np.array(values), gradients
+
+
+def in_threads(target, positions, expected, gradients, calls):
+    """Return each thread's mismatches and its counters."""
+    densities = [target.density(chain) for chain in range(THREADS)]
+    assert len({density.handle for density in densities}) == 1  # a single model
+    rounds = calls // THREADS // len(positions)
+    with ThreadPoolExecutor(THREADS) as pool:
+        wrong = pool.map(
+            lambda density: mismatches(density, positions, expected, gradients, rounds), densities
+        )
+        return list(wrong), [density.calls for density in densities]
+
+
+def stress(target, seed):
+    """Run a million calls after 100,000 to warm up; return the proportion that failed."""
+    positions = np.random.default_rng(seed).standard_normal((POINTS, target.dim))
+    expected, gradients = serial(target, positions)
+    assert len(np.unique(expected)) > POINTS / 3
+    in_threads(target, positions, expected, gradients, CALLS // 10)
+    before = megabytes()
+    wrong, counters = in_threads(target, positions, expected, gradients, CALLS)
+    grown = megabytes() - before
+    assert wrong == [0] * THREADS
+    assert sum(calls[GRADIENT_CALLS] for calls in counters) == CALLS
+    assert grown < 2, f"{grown:.1f} MB more"
+    return sum(calls[FAILED_CALLS] for calls in counters) / CALLS
+
+
+def test_the_check_detects_a_wrong_bit():
+    target = sa.Target(*bundled.find("eight_schools_noncentered"), backend="cmdstan")
+    positions = np.random.default_rng(2).standard_normal((3, target.dim))
+    expected, gradients = serial(target, positions)
+    gradients[1, 4] = np.nextafter(gradients[1, 4], np.inf)
+    assert in_threads(target, positions, expected, gradients, 3 * THREADS)[0] == [1] * THREADS
+    expected[2] = np.nextafter(expected[2], np.inf)
+    assert in_threads(target, positions, expected, gradients, 3 * THREADS)[0] == [2] * THREADS
+
+
+def test_threads_share_a_model():
+    target = sa.Target(*bundled.find("eight_schools_noncentered"), backend="cmdstan")
+    assert stress(target, 3) == 0
+
+
+@pytest.mark.slow
+def test_threads_share_a_model_that_throws_half_of_the_time():
+    assert 0.4 < stress(sa.Target(REJECTING, backend="cmdstan"), 4) < 0.6
+
+
+def test_deleted_models_free_their_memory():
+    """Two hundred of half a megabyte each."""
+    path, data = bundled.find("logistic", "german")
+    kept = sa.Target(path, data, backend="cmdstan")
+    position = np.linspace(-0.1, 0.1, kept.dim)
+    expected = kept.evaluate(position)[0]
+
+    def construct(times):
+        for _ in range(times):
+            model = native._construct(Path(kept.model.lib_path), kept.program, kept.data)
+            assert model.log_density_gradient(position)[0] == expected
+            model.param_constrain(position, include_gq=True, rng=model.new_rng(1))
+            del model
+        gc.collect()
+
+    construct(20)
+    before = megabytes()
+    construct(200)
+    grown = megabytes() - before
+    assert grown < 5, f"{grown:.1f} MB more"
+    assert kept.evaluate(position)[0] == expected
+
+
+def test_deleted_targets_free_their_memory():
+    path, data = bundled.find("logistic", "german")
+
+    def construct(times):
+        for _ in range(times):
+            target = sa.Target(path, data, backend="cmdstan", show_progress=False)
+            target.density(1)
+            del target
+        gc.collect()
+
+    construct(5)
+    before = megabytes()
+    construct(20)
+    assert megabytes() - before < 5
+
+
+# --- processes -----------------------------------------------------------------------------------
+
+PROCESS = """
+import pathlib, sys, time
+import stanadapt as sa
+
+own, other = map(pathlib.Path, sys.argv[1:])
+own.touch()
+while not other.exists():
+    time.sleep(0.001)
+code = "parameters { real x; } model { x ~ normal(0.25, 1.5); }"
+target = sa.Target(code, backend="cmdstan", show_progress=False)
+value, gradient, message = target.evaluate([0.3])
+print(target.compile_seconds > 0, value.hex(), gradient[0].hex(), message)
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_can_compile_the_same_program_simultaneously(own_cache, tmp_path):
+    signals = [str(tmp_path / name) for name in ("one", "two")]
+    pair = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROCESS, *order],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for order in (signals, signals[::-1])
+    ]  # fmt: skip
+    outputs = [one.communicate(timeout=300) for one in pair]
+    assert [one.returncode for one in pair] == [0, 0], outputs
+    assert outputs[0] == outputs[1]
+    compiled, value, gradient = outputs[0][0].split()
+    assert compiled == "True"
+    assert float.fromhex(value) == pytest.approx(-0.5 * (0.05 / 1.5) ** 2)
+    assert float.fromhex(gradient) == pytest.approx(-0.05 / 1.5**2)
+    markers = [path for path in own_cache.glob("*.json") if "parts" not in path.name]
+    assert len(markers) == 1
+    key = markers[0].stem.rsplit("-", 1)[1]
+    assert build_cache.find("program", key)
+
+
+# --- sampling ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", ["gad_mala", "rwm"])
+def test_draws_do_not_depend_on_the_number_of_parallel_chains(sampler):
+    target = sa.Target(*bundled.find("eight_schools_noncentered"), backend="cmdstan")
+    keywords = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300, "show_progress": False}
+    fits = [
+        sa.sample(target, sampler, seed=seed, parallel_chains=n, **keywords)
+        for seed, n in ((5, 1), (5, 2), (6, 2))
+    ]
+    for group in ("posterior", "sample_stats", "log_likelihood"):
+        one, two = (results.dataset(fit, group) for fit in fits[:2])
+        for name in one:
+            np.testing.assert_array_equal(one[name].values, two[name].values)
+    mu = [results.dataset(fit, "posterior")["mu"].values for fit in fits]
+    assert (mu[0] != mu[2]).any()
+    assert (mu[0][0] != mu[0][1]).any()
+    assert len(np.unique(mu[0])) > 50
+    assert fits[0].attrs["backend"] == "cmdstan"

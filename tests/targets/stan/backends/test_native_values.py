@@ -1,0 +1,173 @@
+"""Native models: constraining, unconstraining, and initial values."""
+
+import json
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from tests.helpers.native_targets import backend, every_type, points, schools
+
+__all__ = ["backend", "every_type", "schools"]  # fixtures
+
+pytestmark = pytest.mark.cmdstan
+
+EMPTY = {"nothing": [], "no_s": [], "no_matrix": []}
+
+
+# --- every constrained type ----------------------------------------------------------------------
+
+
+def test_every_type_satisfies_its_constraint(every_type):
+    for position in points(every_type, 50):
+        x = every_type.constrain(position)
+        assert x["low"] > -1
+        assert x["high"] < 2
+        assert -1 < x["both"] < 3
+        assert x["scaled"] == pytest.approx(1.5 + 2 * position[4], rel=1e-14)
+        for simplex in (x["s"], *x["many_s"]):
+            assert (simplex > 0).all()
+            assert simplex.sum() == pytest.approx(1, abs=1e-14)
+        for unit in (x["u"], *x["many_u"]):
+            assert np.linalg.norm(unit) == pytest.approx(1, abs=1e-14)
+        assert (np.diff(x["o"]) > 0).all()
+        assert (np.diff(x["many_o"]) > 0).all()
+        assert (np.diff(x["po"], prepend=0) > 0).all()
+        for factor in (x["Lc"], *x["many_Lc"], x["Lv"], *x["many_Lv"], x["tall"]):
+            assert (np.diag(factor) > 0).all()
+            assert (np.triu(factor, 1) == 0).all()
+        for matrix in (x["C"], *x["many_C"], x["S"], *x["many_S"]):
+            np.testing.assert_allclose(matrix, matrix.T, rtol=1e-13)
+            assert (np.linalg.eigvalsh(matrix) > 0).all()
+        assert np.diag(x["C"]) == pytest.approx(np.ones(3), abs=1e-14)
+
+
+def test_unconstraining_inverts_constraining(every_type):
+    """Except the length of unit vectors, which their constrained values do not determine.
+
+    Logarithms and Cholesky factors of 3 x 3 matrices: about a hundred roundings.
+    """
+    names = every_type.model.param_unc_names()
+    determined = np.array([not name.startswith(("u.", "many_u.")) for name in names])
+    assert (~determined).sum() == 9
+    for position in points(every_type, 50):
+        flat = every_type.model.param_constrain(position)
+        back = every_type.model.param_unconstrain(flat)
+        np.testing.assert_allclose(back[determined], position[determined], rtol=1e-10, atol=1e-10)
+        again = every_type.model.param_constrain(back)
+        np.testing.assert_allclose(again, flat, rtol=1e-10, atol=1e-10)
+        by_name = {k: v.tolist() for k, v in every_type.constrain(position).items()}
+        text = json.dumps(by_name | EMPTY)
+        np.testing.assert_array_equal(every_type.model.param_unconstrain_json(text), back)
+        np.testing.assert_array_equal(every_type.unconstrain(by_name), back)
+
+
+def refused_values(target, values):
+    with pytest.raises(sa.StanadaptError, match=f"not a position of {target.name}") as caught:
+        target.unconstrain(values)
+    assert caught.value.stage == "initialisation"
+    return caught.value.stan
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("low", -2.0),
+        ("s", [0.5, 0.5, 0.5]),
+        ("o", [1.0, 0.0, 2.0]),
+        ("C", [[2.0, 0, 0], [0, 1, 0], [0, 0, 1]]),
+    ],
+)
+def test_values_outside_a_constraint_are_refused(every_type, name, value):
+    x = every_type.constrain(points(every_type, 1)[0])
+    assert "free: " in refused_values(every_type, x | {name: value})
+    flat = every_type.model.param_constrain(points(every_type, 1)[0])
+    flat[every_type.model.param_names().index("low")] = -2.0
+    with pytest.raises(RuntimeError, match="Lower bounded variable is -2"):
+        every_type.model.param_unconstrain(flat)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shapes"),
+    [
+        ("vlow", [1.0], "(2), got (1)"),
+        ("vlow", [1.0] * 3, "(2), got (3)"),
+        ("vlow", [[1.0, 1.0]], "(2), got (1, 2)"),
+        ("low", [1.0], "(), got (1)"),
+        ("s", 1.0, "(3), got ()"),
+        ("grid", [[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]], "(2, 3), got (3, 2)"),
+        ("many_C", [[[1.0, 0], [0, 1]]], "(2, 2, 2), got (1, 2, 2)"),
+    ],
+)
+def test_values_of_another_shape_are_refused(every_type, name, value, shapes):
+    """Unchecked, CmdStan 2.27 reads beyond them in memory; from 2.33 on Stan checks shapes."""
+    x = every_type.constrain(points(every_type, 1)[0])
+    message = refused_values(every_type, x | {name: value})
+    model = every_type.model
+    if "stanadapt's bridge" in model.model_info():
+        ours, stans = f"{name} must have shape {shapes}", f"variable name={name};"
+        assert message == ours or ("mismatch" in message and stans in message)
+    with pytest.raises(RuntimeError, match=name):
+        model.param_initialize(model.new_rng(1), {name: value})
+
+
+def test_a_missing_value_is_reported(every_type):
+    """Unchecked, CmdStan 2.27 crashes."""
+    x = every_type.constrain(points(every_type, 1)[0])
+    for name in ("free", "many_C"):
+        some = {key: value for key, value in x.items() if key != name}
+        assert name in refused_values(every_type, some)
+
+
+# --- initial values ------------------------------------------------------------------------------
+
+
+def test_random_initial_values_are_within_their_radius(schools):
+    model = schools.model
+    starts = [model.param_initialize(model.new_rng(seed), init_radius=0.5) for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(starts[0], starts[1])
+    assert (starts[0] != starts[2]).all()
+    assert (np.abs(starts) <= 0.5).all()
+    assert np.abs(starts).max() > 0.25
+    assert np.isfinite(model.log_density(starts[2]))
+
+
+def test_every_type_has_random_initial_values(every_type):
+    model = every_type.model
+    start = model.param_initialize(model.new_rng(1))
+    assert np.isfinite(model.log_density(start))
+    assert (np.abs(start) <= 2.0 + 1e-12).all()
+
+
+def test_a_radius_of_zero_means_the_origin(schools):
+    model = schools.model
+    start = model.param_initialize(model.new_rng(1), init_radius=0.0)
+    np.testing.assert_allclose(start, 0, atol=1e-15)
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_given_values_are_used_and_the_others_are_random(schools, as_text):
+    given = {"tau": 7.5, "theta": [float(j) for j in range(10, 18)]}
+    model = schools.model
+    starts = [
+        model.param_initialize(model.new_rng(seed), json.dumps(given) if as_text else given)
+        for seed in (1, 2)
+    ]
+    for start in starts:
+        assert start[1] == pytest.approx(np.log(7.5), rel=1e-14)
+        np.testing.assert_allclose(start[2:], given["theta"], rtol=1e-14)
+    assert starts[0][0] != starts[1][0]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ('{"tau": -1.0}', "in 3 tries; the last one: .* -1, but must be greater than"),
+        ('{"theta": [1.0]}', "theta"),
+        ("{", "(?i)json"),
+    ],
+)
+def test_unsuitable_values_are_reported(schools, given, message):
+    model = schools.model
+    with pytest.raises(RuntimeError, match=message):
+        model.param_initialize(model.new_rng(1), given, max_tries=3)

@@ -1,0 +1,218 @@
+"""Guard 2 of the embedded backend: programs that branch on parameters are refused."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan.backends import stanli
+from tests.helpers.stanli_programs import STORE, K, X, assert_density, normal_sum
+
+BRANCHES = {
+    "local that a branch changed": (
+        """
+data { real x; }
+parameters { real a; }
+model {
+  real u = 0;
+  a ~ normal(0, 1);
+  if (a > 0) u = x;
+  target += u > 1.5 ? u : 0.1;
+}
+""",
+        {"x": 2.0},
+        [7, 8],
+    ),
+    "guarded logarithm": (
+        """
+data { int N; vector[N] x; }
+parameters { real a; }
+model {
+  vector[N] z = x;
+  a ~ normal(0, 1);
+  for (n in 1:N) {
+    if (a * x[n] > 0.2) z[n] = a * x[n];
+    if (z[n] > 0) target += log(z[n]);
+  }
+}
+""",
+        {"N": 7, "x": X},
+        [8, 9],
+    ),
+    "loop-invariant density in a branch": (
+        """
+data { int N; array[N] int z; }
+parameters { real x; }
+model {
+  x ~ normal(0, 1);
+  if (x > 0)
+    for (i in 1:N) for (j in 1:N) target += bernoulli_logit_lpmf(z[i] | x);
+}
+""",
+        {"N": 4, "z": [0, 1, 1, 0]},
+        [6],
+    ),
+    "two loops with counters": (
+        """
+parameters { real a; }
+model {
+  int i = 0;
+  int k = 0;
+  real s = 0;
+  while (i < 3) { i += 1; s += a * i; }
+  if (a > 0) { while (k < 2) { k += 1; s += square(a) * k; } }
+  target += -square(s) - square(a);
+}
+""",
+        None,
+        [7, 8],
+    ),
+    "loop that a parameter ends": (
+        """
+functions {
+  real shrink(real x) {
+    real y = x;
+    while (y > 0.1) { y = y / 2; }
+    return y;
+  }
+}
+parameters { real<lower=0> a; }
+model { a ~ exponential(1); target += -shrink(a); }
+""",
+        None,
+        [5],
+    ),
+    "branch in transformed parameters": (
+        """
+parameters { real a; }
+transformed parameters {
+  real b = 1;
+  if (a > 0) b = 2 * a;
+}
+model { a ~ normal(b, 1); }
+""",
+        None,
+        [5],
+    ),
+    "branch in generated quantities": (
+        """
+parameters { real a; }
+model { a ~ normal(0, 1); }
+generated quantities {
+  real u = 0;
+  if (a > 0) u = 2;
+  real v = u > 1 ? u : 0.5;
+}
+""",
+        None,
+        [6, 7],
+    ),
+}
+CASES = pytest.mark.parametrize(
+    ("code", "data", "lines"), BRANCHES.values(), ids=list(BRANCHES)
+)  # fmt: skip
+
+
+@CASES
+def test_branches_on_parameters_are_refused(code, data, lines):
+    with pytest.raises(StanadaptError, match="control flow may depend on parameters") as caught:
+        sa.Target(code, data)
+    assert caught.value.stage == "initialisation"
+    message = caught.value.message
+    for number in lines:
+        assert f"line {number}: {code.splitlines()[number - 1].strip()}" in message
+    for remedy in ("install-cmdstan", "unsafe=True"):
+        assert remedy in message
+    assert stanli.VERSION in message
+
+
+@CASES
+def test_they_are_refused_before_any_evaluation(monkeypatch, code, data, lines):
+    """Because some such programs kill the process at their first gradient."""
+
+    def evaluated(model, point):
+        raise AssertionError("the density was evaluated")
+
+    monkeypatch.setattr(stanli, "_evaluate", evaluated)
+    with pytest.raises(StanadaptError, match="control flow"):
+        sa.Target(code, data)
+
+
+@CASES
+def test_unsafe_accepts_them_with_a_warning(code, data, lines):
+    with pytest.warns(UserWarning, match=r"unsafe=True") as caught:
+        target = sa.Target(code, data, unsafe=True)
+    assert len(caught) == 1
+    assert target.dim == 1
+
+
+def test_without_the_guard_the_first_case_is_wrong():
+    """If a release of stanli fixes this, the guard can be reconsidered."""
+    code, data, _ = BRANCHES["local that a branch changed"]
+    with pytest.warns(UserWarning, match="unsafe"):
+        target = sa.Target(code, data, unsafe=True)
+    value, gradient, _ = target.evaluate(np.array([0.5]))
+    right = 2.0 - 0.125
+    assert value != pytest.approx(right)
+    assert gradient[0] == pytest.approx(-0.5)
+
+
+def test_unsafe_does_not_skip_the_data_check():
+    with pytest.raises(StanadaptError) as caught:
+        sa.Target(STORE, {"N": 7, "x": X[:3], "y": X, "k": K}, unsafe=True)
+    assert caught.value.stage == "data"
+
+
+def test_branches_on_data_are_accepted():
+    code = """
+    data { int N; vector[N] x; array[N] int k; }
+    transformed data {
+      int large = 0;
+      for (n in 1:N) { if (k[n] > 3) large += 1; }
+    }
+    parameters { real b; }
+    model {
+      b ~ normal(0, large > 0 ? 2.0 : 1.0);
+      for (n in 1:N) {
+        if (k[n] > 3) { x[n] ~ normal(b, 1); } else { x[n] ~ normal(-b, 2); }
+      }
+    }
+    """
+    target = sa.Target(code, {"N": 7, "x": X, "k": K})
+    large = K > 3
+
+    def log_density(b):
+        return (
+            -0.125 * b[0] ** 2
+            + normal_sum(X[large], b[0], 1.0)
+            + normal_sum(X[~large], -b[0], 2.0)
+        )  # fmt: skip
+
+    assert_density(target, log_density)
+
+
+def test_recurrences_without_branches_are_accepted():
+    """The interpreter of stanli runs them too, correctly."""
+    code = """
+    data { int N; vector[N] x; }
+    parameters { real<lower=0, upper=1> b; }
+    model {
+      vector[N] h;
+      h[1] = 1;
+      for (n in 2:N) { h[n] = 0.5 + b * h[n - 1]; }
+      x ~ normal(0, h);
+    }
+    """
+    target = sa.Target(code, {"N": 7, "x": X})
+
+    def log_density(u):
+        b, h = 1 / (1 + np.exp(-u[0])), [1.0]
+        for _ in range(6):
+            h.append(0.5 + b * h[-1])
+        return normal_sum(X, 0.0, np.array(h)) + np.log(b) + np.log1p(-b)
+
+    assert_density(target, log_density)
+
+
+def test_comments_are_not_branches():
+    sa.Target("parameters { real x; } model { x ~ normal(0, 1); /* if (x > 0) ? : */ } // while")

@@ -1,0 +1,348 @@
+"""User errors of every kind raise a StanadaptError of the right stage with a helpful message."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.errors import STAGES, StanadaptError
+from stanadapt.samplers import registry
+from stanadapt.sampling import initial_values
+from stanadapt.targets.stan import toolchain
+
+NORMAL = "parameters { real x; } model { x ~ normal(0, 1); }"
+RUN = {"chains": 2, "iter_warmup": 5, "iter_sampling": 10, "seed": 1, "show_progress": False}
+
+
+def refused(stage, fragments, function, *arguments, **keywords):
+    with pytest.raises(StanadaptError) as caught:
+        function(*arguments, **keywords)
+    error = caught.value
+    assert error.stage == stage
+    assert error.stage in STAGES
+    for fragment in fragments:
+        assert fragment in str(error), str(error)
+    assert str(error).startswith(f"{stage}: ")
+    assert error.message.rstrip().endswith((".", ")")) or error.stan
+    return error
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(NORMAL)
+
+
+# --- the program ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("as_path", [False, True])
+def test_missing_stan_file(tmp_path, as_path):
+    path = tmp_path / "none.stan"
+    refused("files", ["no Stan program", "none.stan"], sa.Target, path if as_path else str(path))
+
+
+def test_stan_file_that_is_a_folder(tmp_path):
+    (tmp_path / "folder.stan").mkdir()
+    refused("files", ["folder"], sa.Target, tmp_path / "folder.stan")
+
+
+def test_stan_file_that_is_not_text(tmp_path):
+    path = tmp_path / "p.stan"
+    path.write_bytes(b"parameters { real x; }\n// caf\xe9\nmodel { }")
+    refused("files", ["p.stan", "UTF-8", "line 2"], sa.Target, path)
+
+
+def test_file_of_another_kind():
+    refused("files", [".stan", "'model.txt'"], sa.Target, "model.txt")
+
+
+@pytest.mark.parametrize("thing", [5, None, ["x"], b"parameters"])
+def test_program_of_another_type(thing):
+    refused("files", [type(thing).__name__, "Stan program"], sa.Target, thing)
+
+
+@pytest.mark.parametrize("code", ["", "  \n", "// only a comment\n"])
+def test_empty_program(code):
+    refused("syntax", ["empty"], sa.Target, code)
+
+
+def test_missing_include(tmp_path):
+    path = tmp_path / "p.stan"
+    path.write_text("functions {\n#include nowhere.stan\n}\n" + NORMAL)
+    refused("files", ["nowhere.stan", "include_paths"], sa.Target, path)
+
+
+def test_syntax_error_has_line_and_column(tmp_path):
+    path = tmp_path / "semicolon.stan"
+    path.write_text("parameters { real x; }\nmodel {\n  x ~ normal(0, 1)\n}\n")
+    error = refused("syntax", ["semicolon"], sa.Target, path)
+    assert "line 4, column 0" in error.stan
+    assert str(path) in error.stan
+    assert "string" not in error.stan.splitlines()[0]
+
+
+def test_unknown_function():
+    error = refused("syntax", [], sa.Target, NORMAL.replace("normal", "nomal"))
+    assert "nomal" in error.stan
+    assert "line 1, column" in error.stan
+
+
+def test_unknown_variable():
+    error = refused("syntax", [], sa.Target, "parameters { real x; }\nmodel { y ~ normal(0, 1); }")
+    assert "line 2" in error.stan
+    assert '"y"' in error.stan
+
+
+@pytest.mark.parametrize(
+    ("code", "data"),
+    [
+        ("model { }\n", None),
+        ("data { int N; } model { }", {"N": 2}),
+        ("data { int N; } parameters { vector[N] x; } model { x ~ normal(0, 1); }", {"N": 0}),
+    ],
+)
+def test_program_without_parameters(code, data):
+    refused("data", ["no parameters", "nothing to sample"], sa.Target, code, data)
+
+
+def test_the_error_for_an_unsupported_function_names_the_remedy():
+    code = (
+        "parameters { matrix[2, 2] M; } model { to_vector(M) ~ normal(0, 1); target += trace(M); }"
+    )
+    error = refused("initialisation", ["install-cmdstan"], sa.Target, code)
+    assert "trace" in error.stan
+    assert "unsafe" not in error.message  # which would not help
+
+
+# --- the data ------------------------------------------------------------------------------------
+
+DATA = """
+data {
+  int<lower=1> N;
+  vector[N] x;
+  array[N] int<lower=0, upper=1> k;
+  matrix[2, 3] M;
+  real<lower=0> s;
+}
+parameters { real b; }
+model { x ~ normal(b, s); }
+"""
+GOOD = {"N": 2, "x": [1.0, 2.0], "k": [0, 1], "M": [[1, 2, 3], [4, 5, 6]], "s": 1.5}
+
+
+def test_good_data_are_accepted():
+    assert sa.Target(DATA, GOOD).dim == 1
+
+
+@pytest.mark.parametrize("name", list(GOOD))
+@pytest.mark.parametrize("as_text", [False, True])
+def test_missing_variable(name, as_text):
+    data = {key: value for key, value in GOOD.items() if key != name}
+    refused("data", ["lack", name], sa.Target, DATA, json.dumps(data) if as_text else data)
+
+
+def test_no_data_at_all():
+    refused("data", ["lack N, x, k, M, s", "empty"], sa.Target, DATA)
+
+
+@pytest.mark.parametrize(
+    ("change", "fragments"),
+    [
+        ({"x": [1.0, 2.0, 3.0]}, ["x is a flat list of 3", "vector[2] x"]),
+        ({"x": 1.0}, ["x is a single number", "vector[2] x"]),
+        ({"x": [[1.0], [2.0]]}, ["x is of shape (2, 1)"]),
+        ({"M": np.zeros((3, 2))}, ["M is of shape (3, 2)", "transpose"]),
+        ({"M": np.zeros(6)}, ["M is a flat list of 6", "reshape(2, 3)"]),
+        ({"M": [[1, 2, 3], [4, 5]]}, ["M is ragged"]),
+        ({"s": [1.0]}, ["s is a flat list of 1", "the number itself"]),
+        ({"N": 0}, ["N is 0", "below the lower bound 1"]),
+        ({"s": -0.5}, ["s is -0.5", "below the lower bound 0"]),
+        ({"k": [0, 2]}, ["k[2] is 2", "above the upper bound 1"]),
+        ({"x": [1.0, math.nan]}, ["x[2] is NaN", "no missing values"]),
+        ({"x": [math.inf, 1.0]}, ["x[1] is infinite"]),
+        ({"x": [1.0, None]}, ["x[2] is null"]),
+        ({"x": ["a", 1.0]}, ["x[1] is the string 'a'"]),
+        ({"N": 2.5}, ["N is 2.5", "int"]),
+        ({"k": [0.5, 1]}, ["k[1] is 0.5", "int"]),
+        ({"N": "2"}, ["N is the string '2'"]),
+        ({"N": 2**40}, ["N is 1099511627776", "real"]),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_wrong_data(change, fragments):
+    refused("data", [*fragments, "declared as"], sa.Target, DATA, GOOD | change)
+
+
+@pytest.mark.parametrize(
+    ("data", "fragments"),
+    [
+        ("{bad", ["not valid JSON", "line 1"]),
+        ("[1, 2]", ["JSON object", "a list"]),
+        ('{"N": 1, "N": 2}', ["N twice"]),
+        (3, ["mapping", "int"]),
+        ([1, 2], ["mapping", "list"]),
+        (np.zeros(3), ["mapping", "ndarray"]),
+    ],
+)
+def test_data_of_another_kind(data, fragments):
+    refused("data", fragments, sa.Target, DATA, data)
+
+
+def test_missing_data_file(tmp_path):
+    for path in (tmp_path / "none.json", str(tmp_path / "none.json")):
+        refused("files", ["no data file", "none.json"], sa.Target, DATA, path)
+
+
+def test_data_file_that_is_not_json(tmp_path):
+    path = tmp_path / "data.json"
+    path.write_text("N <- 2\n")
+    refused("data", ["data.json", "not valid JSON"], sa.Target, DATA, path)
+    path.write_bytes(b"\x80\x81")
+    refused("files", ["data.json", "UTF-8"], sa.Target, DATA, path)
+
+
+def test_transformed_data_that_reject():
+    code = 'data { int N; } transformed data { reject("N is ", N, "."); } ' + NORMAL
+    error = refused("data", ["does not accept these data"], sa.Target, code, {"N": 3})
+    assert "N is 3." in error.stan
+
+
+# --- initial values ------------------------------------------------------------------------------
+
+
+def test_no_usable_initial_value_after_a_hundred_tries():
+    target = sa.Target("parameters { real x; } model { 0 ~ normal(0, x - 50); }")
+    for function in (sa.sample, sa.stan_nuts):
+        keywords = {"engine": "stanli"} if function is sa.stan_nuts else {}
+        error = refused("initialisation", ["100 random"], function, target, **RUN, **keywords)
+        assert "Scale parameter is -" in error.stan
+    assert initial_values.TRIES == 100
+
+
+# --- the numbers of a run ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [sa.sample, sa.stan_nuts])
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        *[("chains", bad) for bad in (0, -1, 1.5, "2", None, True, math.nan)],
+        *[("parallel_chains", bad) for bad in (0, -1, 0.5, "2")],
+        *[("iter_sampling", bad) for bad in (0, -5, 10.0, "10", math.inf)],
+        *[("iter_warmup", bad) for bad in (-1, 2.5, "x")],
+        *[("thin", bad) for bad in (0, -1, 1.5, None)],
+        *[("seed", bad) for bad in (-1, 1.5, "x", 2**32)],
+    ],
+)
+def test_numbers_of_a_run(target, function, name, bad):
+    refused("settings", [name, repr(bad)], function, target, **(RUN | {name: bad}))
+
+
+@pytest.mark.parametrize("function", [sa.sample, sa.stan_nuts])
+def test_thin_that_leaves_nothing(target, function):
+    fragments = ["thin", "iter_sampling (10)", "got 11"]
+    refused("settings", fragments, function, target, **(RUN | {"thin": 11}))
+
+
+@pytest.mark.parametrize("thing", ["model.stan", None, 5])
+def test_only_targets_can_be_sampled(thing):
+    for function in (sa.sample, sa.stan_nuts):
+        with pytest.raises(StanadaptError, match="Target"):
+            function(thing, **RUN)
+
+
+# --- samplers and their settings -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["NUTS", "", "GAD_MALA", "gad-mala"])
+def test_unknown_sampler(target, name):
+    fragments = [repr(name), *registry.registered()]
+    refused("settings", fragments, sa.sample, target, name, **RUN)
+
+
+@pytest.mark.parametrize("thing", [None, 3, ("gad_mala",), sa.samplers.gad_mala])
+def test_sampler_of_another_type(target, thing):
+    refused("settings", ["sampler must be a name"], sa.sample, target, thing, **RUN)
+
+
+BAD = {
+    float: [-1, math.nan, math.inf, -math.inf, "abc", "", None, [1.0], {}, True, 1j],
+    int: [-1, 0, 1.5, math.nan, math.inf, "abc", "1.5", None, [1], True],
+    bool: ["abc", 2, -1, None, math.nan, []],
+}
+NOT_MEMBERS = ["abc", "", "Linear", 0, 1.5, None, True, []]  # of an enumeration
+SETTINGS = [
+    (sampler.name, name, bad)
+    for sampler in registry.registered().values()
+    for name, kind in sampler.settings.__annotations__.items()
+    for bad in BAD.get(kind, NOT_MEMBERS)
+    # 0 lets the sampler choose some whole numbers
+    if not (kind is int and bad == 0 and sampler.settings()._asdict()[name] == 0)
+]
+
+
+@pytest.mark.parametrize(("sampler", "name", "bad"), SETTINGS)
+def test_value_out_of_range(target, sampler, name, bad):
+    error = refused("settings", [sampler, name], sa.sample, target, sampler, **RUN, **{name: bad})
+    shown = {repr(bad), str(bad)}
+    if isinstance(bad, int | float) and not isinstance(bad, bool):
+        shown |= {str(float(bad))}
+    assert any(text in error.message for text in shown), error.message
+
+
+@pytest.mark.parametrize("sampler", list(registry.registered()))
+def test_unknown_setting(target, sampler):
+    fields = registry.registered()[sampler].settings._fields
+    fragments = [sampler, "'no_such_setting'", *fields]
+    refused("settings", fragments, sa.sample, target, sampler, **RUN, no_such_setting=1)
+
+
+@pytest.mark.parametrize("sampler", list(registry.registered()))
+def test_defaults_are_in_range(sampler):
+    definition, settings = registry.find(sampler)
+    assert settings == definition.settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [("adapt_delta", 0), ("adapt_delta", 1), ("adapt_delta", math.nan), ("adapt_delta", "x"),
+     ("adapt_delta", None), ("max_treedepth", 0), ("max_treedepth", 2.5)],
+)  # fmt: skip
+def test_settings_of_nuts(target, name, bad):
+    refused("settings", [name, repr(bad)], sa.stan_nuts, target, **RUN, **{name: bad})
+
+
+# --- engines, backends, output -------------------------------------------------------------------
+
+
+def test_unknown_engine(target):
+    refused("settings", ["'pymc'", "cmdstan", "stanli"], sa.stan_nuts, target, engine="pymc", **RUN)
+
+
+def test_unknown_backend():
+    refused("settings", ["'jax'", "stanli"], sa.Target, NORMAL, backend="jax")
+
+
+def test_no_cmdstan(target, monkeypatch):
+    monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
+    monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "")
+    fragments = ["not installed", "install-cmdstan", "stanli"]
+    refused("installation", fragments, sa.stan_nuts, target, engine="cmdstan", **RUN)
+
+
+def test_broken_cmdstan(target, monkeypatch):
+    monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
+    monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "/x cannot be used: no stanc.")
+    fragments = ["not usable: /x cannot be used: no stanc.", "install-cmdstan"]
+    error = refused("installation", fragments, sa.stan_nuts, target, engine="cmdstan", **RUN)
+    assert ".." not in error.message
+
+
+def test_output_that_cannot_be_written(target, tmp_path):
+    fit = sa.sample(target, **RUN)
+    (tmp_path / "file").write_text("")
+    refused("files", ["nothing can be written"], sa.save, fit, tmp_path / "file" / "fit.nc")
+    refused("files", ["folder"], sa.save, fit, tmp_path)
+    refused("files", ["no file"], sa.load, tmp_path / "none.nc")

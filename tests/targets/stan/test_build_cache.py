@@ -1,0 +1,392 @@
+"""The cache of compiled files: builds are found intact, or built again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import build_cache
+
+DAY = 24 * 3600.0
+KEY = "0123456789abcdef"
+CONTENT = b"machine code" * 10
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch):
+    """An empty cache."""
+    monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "builds"
+
+
+def make(folder):
+    (folder / "program.so").write_bytes(CONTENT)
+    (folder / "deeper").mkdir()
+    (folder / "deeper" / "header.hpp").write_text("// C++")
+
+
+def forbidden(folder):
+    raise AssertionError("a cached build was built again")
+
+
+def intact(folder):
+    header = folder / "deeper" / "header.hpp"
+    return (folder / "program.so").read_bytes() == CONTENT and header.read_text() == "// C++"
+
+
+def marker(root):
+    (path,) = root.glob("*.json")
+    return path
+
+
+def folders(root):
+    return [path for path in root.iterdir() if path.is_dir()]
+
+
+def set_age(path, days):
+    modified = time.time() - days * DAY
+    os.utime(path, (modified, modified))
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+def test_a_key_identifies_its_parts_and_their_order():
+    keys = {
+        build_cache.make_key(*parts)
+        for parts in [("ab", "c"), ("a", "bc"), ("c", "ab"), ("abc",), ("ab", "c", ""), ()]
+    }
+    assert len(keys) == 6
+    assert all(len(key) == 16 and int(key, 16) >= 0 for key in keys)
+    assert build_cache.make_key({"a": 1}, ["-O3"], None) == build_cache.make_key(
+        {"a": 1}, ["-O3"], None
+    )
+
+
+def test_a_key_is_the_same_in_every_process():
+    code = (
+        "from stanadapt.targets.stan import build_cache;"
+        "print(build_cache.make_key({'O': 3}, ['é'], None, 1.5))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    )  # fmt: skip
+    assert done.stdout.strip() == build_cache.make_key({"O": 3}, ["é"], None, 1.5)
+
+
+# --- one process ---------------------------------------------------------------------------------
+
+
+def test_the_same_key_is_built_once(root):
+    assert build_cache.find("schools", KEY) is None
+    first = build_cache.find_or_build(
+        "schools", KEY, lambda folder: (make(folder), time.sleep(0.02))
+    )
+    again = build_cache.find_or_build("schools", KEY, forbidden)
+    assert again.folder == first.folder == build_cache.find("schools", KEY)
+    assert again.seconds == 0.0
+    assert 0.02 <= first.seconds < 60
+    assert intact(first.folder)
+    assert folders(root) == [first.folder]
+
+
+def test_different_keys_or_names_are_different_builds(root):
+    made = [
+        build_cache.find_or_build(*names, make).folder
+        for names in [("schools", KEY), ("schools", KEY[::-1]), ("radon", KEY)]
+    ]
+    assert len(set(made)) == 3
+    assert all(map(intact, made))
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", "a b", "ü", "x" * 300, "", "."])
+def test_every_name_stays_inside_the_cache(root, name):
+    made = build_cache.find_or_build(name, KEY, make)
+    assert made.folder.parent == root
+    assert build_cache.find(name, KEY) == made.folder
+
+
+@pytest.mark.parametrize(
+    "error", [StanadaptError("syntax", "no."), ValueError("x"), KeyboardInterrupt()]
+)
+def test_a_build_that_raises_leaves_nothing_behind(root, error):
+    def fail(folder):
+        make(folder)
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        build_cache.find_or_build("schools", KEY, fail)
+    assert caught.value is error
+    assert list(root.iterdir()) == []
+    assert intact(build_cache.find_or_build("schools", KEY, make).folder)
+
+
+def test_a_forgotten_build_is_built_again():
+    first = build_cache.find_or_build("schools", KEY, make).folder
+    build_cache.forget("schools", KEY)
+    assert build_cache.find("schools", KEY) is None
+    second = build_cache.find_or_build("schools", KEY, make).folder
+    assert second != first  # the library in `first` may still be loaded
+    assert intact(second)
+    build_cache.forget("radon", KEY)  # does not exist
+
+
+DAMAGE = {
+    "truncated": lambda folder: (folder / "program.so").write_bytes(CONTENT[:-1]),
+    "empty": lambda folder: (folder / "program.so").write_bytes(b""),
+    "edited": lambda folder: (folder / "program.so").write_bytes(CONTENT[:-1] + b"x"),
+    "file missing": lambda folder: (folder / "deeper" / "header.hpp").unlink(),
+    "folder for a file": lambda folder: (
+        (folder / "program.so").unlink(),
+        (folder / "program.so").mkdir(),
+    ),
+    "all missing": lambda folder: folder.rename(folder.with_name("elsewhere")),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_build_is_built_again(how):
+    first = build_cache.find_or_build("schools", KEY, make).folder
+    DAMAGE[how](first)
+    assert build_cache.find("schools", KEY) is None
+    second = build_cache.find_or_build("schools", KEY, make).folder
+    assert second != first
+    assert intact(second)
+    assert build_cache.find_or_build("schools", KEY, forbidden).folder == second
+
+
+def test_of_large_files_only_the_size_is_compared(monkeypatch):
+    monkeypatch.setattr(build_cache, "HASHED_BELOW", 50)
+    first = build_cache.find_or_build("schools", KEY, make).folder
+    (first / "program.so").write_bytes(CONTENT[::-1])  # hashing would take too long
+    assert build_cache.find("schools", KEY) == first
+    (first / "program.so").write_bytes(CONTENT[:-1])
+    assert build_cache.find("schools", KEY) is None
+
+
+def half(text):
+    return text[: len(text) // 2]
+
+
+def without_files(text):
+    return json.dumps({"folder": json.loads(text)["folder"]})
+
+
+def nowhere(text):
+    return json.dumps({"folder": "nowhere", "files": {}})
+
+
+def many_levels(text):
+    return json.dumps(json.loads(text) | {"files": {"program.so": {"size": [120]}}})
+
+
+BAD_MARKERS = [
+    "", "garbage", "null", "[]", "7", '"schools"', "{}", '{"folder": "x"', '{"folder": null}',
+    '{"folder": null, "files": {}}', '{"folder": 7, "files": {}}', '{"folder": [], "files": {}}',
+    '{"folder": "x", "files": [1]}', '{"folder": "x", "files": null}', '{"files": {}}', b"\xff\xfe",
+    half, without_files, nowhere, many_levels,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BAD_MARKERS, ids=lambda x: getattr(x, "__name__", repr(x)))
+def test_an_invalid_marker_is_ignored(root, text):
+    build_cache.find_or_build("schools", KEY, make)
+    if callable(text):
+        text = text(marker(root).read_text())
+    marker(root).write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert build_cache.find("schools", KEY) is None
+    made = build_cache.find_or_build("schools", KEY, make).folder
+    assert intact(made)
+    assert build_cache.find_or_build("schools", KEY, forbidden).folder == made
+
+
+def test_invalid_markers_do_not_disturb_other_builds(root):
+    build_cache.find_or_build("schools", KEY, make)
+    for number, text in enumerate(["garbage", "[]", "null", '{"folder": []}']):
+        (root / f"x{number}.json").write_text(text)
+    assert intact(build_cache.find_or_build("radon", KEY, make).folder)
+    assert build_cache.find("schools", KEY)
+
+
+# --- concurrent builds ---------------------------------------------------------------------------
+
+
+def test_the_slower_of_two_threads_uses_the_build_of_the_faster(root):
+    began, published = threading.Event(), threading.Event()
+
+    def slow(folder):
+        began.set()
+        assert published.wait(20)
+        make(folder)
+
+    with ThreadPoolExecutor(1) as pool:
+        slower = pool.submit(build_cache.find_or_build, "schools", KEY, slow)
+        assert began.wait(20)
+        faster = build_cache.find_or_build("schools", KEY, make)
+        published.set()
+        assert slower.result(20).folder == faster.folder
+    assert intact(faster.folder)
+    assert folders(root) == [faster.folder]
+    assert marker(root)
+
+
+def test_two_threads_that_finish_together_each_have_an_intact_build(root, monkeypatch):
+    """Both pass the last check before either marker is written: the later marker counts."""
+    both, publish = threading.Barrier(2, timeout=20), build_cache._publish
+    monkeypatch.setattr(build_cache, "_publish", lambda *args: (both.wait(), publish(*args)))
+    with ThreadPoolExecutor(2) as pool:
+        made = [pool.submit(build_cache.find_or_build, "schools", KEY, make) for _ in range(2)]
+        made = [future.result(20).folder for future in made]
+    assert made[0] != made[1]
+    assert all(map(intact, made))
+    assert build_cache.find("schools", KEY) in made
+    assert marker(root)
+
+
+PROCESS = """
+import pathlib, sys, time
+from stanadapt.targets.stan import build_cache
+
+own, awaited = map(pathlib.Path, sys.argv[1:])
+
+def build(folder):
+    (folder / "program.so").write_bytes(b"machine code" * 10)
+    (folder / "deeper").mkdir()
+    (folder / "deeper" / "header.hpp").write_text("// C++")
+    own.touch()
+    for _ in range(2000):
+        if awaited.exists():
+            return
+        time.sleep(0.01)
+    raise SystemExit("the other process did not start")
+
+print(build_cache.find_or_build("schools", "0123456789abcdef", build).folder)
+"""
+
+
+def process(own, awaited):
+    return subprocess.Popen(
+        [sys.executable, "-c", PROCESS, str(own), str(awaited)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_two_simultaneous_processes_leave_one_build(tmp_path, root):
+    """The second process finishes its build only after the first has written the marker."""
+    signals = [tmp_path / "first", tmp_path / "second"]
+    published = root / f"schools-{KEY}.json"
+    pair = [process(signals[0], signals[1]), process(signals[1], published)]
+    outputs = [one.communicate(timeout=60) for one in pair]
+    assert [one.returncode for one in pair] == [0, 0], outputs
+    assert outputs[0] == outputs[1]
+    assert outputs[0][1] == ""
+    assert [str(folder) for folder in folders(root)] == [outputs[0][0].strip()]
+    assert intact(build_cache.find("schools", KEY))
+
+
+def test_a_killed_process_leaves_no_build(tmp_path, root):
+    began = tmp_path / "began"
+    killed = process(began, tmp_path / "never")
+    while not began.exists() and killed.poll() is None:
+        time.sleep(0.01)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate(timeout=20)
+    (leftover,) = folders(root)
+    assert build_cache.find("schools", KEY) is None
+    made = build_cache.find_or_build("schools", KEY, make).folder
+    assert intact(made)
+    set_age(leftover, 1.1)
+    build_cache.find_or_build("radon", KEY, make)
+    assert not leftover.exists()
+    assert build_cache.find("schools", KEY) == made
+
+
+# --- a cache that cannot be written --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["cache", "cache/builds"])
+def test_a_file_where_the_cache_should_be_is_reported(tmp_path, root, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("a file")
+    assert build_cache.find("schools", KEY) is None
+    build_cache.forget("schools", KEY)
+    with pytest.raises(StanadaptError, match="STANADAPT_CACHE") as caught:
+        build_cache.find_or_build("schools", KEY, forbidden)
+    assert caught.value.stage == "files"
+    assert str(root) in caught.value.message
+    assert "Free space there, or set" in caught.value.message
+    assert path.read_text() == "a file"
+
+
+def test_a_full_disk_during_a_build_is_reported(root):
+    def fill(folder):
+        make(folder)
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(StanadaptError, match=r"No space left on device.*STANADAPT_CACHE") as caught:
+        build_cache.find_or_build("schools", KEY, fill)
+    assert caught.value.stage == "files"
+    assert list(root.iterdir()) == []
+
+
+def test_a_full_disk_when_the_marker_is_written_is_reported(root, monkeypatch):
+    def fill(path):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build_cache, "_fingerprint", fill)
+        with pytest.raises(StanadaptError, match="No space left"):
+            build_cache.find_or_build("schools", KEY, make)
+    assert list(root.iterdir()) == []
+    assert intact(build_cache.find_or_build("schools", KEY, make).folder)
+
+
+def test_a_read_only_cache_can_be_used(monkeypatch):
+    """As in a container image, or if it belongs to another user."""
+    made = build_cache.find_or_build("schools", KEY, make).folder
+
+    def refuse(*args, **keywords):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert build_cache.find_or_build("schools", KEY, forbidden).folder == made
+
+
+# --- removing old builds -------------------------------------------------------------------------
+
+
+def test_the_next_build_removes_leftovers_of_killed_processes(root):
+    root.mkdir(parents=True)
+    for name, days in (("old", 1.1), ("fresh", 0.9)):
+        folder = root / name
+        folder.mkdir()
+        make(folder)
+        set_age(folder, days)
+    build_cache.find_or_build("schools", KEY, make)
+    assert not (root / "old").exists()
+    assert (root / "fresh" / "program.so").exists()
+
+
+def test_builds_unused_for_two_months_are_removed(root):
+    made = {
+        name: build_cache.find_or_build(name, KEY, make).folder
+        for name in ("unused", "used", "recent")
+    }
+    for name, folder in made.items():
+        set_age(folder, 100)
+        set_age(root / f"{name}-{KEY}.json", 59 if name == "recent" else 61)
+    assert build_cache.find("used", KEY)  # finding it counts as a use
+    build_cache.find_or_build("another", KEY, make)
+    assert not made["unused"].exists()
+    assert build_cache.find("unused", KEY) is None
+    assert build_cache.find_or_build("used", KEY, forbidden).folder == made["used"]
+    assert build_cache.find_or_build("recent", KEY, forbidden).folder == made["recent"]

@@ -1,0 +1,398 @@
+"""Reading programs, resolving includes, finding blocks and branches, computing sizes."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stanli
+
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import declarations, program
+
+MODEL = "parameters { real mu; }\nmodel { mu ~ normal(0, 1); }\n"
+
+
+def refusal(stage, *args, **kwargs):
+    """The message of the error of `program.read`, whose stage is checked."""
+    with pytest.raises(StanadaptError) as caught:
+        program.read(*args, **kwargs)
+    assert caught.value.stage == stage
+    return caught.value.message
+
+
+def write(folder, **files):
+    """Write files `name.stan` in `folder`; two underscores in a name mean a subfolder."""
+    for name, text in files.items():
+        path = folder / f"{name.replace('__', '/')}.stan"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+# ---- read ---------------------------------------------------------------------------------------
+
+
+def test_a_file_and_its_text_are_the_same_program(tmp_path):
+    path = write(tmp_path, normal=MODEL) / "normal.stan"
+    from_path, from_str, from_code = map(program.read, (path, str(path), MODEL))
+    assert from_path == from_str
+    assert from_path == ("normal", MODEL, path.resolve(), ())
+    assert from_code == ("program", MODEL, None, ())
+    assert from_path.hash == from_code.hash == sha256(MODEL.encode()).hexdigest()[:16]
+    assert program.read(MODEL + " ").hash != from_code.hash
+    assert program.read(path, name="mine").name == "mine"
+
+
+def test_a_single_line_can_be_code():
+    assert program.read("model { }").code == "model { }"
+    assert program.read("// nothing but a model\nmodel\n").path is None
+
+
+def test_windows_newlines_and_byte_order_marks_are_removed(tmp_path):
+    path = tmp_path / "normal.stan"
+    path.write_bytes(b"\xef\xbb\xbf" + MODEL.replace("\n", "\r\n").encode())
+    assert program.read(path).code == MODEL
+
+
+def test_the_home_folder_is_expanded(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(write(tmp_path, normal=MODEL)))
+    assert program.read("~/normal.stan").path == (tmp_path / "normal.stan").resolve()
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    missing = tmp_path / "nowhere.stan"
+    assert f"There is no Stan program at {missing}" in refusal("files", missing)
+    folder = tmp_path / "folder.stan"
+    folder.mkdir()
+    assert f"{folder}, which is a folder" in refusal("files", folder)
+    assert "which is a folder" in refusal("files", tmp_path)
+    latin = tmp_path / "latin.stan"
+    latin.write_bytes("model {\n // caf\xe9\n}".encode("latin-1"))
+    assert "is not UTF-8: line 2 contains the byte 0xe9" in refusal("files", latin)
+    assert "cannot be read" in refusal("files", "x" * 5000 + ".stan")
+    assert "cannot be read" in refusal("files", "a\0b.stan")
+    assert "must end in .stan, got 'data.json'" in refusal("files", "data.json")
+    assert "got NoneType" in refusal("files", None)
+
+
+def test_a_file_without_permission_is_named(tmp_path, monkeypatch):
+    path = write(tmp_path, locked=MODEL) / "locked.stan"
+
+    def refuse(self, **_how):  # simulated, because root can read every file
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert "Permission denied" in refusal("files", path)
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n\n", "// a plan\n", "/* more\n than that */\n"])
+def test_an_empty_program_is_refused(tmp_path, text):
+    assert "given as text is empty" in refusal("syntax", text)
+    path = write(tmp_path, empty=text) / "empty.stan"
+    assert f"The Stan program {path} is empty" in refusal("syntax", path)
+
+
+# ---- includes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "directive",
+    [
+        "#include square.stan",
+        "#include <square.stan>",
+        '#include "square.stan"',
+        "#include square.stan // of a number",
+        "#include\n  square.stan",
+    ],
+)
+@pytest.mark.parametrize("ending", ["", "\n", " // no newline after this"])
+def test_every_form_of_include_is_resolved(tmp_path, directive, ending):
+    body = "real square_of(real x) { return x * x; }"
+    write(tmp_path, square=body + ending, main=f"functions {{\n{directive}\n}}\n{MODEL}")
+    code = program.read(tmp_path / "main.stan").code
+    assert body in program.block(code, "functions") + ending
+    assert "#include" not in code
+    assert code.endswith("}\n" + MODEL)
+
+
+def test_a_comment_at_the_end_of_an_include_does_not_extend_beyond_it(tmp_path):
+    write(tmp_path, a="real a; // last", main="parameters { #include a.stan }\nmodel { }")
+    assert program.block(program.read(tmp_path / "main.stan").code, "parameters").split() == [
+        "real",
+        "a;",
+    ]
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    ["// #include gone.stan", "/* \n#include gone.stan\n*/", 'print("#include gone.stan");'],
+)
+def test_includes_in_comments_and_strings_are_ignored(hidden):
+    code = f"model {{\n{hidden}\n}}"
+    assert program.read(code).code == code
+
+
+def test_includes_nest_and_search_in_order(tmp_path, monkeypatch):
+    write(
+        tmp_path,
+        main__main="functions {\n#include sub/one.stan\n}\nmodel { }",
+        main__sub__one="// one\n#include two.stan\n#include three.stan\n",
+        main__sub__two="// two of the including file's folder\n",
+        main__two="// two of the program's folder\n",
+        main__three="// three of the program's folder\n",
+        first__two="// two of the first folder\n",
+        second__two="// two of the second folder\n",
+        here__two="// two of the current folder\n",
+    )
+    main, first, second = tmp_path / "main/main.stan", tmp_path / "first", tmp_path / "second"
+    plain = program.read(main).code
+    assert [line for line in plain.split("\n") if line.startswith("//")] == [
+        "// one",
+        "// two of the including file's folder",
+        "// three of the program's folder",
+    ]
+    assert "two of the first folder" in program.read(main, [first, second]).code
+    assert "two of the second folder" in program.read(main, (str(second), first)).code
+    single = program.read(main, second)
+    assert "two of the second folder" in single.code
+    assert single.include_paths == (second,)
+    monkeypatch.chdir(tmp_path / "here")
+    text = "functions {\n#include two.stan\n}\nmodel { }"
+    assert "two of the current folder" in program.read(text).code
+    assert "two of the first folder" in program.read(text, first).code
+
+
+def test_a_file_may_be_included_twice(tmp_path):
+    write(tmp_path, a="target += 1;\n", main="model {\n#include a.stan\n#include a.stan\n}")
+    assert program.read(tmp_path / "main.stan").code.count("target += 1;") == 2
+
+
+def test_the_error_for_a_missing_include_names_the_including_file_and_the_search_path(
+    tmp_path, monkeypatch
+):
+    write(tmp_path, main="#include part.stan\nmodel { }", part="#include lost.stan\n")
+    extra = tmp_path / "extra"
+    extra.mkdir()
+    message = refusal("files", tmp_path / "main.stan", extra)
+    assert message.startswith(f"{tmp_path / 'part.stan'} includes 'lost.stan'")
+    assert f"searched: {extra}, {tmp_path}. Give its folder in include_paths" in message
+    monkeypatch.chdir(extra)
+    message = refusal("files", "#include lost.stan\nmodel { }")
+    assert message.startswith("the program given as text includes 'lost.stan'")
+    assert f"searched: {extra}." in message
+
+
+@pytest.mark.parametrize(
+    ("files", "cycle"),
+    [
+        ({"main": "#include main.stan\n"}, "main.stan -> main.stan"),
+        (
+            {"main": "#include a.stan\n", "a": "#include b.stan\n", "b": "#include a.stan\n"},
+            "a.stan -> b.stan -> a.stan",
+        ),
+    ],
+)
+def test_circular_includes_are_refused(tmp_path, files, cycle):
+    write(tmp_path, **files)
+    assert f"are circular: {cycle}." in refusal("syntax", tmp_path / "main.stan")
+
+
+def test_a_bad_included_file_or_folder_is_named(tmp_path):
+    (tmp_path / "bad.stan").write_bytes(b"\xff")
+    message = refusal("files", "#include bad.stan\nmodel { }", tmp_path)
+    assert f"The included file {tmp_path / 'bad.stan'} is not UTF-8" in message
+    message = refusal("files", MODEL, [tmp_path, tmp_path / "gone"])
+    assert f"The include path {tmp_path / 'gone'} is not a folder" in message
+
+
+# ---- strip, block, branches ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "stripped"),
+    [
+        ("a // b\nc", "a     \nc"),
+        ("a /* b\n c */ d", "a     \n      d"),
+        ("a /* // */ b", "a          b"),
+        ("// /*\nb", "     \nb"),
+        ('print("a // b", 1) // "', 'print("      ", 1)     '),
+        ('"/*" a "*/"', '"  " a "  "'),
+        ('print("open\nif', 'print("    \nif'),
+        ("a /* open\nif", "a        \n  "),
+        ("# old comment, don't if\nb", "                       \nb"),
+        ("a '", "a '"),
+    ],
+)
+def test_strip_blanks_comments_and_strings_in_place(code, stripped):
+    assert program.strip(code) == stripped
+    assert len(stripped) == len(code)
+
+
+BLOCKS = """\
+functions { real f(data real data_x) { if (data_x > 0) { return 1; } return 2; } }
+// data { wrong }
+data { int N; /* } */ }
+transformed   data{ real parameters_ = N; }
+parameters
+{ real mu; }
+transformed parameters { real nu = mu; { real model_; } }
+model { print("generated quantities { }"); { mu ~ normal(0, 1); } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("functions", "real f(data real data_x) { if (data_x > 0) { return 1; } return 2; }"),
+        ("data", "int N;"),
+        ("transformed data", "real parameters_ = N;"),
+        ("parameters", "real mu;"),
+        ("transformed parameters", "real nu = mu; { real model_; }"),
+        ("model", 'print("                        "); { mu ~ normal(0, 1); }'),
+        ("generated quantities", ""),
+    ],
+)
+def test_block_returns_each_body(name, body):
+    assert program.block(BLOCKS, name).strip() == body
+
+
+def test_block_accepts_only_names_of_blocks():
+    with pytest.raises(ValueError, match=r"transformed data, .* got 'transformed_data'"):
+        program.block(BLOCKS, "transformed_data")
+    assert program.block("data { int N;", "data") == " int N;"  # unclosed: Stan reports it
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if (mu > 0) target += 1;",
+        "if(mu > 0) target += 1;",
+        "else if (mu > 0) target += 1;",
+        "while (mu < 3) target += 1;",
+        "target += mu > 0 ? 1 : 2;",
+        "break;",
+        "continue;",
+    ],
+)
+@pytest.mark.parametrize("where", ["functions", "transformed parameters", "model"])
+def test_branches_finds_every_kind_of_branch(line, where):
+    code = f"data {{ int N; }}\n/* \n */ {where} {{\n    {line} // so\n}}\n"
+    assert program.branches(code) == [(4, f"{line} // so")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "// if (mu > 0)",
+        "/* while (1) ? */",
+        "# if old",
+        'print("if so?");',
+        "real iffy = if_x + x_if + meanwhile;",
+        "real break_2 = discontinue;",
+        "y ~ normal(mu, 1) T[0, 2];",
+        "vector<offset=mu, multiplier=2>[N] x;",
+        "for (n in 1:N) target += 1;",
+        "for (v in vs) target += v;",
+        "real a = mu';",
+    ],
+)
+def test_branches_ignores_everything_else(line):
+    assert program.branches(f"model {{\n{line}\n}}") == []
+
+
+def test_branches_of_data_blocks_do_not_count():
+    code = (
+        "data { int N; vector[N > 1 ? N : 1] x; }\n"
+        "transformed data { real m = 0; if (N > 1) { m = 1; } while (m < 3) { m += 1; } }\n"
+        "model { if (N > 2) if (N > 3) target += 1; }\n"
+        "generated quantities { real z = N ? 1 : 2; }\n"
+    )
+    lines = code.split("\n")
+    assert program.branches(code) == [(3, lines[2]), (4, lines[3])]
+
+
+def test_branches_have_line_numbers_of_the_resolved_program(tmp_path):
+    write(tmp_path, f="real f(real x) {\n  return x > 0 ? x : 0;\n}\n")
+    write(tmp_path, main="functions {\n#include f.stan\n}\nmodel { }")
+    code = program.read(Path(tmp_path / "main.stan")).code
+    assert program.branches(code) == [(3, "return x > 0 ? x : 0;")]
+
+
+# ---- declarations: sizes and bounds --------------------------------------------------------------
+
+SCOPE = """int N; int Z; array[3] int s; array[2, 4] int S; matrix[5, 6] X; vector[7] v;
+row_vector[8] w;"""
+VALUES = {
+    "N": 3, "Z": -7, "s": [4, 1, 2], "S": [[1, 2, 3, 4], [5, 6, 7, 8]],
+    "X": [[0.5] * 6] * 5, "v": [0.5] * 7, "w": [0.5] * 8,
+}  # fmt: skip
+EXPRESSIONS = {
+    "N": 3, "N+1": 4, "2 * N - 1": 5, "N*(N-1)/2": 3, "7/2": 3, "7%/%2": 3, "Z/2 + 9": 6,
+    "Z%/%2 + 9": 6, "Z % 2 + 9": 8, "7 % 4": 3, "1+N*5%/%2": 7, "-N + 9": 6,
+    "9 - 3 - 2": 4, "- - N": 3,
+    "!N + 2": 2, "s[1]": 4, "s[s[2] + 1]": 1, "S[2, 3]": 7, "S[2][3]": 7, "max(S[1])": 4,
+    "sum(s)": 7, "max(s)": 4, "min(s)": 1, "max(N, 9)": 9, "min(N, 9)": 3, "size(s)": 3,
+    "size(S)": 2, "size(X)": 30, "size(v)": 7, "num_elements(S)": 8, "num_elements(X)": 30,
+    "rows(X)": 5, "cols(X)": 6, "rows(v)": 7, "cols(v)": 1, "rows(w)": 1, "cols(w)": 8,
+    "N > 2 ? N : 0": 3, "N > 3 ? 1 : N == 3 ? 8 : 9": 8, "(N > 2 && Z < 0) + 1": 2,
+    "N < 2 || Z <= -7": 1, "N != 3 || N >= 4 ? 1 : 2": 2, "Z > 0 && s[4] > 1 ? 1 : 2": 2,
+    "N /* 4 */": 3, "((N))": 3,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def known():
+    parsed = {variable.name: variable for variable in declarations.parse(SCOPE)}
+    return {name: declarations.Known(parsed[name], np.array(VALUES[name])) for name in VALUES}
+
+
+@pytest.mark.parametrize("written", EXPRESSIONS)
+def test_sizes_are_computed_as_in_stan(written, known, monkeypatch):
+    size = EXPRESSIONS[written]
+    code = f"data {{ {SCOPE} vector[{written}] x; }}\n{MODEL}"
+    *_, x = declarations.parse(program.block(code, "data"))
+    assert declarations.evaluate(x.sizes[0], known) == size
+    for switch in ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER"):
+        monkeypatch.setenv(switch, "1")
+    given = json.dumps({**VALUES, "x": [0.5] * size})
+    assert stanli.bridgestan_model(stan_code=code, data=given).param_unc_num() == 1
+    with pytest.raises(RuntimeError, match="mismatch in dimension"):
+        stanli.bridgestan_model(
+            stan_code=code, data=json.dumps({**VALUES, "x": [0.5] * (size + 1)})
+        )
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("1.5e1", 15), ("-N^2", -9), ("2^-1", 0.5), ("1/2.", 0.5), (".5 + 1_0", 10.5), ("N - 4.", -1)],
+)
+def test_bounds_may_be_real(written, value, known):
+    (x,) = declarations.parse(f"real<lower={written}, offset=2> x;")
+    assert declarations.evaluate(x.lower, known) == value
+    assert (x.lower.source, x.upper) == (written, None)
+
+
+# Unknown names and functions, indices out of range, divisions by zero, and what Stan rejects.
+NOT_COMPUTED = """
+f(N) | gone | s[4] | s[0] | s[1, 1] | N[1] | N / 0 | N % 0 | s[1:2] | N' | v * v | v / 2 | v + w
+| N + | rows(N) | rows(gone) | max(s, s) | size() | v ? 1 : 2 | (-8)^.5 | 10.^400 | N ? 1 | N .* 2
+"""
+
+
+def test_other_expressions_evaluate_to_none(known):
+    for written in NOT_COMPUTED.split("|"):
+        (x,) = declarations.parse(f"real<lower={written}> x;")
+        assert (x.name, x.lower.source) == ("x", written.strip())
+        assert declarations.evaluate(x.lower, known) is None, written
+
+
+def test_declarations_in_stan_syntax():
+    code = "array[N, 2] vector<lower = f(a > b), offset=1>[ K+1 ] x; cov_matrix[K] S[N]; real y, z;"
+    x, s, y, z = declarations.parse(code)
+    assert x.to_stan() == "array[N, 2] vector<lower=f(a > b)>[K+1] x"
+    assert x.to_stan((3, 2, None)) == "array[3, 2] vector<lower=f(a > b)>[K+1] x"
+    assert s.to_stan((3, 2, 2)) == "array[3] cov_matrix[2] S"
+    assert [(y.to_stan(), y.is_int), (z.to_stan(), z.dims)] == [("real y", False), ("real z", ())]
+    assert declarations.parse("int 3x; vector[ K; = ; int n;") == []

@@ -1,0 +1,132 @@
+"""Locating CmdStan, BridgeStan and a compiler, with a fake CmdStan of four small files."""
+
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stanadapt.targets.stan import toolchain
+from tests.helpers.fake_cmdstan import MACOS_BINARY, home, restrict_path, wheel, working_tree
+
+__all__ = ["home", "wheel"]  # fixtures
+
+
+def test_a_missing_cmdstan_is_not_a_problem():
+    assert toolchain.cmdstan() is None
+    assert toolchain.cmdstan_problem() == ""
+
+
+def test_the_environment_overrides_the_home_folder_for_cmdstan(home, tmp_path, monkeypatch):
+    working_tree(home / ".cmdstan" / "cmdstan-2.9.0", "2.9.0")
+    newer = working_tree(home / ".cmdstan" / "cmdstan-2.27.0")
+    assert toolchain.cmdstan() == (newer, "2.27.0")
+    named = working_tree(tmp_path / "elsewhere", "2.36.0")
+    monkeypatch.setenv("CMDSTAN", str(named))
+    assert toolchain.cmdstan() == (named, "2.36.0")
+    assert toolchain.cmdstan_problem() == ""
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda tree: shutil.rmtree(tree), "does not exist"),
+        (lambda tree: (tree / "makefile").unlink(), "no makefile"),
+        (lambda tree: (tree / "bin/stanc").unlink(), "bin/stanc is missing"),
+        (lambda tree: (tree / "bin/stansummary").unlink(), "bin/stansummary is missing"),
+        (lambda tree: (tree / "bin/stanc").chmod(0o644), "bin/stanc is not executable"),
+        (lambda tree: (tree / "bin/stanc").write_bytes(MACOS_BINARY), "does not run on this"),
+        (lambda tree: (tree / "bin/stanc").write_text("#!/bin/sh\nexit 3\n"), "--version fails"),
+    ],
+)
+def test_a_broken_cmdstan_is_ignored_and_the_reason_reported(tmp_path, monkeypatch, damage, reason):
+    tree = working_tree(tmp_path / "tree")
+    monkeypatch.setenv("CMDSTAN", str(tree))
+    assert toolchain.cmdstan()
+    damage(tree)
+    assert toolchain.cmdstan() is None
+    assert reason in toolchain.cmdstan_problem()
+    assert str(tree) in toolchain.cmdstan_problem()
+
+
+def test_as_in_cmdstanpy_a_broken_newest_version_hides_an_older_working_one(home):
+    working_tree(home / ".cmdstan" / "cmdstan-2.27.0")
+    (home / ".cmdstan" / "cmdstan-2.36.0").mkdir()
+    assert toolchain.cmdstan() is None
+    assert "cmdstan-2.36.0 cannot be used: it has no makefile" in toolchain.cmdstan_problem()
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        ["2.27.0"],
+        ["2.9.0", "2.27.0", "2.10.1"],
+        ["2.36.0-rc2", "2.36.0-rc1", "2.35.0"],
+        ["2.36.0-rc2", "2.36.0"],
+        ["git-develop"],
+        ["git-develop", "2.20.0"],
+        [],
+    ],
+)
+def test_the_newest_version_is_the_one_that_cmdstanpy_uses(tmp_path, versions):
+    from cmdstanpy.utils.cmdstan import get_latest_cmdstan
+
+    names = [f"cmdstan-{version}" for version in versions]
+    for name in [*names, ".stanadapt-build-1", "RTools40"]:
+        (tmp_path / name).mkdir()
+    newest = toolchain.newest_below(tmp_path)
+    assert (newest and newest.name) == get_latest_cmdstan(str(tmp_path))
+
+
+def test_the_environment_overrides_the_home_folder_for_bridgestan(home, tmp_path, monkeypatch):
+    assert toolchain.bridgestan_tree() is None
+    version = toolchain.versions()["bridgestan"]
+    trees = [home / ".bridgestan" / f"bridgestan-{version}", tmp_path / "bridgestan"]
+    for tree in trees:
+        tree.mkdir(parents=True)
+    assert toolchain.bridgestan_tree() is None  # folders without the sources
+    (trees[0] / "Makefile").touch()
+    assert toolchain.bridgestan_tree() == trees[0]
+    monkeypatch.setenv("BRIDGESTAN", str(trees[1]))
+    assert toolchain.bridgestan_tree() is None  # BridgeStan would not search further either
+    (trees[1] / "Makefile").touch()
+    assert toolchain.bridgestan_tree() == trees[1]
+
+
+@pytest.mark.parametrize(
+    ("programs", "cxx", "expected"),
+    [
+        ([], None, None),
+        (["c++", "clang++"], None, "clang++"),
+        (["clang++", "g++"], "ccache g++", None),
+        (["ccache", "g++"], "ccache g++", "ccache g++"),
+        (["g++"], "icpx", None),
+    ],
+)
+def test_the_compiler_is_the_value_of_cxx_or_the_usual_one(
+    tmp_path, monkeypatch, programs, cxx, expected
+):
+    restrict_path(tmp_path / "path", programs, monkeypatch)
+    if cxx:
+        monkeypatch.setenv("CXX", cxx)
+    assert toolchain.compiler() == expected
+    assert toolchain.make() is None
+
+
+def test_versions_list_python_and_every_package(monkeypatch):
+    monkeypatch.setattr(toolchain, "PACKAGES", ("numpy", "no-such-package"))
+    import numpy as np
+
+    assert toolchain.versions() == {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "no-such-package": "not installed",
+    }
+
+
+def test_locating_cmdstan_does_not_import_cmdstanpy():
+    code = "import sys, stanadapt.targets.stan.install_cmdstan;sys.exit('cmdstanpy' in sys.modules)"
+    root = Path(toolchain.__file__).parents[3]
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0

@@ -1,0 +1,233 @@
+"""Pseudo-marginal targets: exact distributions from noisy estimates, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.errors import StanadaptError
+from stanadapt.kernels.density import make_density
+from stanadapt.kernels.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.samplers.registry import registered
+from stanadapt.targets import estimated
+from tests.helpers.command_line import call
+from tests.helpers.noisy_program import MEAN, PROGRAM, SD
+
+SMALL = {"kameleon": {"subsample": 100}}
+GRADIENT_FREE = [name for name, sampler in registered().items() if not sampler.uses_gradient]
+
+
+def make(rho=0.0, s=1.0, code=PROGRAM, names=("u",), **data):
+    return sa.Target(code, {"M": 1, "s": s, **data}, noise=names, rho=rho)
+
+
+@pytest.fixture(scope="module")
+def target():
+    return make()
+
+
+def test_the_gradient_free_samplers_are_covered():
+    assert {"rwm", "am", "kameleon"} <= set(GRADIENT_FREE)
+
+
+def z_scores(fit):
+    """Errors of the means and second moments of x in Monte Carlo standard errors."""
+    x = (fit.posterior["x"].values - MEAN) / SD
+    scores = []
+    for values, truth in ((x, 0.0), (x**2, 1.0)):
+        batches = values.reshape(values.shape[0] * 20, -1, 2).mean(axis=1)
+        error = batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
+        scores.append((batches.mean(axis=0) - truth) / error)
+    return np.array(scores)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.8])
+@pytest.mark.parametrize("name", GRADIENT_FREE)
+def test_draws_are_exact_however_noisy_the_estimate_is(name, rho):
+    fit = sa.sample(make(rho), name, chains=4, iter_warmup=4000, iter_sampling=40_000, seed=2,
+                    show_progress=False, **SMALL.get(name, {}))  # fmt: skip
+    # four t statistics with 79 degrees of freedom: one exceeds 4.5 with probability 1e-4
+    assert np.abs(z_scores(fit)).max() < 4.5
+
+
+@pytest.mark.parametrize("name", GRADIENT_FREE)
+def test_noise_is_never_stored(name):
+    fit = sa.sample(make(), name, chains=2, iter_warmup=50, iter_sampling=60, seed=1,
+                    save_warmup=True, save_unconstrained=True, show_progress=False)  # fmt: skip
+    assert set(fit.posterior.data_vars) == {"x", "doubled", "total"}
+    assert fit.unconstrained_posterior["position"].shape == (2, 60, 2)
+    assert set(fit.warmup_posterior.data_vars) == {"x", "doubled", "total"}
+    x = fit.posterior["x"].values
+    np.testing.assert_array_equal(fit.unconstrained_posterior["position"].values, x)
+    np.testing.assert_allclose(fit.posterior["total"].values, x.sum(axis=-1))
+
+
+@pytest.mark.filterwarnings("ignore:Stan's NUTS ran inside stanli")
+@pytest.mark.parametrize("engine", ["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)])
+def test_stan_nuts_moves_the_noise_and_does_not_store_it(engine):
+    fit = sa.stan_nuts(make(s=0.3), engine=engine, chains=4, iter_sampling=4000, seed=2,
+                       show_progress=False)  # fmt: skip
+    assert set(fit.posterior.data_vars) == {"x", "doubled", "total"}
+    assert np.abs(z_scores(fit)).max() < 4.5
+    assert fit.attrs["density_verdict"] == ("equal" if engine == "cmdstan" else "not checked")
+
+
+def test_the_command_line_accepts_noise(tmp_path):
+    (tmp_path / "my.stan").write_text(PROGRAM)
+    (tmp_path / "my.json").write_text('{"M": 2, "s": 0.5}')
+    out = tmp_path / "fit.nc"
+    arguments = ["sample", tmp_path / "my.stan", "-d", tmp_path / "my.json", "-s", "rwm", "-o", out]
+    arguments += ["--noise", "u", "--rho", 0.5, "--iter-warmup", 50, "--iter-sampling", 50, "-q"]
+    call(*arguments)
+    fit = sa.load(out)
+    assert "u" not in fit.posterior
+    assert (json.loads(fit.attrs["noise"]), fit.attrs["rho"]) == (["u"], 0.5)
+    call(*arguments, "--noise", "x", status=1)
+
+
+def test_draws_do_not_depend_on_the_number_of_threads():
+    fits = [
+        sa.sample(make(0.5), "rwm", chains=2, parallel_chains=n, iter_warmup=300, seed=9,
+                  iter_sampling=300, show_progress=False)
+        for n in (1, 2)
+    ]  # fmt: skip
+    np.testing.assert_array_equal(*(fit.posterior["x"].values for fit in fits))
+
+
+def test_the_estimate_is_the_density_without_that_of_the_noise(target):
+    position = np.array([0.4, -1.0, 1.7])
+    point = value_at(target.density(), position)
+    expected = target.value(position) + 0.5 * 1.7**2
+    assert point.log_density == pytest.approx(expected, rel=1e-13)
+
+
+def test_noise_of_a_proposal_has_the_requested_correlation():
+    target = make(0.6)  # kept alive: a density holds addresses only
+    density = target.density()
+    rng = np.random.default_rng(3)
+    current, pairs = value_at(density, np.array([0.0, 0.0, 0.5])), []
+    for _ in range(4000):
+        fresh = unused_value(3)
+        fresh.position[:2] = 0.1
+        moved = proposed(density, current, fresh, rng)
+        assert isinstance(moved, ValuePoint)
+        pairs.append((current.position[2], moved.position[2]))
+        current = moved
+    before, after = np.array(pairs).T
+    # from 4000 draws of a chain with correlation 0.6 the standard error is about 0.013
+    assert np.corrcoef(before, after)[0, 1] == pytest.approx(0.6, abs=0.06)
+    assert after.std() == pytest.approx(1.0, abs=0.1)
+
+
+def test_other_densities_draw_no_noise(target):
+    plain = sa.Target("parameters { vector[2] x; } model { x ~ std_normal(); }")
+    density = plain.density()
+    assert (density.dim, density.size) == (2, 2)
+    rng, fresh = np.random.default_rng(1), unused_value(2)
+    fresh.position[:] = 0.2
+    proposed(density, value_at(density, np.zeros(2)), fresh, rng)
+    assert rng.bit_generator.state == np.random.default_rng(1).bit_generator.state
+    assert (target.density().dim, target.density().size) == (2, 3)
+
+
+def test_without_noise_all_parameters_are_moved():
+    assert make_density(1, 2, 3, 5).dim == 5
+
+
+def test_estimate_measures_the_noise(target):
+    position = np.array([0.0, 0.0, 0.0])
+    for s in (0.5, 1.0):
+        noise = estimated.estimate(make(s=s), position, draws=2000, seed=4)
+        # log estimate = s u - s^2 / 2; the standard error of an sd is sd / sqrt(2 n)
+        assert noise.sd == pytest.approx(s, abs=5 * s / np.sqrt(2 * 4000))
+        assert noise.z < 4
+    assert estimated.estimate(target, position, 50).log_means[0] != 0
+
+
+def test_an_inconsistent_estimate_gives_a_warning():
+    # the second statement cancels the normal distribution of u, so the log estimate has 40 terms
+    # u^2 / 2 that it should not have, and a large standard deviation
+    code = PROGRAM.replace("u ~ std_normal();", "u ~ std_normal(); target += 0.5 * dot_self(u);")
+    noise = estimated.estimate(make(code=code, M=40), np.zeros(42), draws=200)
+    assert noise.sd > estimated.LARGEST_SD
+    with pytest.warns(UserWarning, match="standard deviation"):
+        sa.sample(make(code=code, M=40), "rwm", chains=1, iter_warmup=5, iter_sampling=5, seed=1,
+                  show_progress=False)  # fmt: skip
+
+
+def test_an_earlier_fit_gives_initial_values():
+    target = make()
+    fit = sa.sample(target, "rwm", chains=2, iter_warmup=50, iter_sampling=50, seed=1,
+                    show_progress=False)  # fmt: skip
+    again = sa.sample(target, "rwm", chains=2, iter_warmup=5, iter_sampling=5, seed=1, inits=fit,
+                      show_progress=False)  # fmt: skip
+    assert again.posterior.sizes["draw"] == 5
+
+
+SAMPLERS_WITH_GRADIENTS = [n for n, sampler in registered().items() if sampler.uses_gradient]
+
+
+@pytest.mark.parametrize("name", SAMPLERS_WITH_GRADIENTS)
+def test_samplers_with_gradients_are_refused(target, name):
+    with pytest.raises(StanadaptError, match=r"follows gradients.*rwm") as caught:
+        sa.sample(target, name, seed=1)
+    assert caught.value.stage == "settings"
+
+
+@pytest.mark.parametrize(
+    ("change", "names", "message"),
+    [
+        (("", ""), ("v",), "has no parameter v; it has x, u"),
+        (("", ""), ("x", "u"), "nothing is left to sample"),
+        (("vector[2] x; vector[M] u;", "vector[M] u; vector[2] x;"), ("u",), "Move the declar"),
+        (("vector[M] u;", "vector<lower=-9>[M] u;"), ("u",), "must be unconstrained"),
+        (("vector[M] u;", "vector<multiplier=2>[M] u;"), ("u",), "must be unconstrained"),
+        (("u ~ std_normal();", "u ~ normal(0, 2);"), ("u",), "standard normal, by the statement"),
+        (("u ~ std_normal();", "// u ~ std_normal();"), ("u",), "standard normal"),
+        (("u ~ std_normal();", "x ~ std_normal();"), ("u",), "standard normal"),
+    ],
+)
+def test_parameters_that_are_not_noise_are_refused(change, names, message):
+    with pytest.raises(StanadaptError, match=message) as caught:
+        make(code=PROGRAM.replace(*change), names=names)
+    assert caught.value.stage == "settings"
+
+
+@pytest.mark.parametrize(
+    "statement", ["u ~ normal(0, 1);", "u ~ normal(0.0,1.0) ;", "to_vector(u)~std_normal();"]
+)
+def test_ways_to_declare_the_normal_distribution(statement):
+    assert make(code=PROGRAM.replace("u ~ std_normal();", statement)).noise_size == 1
+
+
+def test_matrices_can_be_noise():
+    code = """
+    parameters { real x; array[3] vector[2] u; matrix[2, 2] w; }
+    model {
+      x ~ normal(0, 1);
+      for (k in 1:3) u[k] ~ std_normal();
+      to_vector(w) ~ std_normal();
+      target += 0 * sum(w);
+    }
+    """
+    with pytest.raises(StanadaptError, match="u is standard normal"):
+        sa.Target(code, noise=["u", "w"])
+    declared = code.replace("for (k in 1:3) u[k] ~ std_normal();", "to_vector(u) ~ std_normal();")
+    declared = declared.replace("array[3] vector[2] u", "matrix[3, 2] u")
+    assert sa.Target(declared, noise=["u", "w"]).noise_size == 10
+
+
+@pytest.mark.parametrize("rho", [-0.1, 1.0, 2, "much", None, float("nan")])
+def test_rho_out_of_range_is_refused(rho):
+    with pytest.raises(StanadaptError, match="rho must be at least 0 and below 1"):
+        make(rho)
+
+
+def test_estimates_that_are_not_finite_are_rejected_and_counted():
+    target = make(code=PROGRAM.replace("target += log", "target += 0 * sqrt(-x[2]); target += log"))
+    with pytest.warns(UserWarning, match="no finite density"):
+        fit = sa.sample(target, "rwm", chains=2, iter_warmup=500, iter_sampling=2000, seed=1,
+                        inits={"x": [0.0, -3.0]}, show_progress=False)  # fmt: skip
+    assert fit.posterior["x"].values[..., 1].max() <= 0
+    assert fit.attrs["n_failed"] > 0

@@ -1,0 +1,45 @@
+"""Every method in the tables of Titsias and Dellaportas (2019), under the paper's name."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import stanadapt as sa
+
+SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gadMALAf": ("gad_mala", {}),
+    "gadMALAe": ("gad_mala", {"exact": True}),
+    "gadRWM": ("gad_rwm", {}),
+    "AM": ("am", {}),
+    "RWM": ("rwm", {}),
+    "MALA": ("mala", {}),
+    "HMC-5": ("hmc", {"leapfrogs": 5}),
+    "HMC-10": ("hmc", {"leapfrogs": 10}),
+    "HMC-20": ("hmc", {"leapfrogs": 20}),
+}
+NAMES = [*SAMPLERS, "NUTS"]
+
+
+class Length(NamedTuple):
+    """Iterations of one chain."""
+
+    warmup: int
+    draws: int
+
+
+def draw(
+    method: str, target: sa.Target, length: Length, seed: int, start: np.ndarray, engine: str
+) -> Any:
+    """Run one chain of a method from the unconstrained position `start`, shape (dim,)."""
+    plan = {
+        "chains": 1,
+        "iter_warmup": length.warmup,
+        "iter_sampling": length.draws,
+        "seed": seed,
+        "inits": start[np.newaxis],
+        "show_progress": False,
+    }
+    if method == "NUTS":
+        return sa.stan_nuts(target, engine=engine, **plan)
+    sampler, settings = SAMPLERS[method]
+    return sa.sample(target, sampler, **plan, **settings)

@@ -1,0 +1,110 @@
+"""One study: every method, several times, on some targets; its tables and figures."""
+
+import argparse
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import stanadapt as sa
+from stanadapt.targets.stan import bundled
+from workflows import record, terminal
+from workflows.gad import intervals, repeats, tables
+from workflows.gad.methods import NAMES, Length
+
+PAPER, QUICK = Length(20_000, 20_000), Length(500, 500)
+REPEATS, QUICK_REPEATS = 10, 2
+
+
+def parser(docstring: str) -> argparse.ArgumentParser:
+    """Options that every study has."""
+    options = terminal.parser(docstring)
+    options.add_argument(
+        "--methods", nargs="+", choices=NAMES, default=NAMES, metavar="METHOD",
+        help=f"one or more of {', '.join(NAMES)}; default: all",
+    )  # fmt: skip
+    options.add_argument(
+        "--repeats",
+        type=terminal.positive,
+        help=f"chains per method; default: {REPEATS}, quick {QUICK_REPEATS}",
+    )
+    options.add_argument("--seed", type=int, default=1, help="of all repeats; default: 1")
+    options.add_argument(
+        "--engine", choices=["auto", "cmdstan", "stanli"], default="auto",
+        help="of NUTS; auto: CmdStan where it is installed",
+    )  # fmt: skip
+    options.add_argument("--out", type=Path, help="folder; default: output/PAPER/WORKFLOW")
+    options.add_argument(
+        "--quick", action="store_true",
+        help=f"{QUICK.warmup} + {QUICK.draws} iterations: does it run?",
+    )  # fmt: skip
+    return options
+
+
+def conduct(
+    name: str,
+    targets: Mapping[str, tuple[str, str | None]],
+    options: argparse.Namespace,
+    caption: str,
+    budgets: Mapping[tuple[str, str], Length] | None = None,
+) -> None:
+    """Run a study and print where its results are.
+
+    Parameters
+    ----------
+    name
+        "gad/" and the name of its files.
+    targets
+        Bundled program and data set by the name of a section.
+    options
+        From `parser`.
+    caption
+        What a reader must know besides the numbers.
+    budgets
+        Iterations by (section, method) where they differ from the paper's.
+
+    """
+    began, folder = time.perf_counter(), record.folder(name, options.out)
+    jobs = _jobs(targets, options, budgets or {})
+    bound = {data: sa.Target(*bundled.find(*program)) for data, program in targets.items()}
+    rows, notes = repeats.run(jobs, bound, options.seed, options.engine)
+    if rows.empty:
+        raise SystemExit("interrupted before the first chain was done: nothing to show.")
+    if options.quick:
+        notes.insert(0, "quick run: too short for its numbers to mean anything.")
+    stem = name.rpartition("/")[2]
+    paths = _written(folder, stem, rows, caption, notes)
+    settings = {
+        **vars(options), "repeats": 1 + jobs[-1].repeat, "caption": caption, "notes": notes,
+        "iterations": {f"{job.data} {job.method}": job.length for job in jobs},
+        "seconds_in_all": time.perf_counter() - began,
+    }  # fmt: skip
+    paths.append(record.write_settings(folder / f"{stem}.json", settings))
+    print("\n".join([caption, *notes, "Written:", *(f"  {path}" for path in paths)]))
+
+
+def _jobs(
+    targets: Iterable[str],
+    options: argparse.Namespace,
+    budgets: Mapping[tuple[str, str], Length],
+) -> list[repeats.Job]:
+    """All chains to run, repeats of one method together."""
+    longest, usual = (QUICK, QUICK_REPEATS) if options.quick else (PAPER, REPEATS)
+    return [
+        repeats.Job(
+            data, method, repeat, Length(*map(min, budgets.get((data, method), PAPER), longest))
+        )
+        for data in targets
+        for method in options.methods
+        for repeat in range(options.repeats or usual)
+    ]
+
+
+def _written(folder: Path, stem: str, rows, caption: str, notes: list[str]) -> list[Path]:
+    table = repeats.summary(rows)
+    tables.show(table)
+    text = tables.markdown(stem, table, caption, notes)
+    paths = tables.write(folder, stem, rows, table, text)
+    for data in table.index.unique("data"):
+        path = folder / (f"{stem}.png" if stem == data else f"{stem}_{data}.png")
+        paths.append(intervals.draw(table, data, f"{data}: one chain per repeat", path))
+    return paths

@@ -1,0 +1,161 @@
+"""Twenty Gaussians in the plane: table 1, figures 3 and 7 of Nemeth et al. (2019).
+
+    python -m workflows.tempering.mixture --quick         # does it run?
+    python -m workflows.tempering.mixture --repeats 10    # about ten minutes
+    python -m workflows.tempering.mixture --scenarios twenty --methods parallel_tempering
+
+Scenario (a) has equal weights and standard deviations of 0.1. Scenario (b), with weights 1 / d for
+the distance d from (5, 5), has two versions: d / 20 is the standard deviation, as for the published
+truth, EE and PT, or the variance, as for the published RAM, HMC and PE. All methods use the same
+number of gradients.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import stanadapt as sa
+from stanadapt.targets.stan import bundled
+from workflows import record
+from workflows.tempering import mixture_figures, study
+from workflows.tempering.published import MOMENTS, REDONE, REDONE_EFFICIENCY, TABLE, Row
+from workflows.tempering.runs import STAN, Chain, Method, pseudo, recipe
+
+NAME = "tempering/mixture"
+SCENARIOS = {
+    "twenty": "(a) equal weights, sd 0.1",
+    "twenty_sd": "(b) sd d / 20",
+    "twenty_variance": "(b) variance d / 20",
+}
+METHODS = {
+    "Stan's NUTS": Method(STAN),
+    "our NUTS": Method("nuts"),
+    "paper's recipe, N = 2": recipe(2),
+    "paper's recipe, N = 5": recipe(5),
+    "parallel_tempering": Method("parallel_tempering"),
+    **{f"pseudo_extended, N = {count}": pseudo(count) for count in (1, 2, 5, 10, 20)},
+}
+CHOICES = {"scenarios": list(SCENARIOS), "methods": list(METHODS)}
+QUICK_METHODS = ("our NUTS", "parallel_tempering", "pseudo_extended, N = 2")
+CAPTION = (
+    study.EQUAL + study.SPREAD_OF + "Modes: of the 20 components, those that are closest, in units "
+    "of their width, to some draw of the chain. ESS: the number of independent draws with the same "
+    "mean squared error over repeats as the estimates of E x1 and E x2 (the worse of the two), per "
+    "100,000 gradients. 'paper': table 1, 50,000 iterations, whatever their cost; 'redone': the "
+    "authors' programs run again. The paper's recipe is NUTS on the joint density, with inverse "
+    "temperatures uniform on (0.001, 1), here without the paper's box, which these tails do not "
+    "need."
+)
+
+
+class Known:
+    """The components of a scenario and the exact moments, in the order of `MOMENTS`."""
+
+    def __init__(self, scenario: str) -> None:
+        program, data = bundled.find("mixture", scenario)
+        self.target = sa.Target(program, data)
+        content = json.loads(data.read_text())
+        self.centres, self.sds = np.array(content["means"]), np.array(content["sds"])
+        exact = json.loads((program.parent / "known_moments.json").read_text())[scenario]
+        mean, sd = np.array(exact["mean"]["x"]), np.array(exact["sd"]["x"])
+        self.moments, self.variance = np.concatenate([mean, mean**2 + sd**2]), sd**2
+
+    def modes(self, x: np.ndarray) -> int:
+        """Number of components that are the closest one to some draw; x has shape (draw, 2)."""
+        distance = np.linalg.norm(x[:, np.newaxis] - self.centres, axis=2) / self.sds
+        return len(np.unique(distance.argmin(axis=1)))
+
+
+def measured(known: Known, chain: Chain) -> dict[str, float]:
+    """The numbers of one repeat."""
+    x = chain.vector()
+    means = np.concatenate([x.mean(axis=0), (x**2).mean(axis=0)])
+    return {
+        **dict(zip(MOMENTS, means, strict=True)),
+        "modes": known.modes(x), "log_evidence": chain.log_evidence,
+    }  # fmt: skip
+
+
+def efficiency(known: Known, rows: pd.DataFrame) -> float:
+    """Effective draws per 100,000 gradients, from squared errors over repeats."""
+    errors = rows[list(MOMENTS[:2])].to_numpy() - known.moments[:2]
+    worth = known.variance / (errors**2).mean(axis=0)
+    return float(1e5 * worth.min() / rows["gradients"].mean())
+
+
+def ours(known: Known, name: str, rows: pd.DataFrame) -> dict[str, str]:
+    """One row of the table."""
+    return {
+        "method": name, "from": "here", "repeats": str(len(rows)),
+        **{moment: study.spread(rows[moment], 3) for moment in MOMENTS},
+        "modes": study.spread(rows["modes"], 1), "ESS / 1e5 gradients":
+        f"{efficiency(known, rows):.1f}" if len(rows) > 1 else "",
+        **study.shown_costs(rows),
+    }  # fmt: skip
+
+
+def published(name: str, source: str, row: Row) -> dict[str, str]:
+    """A published row of the table."""
+    cells = [f"{m:.3f} ({s:.3f})" for m, s in zip(row.means, row.sds, strict=True)]
+    return {
+        "method": name, "from": source, "repeats": str(row.repeats),
+        **dict(zip(MOMENTS, cells, strict=True)),
+    }  # fmt: skip
+
+
+def table(scenario: str, known: Known, rows: pd.DataFrame) -> pd.DataFrame:
+    """The truth, our rows, the published rows, then the authors' programs run again."""
+    exact = [f"{value:.3f}" for value in known.moments]
+    lines = [{"method": "truth", "from": "exact", **dict(zip(MOMENTS, exact, strict=True))}]
+    groups = rows.groupby("method", sort=False)
+    lines += [ours(known, name, group) for name, group in groups]
+    lines += [published(name, "paper", row) for name, row in TABLE[scenario].items()]
+    for name, row in REDONE[scenario].items():
+        line = published(name, "redone", row)
+        if scenario == "twenty":
+            line["ESS / 1e5 gradients"] = f"{REDONE_EFFICIENCY[name]:.1f}"
+        lines.append(line)
+    return study.text_table(lines)
+
+
+def one_scenario(
+    scenario: str, chosen: argparse.Namespace, folder: Path
+) -> tuple[pd.DataFrame, pd.DataFrame, list[str], list[Path]]:
+    """Run all methods on a scenario; returns rows, the table, notes and figures."""
+    known, number = Known(scenario), list(SCENARIOS).index(scenario)
+    methods = {name: METHODS[name] for name in study.names(chosen, METHODS, QUICK_METHODS)}
+    budget = study.budget_of(chosen, quick_warmup=400)
+    chains, notes = study.run_all(known.target, methods, budget, chosen.seed, number)
+    rows = study.rows(chains, lambda chain: {"scenario": scenario, **measured(known, chain)})
+    if rows.empty:
+        return rows, rows, notes, []
+    title = SCENARIOS[scenario]
+    drawn = [
+        mixture_figures.draws(folder / f"{scenario}_draws.png", chains, known.centres, title),
+        mixture_figures.errors(folder / f"{scenario}_errors.png", rows, known.moments, title),
+    ]
+    return rows, table(scenario, known, rows), [f"{title}: {note}" for note in notes], drawn
+
+
+def main() -> None:
+    """Run all scenarios, print, write, draw."""
+    began = time.perf_counter()
+    chosen = study.options(__doc__, 400_000, 20, (1_000, 2), CHOICES)
+    folder = record.folder(NAME, chosen.out)
+    results = study.Results({}, [], [], [])
+    for scenario in chosen.scenarios or SCENARIOS:
+        rows, text, notes, drawn = one_scenario(scenario, chosen, folder)
+        results.notes.extend(notes)
+        if len(rows):
+            results.parts.append(rows)
+            results.sections[f"{scenario}: {SCENARIOS[scenario]}"] = text
+            results.figures.extend(drawn)
+    study.conclude(NAME, chosen, results, CAPTION, began)
+
+
+if __name__ == "__main__":
+    main()

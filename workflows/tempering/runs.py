@@ -1,0 +1,170 @@
+"""Run any method on a target until each chain has used a given number of gradients."""
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import stanadapt as sa
+from stanadapt.results import columns, group_names
+
+STAN = "stan"
+PILOT = 200  # iterations after warm-up, to measure the gradients per iteration
+SPARE = 1.1  # factor on the estimated number of iterations: the excess is cut off
+SHORTEST = 8
+# CmdStan 2.27 reads seeds as signed 32-bit integers
+LARGEST_SEED = 2**31 - 1
+
+
+class Method(NamedTuple):
+    """How to draw.
+
+    sampler
+        One of ours, or `STAN` for Stan's NUTS.
+    settings
+        Settings of the sampler and arguments of `sample` (reference_distribution, prior_data).
+    extension
+        Options of `stanadapt.Extended`, if the extended density is sampled; else None.
+
+    """
+
+    sampler: str
+    settings: dict[str, Any] = {}  # noqa: RUF012  # never changed
+    extension: dict[str, Any] | None = None
+
+
+class Chain(NamedTuple):
+    """The draws of one chain within its budget.
+
+    columns
+        Draws by name, shape (draw,).
+    gradients, warmup_gradients
+        Of the program; those of warm-up, the mean over chains, are not part of the budget.
+    seconds
+        Of sampling, without warm-up.
+    log_evidence, barrier
+        As learned by a tempering sampler; else NaN.
+
+    """
+
+    columns: dict[str, np.ndarray]
+    gradients: int
+    warmup_gradients: float
+    seconds: float
+    log_evidence: float
+    barrier: float
+
+    @property
+    def draws(self) -> int:
+        """Number of draws."""
+        return len(next(iter(self.columns.values())))
+
+    def vector(self, name: str = "x") -> np.ndarray:
+        """All elements of a parameter, shape (draw, element)."""
+        elements = [values for key, values in self.columns.items() if key.split("[")[0] == name]
+        return np.stack(elements, axis=1)
+
+
+class Budget(NamedTuple):
+    """Gradients per chain after warm-up; chains; iterations of warm-up (None: the default)."""
+
+    gradients: int
+    chains: int
+    warmup: int | None = None
+
+
+def pseudo(count: int, **options: Any) -> Method:
+    """Our sampler pseudo_extended."""
+    return Method("pseudo_extended", {"pseudo_samples": count, **options})
+
+
+def recipe(count: int, **options: Any) -> Method:
+    """The paper's method: NUTS on the joint density, by default with uniform free temperatures."""
+    options.setdefault("temperature", "free")
+    if options["temperature"] == "free":
+        options.setdefault("between", (0.001, 1.0))
+    return Method("nuts", {}, {"pseudo_samples": count, **options})
+
+
+def own_seed(seed: int, *key: int) -> int:
+    """Seed of one job, different for every key."""
+    return int(np.random.SeedSequence([seed, *key]).generate_state(1)[0] % LARGEST_SEED)
+
+
+def run(
+    target: sa.Target, method: Method, budget: Budget, seed: int, keep: tuple[str, ...] = ()
+) -> tuple[list[Chain], list[str]]:
+    """Run all chains of a method; each is cut off where its gradients are used up.
+
+    A short pilot run with the same seed, and so the same warm-up, gives the number of iterations.
+    `keep` names the variables to keep, all if empty.
+
+    Returns
+    -------
+    chains, messages
+        The messages are the warnings of the run.
+
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about an improper extension, a short pilot
+        subject = target if method.extension is None else sa.Extended(target, **method.extension)
+        pilot = _gradients(_draw(subject, method, budget, PILOT, seed))
+    iterations = max(int(SPARE * budget.gradients / pilot.mean(axis=1).min()), SHORTEST)
+    with collected_warnings() as messages:
+        fit = _draw(subject, method, budget, iterations, seed)
+    return _cut(fit, budget.gradients, keep), messages
+
+
+@contextlib.contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Yield a list that is filled at the end with the messages of warnings, each once."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield messages
+    messages += dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+
+
+def _draw(subject: Any, method: Method, budget: Budget, iterations: int, seed: int) -> Any:
+    plan = {
+        "chains": budget.chains, "iter_sampling": iterations, "seed": seed, "show_progress": False,
+    }  # fmt: skip
+    if budget.warmup is not None:
+        plan["iter_warmup"] = budget.warmup
+    if method.sampler == STAN:
+        fit = sa.stan_nuts(subject, **plan, **method.settings)
+    else:
+        fit = sa.sample(subject, method.sampler, **plan, **method.settings)
+    if fit.attrs["interrupted"]:
+        raise KeyboardInterrupt
+    return fit
+
+
+def _gradients(fit: Any) -> np.ndarray:
+    """Gradients of each iteration, shape (chain, draw); Stan's NUTS takes one per leapfrog step."""
+    stats = fit["sample_stats"]
+    return stats["n_gradients" if "n_gradients" in stats else "n_steps"].values
+
+
+def _cut(fit: Any, budget: int, keep: tuple[str, ...]) -> list[Chain]:
+    used = np.cumsum(_gradients(fit), axis=1)
+    learned = fit["tempering"] if "tempering" in group_names(fit) else None
+    values, chains = columns(fit), []
+    if keep:
+        values = {name: draws for name, draws in values.items() if name.split("[")[0] in keep}
+    for c, row in enumerate(used):
+        stop = max(int(np.searchsorted(row, budget, side="right")), SHORTEST)
+        chains.append(
+            Chain(
+                # copied: a view would keep the excess draws in memory
+                {name: draws[c, :stop].copy() for name, draws in values.items()},
+                int(row[min(stop, len(row)) - 1]),
+                fit.attrs["n_gradients_warmup"] / len(used),
+                float(fit.attrs["sampling_seconds"][c]) * min(stop / len(row), 1.0),
+                np.nan if learned is None else float(learned["log_evidence"][c]),
+                np.nan if learned is None else float(learned["barrier"][c]),
+            )
+        )
+    return chains
