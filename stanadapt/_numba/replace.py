@@ -1,0 +1,51 @@
+"""`replace(state, scale=...)`: a named tuple with some fields changed, in compiled code too.
+
+Numba knows neither `_replace` nor functions with arbitrary keyword arguments, so that this is
+typed and emitted by hand: the fields are those of the call, and nothing is left of it at run time.
+"""
+
+import inspect
+from typing import Any
+
+from numba import types
+from numba.core import imputils
+from numba.core.cgutils import unpack_tuple
+from numba.core.errors import TypingError
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+
+
+def replace(state, **changes):
+    """Return a named tuple with some fields changed; an error names the fields there are."""
+    return state._replace(**changes)
+
+
+@infer_global(replace)
+class _Replace(AbstractTemplate):
+    def generic(self, args: tuple, kws: dict[str, Any]) -> Any:
+        (state,) = args
+        if not isinstance(state, types.NamedTuple):
+            return None
+        unknown = [name for name in kws if name not in state.fields]
+        if unknown:
+            raise TypingError(
+                f"{state.instance_class.__name__} has no field {', '.join(unknown)}; it has "
+                f"{', '.join(state.fields)}."
+            )
+        kinds = [state.types[state.fields.index(name)] for name in kws]
+        names = ["state", *kws]
+        made = signature(state, state, *kinds)
+        return made.replace(
+            pysig=inspect.Signature(
+                [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+            )
+        )
+
+
+@imputils.lower_builtin(replace, types.NamedTuple, types.VarArg(types.Any))
+def _emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    state = signature.args[0]
+    parts = unpack_tuple(builder, arguments[0])
+    for name, value in zip(list(signature.pysig.parameters)[1:], arguments[1:], strict=True):
+        parts[state.fields.index(name)] = value
+    made = context.make_tuple(builder, state, parts)
+    return imputils.impl_ret_borrowed(context, builder, state, made)
