@@ -1,0 +1,219 @@
+"""The tests catch faults planted in a copy of the package.
+
+The first are those that a Metropolis correction, a lucky start or a loose tolerance can hide.
+Slow: every copy is compiled anew.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+from tests.helpers.repository import ROOT
+
+EVERY, HAMILTONIAN = "samplers/test_every_sampler.py", "kernels/hamiltonian/test_nuts_tree.py"
+
+
+class Bug(NamedTuple):
+    """A fault, and the test that sees it.
+
+    file, right, wrong
+        Where it is planted in `stanadapt/`: what stands there, and what stands there then.
+    test, chosen
+        The test file in `tests/`, and the expression that selects tests in it.
+
+    """
+
+    file: str
+    right: str
+    wrong: str
+    test: str
+    chosen: str
+
+
+BUGS = {
+    "gradient_sign": Bug(
+        "sampling/awkward_target.py",
+        "g[0] = 2.0 - np.exp(x[0])",
+        "g[0] = np.exp(x[0]) - 2.0",
+        EVERY,
+        "derivative",
+    ),
+    "wrong_reverse_move": Bug(
+        "samplers/gad_mala.py",
+        "m[i] = forward[i] + 0.5 * v[i]",
+        "m[i] = forward[i]",
+        EVERY,
+        "gad_mala and invariant",
+    ),
+    "no_rejection": Bug(
+        "kernels/metropolis.py",
+        "return np.exp(log_ratio)",
+        "return 1.0",
+        EVERY,
+        "rwm and not gad and invariant",
+    ),
+    "adaptation_backwards": Bug(
+        "kernels/adaptation/robbins_monro.py",
+        "(acceptance_rate - target_accept) / target_accept",
+        "(target_accept - acceptance_rate) / target_accept",
+        EVERY,
+        "mala and adaptation and not gad",
+    ),
+    "adaptation_never_stops": Bug(
+        "sampling/chain.py",
+        "adapting = warming_up or self.sampler.adapts_forever",
+        "adapting = True",
+        EVERY,
+        "frozen and rwm and not gad",
+    ),
+    "randomness_outside_rng": Bug(
+        "samplers/rwm.py",
+        "accepted = rng.random() < rate",
+        "accepted = np.random.random() < rate",
+        EVERY,
+        "threads and rwm and not gad",
+    ),
+    "one_seed_for_all": Bug(
+        "sampling/plan.py",
+        ".spawn(self.chains)",
+        ".spawn(1) * self.chains",
+        EVERY,
+        "randomness and rwm and not gad",
+    ),
+    "allocation_in_a_step": Bug(
+        "samplers/mala.py",
+        "fill_normal(rng, eps)",
+        "fill_normal(rng, eps)\n    eps = eps.copy()",
+        EVERY,
+        "allocates and mala and not gad",
+    ),
+    "symmetric_proposal": Bug(
+        "kernels/kameleon/proposal.py",
+        "return log_ratio - 0.5 * squared_norm(noise)",
+        "return 0.0 * log_ratio",
+        "samplers/test_kameleon.py",
+        "invariant",
+    ),
+    "noise_counted_twice": Bug(
+        "kernels/points.py",
+        "total += 0.5 * position[i] * position[i]",
+        "total += 0.0 * position[i] * position[i]",
+        "targets/test_estimated.py",
+        "exact and rwm",
+    ),
+    "no_checks_across_the_halves": Bug(
+        "kernels/hamiltonian/nuts_tree.py",
+        "return not (going_on and other_first > 0.0 and other_last > 0.0)",
+        "return not (whole_first > 0.0 and whole_last > 0.0)",
+        HAMILTONIAN,
+        "equals_the_recursion",
+    ),
+    "u_turn_at_one_end_only": Bug(
+        "kernels/hamiltonian/nuts_tree.py",
+        "whole_first > 0.0 and whole_last > 0.0 and one_first",
+        "whole_last > 0.0 and one_first",
+        HAMILTONIAN,
+        "equals_the_recursion",
+    ),
+    "new_half_without_weight": Bug(
+        "kernels/hamiltonian/nuts_tree.py",
+        "gain > 0.0 or rng.random() < np.exp(gain)",
+        "gain > 0.0 or rng.random() < 1.0",
+        HAMILTONIAN,
+        "leaves_the_target",
+    ),
+    "metric_inverted": Bug(
+        "kernels/adaptation/welford.py",
+        "covariance[0, i] = np.sqrt(covariance[0, i])",
+        "covariance[0, i] = 1.0 / np.sqrt(covariance[0, i])",
+        "kernels/adaptation/test_nuts_tuning.py",
+        "covariance",
+    ),
+    "swap_backwards": Bug(
+        "kernels/tempering/parallel.py",
+        "rate = acceptance_probability(gap * (hot - cold))",
+        "rate = acceptance_probability(gap * (cold - hot))",
+        "kernels/tempering/test_parallel.py",
+        "",
+    ),
+    "levels_unevenly_spaced": Bug(
+        "kernels/tempering/ladder.py",
+        "lambdas[last] * k / (count - 1)",
+        "lambdas[last] * (k / (count - 1)) ** 2",
+        "kernels/tempering/test_ladder.py",
+        "",
+    ),
+    "reference_forgotten": Bug(
+        "kernels/tempering/path.py",
+        "out[i] = temperature * slope[i] + (1.0 - temperature) * reference_slope[i]",
+        "out[i] = temperature * slope[i]",
+        "kernels/tempering/test_path.py",
+        "",
+    ),
+    "target_for_extended_weight": Bug(
+        "kernels/tempering/pseudo_gibbs.py",
+        "weights[j] = delta - softmax(shares)",
+        "weights[j] = delta + 0.0 * softmax(shares)",
+        "kernels/tempering/test_pseudo_gibbs.py",
+        "",
+    ),
+    "jacobian_of_the_temperature": Bug(
+        "kernels/pseudo_extension/density.py",
+        "abs(u) - 2.0 * np.log1p(np.exp(-abs(u)))",
+        "abs(u) - 1.0 * np.log1p(np.exp(-abs(u)))",
+        "kernels/pseudo_extension/test_density.py",
+        "",
+    ),
+    "queue_does_not_wait": Bug(
+        "_numba/work_queue.py",
+        "_read(queue, DONE) < count",
+        "_read(queue, DONE) < count - 1",
+        "_numba/test_work_queue.py",
+        "",
+    ),
+    "numbers_not_restored": Bug(
+        "_numba/by_reference.py",
+        "    if not isinstance(kind, types.NamedTuple):\n        return value\n    parts = zip(",
+        "    if not isinstance(kind, types.NamedTuple):\n        return owner\n    parts = zip(",
+        "_numba/test_by_reference.py",
+        "",
+    ),
+    "field_in_another_place": Bug(
+        "_numba/replace.py",
+        "parts[state.fields.index(name)] = value",
+        "parts[len(parts) - 1 - state.fields.index(name)] = value",
+        "_numba/test_replace.py",
+        "",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*BUGS, None])
+def test_planted_bug_is_caught(tmp_path, name):
+    """Status 1 means that tests ran and failed; without a bug they pass."""
+    for folder in ("stanadapt", "tests", "stan_models"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__p*__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    bug = BUGS.get(name, Bug("", "", "", EVERY, "rwm and not gad"))
+    if name:
+        path = tmp_path / "stanadapt" / bug.file
+        text = path.read_text()
+        assert text.count(bug.right) == 1, f"{bug.right!r} is no longer in {bug.file}"
+        path.write_text(text.replace(bug.right, bug.wrong))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "STANADAPT_CACHE": str(tmp_path)}
+
+    def python(*arguments):
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    # it is the copy that is tested, not the package that is installed
+    assert str(tmp_path) in python("-c", "import stanadapt; print(stanadapt.__file__)").stdout
+    done = python("-m", "pytest", "-q", "-x", f"tests/{bug.test}", "-k", bug.chosen)
+    assert done.returncode == (1 if name else 0), done.stdout[-3000:]
