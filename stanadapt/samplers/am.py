@@ -35,7 +35,7 @@ class Settings(NamedTuple):
     target_accept
         Acceptance rate to tune s to, in (0, 1).
     learning_rate
-        Relative change of s an iteration, in (0, 1).
+        Relative change of s per iteration, in (0, 1).
     covariance_rate
         rho_0 in (0, 1): the weight of the newest position in mean and covariance, falling as
         1 / (1 + t / 4000) with the iteration t.

@@ -39,11 +39,11 @@ class Settings(NamedTuple):
         Acceptance rate to tune to, in (0, 1).
     learning_rate
         eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly how
-        far an entry of L moves an iteration. The paper takes 1e-5 for 785 parameters.
+        far an entry of L moves per iteration. The paper takes 1e-5 for 785 parameters.
     initial_scale
         L starts as initial_scale / sqrt(dim) times the identity; > 0.
     diagonal
-        Learn a diagonal L: O(dim) instead of O(dim^2) an iteration, blind to correlations.
+        Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
     exact
         Keep the Hessian term of the derivative: two more gradients in about half of the
         iterations of warm-up. Rarely better; see the paper's tables.

@@ -34,14 +34,14 @@ class Settings(NamedTuple):
         Acceptance rate to tune to, in (0, 1).
     learning_rate
         eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly how
-        far an entry of L moves an iteration. Too large: L never settles; too small: it is not
+        far an entry of L moves per iteration. Too large: L never settles; too small: it is not
         there at the end of warm-up. The paper's default suits scales near 0.1: an entry moves
         about 1 in 20,000 iterations, so that standard deviations of 1 and more want 2e-4 or
         more. An acceptance rate far from the target after warm-up is the sign.
     initial_scale
         L starts as initial_scale / sqrt(dim) times the identity; > 0.
     diagonal
-        Learn a diagonal L: O(dim) instead of O(dim^2) an iteration, blind to correlations.
+        Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
 
     """
 

@@ -1,7 +1,7 @@
-"""Hamiltonian Monte Carlo with a fixed number of leapfrogs and unit mass.
+"""Hamiltonian Monte Carlo with a fixed number of leapfrog steps and unit mass.
 
-A baseline between `mala` (one leapfrog) and NUTS: for smooth posteriors whose unconstrained
-parameters have comparable scales. The number of leapfrogs is yours to choose.
+A baseline between `mala` (one leapfrog step) and NUTS: for smooth posteriors whose unconstrained
+parameters have comparable scales. The number of steps is the user's choice.
 
 References
 ----------
@@ -35,14 +35,14 @@ class Settings(NamedTuple):
     """What the user chooses.
 
     leapfrogs
-        Number of leapfrog steps an iteration, each one gradient; at least 1.
+        Number of leapfrog steps per iteration, each one gradient; at least 1.
     target_accept
         Acceptance rate to tune to, in (0, 1).
     step_size
         The leapfrog's step starts as step_size / sqrt(dim), in units of the unconstrained
         parameters; > 0.
     learning_rate
-        Relative change of the step size an iteration, in (0, 1).
+        Relative change of the step size per iteration, in (0, 1).
     jitter
         Each iteration's step size is drawn from step_size * (1 +- jitter), in [0, 1): breaks
         trajectories that return to where they began.

@@ -11,7 +11,7 @@ Sejdinovic, Strathmann, Lomeli, Andrieu and Gretton (2014), Kernel Adaptive Metr
 ICML: algorithm 1, and the schedule of the authors' code, here `PUBLISHED`. Both directions use the
 same subsample and scale (their code caches the one at the current point from an earlier
 iteration), subsamples are spread evenly over the past instead of drawn with replacement, and the
-scale is told as s, nu = s / (2 w(0) sqrt(n)) (see `kernel_proposal`), which starts near its
+scale is given as s, nu = s / (2 w(0) sqrt(n)) (see `kameleon.proposal`), which starts near its
 optimum instead of at nu^2 = 0.1. The median heuristic: Gretton, Borgwardt, Rasch, Schölkopf and
 Smola (2012), JMLR 13, section 8.
 
@@ -78,7 +78,7 @@ class Settings(NamedTuple):
         on itself better (the flower), and cover what warm-up saw little of worse (Glass).
     normalize_weights
         Let proposals keep the size of the past nearby, however far they are from it; else they
-        shrink to gamma, as in the paper (see `kernel_proposal`).
+        shrink to gamma, as in the paper (see `kameleon.proposal`).
     whiten
         Take gamma in units of the past's covariance, learned as the bandwidth is; else in those
         of the unconstrained parameters.
@@ -101,10 +101,10 @@ class Settings(NamedTuple):
     tune_early
         Tune the isotropic proposals too; else their standard deviation is gamma.
     redraw
-        Probability of taking another subsample, an iteration of warm-up, in (0, 1].
+        Probability of taking another subsample, per iteration of warm-up, in (0, 1].
     history
         Largest number of past positions kept, evenly thinned, at least twice the subsample; each
-        takes 8 dim bytes a chain.
+        takes 8 dim bytes per chain.
     adapts_forever
         Go on adapting while draws are kept: subsamples are then redrawn with a probability that
         falls as 1 / t (diminishing adaptation). Else all is frozen after warm-up.
@@ -369,7 +369,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 @jit
 def freeze(settings, state):
-    """Keep the subsample for good, and end with the mean scale where that is wanted."""
+    """Keep the subsample for good, and end with the mean scale where `average` asks for it."""
     past, scale, here = state.past, state.scale, state.here
     if settings.average:
         scale = averaged_scale(scale, past.subsample.count == 0)

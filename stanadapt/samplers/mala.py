@@ -35,7 +35,7 @@ class Settings(NamedTuple):
         The noise's standard deviation starts as step_size / sqrt(dim), in units of the
         unconstrained parameters; > 0.
     learning_rate
-        Relative change of the step size an iteration, in (0, 1).
+        Relative change of the step size per iteration, in (0, 1).
 
     """
 

@@ -1,15 +1,15 @@
 """Stan's No-U-Turn sampler (NUTS) on any density of this package.
 
-Trajectories that end where they turn back, a step size and a metric tuned during warm-up: the
-default choice for a smooth posterior, where CmdStan is not at hand, and the one to compare with.
+Trajectories that end where they turn back, with a step size and a metric tuned during warm-up: the
+first choice for a smooth posterior where CmdStan is not available, and the one to compare with.
 
 References
 ----------
 Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Betancourt (2017), A Conceptual
-Introduction to Hamiltonian Monte Carlo. Trajectory (`nuts_tree`), step size (`first_step`,
-`dual_averaging`), metric (`metric`) and windows (`warmup_windows`) are those of Stan's
-adapt_diag_e_nuts and adapt_dense_e_nuts. Deviation: without warm-up the step size is that of
-`first_step`, where Stan takes 1.
+Introduction to Hamiltonian Monte Carlo. Trajectory (`nuts_tree`), step size
+(`initial_step_size`, `dual_averaging`), metric (`welford`) and windows (`windows`) are those of
+Stan's adapt_diag_e_nuts and adapt_dense_e_nuts. Deviation: without warm-up the step size is that of
+`initial_step_size`, where Stan takes 1.
 
 """
 

@@ -1,14 +1,14 @@
 """Parallel tempering (non-reversible) for posteriors with many modes, with the log evidence.
 
-A chain at each inverse temperature between a reference law and the target; neighbours swap. The
-reference, the spacing of the temperatures, their number and all step sizes are learned during
-warm-up. The draws are those of the coldest chain.
+One chain at each inverse temperature between a reference distribution and the target; neighbours
+swap. The reference, the spacing and number of the temperatures and all step sizes are learned
+during warm-up. The draws are those of the coldest chain.
 
 References
 ----------
 Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), Non-reversible parallel tempering: a scalable
-highly parallel MCMC scheme, JRSS B 84. What it consists of: `tempered_path`, `tempered_moves`,
-`ladder`, `tempering`, `tempering_rounds`.
+highly parallel MCMC scheme, JRSS B 84. Its parts, in `kernels/tempering`: `path`, `moves`,
+`ladder`, `parallel`, `warmup_rounds`.
 
 """
 

@@ -54,7 +54,7 @@ def keep(settings, state):
 
 @jit
 def no_extra_output(settings, state, out):
-    """Write nothing: for samplers of which a draw is all there is to keep."""
+    """Write nothing: for samplers that keep nothing beside their draws."""
 
 
 @jit

@@ -1,14 +1,14 @@
-"""Pseudo-extended MCMC for posteriors with many modes: N pseudo-samples, of which one is the draw.
+"""Pseudo-extended MCMC for posteriors with many modes: N pseudo-samples, one of which is the draw.
 
-One pseudo-sample follows the target, the others wander between a reference law and the target at
-temperatures of their own, and any of them may become the draw. The reference, the temperatures and
-all step sizes are learned during warm-up, whose first part is parallel tempering.
+One pseudo-sample follows the target; the others move between a reference distribution and the
+target at temperatures of their own, and any of them may become the draw. The reference, the
+temperatures and all step sizes are learned during warm-up, whose first part is parallel tempering.
 
 References
 ----------
 Nemeth, Lindsten, Filippone and Hensman (2019), Pseudo-extended Markov chain Monte Carlo, NeurIPS.
-The kernel and how it deviates from theirs: `pseudo_blocks`. Warm-up: `tempering_rounds`. Their
-joint kernels, on the extended density itself: `stanadapt.Extended`.
+The kernel and how it deviates from theirs: `pseudo_gibbs`. Warm-up: `warmup_rounds`. Their joint
+kernels, on the extended density itself: `stanadapt.Extended`.
 
 """
 
@@ -284,14 +284,14 @@ def write_pseudo_samples(settings, state, out):
     for j in range(n):
         out[j * dim : (j + 1) * dim] = pseudo.replicas.vectors[j, POSITION]
         out[n * dim + j] = pseudo.ladder.levels[pseudo.where[engine.LEVEL, j], B]
-        out[n * dim + n + j] = pseudo.chances[j, engine.WEIGHT]
+        out[n * dim + n + j] = pseudo.probabilities[j, engine.WEIGHT]
 
 
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=(
-            "tempering", "parity", "pseudo.replicas", "pseudo.mover", "pseudo.chances",
+            "tempering", "parity", "pseudo.replicas", "pseudo.mover", "pseudo.probabilities",
             "pseudo.where", "pseudo.visits", "pseudo.index", "pseudo.path.target",
             "pseudo.path.reference.work",
         ),

@@ -33,7 +33,7 @@ class Settings(NamedTuple):
         The proposal's standard deviation starts as initial_scale / sqrt(dim), in units of the
         unconstrained parameters; > 0.
     learning_rate
-        Relative change of the scale an iteration, in (0, 1).
+        Relative change of the scale per iteration, in (0, 1).
     tune_scale
         Else the scale stays as it starts; initial_scale = 2.38 is best where the posterior is
         normal with covariance I.

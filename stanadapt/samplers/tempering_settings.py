@@ -1,4 +1,4 @@
-"""What the samplers that temper have in common for their users: references, settings, checks."""
+"""What users of the two tempering samplers set: the family of the reference, checks of settings."""
 
 from enum import IntEnum
 from typing import Any
@@ -20,8 +20,8 @@ from stanadapt.samplers.setting_checks import (
     require_positive,
 )
 
-# degrees of freedom of a learned Student t; spread of the law before anything has been learned,
-# that of Stan's random starts
+# degrees of freedom of a learned Student t; spread of the reference before anything has been
+# learned, that of Stan's random starts
 DEGREES, FIRST_SCALE = 5.0, 2.0
 RATE_OF_TRAJECTORIES, RATE_OF_WALKS = 0.8, 0.3
 # most leapfrogs over the fourth root of the dimension, with which the best number grows (Beskos et

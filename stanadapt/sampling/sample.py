@@ -58,17 +58,17 @@ def sample(
         How many, and how many at once (default: as many as there are cores). The draws do not
         depend on the latter.
     threads_per_chain
-        Threads that share the moves of one chain, for samplers that make several an iteration: up
-        to `pseudo_samples` of pseudo_extended, one a level of parallel_tempering. For more cores
+        Threads that share the moves of one chain, for samplers that make several per iteration: up
+        to `pseudo_samples` of pseudo_extended, one per level of parallel_tempering. For more cores
         than chains, and densities slower than some microseconds. The draws do not depend on it.
     iter_warmup, iter_sampling
-        Iterations a chain; default: what suits the sampler.
+        Iterations per chain; default: what suits the sampler.
     thin
         Keep every thin-th iteration.
     seed
-        0 to 2**32 - 1; default: a random one, to be read in the result's attributes.
+        0 to 2**32 - 1; default: a random one, recorded in the result's attributes.
     inits
-        Where chains start: see `inits.initial_positions`.
+        Where chains start: see `initial_values.initial_positions`.
     warm_start
         An earlier fit of the same program, by any sampler: all chains begin to learn from its
         draws, as if they were their own. For a sampler that learns from its past (kameleon).
@@ -79,7 +79,7 @@ def sample(
     save_warmup, save_unconstrained
         Add the groups `warmup_*`, and `unconstrained_posterior`.
     save_pseudo
-        Of an `Extended`, or of the sampler pseudo_extended: add the group `pseudo`, all
+        For an `Extended`, or the sampler pseudo_extended: add the group `pseudo`, all
         pseudo-samples with their temperatures and weights, for `weighted_summary`.
     show_progress
         Bars in a terminal, lines elsewhere.
@@ -89,8 +89,8 @@ def sample(
     Returns
     -------
     ArviZ object
-        Groups posterior, sample_stats and, where there is any, log_likelihood; attributes tell
-        how it was made. After Ctrl-C: the draws there are, `interrupted` set.
+        Groups posterior, sample_stats and, where the program has one, log_likelihood; attributes
+        record how it was made. After Ctrl-C: the draws so far, with `interrupted` set.
 
     Raises
     ------

@@ -121,8 +121,8 @@ BUGS = {
     ),
     "new_half_without_weight": Bug(
         "kernels/hamiltonian/nuts_tree.py",
-        "gain > 0.0 or rng.random() < np.exp(gain)",
-        "gain > 0.0 or rng.random() < 1.0",
+        "log_ratio > 0.0 or rng.random() < np.exp(log_ratio)",
+        "log_ratio > 0.0 or rng.random() < 1.0",
         HAMILTONIAN,
         "leaves_the_target",
     ),

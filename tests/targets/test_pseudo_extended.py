@@ -6,7 +6,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers.registry import find, registered
-from stanadapt.sampling.chain import Chain, run
+from stanadapt.sampling.chain import Chain, ChainDesign, run
 from stanadapt.sampling.initial_values import initial_positions
 from stanadapt.sampling.plan import make_plan
 from tests.helpers import pseudo_extension_formula
@@ -63,16 +63,17 @@ def test_one_pseudo_sample_gives_the_draws_of_the_target(target, name, reference
 
 
 @pytest.mark.parametrize("temperature", ["free", "fixed"])
-def test_same_seed_same_bits_for_any_chunk_and_thread(target, temperature):
+def test_draws_do_not_depend_on_chunks_or_threads(target, temperature):
     extended = extend(target, temperature=temperature)
     sampler, settings = find("rwm")
     plan = make_plan(chains=1, parallel_chains=1, iter_warmup=50, iter_sampling=200, thin=1,
                      seed=1, save_warmup=True, show_progress=False)  # fmt: skip
+    design = ChainDesign(sampler, settings, plan, len(target.column_names))
     start = initial_positions(extended, None, [np.random.default_rng(1)])[0]
 
     def drawn(chunk):
-        chain = Chain(sampler, settings, extended.density(), start, np.random.default_rng(2), plan,
-                      lambda: extended.constrainer(8), len(target.column_names))  # fmt: skip
+        rng, density = np.random.default_rng(2), extended.density()
+        chain = Chain(design, density, start, rng, lambda: extended.constrainer(8))
         assert run([chain], 1, chunk=chunk) is False
         return chain.warmup.constrained, chain.sampling.constrained
 

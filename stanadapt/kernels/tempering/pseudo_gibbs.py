@@ -64,7 +64,7 @@ class PseudoSamples(NamedTuple):
 
     replicas
         One row per pseudo-sample.
-    chances
+    probabilities
         P(b_j = b_k) in column k, and the weight P(I = j) in the last; shape (N, room + 1).
     where
         LEVEL of each pseudo-sample, which is the coldest for the index, and whether it has
@@ -82,7 +82,7 @@ class PseudoSamples(NamedTuple):
     mover: Mover
     ladder: Ladder
     replicas: Replicas
-    chances: np.ndarray
+    probabilities: np.ndarray
     where: np.ndarray
     visits: np.ndarray
     index: np.ndarray
@@ -128,7 +128,7 @@ def pseudo_samples_of_worker(density, pseudo):
     p = pseudo
     path, mover = path_of_worker(density, p.path), mover_of_worker(p.mover)
     return PseudoSamples(
-        path, mover, p.ladder, p.replicas, p.chances, p.where, p.visits, p.index
+        path, mover, p.ladder, p.replicas, p.probabilities, p.where, p.visits, p.index
     )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def sweep(pseudo, target_accept, learning, rng):
 
     """
     ladder, where, index = pseudo.ladder, pseudo.where, pseudo.index[0]
-    visits, probabilities = pseudo.visits[0 if learning else 1], pseudo.chances
+    visits, probabilities = pseudo.visits[0 if learning else 1], pseudo.probabilities
     outcomes = pseudo.mover.numbers
     move(
         TASK_PSEUDO_SAMPLE, pseudo.path, pseudo.mover, ladder, pseudo.replicas,
@@ -183,7 +183,7 @@ def sweep(pseudo, target_accept, learning, rng):
 def weigh(pseudo):
     """Compute `probabilities` for the current positions; returns the largest weight."""
     levels, count = pseudo.ladder.levels, pseudo.ladder.size[0]
-    probabilities, total, largest = pseudo.chances, 0.0, 0.0
+    probabilities, total, largest = pseudo.probabilities, 0.0, 0.0
     weights = probabilities[:, WEIGHT]
     for j in range(probabilities.shape[0]):
         delta, shares = log_ratio(pseudo.replicas, j), probabilities[j, :count]
@@ -208,7 +208,7 @@ def choose(pseudo, rng):
     A pseudo-sample completes a round trip when it becomes the index again after having been at the
     hottest level.
     """
-    where, probabilities = pseudo.where, pseudo.chances
+    where, probabilities = pseudo.where, pseudo.probabilities
     index, trips = _categorical(probabilities[:, WEIGHT], rng), 0
     coldest = pseudo.ladder.size[0] - 1
     for j in range(where.shape[1]):
@@ -241,13 +241,13 @@ def _learn_normalizers(pseudo, index):
 
     The probability of a visit takes its place: the same mean, less noise.
     """
-    ladder, count, others = pseudo.ladder, pseudo.ladder.size[0], pseudo.chances.shape[0] - 1
+    ladder, count, others = pseudo.ladder, pseudo.ladder.size[0], pseudo.probabilities.shape[0] - 1
     gain = min(LARGEST_LEARNING_GAIN, count / (1.0 + pseudo.visits[0, SWEEPS])) / max(others, 1)
     for j in range(others + 1):
         if j == index:
             continue
         for k in range(count):
-            ladder.levels[k, LOG_Z] += gain * (pseudo.chances[j, k] - 1.0 / count)
+            ladder.levels[k, LOG_Z] += gain * (pseudo.probabilities[j, k] - 1.0 / count)
     for k in range(count - 1, -1, -1):
         ladder.levels[k, LOG_Z] -= ladder.levels[0, LOG_Z]
 

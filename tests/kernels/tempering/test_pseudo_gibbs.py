@@ -67,7 +67,7 @@ def _sweep_from(pseudo, x, levels, index, sweeps, rng, weights, learning):
         for j in range(x.shape[1]):
             x[r, j] = pseudo.replicas.vectors[j, POSITION]
             levels[r, j] = pseudo.where[LEVEL, j]
-            weights[r, j] = pseudo.chances[j, WEIGHT]
+            weights[r, j] = pseudo.probabilities[j, WEIGHT]
         index[r] = pseudo.index[0]
 
 
@@ -121,38 +121,38 @@ def test_probabilities_and_weights_are_those_of_the_formula():
         log_q = np.outer(target, b) + np.outer(psi, 1 - b) - log_z
         largest = engine.weigh(pseudo)
         weights = softmax(target - logsumexp(log_q, axis=1))
-        np.testing.assert_allclose(pseudo.chances[:, WEIGHT], weights, rtol=1e-9, atol=1e-15)
-        np.testing.assert_allclose(pseudo.chances[:, :4], softmax(log_q, axis=1), atol=1e-15)
+        np.testing.assert_allclose(pseudo.probabilities[:, WEIGHT], weights, rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(pseudo.probabilities[:, :4], softmax(log_q, axis=1), atol=1e-15)
         assert largest == pytest.approx(weights.max())
-        assert not pseudo.chances[:, 4:-1].any()
+        assert not pseudo.probabilities[:, 4:-1].any()
 
 
 def test_a_pseudo_sample_where_the_target_fails_has_no_weight_and_is_at_the_reference():
     pseudo = make_pseudo_samples(3)
     pseudo.replicas.logs[:] = [[-np.inf, 1.0], [3.0, 2.0], [0.5, 1e4]]
     assert engine.weigh(pseudo) <= 1.0
-    np.testing.assert_array_equal(pseudo.chances[0], [1, 0, 0, 0, 0, 0, 0])
-    assert pseudo.chances[:, WEIGHT].sum() == pytest.approx(1.0)
-    assert np.isfinite(pseudo.chances).all()
+    np.testing.assert_array_equal(pseudo.probabilities[0], [1, 0, 0, 0, 0, 0, 0])
+    assert pseudo.probabilities[:, WEIGHT].sum() == pytest.approx(1.0)
+    assert np.isfinite(pseudo.probabilities).all()
 
 
 def test_a_pseudo_sample_where_the_reference_fails_is_at_the_target():
     pseudo = make_pseudo_samples(2)
     pseudo.replicas.logs[:] = [[1.0, -np.inf], [1.0, 2.0]]
     engine.weigh(pseudo)
-    assert np.isfinite(pseudo.chances).all()
-    assert pseudo.chances[0, 3] == 1.0
-    assert pseudo.chances[:, WEIGHT].sum() == pytest.approx(1.0)
+    assert np.isfinite(pseudo.probabilities).all()
+    assert pseudo.probabilities[0, 3] == 1.0
+    assert pseudo.probabilities[:, WEIGHT].sum() == pytest.approx(1.0)
 
 
 def test_index_and_levels_are_drawn_with_their_probabilities():
     pseudo, rng, n = make_pseudo_samples(3), np.random.default_rng(2), 20_000
     pseudo.replicas.logs[:] = [[-3.0, -5.0], [-4.0, -5.5], [-6.0, -4.5]]
     engine.weigh(pseudo)
-    probabilities = pseudo.chances.copy()
+    probabilities = pseudo.probabilities.copy()
     index, levels = np.empty(n, int), np.empty((n, 3), int)
     _choose_repeatedly(pseudo, rng, index, levels)
-    np.testing.assert_array_equal(pseudo.chances, probabilities)
+    np.testing.assert_array_equal(pseudo.probabilities, probabilities)
     assert np.all(levels[np.arange(n), index] == 3)
     assert stats.chisquare(np.bincount(index), n * probabilities[:, WEIGHT]).pvalue > 1e-5
     for j in range(3):
@@ -189,7 +189,7 @@ def test_what_a_sweep_reports():
         assert info.temperature == pytest.approx(LEVELS[level[others]].mean())
         assert info.switched == (pseudo.index[0] != before)
         assert calls[1] - evaluations == info.steps + np.sum(level == 0)
-        assert info.largest_weight == pseudo.chances[:, WEIGHT].max()
+        assert info.largest_weight == pseudo.probabilities[:, WEIGHT].max()
         point = engine.current(pseudo, np.empty(3))
         row = pseudo.replicas.vectors[pseudo.index[0], POSITION]
         np.testing.assert_array_equal(point.position, row)
