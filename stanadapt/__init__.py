@@ -5,8 +5,9 @@ from typing import Any
 from stanadapt import samplers
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.modes import modes
+from stanadapt.diagnostics.verdict import verdict
 from stanadapt.diagnostics.weighted_summary import weighted_summary
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import ConvergenceWarning, StanadaptError
 from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.results import load, save
 from stanadapt.samplers.renamed import warn_of_old_name
@@ -28,6 +29,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "ConvergenceWarning",
     "Extended",
     "ReferenceDistribution",
     "StanadaptError",
@@ -41,5 +43,6 @@ __all__ = [
     "samplers",
     "save",
     "stan_nuts",
+    "verdict",
     "weighted_summary",
 ]

@@ -17,7 +17,7 @@ from stanadapt import results
 from stanadapt.diagnostics.compare import compare as compare_fits
 from stanadapt.diagnostics.modes import modes as find_modes
 from stanadapt.diagnostics.modes_report import with_scalar_columns
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import ConvergenceWarning, StanadaptError
 from stanadapt.samplers.registry import as_chosen, find, registered
 from stanadapt.sampling.plan import make_plan
 from stanadapt.sampling.sample import sample as draw
@@ -100,6 +100,7 @@ def _reported() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # stands below the table
         warnings.filterwarnings("default", ".* is now called ", FutureWarning)
         warnings.showwarning = show
         try:

@@ -52,6 +52,10 @@ class StanadaptError(Exception):
         return f"{text}\nStan says:\n{self.stan}" if self.stan else text
 
 
+class ConvergenceWarning(UserWarning):
+    """A fit is too short, or should not be used: the sentence says why, and what to try."""
+
+
 def require_whole(name: str, value: Any, smallest: int) -> int:
     """Return value as an int; StanadaptError unless it is an integer, at least `smallest`."""
     try:

@@ -12,11 +12,13 @@ from rich.table import Table
 from stanadapt import results
 from stanadapt.diagnostics.coverage import Columns, is_stationary, missed, separate_regions
 from stanadapt.diagnostics.efficiency import Efficiency, efficiency
+from stanadapt.diagnostics.verdict import FINE, Verdict, verdict
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.renamed import with_new_names
 
 # above it a fit is reported as not usable, whatever its effective sample size
 LARGEST_R_HAT = 1.05
+REASONS_SHOWN = 2  # per fit, below the table; all of them are in attrs
 OLD_NAMES = {"reference": "baseline"}
 
 
@@ -69,7 +71,8 @@ def compare(
     chosen = baseline or _default_baseline(fits)
     columns = {name: results.columns(fit) for name, fit in fits.items()}
     measured = {name: efficiency(values) for name, values in columns.items()}
-    rows = {name: _row(fit, measured[name]) for name, fit in fits.items()}
+    judgements = {name: verdict(fit) for name, fit in fits.items()}
+    rows = {name: _row(fit, measured[name], judgements[name]) for name, fit in fits.items()}
     for name, row in rows.items():
         mean, sd = np.nan, np.nan
         if chosen and name != chosen:
@@ -77,6 +80,7 @@ def compare(
         row |= {"z_mean": mean, "z_sd": sd}
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.attrs |= {"baseline": chosen, "density": _density_checks(fits)}
+    table.attrs["reasons"] = {name: found.sentences for name, found in judgements.items()}
     _add_missed(table, columns)
     if show:
         show_table(table)
@@ -117,7 +121,7 @@ def _default_baseline(fits: Mapping[str, Any]) -> str | None:
     return nuts[0] if nuts else None
 
 
-def _row(fit: Any, measured: Efficiency) -> dict[str, Any]:
+def _row(fit: Any, measured: Efficiency, judgement: Verdict) -> dict[str, Any]:
     def total(name: str) -> float:
         return float(np.sum(results.attribute(fit, name, 0)))
 
@@ -125,6 +129,7 @@ def _row(fit: Any, measured: Efficiency) -> dict[str, Any]:
     gradients, smallest = total("n_gradients"), _smallest(measured.ess_bulk)
     draws = results.dataset(fit, "posterior").sizes
     return {
+        "verdict": judgement.verdict,
         "sampler": results.attribute(fit, "engine") or results.attribute(fit, "sampler", ""),
         "chains": draws["chain"],
         "draws": draws["draw"],
@@ -273,12 +278,12 @@ def remarks(table: pd.DataFrame) -> list[str]:
         )
     messages += table.attrs.get("density", []) + table.attrs.get("missed", [])
     for name, row in table.iterrows():
-        if row["r_hat_max"] > LARGEST_R_HAT:
-            count = table.attrs.get("separate_regions", {}).get(name, 1)
-            where = f" (they lie in {count} separate regions)" if count > 1 else ""
-            messages.append(
-                f"{name}: R-hat {row['r_hat_max']:.2f}: its chains disagree{where}; not usable."
-            )
+        if row["verdict"] != FINE:
+            reasons = table.attrs["reasons"][name][:REASONS_SHOWN]
+            messages.append(f"{name}: {row['verdict']}. {' '.join(reasons)}")
+        count = table.attrs["separate_regions"].get(name, 1)
+        if count > 1:
+            messages.append(f"{name}: its chains lie in {count} separate regions.")
         if row["interrupted"]:
             messages.append(f"{name}: interrupted; {row['draws']} draws per chain.")
         if row["stopped_chains"]:

@@ -8,13 +8,13 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.pseudo_group import pseudo_group, taken_apart
+from stanadapt.diagnostics.verdict import judged
 from stanadapt.errors import StanadaptError, warn
 from stanadapt.samplers.registry import as_chosen
 from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.sampling.provenance import origin
 from stanadapt.sampling.run_warnings import (
     stan_message_at,
-    warn_of_doubtful_draws,
     warn_of_failures,
     warn_of_short_chains,
 )
@@ -51,12 +51,11 @@ def pack_result(
     attributes |= {**known, "chains_kept": [number + 1 for number in kept]}
     groups = _groups(target, [runs[i] for i in kept], length, keep)
     warn_of_failures(target, runs, kept)
-    warn_of_doubtful_draws([runs[i] for i in kept], length)
     warn_of_short_chains(runs, kept, length)
     if runs[0].sampler.tempering is not None:
         for sentence in add_tempering(target, [runs[i] for i in kept], length, groups):
             warn(sentence)
-    return results.build(groups, attributes)
+    return judged(results.build(groups, attributes))
 
 
 def _usable(chain: Chain) -> int:
@@ -81,7 +80,7 @@ def _no_draws(target: Samplable, runs: list[Chain], interrupted: bool) -> Stanad
             "sampling",
             f"{len(stopped)} of {len(runs)} chains of {target.name} were stopped: their last "
             f"{FAILURES_BEFORE_STOP} evaluations all failed. Check the priors and the constraints, "
-            "start elsewhere (`inits`), or begin with smaller steps.",
+            "start elsewhere (`inits`), or use sampler='nuts', which searches for its first step.",
             stan_message_at(target, stopped[0]),
         )
     done = sum(chain.n_done for chain in runs)

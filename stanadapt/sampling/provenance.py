@@ -20,5 +20,6 @@ def origin(target: Target, plan: Plan) -> dict[str, Any]:
         "model": target.name,
         "program_hash": target.program.hash,
         "data_hash": stan_data.digest(target.data),
+        "parameters": json.dumps([n for n in target.parameters if n not in target.noise]),
         **{name: getattr(plan, name) for name in ("iter_warmup", "iter_sampling", "thin", "seed")},
     }

@@ -1,18 +1,10 @@
-"""Warnings at the end of a run: one sentence per kind of failure or doubt."""
+"""Warnings at the end of a run: one sentence per kind of failure."""
 
 from typing import Any
 
 from stanadapt.errors import warn
 from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, Chain
 from stanadapt.targets.target import Samplable
-
-# fields of Info that cast doubt on the draws where they are true
-DOUBTS = {
-    "diverging": "come from trajectories that diverged: regions of high curvature may be "
-    "underrepresented. Raise target_accept, or reparameterise the model.",
-    "reached_max_treedepth": "come from trajectories that were cut at max_treedepth: the chains "
-    "move less than they could. Raise max_treedepth, or reparameterise the model.",
-}
 
 
 def stan_message_at(target: Samplable, chain: Chain) -> str:
@@ -43,19 +35,6 @@ def warn_of_failures(target: Samplable, runs: list[Chain], kept: list[int]) -> N
             f"{_chains(stopped)}: stopped after {FAILURES_BEFORE_STOP} consecutive failed "
             f"evaluations and left out; the result holds {len(kept)} of {len(runs)} chains."
         )
-
-
-def warn_of_doubtful_draws(chains: list[Chain], length: int) -> None:
-    """Warn once for each of DOUBTS that the sampler reports and that occurred."""
-    names = chains[0].stat_names
-    for field, doubt in DOUBTS.items():
-        if field not in names:
-            continue
-        column = names.index(field)
-        count = sum(int(chain.sampling.stats[:length, column].sum()) for chain in chains)
-        if count:
-            total = len(chains) * length
-            warn(f"{count} of {total} draws ({count / total:.2%}) {doubt}")
 
 
 def warn_of_short_chains(runs: list[Chain], kept: list[int], length: int) -> None:

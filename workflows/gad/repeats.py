@@ -102,6 +102,8 @@ def _measured(
     }  # fmt: skip
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
+        # a short or stuck chain shows in its ESS, which is measured
+        warnings.simplefilter("ignore", sa.ConvergenceWarning)
         try:
             fit = draw(job.method, target, job.length, own_seed, start, engine)
         except sa.StanadaptError as error:

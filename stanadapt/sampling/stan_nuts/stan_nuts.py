@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt import results
+from stanadapt.diagnostics.verdict import judged
 from stanadapt.errors import StanadaptError, require_between, require_whole, warn
 from stanadapt.sampling.initial_values import initial_positions
 from stanadapt.sampling.plan import Plan, make_plan
@@ -99,7 +100,7 @@ def stan_nuts(
     attributes |= _density_attributes(target, verification)
     fit = results.build(_groups(target, plan, outcome), attributes)
     _report_density(target, verification, fit)
-    return fit
+    return judged(fit)
 
 
 def choose_engine(engine: str) -> str:

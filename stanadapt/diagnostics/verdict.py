@@ -1,0 +1,243 @@
+"""Whether a fit can be used: fine, too short, or not to be used, with reasons and what to try next.
+
+References
+----------
+Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
+localization: an improved R-hat, Bayesian Analysis 16: R-hat below 1.01, 100 effective draws per
+chain in the bulk and in the tails. Betancourt (2016), arXiv 1604.00695: the energy's Bayesian
+fraction of missing information, low below 0.3. What cannot be computed is a failure, not a pass.
+
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.diagnostics.efficiency import TAILS
+from stanadapt.diagnostics.screening import worst_columns
+from stanadapt.errors import ConvergenceWarning, warn
+
+FINE, TOO_SHORT, DO_NOT_USE = "fine", "too short", "do not use"
+R_HAT, R_HAT_APART, ESS_PER_CHAIN, BFMI = 1.01, 1.05, 100, 0.3
+# the acceptance rate is far from its target a below a / 2, and above 1 - (1 - a) / 8: the mean of
+# few leapfrogs ends well above its target in NUTS, without harm
+FAR_BELOW, FAR_ABOVE = 0.5, 0.125
+# share of iterations at which a chain may stay where it is
+LONGEST_STAY = 0.5
+# what is tried by a user whose chains do not mix
+OTHER = (
+    "another sampler (sampler='nuts' for smooth posteriors, 'parallel_tempering' for many modes)"
+)
+
+
+class Reason(NamedTuple):
+    """One thing that is wrong with a fit: how bad it is, and a sentence or two."""
+
+    verdict: str
+    sentence: str
+
+
+class Verdict(NamedTuple):
+    """The worst of all reasons, and all of their sentences."""
+
+    verdict: str
+    sentences: list[str]
+
+
+def verdict(fit: Any) -> Verdict:
+    """Judge a fit by its draws and statistics.
+
+    Parameters
+    ----------
+    fit
+        A result of `sample` or `stan_nuts`, or any ArviZ object with a posterior. Its parameters
+        are judged where the attribute `parameters` names them, else all variables.
+
+    """
+    stats = _statistics(fit)
+    columns = _parameters(fit)
+    stuck = _stuck_chains(columns)
+    reasons = [*stuck, *_acceptance(fit, stats), *_trajectories(fit, stats)]
+    if not stuck:
+        reasons += _convergence(columns)
+    order = [FINE, TOO_SHORT, DO_NOT_USE]
+    worst = max((r.verdict for r in reasons), key=order.index, default=FINE)
+    return Verdict(worst, [reason.sentence for reason in reasons])
+
+
+def judged(fit: Any) -> Any:
+    """Record the verdict in the attributes of a fit, warn of its reasons, and return the fit."""
+    found = verdict(fit)
+    fit.attrs["verdict"] = found.verdict
+    fit.attrs["verdict_reasons"] = json.dumps(found.sentences)
+    for sentence in found.sentences:
+        warn(sentence, ConvergenceWarning)
+    return fit
+
+
+def _statistics(fit: Any) -> dict[str, np.ndarray]:
+    if "sample_stats" not in results.group_names(fit):
+        return {}
+    variables = results.dataset(fit, "sample_stats").data_vars
+    return {str(n): v.values for n, v in variables.items() if v.values.ndim == 2}
+
+
+def _parameters(fit: Any) -> dict[str, np.ndarray]:
+    """Columns of the parameters, shape (chain, draw), without those that are constant by nature.
+
+    A column that has one value in all chains is one: an entry of a Cholesky factor, a size.
+    """
+    named = results.attribute(fit, "parameters")
+    wanted = set(json.loads(named)) if named else None
+    columns = results.columns(fit)
+    if wanted is not None:
+        columns = {name: x for name, x in columns.items() if name.split("[")[0] in wanted}
+    columns = {name: np.asarray(x, dtype=float) for name, x in columns.items()}
+    moving = {name: x for name, x in columns.items() if not np.all(x == x.flat[0])}
+    return moving or columns
+
+
+def _stuck_chains(columns: dict[str, np.ndarray]) -> list[Reason]:
+    """Chains of which no parameter moves, or which repeat one draw for most of their length."""
+    if not columns:
+        return []
+    table = np.stack(list(columns.values()), axis=2)
+    draws = table.shape[1]
+    if draws < 2:
+        return [Reason(TOO_SHORT, "One draw per chain cannot be judged: raise iter_sampling.")]
+    same = np.all(table[:, 1:] == table[:, :-1], axis=2)
+    frozen = [str(c + 1) for c in np.flatnonzero(same.all(axis=1))]
+    if frozen:
+        return [
+            Reason(
+                DO_NOT_USE,
+                f"Chain {', '.join(frozen)} never moved: all of its draws are the same. Start "
+                f"elsewhere (inits), lengthen warm-up, or use {OTHER}.",
+            )
+        ]
+    stays = [_longest_run(row) / draws for row in same]
+    worst = int(np.argmax(stays))
+    if draws >= 10 and stays[worst] > LONGEST_STAY:
+        return [
+            Reason(
+                DO_NOT_USE,
+                f"Chain {worst + 1} repeats one draw for {stays[worst]:.0%} of its length: it was "
+                f"stuck. Lengthen warm-up, or use {OTHER}.",
+            )
+        ]
+    return []
+
+
+def _longest_run(same: np.ndarray) -> int:
+    """Length of the longest run of True."""
+    ends = np.flatnonzero(np.diff(np.concatenate([[0], same.astype(np.int8), [0]])))
+    return int(np.max(ends[1::2] - ends[::2], initial=0))
+
+
+def _acceptance(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
+    rates = stats.get("acceptance_rate")
+    if rates is None:
+        return
+    means = rates.mean(axis=1)
+    worst = int(np.argmin(means))
+    if not means[worst] > 0.0:
+        yield Reason(
+            DO_NOT_USE,
+            f"Chain {worst + 1} accepted nothing: its step size is too large, or its density fails "
+            f"everywhere around it. Lengthen warm-up, or use {OTHER}.",
+        )
+        return
+    target = json.loads(results.attribute(fit, "settings", "{}")).get("target_accept", 0.0)
+    if not target:
+        return
+    low, high = FAR_BELOW * target, 1.0 - FAR_ABOVE * (1.0 - target)
+    far = [c for c in range(len(means)) if not low <= means[c] <= high]
+    if far:
+        c = max(far, key=lambda c: abs(means[c] - target))
+        yield Reason(
+            TOO_SHORT,
+            f"The acceptance rate of chain {c + 1} is {means[c]:.2f}, far from its target "
+            f"{target:g}: the step size was not learned. Lengthen warm-up (iter_warmup).",
+        )
+
+
+def _trajectories(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
+    """Divergences, tree depth and energy: of our samplers and of Stan's NUTS alike."""
+    diverging = stats.get("diverging")
+    if diverging is not None and diverging.any():
+        yield Reason(
+            TOO_SHORT,
+            f"{_share(diverging)} come from trajectories that diverged: regions of high curvature "
+            "may be underrepresented. Raise target_accept (adapt_delta of Stan's NUTS), or "
+            "reparameterise the model.",
+        )
+    cut = stats.get("reached_max_treedepth")
+    deepest = json.loads(results.attribute(fit, "settings", "{}")).get("max_treedepth")
+    if cut is None and deepest and "tree_depth" in stats:
+        cut = stats["tree_depth"] >= deepest
+    if cut is not None and cut.any():
+        yield Reason(
+            FINE,
+            f"{_share(cut)} come from trajectories that reached the maximum tree depth: the chains "
+            "move less than they could. Raise max_treedepth, or reparameterise the model.",
+        )
+    energy = stats.get("energy")
+    if energy is not None and energy.shape[1] > 2:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            fraction = np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1)
+        lowest = float(np.nanmin(fraction, initial=np.inf))
+        if lowest < BFMI:
+            yield Reason(
+                TOO_SHORT,
+                f"E-BFMI is {lowest:.2f}, below {BFMI:g}: momenta explore the energies of this "
+                "posterior too slowly. Reparameterise the model, or run longer.",
+            )
+
+
+def _share(where: np.ndarray) -> str:
+    return f"{int(where.sum())} of {where.size} draws ({where.mean():.2%})"
+
+
+def _convergence(columns: dict[str, np.ndarray]) -> Iterator[Reason]:
+    """R-hat and effective sample sizes of the columns that a cheap screening finds worst."""
+    if not columns:
+        return
+    bad = [name for name, x in columns.items() if not np.isfinite(x).all()]
+    if bad:
+        yield Reason(DO_NOT_USE, f"{bad[0]} has draws that are not finite.")
+        return
+    arviz = results.arviz_module()
+    chains, draws = next(iter(columns.values())).shape
+    if draws < 4:
+        yield Reason(TOO_SHORT, f"{draws} draws per chain cannot be judged: raise iter_sampling.")
+        return
+    chosen = {name: columns[name] for name in worst_columns(columns)}
+    if chains > 1:
+        r_hat = {name: float(arviz.rhat(x)) for name, x in chosen.items()}
+        # what is not a number is the worst
+        worst = max(r_hat, key=lambda name: np.inf if np.isnan(r_hat[name]) else r_hat[name])
+        if not r_hat[worst] <= R_HAT:
+            apart = not r_hat[worst] <= R_HAT_APART
+            yield Reason(
+                DO_NOT_USE if apart else TOO_SHORT,
+                f"R-hat of {worst} is {r_hat[worst]:.3f}, above {R_HAT:g}: the chains disagree. "
+                + (f"Lengthen warm-up, or use {OTHER}." if apart else "Run longer."),
+            )
+    least, what, ess = "", "", np.inf
+    for name, x in chosen.items():
+        for kind, value in (
+            ("bulk", float(arviz.ess(x, method="bulk"))),
+            ("tail", float(arviz.ess(x, method="tail", prob=TAILS))),
+        ):
+            if not value >= ess:
+                least, what, ess = name, kind, value
+    if not ess >= ESS_PER_CHAIN * chains:
+        times = np.ceil(ESS_PER_CHAIN * chains / max(ess, 1.0))
+        yield Reason(
+            TOO_SHORT,
+            f"The {what} effective sample size of {least} is {ess:.0f}, below {ESS_PER_CHAIN} per "
+            f"chain: draw {times:.0f} times as many (iter_sampling={int(times * draws)}).",
+        )

@@ -1,0 +1,238 @@
+"""The verdict on a fit: each fault is named, a good fit has none, and nothing passes unseen."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics.screening import worst_columns
+from stanadapt.diagnostics.verdict import judged, verdict
+
+CHAINS, DRAWS = 4, 1000
+
+
+def made(stats=None, attributes=None, **columns):
+    """Return a fit with these columns, shape (chain, draw)."""
+    rng = np.random.default_rng(1)
+    good = {"acceptance_rate": rng.uniform(0.6, 1.0, (CHAINS, DRAWS))}
+    posterior = {"mu": rng.normal(size=(CHAINS, DRAWS)), **columns}
+    settings = {"settings": json.dumps({"target_accept": 0.8, "max_treedepth": 10})}
+    groups = {"posterior": posterior, "sample_stats": good | (stats or {})}
+    return results.build(groups, settings | (attributes or {}))
+
+
+def normal(seed=2):
+    return np.random.default_rng(seed).normal(size=(CHAINS, DRAWS))
+
+
+def shifted(by):
+    return normal() + by * np.arange(CHAINS)[:, None]
+
+
+def stuck(x, length, chain=1):
+    x = x.copy()
+    x[chain, :length] = x[chain, 0]
+    return x
+
+
+def walk(step):
+    """Slowly moving chains, started from their own distribution: an autoregression."""
+    rng = np.random.default_rng(3)
+    x = np.empty((CHAINS, DRAWS))
+    x[:, 0] = rng.normal(size=CHAINS)
+    for t in range(1, DRAWS):
+        x[:, t] = np.sqrt(1 - step**2) * x[:, t - 1] + step * rng.normal(size=CHAINS)
+    return x
+
+
+def with_tail(x):
+    """Good in the bulk; in the tail a single excursion of one chain."""
+    x = x.copy()
+    x[0, 300:420] = 8.0 + 0.1 * x[0, 300:420]
+    return x
+
+
+def test_a_good_fit_is_fine():
+    assert verdict(made(sigma=np.exp(normal()))) == ("fine", [])
+
+
+def test_a_constant_column_is_no_fault():
+    """Entries of a Cholesky factor, for one."""
+    assert verdict(made(entry=np.ones((CHAINS, DRAWS)))).verdict == "fine"
+
+
+ENERGY = np.cumsum(np.random.default_rng(4).normal(size=(CHAINS, DRAWS)), axis=1)
+DIVERGED = np.zeros((CHAINS, DRAWS), bool)
+DIVERGED[2, 5:8] = True
+FAULTS = {
+    "frozen chain": (
+        {"mu": stuck(normal(), DRAWS)},
+        {},
+        "do not use",
+        "Chain 2 never moved: all of its draws are the same.",
+    ),
+    "all chains frozen": (
+        {"mu": np.repeat(np.arange(4.0)[:, None], DRAWS, axis=1)},
+        {},
+        "do not use",
+        "Chain 1, 2, 3, 4 never moved",
+    ),
+    "stuck for most of a chain": (
+        {"mu": stuck(normal(), 700)},
+        {},
+        "do not use",
+        "Chain 2 repeats one draw for 70% of its length",
+    ),
+    "chains apart": ({"sigma": shifted(1.0)}, {}, "do not use", "R-hat of sigma is 1."),
+    "chains slightly apart": ({"sigma": shifted(0.13)}, {}, "too short", "above 1.01: the chains"),
+    "not a number": (
+        {"sigma": np.where(np.arange(DRAWS) == 7, np.nan, normal())},
+        {},
+        "do not use",
+        "sigma has draws that are not finite",
+    ),
+    "slow": ({"sigma": walk(0.5)}, {}, "too short", "bulk effective sample size of sigma is"),
+    "slow tail": ({"sigma": with_tail(normal())}, {}, "too short", "tail effective sample size"),
+    "nothing accepted": (
+        {},
+        {"acceptance_rate": np.vstack([np.zeros(DRAWS), np.full((3, DRAWS), 0.8)])},
+        "do not use",
+        "Chain 1 accepted nothing",
+    ),
+    "acceptance far below its target": (
+        {},
+        {"acceptance_rate": np.full((CHAINS, DRAWS), 0.3)},
+        "too short",
+        "The acceptance rate of chain 1 is 0.30, far from its target 0.8",
+    ),
+    "acceptance far above its target": (
+        {},
+        {"acceptance_rate": np.full((CHAINS, DRAWS), 0.99)},
+        "too short",
+        "is 0.99, far from its target 0.8",
+    ),
+    "divergences": (
+        {},
+        {"diverging": DIVERGED},
+        "too short",
+        "3 of 4000 draws (0.07%) come from trajectories that diverged",
+    ),
+    "tree depth": (
+        {},
+        {"tree_depth": np.full((CHAINS, DRAWS), 10)},
+        "fine",
+        "4000 of 4000 draws (100.00%) come from trajectories that reached the maximum tree depth",
+    ),
+    "energy": ({}, {"energy": ENERGY}, "too short", "E-BFMI is 0.0"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_named(fault):
+    columns, stats, level, sentence = FAULTS[fault]
+    found = verdict(made(stats, **columns))
+    assert found.verdict == level
+    assert any(sentence in s for s in found.sentences), found.sentences
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_sentence_names_what_to_try(fault):
+    columns, stats, _, _ = FAULTS[fault]
+    for sentence in verdict(made(stats, **columns)).sentences:
+        if "not finite" not in sentence:
+            assert any(
+                word in sentence
+                for word in (
+                    "sampler=",
+                    "iter_warmup",
+                    "iter_sampling",
+                    "Raise",
+                    "longer",
+                    "Repara",
+                )
+            ), sentence
+
+
+def test_draws_that_cannot_be_judged_are_too_short():
+    short = made()
+    for draws in (1, 3):
+        part = results.build(
+            {"posterior": {"mu": results.dataset(short, "posterior")["mu"].values[:, :draws]}}, {}
+        )
+        assert verdict(part).verdict == "too short"
+
+
+def test_one_chain_is_judged_by_its_effective_sample_size():
+    fit = results.build({"posterior": {"mu": normal()[:1]}}, {})
+    assert verdict(fit).verdict == "fine"
+    fit = results.build({"posterior": {"mu": walk(0.1)[:1]}}, {})
+    assert verdict(fit).verdict == "too short"
+
+
+def test_only_parameters_are_judged_where_they_are_named():
+    fit = made(attributes={"parameters": json.dumps(["mu"])}, y_rep=shifted(3.0))
+    assert verdict(fit).verdict == "fine"
+    assert verdict(made(y_rep=shifted(3.0))).verdict == "do not use"
+
+
+@pytest.mark.parametrize("fault", ["chains apart", "slow", "slow tail"])
+@pytest.mark.parametrize("place", [0, 150, 299])
+def test_one_bad_column_of_many_is_found(fault, place):
+    """Of 300 columns 32 at most are looked at closely: the bad one is among them."""
+    columns = {f"x[{i + 1}]": normal(10 + i) for i in range(300)}
+    bad = f"x[{place + 1}]"
+    columns[bad] = FAULTS[fault][0]["sigma"]
+    assert bad in worst_columns(columns)
+    assert len(worst_columns(columns)) <= 32
+    found = verdict(results.build({"posterior": {"x": np.stack(list(columns.values()), -1)}}, {}))
+    assert bad in " ".join(found.sentences)
+
+
+def test_the_verdict_is_kept_and_warned_of():
+    with pytest.warns(sa.ConvergenceWarning, match="R-hat of sigma"):
+        fit = judged(made(sigma=shifted(1.0)))
+    assert fit.attrs["verdict"] == "do not use"
+    assert any("R-hat of sigma" in s for s in json.loads(fit.attrs["verdict_reasons"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert judged(made()).attrs["verdict"] == "fine"
+
+
+PROGRAM = "parameters { vector[2] x; } model { x ~ normal(0, [1, 1000]'); }"
+
+
+def test_sample_warns_of_its_own_fits():
+    """A random walk with one scale for both does not get through 1000 sd in 200 iterations."""
+    target = sa.Target(PROGRAM, backend="stanli", show_progress=False)
+    plan = {"chains": 4, "iter_warmup": 100, "iter_sampling": 100, "show_progress": False}
+    with pytest.warns(sa.ConvergenceWarning, match=r"of x\[\d\] is .*the chains disagree"):
+        fit = sa.sample(target, "rwm", seed=1, **plan)
+    assert fit.attrs["verdict"] == "do not use"
+    assert json.loads(fit.attrs["parameters"]) == ["x"]
+
+
+def test_the_sampler_that_suits_is_fine():
+    target = sa.Target(PROGRAM, backend="stanli", show_progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit = sa.sample(target, "nuts", chains=4, seed=1, show_progress=False)
+    assert fit.attrs["verdict"] == "fine"
+
+
+@pytest.mark.filterwarnings("ignore:Stan's NUTS ran inside stanli")
+def test_stan_nuts_is_judged_alike():
+    """Stan's divergences on the centred eight schools used to be passed over in silence."""
+    from stanadapt.targets.stan.bundled import find
+
+    target = sa.Target(*find("eight_schools_centered"), backend="stanli", show_progress=False)
+    with pytest.warns(sa.ConvergenceWarning, match="diverged"):
+        fit = sa.stan_nuts(target, engine="stanli", seed=1, show_progress=False)
+    assert fit.attrs["verdict"] != "fine"
+
+
+def test_compare_shows_the_verdict():
+    table = sa.compare({"good": made(), "bad": made(sigma=shifted(1.0))}, show=False)
+    assert table["verdict"].to_dict() == {"good": "fine", "bad": "do not use"}
