@@ -33,6 +33,7 @@ check-data: $(READY)
 lint: $(READY)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
 
 # random programs against exact values and gradients: 1,000 in stanli, 100 also compiled; 12 minutes
 fuzz: $(READY)
