@@ -12,7 +12,6 @@ from scipy import stats
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers.registry import registered
-from stanadapt.sampling import tempering_group
 from stanadapt.targets.stan.bundled import find
 
 QUIET = {"show_progress": False}
@@ -177,7 +176,7 @@ def test_a_density_that_throws_at_hot_places_is_counted_and_cut_off(name, kernel
 def test_draws_on_a_boundary_alone_do_not_cost_the_fit(name, monkeypatch):
     """None of them has a position then, and nothing can be said of modes."""
     monkeypatch.setattr(
-        tempering_group, "unconstrained", lambda target, rows: np.full((len(rows), 2), np.nan)
+        sa.Target, "unconstrain_rows", lambda target, rows: np.full((len(rows), 2), np.nan)
     )
     fit = fitted(name, NORMAL, reference_distribution=DISTRIBUTION, iter_sampling=200)
     assert results.dataset(fit, "posterior").sizes["draw"] == 200

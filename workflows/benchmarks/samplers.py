@@ -23,7 +23,7 @@ from rich.table import Table
 import stanadapt as sa
 from stanadapt.kernels.density import value, value_and_gradient
 from stanadapt.samplers.registry import find as find_sampler
-from stanadapt.sampling.chain import Chain, run
+from stanadapt.sampling.chain import Chain, ChainDesign, run
 from stanadapt.sampling.plan import make_plan
 from stanadapt.targets.stan.bundled import find
 from workflows import record, terminal
@@ -67,11 +67,11 @@ def make_chains(target, sampler, chosen, n, iterations, densities=None, threads=
         seed=1, save_warmup=False, show_progress=False,
     )  # fmt: skip
     columns = len(target.column_names)
+    design = ChainDesign(definition, settings, plan, columns, keep_unconstrained=True)
     return [
         Chain(
-            definition, settings, densities[i] if densities else target.density(i),
-            rng.standard_normal(target.dim), rng, plan,
-            partial(target.constrainer, 1, i), columns, True,
+            design, densities[i] if densities else target.density(i),
+            rng.standard_normal(target.dim), rng, partial(target.constrainer, 1, i),
             workers=[target.density(number) for number in range(n + i, n * threads, n)],
         )
         for i, rng in enumerate(map(np.random.default_rng, plan.seeds()))

@@ -31,10 +31,7 @@ _MODEL_MISSING = (
     "Stan has no missing values: give the observed values and their indices, and declare the "
     "missing ones as parameters."
 )
-_NO_EMPTY_INT = (
-    "The embedded backend cannot read an empty array of integers. Install CmdStan "
-    "(`stanadapt install-cmdstan`)."
-)
+_NO_EMPTY_INT = "The embedded backend cannot read it, CmdStan can (`stanadapt install-cmdstan`)."
 
 
 class _Variable(NamedTuple):
@@ -139,8 +136,8 @@ def _load(data: Any) -> tuple[dict[str, Any], str | None]:
         message = f"{source} is not valid JSON: {error}. Stan's data are a JSON object of numbers."
         raise StanadaptError("data", message) from None
     if not isinstance(values, dict):
-        message = f"{source} must be a JSON object, names and values in braces"
-        raise StanadaptError("data", f"{message}, got {_describe(values)}.")
+        expected = "must be a JSON object, names and values in braces"
+        raise StanadaptError("data", f"{source} {expected}, got {_describe(values)}.")
     return values, text
 
 
