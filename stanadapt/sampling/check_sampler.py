@@ -8,7 +8,6 @@ from rich.table import Table
 
 from stanadapt.samplers.registry import find
 from stanadapt.sampling.compile_errors import explained
-from stanadapt.sampling.contract import CHECKS, Case
 
 
 def check_sampler(sampler: Any, *, show: bool = True, **settings: Any) -> pd.DataFrame:
@@ -38,6 +37,8 @@ def check_sampler(sampler: Any, *, show: bool = True, **settings: Any) -> pd.Dat
         compile.
 
     """
+    from stanadapt.sampling.contract import CHECKS, Case  # 0.7 s, of SciPy's statistics
+
     found, chosen = find(sampler, **settings)
     with explained(found):
         problems = {name: check(Case(chosen, {})) for name, check in CHECKS.items()}
