@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from stanadapt import results
-from stanadapt.diagnostics.coverage import Columns, is_stationary, missed, separate_regions
 from stanadapt.diagnostics.efficiency import Efficiency, efficiency
+from stanadapt.diagnostics.missed_modes import Columns, is_stationary, missed, separate_regions
 from stanadapt.diagnostics.verdict import FINE, Verdict, verdict
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.renamed import with_new_names

@@ -73,7 +73,9 @@ def test_without_a_maximum_there_is_no_volume():
 def test_draws_far_out_raise_no_error():
     draws = np.random.default_rng(5).normal(size=(200, 3))
     for size in (1e-200, 1e100, 1e200):
-        log_volumes(gaussian, size * draws)
+        found = log_volumes(gaussian, size * draws)
+        assert np.isfinite(found).all()
+        assert messages("rwm", found) == []
 
 
 def test_a_density_that_fails_at_some_draws():

@@ -145,6 +145,7 @@ def test_a_bundled_program_with_a_data_file(files):
 def test_a_folder_does_not_hide_a_bundled_program(files):
     (files / "neal").mkdir()
     call("sample", "neal", *TINY)
+    assert sa.load("fit.nc").attrs["model"] == "neal"
 
 
 def test_the_command_gives_the_same_draws_as_the_function(files):
@@ -175,6 +176,7 @@ def test_includes(files):
     code = "functions {\n#include f.stan\n}\n" + PROGRAM.replace("m, 1", "twice(m), 1")
     (files / "inc.stan").write_text(code)
     call("sample", "inc.stan", "-d", "my.json", "--include", "lib", *TINY)
+    assert sa.load("fit.nc").attrs["model"] == "inc"
 
 
 def test_warnings_are_notes(files):

@@ -215,4 +215,5 @@ def test_recurrences_without_branches_are_accepted():
 
 
 def test_comments_are_not_branches():
-    sa.Target("parameters { real x; } model { x ~ normal(0, 1); /* if (x > 0) ? : */ } // while")
+    code = "parameters { real x; } model { x ~ normal(0, 1); /* if (x > 0) ? : */ } // while"
+    assert_density(sa.Target(code), lambda u: -0.5 * u[0] ** 2)

@@ -112,8 +112,17 @@ def no_switches(monkeypatch):
     monkeypatch.setattr(stanli, "SWITCHES", ())
 
 
-def test_self_test_passes():
+@pytest.fixture
+def built(monkeypatch):
+    """Programs that the self-test has built."""
+    built, build = [], stanli._build
+    monkeypatch.setattr(stanli, "_build", lambda *a, **k: built.append(a) or build(*a, **k))
+    return built
+
+
+def test_self_test_passes(built):
     stanli.self_test(force=True)
+    assert len(built) == 2
 
 
 def test_self_test_fails_without_the_switches(no_switches):
@@ -156,10 +165,13 @@ def test_the_self_test_runs_once_per_version(monkeypatch, tmp_path):
     assert len(built) == 2
 
 
-def test_an_unwritable_cache_is_not_an_error(monkeypatch, tmp_path):
+def test_an_unwritable_cache_is_not_an_error(monkeypatch, tmp_path, built):
+    """Nothing is remembered there, so that the self-test runs each time."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path / "file"))
-    stanli.self_test()
+    for times in (1, 2):
+        stanli.self_test()
+        assert len(built) == 2 * times
 
 
 @pytest.mark.parametrize("before", [None, "0"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from stanadapt.diagnostics.coverage import (
+from stanadapt.diagnostics.missed_modes import (
     DRAWS,
     SMALLEST,
     is_stationary,
