@@ -12,7 +12,7 @@ from scipy import stats
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers.registry import registered
-from stanadapt.targets.stan.bundled import find
+from stanadapt.targets.stan.bundled import ROOT, find
 
 QUIET = {"show_progress": False}
 TEMPERING = [name for name, s in registered().items() if s.tempering is not None]
@@ -244,7 +244,7 @@ def test_boltzmann_machine(name, given):
     root mean square 0.26), and above 0.7 without one twice in 96 (0.35).
     """
     target, _ = bundled("boltzmann", "system_10")
-    truth = json.loads((bundled.ROOT / "boltzmann" / "known_moments.json").read_text())["system_10"]
+    truth = json.loads((ROOT / "boltzmann" / "known_moments.json").read_text())["system_10"]
     mean, sd = (np.array(truth[k]["x"]) for k in ("mean", "sd"))
     reference = sa.ReferenceDistribution(np.zeros(26), sd) if given else None
     fit = sa.sample(
