@@ -1,12 +1,13 @@
 """The one exception users see, with the stage at which it arose; and checks of arguments."""
 
 import operator
+import os
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
-_PACKAGE = str(Path(__file__).parent)
+_PACKAGE = f"{Path(__file__).parent}{os.sep}"  # not a neighbour whose name begins like ours
 
 STAGES = (
     "settings",

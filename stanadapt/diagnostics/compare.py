@@ -12,7 +12,7 @@ from rich.table import Table
 from stanadapt import results
 from stanadapt.diagnostics.efficiency import Efficiency, efficiency
 from stanadapt.diagnostics.missed_modes import Columns, is_stationary, missed, separate_regions
-from stanadapt.diagnostics.verdict import FINE, Verdict, verdict
+from stanadapt.diagnostics.verdict import Verdict, verdict
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.renamed import with_new_names
 
@@ -278,8 +278,8 @@ def remarks(table: pd.DataFrame) -> list[str]:
         )
     messages += table.attrs.get("density", []) + table.attrs.get("missed", [])
     for name, row in table.iterrows():
-        if row["verdict"] != FINE:
-            reasons = table.attrs["reasons"][name][:REASONS_SHOWN]
+        reasons = table.attrs["reasons"][name][:REASONS_SHOWN]
+        if reasons:  # a fit that is fine may have one too: the maximum tree depth
             messages.append(f"{name}: {row['verdict']}. {' '.join(reasons)}")
         count = table.attrs["separate_regions"].get(name, 1)
         if count > 1:

@@ -36,7 +36,7 @@ from stanadapt.samplers.tempering_settings import (
 )
 
 # levels for each unit of the barrier: about the best for the rate of round trips (section 5)
-LEVELS_A_BARRIER = 2.0
+LEVELS_PER_BARRIER = 2.0
 
 
 class Settings(NamedTuple):
@@ -149,7 +149,7 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 
 @jit
 def _design(settings, learns_reference):
-    return warmup_design(settings, settings.levels, learns_reference, LEVELS_A_BARRIER)
+    return warmup_design(settings, settings.levels, learns_reference, LEVELS_PER_BARRIER)
 
 
 @jit

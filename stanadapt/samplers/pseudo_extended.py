@@ -42,8 +42,8 @@ from stanadapt.samplers.tempering_settings import (
 
 # share of warm-up of its first part; levels for each unit of the barrier there, and afterwards,
 # where 15 are no worse than 20, 34 or 60 on a Boltzmann relaxation with a barrier of 5.7
-PATH_SHARE, LEVELS_A_BARRIER = 0.6, 2.0
-LEVELS_OF_BLOCKS, FEWEST_LEVELS, ROOM = 2.5, 16, 128
+PATH_SHARE, LEVELS_PER_BARRIER = 0.6, 2.0
+LEVELS_OF_PSEUDO_SAMPLES, FEWEST_LEVELS, ROOM = 2.5, 16, 128
 ON_THE_PATH, LEARNING, FROZEN = 0, 1, 2
 
 
@@ -173,7 +173,7 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 @jit
 def _design(settings, learns_reference):
     """Design of the first part of warm-up, whose levels are its own."""
-    return warmup_design(settings, 0, learns_reference, LEVELS_A_BARRIER)
+    return warmup_design(settings, 0, learns_reference, LEVELS_PER_BARRIER)
 
 
 @jit
@@ -215,7 +215,7 @@ def _place(settings, state):
         total = ladders.measure(tempering.ladder, np.ones(tempering.ladder.size[0]))
     count = settings.levels
     if count == 0:
-        count = min(max(int(np.ceil(LEVELS_OF_BLOCKS * total)), FEWEST_LEVELS), ROOM)
+        count = min(max(int(np.ceil(LEVELS_OF_PSEUDO_SAMPLES * total)), FEWEST_LEVELS), ROOM)
     ladders.respace(tempering.ladder, pseudo.ladder, count)
     rows = tempering.ladder.size[0]
     for j in range(settings.pseudo_samples):

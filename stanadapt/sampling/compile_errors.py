@@ -29,7 +29,8 @@ def explained(sampler: Sampler) -> Iterator[None]:
     try:
         yield
     except NumbaError as error:
-        file = Path(sys.modules[sampler.settings.__module__].__file__ or "")
+        module = sys.modules[sampler.settings.__module__]
+        file = Path(getattr(module, "__file__", None) or "a notebook or prompt")
         if file.is_relative_to(PACKAGE):
             raise
         raise StanadaptError("sampler", _sentence(sampler.name, file, str(error))) from error
@@ -52,7 +53,9 @@ def _sentence(name: str, file: Path, text: str) -> str:
 
 
 def _line_of(name: str, file: Path) -> int:
-    """First line of a file that uses a name; 0 where none does."""
+    """First line of a file that uses a name; 0 where none does, or there is no file."""
+    if not file.is_file():
+        return 0
     used = (
         node.lineno
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))

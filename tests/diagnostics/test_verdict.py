@@ -8,6 +8,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.diagnostics.compare import remarks
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import judged, verdict
 
@@ -156,6 +157,14 @@ def test_each_sentence_names_what_to_try(fault):
             ), sentence
 
 
+def test_an_r_hat_that_is_not_a_number_is_no_pass(monkeypatch):
+    """ArviZ returns one for some draws without variation; here for all."""
+    monkeypatch.setattr(results.arviz_module(), "rhat", lambda x: np.nan)
+    found = verdict(made())
+    assert found.verdict == "do not use"
+    assert "R-hat of mu is nan, above 1.01" in found.sentences[0]
+
+
 def test_draws_that_cannot_be_judged_are_too_short():
     short = made()
     for draws in (1, 3):
@@ -231,6 +240,13 @@ def test_stan_nuts_is_judged_alike():
     with pytest.warns(sa.ConvergenceWarning, match="diverged"):
         fit = sa.stan_nuts(target, engine="stanli", seed=1, show_progress=False)
     assert fit.attrs["verdict"] != "fine"
+
+
+def test_compare_shows_what_a_fine_fit_is_warned_of():
+    """On the command line the table is where it is read."""
+    deep = made({"tree_depth": np.full((CHAINS, DRAWS), 10)})
+    (remark,) = remarks(sa.compare({"deep": deep}, show=False))
+    assert remark.startswith("deep: fine. 4000 of 4000 draws")
 
 
 def test_compare_shows_the_verdict():

@@ -182,6 +182,20 @@ BUGS = {
         "_numba/test_by_reference.py",
         "",
     ),
+    "frozen_chain_passes": Bug(
+        "diagnostics/verdict.py",
+        "frozen = [str(c + 1) for c in np.flatnonzero(same.all(axis=1))]",
+        "frozen = []",
+        "diagnostics/test_verdict.py",
+        "fault",
+    ),
+    "r_hat_not_a_number_passes": Bug(
+        "diagnostics/verdict.py",
+        "if not r_hat[worst] <= R_HAT:",
+        "if r_hat[worst] > R_HAT:",
+        "diagnostics/test_verdict.py",
+        "not_a_number",
+    ),
     "field_in_another_place": Bug(
         "_numba/replace.py",
         "parts[state.fields.index(name)] = value",

@@ -40,7 +40,6 @@ from decimal import Decimal
 from importlib import metadata
 from pathlib import Path
 
-from stanadapt.targets.stan import bundled
 from workflows import terminal
 from workflows.data import boltzmann, golub, mixtures
 
@@ -246,6 +245,7 @@ FILES = {
     "eight_schools_noncentered/eight_schools.json": eight_schools,
     **mixtures.FILES,
     **boltzmann.FILES,
+    "boltzmann/known_moments.json": lambda: boltzmann.known_moments(STAN_MODELS / "boltzmann"),
     **golub.FILES,
 }
 
@@ -277,9 +277,7 @@ def is_up_to_date(path, content):
     if not path.exists():
         return False
     if path.parent.name == "boltzmann":
-        moments = path.stem == bundled.KNOWN_MOMENTS
-        tolerance = boltzmann.MOMENTS_TOLERANCE if moments else boltzmann.TOLERANCE
-        return almost_equal(json.loads(path.read_text()), content, tolerance)
+        return almost_equal(json.loads(path.read_text()), content, boltzmann.TOLERANCE)
     return path.read_bytes() == as_text(content).encode()
 
 

@@ -15,8 +15,13 @@ from stanadapt.kernels.tempering.path import (
 )
 from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.kernels.tempering.warmup_rounds import HALVINGS, LAST_REFIT, ROOM
-from stanadapt.samplers.parallel_tempering import LEVELS_A_BARRIER
-from stanadapt.samplers.pseudo_extended import FEWEST_LEVELS, FROZEN, LEVELS_OF_BLOCKS, PATH_SHARE
+from stanadapt.samplers.parallel_tempering import LEVELS_PER_BARRIER
+from stanadapt.samplers.pseudo_extended import (
+    FEWEST_LEVELS,
+    FROZEN,
+    LEVELS_OF_PSEUDO_SAMPLES,
+    PATH_SHARE,
+)
 from stanadapt.samplers.registry import as_chosen, find
 from stanadapt.sampling.chain import Chain, ChainDesign
 from stanadapt.sampling.contract import copy_draws
@@ -234,13 +239,13 @@ def test_the_number_of_levels_follows_the_barrier():
     chain = on_given_path("parallel_tempering", 8000, 1000)
     ladder = chain.state.tempering.ladder
     count, barrier = ladder.size[0], ladder.levels[ladder.size[0] - 1, BARRIER]
-    assert count == np.ceil(LEVELS_A_BARRIER * barrier) + 1
+    assert count == np.ceil(LEVELS_PER_BARRIER * barrier) + 1
     assert column(chain, "levels")[-1] == count < ROOM
     chain = on_given_path("pseudo_extended", 4000, 100)
     path_levels = chain.warmup.stats[int(PATH_SHARE * 4000) - 1, -1]
     ladder = chain.state.pseudo.ladder
     barrier = ladder.levels[ladder.size[0] - 1, BARRIER]
-    expected = max(np.ceil(LEVELS_OF_BLOCKS * barrier), FEWEST_LEVELS)
+    expected = max(np.ceil(LEVELS_OF_PSEUDO_SAMPLES * barrier), FEWEST_LEVELS)
     assert column(chain, "levels")[0] == ladder.size[0] == expected != path_levels
 
 
