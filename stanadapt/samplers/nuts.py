@@ -20,7 +20,6 @@ import numpy as np
 from stanadapt._numba import triangular as factors
 from stanadapt._numba.jit import jit
 from stanadapt._numba.replace import replace
-from stanadapt.errors import StanadaptError
 from stanadapt.kernels.adaptation import dual_averaging
 from stanadapt.kernels.adaptation.welford import Welford, learn_factor, no_draws, with_draw
 from stanadapt.kernels.adaptation.windows import window_end
@@ -32,6 +31,7 @@ from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import register
 from stanadapt.samplers.setting_checks import (
     require_at_least,
+    require_at_most,
     require_positive,
     require_probability,
 )
@@ -113,12 +113,7 @@ def check(settings: Settings) -> None:
     require_probability(settings, "target_accept")
     require_at_least(settings, 1, "max_treedepth")
     require_positive(settings, "step_size")
-    if settings.max_treedepth > nuts_tree.LARGEST_DEPTH:
-        raise StanadaptError(
-            "settings",
-            f"nuts: max_treedepth must be at most {nuts_tree.LARGEST_DEPTH}, "
-            f"got {settings.max_treedepth}.",
-        )
+    require_at_most(settings, nuts_tree.LARGEST_DEPTH, "max_treedepth")
 
 
 @jit

@@ -31,6 +31,11 @@ def require_at_least(settings: tuple, least: float, *names: str) -> None:
     _require(settings, names, lambda v: least <= v < float("inf"), f"at least {least}")
 
 
+def require_at_most(settings: tuple, most: float, *names: str) -> None:
+    """Raise StanadaptError unless no named setting is above `most`."""
+    _require(settings, names, lambda v: v <= most, f"at most {most}")
+
+
 def _require(
     settings: tuple, names: tuple[str, ...], holds: Callable[[float], bool], range_: str
 ) -> None:

@@ -45,8 +45,14 @@ class Averaging(NamedTuple):
 @jit
 def start(step_size):
     """Return an Averaging without data, centred at ten times a step size."""
+    return centred(step_size, 10.0)
+
+
+@jit
+def centred(step_size, multiple):
+    """Return an Averaging without data, centred at a multiple of a step size."""
     log_step = np.log(step_size)
-    return Averaging(np.log(10.0 * step_size), 0, 0.0, log_step, log_step)
+    return Averaging(np.log(multiple * step_size), 0, 0.0, log_step, log_step)
 
 
 @jit

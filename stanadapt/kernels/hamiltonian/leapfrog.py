@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt._numba import triangular as factors
 from stanadapt._numba.jit import inlined, jit
 from stanadapt._numba.vectors import fill_normal
 from stanadapt.kernels.density import value_and_gradient
+from stanadapt.kernels.hamiltonian import metric_factor
 
 # an energy error above this is a divergence, as in Stan
 LARGEST_ENERGY_ERROR = 1000.0
@@ -51,9 +51,9 @@ class Phase(NamedTuple):
 
 
 class Leapfrog(NamedTuple):
-    """What a leapfrog needs: the metric's factor L, and two arrays of shape (dim,).
+    """What a leapfrog needs: the metric's factor L, stored as in `metric_factor`, and two arrays.
 
-    gradient is that at the last point reached; velocity is workspace.
+    gradient is that at the last point reached, velocity is workspace; both of shape (dim,).
     """
 
     factor: np.ndarray
@@ -66,7 +66,7 @@ def from_point(leapfrog, phase, point, rng):
     """Set a Phase to a GradientPoint, with a new momentum."""
     phase.position[:] = point.position
     fill_normal(rng, phase.momentum)
-    factors.transposed_times(leapfrog.factor, point.gradient, phase.force)
+    metric_factor.transposed_times(leapfrog.factor, point.gradient, phase.force)
 
 
 @jit
@@ -76,11 +76,11 @@ def move(density, leapfrog, phase, step_size):
     n = density.dim
     for i in range(n):
         momentum[i] += 0.5 * step_size * force[i]
-    factors.times(leapfrog.factor, momentum, leapfrog.velocity)
+    metric_factor.times(leapfrog.factor, momentum, leapfrog.velocity)
     for i in range(n):
         position[i] += step_size * leapfrog.velocity[i]
     log_density = value_and_gradient(density, position, leapfrog.gradient)
-    factors.transposed_times(leapfrog.factor, leapfrog.gradient, force)
+    metric_factor.transposed_times(leapfrog.factor, leapfrog.gradient, force)
     for i in range(n):
         momentum[i] += 0.5 * step_size * force[i]
     return log_density
