@@ -111,6 +111,33 @@ class ExtraOutput(NamedTuple):
     size: Callable[[Any, int], int]
 
 
+class Pooling(NamedTuple):
+    """How chains learn from each other: in blocks of warm-up, after each of which they are pooled.
+
+    All are Python functions that see the states of all chains, in their order, and no clock, so
+    that draws depend on the number of chains, but not on threads. Chains that were stopped are left
+    out. Warm-up may end early: `iter_warmup` is then a ceiling.
+
+    begin
+        (settings, states, iter_warmup) -> (progress, states), before the first iteration. Progress
+        is a NamedTuple with at least `block`, the iterations until the chains are pooled, 0 at the
+        end of warm-up, and `label`, what these are for.
+    pool
+        (settings, progress, states) -> (progress, states), after each block.
+    described
+        (settings, progress) -> dict, attributes of the result.
+    sentences
+        (settings, progress, names) -> list of what the user should know; `names` are those of the
+        coordinates of a position.
+
+    """
+
+    begin: Callable[[Any, list, int], tuple[Any, list]]
+    pool: Callable[[Any, Any, list], tuple[Any, list]]
+    described: Callable[[Any, Any], dict[str, Any]]
+    sentences: Callable[[Any, Any, list[str]], list[str]]
+
+
 class Sampler(NamedTuple):
     """The parts of a sampler; a plain one gives the first six, and `adapt` if it tunes.
 
@@ -145,7 +172,7 @@ class Sampler(NamedTuple):
     workspace
         Fields of State that are rewritten in every step ("noise", "tuning.left"): all others but
         `current` and `scratch` stay as they are after warm-up.
-    threading, tempering, extra_output
+    threading, tempering, extra_output, pooling
         Optional groups; None without them.
     old_settings
         New names of settings that were renamed; the old ones are accepted with a warning.
@@ -170,6 +197,7 @@ class Sampler(NamedTuple):
     threading: Threading | None = None
     tempering: Tempering | None = None
     extra_output: ExtraOutput | None = None
+    pooling: Pooling | None = None
     old_settings: Mapping[str, str] = MappingProxyType({})
 
     @property

@@ -33,6 +33,8 @@ from stanadapt.samplers.protocol import (
 )
 from stanadapt.samplers.registry import as_compiled
 from stanadapt.sampling.plan import Plan
+from stanadapt.sampling.pooled_warmup import pool_chains
+from stanadapt.sampling.recording import Constrain, Recording
 from stanadapt.sampling.thread_pool import ThreadPool
 
 # a chain whose density fails this often in a row is stopped: it has nothing to learn from
@@ -90,27 +92,6 @@ def _advance(density, settings, owned, rng, span, adapting, out):
         if density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP:
             return restored_state(settings, state, owned), i + 1, accepted
     return restored_state(settings, state, owned), span.stop, accepted
-
-
-Constrain = Callable[[np.ndarray, np.ndarray], int]
-
-
-class Recording:
-    """What one phase of a chain keeps: draws on the constrained scale, and statistics.
-
-    constrained (row, n_constrained), stats (row, n_stats) and, where asked, unconstrained
-    (row, dim) and extra (row, n_extra); `rows` of them are filled. `constrain` fills rows of the
-    first.
-    """
-
-    def __init__(self, rows: int, constrain: Constrain, widths: tuple[int, int, int, int]) -> None:
-        n_constrained, n_stats, dim, n_extra = widths
-        self.constrain = constrain
-        self.constrained = np.empty((rows, n_constrained))
-        self.stats = np.empty((rows, n_stats))
-        self.unconstrained = np.empty((rows, dim)) if dim else None
-        self.extra = np.empty((rows, n_extra))
-        self.rows = 0
 
 
 class ChainDesign(NamedTuple):
@@ -185,6 +166,10 @@ class Chain:
         self.state = init(density, self.compiled_settings, position, rng)
         self.thread_pool = ThreadPool(sampler, self.compiled_settings, self.state, workers)
         self.n_done, self.stopped, self.acceptance_rate = 0, False, np.nan
+        # of a pooled warm-up: where it is, and at which iteration the chain waits for the others
+        self.progress: Any = None
+        self.iter_warmup, self.warming_up = plan.iter_warmup, True
+        self.pause = 0 if sampler.pooling else plan.iter_warmup
         self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
         self.failed_quantities = 0
         self.warmup_calls = np.zeros(3, np.int64)
@@ -193,17 +178,17 @@ class Chain:
         self._draws = np.empty((0, self._width))
         self._stats = np.empty((0, len(self.stat_names)))
         if plan.iter_warmup == 0:
-            self._end_warmup()
+            self.end_warmup()
 
     @property
-    def warming_up(self) -> bool:
-        """Whether warm-up is still going on."""
-        return self.n_done < self.plan.iter_warmup
+    def waiting(self) -> bool:
+        """Whether it can go on only after chains have been pooled."""
+        return self.warming_up and not self.stopped and self.n_done == self.pause
 
     @property
     def n_total(self) -> int:
-        """Number of iterations of both phases."""
-        return self.plan.iter_warmup + self.plan.iter_sampling
+        """Number of iterations of both phases; a pooled warm-up may turn out to be shorter."""
+        return self.iter_warmup + self.plan.iter_sampling
 
     @property
     def finished(self) -> bool:
@@ -221,9 +206,11 @@ class Chain:
         return time.perf_counter() - began
 
     def advance(self, chunk: int | None = None) -> None:
-        """Run a chunk of iterations, stopping at the end of warm-up, and record them."""
+        """Run a chunk of iterations, stopping where a phase or a block ends, and record them."""
+        if self.waiting:
+            raise RuntimeError("a chain that waits goes on only after chains have been pooled")
         warming_up = self.warming_up
-        start, end = (0, self.plan.iter_warmup) if warming_up else self._sampling_span()
+        start, end = (0, self.pause) if warming_up else (self.iter_warmup, self.n_total)
         recording = self.warmup if warming_up else self.sampling
         stop = min(self.n_done + (chunk or self._chunk), end)
         first, last = (-(-(i - start) // self.plan.thin) for i in (self.n_done, stop))
@@ -235,12 +222,9 @@ class Chain:
         self.n_done = done
         kept = -(-(done - start) // self.plan.thin) - first if rows else 0
         self._record(recording, draws[:kept], stats[:kept])
-        if warming_up and self.n_done == end:
-            self._end_warmup()
+        if warming_up and self.n_done == end and self.sampler.pooling is None:
+            self.end_warmup()
         self._account(time.perf_counter() - began, warming_up)
-
-    def _sampling_span(self) -> tuple[int, int]:
-        return self.plan.iter_warmup, self.n_total
 
     def _only_failures(self) -> bool:
         return bool(self.density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP)
@@ -251,7 +235,7 @@ class Chain:
             self._stats = np.empty((rows, len(self.stat_names)))
         draws, stats = self._draws[:rows], self._stats[:rows]
         adapting = warming_up or self.sampler.adapts_forever
-        span = Span(start, t, stop, self.plan.iter_warmup, self.plan.thin)
+        span = Span(start, t, stop, self.iter_warmup, self.plan.thin)
         with self.thread_pool.running():
             self.state, done, accepted = self._advance(
                 self.density, self.compiled_settings, self.state, self.rng, span, adapting,
@@ -273,7 +257,10 @@ class Chain:
         recording.extra[rows] = draws[:, self.density.size :][:, : recording.extra.shape[1]]
         recording.rows = rows.stop
 
-    def _end_warmup(self) -> None:
+    def end_warmup(self) -> None:
+        """Go on with sampling: what was learned is kept as it is."""
+        self.iter_warmup, self.warming_up = self.n_done, False
+        self.warmup.trim()
         self.state = self.sampler.freeze(self.compiled_settings, self.state)
         self.warmup_calls[:] = self.density.calls[:3]
         self.density.calls[RECORDED_CALLS] = self.warmup_calls[:2].sum()
@@ -299,6 +286,15 @@ def _extra_size(design: ChainDesign, dim: int) -> int:
     return output.size(design.settings, dim) if design.keep_extra and output else 0
 
 
+def advance_together(chains: list[Chain], chunk: int | None = None) -> None:
+    """Advance every chain by a chunk, one after the other, pooling those that wait before it."""
+    waiting = [chain for chain in chains if chain.waiting]
+    if waiting:
+        pool_chains(waiting)
+    for chain in chains:
+        chain.advance(chunk)
+
+
 def run(
     chains: list[Chain],
     parallel_chains: int,
@@ -307,23 +303,29 @@ def run(
 ) -> bool:
     """Advance every chain to its end, `parallel_chains` at a time.
 
+    Chains that learn together are pooled whenever all of them have reached the end of a block.
     Ctrl-C lets each thread finish its chunk and returns True: the run was interrupted.
     """
     stop = threading.Event()
 
     def work(chain: Chain) -> None:
-        while not chain.finished and not stop.is_set():
+        while not (chain.finished or chain.waiting or stop.is_set()):
             chain.advance(chunk)
 
     interrupted = False
     with ThreadPoolExecutor(parallel_chains) as pool:
-        waiting = {pool.submit(work, chain) for chain in chains}
         try:
-            while waiting:
-                done, waiting = wait(waiting, timeout=0.1, return_when=FIRST_EXCEPTION)
-                for future in done:
-                    future.result()
-                on_progress(chains)
+            while True:
+                running = {pool.submit(work, chain) for chain in chains}
+                while running:
+                    done, running = wait(running, timeout=0.1, return_when=FIRST_EXCEPTION)
+                    for future in done:
+                        future.result()
+                    on_progress(chains)
+                together = [chain for chain in chains if chain.waiting]
+                if not together:
+                    break
+                pool_chains(together)
         except KeyboardInterrupt:
             interrupted = True
         finally:

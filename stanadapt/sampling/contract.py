@@ -14,7 +14,7 @@ from scipy import stats
 from stanadapt.kernels.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.samplers.registry import find
 from stanadapt.sampling.awkward_target import DIM, MEAN, SD, Awkward, starts
-from stanadapt.sampling.chain import Chain, ChainDesign, run
+from stanadapt.sampling.chain import Chain, ChainDesign, advance_together, run
 from stanadapt.sampling.plan import make_plan
 
 # of a right sampler failing the check of moments: Student t, six comparisons
@@ -146,7 +146,7 @@ def frozen_after_warmup(case: Case) -> str:
     """No array or number of State changes after warm-up, but the points and the workspace."""
     (chain,) = make_chains(case, Awkward(), Length())
     while chain.warming_up:
-        chain.advance(50)
+        advance_together([chain], 50)
     before = dict(tuning(chain))
     _finished([chain])
     changed = [n for n, value in tuning(chain) if not np.array_equal(before[n], value)]

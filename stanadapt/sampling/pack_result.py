@@ -49,6 +49,7 @@ def pack_result(
         raise _no_draws(target, runs, known["interrupted"])
     attributes = _attributes(target, runs)
     attributes |= {**known, "chains_kept": [number + 1 for number in kept]}
+    attributes |= _pooled(target, runs[kept[0]])
     groups = _groups(target, [runs[i] for i in kept], length, keep)
     warn_of_failures(target, runs, kept)
     warn_of_short_chains(runs, kept, length)
@@ -56,6 +57,16 @@ def pack_result(
         for sentence in add_tempering(target, [runs[i] for i in kept], length, groups):
             warn(sentence)
     return judged(results.build(groups, attributes))
+
+
+def _pooled(target: Samplable, chain: Chain) -> dict[str, Any]:
+    """Attributes of a pooled warm-up; warn of what went wrong in it."""
+    if chain.progress is None or chain.sampler.pooling is None:
+        return {}
+    names = target.target.model.param_unc_names()
+    for sentence in chain.sampler.pooling.sentences(chain.settings, chain.progress, names):
+        warn(sentence)
+    return chain.sampler.pooling.described(chain.settings, chain.progress)
 
 
 def _usable(chain: Chain) -> int:

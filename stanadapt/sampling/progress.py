@@ -12,6 +12,8 @@ PLAIN_SECONDS = 10.0
 
 def _line(chain: Any) -> str:
     phase = "warm-up " if chain.warming_up else "sampling"
+    if chain.warming_up and chain.progress is not None:
+        phase = f"warm-up, {chain.progress.label}"
     if chain.finished:
         phase = "stopped " if chain.stopped else "done    "
     text = f"{phase} {chain.n_done:>6}/{chain.n_total}"
@@ -89,7 +91,9 @@ class Bars(Silent):
                 for number, chain in enumerate(chains, 1)
             ]
         for task, chain in zip(self.tasks, chains, strict=True):
-            self.progress.update(task, completed=chain.n_done, line=_line(chain))
+            self.progress.update(
+                task, completed=chain.n_done, total=chain.n_total, line=_line(chain)
+            )
 
 
 def reporter(show: bool) -> Silent:

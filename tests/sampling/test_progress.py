@@ -12,7 +12,7 @@ from stanadapt.sampling import progress
 def chain(done, total=1000, finished=False):
     return SimpleNamespace(
         n_done=done, n_total=total, finished=finished, stopped=False, warming_up=done < 500,
-        acceptance_rate=0.25, calls={"failed": 0},
+        acceptance_rate=0.25, calls={"failed": 0}, progress=None,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from rich.table import Table
 import stanadapt as sa
 from stanadapt.kernels.density import value, value_and_gradient
 from stanadapt.samplers.registry import find as find_sampler
-from stanadapt.sampling.chain import Chain, ChainDesign, run
+from stanadapt.sampling.chain import Chain, ChainDesign, advance_together, run
 from stanadapt.sampling.plan import make_plan
 from stanadapt.targets.stan.bundled import find
 from workflows import record, terminal
@@ -132,7 +132,7 @@ def split_cost(target, sampler, iterations):
     (chain,) = make_chains(target, sampler, {}, 1, iterations, [density])
     chain.compile()
     while chain.warming_up:
-        chain.advance()
+        advance_together([chain])
     clocked_density.seconds_inside(block)
     run([chain], 1)
     gradients = chain.calls["gradients"] - chain.warmup_calls[1]
