@@ -11,6 +11,7 @@ from stanadapt.samplers import (
     parallel_tempering,
     pseudo_extended,
     rwm,
+    whitened_hmc,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "parallel_tempering",
     "pseudo_extended",
     "rwm",
+    "whitened_hmc",
 ]

@@ -31,7 +31,7 @@ DOORS = {
     "typer": ["cli"],
 }
 # what the file of a sampler may use, beside the rooms below
-SHARED = {"protocol", "registry", "setting_checks", "tempering_settings"}
+SHARED = {"pooled_warmup", "protocol", "registry", "setting_checks", "tempering_settings"}
 NOT_SAMPLERS = SHARED | {"authoring", "breaches", "renamed"}
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 

@@ -14,7 +14,7 @@ from stanadapt.kernels.density import (
 )
 from stanadapt.samplers.registry import as_chosen, find, registered
 from stanadapt.samplers.tempering_settings import RATE_OF_TRAJECTORIES, RATE_OF_WALKS
-from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, run
+from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, advance_together, run
 from stanadapt.sampling.contract import CHECKS, Case, tuning
 from tests.helpers.chains import FASTER, column, finish, make_chains
 from tests.helpers.targets import Awkward
@@ -44,6 +44,11 @@ VARIANTS = {
         {"kernel": "nuts", "reference_family": "student_t", "pseudo_samples": 3},
         {"kernel": "random_walk", "pseudo_samples": 1},
         {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 5},
+    ],
+    "whitened_hmc": [
+        {},
+        {"trajectory": "nuts", "max_treedepth": 4},
+        {"trajectory": "fixed", "metric": "diagonal", "trajectory_length": 4.0},
     ],
 }
 CASES = [(name, chosen) for name in registered() for chosen in VARIANTS.get(name, [{}])]
@@ -119,7 +124,7 @@ def test_an_interrupted_run_is_the_beginning_of_the_whole(case):
     (whole,) = finish(make_chains(case, target))
     (part,) = make_chains(case, target)
     while part.sampling.rows < 100:
-        part.advance(30)
+        advance_together([part], 30)
     rows = part.sampling.rows
     np.testing.assert_array_equal(
         part.sampling.constrained[:rows], whole.sampling.constrained[:rows]

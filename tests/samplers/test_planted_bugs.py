@@ -15,6 +15,7 @@ import pytest
 from tests.helpers.repository import ROOT
 
 EVERY, HAMILTONIAN = "samplers/test_every_sampler.py", "kernels/hamiltonian/test_nuts_tree.py"
+WHITENED = "samplers/test_whitened_hmc.py"
 
 
 class Bug(NamedTuple):
@@ -132,6 +133,41 @@ BUGS = {
         "covariance[0, i] = 1.0 / np.sqrt(covariance[0, i])",
         "kernels/adaptation/test_nuts_tuning.py",
         "covariance",
+    ),
+    "metric_of_the_gradients": Bug(
+        "samplers/pooled_warmup/fisher_metric.py",
+        "_geometric_mean(draws + ridge * unit, slopes + ridge * unit)",
+        "_geometric_mean(slopes + ridge * unit, draws + ridge * unit)",
+        "samplers/pooled_warmup/test_fisher_metric.py",
+        "exact",
+    ),
+    "chains_pooled_in_order_of_arrival": Bug(
+        "sampling/chain.py",
+        "together = [chain for chain in chains if chain.waiting]",
+        "together = sorted((c for c in chains if c.waiting), key=lambda c: c.warmup_seconds)",
+        WHITENED,
+        "same_bits",
+    ),
+    "warm_up_looks_at_the_clock": Bug(
+        "samplers/pooled_warmup/schedule.py",
+        "if settled or progress.window == MOST_TRAVEL:",
+        "if settled or __import__('time').perf_counter_ns() // 1000 % 3 == 0:",
+        WHITENED,
+        "same_bits",
+    ),
+    "warm_up_goes_on": Bug(
+        "sampling/pooled_warmup.py",
+        "        if not progress.block:\n            chain.end_warmup()",
+        "        if not progress.block:\n            chain.pause = -1",
+        WHITENED,
+        "ends_when_it_has_settled",
+    ),
+    "kicks_at_one_side": Bug(
+        "kernels/hamiltonian/two_stage.py",
+        "momentum[i] += kick * force[i]\n    return log_density",
+        "momentum[i] += 0.25 * step_size * force[i]\n    return log_density",
+        "kernels/hamiltonian/test_two_stage.py",
+        "",
     ),
     "swap_backwards": Bug(
         "kernels/tempering/parallel.py",

@@ -1,0 +1,1 @@
+"""Warm-up in which all chains learn scales, correlations and step size together."""

@@ -1,0 +1,239 @@
+"""The stages of a pooled warm-up, one function per stage.
+
+After each block the driver hands over the states of all chains, in their order. The function of
+the stage that has just ended learns from them and says what comes next. It sees arrays alone, and
+no clock: the draws do not depend on threads, chunks or the speed of the machine.
+
+TRAVEL          windows of NUTS with a diagonal metric, until the log density has settled
+FIRST_METRIC    one window of NUTS, for a full metric
+FIND_STEP, METRIC   twice: a few trajectories of one two-stage step to find its size, then a window
+                for a better metric
+TUNE_STEP       the final step size, from eight short blocks in each of which it is fixed
+PILOT           nothing is adapted: `kernel_choice` decides
+NUTS_METRIC, NUTS_STEP   where NUTS is chosen: longer windows, then each chain's own step size
+
+Lengths are those of four chains; with fewer, blocks are longer, with a small `iter_warmup` shorter.
+They were found by hand on eight posteriors, mostly regressions and hierarchical models.
+
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from stanadapt.samplers.pooled_warmup import kernel_choice
+from stanadapt.samplers.pooled_warmup.block import Window, window_of, with_room
+from stanadapt.samplers.pooled_warmup.fisher_metric import (
+    FisherMetric,
+    diagonal_metric,
+    fisher_metric,
+)
+from stanadapt.samplers.pooled_warmup.next_block import States, with_nuts, with_two_stage
+from stanadapt.samplers.pooled_warmup.progress import Progress, Stage
+
+TRAVEL_WINDOW, MOST_TRAVEL, TRAVEL_DEPTH = 10, 20, 8
+FIRST_WINDOW, FIND_WINDOW, METRIC_WINDOWS = 15, 8, (30, 60)
+# where the step is below this after the last window, up to two more windows, each twice as long
+GOOD_STEP, MOST_EXTRA = 0.7, 2
+TUNE_BLOCK, TUNE_BLOCKS, TUNE_GAIN = 8, 8, 2.5
+FIRST_STEP, MOST_STEPS, ROUND_UP = 1.2, 16, 0.8
+PILOT_PROPOSALS = 120
+NUTS_WINDOWS, NUTS_CEILING, NUTS_R_HAT, NUTS_LAST = 50, 500, 1.1, 50
+# iterations that four chains need at the most usual: with a lower ceiling blocks are shorter
+USUAL_LENGTH = 500
+
+
+def begin(settings: Any, states: States, iter_warmup: int) -> tuple[Progress, States]:
+    """Pool the scales that chains found in their gradients, and begin to travel."""
+    logs = np.log([state.leapfrog.factor[0] for state in states])
+    factor = np.exp(logs.mean(axis=0))[None]
+    stretch = max(1.0, 4.0 / len(states))
+    shrink = min(1.0, max(iter_warmup / (USUAL_LENGTH * stretch), 0.1))
+    progress = Progress(
+        stage=Stage.TRAVEL, block=0, used=0, ceiling=iter_warmup, stretch=stretch, shrink=shrink,
+        window=0, windows=METRIC_WINDOWS,
+        metric=FisherMetric(factor, "diagonal", 0, np.empty(0, int)),
+        step_size=FIRST_STEP, n_steps=1, mean_log_density=np.full(len(states), np.nan),
+        settled=False, divergences=0, choice=kernel_choice.UNDECIDED,
+    )  # fmt: skip
+    return with_nuts(progress, states, TRAVEL_WINDOW, centre=10.0, max_treedepth=TRAVEL_DEPTH)
+
+
+def pool(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Learn from a block of all chains, and return what they do next."""
+    progress = progress._replace(used=progress.used + progress.block)
+    return FUNCTIONS[progress.stage](settings, progress, states, window_of(states))
+
+
+def _travelled(
+    settings: Any, progress: Progress, states: States, window: Window
+) -> tuple[Progress, States]:
+    """Go on until the log density no longer changes, within and between chains."""
+    means, former = window.log_density.mean(axis=1), progress.mean_log_density
+    sd = np.sqrt(window.positions.shape[2] / 2)  # of the log density of a Gaussian
+    settled = len(former) == len(means) and bool(
+        np.abs(means - former).max() < sd + 1.0 and np.ptp(means) < 3.0 * sd + 2.0
+    )
+    metric = diagonal_metric(*window.pooled, progress.metric.scales)
+    progress = progress._replace(
+        metric=metric, mean_log_density=means, settled=settled, window=progress.window + 1
+    )
+    if settled or progress.window == MOST_TRAVEL:
+        progress = progress._replace(stage=Stage.FIRST_METRIC, window=0)
+        return with_nuts(progress, states, FIRST_WINDOW, max_treedepth=TRAVEL_DEPTH)
+    return with_nuts(progress, states, TRAVEL_WINDOW, max_treedepth=TRAVEL_DEPTH)
+
+
+def _learned_first(
+    settings: Any, progress: Progress, states: States, window: Window
+) -> tuple[Progress, States]:
+    progress = progress._replace(metric=_metric(settings, progress, window))
+    if settings.trajectory == 2:
+        return _begin_nuts(settings, progress, states, "asked for")
+    return _find_step(settings, progress, states)
+
+
+def _find_step(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    step_size = min(progress.step_size, FIRST_STEP)
+    progress = progress._replace(stage=Stage.FIND_STEP, step_size=step_size, n_steps=1)
+    return with_two_stage(progress, states, FIND_WINDOW, learns=True)
+
+
+def _found_step(
+    settings: Any, progress: Progress, states: States, window: Window
+) -> tuple[Progress, States]:
+    step_size = min(_pooled_step(states), settings.trajectory_length)
+    n_steps = min(_steps(settings, step_size), MOST_STEPS)
+    progress = progress._replace(stage=Stage.METRIC, step_size=step_size, n_steps=n_steps)
+    length = progress.windows[progress.window]
+    return with_two_stage(progress, states, length, learns=True)
+
+
+def _learned(
+    settings: Any, progress: Progress, states: States, window: Window
+) -> tuple[Progress, States]:
+    step_size, windows = min(_pooled_step(states), settings.trajectory_length), progress.windows
+    progress = progress._replace(
+        metric=_metric(settings, progress, window), step_size=step_size,
+        divergences=window.divergences, window=progress.window + 1,
+    )  # fmt: skip
+    extra = len(windows) - len(METRIC_WINDOWS)
+    if progress.window == len(windows) and step_size < GOOD_STEP and extra < MOST_EXTRA:
+        progress = progress._replace(windows=(*windows, 2 * windows[-1]))
+    if progress.window < len(progress.windows):
+        return _find_step(settings, progress, states)
+    progress = progress._replace(stage=Stage.TUNE_STEP, window=0, n_steps=1)
+    return with_two_stage(progress, states, TUNE_BLOCK)
+
+
+def _tuned(
+    settings: Any, progress: Progress, states: States, window: Window
+) -> tuple[Progress, States]:
+    """Move the step towards its target; half way, decide on the number of steps."""
+    half, length = TUNE_BLOCKS // 2, settings.trajectory_length
+    excess = float(window.acceptance.mean()) - settings.target_accept
+    change = np.clip(TUNE_GAIN * excess / np.sqrt(1.0 + progress.window % half), -1.0, 1.0)
+    step_size = min(progress.step_size * float(np.exp(change)), length / progress.n_steps)
+    progress = progress._replace(step_size=step_size, window=progress.window + 1)
+    if progress.window == half:
+        n_steps = _steps(settings, step_size)
+        progress = progress._replace(n_steps=n_steps, step_size=min(step_size, length / n_steps))
+    if progress.window < TUNE_BLOCKS:
+        return with_two_stage(progress, states, TUNE_BLOCK)
+    progress = progress._replace(stage=Stage.PILOT, window=0)
+    proposals = PILOT_PROPOSALS * (1 if progress.n_steps == 1 else 2)
+    return with_two_stage(progress, states, proposals // 4)
+
+
+def _piloted(
+    settings: Any, progress: Progress, states: States, window: Window
+) -> tuple[Progress, States]:
+    choice = kernel_choice.choose(
+        settled=progress.settled, divergences=progress.divergences + window.divergences,
+        step_size=progress.step_size, n_steps=progress.n_steps, acceptance=window.acceptance,
+    )  # fmt: skip
+    if settings.trajectory == 1:
+        choice = kernel_choice.Choice(True, "asked for")
+    progress = progress._replace(choice=choice)
+    if choice.two_stage:
+        return _done(progress, states)
+    return _begin_nuts(settings, progress, states, choice.reason)
+
+
+def _begin_nuts(
+    settings: Any, progress: Progress, states: States, reason: str
+) -> tuple[Progress, States]:
+    progress = progress._replace(
+        stage=Stage.NUTS_METRIC, window=0, windows=(), choice=kernel_choice.Choice(False, reason)
+    )
+    return _nuts_window(settings, progress, states, NUTS_WINDOWS)
+
+
+def _nuts_window(
+    settings: Any, progress: Progress, states: States, length: int
+) -> tuple[Progress, States]:
+    progress = progress._replace(windows=(*progress.windows, length))
+    return with_nuts(progress, states, length, stretched=False)
+
+
+def _learned_with_nuts(
+    settings: Any, progress: Progress, states: States, window: Window
+) -> tuple[Progress, States]:
+    """Lengthen the window until chains agree, or the ceiling of this stage is reached."""
+    progress = progress._replace(metric=_metric(settings, progress, window))
+    last, used = progress.windows[-1], sum(progress.windows)
+    agree = last >= 2 * NUTS_WINDOWS and window.r_hat < NUTS_R_HAT
+    if agree or used + 2 * last + NUTS_LAST > NUTS_CEILING:
+        return _last_nuts(settings, progress, states, NUTS_LAST)
+    return _nuts_window(settings, progress, states, 2 * last)
+
+
+def _last_nuts(
+    settings: Any, progress: Progress, states: States, length: int
+) -> tuple[Progress, States]:
+    progress = progress._replace(stage=Stage.NUTS_STEP)
+    return with_nuts(progress, states, length, stretched=False)
+
+
+def _learned_steps(
+    settings: Any, progress: Progress, states: States, window: Window
+) -> tuple[Progress, States]:
+    """Each chain keeps its own step: a pooled one is too long for a chain in a funnel's neck."""
+    own = [float(np.exp(state.tuning.averaging.log_mean)) for state in states]
+    states = [
+        state._replace(tuning=state.tuning._replace(step_size=step_size, learns_step=False))
+        for state, step_size in zip(states, own, strict=True)
+    ]
+    return _done(progress, states)
+
+
+def _done(progress: Progress, states: States) -> tuple[Progress, States]:
+    return progress._replace(stage=Stage.DONE, block=0), [with_room(s, 0) for s in states]
+
+
+FUNCTIONS: dict[Stage, Callable[..., tuple[Progress, States]]] = {
+    Stage.TRAVEL: _travelled,
+    Stage.FIRST_METRIC: _learned_first,
+    Stage.FIND_STEP: _found_step,
+    Stage.METRIC: _learned,
+    Stage.TUNE_STEP: _tuned,
+    Stage.PILOT: _piloted,
+    Stage.NUTS_METRIC: _learned_with_nuts,
+    Stage.NUTS_STEP: _learned_steps,
+}
+
+
+def _metric(settings: Any, progress: Progress, window: Window) -> FisherMetric:
+    learn = diagonal_metric if settings.metric == 1 else fisher_metric
+    return learn(*window.pooled, progress.metric.scales)
+
+
+def _steps(settings: Any, step_size: float) -> int:
+    """Number of steps of about this size that make one trajectory."""
+    return max(1, int(np.floor(settings.trajectory_length / step_size + ROUND_UP)))
+
+
+def _pooled_step(states: Sequence[Any]) -> float:
+    """Geometric mean of the step sizes that chains have averaged."""
+    return float(np.exp(np.mean([state.tuning.averaging.log_mean for state in states])))
