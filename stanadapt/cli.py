@@ -19,6 +19,7 @@ from stanadapt.diagnostics.modes import modes as find_modes
 from stanadapt.diagnostics.modes_report import with_scalar_columns
 from stanadapt.errors import ConvergenceWarning, StanadaptError
 from stanadapt.samplers.registry import as_chosen, find, registered
+from stanadapt.sampling.choose_sampler import ABOUT_AUTO, AUTO, require_sampler
 from stanadapt.sampling.plan import make_plan
 from stanadapt.sampling.sample import sample as draw
 from stanadapt.sampling.stan_nuts.stan_nuts import choose_engine
@@ -167,9 +168,9 @@ def options(
 def sample(
     model: Model,
     data: Data = None,
-    sampler: Annotated[str, typer.Option("--sampler", "-s", help="See `stanadapt samplers`.")] = (
-        "gad_mala"
-    ),
+    sampler: Annotated[
+        str, typer.Option("--sampler", "-s", help="auto, or one listed by `stanadapt samplers`.")
+    ] = AUTO,
     out: Annotated[Path, typer.Option("--out", "-o", help="The netCDF file to write.")] = Path(
         "fit.nc"
     ),
@@ -204,21 +205,22 @@ def sample(
     """Draw from a Stan program with one sampler and write an ArviZ file."""
     with _reported():
         path = results.check_writable(out)
-        settings = find(sampler, **_chosen(choices))[1]
+        settings: Any = _chosen(choices)
+        require_sampler(sampler, **settings)
         target = _target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
             noise=noise or (), rho=rho, show_progress=not quiet,
         )  # fmt: skip
         fit = draw(
-            target, settings, chains=chains, parallel_chains=parallel_chains,
+            target, sampler, chains=chains, parallel_chains=parallel_chains,
             threads_per_chain=threads_per_chain,
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, thin=thin, seed=seed,
             inits=_inits(inits), warm_start=results.load(warm_start) if warm_start else None,
             prior_data=prior_data, save_warmup=save_warmup, save_pseudo=save_pseudo,
-            show_progress=not quiet,
+            show_progress=not quiet, **settings,
         )  # fmt: skip
         results.save(fit, path)
-        compare_fits({sampler: fit})
+        compare_fits({results.attribute(fit, "sampler"): fit})
         print(f"ArviZ file: {path}")
         if results.attribute(fit, "interrupted"):
             raise typer.Exit(130)
@@ -229,8 +231,8 @@ def compare(
     model: Model,
     data: Data = None,
     samplers: Annotated[
-        str, typer.Option("--samplers", "-s", help="Names, separated by commas.")
-    ] = "gad_mala",
+        str, typer.Option("--samplers", "-s", help="Names, separated by commas; or auto.")
+    ] = AUTO,
     stan_nuts: Annotated[
         str,
         typer.Option(
@@ -257,7 +259,7 @@ def compare(
     with _reported():
         names = [name.strip() for name in samplers.split(",") if name.strip()]
         for name in names:
-            find(name)  # report errors before anything runs
+            require_sampler(name)
         make_plan(
             chains=chains, parallel_chains=parallel_chains, thin=1, seed=seed,
             iter_warmup=iter_warmup or 0, save_warmup=False, show_progress=False,
@@ -342,6 +344,7 @@ def samplers(
     with _reported():
         console = Console(soft_wrap=True)
         if name is None:
+            console.print(f"[bold]{AUTO}[/bold]  {ABOUT_AUTO}", highlight=False)
             for sampler in registered().values():
                 _show_sampler(console, sampler)
             console.print("`stanadapt samplers NAME` explains its settings and cites its sources.")

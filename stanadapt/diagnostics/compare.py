@@ -80,6 +80,8 @@ def compare(
         row |= {"z_mean": mean, "z_sd": sd}
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.attrs |= {"baseline": chosen, "density": _density_checks(fits)}
+    found = [_trajectory(name, fit) for name, fit in fits.items()]
+    table.attrs["trajectories"] = [sentence for sentence in found if sentence]
     table.attrs["reasons"] = {name: found.sentences for name, found in judgements.items()}
     _add_missed(table, columns)
     if show:
@@ -176,6 +178,19 @@ def disagreement(one: Efficiency, other: Efficiency) -> tuple[float, float]:
 
 def _largest(values: np.ndarray) -> float:
     return float(np.nanmax(values)) if np.isfinite(values).any() else np.nan
+
+
+def _trajectory(name: str, fit: Any) -> str:
+    """What a sampler that chose its trajectories found out in warm-up."""
+    found = results.attribute(fit, "trajectory")
+    if not found:
+        return ""
+    sampler = results.attribute(fit, "sampler")
+    return (
+        f"{name}: {'' if sampler == name else f'{sampler}, '}{found} (metric: "
+        f"{results.attribute(fit, 'metric')}; warm-up of "
+        f"{results.attribute(fit, 'warmup_iterations')} iterations)."
+    )
 
 
 def _add_missed(table: pd.DataFrame, columns: dict[str, Columns]) -> None:
@@ -276,6 +291,7 @@ def remarks(table: pd.DataFrame) -> list[str]:
             f"z: largest difference from {chosen} ({engine}{shared}) in joint Monte Carlo "
             "standard errors."
         )
+    messages += table.attrs.get("trajectories", [])
     messages += table.attrs.get("density", []) + table.attrs.get("missed", [])
     for name, row in table.iterrows():
         reasons = table.attrs["reasons"][name][:REASONS_SHOWN]

@@ -27,9 +27,13 @@ R_HAT, R_HAT_APART, ESS_PER_CHAIN, BFMI = 1.01, 1.05, 100, 0.3
 FAR_BELOW, FAR_ABOVE = 0.5, 0.125
 # share of iterations at which a chain may stay where it is
 LONGEST_STAY = 0.5
+# share of fixed trajectories with next to no chance to be accepted that is borne: more of them mean
+# a region which these enter too seldom
+NO_CHANCE, MOST_WITHOUT = 0.01, 0.005
 # what is tried by a user whose chains do not mix
 OTHER = (
-    "another sampler (sampler='nuts' for smooth posteriors, 'parallel_tempering' for many modes)"
+    "another sampler (the default, or sampler='nuts', for smooth posteriors; 'parallel_tempering' "
+    "for many modes)"
 )
 
 
@@ -150,10 +154,10 @@ def _acceptance(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
             f"everywhere around it. Lengthen warm-up, or use {OTHER}.",
         )
         return
-    target = json.loads(results.attribute(fit, "settings", "{}")).get("target_accept", 0.0)
+    yield from _without_a_chance(fit, rates)
+    target, low, high = _expected_acceptance(fit)
     if not target:
         return
-    low, high = FAR_BELOW * target, 1.0 - FAR_ABOVE * (1.0 - target)
     far = [c for c in range(len(means)) if not low <= means[c] <= high]
     if far:
         c = max(far, key=lambda c: abs(means[c] - target))
@@ -161,6 +165,29 @@ def _acceptance(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
             TOO_SHORT,
             f"The acceptance rate of chain {c + 1} is {means[c]:.2f}, far from its target "
             f"{target:g}: the step size was not learned. Lengthen warm-up (iter_warmup).",
+        )
+
+
+def _expected_acceptance(fit: Any) -> tuple[float, float, float]:
+    """Target of the acceptance rate, and the range that is not far from it; 0 without a target."""
+    target = results.attribute(fit, "acceptance_target")
+    if target is not None:  # a sampler that chose its target itself
+        low, high = results.attribute(fit, "acceptance_range")
+        return float(target), float(low), float(high)
+    target = json.loads(results.attribute(fit, "settings", "{}")).get("target_accept", 0.0)
+    return target, FAR_BELOW * target, 1.0 - FAR_ABOVE * (1.0 - target)
+
+
+def _without_a_chance(fit: Any, rates: np.ndarray) -> Iterator[Reason]:
+    if not results.attribute(fit, "fixed_trajectories", False):
+        return
+    without = rates < NO_CHANCE
+    if without.mean() > MOST_WITHOUT:
+        yield Reason(
+            TOO_SHORT,
+            f"{_share(without)} are repeated because trajectories of fixed length had no chance: "
+            "there are regions of higher curvature, which may be underrepresented. Use "
+            "trajectory='nuts'.",
         )
 
 

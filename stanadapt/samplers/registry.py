@@ -35,7 +35,7 @@ def names_of(holds: Callable[[Sampler], Any]) -> str:
     return ", ".join(name for name, sampler in registered().items() if holds(sampler))
 
 
-def find(sampler: str | tuple, **chosen: Any) -> tuple[Sampler, Any]:
+def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
     """Find a sampler and its settings, in their declared types.
 
     Parameters

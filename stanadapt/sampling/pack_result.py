@@ -63,10 +63,16 @@ def _pooled(target: Samplable, chain: Chain) -> dict[str, Any]:
     """Attributes of a pooled warm-up; warn of what went wrong in it."""
     if chain.progress is None or chain.sampler.pooling is None:
         return {}
-    names = target.target.model.param_unc_names()
+    names = _coordinate_names(target)
     for sentence in chain.sampler.pooling.sentences(chain.settings, chain.progress, names):
         warn(sentence)
     return chain.sampler.pooling.described(chain.settings, chain.progress)
+
+
+def _coordinate_names(target: Samplable) -> list[str]:
+    if target.target is target:
+        return target.target.model.param_unc_names()
+    return [f"coordinate {i + 1}" for i in range(target.dim)]
 
 
 def _usable(chain: Chain) -> int:
@@ -91,7 +97,8 @@ def _no_draws(target: Samplable, runs: list[Chain], interrupted: bool) -> Stanad
             "sampling",
             f"{len(stopped)} of {len(runs)} chains of {target.name} were stopped: their last "
             f"{FAILURES_BEFORE_STOP} evaluations all failed. Check the priors and the constraints, "
-            "start elsewhere (`inits`), or use sampler='nuts', which searches for its first step.",
+            "start elsewhere (`inits`), or use the default sampler or 'nuts', which search for a "
+            "first step that works.",
             stan_message_at(target, stopped[0]),
         )
     done = sum(chain.n_done for chain in runs)

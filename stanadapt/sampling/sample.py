@@ -11,6 +11,7 @@ from stanadapt.samplers.registry import find
 from stanadapt.samplers.renamed import with_new_names
 from stanadapt.sampling import compatibility
 from stanadapt.sampling.chain import Chain, ChainDesign, run
+from stanadapt.sampling.choose_sampler import AUTO, choose_sampler
 from stanadapt.sampling.compile_errors import explained
 from stanadapt.sampling.make_chains import make_chains
 from stanadapt.sampling.pack_result import ExtraGroups, pack_result
@@ -27,7 +28,7 @@ OLD_ARGUMENTS = {"past": "warm_start", "reference_law": "reference_distribution"
 
 def sample(
     target: Samplable,
-    sampler: Any = "gad_mala",
+    sampler: Any = AUTO,
     *,
     chains: int = 4,
     parallel_chains: int | None = None,
@@ -53,7 +54,9 @@ def sample(
     target
         A Stan program with its data, or its pseudo-extension (`Extended`).
     sampler
-        Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`.
+        Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`;
+        "auto": whitened_hmc where the density has a usable gradient, else am. The result's
+        attributes say which, and why.
     chains, parallel_chains
         How many, and how many at once (default: as many as there are cores). The draws do not
         depend on the latter.
@@ -101,7 +104,8 @@ def sample(
     """
     program = require_samplable(target).target
     given = _given_start(warm_start, reference_distribution, prior_data, settings)
-    found, typed = find(sampler, **settings)
+    choice = choose_sampler(target, sampler)
+    found, typed = find(choice.sampler, **settings)
     plan = make_plan(
         chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
         threads_per_chain=threads_per_chain,
@@ -126,6 +130,7 @@ def sample(
         attributes = {
             "compile_seconds": compile_seconds + program.compile_seconds,
             "interrupted": interrupted,
+            "sampler_reason": choice.reason,
             **chain_init.description,
         }
         return pack_result(target, runs, attributes, keep)

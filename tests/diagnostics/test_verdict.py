@@ -131,6 +131,34 @@ FAULTS = {
 }
 
 
+HOPELESS = np.where(np.arange(CHAINS * DRAWS).reshape(CHAINS, DRAWS) % 180 == 0, 1e-3, 0.9)
+OWN_TARGET = {"acceptance_target": 0.5, "acceptance_range": [0.25, 0.95]}
+
+
+def test_trajectories_without_a_chance():
+    """23 of 4000, 0.57 %: more than are borne, where trajectories are fixed."""
+    stats = {"acceptance_rate": HOPELESS}
+    found = verdict(made(stats, {"fixed_trajectories": True}))
+    assert found.verdict == "too short"
+    assert "23 of 4000 draws (0.57%) are repeated" in found.sentences[0]
+    assert "trajectory='nuts'" in found.sentences[0]
+    assert verdict(made(stats, {"fixed_trajectories": False})).verdict == "fine"
+    fewer = {"acceptance_rate": np.where(HOPELESS[:, ::-1] < 0.5, 0.011, HOPELESS)}
+    fewer["acceptance_rate"][0, 90:] = 0.9
+    fewer["acceptance_rate"][1:3] = 0.9
+    assert verdict(made(fewer, {"fixed_trajectories": True})).verdict == "fine"
+
+
+@pytest.mark.parametrize(
+    ("rate", "level"), [(0.3, "fine"), (0.2, "too short"), (0.96, "too short")]
+)
+def test_a_sampler_may_have_chosen_its_target(rate, level):
+    """The settings say 0.8."""
+    found = verdict(made({"acceptance_rate": np.full((CHAINS, DRAWS), rate)}, OWN_TARGET))
+    assert found.verdict == level
+    assert all("its target 0.5" in sentence for sentence in found.sentences)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_is_named(fault):
     columns, stats, level, sentence = FAULTS[fault]

@@ -112,7 +112,7 @@ def test_doctor_with_a_backend_that_fails_its_test(monkeypatch):
 def test_sample_files(files):
     printed = call(
         "sample", "my.stan", "--data", "my.json", "--out", "deep/out.nc", "--save-warmup",
-        "--set", "initial_scale=1.5", "--set", "diagonal=true", *TINY,
+        "--sampler", "gad_mala", "--set", "initial_scale=1.5", "--set", "diagonal=true", *TINY,
     )  # fmt: skip
     assert "ArviZ file: deep/out.nc" in printed
     assert "min ESS" in printed
@@ -150,10 +150,12 @@ def test_a_folder_does_not_hide_a_bundled_program(files):
 
 def test_the_command_gives_the_same_draws_as_the_function(files):
     call("sample", "my.stan", "-d", "my.json", "--thin", "4", "--inits", "0", *TINY)
-    ours = sa.sample(
-        sa.Target("my.stan", "my.json"), "gad_mala", chains=2, iter_warmup=30, iter_sampling=40,
-        thin=4, inits=0, seed=1, show_progress=False,
-    )  # fmt: skip
+    target = sa.Target("my.stan", "my.json")
+    with pytest.warns(UserWarning, match="warm-up was cut short"):
+        ours = sa.sample(
+            target, chains=2, iter_warmup=30, iter_sampling=40, thin=4, inits=0, seed=1,
+            show_progress=False,
+        )  # fmt: skip
     np.testing.assert_array_equal(
         results.dataset(sa.load("fit.nc"), "posterior")["x"],
         results.dataset(ours, "posterior")["x"],
@@ -164,7 +166,8 @@ def test_inits_from_a_file(files):
     (files / "inits.json").write_text('{"x": 2.5}')
     call(
         "sample", "my.stan", "-d", "my.json", "--inits", "inits.json", "--iter-warmup", "0",
-        "--iter-sampling", "2", "--chains", "1", "--set", "initial_scale=1e-9", "--quiet",
+        "--iter-sampling", "2", "--chains", "1", "-s", "gad_mala", "--set", "initial_scale=1e-9",
+        "--quiet",
     )  # fmt: skip
     x = results.dataset(sa.load("fit.nc"), "posterior")["x"].values
     assert x[0, 0] == pytest.approx(2.5, abs=1e-6)
@@ -184,7 +187,7 @@ def test_warnings_are_notes(files):
         "parameters { real x; } model { x ~ normal(0, 1); }\n"
         "generated quantities { real z = normal_rng(0, x); }\n"
     )
-    printed = call("sample", "q.stan", "--set", "initial_scale=1.5", *TINY)
+    printed = call("sample", "q.stan", "-s", "gad_mala", "--set", "initial_scale=1.5", *TINY)
     assert "note: generated quantities threw at" in printed
     assert "UserWarning" not in printed
     assert ".py:" not in printed
@@ -198,6 +201,14 @@ def test_sample_with_a_warm_start(files):
         call(*again, option, "rwm.nc", "-o", f"kameleon{option}.nc")
         assert sa.load(f"kameleon{option}.nc").attrs["warm_start_draws"] == 80
     assert "no file" in call(*again, "--warm-start", "none.nc", "-o", "other.nc", status=1)
+
+
+def test_the_default_sampler_says_what_it_does(files):
+    printed = call("sample", "neal", "--seed", "1", "--quiet")
+    assert "whitened_hmc: whitened_hmc, 2 gradients per draw" not in printed
+    assert "whitened_hmc: 2 gradients per draw: whitened steps of" in printed
+    assert "metric: diagonal" in printed
+    assert sa.load("fit.nc").attrs["verdict"] == "fine"
 
 
 def test_progress_in_a_pipe_is_plain_lines(files):
@@ -240,7 +251,7 @@ def test_compare_our_nuts_with_stans(files):
 @pytest.mark.parametrize("option", ["--stan-nuts", "--reference"])
 def test_compare_without_stan_nuts(files, option):
     printed = call("compare", "neal", option, "none", *TINY)
-    assert "gad_mala" in printed
+    assert "auto: whitened_hmc, NUTS: iter_warmup was too short" in printed
     assert not any(line.startswith(("nuts", "stan_nuts")) for line in printed.splitlines())
     assert list(files.glob("*.nc")) == []
 

@@ -8,7 +8,7 @@ import pytest
 from stanadapt import cli
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import toolchain
-from tests.helpers.command_line import TINY, call
+from tests.helpers.command_line import call
 
 # --- messages, not tracebacks --------------------------------------------------------------------
 
@@ -27,12 +27,14 @@ WRONG = {
     "no name": (["neal", "--set", "=1"], ["settings"]),
     "an option as a setting": (["neal", "--set", "chains=3"], ["settings", "chains"]),
     "an argument as a setting": (["neal", "--set", "target=3"], ["settings", "target"]),
+    "the sampler as a setting": (["neal", "--set", "sampler=rwm"], ["settings", "sampler"]),
+    "its name as a setting": (["neal", "--set", "name=rwm"], ["settings", "name"]),
     "zero chains": (["neal", "--chains", "0"], ["chains", "got 0"]),
     "negative iterations": (["neal", "--iter-sampling", "-5"], ["iter_sampling", "got -5"]),
     "negative warm-up": (["neal", "--iter-warmup", "-5"], ["iter_warmup", "got -5"]),
     "thin too large": (["neal", "--iter-sampling", "10", "--thin", "11"], ["thin", "got 11"]),
     "no threads": (["neal", "--threads-per-chain", "0"], ["threads_per_chain", "got 0"]),
-    "threads of one move": (["neal", "--threads-per-chain", "2"], ["gad_mala", "more chains"]),
+    "threads of one move": (["neal", "--threads-per-chain", "2"], ["whitened_hmc", "more chains"]),
     "negative seed": (["neal", "--seed", "-1"], ["seed", "got -1"]),
     "out is a folder": (["neal", "--out", "."], ["files", "folder"]),
     "out below a file": (["neal", "--out", "my.stan/fit.nc"], ["files", "my.stan"]),
@@ -148,7 +150,7 @@ def run_process(*arguments, cwd):
 
 
 def test_the_installed_command(files):
-    done = run_process("sample", "my.stan", "--data", "my.json", *TINY, cwd=files)
+    done = run_process("sample", "my.stan", "--data", "my.json", "--quiet", cwd=files)
     assert done.returncode == 0, done.stderr
     assert "ArviZ file: fit.nc" in done.stdout
     assert done.stderr == ""

@@ -5,8 +5,6 @@ from typing import Any
 from stanadapt.samplers.pooled_warmup.kernel_choice import CUT_SHORT
 from stanadapt.samplers.pooled_warmup.progress import Progress
 
-# below this the metric does not whiten the posterior, whatever the sampler
-POOR_STEP = 0.5
 # the acceptance rate is as expected within these; fixed trajectories may end far above their target
 # where a longer step would make them longer than they should be
 FAR_BELOW, NUTS_ABOVE = 0.5, 0.125
@@ -21,6 +19,7 @@ def described(settings: Any, progress: Progress) -> dict[str, Any]:
     rank = f", rank {progress.metric.rank}" if progress.metric.kind == "low rank" else ""
     return {
         "warmup_iterations": progress.used,
+        "fixed_trajectories": two_stage,
         "trajectory": f"{kind}: {reason}",
         "metric": progress.metric.kind + rank,
         "acceptance_target": target,
