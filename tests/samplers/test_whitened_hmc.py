@@ -1,5 +1,7 @@
 """The default sampler: what it draws, what it costs, how its chains learn together."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -112,12 +114,47 @@ def test_a_chain_that_cannot_move_does_not_spoil_the_metric():
     np.testing.assert_allclose(chains[1].progress.metric.scales / SD[:3], 1.0, atol=0.3)
 
 
+def told(chains):
+    """What the user is told of a run."""
+    first = chains[0]
+    names = [f"x{i}" for i in range(len(first.state.current.position))]
+    return first.sampler.pooling.sentences(first.settings, first.progress, names)
+
+
 def test_a_flat_parameter_is_named():
     sd = np.array([1.0, np.inf, 1.0])
     chains = drawn(Gaussian(np.zeros(3), sd), around(np.zeros(3), np.ones(3)))
-    pooling = chains[0].sampler.pooling
-    (sentence,) = pooling.sentences(chains[0].settings, chains[0].progress, ["a", "b", "c"])
-    assert "did not change with b:" in sentence
+    (flat,) = told(chains)
+    assert "did not change with x1:" in flat
+
+
+def test_nothing_is_said_of_a_good_run():
+    assert told(drawn(Gaussian(MEAN, SD), around(MEAN, SD))) == []
+
+
+IMPROPER = {
+    "of x, y together": "parameters {real x; real y;} model {x + y ~ normal(0, 1);}",
+    "of x together": "parameters {real x; real y;} model {target += x; y ~ normal(0, 1);}",
+    "of x.1, x.2 together": "parameters {vector[2] x;} model {target += 0.5 * dot_self(x);}",
+}
+
+
+@pytest.mark.parametrize("where", IMPROPER)
+def test_an_improper_posterior_is_told(where):
+    target = sa.Target(IMPROPER[where], show_progress=False, backend="stanli")
+    run = {"seed": 1, "iter_sampling": 50, "show_progress": False}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = sa.sample(target, "whitened_hmc", **run)
+    assert any(f"{where}: the posterior may be improper" in str(w.message) for w in caught)
+    assert attribute(fit, "verdict") == "do not use"
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_separate_modes_are_not_called_improper(seed):
+    """The test configuration turns every warning but those of the verdict into an error."""
+    target = sa.Target(*bundled.find("mixture", "twenty"), show_progress=False, backend="stanli")
+    sa.sample(target, "whitened_hmc", seed=seed, iter_sampling=50, show_progress=False)
 
 
 # --- one run, however it is run ------------------------------------------------------------------

@@ -61,6 +61,8 @@ class Progress(NamedTuple):
         In the last window of METRIC.
     choice
         The kernel, and why.
+    unbounded
+        Numbers of coordinates that nothing seemed to hold together in the last window of NUTS.
 
     """
 
@@ -79,6 +81,7 @@ class Progress(NamedTuple):
     settled: bool
     divergences: int
     choice: Choice
+    unbounded: np.ndarray
 
     @property
     def label(self) -> str:

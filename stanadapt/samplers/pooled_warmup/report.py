@@ -46,4 +46,10 @@ def sentences(settings: Any, progress: Progress, names: list[str]) -> list[str]:
             f"whitened_hmc: the gradient did not change with {flat}: the posterior is flat in this "
             "direction. Give it a prior, or leave it out of the model."
         )
+    if len(progress.unbounded):
+        wide = ", ".join(names[i] for i in progress.unbounded[:5])
+        found.append(
+            f"whitened_hmc: in warm-up nothing held the draws of {wide} together: the posterior "
+            "may be improper. Check that the data or a prior bounds every direction."
+        )
     return found

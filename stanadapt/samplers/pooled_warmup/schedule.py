@@ -31,6 +31,7 @@ from stanadapt.samplers.pooled_warmup.fisher_metric import (
 )
 from stanadapt.samplers.pooled_warmup.next_block import States, with_nuts, with_two_stage
 from stanadapt.samplers.pooled_warmup.progress import Progress, Stage
+from stanadapt.samplers.pooled_warmup.unbounded import unbounded
 
 TRAVEL_WINDOW, MOST_TRAVEL, TRAVEL_DEPTH = 10, 20, 8
 FIRST_WINDOW, FIND_WINDOW, METRIC_WINDOWS = 15, 8, (30, 60)
@@ -56,6 +57,7 @@ def begin(settings: Any, states: States, iter_warmup: int) -> tuple[Progress, St
         metric=FisherMetric(factor, "diagonal", 0, np.empty(0, int)),
         step_size=FIRST_STEP, n_steps=1, mean_log_density=np.full(len(states), np.nan),
         settled=False, divergences=0, choice=kernel_choice.UNDECIDED,
+        unbounded=np.empty(0, int),
     )  # fmt: skip
     return with_nuts(progress, states, TRAVEL_WINDOW, centre=10.0, max_treedepth=TRAVEL_DEPTH)
 
@@ -182,6 +184,7 @@ def _learned_with_nuts(
 ) -> tuple[Progress, States]:
     """Lengthen the window until chains agree, or the ceiling of this stage is reached."""
     progress = progress._replace(metric=_metric(settings, progress, window))
+    progress = progress._replace(unbounded=unbounded(window))
     last, used = progress.windows[-1], sum(progress.windows)
     agree = last >= 2 * NUTS_WINDOWS and window.r_hat < NUTS_R_HAT
     if agree or used + 2 * last + NUTS_LAST > NUTS_CEILING:
