@@ -133,9 +133,9 @@ def test_nothing_is_said_of_a_good_run():
 
 
 IMPROPER = {
-    "of x, y together": "parameters {real x; real y;} model {x + y ~ normal(0, 1);}",
-    "of x together": "parameters {real x; real y;} model {target += x; y ~ normal(0, 1);}",
-    "of x.1, x.2 together": "parameters {vector[2] x;} model {target += 0.5 * dot_self(x);}",
+    "nothing held the draws of x, y together": "parameters {real x; real y;} model {x + y ~ normal(0, 1);}",
+    "did not change with x:": "parameters {real x; real y;} model {target += x; y ~ normal(0, 1);}",
+    "nothing held the draws of x.1, x.2 together": "parameters {vector[2] x;} model {target += 0.5 * dot_self(x);}",
 }
 
 
@@ -146,7 +146,8 @@ def test_an_improper_posterior_is_told(where):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit = sa.sample(target, "whitened_hmc", **run)
-    assert any(f"{where}: the posterior may be improper" in str(w.message) for w in caught)
+    told = [str(w.message) for w in caught]
+    assert any(where in sentence and "may be improper" in sentence for sentence in told)
     assert attribute(fit, "verdict") == "do not use"
 
 

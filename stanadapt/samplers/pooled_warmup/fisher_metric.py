@@ -21,6 +21,7 @@ import functools
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from threadpoolctl import ThreadpoolController
 
 RIDGE = 1e-5
@@ -58,6 +59,19 @@ class FisherMetric(NamedTuple):
         excess = ((1.0 + amounts) ** 2 - 1.0) @ directions**2
         return scale * np.sqrt(np.maximum(1.0 + excess, 0.0))
 
+    def whitened(self, positions: np.ndarray, gradients: np.ndarray) -> tuple:
+        """L^-1 x and L^T g of rows x and g, shapes (m, n)."""
+        if self.kind == "dense":
+            z = solve_triangular(self.factor, positions.T, lower=True, check_finite=False).T
+            return z, gradients @ self.factor
+        n = positions.shape[1]
+        z, b = positions / self.factor[0, :n], gradients * self.factor[0, :n]
+        if self.kind == "diagonal":
+            return z, b
+        directions, amounts = self.factor[1:, :n], self.factor[1:, n]
+        z = z - (z @ directions.T * (amounts / (1.0 + amounts))) @ directions
+        return z, b + (b @ directions.T * amounts) @ directions
+
 
 @functools.cache
 def _blas() -> ThreadpoolController:
@@ -91,6 +105,14 @@ def diagonal_metric(
     scale = np.where(known, np.clip(scale, SMALLEST_SCALE, LARGEST_SCALE), former)
     flat = np.flatnonzero(~(slope > 0.0) & (spread > 0.0))
     return FisherMetric(np.ascontiguousarray(scale[None]), "diagonal", 0, flat)
+
+
+def with_standard_deviations(metric: FisherMetric, positions: np.ndarray) -> FisherMetric:
+    """Replace scales by the standard deviations of draws, where these varied."""
+    spread = positions.std(axis=0)
+    known = np.isfinite(spread) & (spread > 0.0)
+    scale = np.where(known, np.clip(spread, SMALLEST_SCALE, LARGEST_SCALE), metric.scales)
+    return metric._replace(factor=np.ascontiguousarray(scale[None]))
 
 
 def fisher_metric(

@@ -27,6 +27,13 @@ UNDECIDED = Choice(False, "")
 CUT_SHORT = Choice(False, "iter_warmup was too short to find out whether fixed ones suit")
 
 
+def steps_too_short(step_size: float, n_steps: int) -> str:
+    """Return the reason against trajectories of such steps, or ""."""
+    if n_steps == 1 and step_size >= LEAST_STEP:
+        return ""
+    return f"whitened steps of {step_size:.2f}, below {LEAST_STEP:g}, are needed"
+
+
 def choose(
     *, settled: bool, divergences: int, step_size: float, n_steps: int, acceptance: np.ndarray
 ) -> Choice:
@@ -49,8 +56,9 @@ def choose(
         return Choice(False, "the log density did not settle")
     if divergences:
         return Choice(False, "trajectories diverged in the pilot: curvature varies")
-    if n_steps > 1 or step_size < LEAST_STEP:
-        return Choice(False, f"whitened steps of {step_size:.2f}, below {LEAST_STEP:g}, are needed")
+    too_short = steps_too_short(step_size, n_steps)
+    if too_short:
+        return Choice(False, too_short)
     if low > LARGEST_SHARE:
         return Choice(False, f"{low:.0%} of the pilot's proposals had no chance: curvature varies")
     return Choice(True, f"whitened steps of {step_size:.2f} suffice")

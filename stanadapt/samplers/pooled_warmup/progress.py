@@ -51,7 +51,7 @@ class Progress(NamedTuple):
         Lengths of the windows of METRIC.
     metric
         What was learned last.
-    step_size, n_steps
+    step_size, n_steps, target_accept
         Of two-stage trajectories.
     mean_log_density
         Of each chain in the last window of TRAVEL, shape (chain,).
@@ -77,6 +77,7 @@ class Progress(NamedTuple):
     metric: FisherMetric
     step_size: float
     n_steps: int
+    target_accept: float
     mean_log_density: np.ndarray
     settled: bool
     divergences: int

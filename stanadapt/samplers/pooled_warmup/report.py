@@ -14,7 +14,7 @@ def described(settings: Any, progress: Progress) -> dict[str, Any]:
     """Return the attributes: what was used, which trajectories, why, and which metric."""
     two_stage, reason = progress.choice
     kind = f"{2 * progress.n_steps} gradients per draw" if two_stage else "NUTS"
-    target = settings.target_accept if two_stage else settings.nuts_target_accept
+    target = progress.target_accept if two_stage else settings.nuts_target_accept
     highest = 1.0 if two_stage else 1.0 - NUTS_ABOVE * (1.0 - target)
     rank = f", rank {progress.metric.rank}" if progress.metric.kind == "low rank" else ""
     return {
@@ -43,8 +43,9 @@ def sentences(settings: Any, progress: Progress, names: list[str]) -> list[str]:
     if len(progress.metric.flat):
         flat = ", ".join(names[i] for i in progress.metric.flat[:5])
         found.append(
-            f"whitened_hmc: the gradient did not change with {flat}: the posterior is flat in this "
-            "direction. Give it a prior, or leave it out of the model."
+            f"whitened_hmc: the gradient did not change with {flat}: the density is flat, or rises "
+            "without end, in this direction, and the posterior may be improper. Give it a prior, or "
+            "leave it out of the model."
         )
     if len(progress.unbounded):
         wide = ", ".join(names[i] for i in progress.unbounded[:5])

@@ -8,7 +8,9 @@ TRAVEL          windows of NUTS with a diagonal metric, until the log density ha
 FIRST_METRIC    one window of NUTS, for a full metric
 FIND_STEP, METRIC   twice: a few trajectories of one two-stage step to find its size, then a window
                 for a better metric
-TUNE_STEP       the final step size, from eight short blocks in each of which it is fixed
+TUNE_STEP       the final step size, from eight short blocks in each of which it is fixed; where
+                one step per trajectory has too low an acceptance rate half way, a lower one is
+                tried in the second half, before several steps, and with them NUTS, are needed
 PILOT           nothing is adapted: `kernel_choice` decides
 NUTS_METRIC, NUTS_STEP   where NUTS is chosen: longer windows, then each chain's own step size
 
@@ -28,7 +30,9 @@ from stanadapt.samplers.pooled_warmup.fisher_metric import (
     FisherMetric,
     diagonal_metric,
     fisher_metric,
+    with_standard_deviations,
 )
+from stanadapt.samplers.pooled_warmup.held_out import correlations_hold
 from stanadapt.samplers.pooled_warmup.next_block import States, with_nuts, with_two_stage
 from stanadapt.samplers.pooled_warmup.progress import Progress, Stage
 from stanadapt.samplers.pooled_warmup.unbounded import unbounded
@@ -39,6 +43,8 @@ FIRST_WINDOW, FIND_WINDOW, METRIC_WINDOWS = 15, 8, (30, 60)
 GOOD_STEP, MOST_EXTRA = 0.7, 2
 TUNE_BLOCK, TUNE_BLOCKS, TUNE_GAIN = 8, 8, 2.5
 FIRST_STEP, MOST_STEPS, ROUND_UP = 1.2, 16, 0.8
+# of one step, where the target of the settings would need several
+LOWER_TARGET = 0.75
 PILOT_PROPOSALS = 120
 NUTS_WINDOWS, NUTS_CEILING, NUTS_R_HAT, NUTS_LAST = 50, 500, 1.1, 50
 # iterations that four chains need at the most usual: with a lower ceiling blocks are shorter
@@ -55,9 +61,9 @@ def begin(settings: Any, states: States, iter_warmup: int) -> tuple[Progress, St
         stage=Stage.TRAVEL, block=0, used=0, ceiling=iter_warmup, stretch=stretch, shrink=shrink,
         window=0, windows=METRIC_WINDOWS,
         metric=FisherMetric(factor, "diagonal", 0, np.empty(0, int)),
-        step_size=FIRST_STEP, n_steps=1, mean_log_density=np.full(len(states), np.nan),
-        settled=False, divergences=0, choice=kernel_choice.UNDECIDED,
-        unbounded=np.empty(0, int),
+        step_size=FIRST_STEP, n_steps=1, target_accept=settings.target_accept,
+        mean_log_density=np.full(len(states), np.nan), settled=False, divergences=0,
+        choice=kernel_choice.UNDECIDED, unbounded=np.empty(0, int),
     )  # fmt: skip
     return with_nuts(progress, states, TRAVEL_WINDOW, centre=10.0, max_treedepth=TRAVEL_DEPTH)
 
@@ -134,18 +140,30 @@ def _tuned(
 ) -> tuple[Progress, States]:
     """Move the step towards its target; half way, decide on the number of steps."""
     half, length = TUNE_BLOCKS // 2, settings.trajectory_length
-    excess = float(window.acceptance.mean()) - settings.target_accept
+    excess = float(window.acceptance.mean()) - progress.target_accept
     change = np.clip(TUNE_GAIN * excess / np.sqrt(1.0 + progress.window % half), -1.0, 1.0)
     step_size = min(progress.step_size * float(np.exp(change)), length / progress.n_steps)
     progress = progress._replace(step_size=step_size, window=progress.window + 1)
-    if progress.window == half:
-        n_steps = _steps(settings, step_size)
-        progress = progress._replace(n_steps=n_steps, step_size=min(step_size, length / n_steps))
+    if progress.window == half and _steps(settings, step_size) > 1:
+        progress = _with_more_steps(settings, progress)
     if progress.window < TUNE_BLOCKS:
         return with_two_stage(progress, states, TUNE_BLOCK)
+    reason = kernel_choice.steps_too_short(progress.step_size, progress.n_steps)
+    if reason and settings.trajectory == 0:
+        return _begin_nuts(settings, progress, states, reason)
     progress = progress._replace(stage=Stage.PILOT, window=0)
     proposals = PILOT_PROPOSALS * (1 if progress.n_steps == 1 else 2)
     return with_two_stage(progress, states, proposals // 4)
+
+
+def _with_more_steps(settings: Any, progress: Progress) -> Progress:
+    """Several steps, if fixed trajectories are asked for; else one, accepted less often."""
+    if settings.trajectory == 0:
+        lower = min(settings.target_accept, LOWER_TARGET)
+        return progress._replace(target_accept=lower, step_size=settings.trajectory_length)
+    n_steps = _steps(settings, progress.step_size)
+    longest = settings.trajectory_length / n_steps
+    return progress._replace(n_steps=n_steps, step_size=min(progress.step_size, longest))
 
 
 def _piloted(
@@ -228,8 +246,15 @@ FUNCTIONS: dict[Stage, Callable[..., tuple[Progress, States]]] = {
 
 
 def _metric(settings: Any, progress: Progress, window: Window) -> FisherMetric:
-    learn = diagonal_metric if settings.metric == 1 else fisher_metric
-    return learn(*window.pooled, progress.metric.scales)
+    former = progress.metric.scales
+    if settings.metric == 0 and correlations_hold(window, former):
+        return fisher_metric(*window.pooled, former)
+    diagonal = diagonal_metric(*window.pooled, former)
+    if progress.stage is Stage.NUTS_METRIC:
+        # where curvature varies, gradients are large in its narrow parts, and scales from them
+        # small; NUTS then crosses the wide ones slowly
+        return with_standard_deviations(diagonal, window.pooled[0])
+    return diagonal
 
 
 def _steps(settings: Any, step_size: float) -> int:
