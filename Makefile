@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 .PHONY: demo test test-arviz1 test-newer-stan check-data lint fuzz bench clean
 
-# the README's example on real data: Pima with gadMALA and Stan's NUTS
+# the README's example on real data: Pima with the default sampler and Stan's NUTS
 demo: $(READY)
 	$(BIN)/python -m workflows.quickstart
 

@@ -1,4 +1,4 @@
-"""The README's example: one model, one adaptive sampler, Stan's NUTS, and a table of both.
+"""The README's example: one model, the default sampler, Stan's NUTS, and a table of both.
 
     python -m workflows.quickstart            # four chains each
     python -m workflows.quickstart --quick    # two short chains: does it run?
@@ -28,10 +28,10 @@ def main() -> None:
 
     program, data = bundled.find("logistic", "pima")
     target = sa.Target(program, data)
-    fit = sa.sample(target, "gad_mala", seed=2026, **plan)
+    fit = sa.sample(target, seed=2026, **plan)
     nuts = sa.stan_nuts(target, seed=2026, **plan)
-    sa.compare({"gad_mala": fit, "nuts": nuts})
-    paths = [sa.save(fit, options.out / "gad_mala.nc"), sa.save(nuts, options.out / "nuts.nc")]
+    sa.compare({"stanadapt": fit, "nuts": nuts})
+    paths = [sa.save(fit, options.out / "stanadapt.nc"), sa.save(nuts, options.out / "nuts.nc")]
     print("Saved", *paths)
 
 

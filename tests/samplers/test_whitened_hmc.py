@@ -132,10 +132,11 @@ def test_nothing_is_said_of_a_good_run():
     assert told(drawn(Gaussian(MEAN, SD), around(MEAN, SD))) == []
 
 
+TWO = "parameters {real x; real y;} model {%s}"
 IMPROPER = {
-    "nothing held the draws of x, y together": "parameters {real x; real y;} model {x + y ~ normal(0, 1);}",
-    "did not change with x:": "parameters {real x; real y;} model {target += x; y ~ normal(0, 1);}",
-    "nothing held the draws of x.1, x.2 together": "parameters {vector[2] x;} model {target += 0.5 * dot_self(x);}",
+    "nothing held the draws of x, y together": TWO % "x + y ~ normal(0, 1);",
+    "did not change with x:": TWO % "target += x; y ~ normal(0, 1);",
+    "nothing held the draws of x, y": TWO % "target += 0.5 * (square(x) + square(y));",
 }
 
 

@@ -44,8 +44,8 @@ def sentences(settings: Any, progress: Progress, names: list[str]) -> list[str]:
         flat = ", ".join(names[i] for i in progress.metric.flat[:5])
         found.append(
             f"whitened_hmc: the gradient did not change with {flat}: the density is flat, or rises "
-            "without end, in this direction, and the posterior may be improper. Give it a prior, or "
-            "leave it out of the model."
+            "without end, in this direction, and the posterior may be improper. Give it a prior, "
+            "or leave it out of the model."
         )
     if len(progress.unbounded):
         wide = ", ".join(names[i] for i in progress.unbounded[:5])
