@@ -204,15 +204,15 @@ def ordered_logistic(data, u):
 
 
 def galaxies(data, u):
-    (weights, first), (means, second), sds = simplex(u[:2]), ordered(u[2:5]), np.exp(u[5:])
-    parts = stats.norm.pdf(data["velocity"][:, None], means, sds)
+    (weights, first), (means, second), sigma = simplex(u[:2]), ordered(u[2:5]), np.exp(u[5])
+    parts = stats.norm.pdf(data["velocity"][:, None], means, sigma)
     return (
         stats.dirichlet.logpdf(weights, [2, 2, 2])
         + first
         + normal(means, data["prior_means"], data["sd_means"])
         + second
-        + lognormal(sds, np.log(1000), 1)
-        + np.sum(u[5:])
+        + lognormal(sigma, np.log(1000), 1)
+        + u[5]
         + np.sum(np.log(parts @ weights))
     )
 
