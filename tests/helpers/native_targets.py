@@ -2,11 +2,11 @@
 
 import functools
 
-import numpy as np
 import pytest
 
 import stanadapt as sa
 from stanadapt.targets.stan import bundled, toolchain
+from tests.helpers import everyday_programs
 
 # BridgeStan's own sources are tested too if they exist; they take a minute per program
 NATIVE_BACKENDS = ["cmdstan", *(["bridgestan"] if toolchain.bridgestan_tree() else [])]
@@ -74,4 +74,4 @@ def schools(backend):
 
 
 def points(target, count=100, scale=1.0, seed=1):
-    return scale * np.random.default_rng(seed).standard_normal((count, target.dim))
+    return everyday_programs.positions(target.name, target.dim, count, scale, seed)

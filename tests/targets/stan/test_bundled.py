@@ -12,6 +12,7 @@ import stanli
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import bundled
+from tests.helpers import everyday_programs
 
 PAIRS = [(name, data) for name, program in bundled.available().items() for data in program.data]
 
@@ -232,8 +233,9 @@ CLOSED_FORMS = {
         flower, ring,
     )
 }  # fmt: skip
-# in tests/samplers/test_glass.py and test_multimodal_models.py, with their second implementations
-ELSEWHERE = {"glass", "mixture", "boltzmann", "horseshoe"}
+# in tests/samplers/test_glass.py and test_multimodal_models.py, with their second implementations,
+# and in test_everyday_programs.py
+ELSEWHERE = {"glass", "mixture", "boltzmann", "horseshoe", *everyday_programs.POSITIONS}
 
 # Relative. Stan's bernoulli_logit_glm treats exp(-20) as zero, an error of up to 2e-9 per row; with
 # that cut-off in the closed form the two agree to 4e-14 on all four data sets.

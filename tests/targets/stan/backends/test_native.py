@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from tests.helpers import everyday_programs
 from tests.helpers.native_targets import (
     CASES,
     backend,
@@ -23,6 +24,9 @@ pytestmark = pytest.mark.cmdstan
 
 # Sums of up to 6000 terms in another order: 6000 roundings, 1.3e-12, amplified by cancellation.
 ROUNDING = 1e-10
+# Stan solves differential equations to 1e-6, in other steps when it does so for the gradient too
+SOLVED = {"lotka_volterra": 1e-4}
+SIMPLEXES = ("s.", "many_s.", "weights.")
 
 
 @pytest.fixture(
@@ -35,7 +39,7 @@ def pair(request, backend):
 
 def of_simplex(target):
     """Coordinates whose meaning changed in newer Stan; the origin is the centre in both."""
-    return np.array([name.startswith(("s.", "many_s.")) for name in target.model.param_unc_names()])
+    return np.array([name.startswith(SIMPLEXES) for name in target.model.param_unc_names()])
 
 
 def common_points(pair, count=100):
@@ -58,12 +62,12 @@ def evaluated(target, positions):
     return np.array(values), np.array(slopes)
 
 
-def assert_differ_by_a_constant(values, others):
+def assert_differ_by_a_constant(values, others, tolerance=ROUNDING):
     """The constant is determined where the values are smallest, hence most accurate."""
     scale = np.maximum(1.0, np.maximum(np.abs(values), np.abs(others)))
     constant = (values - others)[np.argmin(scale)]
     assert np.ptp(values) > 0.1  # otherwise a constant function would pass
-    np.testing.assert_array_less(np.abs(values - others - constant), ROUNDING * scale)
+    np.testing.assert_array_less(np.abs(values - others - constant), tolerance * scale)
 
 
 # --- against the embedded backend ----------------------------------------------------------------
@@ -113,9 +117,9 @@ def test_values_without_gradients_differ_by_a_constant(pair):
     model, positions = pair[0].model, points(pair[0])
     values = evaluated(pair[0], positions)[0]
     full = np.array([model.log_density(position, propto=False) for position in positions])
-    assert_differ_by_a_constant(full, values)
+    assert_differ_by_a_constant(full, values, SOLVED.get(pair[0].name, ROUNDING))
     kept = np.array([model.log_density(position, propto=True) for position in positions])
-    np.testing.assert_allclose(kept, values, rtol=ROUNDING)
+    np.testing.assert_allclose(kept, values, rtol=SOLVED.get(pair[0].name, ROUNDING))
 
 
 def test_calls_from_numba_and_from_python_agree(pair):
@@ -132,18 +136,23 @@ def test_calls_from_numba_and_from_python_agree(pair):
 
 
 def test_the_gradient_agrees_with_central_differences(pair):
-    """Of second order in h = 6e-6 |x|: accurate to 1e-7 of the scale if f is to 1e-11."""
+    """Of second order in h = 6e-6 |x|: accurate to 1e-7 of the scale if f is to 1e-11.
+
+    Where positions have units, so has h, and slopes are multiplied by them.
+    """
     target, model = pair[0], pair[0].model
     position = points(target, 1, 0.3)[0]
+    units = np.broadcast_to(everyday_programs.spread(target.name), target.dim)
     value, slope = model.log_density_gradient(position, propto=False)
     differences = np.empty(target.dim)
-    for i in range(target.dim):
+    for i, unit in enumerate(units):
         step = np.zeros(target.dim)
-        step[i] = 6e-6 * max(1.0, abs(position[i]))
+        step[i] = 6e-6 * max(unit, abs(position[i]))
         ends = [model.log_density(position + s * step, propto=False) for s in (1, -1)]
         differences[i] = (ends[0] - ends[1]) / (2 * step[i])
-    scale = max(1.0, abs(value), np.abs(slope).max())
-    assert np.abs(differences - slope).max() < 1e-7 * scale
+    scale = max(1.0, abs(value), np.abs(units * slope).max())
+    tolerance = SOLVED.get(target.name, 1e-7)
+    assert np.abs(units * (differences - slope)).max() < tolerance * scale
 
 
 def hessian_of(target, position, **flags):

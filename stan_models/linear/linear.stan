@@ -1,0 +1,25 @@
+// Linear regression on inputs in their own units, from persons to dollars to shares: slopes of 1e-4
+// stand beside slopes of 50 and an intercept of 650.
+//
+// Nothing is centred or standardised, as in most programs that people write first. The priors'
+// standard deviations are data, because they have the units of the data.
+data {
+  int<lower=1> N;
+  int<lower=1> K;
+  matrix[N, K] X;
+  vector[N] y;
+  real<lower=0> sd_intercept;
+  vector<lower=0>[K] sd_slopes;
+  real<lower=0> sd_noise;
+}
+parameters {
+  real alpha;
+  vector[K] beta;
+  real<lower=0> sigma;
+}
+model {
+  alpha ~ normal(0, sd_intercept);
+  beta ~ normal(0, sd_slopes);
+  sigma ~ normal(0, sd_noise);
+  y ~ normal_id_glm(X, alpha, beta, sigma);
+}
