@@ -13,6 +13,7 @@ from stanadapt.samplers.pooled_warmup.fisher_metric import (
     FisherMetric,
     diagonal_metric,
     fisher_metric,
+    one_blas_thread,
 )
 
 
@@ -20,9 +21,10 @@ def correlations_hold(window: Window, former: np.ndarray) -> bool:
     """Whether a full metric serves the draws of a window better than scales do."""
     halves = _halves(window)
     diagonal, full = 0.0, 0.0
-    for learned, judged in (halves, halves[::-1]):
-        diagonal += _divergence(diagonal_metric(*learned, former), learned, judged)
-        full += _divergence(fisher_metric(*learned, former), learned, judged)
+    with one_blas_thread():
+        for learned, judged in (halves, halves[::-1]):
+            diagonal += _divergence(diagonal_metric(*learned, former), learned, judged)
+            full += _divergence(fisher_metric(*learned, former), learned, judged)
     return full < diagonal
 
 

@@ -8,6 +8,7 @@ scale. Chains that drift without end have a mean near zero, or a positive one.
 import numpy as np
 
 from stanadapt.samplers.pooled_warmup.block import Window
+from stanadapt.samplers.pooled_warmup.fisher_metric import one_blas_thread
 
 # it is -1 +- 1.4 / sqrt(effective draws); chains that agree are not suspected at all, and means are
 # taken of all chains and of each: chains in separate modes spoil the former, slow ones the latter
@@ -32,7 +33,8 @@ def unbounded(window: Window) -> np.ndarray:
         usable = np.isfinite(z).all(axis=(0, 1)) & np.isfinite(slopes).all(axis=(0, 1))
     z, slopes = np.where(usable, z, 0.0), np.where(usable, slopes, 0.0)
     found = usable & (_pull(z, slopes) > WEAKEST_PULL)
-    widest = np.linalg.svd(z.reshape(-1, len(mean)), full_matrices=False)[2][0]
+    with one_blas_thread():
+        widest = np.linalg.svd(z.reshape(-1, len(mean)), full_matrices=False)[2][0]
     if _pull(z @ widest[:, None], slopes @ widest[:, None])[0] > WEAKEST_PULL:
         found |= np.abs(widest) > PART * np.abs(widest).max()
     return np.flatnonzero(found)

@@ -1,0 +1,195 @@
+"""Every general sampler against Stan's NUTS, on programs of an everyday kind in raw units.
+
+    python -m workflows.benchmarks.against_nuts                  # the default sampler, five seeds
+    python -m workflows.benchmarks.against_nuts --samplers auto,nuts,gad_mala --seeds 3
+    python -m workflows.benchmarks.against_nuts --quick          # does it run?
+
+For each program and seed: the smallest bulk, square and tail effective sample size of the
+parameters, per gradient and per processor second, warm-up counted, divided by that of Stan's NUTS
+with its defaults in the same run. Squares are those of the deviations from the mean: long
+trajectories can make means very good and variances bad. Processor seconds are those of the whole
+call, with results built; of CmdStan, those of its own processes. Compilation is left out. A fit is
+usable if R-hat is below 1.01 and bulk and tail effective sample size are above 400. The error is
+the largest difference of a mean from that of all NUTS runs together, in posterior standard
+deviations.
+
+Left out are programs with separate modes, which neither reaches, and those without a gradient.
+"""
+
+import json
+import resource
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics.efficiency import TAILS
+from stanadapt.targets.stan.bundled import available, find
+from workflows import record, terminal
+from workflows.benchmarks.samplers import show
+
+LEFT_OUT = {"mixture", "boltzmann", "ring", "flower", "glass"}
+QUICK = [("logistic", "ripley"), ("eight_schools_noncentered", "eight_schools")]
+NUTS = "Stan's NUTS"
+MEASURES = {"bulk": "bulk", "squares": "squares", "tail": "tail"}
+LENGTHS = {"chains": 4, "show_progress": False}
+
+
+def cases():
+    """Every bundled program and data set that is measured."""
+    programs = [p for name, p in available().items() if name not in LEFT_OUT]
+    return [(program.name, data) for program in programs for data in program.data]
+
+
+def columns_of(fit):
+    """Columns of the parameters that vary, shape (chain, draw)."""
+    wanted = set(json.loads(results.attribute(fit, "parameters")))
+    columns = {n: np.asarray(x, float) for n, x in results.columns(fit).items()}
+    chosen = {n: x for n, x in columns.items() if n.split("[")[0] in wanted}
+    return {n: x for n, x in chosen.items() if not np.all(x == x.flat[0])}
+
+
+def measured(fit):
+    """Smallest effective sample sizes and largest R-hat; nan counts as the worst."""
+    arviz, columns = results.arviz_module(), columns_of(fit)
+    found = {"bulk": np.inf, "squares": np.inf, "tail": np.inf, "r_hat": 0.0}
+    for x in columns.values():
+        values = {
+            "bulk": arviz.ess(x, method="bulk"),
+            "squares": arviz.ess((x - x.mean()) ** 2, method="bulk"),
+            "tail": arviz.ess(x, method="tail", prob=TAILS),
+        }
+        for name, value in values.items():
+            found[name] = min(found[name], np.nan_to_num(float(value)))
+        r_hat = float(arviz.rhat(x))
+        found["r_hat"] = max(found["r_hat"], np.inf if np.isnan(r_hat) else r_hat)
+    usable = found["r_hat"] < 1.01 and min(found["bulk"], found["tail"]) > 400
+    return {**found, "usable": usable}
+
+
+def processor_seconds():
+    """Of this process, and of its children that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time(), children.ru_utime + children.ru_stime
+
+
+def fitted(target, sampler, seed, engine, lengths):
+    """A fit, and the processor seconds that it took."""
+    before = processor_seconds()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # verdicts are in the table
+        if sampler == NUTS:
+            fit = sa.stan_nuts(target, engine=engine, seed=seed, **LENGTHS, **lengths)
+        else:
+            fit = sa.sample(target, sampler, seed=seed, **LENGTHS, **lengths)
+    own, children = (after - then for after, then in zip(processor_seconds(), before, strict=True))
+    # CmdStan's CSV files are read, and the density is checked, by this process
+    return fit, children if sampler == NUTS and children > 0.05 else own
+
+
+def rows_of(case, samplers, seeds, engine, quick):
+    """One row per sampler and seed of a program, Stan's NUTS among them."""
+    target = sa.Target(*find(*case), show_progress=False)
+    lengths = {"iter_warmup": 300, "iter_sampling": 300} if quick else {}
+    for sampler in (NUTS, *samplers):  # what is compiled is compiled here
+        fitted(target, sampler, 1, engine, {"iter_warmup": 20, "iter_sampling": 20})
+    fits, rows = {}, []
+    for seed in range(1, seeds + 1):
+        for sampler in (NUTS, *samplers):
+            fit, seconds = fitted(target, sampler, seed, engine, lengths)
+            fits[sampler, seed] = {n: (x.mean(), x) for n, x in columns_of(fit).items()}
+            rows.append({
+                "program": case[0], "data": case[1], "sampler": sampler, "seed": seed,
+                "verdict": results.attribute(fit, "verdict"), **measured(fit),
+                "gradients": int(results.attribute(fit, "n_gradients", 0)),
+                "densities": int(results.attribute(fit, "n_density", 0)), "seconds": seconds,
+                "chosen": results.attribute(fit, "trajectory", ""),
+            })  # fmt: skip
+    reference = [fits[NUTS, seed] for seed in range(1, seeds + 1)]
+    for row in rows:
+        row["error"] = error(fits[row["sampler"], row["seed"]], reference)
+    return rows
+
+
+def error(fit, reference):
+    """Largest difference of means from the reference runs, in standard deviations."""
+    pooled = {n: np.concatenate([run[n][1] for run in reference if n in run]) for n in fit}
+    return max(abs(mean - pooled[n].mean()) / pooled[n].std() for n, (mean, _) in fit.items())
+
+
+def summary(table):
+    """One row per program and sampler: ratios to Stan's NUTS, over seeds."""
+    for name in MEASURES:
+        calls = table["gradients"] + table["densities"]
+        table[f"{name}/gradient"] = table[name] / calls.clip(lower=1)
+        table[f"{name}/s"] = table[name] / table["seconds"]
+    rows = []
+    for (program, data), part in table.groupby(["program", "data"], sort=False):
+        stan = part[part["sampler"] == NUTS]
+        for sampler, ours in part[part["sampler"] != NUTS].groupby("sampler", sort=False):
+            row = {"program": program, "data": data, "sampler": sampler}
+            row["usable"] = f"{ours['usable'].sum()}/{len(ours)}"
+            row["NUTS usable"] = f"{stan['usable'].sum()}/{len(stan)}"
+            for unit in ("gradient", "s"):
+                for name in MEASURES:
+                    ratio = ours[f"{name}/{unit}"].to_numpy() / mean_of(stan[f"{name}/{unit}"])
+                    row[f"{name}/{unit}"] = mean_of(ratio)
+                    if name == "bulk":
+                        row[f"worst {name}/{unit}"] = ratio.min()
+            row["error"] = ours["error"].max()
+            row["chosen"] = ours["chosen"].iloc[0].split(":")[0]
+            rows.append(row)
+    return with_overall(pd.DataFrame(rows))
+
+
+def mean_of(ratios):
+    """Geometric mean."""
+    return float(np.exp(np.log(np.maximum(ratios, 1e-12)).mean()))
+
+
+def with_overall(table):
+    """Add, for each sampler, geometric means and the worst over all programs."""
+    numbers = [c for c in table if "/" in c]
+    extra = []
+    for sampler, part in table.groupby("sampler", sort=False):
+        for title, of in (("geometric mean", mean_of), ("worst", np.min)):
+            values = {c: of(part[c]) for c in numbers}
+            extra.append({"program": title, "data": "", "sampler": sampler, **values})
+    return pd.concat([table, pd.DataFrame(extra)], ignore_index=True)
+
+
+def main():
+    """Measure, print and write."""
+    parser = terminal.parser(__doc__)
+    parser.add_argument("--samplers", default="auto", help="names, separated by commas")
+    parser.add_argument("--seeds", type=terminal.positive, default=5)
+    parser.add_argument("--programs", default="", help="names, separated by commas; default: all")
+    parser.add_argument("--engine", default="auto", help="of NUTS: auto, cmdstan or stanli")
+    parser.add_argument("--quick", action="store_true", help="two programs, short chains")
+    chosen = parser.parse_args()
+    wanted = set(filter(None, chosen.programs.split(",")))
+    listed = QUICK if chosen.quick else [c for c in cases() if not wanted or c[0] in wanted]
+    seeds, samplers = 1 if chosen.quick else chosen.seeds, chosen.samplers.split(",")
+    folder, rows = record.folder("benchmarks/against_nuts"), []
+    with terminal.progress_bar() as bar:
+        task = bar.add_task("", total=len(listed))
+        for case in listed:
+            bar.update(task, description="/".join(case))
+            rows += rows_of(case, samplers, seeds, chosen.engine, chosen.quick)
+            pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
+            bar.advance(task)
+    table = summary(pd.DataFrame(rows))
+    table.to_csv(folder / "summary.csv", index=False)
+    for unit in ("gradient", "s"):
+        columns = [c for c in table if "/" not in c or c.endswith(f"/{unit}")]
+        printed = table[columns].set_axis([c.removesuffix(f"/{unit}") for c in columns], axis=1)
+        show(f"effective sample size per {unit}, over that of Stan's NUTS", printed.astype(object))
+    record.write_settings(folder / "settings.json", vars(chosen))
+    print(f"tables: {folder}")
+
+
+if __name__ == "__main__":
+    main()
