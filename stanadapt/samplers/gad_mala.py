@@ -30,6 +30,8 @@ from stanadapt.samplers.setting_checks import require_positive, require_probabil
 # relative to the move L m, itself of the size of the posterior: the truncation error is then
 # about 1e-8 of the product and the rounding error about 1e-12
 DIFFERENCE_STEP = 1e-4
+# of many standard normal coordinates, L = OPTIMAL_SCALE dim^(-1/6) I (Roberts and Rosenthal 1998)
+OPTIMAL_SCALE = 1.65
 
 
 class Settings(NamedTuple):
@@ -41,7 +43,8 @@ class Settings(NamedTuple):
         eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly how
         far an entry of L moves per iteration. The paper takes 1e-5 for 785 parameters.
     initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0.
+        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardised: 1.65 dim^(1/3),
+        the optimum for a normal posterior.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
     exact
@@ -207,5 +210,6 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("noise", "drift_and_noise", "log_ratio", "work", "tuning.left", "tuning.right"),
+        when_standardized={"initial_scale": lambda dim: OPTIMAL_SCALE * dim ** (1.0 / 3.0)},
     )
 )  # fmt: skip

@@ -26,6 +26,9 @@ from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import register
 from stanadapt.samplers.setting_checks import require_positive, require_probability
 
+# of many standard normal coordinates, L = OPTIMAL_SCALE dim^(-1/2) I (Roberts, Gelman, Gilks 1997)
+OPTIMAL_SCALE = 2.38
+
 
 class Settings(NamedTuple):
     """What the user chooses.
@@ -39,7 +42,8 @@ class Settings(NamedTuple):
         about 1 in 20,000 iterations, so that standard deviations of 1 and more want 2e-4 or
         more. An acceptance rate far from the target after warm-up is the sign.
     initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0.
+        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardised: 2.38, the
+        optimum for a normal posterior.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
 
@@ -131,5 +135,6 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("noise", "log_ratio", "tuning.left", "tuning.right"),
+        when_standardized={"initial_scale": lambda dim: OPTIMAL_SCALE},
     )
 )  # fmt: skip

@@ -54,6 +54,7 @@ def begin(settings: Any, states: States, iter_warmup: int) -> tuple[Progress, St
         stage=Stage.TRAVEL, block=0, used=0, ceiling=iter_warmup, stretch=stretch, shrink=shrink,
         window=0, windows=METRIC_WINDOWS,
         metric=FisherMetric(factor, "diagonal", 0, np.empty(0, int)),
+        location=np.mean([state.current.position for state in states], axis=0),
         step_size=FIRST_STEP, n_steps=1, mean_log_density=np.full(len(states), np.nan),
         settled=False, divergences=0, choice=kernel_choice.UNDECIDED,
     )  # fmt: skip
@@ -66,6 +67,14 @@ def pool(settings: Any, progress: Progress, states: States) -> tuple[Progress, S
     return FUNCTIONS[progress.stage](settings, progress, states, window_of(states))
 
 
+def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """`pool`, where metric and location are wanted for another sampler: the rest is left out."""
+    progress, states = pool(settings, progress, states)
+    if progress.stage in (Stage.TUNE_STEP, Stage.NUTS_METRIC, Stage.NUTS_STEP):
+        return _done(progress, states)
+    return progress, states
+
+
 def _travelled(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
@@ -75,10 +84,12 @@ def _travelled(
     settled = len(former) == len(means) and bool(
         np.abs(means - former).max() < sd + 1.0 and np.ptp(means) < 3.0 * sd + 2.0
     )
-    metric = diagonal_metric(*window.pooled, progress.metric.scales)
+    positions, gradients = window.pooled
     progress = progress._replace(
-        metric=metric, mean_log_density=means, settled=settled, window=progress.window + 1
-    )
+        metric=diagonal_metric(positions, gradients, progress.metric.scales),
+        location=positions.mean(axis=0), mean_log_density=means, settled=settled,
+        window=progress.window + 1,
+    )  # fmt: skip
     if settled or progress.window == MOST_TRAVEL:
         progress = progress._replace(stage=Stage.FIRST_METRIC, window=0)
         return with_nuts(progress, states, FIRST_WINDOW, max_treedepth=TRAVEL_DEPTH)
@@ -88,7 +99,7 @@ def _travelled(
 def _learned_first(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
-    progress = progress._replace(metric=_metric(settings, progress, window))
+    progress = _with_metric(settings, progress, window)
     if settings.trajectory == 2:
         return _begin_nuts(settings, progress, states, "asked for")
     return _find_step(settings, progress, states)
@@ -114,10 +125,9 @@ def _learned(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
     step_size, windows = min(_pooled_step(states), settings.trajectory_length), progress.windows
-    progress = progress._replace(
-        metric=_metric(settings, progress, window), step_size=step_size,
-        divergences=window.divergences, window=progress.window + 1,
-    )  # fmt: skip
+    progress = _with_metric(settings, progress, window)._replace(
+        step_size=step_size, divergences=window.divergences, window=progress.window + 1
+    )
     extra = len(windows) - len(METRIC_WINDOWS)
     if progress.window == len(windows) and step_size < GOOD_STEP and extra < MOST_EXTRA:
         progress = progress._replace(windows=(*windows, 2 * windows[-1]))
@@ -181,7 +191,7 @@ def _learned_with_nuts(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
     """Lengthen the window until chains agree, or the ceiling of this stage is reached."""
-    progress = progress._replace(metric=_metric(settings, progress, window))
+    progress = _with_metric(settings, progress, window)
     last, used = progress.windows[-1], sum(progress.windows)
     agree = last >= 2 * NUTS_WINDOWS and window.r_hat < NUTS_R_HAT
     if agree or used + 2 * last + NUTS_LAST > NUTS_CEILING:
@@ -224,9 +234,12 @@ FUNCTIONS: dict[Stage, Callable[..., tuple[Progress, States]]] = {
 }
 
 
-def _metric(settings: Any, progress: Progress, window: Window) -> FisherMetric:
+def _with_metric(settings: Any, progress: Progress, window: Window) -> Progress:
     learn = diagonal_metric if settings.metric == 1 else fisher_metric
-    return learn(*window.pooled, progress.metric.scales)
+    positions, gradients = window.pooled
+    return progress._replace(
+        metric=learn(positions, gradients, progress.metric.scales), location=positions.mean(axis=0)
+    )
 
 
 def _steps(settings: Any, step_size: float) -> int:
