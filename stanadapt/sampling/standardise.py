@@ -37,6 +37,8 @@ LEARNERS: dict[bool, tuple[str, dict[str, Any]]] = {
 }
 # iterations of warm-up below which nothing can be learned, and above which the pre-run gains little
 FEWEST, MOST_GRADIENTS = 50, 2000
+# a pre-run of fewer iterations is not expected to settle
+USUAL_LENGTH = 500
 MOST_VALUES, VALUES_PER_DIMENSION, FEWEST_VALUES = 20_000, 300, 3000
 
 
@@ -200,7 +202,7 @@ def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -
 
 def _warn_of_unsettled(chain: Chain, progress: Any) -> None:
     """Warn where scales are those of chains that were still on their way."""
-    if not progress.settled and chain.iter_warmup >= FEWEST:
+    if not progress.settled and chain.plan.iter_warmup >= USUAL_LENGTH:
         warn(
             "the log density had not settled when scales were learned: the chains may still be on "
             "their way. Give inits, raise iter_warmup, or compare with standardize=False."

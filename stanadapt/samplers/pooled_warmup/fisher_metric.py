@@ -65,7 +65,7 @@ def _blas() -> ThreadpoolController:
 
 
 @contextlib.contextmanager
-def _one_blas_thread() -> Any:
+def one_blas_thread() -> Any:
     """Sums of several threads may differ in their last bits from run to run."""
     with _blas().limit(limits=1, user_api="blas"):
         yield
@@ -111,7 +111,7 @@ def fisher_metric(
     usable = np.isfinite(z).all(axis=0) & np.isfinite(b).all(axis=0)
     usable &= (np.ptp(z, axis=0) > 0.0) & (np.ptp(b, axis=0) > 0.0)
     z, b = np.where(usable, z, 0.0), np.where(usable, b, 0.0)
-    with _one_blas_thread():
+    with one_blas_thread():
         values, vectors = _spectrum(z, b, ridge)
         outside = (values > cutoff) | (values < 1.0 / cutoff)
         rank = int(outside.sum())

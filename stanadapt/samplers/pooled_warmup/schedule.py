@@ -79,15 +79,12 @@ def _travelled(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
     """Go on until the log density no longer changes, within and between chains."""
-    means, former = window.log_density.mean(axis=1), progress.mean_log_density
-    sd = np.sqrt(window.positions.shape[2] / 2)  # of the log density of a Gaussian
-    settled = len(former) == len(means) and bool(
-        np.abs(means - former).max() < sd + 1.0 and np.ptp(means) < 3.0 * sd + 2.0
-    )
     positions, gradients = window.pooled
+    settled = window.settled(progress.mean_log_density, positions.shape[1])
     progress = progress._replace(
         metric=diagonal_metric(positions, gradients, progress.metric.scales),
-        location=positions.mean(axis=0), mean_log_density=means, settled=settled,
+        location=positions.mean(axis=0), settled=settled,
+        mean_log_density=window.log_density.mean(axis=1),
         window=progress.window + 1,
     )  # fmt: skip
     if settled or progress.window == MOST_TRAVEL:
