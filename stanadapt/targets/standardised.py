@@ -88,8 +88,8 @@ class Standardised(Samplable):
         return f"Standardised({self._base!r}, {self.kind})"
 
     def original(self, positions: np.ndarray) -> np.ndarray:
-        """Positions x of the base, for positions z; both of shape (..., dim)."""
-        rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, self.dim)
+        """Positions x of the base, for positions z; of shape (..., dim), or without the noise."""
+        rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, np.shape(positions)[-1])
         out = np.empty_like(rows)
         original(self.location, self.factor, rows, out)
         return out.reshape(np.shape(positions))
