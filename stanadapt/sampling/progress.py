@@ -11,11 +11,11 @@ PLAIN_SECONDS = 10.0
 
 
 def _line(chain: Any, task: str = "") -> str:
-    phase = task or ("warm-up " if chain.warming_up else "sampling")
-    if chain.warming_up and chain.progress is not None and not task:
-        phase = f"warm-up, {chain.progress.label}"
+    phase = "warm-up " if chain.warming_up else "sampling"
+    if chain.warming_up and chain.progress is not None:
+        phase = f"{task or 'warm-up'}, {chain.progress.label}"
     if chain.finished:
-        phase = "stopped " if chain.stopped else "done    "
+        phase = "stopped " if chain.stopped else f"{task}, done" if task else "done    "
     text = f"{phase} {chain.n_done:>6}/{chain.n_total}"
     accepted = f"  accepted {chain.acceptance_rate:4.0%}" if chain.n_done else ""
     failed = chain.calls["failed"]

@@ -45,8 +45,8 @@ def z_scores(fit):
 @pytest.mark.parametrize("rho", [0.0, 0.8])
 @pytest.mark.parametrize("name", GRADIENT_FREE)
 def test_draws_are_exact_however_noisy_the_estimate_is(name, rho):
-    # with some seeds, in any coordinates, a chain of rwm sits on one estimate for so long in warm-up
-    # that its scale is lost: that is slow, not wrong
+    # with some seeds, in any coordinates, a chain of rwm sits on one estimate for so long in
+    # warm-up that its scale is lost: that is slow, not wrong
     fit = sa.sample(make(rho), name, chains=4, iter_warmup=4000, iter_sampling=40_000, seed=3,
                     show_progress=False, **SMALL.get(name, {}))  # fmt: skip
     # four t statistics with 79 degrees of freedom: one exceeds 4.5 with probability 1e-4
