@@ -83,6 +83,9 @@ Inits = Annotated[
     str | None,
     typer.Option(help="Where chains start: a radius, or a JSON file of constrained values."),
 ]
+Standardize = Annotated[
+    bool | None, typer.Option(help="Standardise by a pre-run; default: as suits the sampler.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
 Choices = Annotated[
     list[str] | None,
@@ -190,6 +193,7 @@ def sample(
         Path | None,
         typer.Option(help="Data without observations: samplers that temper start from this prior."),
     ] = None,
+    standardize: Standardize = None,
     save_warmup: Annotated[bool, typer.Option("--save-warmup", help="Keep warm-up too.")] = False,
     save_pseudo: Annotated[
         bool, typer.Option("--save-pseudo", help="Keep all pseudo-samples with their weights.")
@@ -216,8 +220,8 @@ def sample(
             threads_per_chain=threads_per_chain,
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, thin=thin, seed=seed,
             inits=_inits(inits), warm_start=results.load(warm_start) if warm_start else None,
-            prior_data=prior_data, save_warmup=save_warmup, save_pseudo=save_pseudo,
-            show_progress=not quiet, **settings,
+            prior_data=prior_data, standardize=standardize, save_warmup=save_warmup,
+            save_pseudo=save_pseudo, show_progress=not quiet, **settings,
         )  # fmt: skip
         results.save(fit, path)
         compare_fits({results.attribute(fit, "sampler"): fit})

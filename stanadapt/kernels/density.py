@@ -17,6 +17,8 @@ from stanadapt._numba.jit import jit
 
 # columns of Density.calls
 VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS, FAILED_IN_A_ROW = 0, 1, 2, 3
+# filled in by the driver: calls made until the last recorded draw
+RECORDED_CALLS = 4
 # 128 bytes: two chains' counters never share a cache line, which would slow down both
 COUNTERS = 16
 

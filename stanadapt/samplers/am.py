@@ -27,6 +27,9 @@ from stanadapt.samplers.registry import register
 from stanadapt.samplers.setting_checks import require_positive, require_probability
 
 DECAY = 4000.0
+# of many standard normal coordinates, the scale is OPTIMAL_SCALE dim^(-1/2) (Roberts, Gelman, Gilks
+# 1997)
+OPTIMAL_SCALE = 2.38
 
 
 class Settings(NamedTuple):
@@ -40,7 +43,8 @@ class Settings(NamedTuple):
         rho_0 in (0, 1): the weight of the newest position in mean and covariance, falling as
         1 / (1 + t / 4000) with the iteration t.
     initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0.
+        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardised: 2.38, the
+        optimum for a normal posterior.
     tune_scale
         Else s is 2.38 / sqrt(dim) throughout, which is best where the posterior is normal.
 
@@ -89,7 +93,7 @@ def init(density, settings, position, rng):
     return State(
         current=value_at(density, position),
         scratch=unused_value(density.size),
-        scale=1.0 if settings.tune_scale else 2.38 / np.sqrt(n),
+        scale=1.0 if settings.tune_scale else OPTIMAL_SCALE / np.sqrt(n),
         mean=position[:n].copy(),
         factor=factors.initial(n, settings.initial_scale / np.sqrt(n), False),
         noise=np.empty(n),
@@ -147,5 +151,6 @@ register(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("noise", "whitened"),
         uses_gradient=False,
+        when_standardized={"initial_scale": lambda dim: OPTIMAL_SCALE},
     )
 )  # fmt: skip

@@ -34,7 +34,7 @@ def breaches(sampler: Sampler, registered: Mapping[str, Sampler]) -> list[str]:
         return [f"{sentence}." for sentence in wrong]
     found = [*_name(sampler, registered), *_settings(sampler), *_info(sampler), *_state(sampler)]
     found += [sentence for part in SIGNATURES for sentence in _function(sampler, part)]
-    found += _check(sampler)
+    found += [*_check(sampler), *_coordinates(sampler)]
     return [f"{sampler.name}: {sentence}." for sentence in found]
 
 
@@ -131,6 +131,14 @@ def _check(sampler: Sampler) -> Iterator[str]:
         yield f"check must be a function of settings, got {sampler.check!r}"
         return
     yield from _arity("check", sampler.check, ("settings",))
+
+
+def _coordinates(sampler: Sampler) -> Iterator[str]:
+    if sampler.standardize not in ("full", "diagonal", "no"):
+        yield f"standardize must be 'full', 'diagonal' or 'no', got {sampler.standardize!r}"
+    for name in sampler.when_standardized:
+        if name not in sampler.settings._fields:
+            yield f"when_standardized names {name}, which is no field of Settings"
 
 
 def _arity(part: str, function: Callable, wanted: tuple[str, ...]) -> Iterator[str]:

@@ -25,11 +25,17 @@ from stanadapt.kernels.density import value_and_gradient
 from stanadapt.kernels.metropolis import acceptance_probability
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import register
-from stanadapt.samplers.setting_checks import require_positive, require_probability
+from stanadapt.samplers.setting_checks import (
+    require_at_least,
+    require_positive,
+    require_probability,
+)
 
 # relative to the move L m, itself of the size of the posterior: the truncation error is then
 # about 1e-8 of the product and the rounding error about 1e-12
 DIFFERENCE_STEP = 1e-4
+# of many standard normal coordinates, L = OPTIMAL_SCALE dim^(-1/6) I (Roberts and Rosenthal 1998)
+OPTIMAL_SCALE = 1.65
 
 
 class Settings(NamedTuple):
@@ -41,7 +47,11 @@ class Settings(NamedTuple):
         eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly how
         far an entry of L moves per iteration. The paper takes 1e-5 for 785 parameters.
     initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0.
+        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardised: 1.65 dim^(1/3),
+        the optimum for a normal posterior.
+    adapt_every
+        L climbs after every so many iterations of warm-up, at least 1: a step takes O(dim^2)
+        operations, 10 us for 100 parameters. Standardised, where L starts near its optimum: 4.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
     exact
@@ -53,6 +63,7 @@ class Settings(NamedTuple):
     target_accept: float = 0.55
     learning_rate: float = 1.5e-4
     initial_scale: float = 0.1
+    adapt_every: int = 1
     diagonal: bool = False
     exact: bool = False
 
@@ -93,6 +104,7 @@ def check(settings: Settings) -> None:
     """Raise StanadaptError for a setting out of range."""
     require_probability(settings, "target_accept")
     require_positive(settings, "learning_rate", "initial_scale")
+    require_at_least(settings, 1, "adapt_every")
 
 
 @jit
@@ -185,9 +197,9 @@ def _hessian_terms(density, state, x, y):
 
 
 @jit
-def adapt(density, settings, state, info, t, iter_warmup):
-    """Climb one step, then recompute u = L^T g(x), since L has moved."""
-    tuning, current = state.tuning, state.current
+def _climb(density, settings, state, info):
+    """Take one step up the speed measure; L is updated in place."""
+    current = state.current
     x, y = (state.scratch, current) if info.accepted else (current, state.scratch)
     rank, direction = 0, 1.0
     if not state.log_ratio > -np.inf:
@@ -197,9 +209,17 @@ def adapt(density, settings, state, info, t, iter_warmup):
         _fast_term(state, x, y)
         if settings.exact:
             rank = _hessian_terms(density, state, x, y)
-    speed_measure.ascend(tuning, rank, direction, settings.learning_rate)
+    speed_measure.ascend(state.tuning, rank, direction, settings.learning_rate)
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Climb one step, then recompute u = L^T g(x), since L has moved."""
+    tuning, current = state.tuning, state.current
+    if t % settings.adapt_every == 0:
+        _climb(density, settings, state, info)
+        factors.transposed_times(tuning.factor, current.gradient, current.scaled_gradient)
     tuning = speed_measure.after_step(tuning, info.accepted, settings.target_accept)
-    factors.transposed_times(tuning.factor, current.gradient, current.scaled_gradient)
     return replace(state, tuning=tuning)
 
 
@@ -207,5 +227,9 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("noise", "drift_and_noise", "log_ratio", "work", "tuning.left", "tuning.right"),
+        when_standardized={
+            "initial_scale": lambda dim: OPTIMAL_SCALE * dim ** (1.0 / 3.0),
+            "adapt_every": lambda dim: 4,
+        },
     )
 )  # fmt: skip

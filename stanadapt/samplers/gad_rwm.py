@@ -24,7 +24,14 @@ from stanadapt.kernels.metropolis import acceptance_probability
 from stanadapt.kernels.points import GradientPoint, gradient_at, unused_gradient
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import register
-from stanadapt.samplers.setting_checks import require_positive, require_probability
+from stanadapt.samplers.setting_checks import (
+    require_at_least,
+    require_positive,
+    require_probability,
+)
+
+# of many standard normal coordinates, L = OPTIMAL_SCALE dim^(-1/2) I (Roberts, Gelman, Gilks 1997)
+OPTIMAL_SCALE = 2.38
 
 
 class Settings(NamedTuple):
@@ -39,7 +46,11 @@ class Settings(NamedTuple):
         about 1 in 20,000 iterations, so that standard deviations of 1 and more want 2e-4 or
         more. An acceptance rate far from the target after warm-up is the sign.
     initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0.
+        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardised: 2.38, the
+        optimum for a normal posterior.
+    adapt_every
+        L climbs after every so many iterations of warm-up, at least 1: a step takes O(dim^2)
+        operations, 10 us for 100 parameters. Standardised, where L starts near its optimum: 4.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
 
@@ -48,6 +59,7 @@ class Settings(NamedTuple):
     target_accept: float = 0.25
     learning_rate: float = 5e-5
     initial_scale: float = 0.1
+    adapt_every: int = 1
     diagonal: bool = False
 
 
@@ -73,6 +85,7 @@ def check(settings: Settings) -> None:
     """Raise StanadaptError for a setting out of range."""
     require_probability(settings, "target_accept")
     require_positive(settings, "learning_rate", "initial_scale")
+    require_at_least(settings, 1, "adapt_every")
 
 
 @jit
@@ -114,15 +127,16 @@ def step(density, settings, state, rng):
 def adapt(density, settings, state, info, t, iter_warmup):
     """Climb: dF = [g(y) eps^T]_lower when log ratio < 0, and the entropy term always."""
     tuning = state.tuning
-    y = state.current if info.accepted else state.scratch
-    rank, direction = 0, 1.0
-    if not state.log_ratio > -np.inf:
-        direction = -1.0
-    elif state.log_ratio < 0.0:
-        rank = 1
-        tuning.left[0, :] = y.gradient
-        tuning.right[0, :] = state.noise
-    speed_measure.ascend(tuning, rank, direction, settings.learning_rate)
+    if t % settings.adapt_every == 0:
+        y = state.current if info.accepted else state.scratch
+        rank, direction = 0, 1.0
+        if not state.log_ratio > -np.inf:
+            direction = -1.0
+        elif state.log_ratio < 0.0:
+            rank = 1
+            tuning.left[0, :] = y.gradient
+            tuning.right[0, :] = state.noise
+        speed_measure.ascend(tuning, rank, direction, settings.learning_rate)
     tuning = speed_measure.after_step(tuning, info.accepted, settings.target_accept)
     return replace(state, tuning=tuning)
 
@@ -131,5 +145,8 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("noise", "log_ratio", "tuning.left", "tuning.right"),
+        when_standardized={
+            "initial_scale": lambda dim: OPTIMAL_SCALE, "adapt_every": lambda dim: 4,
+        },
     )
 )  # fmt: skip

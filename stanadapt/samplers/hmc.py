@@ -1,7 +1,8 @@
 """Hamiltonian Monte Carlo with a fixed number of leapfrog steps and unit mass.
 
-A baseline between `mala` (one leapfrog step) and NUTS: for smooth posteriors whose unconstrained
-parameters have comparable scales. The number of steps is the user's choice.
+A baseline between `mala` (one leapfrog step) and NUTS, for smooth posteriors. In standardised
+coordinates the number of steps follows from their size and the length of a trajectory; in those of
+the program, which should have comparable scales, it is the user's choice.
 
 References
 ----------
@@ -30,26 +31,33 @@ from stanadapt.samplers.setting_checks import (
     require_probability,
 )
 
+MOST_STEPS = 100
+
 
 class Settings(NamedTuple):
     """What the user chooses.
 
     leapfrogs
-        Number of leapfrog steps per iteration, each one gradient; at least 1.
+        Number of leapfrog steps per iteration, each one gradient; 0: as many as make a trajectory
+        of `trajectory_length`, at most 100. Standardised: 0.
+    trajectory_length
+        Where leapfrogs is 0: in units of the unconstrained parameters; > 0. For normal coordinates
+        of unit scale, trajectories above 1.8 estimate the mean better and everything else worse.
     target_accept
         Acceptance rate to tune to, in (0, 1).
     step_size
         The leapfrog's step starts as step_size / sqrt(dim), in units of the unconstrained
-        parameters; > 0.
+        parameters; > 0. Standardised: dim^(1/4), which makes it dim^(-1/4).
     learning_rate
         Relative change of the step size per iteration, in (0, 1).
     jitter
         Each iteration's step size is drawn from step_size * (1 +- jitter), in [0, 1): breaks
-        trajectories that return to where they began.
+        trajectories that return to where they began. Standardised: 0.2.
 
     """
 
     leapfrogs: int = 10
+    trajectory_length: float = 1.8
     target_accept: float = 0.7
     step_size: float = 0.1
     learning_rate: float = 0.01
@@ -57,13 +65,14 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, the rejected one, the momentum, the unit mass, and the step size."""
+    """The current point, the rejected one, the momentum, the unit mass, and how steps are made."""
 
     current: GradientPoint
     scratch: GradientPoint
     momentum: np.ndarray
     scale: np.ndarray
     step_size: float
+    leapfrogs: int
 
 
 class Info(NamedTuple):
@@ -73,32 +82,43 @@ class Info(NamedTuple):
     accepted: bool
     diverging: bool
     step_size: float
+    leapfrogs: int
 
 
 def check(settings: Settings) -> None:
     """Raise StanadaptError for a setting out of range."""
-    require_at_least(settings, 1, "leapfrogs")
+    require_at_least(settings, 0, "leapfrogs")
     require_probability(settings, "target_accept", "learning_rate")
-    require_positive(settings, "step_size")
+    require_positive(settings, "step_size", "trajectory_length")
     require_fraction(settings, "jitter")
+
+
+@jit
+def number_of_steps(settings, step_size):
+    """Return the chosen number of steps, or how many of this size make one trajectory."""
+    if settings.leapfrogs > 0:
+        return settings.leapfrogs
+    return min(max(int(settings.trajectory_length / step_size + 0.5), 1), MOST_STEPS)
 
 
 @jit
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim
+    step_size = settings.step_size / np.sqrt(n)
     return State(
         current=gradient_at(density, position),
         scratch=unused_gradient(n),
         momentum=np.empty(n),
         scale=np.ones(n),
-        step_size=settings.step_size / np.sqrt(n),
+        step_size=step_size,
+        leapfrogs=number_of_steps(settings, step_size),
     )
 
 
 @jit
 def step(density, settings, state, rng):
-    """Draw a momentum, follow it for `leapfrogs` steps, accept or reject the end."""
+    """Draw a momentum, follow it for some leapfrog steps, accept or reject the end."""
     x, y, momentum = state.current, state.scratch, state.momentum
     step_size = state.step_size
     fill_normal(rng, momentum)
@@ -108,7 +128,7 @@ def step(density, settings, state, rng):
     y.position[:] = x.position
     y.gradient[:] = x.gradient
     log_density, _ = leapfrog(
-        density, y.position, momentum, y.gradient, state.scale, step_size, settings.leapfrogs
+        density, y.position, momentum, y.gradient, state.scale, step_size, state.leapfrogs
     )
     log_ratio = log_density - x.log_density + kinetic - 0.5 * squared_norm(momentum)
 
@@ -120,6 +140,7 @@ def step(density, settings, state, rng):
         accepted=accepted,
         diverging=not log_ratio > -LARGEST_ENERGY_ERROR,
         step_size=step_size,
+        leapfrogs=state.leapfrogs,
     )
     if accepted:
         return replace(state, current=proposal, scratch=x), info
@@ -128,15 +149,20 @@ def step(density, settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Move the step size towards the target acceptance rate."""
+    """Move the step size towards the target acceptance rate, and the number of steps with it."""
     rate, target = info.acceptance_rate, settings.target_accept
     step_size = rescaled(state.step_size, rate, target, settings.learning_rate, t, iter_warmup)
-    return replace(state, step_size=step_size)
+    leapfrogs = number_of_steps(settings, step_size)
+    return replace(state, step_size=step_size, leapfrogs=leapfrogs)
 
 
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("momentum",),
+        when_standardized={
+            "leapfrogs": lambda dim: 0, "jitter": lambda dim: 0.2,
+            "step_size": lambda dim: dim**0.25,
+        },
     )
 )  # fmt: skip

@@ -384,6 +384,7 @@ register(
             "here", "there", "noise", "move", "past.subsample.columns", "past.subsample.weights",
         ),
         freeze=freeze, uses_gradient=False, init_from_draws=init_from_draws,
+        standardize="diagonal",
         old_settings={"evenly": "normalize_weights"},
     )
 )  # fmt: skip

@@ -191,6 +191,6 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("tree", "leapfrog.gradient", "leapfrog.velocity"),
-        freeze=freeze, iter_warmup=1000, iter_sampling=1000,
+        freeze=freeze, iter_warmup=1000, iter_sampling=1000, standardize="no",
     )
 )  # fmt: skip

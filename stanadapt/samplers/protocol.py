@@ -129,6 +129,9 @@ class Pooling(NamedTuple):
     sentences
         (settings, progress, names) -> list of what the user should know; `names` are those of the
         coordinates of a position.
+    pool_for_scales
+        As `pool`, but warm-up ends as soon as progress has `location`, shape (dim,), and `metric`,
+        a `FisherMetric`: of a sampler that learns these for others too.
 
     """
 
@@ -136,6 +139,7 @@ class Pooling(NamedTuple):
     pool: Callable[[Any, Any, list], tuple[Any, list]]
     described: Callable[[Any, Any], dict[str, Any]]
     sentences: Callable[[Any, Any, list[str]], list[str]]
+    pool_for_scales: Callable[[Any, Any, list], tuple[Any, list]] | None = None
 
 
 class Sampler(NamedTuple):
@@ -172,6 +176,14 @@ class Sampler(NamedTuple):
     workspace
         Fields of State that are rewritten in every step ("noise", "tuning.left"): all others but
         `current` and `scratch` stay as they are after warm-up.
+    standardize
+        In which coordinates `sample` runs it unless told otherwise: "full", standardised by
+        location, scales and correlations that a pre-run learns; "diagonal", by location and scales,
+        from starts as dispersed as they were, for samplers that look for many modes; "no", for
+        those that learn scales on their own.
+    when_standardized
+        Defaults of settings that differ in standardised coordinates, by name: functions of the
+        number of parameters. A value that the user chooses holds in any coordinates.
     threading, tempering, extra_output, pooling
         Optional groups; None without them.
     old_settings
@@ -194,6 +206,8 @@ class Sampler(NamedTuple):
     init_from_draws: Callable | None = None
     arrays_in_place: bool = False
     workspace: tuple[str, ...] = ()
+    standardize: str = "full"
+    when_standardized: Mapping[str, Callable[[int], Any]] = MappingProxyType({})
     threading: Threading | None = None
     tempering: Tempering | None = None
     extra_output: ExtraOutput | None = None

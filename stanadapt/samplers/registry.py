@@ -63,6 +63,20 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
     return found._replace(adapts_forever=forever, uses_gradient=gradient), settings
 
 
+def with_standardized_defaults(sampler: Sampler, settings: Any, chosen: Any, dim: int) -> Any:
+    """Return settings for `dim` parameters in standardised coordinates.
+
+    Settings that were not chosen by name, and have the default of other coordinates, get their own.
+    """
+    defaults = sampler.settings._field_defaults
+    own = {
+        name: _typed(sampler, name, default(dim))
+        for name, default in sampler.when_standardized.items()
+        if name not in chosen and getattr(settings, name) == defaults[name]
+    }
+    return settings._replace(**own)
+
+
 def _look_up(sampler: str | tuple) -> tuple[Sampler, Any]:
     if isinstance(sampler, str):
         known = registered()

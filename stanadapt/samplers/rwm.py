@@ -23,6 +23,10 @@ from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import register
 from stanadapt.samplers.setting_checks import require_positive, require_probability
 
+# of many standard normal coordinates, the scale is OPTIMAL_SCALE dim^(-1/2) (Roberts, Gelman, Gilks
+# 1997)
+OPTIMAL_SCALE = 2.38
+
 
 class Settings(NamedTuple):
     """What the user chooses.
@@ -31,7 +35,7 @@ class Settings(NamedTuple):
         Acceptance rate to tune to, in (0, 1).
     initial_scale
         The proposal's standard deviation starts as initial_scale / sqrt(dim), in units of the
-        unconstrained parameters; > 0.
+        unconstrained parameters; > 0. Standardised: 2.38, the optimum for a normal posterior.
     learning_rate
         Relative change of the scale per iteration, in (0, 1).
     tune_scale
@@ -107,5 +111,6 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         uses_gradient=False,
+        when_standardized={"initial_scale": lambda dim: OPTIMAL_SCALE},
     )
 )  # fmt: skip

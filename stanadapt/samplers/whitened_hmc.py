@@ -297,7 +297,10 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("tree", "leapfrog.gradient", "leapfrog.velocity"),
-        iter_warmup=2000, iter_sampling=1000,
-        pooling=Pooling(schedule.begin, schedule.pool, report.described, report.sentences),
+        iter_warmup=2000, iter_sampling=1000, standardize="no",
+        pooling=Pooling(
+            schedule.begin, schedule.pool, report.described, report.sentences,
+            schedule.pool_for_scales,
+        ),
     )
 )  # fmt: skip

@@ -20,6 +20,7 @@ from stanadapt.kernels.density import (
     FAILED_CALLS,
     FAILED_IN_A_ROW,
     GRADIENT_CALLS,
+    RECORDED_CALLS,
     VALUE_CALLS,
     Density,
 )
@@ -44,8 +45,6 @@ FAILURES_BEFORE_STOP = 1000
 CHUNK_SECONDS, FIRST_CHUNK, LARGEST_CHUNK = 0.25, 4, 1024
 # numbers: a chunk of long positions is shorter, so that it takes no more than 16 MB
 LARGEST_BUFFER = 2_000_000
-# column of Density.calls: calls made until the last recorded draw
-RECORDED_CALLS = 4
 
 
 class Span(NamedTuple):

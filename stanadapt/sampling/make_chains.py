@@ -1,30 +1,56 @@
 """The chains of a run, at their starting positions, with memory for their draws."""
 
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling.chain import Chain, ChainDesign
-from stanadapt.sampling.initial_values import initial_positions
-from stanadapt.targets.target import Samplable
+from stanadapt.sampling.plan import Plan
+from stanadapt.sampling.standardise import Start
 
 
-def make_chains(target: Samplable, design: ChainDesign, inits: Any) -> list[Chain]:
-    """Return one chain per seed of the plan.
+class Randomness(NamedTuple):
+    """Where the random numbers of a chain come from: each use has a source of its own.
+
+    moves, scales
+        Generators for its start and its moves, and for the pre-run that learns scales.
+    quantities
+        Seed of Stan's generator, for generated quantities.
+
+    """
+
+    moves: np.random.Generator
+    quantities: int
+    scales: np.random.Generator
+
+
+def randomness(plan: Plan) -> list[Randomness]:
+    """Return the sources of every chain of a plan."""
+    sources = [source.spawn(3) for source in plan.seeds()]
+    return [
+        Randomness(
+            np.random.default_rng(moves), int(quantities.generate_state(1, np.uint32)[0]),
+            np.random.default_rng(scales),
+        )
+        for moves, quantities, scales in sources
+    ]  # fmt: skip
+
+
+def make_chains(start: Start, design: ChainDesign, sources: list[Randomness]) -> list[Chain]:
+    """Return one chain per position of a start.
 
     Raises
     ------
     StanadaptError
-        Stage "initialisation" where a chain finds no place to start; "settings" where the draws
-        do not fit into memory.
+        Stage "settings" where the draws do not fit into memory.
 
     """
     try:
-        return _make(target, design, inits)
+        return _make(start, design, sources)
     except MemoryError:
-        plan, columns = design.plan, len(target.target.column_names)
+        plan, columns = design.plan, design.n_constrained
         kept = plan.chains * (plan.draws + plan.warmup_draws)
         raise StanadaptError(
             "settings",
@@ -33,20 +59,19 @@ def make_chains(target: Samplable, design: ChainDesign, inits: Any) -> list[Chai
         ) from None
 
 
-def _make(target: Samplable, design: ChainDesign, inits: Any) -> list[Chain]:
-    plan = design.plan
-    sources = [source.spawn(2) for source in plan.seeds()]
-    rngs = [np.random.default_rng(moves) for moves, _ in sources]
-    positions = initial_positions(target, inits, rngs, bool(design.sampler.uses_gradient))
-    quantities = [int(source.generate_state(1, np.uint32)[0]) for _, source in sources]
+def _make(start: Start, design: ChainDesign, sources: list[Randomness]) -> list[Chain]:
+    plan, target = design.plan, start.target
     last = plan.chains * plan.threads_per_chain  # each worker gets a number as a chain does
     chains = [
         Chain(
-            design, target.density(i), position, rng, partial(target.constrainer, seed, i),
+            design, start.counted(target.density(i), i), position, source.moves,
+            partial(target.constrainer, source.quantities, i),
             [target.density(number) for number in range(plan.chains + i, last, plan.chains)],
         )
-        for i, (position, rng, seed) in enumerate(zip(positions, rngs, quantities, strict=True))
+        for i, (position, source) in enumerate(zip(start.positions, sources, strict=True))
     ]  # fmt: skip
+    for chain, seconds in zip(chains, start.seconds, strict=True):
+        chain.warmup_seconds += seconds
     _share_arrays(chains)
     return chains
 

@@ -46,7 +46,7 @@ def pack_result(
     """
     kept, length = _common_length([_usable(chain) for chain in runs])
     if not length:
-        raise _no_draws(target, runs, known["interrupted"])
+        raise no_draws(target, runs, known["interrupted"])
     attributes = _attributes(target, runs)
     attributes |= {**known, "chains_kept": [number + 1 for number in kept]}
     attributes |= _pooled(target, runs[kept[0]])
@@ -90,7 +90,8 @@ def _common_length(lengths: list[int]) -> tuple[list[int], int]:
     return [i for i, other in enumerate(lengths) if other >= length > 0], length
 
 
-def _no_draws(target: Samplable, runs: list[Chain], interrupted: bool) -> StanadaptError:
+def no_draws(target: Samplable, runs: list[Chain], interrupted: bool) -> StanadaptError:
+    """Return the error of a run that ended before there was a draw."""
     stopped = [chain for chain in runs if chain.stopped]
     if stopped:
         return StanadaptError(
@@ -140,12 +141,21 @@ def _groups(
         positions = [c.sampling.unconstrained for c in chains]
         raw = _stacked([p for p in positions if p is not None], length)
         if keep.unconstrained:
-            groups["unconstrained_posterior"] = {"position": raw}
+            groups["unconstrained_posterior"] = {"position": target.original(raw)}
         if keep.pseudo:
             extra = _stacked([c.sampling.extra for c in chains], length)
-            parts = taken_apart(extra, target.dim) if extra.size else target.split_positions(raw)
-            groups["pseudo"] = pseudo_group(target.target, *parts)
+            groups["pseudo"] = pseudo_group(target.target, *_pseudo_samples(target, raw, extra))
     return groups
+
+
+def _pseudo_samples(
+    target: Samplable, positions: np.ndarray, extra: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions of the program, temperatures and weights: of an Extended, or the sampler's own."""
+    if not extra.size:
+        return target.split_positions(positions)
+    pseudo, temperatures, weights = taken_apart(extra, target.dim)
+    return target.original(pseudo), temperatures, weights
 
 
 def _statistics(

@@ -10,12 +10,12 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 PLAIN_SECONDS = 10.0
 
 
-def _line(chain: Any) -> str:
+def _line(chain: Any, task: str = "") -> str:
     phase = "warm-up " if chain.warming_up else "sampling"
     if chain.warming_up and chain.progress is not None:
-        phase = f"warm-up, {chain.progress.label}"
+        phase = f"{task or 'warm-up'}, {chain.progress.label}"
     if chain.finished:
-        phase = "stopped " if chain.stopped else "done    "
+        phase = "stopped " if chain.stopped else f"{task}, done" if task else "done    "
     text = f"{phase} {chain.n_done:>6}/{chain.n_total}"
     accepted = f"  accepted {chain.acceptance_rate:4.0%}" if chain.n_done else ""
     failed = chain.calls["failed"]
@@ -38,8 +38,9 @@ class Silent:
 class Plain(Silent):
     """Prints one line per chain every ten seconds and at the end: for logs and pipes."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, task: str = "") -> None:
         self.console, self.ended, self.start = console, False, time.monotonic()
+        self.task = task
         self.last = self.start
         self.began: dict[int, float] = {}  # when each chain was last seen idle
 
@@ -51,7 +52,7 @@ class Plain(Silent):
             return
         self.last, self.ended = now, finished
         for number, chain in enumerate(chains, 1):
-            line = f"chain {number}  {_line(chain)}{self._time_left(now, number, chain)}"
+            line = f"chain {number}  {_line(chain, self.task)}{self._time_left(now, number, chain)}"
             self.console.print(line, highlight=False)
 
     def _time_left(self, now: float, number: int, chain: Any) -> str:
@@ -65,7 +66,8 @@ class Plain(Silent):
 class Bars(Silent):
     """Draws one bar per chain in a terminal."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, task: str = "") -> None:
+        self.task = task
         self.progress = Progress(
             TextColumn("chain {task.fields[number]}"),
             BarColumn(bar_width=24),
@@ -92,13 +94,16 @@ class Bars(Silent):
             ]
         for task, chain in zip(self.tasks, chains, strict=True):
             self.progress.update(
-                task, completed=chain.n_done, total=chain.n_total, line=_line(chain)
+                task, completed=chain.n_done, total=chain.n_total, line=_line(chain, self.task)
             )
 
 
-def reporter(show: bool) -> Silent:
-    """Return the reporter that suits standard error; a silent one unless `show`."""
+def reporter(show: bool, task: str = "") -> Silent:
+    """Return the reporter that suits standard error; a silent one unless `show`.
+
+    task is what the chains do, where that is neither warm-up nor sampling.
+    """
     if not show:
         return Silent()
     console = Console(file=sys.stderr)
-    return Bars(console) if console.is_terminal else Plain(console)
+    return Bars(console, task) if console.is_terminal else Plain(console, task)

@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from stanadapt.errors import warn
-from stanadapt.samplers.registry import find
+from stanadapt.samplers.registry import find, with_standardized_defaults
 from stanadapt.samplers.renamed import with_new_names
 from stanadapt.sampling import compatibility
 from stanadapt.sampling.chain import Chain, ChainDesign, run
 from stanadapt.sampling.choose_sampler import AUTO, choose_sampler
 from stanadapt.sampling.compile_errors import explained
-from stanadapt.sampling.make_chains import make_chains
+from stanadapt.sampling.initial_values import initial_positions
+from stanadapt.sampling.make_chains import make_chains, randomness
 from stanadapt.sampling.pack_result import ExtraGroups, pack_result
 from stanadapt.sampling.plan import make_plan
 from stanadapt.sampling.progress import reporter
+from stanadapt.sampling.standardise import NO, Start, as_given, choose_coordinates, learn_scales
 from stanadapt.sampling.warm_start import GivenStart, choose_chain_init
 from stanadapt.targets.estimated import noise_warnings
 from stanadapt.targets.stan.status import status
@@ -41,6 +43,7 @@ def sample(
     warm_start: Any = None,
     reference_distribution: Any = None,
     prior_data: Any = None,
+    standardize: bool | None = None,
     save_warmup: bool = False,
     save_unconstrained: bool = False,
     save_pseudo: bool = False,
@@ -79,6 +82,15 @@ def sample(
         For samplers that temper (parallel_tempering, pseudo_extended): what lies at the hot end, a
         `ReferenceDistribution` or the same program under other data, such as none; default: one
         that is learned during warm-up.
+    standardize
+        Whether the sampler runs in coordinates that a pre-run has standardised: location, scales
+        and, unless the sampler is one for many modes, correlations, learned by all chains together
+        from gradients (from values, for samplers without gradients). Settings in "units of the
+        unconstrained parameters" are then in units of their standard deviations. What is saved
+        does not depend on it. None: as suits the sampler, which is not where `warm_start`,
+        `reference_distribution` or `prior_data` are given, for an `Extended`, and for fewer than 50
+        iterations of warm-up. False: as in the papers. The pre-run counts as warm-up; the
+        attribute `standardized` says what was done.
     save_warmup, save_unconstrained
         Add the groups `warmup_*`, and `unconstrained_posterior`.
     save_pseudo
@@ -117,23 +129,29 @@ def sample(
     compatibility.require_threads(found, typed, plan.threads_per_chain)
     if save_pseudo:
         compatibility.require_pseudo_samples(target, found)
+    kind, why = choose_coordinates(standardize, target, found, plan, given)
+    if kind != NO:
+        moved = program.dim - program.noise_size
+        typed = with_standardized_defaults(found, typed, settings, moved)
     keep = ExtraGroups(save_unconstrained, save_pseudo)
     chain_init = choose_chain_init(target, found, given)
     design = ChainDesign(
         found, typed, plan, len(program.column_names), any(keep), keep.pseudo, chain_init.init
     )
     with explained(found):
-        runs, compile_seconds = _ready_chains(target, design, inits)
+        start, runs = _ready_chains(target, design, inits, kind, why)
+        compile_seconds = runs[0].compile()
     with reporter(plan.show_progress) as report:
         interrupted = run(runs, plan.parallel_chains, report.update)
     with _uninterrupted():
         attributes = {
-            "compile_seconds": compile_seconds + program.compile_seconds,
+            "compile_seconds": compile_seconds + start.compile_seconds + program.compile_seconds,
             "interrupted": interrupted,
             "sampler_reason": choice.reason,
             **chain_init.description,
+            **start.description,
         }
-        return pack_result(target, runs, attributes, keep)
+        return pack_result(start.target, runs, attributes, keep)
 
 
 def _given_start(
@@ -146,16 +164,25 @@ def _given_start(
     return GivenStart(prior_data=prior_data, **with_new_names("sample", given | old, OLD_ARGUMENTS))
 
 
-def _ready_chains(target: Samplable, design: ChainDesign, inits: Any) -> tuple[list[Chain], float]:
-    """Return chains that are compiled, and the seconds that took; warn of a noisy estimate."""
+def _ready_chains(
+    target: Samplable, design: ChainDesign, inits: Any, kind: str, why: str
+) -> tuple[Start, list[Chain]]:
+    """Find out where chains start, and make them; warn of a noisy estimate."""
     plan, sampler, program = design.plan, design.sampler, target.target
+    sources = randomness(plan)
+    rngs = [source.moves for source in sources]
+    positions = initial_positions(target, inits, rngs, bool(sampler.uses_gradient))
+    if program.noise:
+        for sentence in noise_warnings(program, positions[0], plan.seed):
+            warn(sentence)
+    if kind == NO:
+        start = as_given(target, positions, why)
+    else:
+        rngs = [source.scales for source in sources]
+        start = learn_scales(target, sampler, kind, plan, positions, rngs)
     with status(plan.show_progress and sampler.tempering is not None) as report:
         report(f"Loading {sampler.name}; it is compiled at its first use: one or two minutes.")
-        runs = make_chains(target, design, inits)
-    if program.noise:
-        for sentence in noise_warnings(program, runs[0].state.current.position, plan.seed):
-            warn(sentence)
-    return runs, runs[0].compile()
+        return start, make_chains(start, design, sources)
 
 
 @contextlib.contextmanager

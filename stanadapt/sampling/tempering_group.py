@@ -1,5 +1,7 @@
 """The group `tempering` of a result, and the messages on a run that tempered."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
@@ -8,6 +10,7 @@ from stanadapt.diagnostics import mode_volumes, unvisited_modes
 from stanadapt.kernels.tempering import report
 from stanadapt.results import arviz_module
 from stanadapt.sampling.chain import Chain
+from stanadapt.targets.standardised import Standardised
 from stanadapt.targets.target import Samplable, Target
 
 # as in diagnostics.compare
@@ -24,13 +27,35 @@ def add_tempering(
     constant = target.dropped_constant(position) if found.uses_gradient else 0.0
     assert found.tempering is not None  # of samplers without, nothing is asked here
     learned = [found.tempering.learned(chain.state) for chain in chains]
+    if isinstance(target, Standardised):
+        learned = [_in_original_coordinates(target, one) for one in learned]
     group, stats = report.group(learned, constant), groups["sample_stats"]
     groups["tempering"] = group
     assert isinstance(stats, dict)
     messages = report.sentences(name, group, stats)
     messages += _on_chains(name, chains, length)
     # positions of a pseudo-extension are not those of its draws
-    return messages + (_on_modes(target, chains, group) if isinstance(target, Target) else [])
+    if not isinstance(target, Target | Standardised):
+        return messages
+    return messages + _on_modes(target.target, chains, group)
+
+
+def _in_original_coordinates(target: Standardised, learned: dict[str, Any]) -> dict[str, Any]:
+    """Translate what was learned in coordinates z, x = m + L z with a diagonal L.
+
+    The reference is a density of z, that of x times |det L|: an integral over z of p^b p0^(1 - b)
+    is |det L|^-b times that over x. Without a reference it is 1 / |det L| times that of p^b.
+    """
+    volume, found = target.log_volume, dict(learned)
+    referred = np.isfinite(learned["log_evidence"])
+    power = learned["temperature"] if referred else 1.0
+    found["log_normalizer"] = learned["log_normalizer"] + power * volume
+    found["log_evidence"] = learned["log_evidence"] + volume
+    found["short_chain"] = target.original(learned["short_chain"])
+    if "reference_mean" in learned:
+        found["reference_mean"] = target.original(learned["reference_mean"])
+        found["reference_sd"] = learned["reference_sd"] * np.abs(target.factor[0])
+    return found
 
 
 def _on_chains(name: str, chains: list[Chain], length: int) -> list[str]:

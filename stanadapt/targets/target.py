@@ -86,6 +86,10 @@ class Samplable(ABC):
         """The constant that evaluations with a gradient drop from the log density."""
         return 0.0
 
+    def original(self, positions: np.ndarray) -> np.ndarray:
+        """Positions as they are saved and read, where samplers see others; shape (..., dim)."""
+        return positions
+
     def split_positions(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Split positions into pseudo-samples, of a target that consists of several."""
         raise NotImplementedError

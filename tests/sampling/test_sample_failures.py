@@ -30,7 +30,7 @@ def test_throwing_densities_are_rejected_counted_and_reported_once():
     with pytest.warns(UserWarning, match="evaluations of") as caught:
         fit = draw(
             target, iter_warmup=100, iter_sampling=400, save_warmup=True, initial_scale=1.2,
-            inits={"x": 1.0},
+            inits={"x": 1.0}, standardize=False,
         )  # fmt: skip
     assert len(caught) == 1
     assert caught[0].filename == draw.__code__.co_filename  # which called sample

@@ -63,7 +63,8 @@ def learn(data: str, sampler: str, warmup: int, seed: int, save: bool, **setting
     start = np.random.default_rng(seed).standard_normal((1, len(truth)))
     fit = sa.sample(
         sa.Target(program, path), sampler, chains=1, iter_warmup=warmup, iter_sampling=DRAWS,
-        seed=seed, inits=start, save_warmup=save, show_progress=False, **settings,
+        seed=seed, inits=start, save_warmup=save, show_progress=False, standardize=False,
+        **settings,
     )  # fmt: skip
     draws = fit["posterior"]["x"].values[0]
     accepted = fit["sample_stats"]["accepted"].values[0, 1:]

@@ -42,4 +42,4 @@ def draw(
     if method == "NUTS":
         return sa.stan_nuts(target, engine=engine, **plan)
     sampler, settings = SAMPLERS[method]
-    return sa.sample(target, sampler, **plan, **settings)
+    return sa.sample(target, sampler, standardize=False, **plan, **settings)

@@ -88,7 +88,7 @@ def learn(target: sa.Target, settings: kameleon.Settings, iterations: int, seed:
     """Run a chain from 0 and take a subsample of its draws."""
     fit = sa.sample(
         target, settings, chains=1, iter_warmup=iterations, iter_sampling=iterations, seed=seed,
-        inits=np.zeros(target.dim), show_progress=False,
+        inits=np.zeros(target.dim), show_progress=False, standardize=False,
     )  # fmt: skip
     draws = np.ascontiguousarray(fit["posterior"]["x"].values[0])
     scale, bandwidth = (

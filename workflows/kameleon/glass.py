@@ -86,7 +86,7 @@ def run(target: sa.Target, method: str, length: Length, chains: int, seed: int) 
     return sa.sample(
         target, sampler, chains=chains, seed=seed, save_warmup=True,
         iter_warmup=length.warmup, iter_sampling=length.draws,
-        inits={"theta": [0.0] * glass_noise.DIM}, **settings,
+        inits={"theta": [0.0] * glass_noise.DIM}, standardize=False, **settings,
     )  # fmt: skip
 
 

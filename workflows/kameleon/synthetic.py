@@ -110,7 +110,10 @@ def sample(job: Job, seed: int) -> Any:
     target = sa.Target(*bundled.find(job.experiment.program, job.experiment.data))
     key = [list(EXPERIMENTS).index(job.name), list(METHODS).index(job.method)]
     own_seed = int(np.random.SeedSequence([seed, *key]).generate_state(1)[0])
-    plan = {"seed": own_seed, "inits": np.zeros(target.dim), "show_progress": False}
+    plan = {
+        "seed": own_seed, "inits": np.zeros(target.dim), "show_progress": False,
+        "standardize": False,
+    }  # fmt: skip
     settings = settings_of(job)
     # compiled here, or else within the first timed warm-up
     sa.sample(target, settings, chains=1, iter_warmup=1, iter_sampling=1, **plan)

@@ -136,7 +136,9 @@ def _draw(subject: Any, method: Method, budget: Budget, iterations: int, seed: i
     if method.sampler == STAN:
         fit = sa.stan_nuts(subject, **plan, **method.settings)
     else:
-        fit = sa.sample(subject, method.sampler, **plan, **method.settings)
+        fit = sa.sample(
+            subject, method.sampler, standardize=False, **plan, **method.settings
+        )  # fmt: skip
     if fit.attrs["interrupted"]:
         raise KeyboardInterrupt
     return fit

@@ -104,6 +104,17 @@ class Window(NamedTuple):
         dim = self.positions.shape[2]
         return self.positions[which].reshape(-1, dim), self.gradients[which].reshape(-1, dim)
 
+    def settled(self, former: np.ndarray, dim: int) -> bool:
+        """Whether the log density no longer changes, within and between chains.
+
+        former holds its means in the block before, shape (chain,); dim is the number of parameters.
+        """
+        means = self.log_density.mean(axis=1)
+        sd = np.sqrt(dim / 2)  # of the log density of a Gaussian
+        return len(former) == len(means) and bool(
+            np.abs(means - former).max() < sd + 1.0 and np.ptp(means) < 3.0 * sd + 2.0
+        )
+
     @property
     def r_hat(self) -> float:
         """Largest split R-hat of all coordinates and the log density, of chains that moved."""
@@ -133,7 +144,7 @@ def window_of(states: Sequence[Any]) -> Window:
 
 def with_room(state: Any, length: int) -> Any:
     """Return a state that can keep a block of `length` iterations, with none so far."""
-    block, dim = state.block, state.current.position.shape[0]
+    block, dim = state.block, state.block.positions.shape[1]
     if len(block.positions) < length:
         block = Block(np.empty((length, dim)), np.empty((length, dim)), np.empty((length, 3)), 0)
     return state._replace(block=block._replace(rows=0))

@@ -49,8 +49,8 @@ class Progress(NamedTuple):
         Number of the block within its stage, from 0.
     windows
         Lengths of the windows of METRIC.
-    metric
-        What was learned last.
+    metric, location
+        What was learned last, and the mean of the draws it was learned from, shape (dim,).
     step_size, n_steps, target_accept
         Of two-stage trajectories.
     mean_log_density
@@ -75,6 +75,7 @@ class Progress(NamedTuple):
     window: int
     windows: tuple[int, ...]
     metric: FisherMetric
+    location: np.ndarray
     step_size: float
     n_steps: int
     target_accept: float

@@ -61,6 +61,7 @@ def begin(settings: Any, states: States, iter_warmup: int) -> tuple[Progress, St
         stage=Stage.TRAVEL, block=0, used=0, ceiling=iter_warmup, stretch=stretch, shrink=shrink,
         window=0, windows=METRIC_WINDOWS,
         metric=FisherMetric(factor, "diagonal", 0, np.empty(0, int)),
+        location=np.mean([state.current.position for state in states], axis=0),
         step_size=FIRST_STEP, n_steps=1, target_accept=settings.target_accept,
         mean_log_density=np.full(len(states), np.nan), settled=False, divergences=0,
         choice=kernel_choice.UNDECIDED, unbounded=np.empty(0, int),
@@ -74,19 +75,26 @@ def pool(settings: Any, progress: Progress, states: States) -> tuple[Progress, S
     return FUNCTIONS[progress.stage](settings, progress, states, window_of(states))
 
 
+def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """`pool`, where metric and location are wanted for another sampler: the rest is left out."""
+    progress, states = pool(settings, progress, states)
+    if progress.stage in (Stage.TUNE_STEP, Stage.NUTS_METRIC, Stage.NUTS_STEP):
+        return _done(progress, states)
+    return progress, states
+
+
 def _travelled(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
     """Go on until the log density no longer changes, within and between chains."""
-    means, former = window.log_density.mean(axis=1), progress.mean_log_density
-    sd = np.sqrt(window.positions.shape[2] / 2)  # of the log density of a Gaussian
-    settled = len(former) == len(means) and bool(
-        np.abs(means - former).max() < sd + 1.0 and np.ptp(means) < 3.0 * sd + 2.0
-    )
-    metric = diagonal_metric(*window.pooled, progress.metric.scales)
+    positions, gradients = window.pooled
+    settled = window.settled(progress.mean_log_density, positions.shape[1])
     progress = progress._replace(
-        metric=metric, mean_log_density=means, settled=settled, window=progress.window + 1
-    )
+        metric=diagonal_metric(positions, gradients, progress.metric.scales),
+        location=positions.mean(axis=0), settled=settled,
+        mean_log_density=window.log_density.mean(axis=1),
+        window=progress.window + 1,
+    )  # fmt: skip
     if settled or progress.window == MOST_TRAVEL:
         progress = progress._replace(stage=Stage.FIRST_METRIC, window=0)
         return with_nuts(progress, states, FIRST_WINDOW, max_treedepth=TRAVEL_DEPTH)
@@ -96,7 +104,7 @@ def _travelled(
 def _learned_first(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
-    progress = progress._replace(metric=_metric(settings, progress, window))
+    progress = _with_metric(settings, progress, window)
     if settings.trajectory == 2:
         return _begin_nuts(settings, progress, states, "asked for")
     return _find_step(settings, progress, states)
@@ -122,10 +130,9 @@ def _learned(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
     step_size, windows = min(_pooled_step(states), settings.trajectory_length), progress.windows
-    progress = progress._replace(
-        metric=_metric(settings, progress, window), step_size=step_size,
-        divergences=window.divergences, window=progress.window + 1,
-    )  # fmt: skip
+    progress = _with_metric(settings, progress, window)._replace(
+        step_size=step_size, divergences=window.divergences, window=progress.window + 1
+    )
     extra = len(windows) - len(METRIC_WINDOWS)
     if progress.window == len(windows) and step_size < GOOD_STEP and extra < MOST_EXTRA:
         progress = progress._replace(windows=(*windows, 2 * windows[-1]))
@@ -201,7 +208,7 @@ def _learned_with_nuts(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
     """Lengthen the window until chains agree, or the ceiling of this stage is reached."""
-    progress = progress._replace(metric=_metric(settings, progress, window))
+    progress = _with_metric(settings, progress, window)
     progress = progress._replace(unbounded=unbounded(window))
     last, used = progress.windows[-1], sum(progress.windows)
     agree = last >= 2 * NUTS_WINDOWS and window.r_hat < NUTS_R_HAT
@@ -245,16 +252,18 @@ FUNCTIONS: dict[Stage, Callable[..., tuple[Progress, States]]] = {
 }
 
 
-def _metric(settings: Any, progress: Progress, window: Window) -> FisherMetric:
-    former = progress.metric.scales
+def _with_metric(settings: Any, progress: Progress, window: Window) -> Progress:
+    positions, gradients = window.pooled
+    former, location = progress.metric.scales, positions.mean(axis=0)
     if settings.metric == 0 and correlations_hold(window, former):
-        return fisher_metric(*window.pooled, former)
-    diagonal = diagonal_metric(*window.pooled, former)
-    if progress.stage is Stage.NUTS_METRIC:
-        # where curvature varies, gradients are large in its narrow parts, and scales from them
-        # small; NUTS then crosses the wide ones slowly
-        return with_standard_deviations(diagonal, window.pooled[0])
-    return diagonal
+        metric = fisher_metric(positions, gradients, former)
+    else:
+        metric = diagonal_metric(positions, gradients, former)
+        if progress.stage is Stage.NUTS_METRIC:
+            # where curvature varies, gradients are large in its narrow parts, and scales from them
+            # small; NUTS then crosses the wide ones slowly
+            metric = with_standard_deviations(metric, positions)
+    return progress._replace(metric=metric, location=location)
 
 
 def _steps(settings: Any, step_size: float) -> int:

@@ -1,0 +1,209 @@
+"""Before chains are made: a pre-run learns location and scales, and where to start.
+
+Chains of a sampler that learns scales together (`Pooling.pool_for_scales`) run from the initial
+values until these are known. The sampler itself then runs in standardised coordinates
+(`targets/standardised.py`), from where they ended. Samplers with gradients learn from gradients,
+those without from values alone, so that a density without a usable gradient stays one.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt.errors import StanadaptError, warn
+from stanadapt.kernels.density import (
+    FAILED_CALLS,
+    GRADIENT_CALLS,
+    RECORDED_CALLS,
+    VALUE_CALLS,
+    Density,
+)
+from stanadapt.samplers.protocol import Sampler
+from stanadapt.samplers.registry import find
+from stanadapt.sampling.chain import Chain, ChainDesign, run
+from stanadapt.sampling.pack_result import no_draws
+from stanadapt.sampling.plan import Plan
+from stanadapt.sampling.progress import reporter
+from stanadapt.sampling.warm_start import GivenStart
+from stanadapt.targets.standardised import Standardised
+from stanadapt.targets.target import Samplable
+
+COUNTED = [VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS]
+FULL, DIAGONAL, NO = "full", "diagonal", "no"
+# by whether the sampler uses gradients: who learns, and settings that make it learn scales alone
+LEARNERS: dict[bool, tuple[str, dict[str, Any]]] = {
+    True: ("whitened_hmc", {"metric": "diagonal"}),
+    False: ("pooled_am", {"diagonal": True}),
+}
+# iterations of warm-up below which nothing can be learned, and above which the pre-run gains little
+FEWEST, MOST_GRADIENTS = 50, 2000
+# a pre-run of fewer iterations is not expected to settle
+USUAL_LENGTH = 500
+MOST_VALUES, VALUES_PER_DIMENSION, FEWEST_VALUES = 20_000, 300, 3000
+
+
+class Start(NamedTuple):
+    """In which coordinates chains run, where they start, and what it cost to find out.
+
+    target
+        What is sampled: as the user gave it, or in standardised coordinates.
+    positions
+        One per chain, in the coordinates of `target`.
+    calls
+        Evaluations so far: values, gradients, failures; shape (chain, 3).
+    seconds
+        Of each chain.
+    compile_seconds
+        Of the sampler that learned.
+    description
+        Attributes of the result.
+
+    """
+
+    target: Samplable
+    positions: list[np.ndarray]
+    calls: np.ndarray
+    seconds: list[float]
+    compile_seconds: float
+    description: dict[str, Any]
+
+    def counted(self, density: Density, chain: int) -> Density:
+        """Let a density's counters begin with what the pre-run of this chain has cost."""
+        density.calls[COUNTED] = self.calls[chain]
+        density.calls[RECORDED_CALLS] = self.calls[chain, :2].sum()
+        return density
+
+
+def as_given(target: Samplable, positions: list[np.ndarray], why: str) -> Start:
+    """Return a Start in the target's own coordinates, and say why."""
+    chains = len(positions)
+    description = {"standardized": f"no: {why}"}
+    return Start(
+        target, positions, np.zeros((chains, 3), np.int64), [0.0] * chains, 0.0, description
+    )
+
+
+def choose_coordinates(
+    standardize: bool | None, target: Samplable, sampler: Sampler, plan: Plan, given: GivenStart
+) -> tuple[str, str]:
+    """Return FULL, DIAGONAL or NO, and the reason for NO.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", where it was asked for and cannot be done.
+
+    """
+    if standardize is not None and not isinstance(standardize, bool | np.bool_):
+        raise StanadaptError(
+            "settings", f"standardize must be True, False or None, got {standardize!r}."
+        )
+    if standardize is False:
+        return NO, "asked for"
+    obstacle = _obstacle(target, sampler, given)
+    if obstacle and standardize:
+        raise StanadaptError("settings", f"standardize: {obstacle}. Leave it out.")
+    if standardize is None and sampler.standardize == NO:
+        return NO, f"{sampler.name} learns scales on its own"
+    if obstacle:
+        return NO, obstacle
+    if plan.iter_warmup < FEWEST:
+        return NO, f"iter_warmup is below {FEWEST}"
+    return (DIAGONAL if sampler.standardize == DIAGONAL else FULL), ""
+
+
+def _obstacle(target: Samplable, sampler: Sampler, given: GivenStart) -> str:
+    if target.target is not target:
+        return f"{target!r} has coordinates of its own"
+    for name, value in given._asdict().items():
+        if value is not None:
+            return f"{name} is given, in the program's own coordinates"
+    if sampler.pooling is not None:
+        return f"{sampler.name} learns scales on its own"
+    return ""
+
+
+def learn_scales(
+    target: Samplable,
+    sampler: Sampler,
+    kind: str,
+    plan: Plan,
+    positions: list[np.ndarray],
+    rngs: list[np.random.Generator],
+) -> Start:
+    """Run chains from these positions until scales are known, FULL or DIAGONAL ones.
+
+    Parameters
+    ----------
+    target
+        What is sampled, in its own coordinates.
+    sampler, plan
+        For which, and for how long a run.
+    positions, rngs
+        One per chain; the generators are used for nothing else.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "sampling", after Ctrl-C.
+
+    """
+    chains = _learning_chains(target, bool(sampler.uses_gradient), kind, plan, positions, rngs)
+    compile_seconds = chains[0].compile()
+    with reporter(plan.show_progress, "learning the scales") as report:
+        interrupted = run(chains, plan.parallel_chains, report.update)
+    if interrupted:
+        raise no_draws(target, chains, True)
+    start = _start(target, kind, positions, chains)
+    calls = np.array([chain.density.calls[COUNTED] for chain in chains])
+    seconds = [chain.warmup_seconds for chain in chains]
+    return start._replace(calls=calls, seconds=seconds, compile_seconds=compile_seconds)
+
+
+def _learning_chains(
+    target: Samplable, gradient: bool, kind: str, plan: Plan, positions: list, rngs: list
+) -> list[Chain]:
+    name, diagonal = LEARNERS[gradient]
+    learner, settings = find(name, **(diagonal if kind == DIAGONAL else {}))
+    assert learner.pooling is not None
+    assert learner.pooling.pool_for_scales is not None
+    pooling = learner.pooling._replace(pool=learner.pooling.pool_for_scales)
+    values = int(np.clip(VALUES_PER_DIMENSION * target.dim, FEWEST_VALUES, MOST_VALUES))
+    ceiling = min(plan.iter_warmup, MOST_GRADIENTS if gradient else values)
+    plan = plan._replace(iter_warmup=ceiling, iter_sampling=0, save_warmup=False)
+    design = ChainDesign(learner._replace(pooling=pooling), settings, plan, 0)
+    return [
+        Chain(design, target.density(i), position, rng, lambda: _constrain_nothing)
+        for i, (position, rng) in enumerate(zip(positions, rngs, strict=True))
+    ]
+
+
+def _constrain_nothing(positions: np.ndarray, out: np.ndarray) -> int:
+    return 0
+
+
+def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -> Start:
+    """Go on where chains ended; those that look for modes, where they began."""
+    running = [chain for chain in chains if not chain.stopped]
+    if not running:
+        return as_given(target, positions, "every evaluation of the pre-run failed")
+    progress = running[0].progress
+    if not (np.isfinite(progress.location).all() and np.isfinite(progress.metric.factor).all()):
+        return as_given(target, positions, "no finite scales were found")
+    standardised = Standardised(target, progress.location, progress.metric.factor)
+    if kind == FULL:
+        positions = [chain.state.current.position for chain in chains]
+        _warn_of_unsettled(chains[0], progress)
+    iterations = max(chain.n_done for chain in chains)
+    description = {"standardized": standardised.kind, "standardization_iterations": iterations}
+    z = [standardised.standardised(position) for position in positions]
+    return Start(standardised, z, np.empty(0), [], 0.0, description)
+
+
+def _warn_of_unsettled(chain: Chain, progress: Any) -> None:
+    """Warn where scales are those of chains that were still on their way."""
+    if not progress.settled and chain.plan.iter_warmup >= USUAL_LENGTH:
+        warn(
+            "the log density had not settled when scales were learned: the chains may still be on "
+            "their way. Give inits, raise iter_warmup, or compare with standardize=False."
+        )

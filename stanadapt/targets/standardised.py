@@ -1,0 +1,157 @@
+"""A target in standardised coordinates z: its unconstrained position is x = m + L z.
+
+See `kernels/standardised_density.py`. Draws, messages and everything that is saved are those of the
+target: only samplers see z.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from stanadapt.errors import StanadaptError
+from stanadapt.kernels.density import Density
+from stanadapt.kernels.hamiltonian import metric_factor
+from stanadapt.kernels.standardised_density import original, standardised
+from stanadapt.targets.target import Samplable, Target
+
+
+class Standardised(Samplable):
+    """A target whose coordinates have been moved and scaled, and perhaps rotated.
+
+    Parameters
+    ----------
+    base
+        What is sampled.
+    location
+        m, shape (k,), where k is the dimension without the noise of an estimated density.
+    factor
+        L, stored as in `metric_factor`: shape (1, k) diagonal, (k, k) lower triangular, or
+        (1 + r, k + 1) of low rank.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", where location or factor is not finite or L has no inverse.
+
+    """
+
+    def __init__(self, base: Samplable, location: np.ndarray, factor: np.ndarray) -> None:
+        self._base, self.name, self.dim = base, base.name, base.dim
+        self.location = np.ascontiguousarray(location, dtype=float)
+        self.factor = np.ascontiguousarray(factor, dtype=float)
+        self.evaluations_per_call = base.evaluations_per_call
+        self._matrix = self._written_out()
+        scale = np.abs(np.diag(self._matrix)) if self._matrix.ndim == 2 else self._matrix
+        finite = np.isfinite(self.location).all() and np.isfinite(self.factor).all()
+        if not (finite and np.isfinite(scale).all() and np.all(scale > 0.0)):
+            raise StanadaptError(
+                "settings", f"the location and scales of {self.name} must be finite, scales > 0."
+            )
+        self.description = {**base.description, "standardized": self.kind}
+
+    def _written_out(self) -> np.ndarray:
+        """L as a matrix, shape (k, k); its diagonal, shape (k,), where it is diagonal."""
+        if self.factor.shape[0] == 1:
+            return self.factor[0]
+        size = len(self.location)
+        if self.factor.shape == (size, size):
+            return np.tril(self.factor)
+        columns, out = np.empty((size, size)), np.empty(size)
+        for i, unit in enumerate(np.eye(size)):
+            metric_factor.times(self.factor, unit, out)
+            columns[:, i] = out
+        return columns
+
+    @property
+    def kind(self) -> str:
+        """In words: "diagonal", "dense", or "low rank, rank 3"."""
+        if self.factor.shape[0] == 1:
+            return "diagonal"
+        if self.factor.shape[1] == len(self.location):
+            return "dense"
+        return f"low rank, rank {len(self.factor) - 1}"
+
+    @property
+    def log_volume(self) -> float:
+        """Log of |det L|: by how much the log of an integral over z falls short of that over x."""
+        if self._matrix.ndim == 1:
+            return float(np.log(np.abs(self._matrix)).sum())
+        return float(np.linalg.slogdet(self._matrix)[1])
+
+    @property
+    def target(self) -> Target:
+        """The program and its data."""
+        return self._base.target
+
+    def __repr__(self) -> str:
+        return f"Standardised({self._base!r}, {self.kind})"
+
+    def original(self, positions: np.ndarray) -> np.ndarray:
+        """Positions x of the base, for positions z; of shape (..., dim), or without the noise."""
+        rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, np.shape(positions)[-1])
+        out = np.empty_like(rows)
+        original(self.location, self.factor, rows, out)
+        return out.reshape(np.shape(positions))
+
+    def standardised(self, positions: np.ndarray) -> np.ndarray:
+        """Positions z, for positions x of the base; both of shape (..., dim)."""
+        z, size = np.array(positions, dtype=float), len(self.location)
+        centred = z[..., :size] - self.location
+        if self._matrix.ndim == 1:
+            z[..., :size] = centred / self._matrix
+        else:
+            columns = centred.reshape(-1, size).T
+            z[..., :size] = np.linalg.solve(self._matrix, columns).T.reshape(centred.shape)
+        return z
+
+    def density(self, chain: int = 0) -> Density:
+        """Make a density with its own memory, for one chain. This object must outlive it."""
+        return standardised(self._base.density(chain), self.location, self.factor)
+
+    def value(self, position: np.ndarray) -> float:
+        """Log density at z as samplers without gradients see it; -inf where it fails."""
+        return self._base.value(self.original(position))
+
+    def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
+        """Log density and gradient at z and, where it fails, Stan's message."""
+        log_density, gradient, message = self._base.evaluate(self.original(position))
+        slope, size = np.array(gradient, dtype=float), len(self.location)
+        if self._matrix.ndim == 1:
+            slope[:size] *= self._matrix
+        else:
+            slope[:size] = self._matrix.T @ slope[:size]
+        return log_density, slope, message
+
+    def constrainer(self, seed: int, chain: int = 0) -> "FromStandardised":
+        """Make a callable that turns draws of z of one chain into columns of the program."""
+        return FromStandardised(self, self._base.constrainer(seed, chain))
+
+    def initial_position(
+        self, draw: Callable[[], np.ndarray], rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return the position z of an initial position of the base."""
+        return self.standardised(self._base.initial_position(draw, rng))
+
+    def dropped_constant(self, position: np.ndarray) -> float:
+        """The constant that evaluations with a gradient drop from the log density."""
+        return self._base.dropped_constant(self.original(position))
+
+    def split_positions(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Split positions z into pseudo-samples of the base."""
+        return self._base.split_positions(self.original(positions))
+
+
+class FromStandardised:
+    """Turns draws of z into columns of the program."""
+
+    def __init__(self, target: Standardised, constrain: Any) -> None:
+        self._target, self._constrain = target, constrain
+
+    def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
+        """Fill out (draw, column); return in how many rows generated quantities threw (NaN)."""
+        return self._constrain(self._target.original(positions), out)
+
+    def explain(self) -> str:
+        """Stan's message for the last row that threw."""
+        return self._constrain.explain()
