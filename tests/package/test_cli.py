@@ -270,7 +270,7 @@ def test_ctrl_c_ends_the_comparison_not_one_sampler(files, monkeypatch):
         begun.append(name)
         return constructed(interrupted=True)
 
-    monkeypatch.setattr(cli, "draw", sample)
+    monkeypatch.setattr(cli.runs, "draw", sample)
     printed = call(
         "compare", "neal", "-s", "gad_mala,rwm", "--stan-nuts", "none", "-o", "r", *TINY, status=130
     )  # fmt: skip
@@ -283,8 +283,10 @@ def test_a_sampler_that_fails_does_not_lose_stan_nuts(files, monkeypatch):
     def fail(*arguments, **keywords):
         raise StanadaptError("sampling", "it went wrong.")
 
-    monkeypatch.setattr(cli, "draw", fail)
-    monkeypatch.setattr(cli, "draw_with_stan_nuts", lambda *a, **k: constructed(interrupted=False))
+    monkeypatch.setattr(cli.runs, "draw", fail)
+    monkeypatch.setattr(
+        cli.runs, "draw_with_stan_nuts", lambda *a, **k: constructed(interrupted=False)
+    )
     printed = call("compare", "neal", "-s", "gad_mala", "-o", "r", *TINY, status=1)
     assert "it went wrong." in printed
     assert (files / "r" / "nuts.nc").is_file()

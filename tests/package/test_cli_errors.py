@@ -62,7 +62,7 @@ def test_an_unwritable_file_is_found_before_the_program_is_read(files, monkeypat
     def loaded(*arguments, **keywords):
         raise AssertionError("the target was made first")
 
-    monkeypatch.setattr(cli, "Target", loaded)
+    monkeypatch.setattr(cli.options, "Target", loaded)
     assert "nothing can be written" in call(
         "sample", "neal", "--out", "my.stan/fit.nc", status=1
     )  # fmt: skip
@@ -75,7 +75,7 @@ def test_an_old_name_of_a_setting_is_a_note(files, monkeypatch):
     def interrupted(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "draw", interrupted)
+    monkeypatch.setattr(cli.runs, "draw", interrupted)
     arguments = ["sample", "neal", "-s", "parallel_tempering", "--set", "moves=nuts", "--quiet"]
     assert "note: the sampler parallel_tempering: moves is now" in call(*arguments, status=130)
 
@@ -102,7 +102,7 @@ def test_wrong_iterations_of_compare_are_found_before_stan_nuts_runs(files, monk
     def ran(*arguments, **keywords):
         raise AssertionError("Stan's NUTS ran first")
 
-    monkeypatch.setattr(cli, "draw_with_stan_nuts", ran)
+    monkeypatch.setattr(cli.runs, "draw_with_stan_nuts", ran)
     call("compare", "neal", "--iter-sampling", "0", "--quiet", status=1)
 
 
@@ -125,7 +125,7 @@ def test_ctrl_c_during_warmup_is_a_message(files, monkeypatch):
     def interrupted(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "draw", interrupted)
+    monkeypatch.setattr(cli.runs, "draw", interrupted)
     printed = call("sample", "my.stan", "-d", "my.json", "--quiet", status=130)
     assert "nothing was written" in printed
 
@@ -134,7 +134,7 @@ def test_a_failed_installation_is_a_message(monkeypatch):
     def fail():
         raise StanadaptError("installation", "no network [at all].")
 
-    monkeypatch.setattr(cli, "install", fail)
+    monkeypatch.setattr(cli.information, "install", fail)
     assert "no network [at all]." in call("install-cmdstan", status=1)
 
 

@@ -1,0 +1,101 @@
+"""Commands that tell what there is, or install what is missing."""
+
+import inspect
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stanadapt import results
+from stanadapt.cli.messages import plain, reported
+from stanadapt.cli.options import Backend, Data, Include, Model, Quiet, Unsafe, make_target
+from stanadapt.diagnostics.modes import modes as find_modes
+from stanadapt.diagnostics.modes_report import with_scalar_columns
+from stanadapt.samplers.registry import as_chosen, find, registered
+from stanadapt.sampling.choose_sampler import ABOUT_AUTO, AUTO
+from stanadapt.targets.stan import bundled
+from stanadapt.targets.stan.backends import cmdstan
+from stanadapt.targets.stan.doctor import lines as doctor_lines
+from stanadapt.targets.stan.install_cmdstan import install_cmdstan as install
+from stanadapt.targets.stan.status import status
+
+
+def modes(
+    model: Model,
+    fit: Annotated[Path, typer.Argument(help="A netCDF file that `sample` or `compare` wrote.")],
+    data: Data = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A CSV file for the table.")
+    ] = None,
+    include: Include = None,
+    backend: Backend = "auto",
+    unsafe: Unsafe = False,
+    quiet: Quiet = False,
+) -> None:
+    """List the modes that the draws of a fit visited, their weights, and whether chains agree."""
+    with reported():
+        path = results.check_writable(out) if out is not None else None
+        drawn = results.load(fit)
+        target = make_target(
+            model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
+            show_progress=not quiet,
+        )  # fmt: skip
+        table = find_modes(target, drawn)
+        if path is not None:
+            with_scalar_columns(table).to_csv(path)
+            print(f"table: {path}")
+
+
+def samplers(
+    name: Annotated[str | None, typer.Argument(help="One sampler, with all its settings.")] = None,
+) -> None:
+    """List the samplers: what each is for, its settings and their defaults."""
+    with reported():
+        console = Console(soft_wrap=True)
+        if name is None:
+            console.print(f"[bold]{AUTO}[/bold]  {ABOUT_AUTO}", highlight=False)
+            for sampler in registered().values():
+                _show_sampler(console, sampler)
+            console.print("`stanadapt samplers NAME` explains its settings and cites its sources.")
+            return
+        sampler, _ = find(name)
+        _show_sampler(console, sampler)
+        console.print(f"\n{plain(sampler.documentation)}\n", highlight=False)
+        console.print(plain(inspect.getdoc(sampler.settings) or ""), highlight=False)
+
+
+def _show_sampler(console: Console, sampler: Any) -> None:
+    chosen = as_chosen(sampler.settings())
+    defaults = ", ".join(f"{k}={v}" for k, v in chosen.items())
+    summary = " ".join(sampler.documentation.split("\n\n")[0].split())
+    console.print(f"[bold]{sampler.name}[/bold]  {plain(summary)}", highlight=False)
+    lengths = f"iter_warmup={sampler.iter_warmup}, iter_sampling={sampler.iter_sampling}"
+    console.print(f"    {defaults}; {lengths}", highlight=False)
+
+
+def models() -> None:
+    """List the bundled Stan programs and their data sets."""
+    with reported():
+        table = Table(box=None, header_style="bold")
+        for column in ("program", "data", "what it is for"):
+            table.add_column(column)
+        for program in bundled.available().values():
+            table.add_row(program.name, ", ".join(program.data), plain(program.description))
+        Console().print(table)
+
+
+def doctor() -> None:
+    """Report what is installed, what is missing, and how to get it."""
+    with reported():
+        for line in doctor_lines():
+            Console(soft_wrap=True).print(plain(line), highlight=False)
+
+
+def install_cmdstan() -> None:
+    """Install CmdStan: the current release if GitHub is reachable, else 2.27.0 by pip."""
+    with reported():
+        print(f"CmdStan: {install()}")
+        with status(True) as report:
+            cmdstan.prepare(report)

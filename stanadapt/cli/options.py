@@ -1,0 +1,90 @@
+"""Options that several commands share, and what they are turned into."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import bundled
+from stanadapt.targets.target import Target
+
+Model = Annotated[
+    str, typer.Argument(help="A .stan file, or the name of a bundled program (stanadapt models).")
+]
+Data = Annotated[
+    str | None,
+    typer.Option("--data", "-d", help="A JSON file, or the name of a bundled data set."),
+]
+Include = Annotated[
+    list[Path] | None, typer.Option("--include", help="Folder for #include; may be repeated.")
+]
+Backend = Annotated[
+    str, typer.Option(help="How densities are computed: auto, or one listed by `stanadapt doctor`.")
+]
+Unsafe = Annotated[
+    bool,
+    typer.Option("--unsafe", help="Skip the embedded backend's checks of the program's density."),
+]
+Noise = Annotated[
+    list[str] | None,
+    typer.Option(help="Noise parameter of an estimated density (rwm, am, kameleon); repeatable."),
+]
+Rho = Annotated[float, typer.Option(help="Correlation of proposed with current noise, in [0, 1).")]
+Chains = Annotated[int, typer.Option(help="Number of chains.")]
+Parallel = Annotated[
+    int | None, typer.Option(help="Chains run at once; the draws do not depend on it.")
+]
+Threads = Annotated[
+    int, typer.Option(help="Threads per chain, to share its moves; the draws do not depend on it.")
+]
+Warmup = Annotated[
+    int | None, typer.Option(help="Warm-up iterations per chain; default: the sampler's.")
+]
+Draws = Annotated[
+    int | None, typer.Option(help="Sampling iterations per chain; default: the sampler's.")
+]
+Thin = Annotated[int, typer.Option(help="Keep every thin-th iteration.")]
+Seed = Annotated[
+    int | None, typer.Option(help="Same seed, same draws; default: random, and recorded.")
+]
+Inits = Annotated[
+    str | None,
+    typer.Option(help="Where chains start: a radius, or a JSON file of constrained values."),
+]
+Standardize = Annotated[
+    bool | None, typer.Option(help="Standardise by a pre-run; default: as suits the sampler.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
+Choices = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A setting of the sampler, NAME=VALUE; may be repeated."),
+]
+
+
+def make_target(model: str, data: str | None, **options: Any) -> Any:
+    """Make a target from files where they exist, else from bundled ones of that name."""
+    program: Any = Path(model)
+    source: Any = Path(data) if data else None
+    if not program.is_file() and model in bundled.available():
+        if source is not None and source.is_file():
+            program = bundled.available()[model].path
+        else:
+            program, source = bundled.find(model, data)
+    return Target(program, source, **options)
+
+
+def read_inits(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return Path(text)
+
+
+def read_settings(pairs: list[str] | None) -> dict[str, str]:
+    for pair in pairs or []:
+        if "=" not in pair:
+            raise StanadaptError("settings", f"--set takes NAME=VALUE, got {pair!r}.")
+    return dict(pair.split("=", 1) for pair in pairs or [])

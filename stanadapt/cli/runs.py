@@ -1,0 +1,183 @@
+"""Commands that draw: `sample` and `compare`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stanadapt import results
+from stanadapt.cli.messages import reported
+from stanadapt.cli.options import (
+    Backend,
+    Chains,
+    Choices,
+    Data,
+    Draws,
+    Include,
+    Inits,
+    Model,
+    Noise,
+    Parallel,
+    Quiet,
+    Rho,
+    Seed,
+    Standardize,
+    Thin,
+    Threads,
+    Unsafe,
+    Warmup,
+    make_target,
+    read_inits,
+    read_settings,
+)
+from stanadapt.diagnostics.compare import compare as compare_fits
+from stanadapt.errors import StanadaptError
+from stanadapt.sampling.choose_sampler import AUTO, require_sampler
+from stanadapt.sampling.plan import make_plan
+from stanadapt.sampling.sample import sample as draw
+from stanadapt.sampling.stan_nuts.stan_nuts import choose_engine
+from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts as draw_with_stan_nuts
+
+
+def sample(
+    model: Model,
+    data: Data = None,
+    sampler: Annotated[
+        str, typer.Option("--sampler", "-s", help="auto, or one listed by `stanadapt samplers`.")
+    ] = AUTO,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The netCDF file to write.")] = Path(
+        "fit.nc"
+    ),
+    chains: Chains = 4,
+    parallel_chains: Parallel = None,
+    threads_per_chain: Threads = 1,
+    iter_warmup: Warmup = None,
+    iter_sampling: Draws = None,
+    thin: Thin = 1,
+    seed: Seed = None,
+    inits: Inits = None,
+    warm_start: Annotated[
+        Path | None,
+        typer.Option("--warm-start", "--past", help="File of a fit to learn from (kameleon)."),
+    ] = None,
+    prior_data: Annotated[
+        Path | None,
+        typer.Option(help="Data without observations: samplers that temper start from this prior."),
+    ] = None,
+    standardize: Standardize = None,
+    save_warmup: Annotated[bool, typer.Option("--save-warmup", help="Keep warm-up too.")] = False,
+    save_pseudo: Annotated[
+        bool, typer.Option("--save-pseudo", help="Keep all pseudo-samples with their weights.")
+    ] = False,
+    choices: Choices = None,
+    include: Include = None,
+    backend: Backend = "auto",
+    unsafe: Unsafe = False,
+    noise: Noise = None,
+    rho: Rho = 0.0,
+    quiet: Quiet = False,
+) -> None:
+    """Draw from a Stan program with one sampler and write an ArviZ file."""
+    with reported():
+        path = results.check_writable(out)
+        settings: Any = read_settings(choices)
+        require_sampler(sampler, **settings)
+        target = make_target(
+            model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
+            noise=noise or (), rho=rho, show_progress=not quiet,
+        )  # fmt: skip
+        fit = draw(
+            target, sampler, chains=chains, parallel_chains=parallel_chains,
+            threads_per_chain=threads_per_chain,
+            iter_warmup=iter_warmup, iter_sampling=iter_sampling, thin=thin, seed=seed,
+            inits=read_inits(inits), warm_start=results.load(warm_start) if warm_start else None,
+            prior_data=prior_data, standardize=standardize, save_warmup=save_warmup,
+            save_pseudo=save_pseudo, show_progress=not quiet, **settings,
+        )  # fmt: skip
+        results.save(fit, path)
+        compare_fits({results.attribute(fit, "sampler"): fit})
+        print(f"ArviZ file: {path}")
+        if results.attribute(fit, "interrupted"):
+            raise typer.Exit(130)
+
+
+def compare(
+    model: Model,
+    data: Data = None,
+    samplers: Annotated[
+        str, typer.Option("--samplers", "-s", help="Names, separated by commas; or auto.")
+    ] = AUTO,
+    stan_nuts: Annotated[
+        str,
+        typer.Option(
+            "--stan-nuts", "--reference", help="Engine of Stan's NUTS: auto, cmdstan, stanli, none."
+        ),
+    ] = "auto",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the ArviZ files and the table.")
+    ] = None,
+    chains: Chains = 4,
+    parallel_chains: Parallel = None,
+    iter_warmup: Warmup = None,
+    iter_sampling: Draws = None,
+    seed: Seed = None,
+    inits: Inits = None,
+    include: Include = None,
+    backend: Backend = "auto",
+    unsafe: Unsafe = False,
+    noise: Noise = None,
+    rho: Rho = 0.0,
+    quiet: Quiet = False,
+) -> None:
+    """Draw with several samplers and Stan's NUTS, and print cost and agreement side by side."""
+    with reported():
+        names = [name.strip() for name in samplers.split(",") if name.strip()]
+        for name in names:
+            require_sampler(name)
+        make_plan(
+            chains=chains, parallel_chains=parallel_chains, thin=1, seed=seed,
+            iter_warmup=iter_warmup or 0, save_warmup=False, show_progress=False,
+            iter_sampling=1 if iter_sampling is None else iter_sampling,
+        )  # fmt: skip
+        if stan_nuts != "none":
+            choose_engine(stan_nuts)
+        if out is not None:
+            results.check_writable(out / "comparison.csv")
+        target = make_target(
+            model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
+            noise=noise or (), rho=rho, show_progress=not quiet,
+        )  # fmt: skip
+        common = {
+            "chains": chains, "parallel_chains": parallel_chains, "seed": seed,
+            "inits": read_inits(inits), "show_progress": not quiet,
+        }  # fmt: skip
+        lengths = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
+        _compare(target, names, stan_nuts, out, common, lengths)
+
+
+def _compare(
+    target: Any, names: list[str], engine: str, out: Path | None, common: dict, lengths: dict
+) -> None:
+    """Write each fit as soon as it is complete; Ctrl-C ends with a comparison of these."""
+    fits: dict[str, Any] = {}
+    stans = "stan_nuts" if "nuts" in names else "nuts"  # where our own sampler has that name
+    for name in ([stans] if engine != "none" else []) + names:
+        try:
+            if name == stans:
+                fits[name] = draw_with_stan_nuts(target, engine=engine, **common)
+            else:
+                fits[name] = draw(target, name, **common, **lengths)
+        except StanadaptError as error:
+            if error.fit is not None and out is not None:
+                print(f"its draws: {results.save(error.fit, out / f'{name}.nc')}")
+            raise
+        if out is not None:
+            results.save(fits[name], out / f"{name}.nc")
+        if results.attribute(fits[name], "interrupted"):
+            break
+    table = compare_fits(fits)
+    if out is not None:
+        table.to_csv(out / "comparison.csv", index_label="fit")
+        print(f"ArviZ files and table: {out}")
+    if any(results.attribute(fit, "interrupted") for fit in fits.values()):
+        raise typer.Exit(130)
