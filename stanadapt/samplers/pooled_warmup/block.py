@@ -115,6 +115,12 @@ class Window(NamedTuple):
             np.abs(means - former).max() < sd + 1.0 and np.ptp(means) < 3.0 * sd + 2.0
         )
 
+    def on_its_way(self, former: np.ndarray, dim: int) -> bool:
+        """Whether a chain is far below another, or still rises fast: ten times the bounds above."""
+        means, sd = self.log_density.mean(axis=1), np.sqrt(dim / 2)
+        rises = means - former if len(former) == len(means) else np.zeros(1)
+        return bool(rises.max() > 10.0 * (sd + 1.0) or np.ptp(means) > 10.0 * (3.0 * sd + 2.0))
+
     @property
     def r_hat(self) -> float:
         """Largest split R-hat of all coordinates and the log density, of chains that moved."""

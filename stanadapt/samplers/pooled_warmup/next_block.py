@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from stanadapt.kernels.adaptation import dual_averaging
-from stanadapt.samplers.pooled_warmup.block import with_room
+from stanadapt.samplers.pooled_warmup.block import Window, with_room
+from stanadapt.samplers.pooled_warmup.fisher_metric import diagonal_metric
 from stanadapt.samplers.pooled_warmup.kernel_choice import CUT_SHORT, UNDECIDED
 from stanadapt.samplers.pooled_warmup.progress import Progress, Stage
 
@@ -32,6 +33,16 @@ def with_nuts(
     """
     progress = _with_length(progress, length * (progress.stretch if stretched else 1.0))
     return progress, _nuts(progress, states, centre, max_treedepth)
+
+
+def with_own_scales(states: States, window: Window, former: list[np.ndarray]) -> States:
+    """Give each chain scales from what it did itself; `former` are the factors it did it with."""
+    dim, changed = window.positions.shape[2], []
+    for chain, state in enumerate(states):
+        scales = former[chain][0, :dim]
+        own = diagonal_metric(window.positions[chain], window.gradients[chain], scales)
+        changed.append(state._replace(leapfrog=state.leapfrog._replace(factor=own.factor)))
+    return changed
 
 
 def with_two_stage(

@@ -4,7 +4,8 @@ After each block the driver hands over the states of all chains, in their order.
 the stage that has just ended learns from them and says what comes next. It sees arrays alone, and
 no clock: the draws do not depend on threads, chunks or the speed of the machine.
 
-TRAVEL          windows of NUTS with a diagonal metric, until the log density has settled
+TRAVEL          windows of NUTS with a diagonal metric, until the log density has settled; scales
+                are each chain's own while the chains are clearly in different places
 FIRST_METRIC    one window of NUTS, for a full metric
 FIND_STEP, METRIC   twice: a few trajectories of one two-stage step to find its size, then a window
                 for a better metric
@@ -33,11 +34,17 @@ from stanadapt.samplers.pooled_warmup.fisher_metric import (
     with_standard_deviations,
 )
 from stanadapt.samplers.pooled_warmup.held_out import correlations_hold
-from stanadapt.samplers.pooled_warmup.next_block import States, with_nuts, with_two_stage
+from stanadapt.samplers.pooled_warmup.next_block import (
+    States,
+    with_nuts,
+    with_own_scales,
+    with_two_stage,
+)
 from stanadapt.samplers.pooled_warmup.progress import Progress, Stage
 from stanadapt.samplers.pooled_warmup.unbounded import unbounded
 
-TRAVEL_WINDOW, MOST_TRAVEL, TRAVEL_DEPTH = 10, 20, 8
+# blocks of TRAVEL; more of them, up to a share of iter_warmup, while chains are on their way
+TRAVEL_WINDOW, MOST_TRAVEL, TRAVEL_SHARE, TRAVEL_DEPTH = 10, 20, 0.5, 8
 FIRST_WINDOW, FIND_WINDOW, METRIC_WINDOWS = 15, 8, (30, 60)
 # where the step is below this after the last window, up to two more windows, each twice as long
 GOOD_STEP, MOST_EXTRA = 0.7, 2
@@ -88,17 +95,23 @@ def _travelled(
 ) -> tuple[Progress, States]:
     """Go on until the log density no longer changes, within and between chains."""
     positions, gradients = window.pooled
-    settled = window.settled(progress.mean_log_density, positions.shape[1])
+    former, dim = progress.mean_log_density, positions.shape[1]
+    settled, travelling = window.settled(former, dim), window.on_its_way(former, dim)
     progress = progress._replace(
         metric=diagonal_metric(positions, gradients, progress.metric.scales),
         location=positions.mean(axis=0), settled=settled,
         mean_log_density=window.log_density.mean(axis=1),
         window=progress.window + 1,
     )  # fmt: skip
-    if settled or progress.window == MOST_TRAVEL:
+    most = TRAVEL_SHARE * progress.ceiling
+    if settled or progress.used > most or (progress.window >= MOST_TRAVEL and not travelling):
         progress = progress._replace(stage=Stage.FIRST_METRIC, window=0)
         return with_nuts(progress, states, FIRST_WINDOW, max_treedepth=TRAVEL_DEPTH)
-    return with_nuts(progress, states, TRAVEL_WINDOW, max_treedepth=TRAVEL_DEPTH)
+    former_factors = [state.leapfrog.factor for state in states]
+    progress, states = with_nuts(progress, states, TRAVEL_WINDOW, max_treedepth=TRAVEL_DEPTH)
+    if travelling and progress.stage is Stage.TRAVEL:
+        states = with_own_scales(states, window, former_factors)
+    return progress, states
 
 
 def _learned_first(
