@@ -1,5 +1,5 @@
 // GARCH(1,1): the daily log returns of a share index, whose variance follows its own past. One
-// parameter is a few millionths, the others lie between zero and one.
+// parameter is about 1e-5; two lie between zero and one, and so does their sum.
 //
 // The first variance is that of the whole series. Bollerslev (1986), "Generalized autoregressive
 // conditional heteroskedasticity".

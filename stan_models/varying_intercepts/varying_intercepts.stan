@@ -1,5 +1,5 @@
-// Varying intercepts, centred: radon in houses of 85 counties, of which some have two houses and
-// some a hundred. The usual first multilevel regression.
+// Varying intercepts, centred: radon in houses of 85 counties, of which some have a single
+// house and some a hundred. The usual first multilevel regression.
 //
 // Gelman and Hill (2007), "Data analysis using regression and multilevel/hierarchical models",
 // chapter 12.

@@ -27,8 +27,9 @@ from stanadapt.targets.target import Target
 DRAWS = 200
 # of max(1, |lp__|): above rounding in long sums; above differences in functions between releases
 EQUAL, CLOSE = 1e-8, 1e-3
-# in log density, whatever lp__ is: a draw's weight changes by a tenth
-LARGEST = 0.1
+# in log density, unless lp__ is so large that its own rounding comes near: a draw's weight changes
+# by a tenth
+LARGEST, LEAST = 0.1, 1e-12
 # the probability that 8 uniform errors all stay below a quarter of the largest possible is 2e-5
 NEIGHBOURS, STEP, SAFETY = 8, 0.5, 4.0
 # stick-breaking leaves an error of size EPSILON in every element, however small
@@ -230,14 +231,15 @@ def _returns(target: Target, point: _Point) -> bool:
 
 def _judge(points: list[_Point], excess: np.ndarray, left_out: int, version: str) -> Verification:
     """Turn the excess, shape (point,), into a verdict and its sentence."""
-    relative = excess / [max(1.0, abs(point.lp)) for point in points]
-    badness = np.maximum(relative / CLOSE, excess / LARGEST)
+    scale = np.array([max(1.0, abs(point.lp)) for point in points])
+    relative, bound = excess / scale, np.maximum(LARGEST, LEAST * scale)
+    badness = np.maximum(relative / CLOSE, excess / bound)
     worst, largest, n = int(np.argmax(badness)), float(relative.max()), len(points)
     point, size = points[worst], f"largest relative difference {largest:.1g}"
     source = f"chain {point.chain + 1}, draw {point.draw + 1}"
     where = f"{size} ({excess[worst]:.2g} in log density, at {source})"
     if badness[worst] > 1:
-        verdict, wrong = "differs", int(np.sum((relative > EQUAL) | (excess > LARGEST)))
+        verdict, wrong = "differs", int(np.sum((relative > EQUAL) | (excess > bound)))
         if np.isinf(excess[worst]):
             where = f"ours is {point.ours:g} where lp__ is {point.lp:.6g}, at {source}"
         text = f"differs from that of CmdStan {version} at {wrong} of {n} draws, {where}"

@@ -42,6 +42,15 @@ def test_a_constant_is_allowed(target, offset):
     assert check(target, offset=offset).verdict == "equal"
 
 
+def test_rounding_of_an_enormous_density_is_allowed(target):
+    """Where chains have not left a far tail, lp__ can be -1e100; a wrong density still differs."""
+    theirs = faulty(target, lambda x, value: 1e100 * value)
+    ours = faulty(target, lambda x, value: 1e100 * value * (1 + 1e-14 * np.cos(x[0])))
+    assert check(ours, theirs).verdict == "equal"
+    wrong = faulty(target, lambda x, value: 1e100 * value * (1 + 1e-11 * np.cos(x[0])))
+    assert check(wrong, theirs).verdict == "differs"
+
+
 def test_the_same_draws_every_time(target):
     assert check(target) == check(target)
 
