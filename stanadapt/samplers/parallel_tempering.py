@@ -223,7 +223,7 @@ register(
         ),
         freeze=freeze, iter_warmup=3_000, iter_sampling=5_000, arrays_in_place=True,
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
-        standardize="diagonal", tempering=Tempering(init_from_path, learned),
+        standardize="no", tempering=Tempering(init_from_path, learned),
         threading=Threading(
             make_worker, run_task, max_threads=lambda settings: settings.levels or rounds.ROOM
         ),

@@ -180,7 +180,7 @@ class Sampler(NamedTuple):
         In which coordinates `sample` runs it unless told otherwise: "full", standardised by
         location, scales and correlations that a pre-run learns; "diagonal", by location and scales,
         from starts as dispersed as they were, for samplers that look for many modes; "no", for
-        those that learn scales on their own.
+        those that learn scales on their own. Where it is asked for, tempering is "diagonal".
     when_standardized
         Defaults of settings that differ in standardised coordinates, by name: functions of the
         number of parameters. A value that the user chooses holds in any coordinates.

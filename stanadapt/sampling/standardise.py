@@ -109,7 +109,8 @@ def choose_coordinates(
         return NO, obstacle
     if plan.iter_warmup < FEWEST:
         return NO, f"iter_warmup is below {FEWEST}"
-    return (DIAGONAL if sampler.standardize == DIAGONAL else FULL), ""
+    many_modes = sampler.standardize == DIAGONAL or sampler.tempering is not None
+    return (DIAGONAL if many_modes else FULL), ""
 
 
 def _obstacle(target: Samplable, sampler: Sampler, given: GivenStart) -> str:
@@ -190,7 +191,10 @@ def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -
     progress = running[0].progress
     if not (np.isfinite(progress.location).all() and np.isfinite(progress.metric.factor).all()):
         return as_given(target, positions, "no finite scales were found")
-    standardised = Standardised(target, progress.location, progress.metric.factor)
+    factor = progress.metric.factor
+    if kind == DIAGONAL:
+        factor = np.maximum(factor, _spread(positions, chains, progress.location.size))
+    standardised = Standardised(target, progress.location, factor)
     if kind == FULL:
         positions = [chain.state.current.position for chain in chains]
         _warn_of_unsettled(chains[0], progress)
@@ -198,6 +202,16 @@ def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -
     description = {"standardized": standardised.kind, "standardization_iterations": iterations}
     z = [standardised.standardised(position) for position in positions]
     return Start(standardised, z, np.empty(0), [], 0.0, description)
+
+
+def _spread(positions: list, chains: list[Chain], dim: int) -> np.ndarray:
+    """Return how far apart chains began and ended, shape (1, dim): modes may lie as far apart.
+
+    Scales learned within modes are those of modes; from starts within a few of these, a sampler
+    that looks for modes finds fewer.
+    """
+    ends = [chain.state.current.position for chain in chains]
+    return np.std([position[:dim] for position in [*positions, *ends]], axis=0)[None]
 
 
 def _warn_of_unsettled(chain: Chain, progress: Any) -> None:

@@ -116,6 +116,16 @@ MISTAKES = {
         changed("@jit\ndef adapt", "def adapt"),
         r"barker: adapt must be compiled: decorate it with jit\.",
     ),
+    "coordinates that there are not": (
+        "barker",
+        changed("adapt=adapt,\n", "adapt=adapt, standardize=True,\n"),
+        r"barker: standardize must be 'full', 'diagonal' or 'no', got True\.",
+    ),
+    "a default of no setting": (
+        "barker",
+        changed("adapt=adapt,\n", "adapt=adapt, when_standardized={'step': lambda n: 1.0},\n"),
+        r"barker: when_standardized names step, which is no field of Settings\.",
+    ),
 }
 
 

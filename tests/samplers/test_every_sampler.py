@@ -21,12 +21,13 @@ from tests.helpers.targets import Awkward
 
 # settings that switch on what the defaults leave out
 VARIANTS = {
-    "gad_rwm": [{}, {"diagonal": True}],
-    "gad_mala": [{}, {"diagonal": True}, {"exact": True}],
-    "hmc": [{}, {"jitter": 0.3, "leapfrogs": 3}],
+    "gad_rwm": [{}, {"diagonal": True, "adapt_every": 3}],
+    "gad_mala": [{}, {"diagonal": True, "adapt_every": 3}, {"exact": True}],
+    "hmc": [{}, {"jitter": 0.3, "leapfrogs": 3}, {"leapfrogs": 0, "trajectory_length": 0.5}],
     "nuts": [{}, {"dense": True, "max_treedepth": 4}],
     "rwm": [{}, {"tune_scale": False, "initial_scale": 1.5}],
     "am": [{}, {"tune_scale": False}],
+    "pooled_am": [{}, {"diagonal": True}],
     "kameleon": [
         {},
         {"kernel": "linear", "adapts_forever": True},
@@ -175,7 +176,8 @@ def test_evaluations_are_counted_where_they_are_made(case):
     before = chain.density.calls[used]
     assert before > 1 if searches else before == 1
     finish([chain])
-    each = column(chain, "n_steps") if searches else getattr(chain.settings, "leapfrogs", 1)
+    steps = [name for name in ("n_steps", "leapfrogs") if name in chain.stat_names]
+    each = column(chain, steps[0]) if steps else 1
     each = each + refreshed(chain)
     np.testing.assert_array_equal(column(chain, "n_evaluations"), each)
     assert chain.density.calls[used] == before + np.sum(each * np.ones(500))

@@ -146,3 +146,24 @@ def test_failed_proposals_make_moves_shorter(name):
         state = sampler.adapt(density, settings, state, info, t, 100)
     assert np.all(np.diag(state.tuning.factor) < np.diag(before))
     assert np.isfinite(state.tuning.factor).all()
+
+
+@pytest.mark.parametrize("name", ["gad_rwm", "gad_mala"])
+def test_the_factor_climbs_in_every_so_many_iterations(name):
+    sampler, settings = find(name, learning_rate=0.01, adapt_every=3)
+    density, rng = Awkward().density(), np.random.default_rng(1)
+    state = sampler.init(density, settings, np.array([0.0, 1.0, -2.0]), rng)
+    climbed, weights = [], []
+    for t in range(12):
+        before = state.tuning.factor.copy()
+        state, info = sampler.step(density, settings, state, rng)
+        state = sampler.adapt(density, settings, state, info, t, 100)
+        climbed.append(not np.array_equal(state.tuning.factor, before))
+        weights.append(state.tuning.entropy_weight)
+    assert climbed == [t % 3 == 0 for t in range(12)]
+    assert len(set(weights)) == 12  # the entropy weight is tuned in all of them
+    if name == "gad_mala":
+        lower = np.tril(state.tuning.factor)
+        np.testing.assert_allclose(
+            state.current.scaled_gradient, lower.T @ state.current.gradient, rtol=1e-12
+        )
