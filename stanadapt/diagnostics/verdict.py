@@ -27,9 +27,9 @@ R_HAT, R_HAT_APART, ESS_PER_CHAIN, BFMI = 1.01, 1.05, 100, 0.3
 FAR_BELOW, FAR_ABOVE = 0.5, 0.125
 # share of iterations at which a chain may stay where it is
 LONGEST_STAY = 0.5
-# share of fixed trajectories with next to no chance to be accepted that is borne: more of them mean
+# shares of fixed trajectories with next to no chance to be accepted that are told of, and that mean
 # a region which these enter too seldom
-NO_CHANCE, MOST_WITHOUT = 0.01, 0.005
+NO_CHANCE, TOLD_WITHOUT, MOST_WITHOUT = 0.01, 0.005, 0.025
 # what is tried by a user whose chains do not mix
 OTHER = (
     "another sampler (the default, or sampler='nuts', for smooth posteriors; 'parallel_tempering' "
@@ -182,9 +182,9 @@ def _without_a_chance(fit: Any, rates: np.ndarray) -> Iterator[Reason]:
     if not results.attribute(fit, "fixed_trajectories", False):
         return
     without = rates < NO_CHANCE
-    if without.mean() > MOST_WITHOUT:
+    if without.mean() > TOLD_WITHOUT:
         yield Reason(
-            TOO_SHORT,
+            TOO_SHORT if without.mean() > MOST_WITHOUT else FINE,
             f"{_share(without)} are repeated because trajectories of fixed length had no chance: "
             "there are regions of higher curvature, which may be underrepresented. Use "
             "trajectory='nuts'.",

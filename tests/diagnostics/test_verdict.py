@@ -131,22 +131,23 @@ FAULTS = {
 }
 
 
-HOPELESS = np.where(np.arange(CHAINS * DRAWS).reshape(CHAINS, DRAWS) % 180 == 0, 1e-3, 0.9)
 OWN_TARGET = {"acceptance_target": 0.5, "acceptance_range": [0.25, 0.95]}
 
 
-def test_trajectories_without_a_chance():
-    """23 of 4000, 0.57 %: more than are borne, where trajectories are fixed."""
-    stats = {"acceptance_rate": HOPELESS}
+@pytest.mark.parametrize(
+    ("every", "level", "told"),
+    [(30, "too short", "3.35%"), (180, "fine", "0.57%"), (250, "fine", "")],
+)
+def test_trajectories_without_a_chance(every, level, told):
+    hopeless = np.arange(CHAINS * DRAWS).reshape(CHAINS, DRAWS) % every == 0
+    stats = {"acceptance_rate": np.where(hopeless, 1e-3, 0.9)}
     found = verdict(made(stats, {"fixed_trajectories": True}))
-    assert found.verdict == "too short"
-    assert "23 of 4000 draws (0.57%) are repeated" in found.sentences[0]
-    assert "trajectory='nuts'" in found.sentences[0]
-    assert verdict(made(stats, {"fixed_trajectories": False})).verdict == "fine"
-    fewer = {"acceptance_rate": np.where(HOPELESS[:, ::-1] < 0.5, 0.011, HOPELESS)}
-    fewer["acceptance_rate"][0, 90:] = 0.9
-    fewer["acceptance_rate"][1:3] = 0.9
-    assert verdict(made(fewer, {"fixed_trajectories": True})).verdict == "fine"
+    assert found.verdict == level
+    assert len(found.sentences) == bool(told)
+    for sentence in found.sentences:
+        assert f"({told}) are repeated" in sentence
+        assert "trajectory='nuts'" in sentence
+    assert verdict(made(stats, {"fixed_trajectories": False})) == ("fine", [])
 
 
 @pytest.mark.parametrize(

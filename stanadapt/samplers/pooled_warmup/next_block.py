@@ -35,13 +35,20 @@ def with_nuts(
     return progress, _nuts(progress, states, centre, max_treedepth)
 
 
-def with_own_scales(states: States, window: Window, former: list[np.ndarray]) -> States:
-    """Give each chain scales from what it did itself; `former` are the factors it did it with."""
+def with_own_scales(states: States, window: Window, former: list[np.ndarray] | None) -> States:
+    """Give each chain scales from what it did itself, or, where `former` is None, scales of 1.
+
+    former are the factors it did it with. Scales of 1 help where the log density falls by many
+    orders of magnitude on the way, as with exponentials of exponentials: there gradients in one
+    place tell nothing of the scales in the next.
+    """
     dim, changed = window.positions.shape[2], []
     for chain, state in enumerate(states):
-        scales = former[chain][0, :dim]
-        own = diagonal_metric(window.positions[chain], window.gradients[chain], scales)
-        changed.append(state._replace(leapfrog=state.leapfrog._replace(factor=own.factor)))
+        factor = np.ones((1, dim))
+        if former is not None:
+            positions, gradients = window.positions[chain], window.gradients[chain]
+            factor = diagonal_metric(positions, gradients, former[chain][0, :dim]).factor
+        changed.append(state._replace(leapfrog=state.leapfrog._replace(factor=factor)))
     return changed
 
 

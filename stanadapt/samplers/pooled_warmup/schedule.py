@@ -5,7 +5,7 @@ the stage that has just ended learns from them and says what comes next. It sees
 no clock: the draws do not depend on threads, chunks or the speed of the machine.
 
 TRAVEL          windows of NUTS with a diagonal metric, until the log density has settled; scales
-                are each chain's own while the chains are clearly in different places
+                are each chain's own while the chains stay in clearly different places
 FIRST_METRIC    one window of NUTS, for a full metric
 FIND_STEP, METRIC   twice: a few trajectories of one two-stage step to find its size, then a window
                 for a better metric
@@ -43,8 +43,11 @@ from stanadapt.samplers.pooled_warmup.next_block import (
 from stanadapt.samplers.pooled_warmup.progress import Progress, Stage
 from stanadapt.samplers.pooled_warmup.unbounded import unbounded
 
-# blocks of TRAVEL; more of them, up to a share of iter_warmup, while chains are on their way
+# blocks of TRAVEL, and how many; those in which chains are clearly on their way do not count, but
+# end at a share of iter_warmup
 TRAVEL_WINDOW, MOST_TRAVEL, TRAVEL_SHARE, TRAVEL_DEPTH = 10, 20, 0.5, 8
+# iterations after which chains that are still on their way get scales of their own
+PATIENCE = 60
 FIRST_WINDOW, FIND_WINDOW, METRIC_WINDOWS = 15, 8, (30, 60)
 # where the step is below this after the last window, up to two more windows, each twice as long
 GOOD_STEP, MOST_EXTRA = 0.7, 2
@@ -101,16 +104,16 @@ def _travelled(
         metric=diagonal_metric(positions, gradients, progress.metric.scales),
         location=positions.mean(axis=0), settled=settled,
         mean_log_density=window.log_density.mean(axis=1),
-        window=progress.window + 1,
+        window=0 if travelling else progress.window + 1,
     )  # fmt: skip
-    most = TRAVEL_SHARE * progress.ceiling
-    if settled or progress.used > most or (progress.window >= MOST_TRAVEL and not travelling):
+    if settled or progress.used > TRAVEL_SHARE * progress.ceiling or progress.window == MOST_TRAVEL:
         progress = progress._replace(stage=Stage.FIRST_METRIC, window=0)
         return with_nuts(progress, states, FIRST_WINDOW, max_treedepth=TRAVEL_DEPTH)
     former_factors = [state.leapfrog.factor for state in states]
     progress, states = with_nuts(progress, states, TRAVEL_WINDOW, max_treedepth=TRAVEL_DEPTH)
-    if travelling and progress.stage is Stage.TRAVEL:
-        states = with_own_scales(states, window, former_factors)
+    if travelling and progress.used >= PATIENCE and progress.stage is Stage.TRAVEL:
+        unit = progress.used // TRAVEL_WINDOW % 2 == 0
+        states = with_own_scales(states, window, None if unit else former_factors)
     return progress, states
 
 
