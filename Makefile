@@ -44,6 +44,7 @@ fuzz: $(READY)
 # microseconds per iteration and effective sample size per second; needs an idle machine
 bench: $(READY)
 	$(BIN)/stanadapt install-cmdstan
+	$(BIN)/python -m workflows.benchmarks.against_nuts
 	$(BIN)/python -m workflows.benchmarks.samplers
 	$(BIN)/python -m workflows.benchmarks.backends
 
