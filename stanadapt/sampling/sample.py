@@ -68,7 +68,8 @@ def sample(
         to `pseudo_samples` of pseudo_extended, one per level of parallel_tempering. For more cores
         than chains, and densities slower than some microseconds. The draws do not depend on it.
     iter_warmup, iter_sampling
-        Iterations per chain; default: what suits the sampler.
+        Iterations per chain; default: what suits the sampler. The warm-up of whitened_hmc ends when
+        it has settled: there iter_warmup is the most it may take.
     thin
         Keep every thin-th iteration.
     seed
