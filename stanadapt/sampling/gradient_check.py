@@ -1,8 +1,8 @@
 """Whether a density has a gradient that samplers can follow: checked where chains may start.
 
 Three things are asked. Along a random direction the gradient must agree with differences of the
-density at one step size at least: which one is best differs by many orders of magnitude between
-programs, and a wrong gradient agrees at none. Along the line between two positions, integrals of
+density at one step size and one position at least: which step is best differs by many orders of
+magnitude between programs, and a wrong gradient agrees at none. Along the line between two positions, integrals of
 the gradient must give the differences of the log density: where they do not, the line is halved
 again and again, and what is left in the end is a jump. Where a coordinate's gradient is always
 zero, the density must not change with it: a staircase of small steps passes the other two.
@@ -46,7 +46,8 @@ def gradient_problem(target: Samplable, positions: np.ndarray) -> str:
     """
     ends = np.asarray(positions, dtype=float)
     lines = [_Line(target, one, other) for one, other in pairwise(ends)]
-    if not all(line.slope_agrees() for line in lines):
+    # far from the posterior a solver of differential equations may be wrong by itself
+    if not any(line.slope_agrees() for line in lines):
         return "the gradient does not agree with differences of the log density"
     jump = max((line.jump() for line in lines), key=abs)
     if jump:
