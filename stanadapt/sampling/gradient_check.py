@@ -2,10 +2,11 @@
 
 Three things are asked. Along a random direction the gradient must agree with differences of the
 density at one step size and one position at least: which step is best differs by many orders of
-magnitude between programs, and a wrong gradient agrees at none. Along the line between two positions, integrals of
-the gradient must give the differences of the log density: where they do not, the line is halved
-again and again, and what is left in the end is a jump. Where a coordinate's gradient is always
-zero, the density must not change with it: a staircase of small steps passes the other two.
+magnitude between programs, and a wrong gradient agrees at none. Along the line between two
+positions, integrals of the gradient must give the differences of the log density: where they do
+not, the line is halved again and again, and what is left in the end is a jump. Where a coordinate's
+gradient is always zero, the density must not change with it: a staircase of small steps passes the
+other two.
 """
 
 from itertools import pairwise
@@ -19,8 +20,9 @@ from stanadapt.targets.target import Samplable
 STEPS, AGREEMENT = 10.0 ** -np.arange(1.0, 8.0), 0.02
 # parts of a line whose integrals are compared; a part is halved up to so many times
 PARTS, HALVINGS = 8, 30
-# a smaller jump does no harm, and one this small against the log density is rounding
-JUMP, ROUNDING = 0.5, 1e-10
+# a smaller jump does no harm; one this small against the log density may come from a solver of
+# differential equations that takes another step
+JUMP, SMALL_SHARE, ROUNDING = 0.5, 1e-3, 1e-13
 # coordinates with a zero gradient that are looked at
 MOST_COORDINATES = 20
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(3)
@@ -87,7 +89,7 @@ class _Line:
             if not np.isfinite([high, low]).all():
                 continue
             difference = (high - low) / (2.0 * step)
-            rounding = 1e-3 * ROUNDING * max(abs(here), abs(high), abs(low)) / step
+            rounding = ROUNDING * max(abs(here), abs(high), abs(low)) / step
             if abs(difference - slope) <= AGREEMENT * max(abs(slope), abs(difference)) + rounding:
                 return True
             told = True
@@ -123,4 +125,4 @@ class _Line:
 
     def _counts(self, missing: float, one: _End, other: _End) -> bool:
         size = max(abs(one.log_density), abs(other.log_density))
-        return bool(np.isfinite(missing) and abs(missing) > max(JUMP, ROUNDING * size))
+        return bool(np.isfinite(missing) and abs(missing) > max(JUMP, SMALL_SHARE * size))

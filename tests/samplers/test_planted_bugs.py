@@ -151,7 +151,7 @@ BUGS = {
     "warm_up_looks_at_the_clock": Bug(
         "samplers/pooled_warmup/schedule.py",
         "if settled or progress.used > TRAVEL_SHARE",
-        "if settled or __import__('time').perf_counter_ns() // 1000 % 3 == 0 and 1 > TRAVEL_SHARE",
+        "if settled or __import__('time').perf_counter_ns() // 1000 % 3 == 0 or 0 > TRAVEL_SHARE",
         WHITENED,
         "same_bits",
     ),
