@@ -280,6 +280,7 @@ SETTINGS = [
     for bad in BAD.get(kind, NOT_MEMBERS)
     # 0 lets the sampler choose some whole numbers
     if not (kind is int and bad == 0 and sampler.settings()._asdict()[name] == 0)
+    if (sampler.name, name, bad) != ("hmc", "leapfrogs", 0)
 ]
 
 
@@ -341,7 +342,7 @@ def test_broken_cmdstan(target, monkeypatch):
 
 
 def test_output_that_cannot_be_written(target, tmp_path):
-    fit = sa.sample(target, **RUN)
+    fit = sa.sample(target, "gad_mala", **RUN)
     (tmp_path / "file").write_text("")
     refused("files", ["nothing can be written"], sa.save, fit, tmp_path / "file" / "fit.nc")
     refused("files", ["folder"], sa.save, fit, tmp_path)
