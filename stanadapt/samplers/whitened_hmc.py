@@ -17,7 +17,6 @@ The draws of a chain depend on the number of chains, since they learn together.
 
 """
 
-from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +39,8 @@ from stanadapt.samplers.pooled_warmup.block import (
     Tuning,
     no_block,
 )
+from stanadapt.samplers.pooled_warmup.fisher_metric import Metric
+from stanadapt.samplers.pooled_warmup.kernel_choice import Trajectory
 from stanadapt.samplers.protocol import Pooling, Sampler
 from stanadapt.samplers.registry import register
 from stanadapt.samplers.setting_checks import (
@@ -49,37 +50,6 @@ from stanadapt.samplers.setting_checks import (
     require_positive,
     require_probability,
 )
-
-
-class Trajectory(IntEnum):
-    """How a draw is made.
-
-    chosen
-        As the pilot run finds.
-    fixed
-        Trajectories of fixed length.
-    nuts
-        NUTS on the learned metric.
-
-    """
-
-    chosen = 0
-    fixed = 1
-    nuts = 2
-
-
-class Metric(IntEnum):
-    """What is learned of the posterior's covariance.
-
-    automatic
-        Scales, and as many correlated directions as there are.
-    diagonal
-        Scales alone.
-
-    """
-
-    automatic = 0
-    diagonal = 1
 
 
 class Settings(NamedTuple):

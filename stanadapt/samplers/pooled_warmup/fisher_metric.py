@@ -18,6 +18,7 @@ exceeds a quarter of the dimension is stored as dense.
 
 import contextlib
 import functools
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,20 @@ SMALL = 12
 LARGEST_DENSE = 1000
 # scales stay where squares of positions and gradients can be computed
 SMALLEST_SCALE, LARGEST_SCALE = 1e-75, 1e75
+
+
+class Metric(IntEnum):
+    """What is learned of the posterior's covariance.
+
+    automatic
+        Scales, and as many correlated directions as there are.
+    diagonal
+        Scales alone.
+
+    """
+
+    automatic = 0
+    diagonal = 1
 
 
 class FisherMetric(NamedTuple):

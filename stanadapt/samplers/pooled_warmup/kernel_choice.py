@@ -6,6 +6,7 @@ some 150 warm-ups was whether a single long step is accepted. So it is asked for
 which two or more steps would also serve go to NUTS.
 """
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,23 @@ LEAST_STEP = 1.5
 LOW, LARGEST_SHARE = 0.1, 0.05
 
 
+class Trajectory(IntEnum):
+    """How a draw is made.
+
+    chosen
+        As the pilot run finds.
+    fixed
+        Trajectories of fixed length.
+    nuts
+        NUTS on the learned metric.
+
+    """
+
+    chosen = 0
+    fixed = 1
+    nuts = 2
+
+
 class Choice(NamedTuple):
     """The kernel, and why."""
 
@@ -24,6 +42,7 @@ class Choice(NamedTuple):
 
 
 UNDECIDED = Choice(False, "")
+ASKED_FOR = "asked for"
 CUT_SHORT = Choice(False, "iter_warmup was too short to find out whether fixed ones suit")
 
 

@@ -35,7 +35,7 @@ def sentences(settings: Any, progress: Progress, names: list[str]) -> list[str]:
             f"whitened_hmc: warm-up was cut short after {progress.used} iterations, before it had "
             "learned what it needs: leave iter_warmup to its default, or raise it."
         )
-    elif not progress.settled and progress.choice.reason != "asked for":
+    elif not progress.settled:
         found.append(
             "whitened_hmc: the log density had not settled when the metric was learned, and the "
             "chains may still be on their way. Raise iter_warmup, or give inits."

@@ -29,11 +29,13 @@ from stanadapt.samplers.pooled_warmup import kernel_choice
 from stanadapt.samplers.pooled_warmup.block import Window, window_of, with_room
 from stanadapt.samplers.pooled_warmup.fisher_metric import (
     FisherMetric,
+    Metric,
     diagonal_metric,
     fisher_metric,
     with_standard_deviations,
 )
 from stanadapt.samplers.pooled_warmup.held_out import correlations_hold
+from stanadapt.samplers.pooled_warmup.kernel_choice import Trajectory
 from stanadapt.samplers.pooled_warmup.next_block import (
     States,
     with_nuts,
@@ -98,7 +100,7 @@ def _travelled(
 ) -> tuple[Progress, States]:
     """Go on until the log density no longer changes, within and between chains."""
     positions, gradients = window.pooled
-    former, dim = progress.mean_log_density, positions.shape[1]
+    former, dim, ended = progress.mean_log_density, positions.shape[1], progress.block
     settled, travelling = window.settled(former, dim), window.on_its_way(former, dim)
     progress = progress._replace(
         metric=diagonal_metric(positions, gradients, progress.metric.scales),
@@ -112,7 +114,7 @@ def _travelled(
     former_factors = [state.leapfrog.factor for state in states]
     progress, states = with_nuts(progress, states, TRAVEL_WINDOW, max_treedepth=TRAVEL_DEPTH)
     if travelling and progress.used >= PATIENCE and progress.stage is Stage.TRAVEL:
-        unit = progress.used // TRAVEL_WINDOW % 2 == 0
+        unit = progress.used // max(ended, 1) % 2 == 0
         states = with_own_scales(states, window, None if unit else former_factors)
     return progress, states
 
@@ -121,8 +123,8 @@ def _learned_first(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
     progress = _with_metric(settings, progress, window)
-    if settings.trajectory == 2:
-        return _begin_nuts(settings, progress, states, "asked for")
+    if settings.trajectory == Trajectory.nuts:
+        return _begin_nuts(settings, progress, states, kernel_choice.ASKED_FOR)
     return _find_step(settings, progress, states)
 
 
@@ -172,7 +174,7 @@ def _tuned(
     if progress.window < TUNE_BLOCKS:
         return with_two_stage(progress, states, TUNE_BLOCK)
     reason = kernel_choice.steps_too_short(progress.step_size, progress.n_steps)
-    if reason and settings.trajectory == 0:
+    if reason and settings.trajectory == Trajectory.chosen:
         return _begin_nuts(settings, progress, states, reason)
     progress = progress._replace(stage=Stage.PILOT, window=0)
     proposals = PILOT_PROPOSALS * (1 if progress.n_steps == 1 else 2)
@@ -181,7 +183,7 @@ def _tuned(
 
 def _with_more_steps(settings: Any, progress: Progress) -> Progress:
     """Several steps, if fixed trajectories are asked for; else one, accepted less often."""
-    if settings.trajectory == 0:
+    if settings.trajectory == Trajectory.chosen:
         lower = min(settings.target_accept, LOWER_TARGET)
         return progress._replace(target_accept=lower, step_size=settings.trajectory_length)
     n_steps = _steps(settings, progress.step_size)
@@ -196,8 +198,8 @@ def _piloted(
         settled=progress.settled, divergences=progress.divergences + window.divergences,
         step_size=progress.step_size, n_steps=progress.n_steps, acceptance=window.acceptance,
     )  # fmt: skip
-    if settings.trajectory == 1:
-        choice = kernel_choice.Choice(True, "asked for")
+    if settings.trajectory == Trajectory.fixed:
+        choice = kernel_choice.Choice(True, kernel_choice.ASKED_FOR)
     progress = progress._replace(choice=choice)
     if choice.two_stage:
         return _done(progress, states)
@@ -271,7 +273,7 @@ FUNCTIONS: dict[Stage, Callable[..., tuple[Progress, States]]] = {
 def _with_metric(settings: Any, progress: Progress, window: Window) -> Progress:
     positions, gradients = window.pooled
     former, location = progress.metric.scales, positions.mean(axis=0)
-    if settings.metric == 0 and correlations_hold(window, former):
+    if settings.metric == Metric.automatic and correlations_hold(window, former):
         metric = fisher_metric(positions, gradients, former)
     else:
         metric = diagonal_metric(positions, gradients, former)
