@@ -11,7 +11,7 @@ import numpy as np
 
 from stanadapt.errors import StanadaptError
 from stanadapt.kernels.density import Density
-from stanadapt.kernels.hamiltonian import metric_factor
+from stanadapt.kernels.hamiltonian import factor_rows
 from stanadapt.kernels.standardised_density import original, standardised
 from stanadapt.targets.target import Samplable, Target
 
@@ -41,27 +41,16 @@ class Standardised(Samplable):
         self.location = np.ascontiguousarray(location, dtype=float)
         self.factor = np.ascontiguousarray(factor, dtype=float)
         self.evaluations_per_call = base.evaluations_per_call
-        self._matrix = self._written_out()
-        scale = np.abs(np.diag(self._matrix)) if self._matrix.ndim == 2 else self._matrix
-        finite = np.isfinite(self.location).all() and np.isfinite(self.factor).all()
-        if not (finite and np.isfinite(scale).all() and np.all(scale > 0.0)):
+        size = len(self.location)
+        if not (
+            np.isfinite(self.location).all()
+            and np.isfinite(self.factor).all()
+            and np.all(factor_rows.diagonal(self.factor, size) > 0.0)
+        ):
             raise StanadaptError(
                 "settings", f"the location and scales of {self.name} must be finite, scales > 0."
             )
         self.description = {**base.description, "standardized": self.kind}
-
-    def _written_out(self) -> np.ndarray:
-        """L as a matrix, shape (k, k); its diagonal, shape (k,), where it is diagonal."""
-        if self.factor.shape[0] == 1:
-            return self.factor[0]
-        size = len(self.location)
-        if self.factor.shape == (size, size):
-            return np.tril(self.factor)
-        columns, out = np.empty((size, size)), np.empty(size)
-        for i, unit in enumerate(np.eye(size)):
-            metric_factor.times(self.factor, unit, out)
-            columns[:, i] = out
-        return columns
 
     @property
     def kind(self) -> str:
@@ -75,9 +64,7 @@ class Standardised(Samplable):
     @property
     def log_volume(self) -> float:
         """Log of |det L|: by how much the log of an integral over z falls short of that over x."""
-        if self._matrix.ndim == 1:
-            return float(np.log(np.abs(self._matrix)).sum())
-        return float(np.linalg.slogdet(self._matrix)[1])
+        return float(np.log(factor_rows.diagonal(self.factor, len(self.location))).sum())
 
     @property
     def target(self) -> Target:
@@ -98,11 +85,8 @@ class Standardised(Samplable):
         """Positions z, for positions x of the base; both of shape (..., dim)."""
         z, size = np.array(positions, dtype=float), len(self.location)
         centred = z[..., :size] - self.location
-        if self._matrix.ndim == 1:
-            z[..., :size] = centred / self._matrix
-        else:
-            columns = centred.reshape(-1, size).T
-            z[..., :size] = np.linalg.solve(self._matrix, columns).T.reshape(centred.shape)
+        rows = factor_rows.inverse_times(self.factor, centred.reshape(-1, size))
+        z[..., :size] = rows.reshape(centred.shape)
         return z
 
     def density(self, chain: int = 0) -> Density:
@@ -117,10 +101,7 @@ class Standardised(Samplable):
         """Log density and gradient at z and, where it fails, Stan's message."""
         log_density, gradient, message = self._base.evaluate(self.original(position))
         slope, size = np.array(gradient, dtype=float), len(self.location)
-        if self._matrix.ndim == 1:
-            slope[:size] *= self._matrix
-        else:
-            slope[:size] = self._matrix.T @ slope[:size]
+        slope[:size] = factor_rows.transposed_times(self.factor, slope[None, :size])[0]
         return log_density, slope, message
 
     def constrainer(self, seed: int, chain: int = 0) -> "FromStandardised":

@@ -22,8 +22,9 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from threadpoolctl import ThreadpoolController
+
+from stanadapt.kernels.hamiltonian import factor_rows
 
 RIDGE = 1e-5
 # eigenvalues within this factor of 1 are noise
@@ -76,16 +77,9 @@ class FisherMetric(NamedTuple):
 
     def whitened(self, positions: np.ndarray, gradients: np.ndarray) -> tuple:
         """L^-1 x and L^T g of rows x and g, shapes (m, n)."""
-        if self.kind == "dense":
-            z = solve_triangular(self.factor, positions.T, lower=True, check_finite=False).T
-            return z, gradients @ self.factor
-        n = positions.shape[1]
-        z, b = positions / self.factor[0, :n], gradients * self.factor[0, :n]
-        if self.kind == "diagonal":
-            return z, b
-        directions, amounts = self.factor[1:, :n], self.factor[1:, n]
-        z = z - (z @ directions.T * (amounts / (1.0 + amounts))) @ directions
-        return z, b + (b @ directions.T * amounts) @ directions
+        return factor_rows.inverse_times(self.factor, positions), factor_rows.transposed_times(
+            self.factor, gradients
+        )
 
 
 @functools.cache
