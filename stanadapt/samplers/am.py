@@ -20,16 +20,13 @@ from stanadapt._numba.jit import jit
 from stanadapt._numba.replace import replace
 from stanadapt._numba.vectors import fill_normal
 from stanadapt.kernels.adaptation.robbins_monro import rescaled
-from stanadapt.kernels.metropolis import acceptance_probability
+from stanadapt.kernels.metropolis import RANDOM_WALK_SCALE, acceptance_probability
 from stanadapt.kernels.points import ValuePoint, proposed, unused_value, value_at
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import register
 from stanadapt.samplers.setting_checks import require_positive, require_probability
 
 DECAY = 4000.0
-# of many standard normal coordinates, the scale is OPTIMAL_SCALE dim^(-1/2) (Roberts, Gelman, Gilks
-# 1997)
-OPTIMAL_SCALE = 2.38
 
 
 class Settings(NamedTuple):
@@ -93,7 +90,7 @@ def init(density, settings, position, rng):
     return State(
         current=value_at(density, position),
         scratch=unused_value(density.size),
-        scale=1.0 if settings.tune_scale else OPTIMAL_SCALE / np.sqrt(n),
+        scale=1.0 if settings.tune_scale else RANDOM_WALK_SCALE / np.sqrt(n),
         mean=position[:n].copy(),
         factor=factors.initial(n, settings.initial_scale / np.sqrt(n), False),
         noise=np.empty(n),
@@ -151,6 +148,6 @@ register(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("noise", "whitened"),
         uses_gradient=False,
-        when_standardized={"initial_scale": lambda dim: OPTIMAL_SCALE},
+        when_standardized={"initial_scale": lambda dim: RANDOM_WALK_SCALE},
     )
 )  # fmt: skip

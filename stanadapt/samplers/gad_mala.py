@@ -22,7 +22,7 @@ from stanadapt._numba.replace import replace
 from stanadapt._numba.vectors import fill_normal, squared_norm
 from stanadapt.kernels.adaptation import speed_measure
 from stanadapt.kernels.density import value_and_gradient
-from stanadapt.kernels.metropolis import acceptance_probability
+from stanadapt.kernels.metropolis import LANGEVIN_SCALE, acceptance_probability
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import register
 from stanadapt.samplers.setting_checks import (
@@ -34,8 +34,6 @@ from stanadapt.samplers.setting_checks import (
 # relative to the move L m, itself of the size of the posterior: the truncation error is then
 # about 1e-8 of the product and the rounding error about 1e-12
 DIFFERENCE_STEP = 1e-4
-# of many standard normal coordinates, L = OPTIMAL_SCALE dim^(-1/6) I (Roberts and Rosenthal 1998)
-OPTIMAL_SCALE = 1.65
 
 
 class Settings(NamedTuple):
@@ -228,7 +226,7 @@ register(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("noise", "drift_and_noise", "log_ratio", "work", "tuning.left", "tuning.right"),
         when_standardized={
-            "initial_scale": lambda dim: OPTIMAL_SCALE * dim ** (1.0 / 3.0),
+            "initial_scale": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0),
             "adapt_every": lambda dim: 4,
         },
     )

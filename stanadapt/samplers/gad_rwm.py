@@ -20,7 +20,7 @@ from stanadapt._numba.replace import replace
 from stanadapt._numba.vectors import fill_normal
 from stanadapt.kernels.adaptation import speed_measure
 from stanadapt.kernels.density import value_and_gradient
-from stanadapt.kernels.metropolis import acceptance_probability
+from stanadapt.kernels.metropolis import RANDOM_WALK_SCALE, acceptance_probability
 from stanadapt.kernels.points import GradientPoint, gradient_at, unused_gradient
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import register
@@ -29,9 +29,6 @@ from stanadapt.samplers.setting_checks import (
     require_positive,
     require_probability,
 )
-
-# of many standard normal coordinates, L = OPTIMAL_SCALE dim^(-1/2) I (Roberts, Gelman, Gilks 1997)
-OPTIMAL_SCALE = 2.38
 
 
 class Settings(NamedTuple):
@@ -146,7 +143,7 @@ register(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("noise", "log_ratio", "tuning.left", "tuning.right"),
         when_standardized={
-            "initial_scale": lambda dim: OPTIMAL_SCALE, "adapt_every": lambda dim: 4,
+            "initial_scale": lambda dim: RANDOM_WALK_SCALE, "adapt_every": lambda dim: 4,
         },
     )
 )  # fmt: skip

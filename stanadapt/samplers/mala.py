@@ -19,14 +19,11 @@ from stanadapt._numba.replace import replace
 from stanadapt._numba.vectors import fill_normal
 from stanadapt.kernels.adaptation.robbins_monro import rescaled
 from stanadapt.kernels.density import value_and_gradient
-from stanadapt.kernels.metropolis import acceptance_probability
+from stanadapt.kernels.metropolis import LANGEVIN_SCALE, acceptance_probability
 from stanadapt.kernels.points import GradientPoint, gradient_at, unused_gradient
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import register
 from stanadapt.samplers.setting_checks import require_positive, require_probability
-
-# of many standard normal coordinates, the step is OPTIMAL_SCALE dim^(-1/6) (Roberts and Rosenthal)
-OPTIMAL_SCALE = 1.65
 
 
 class Settings(NamedTuple):
@@ -119,6 +116,6 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("noise",),
-        when_standardized={"step_size": lambda dim: OPTIMAL_SCALE * dim ** (1.0 / 3.0)},
+        when_standardized={"step_size": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0)},
     )
 )  # fmt: skip

@@ -23,7 +23,7 @@ from stanadapt._numba import triangular as factors
 from stanadapt._numba.jit import jit
 from stanadapt._numba.replace import replace
 from stanadapt._numba.vectors import copy, fill_normal
-from stanadapt.kernels.metropolis import acceptance_probability
+from stanadapt.kernels.metropolis import RANDOM_WALK_SCALE, acceptance_probability
 from stanadapt.kernels.points import ValuePoint, proposed, unused_value, value_at
 from stanadapt.samplers.pooled_warmup import walk_schedule
 from stanadapt.samplers.pooled_warmup.block import ACCEPTANCE, LOG_DENSITY, Block, no_block
@@ -99,7 +99,7 @@ def init(density, settings, position, rng):
         single=False,
         coordinate=0,
         scales=np.ones(n),
-        scale=2.38 / np.sqrt(n),
+        scale=RANDOM_WALK_SCALE / np.sqrt(n),
         factor=factors.initial(n, 1.0, True),
         t=0,
         block=no_block(n),

@@ -17,15 +17,11 @@ import numpy as np
 from stanadapt._numba.jit import jit
 from stanadapt._numba.replace import replace
 from stanadapt.kernels.adaptation.robbins_monro import rescaled
-from stanadapt.kernels.metropolis import acceptance_probability
+from stanadapt.kernels.metropolis import RANDOM_WALK_SCALE, acceptance_probability
 from stanadapt.kernels.points import ValuePoint, proposed, unused_value, value_at
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import register
 from stanadapt.samplers.setting_checks import require_positive, require_probability
-
-# of many standard normal coordinates, the scale is OPTIMAL_SCALE dim^(-1/2) (Roberts, Gelman, Gilks
-# 1997)
-OPTIMAL_SCALE = 2.38
 
 
 class Settings(NamedTuple):
@@ -111,6 +107,6 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         uses_gradient=False,
-        when_standardized={"initial_scale": lambda dim: OPTIMAL_SCALE},
+        when_standardized={"initial_scale": lambda dim: RANDOM_WALK_SCALE},
     )
 )  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt.kernels.metropolis import RANDOM_WALK_SCALE
 from stanadapt.samplers.pooled_warmup.block import Window, window_of, with_room
 from stanadapt.samplers.pooled_warmup.fisher_metric import FisherMetric, one_blas_thread
 
@@ -26,7 +27,6 @@ SWEEPS, MOST_BLOCKS, SWEEP_SHARE = 10, 30, 0.5
 WALKS = (1, 2, 4, 8, 12)
 TUNES = 5
 AUTOCORRELATION, LARGEST_DENSE = 7.0, 200
-OPTIMAL = 2.38
 # of a scale of single moves tuned to an acceptance rate of 0.44 over the conditional sd
 SINGLE_OVER_SD = 2.4
 
@@ -175,7 +175,7 @@ def _walk(progress: Progress, states: States) -> tuple[Progress, States]:
     if not progress.block:
         return _tuned(progress, states)
     factor = np.ascontiguousarray(progress.metric.factor)
-    scale = OPTIMAL / np.sqrt(len(states[0].scales))
+    scale = RANDOM_WALK_SCALE / np.sqrt(len(states[0].scales))
     room = progress.block if progress.stage is Stage.WALK else 0
     return progress, [
         with_room(state, room)._replace(
