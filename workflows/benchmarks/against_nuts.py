@@ -10,8 +10,9 @@ with its defaults in the same run. Squares are those of the deviations from the 
 trajectories can make means very good and variances bad. Processor seconds are those of the whole
 call, with results built; of CmdStan, those of its own processes. Compilation is left out. A fit is
 usable if R-hat is below 1.01 and bulk and tail effective sample size are above 400. The error is
-the largest difference of a mean from that of all NUTS runs together, in posterior standard
-deviations.
+the largest difference of a median from that of all NUTS runs together, in half widths of the
+posterior's central 68 percent: for a normal posterior, that of the mean in standard deviations. A
+posterior with the tails of a half-Cauchy prior may have neither.
 
 Left out are programs with separate modes, which neither reaches, and those without a gradient.
 """
@@ -34,7 +35,7 @@ from workflows.benchmarks.samplers import show
 LEFT_OUT = {"mixture", "boltzmann", "ring", "flower", "glass"}
 QUICK = [("logistic", "ripley"), ("eight_schools_noncentered", "eight_schools")]
 NUTS = "Stan's NUTS"
-MEASURES = {"bulk": "bulk", "squares": "squares", "tail": "tail"}
+MEASURES = ("bulk", "squares", "tail")
 LENGTHS = {"chains": 4, "show_progress": False}
 
 
@@ -100,7 +101,7 @@ def rows_of(case, samplers, seeds, engine, quick):
     for seed in range(1, seeds + 1):
         for sampler in (NUTS, *samplers):
             fit, seconds = fitted(target, sampler, seed, engine, lengths)
-            fits[sampler, seed] = {n: (x.mean(), x) for n, x in columns_of(fit).items()}
+            fits[sampler, seed] = columns_of(fit)
             rows.append({
                 "program": case[0], "data": case[1], "sampler": sampler, "seed": seed,
                 "verdict": results.attribute(fit, "verdict"), **measured(fit),
@@ -115,9 +116,13 @@ def rows_of(case, samplers, seeds, engine, quick):
 
 
 def error(fit, reference):
-    """Largest difference of means from the reference runs, in standard deviations."""
-    pooled = {n: np.concatenate([run[n][1] for run in reference if n in run]) for n in fit}
-    return max(abs(mean - pooled[n].mean()) / pooled[n].std() for n, (mean, _) in fit.items())
+    """Largest difference of medians from those of the reference runs; see above."""
+    largest = 0.0
+    for name, draws in fit.items():
+        pooled = np.concatenate([run[name] for run in reference if name in run])
+        low, middle, high = np.quantile(pooled, [0.16, 0.5, 0.84])
+        largest = max(largest, abs(np.median(draws) - middle) / (0.5 * (high - low)))
+    return largest
 
 
 def summary(table):
