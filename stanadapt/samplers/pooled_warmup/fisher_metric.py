@@ -157,10 +157,14 @@ def _spectrum(z: np.ndarray, b: np.ndarray, ridge: float) -> tuple[np.ndarray, n
     """Eigenvalues of S, and its eigenvectors as columns; those that are missing have value 1.
 
     Where there are more parameters than draws and gradients, S is the identity outside their span.
+    Of very many parameters, so few draws are taken that this is so: no matrix here has more than
+    LARGEST_DENSE rows and columns.
     """
-    m, n = z.shape
-    basis = None
-    if n > 2 * m:
+    n, basis = z.shape[1], None
+    if n > LARGEST_DENSE:
+        taken = np.unique(np.linspace(0, len(z) - 1, LARGEST_DENSE // 2).astype(int))
+        z, b = z[taken], b[taken]
+    if n > 2 * len(z):
         basis, _ = np.linalg.qr(np.concatenate([z, b]).T)
         z, b = z @ basis, b @ basis
     draws, slopes = z.T @ z, b.T @ b
