@@ -146,6 +146,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        dense_matrices=lambda settings: 1,
         workspace=("noise", "whitened"),
         uses_gradient=False,
         when_standardized={"initial_scale": lambda dim: RANDOM_WALK_SCALE},

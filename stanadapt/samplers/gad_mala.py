@@ -224,6 +224,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        dense_matrices=lambda settings: 0 if settings.diagonal else 2,
         workspace=("noise", "drift_and_noise", "log_ratio", "work", "tuning.left", "tuning.right"),
         when_standardized={
             "initial_scale": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0),

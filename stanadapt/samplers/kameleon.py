@@ -380,6 +380,7 @@ def freeze(settings, state):
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        dense_matrices=lambda settings: 5,
         workspace=(
             "here", "there", "noise", "move", "past.subsample.columns", "past.subsample.weights",
         ),

@@ -46,6 +46,11 @@ def never_adapt(density, settings, state, info, t, iter_warmup):
     return state
 
 
+def no_matrices(settings: Any) -> int:
+    """Of samplers whose memory does not grow with the square of the dimension."""
+    return 0
+
+
 @jit
 def keep(settings, state):
     """Leave the state as it is at the end of warm-up."""
@@ -184,6 +189,8 @@ class Sampler(NamedTuple):
     when_standardized
         Defaults of settings that differ in standardised coordinates, by name: functions of the
         number of parameters. A value that the user chooses holds in any coordinates.
+    dense_matrices
+        settings -> number of arrays of shape (dim, dim) in State: memory is asked for before a run.
     threading, tempering, extra_output, pooling
         Optional groups; None without them.
     old_settings
@@ -208,6 +215,7 @@ class Sampler(NamedTuple):
     workspace: tuple[str, ...] = ()
     standardize: str = "full"
     when_standardized: Mapping[str, Callable[[int], Any]] = MappingProxyType({})
+    dense_matrices: Callable[[Any], int] = no_matrices
     threading: Threading | None = None
     tempering: Tempering | None = None
     extra_output: ExtraOutput | None = None

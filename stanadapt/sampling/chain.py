@@ -158,7 +158,7 @@ class Chain:
         self.stat_names = ("lp", "n_evaluations", *sampler.info._fields)
         dim = density.dim if design.keep_unconstrained else 0
         widths = design.n_constrained, len(self.stat_names), dim
-        n_extra = _extra_size(design, density.dim)
+        n_extra = extra_size(design, density.dim)
         self.warmup = Recording(plan.warmup_draws, make_constrain(), (*widths, 0))
         self.sampling = Recording(plan.draws, make_constrain(), (*widths, n_extra))
         init = design.init or sampler.init
@@ -280,7 +280,8 @@ class Chain:
         return {name: int(self.density.calls[column]) for name, column in names.items()}
 
 
-def _extra_size(design: ChainDesign, dim: int) -> int:
+def extra_size(design: ChainDesign, dim: int) -> int:
+    """Numbers per draw that a sampler keeps beside positions and statistics."""
     output = design.sampler.extra_output
     return output.size(design.settings, dim) if design.keep_extra and output else 0
 

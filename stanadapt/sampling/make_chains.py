@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.errors import StanadaptError
 from stanadapt.sampling.chain import Chain, ChainDesign
 from stanadapt.sampling.plan import Plan
 from stanadapt.sampling.standardise import Start
@@ -39,27 +38,7 @@ def randomness(plan: Plan) -> list[Randomness]:
 
 
 def make_chains(start: Start, design: ChainDesign, sources: list[Randomness]) -> list[Chain]:
-    """Return one chain per position of a start.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings" where the draws do not fit into memory.
-
-    """
-    try:
-        return _make(start, design, sources)
-    except MemoryError:
-        plan, columns = design.plan, design.n_constrained
-        kept = plan.chains * (plan.draws + plan.warmup_draws)
-        raise StanadaptError(
-            "settings",
-            f"{kept} draws of {columns} numbers each do not fit into memory "
-            f"({8e-9 * kept * columns:.1f} GB). Keep fewer: iter_sampling, thin, chains.",
-        ) from None
-
-
-def _make(start: Start, design: ChainDesign, sources: list[Randomness]) -> list[Chain]:
+    """Return one chain per position of a start."""
     plan, target = design.plan, start.target
     last = plan.chains * plan.threads_per_chain  # each worker gets a number as a chain does
     chains = [

@@ -15,6 +15,7 @@ from stanadapt.sampling.choose_sampler import AUTO, choose_sampler
 from stanadapt.sampling.compile_errors import explained
 from stanadapt.sampling.initial_values import initial_positions
 from stanadapt.sampling.make_chains import make_chains, randomness
+from stanadapt.sampling.memory import require_memory
 from stanadapt.sampling.pack_result import ExtraGroups, pack_result
 from stanadapt.sampling.plan import make_plan
 from stanadapt.sampling.progress import reporter
@@ -139,6 +140,7 @@ def sample(
     design = ChainDesign(
         found, typed, plan, len(program.column_names), any(keep), keep.pseudo, chain_init.init
     )
+    require_memory(design, program.dim)
     with explained(found):
         start, runs = _ready_chains(target, design, inits, kind, why)
         compile_seconds = runs[0].compile()

@@ -17,6 +17,7 @@ from stanadapt.samplers.tempering_settings import RATE_OF_TRAJECTORIES, RATE_OF_
 from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, advance_together, run
 from stanadapt.sampling.contract import CHECKS, Case, tuning
 from tests.helpers.chains import FASTER, column, finish, make_chains
+from tests.helpers.gaussian_target import Gaussian, make_chains_at
 from tests.helpers.targets import Awkward
 
 # settings that switch on what the defaults leave out
@@ -106,6 +107,18 @@ def arrays_of(state):
             yield part
         elif isinstance(part, tuple):
             yield from arrays_of(part)
+
+
+def test_matrices_are_declared(case):
+    """`sample` refuses what does not fit into memory; their number is the second difference."""
+    name, chosen = case
+    sizes = []
+    for n in (20, 40, 60):
+        gaussian = Gaussian(np.zeros(n), np.ones(n))
+        (chain,) = make_chains_at(gaussian, np.ones((1, n)), name, 10, 10, **chosen)
+        sizes.append(sum(array.size for array in arrays_of(chain.state)))
+    declared = chain.sampler.dense_matrices(chain.settings)
+    assert sizes[2] - 2 * sizes[1] + sizes[0] == 2 * 20**2 * declared
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if registered()[case[0]].arrays_in_place])

@@ -280,11 +280,6 @@ def test_more_chains_than_draws_is_no_warning(shapes):
     assert values(fit, "s").shape == (4, 2)
 
 
-def test_draws_that_do_not_fit_in_memory(shapes):
-    with pytest.raises(sa.StanadaptError, match=r"do not fit into memory \([0-9.]+ GB\)"):
-        draw(shapes, iter_sampling=10**14)
-
-
 def test_draws_do_not_depend_on_whether_chains_share_a_model(monkeypatch):
     """Chains share one model, and one copy of the data, where these are large."""
     own, shared = sa.Target(NORMAL), sa.Target(NORMAL)

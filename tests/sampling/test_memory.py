@@ -1,0 +1,57 @@
+"""Before a run: does it fit into memory?"""
+
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+import stanadapt as sa
+from stanadapt.sampling.memory import MUCH
+
+SIX = "parameters { vector[6] x; } model { x ~ std_normal(); }"
+RUN = {"chains": 2, "iter_warmup": 20, "iter_sampling": 50, "seed": 1, "show_progress": False}
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(SIX, show_progress=False)
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Sets the bytes that seem to be free."""
+
+    def set_free(number):
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=number))
+
+    return set_free
+
+
+def bytes_of_draws(fit):
+    """Of what a fit holds per draw, not of the log density, which is there once."""
+    groups = ("posterior", "sample_stats")
+    return sum(fit[group][name].size * 8 for group in groups for name in fit[group].data_vars)
+
+
+def test_draws_that_no_machine_has_room_for(target):
+    with pytest.raises(sa.StanadaptError, match=r"not fit into memory: .*Keep fewer draws"):
+        sa.sample(target, "rwm", **{**RUN, "iter_sampling": 10**14})
+
+
+def test_a_run_that_just_fits_is_told_of_and_done(target, free):
+    needed = bytes_of_draws(sa.sample(target, "rwm", **RUN))
+    free(needed)
+    with pytest.warns(UserWarning, match="takes much of the memory"):
+        sa.sample(target, "rwm", **RUN)
+    free(needed - 1)
+    with pytest.raises(sa.StanadaptError, match="does not fit"):
+        sa.sample(target, "rwm", **RUN)
+    free(int(needed / MUCH) + 1)
+    sa.sample(target, "rwm", **RUN)
+
+
+def test_matrices_that_do_not_fit(target, free):
+    free(2 * 8 * 2 * 6**2)
+    few = {**RUN, "iter_sampling": 1}
+    with pytest.raises(sa.StanadaptError, match=r"matrices of gad_mala .*diagonal=True"):
+        sa.sample(target, "gad_mala", **few)
