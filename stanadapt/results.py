@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -172,13 +172,30 @@ def attribute(fit: Any, name: str, default: Any = None) -> Any:
     return fit.attrs.get(name, default)
 
 
-def columns(fit: Any, group: str = "posterior") -> dict[str, np.ndarray]:
+def parameters(fit: Any) -> set[str] | None:
+    """Names of the parameters of the program, without those computed from them; None: unknown."""
+    named = attribute(fit, "parameters")
+    return set(json.loads(named)) if named else None
+
+
+def made_by(fit: Any) -> str:
+    """What drew: Stan's NUTS with its engine, our sampler, or the library that is recorded."""
+    own = attribute(fit, "engine") or attribute(fit, "sampler")
+    return str(own or dataset(fit, "posterior").attrs.get("inference_library", ""))
+
+
+def columns(
+    fit: Any, group: str = "posterior", wanted: Collection[str] | None = None
+) -> dict[str, np.ndarray]:
     """Scalar columns of a group by name, such as "w[2]", indices counted from 1 as in Stan.
 
-    Their shape is (chain, draw), and (chain, draw, pseudo) in the group "pseudo".
+    Their shape is (chain, draw), and (chain, draw, pseudo) in the group "pseudo". wanted are the
+    variables; default: all.
     """
     scalars, leading = {}, 3 if group == PSEUDO else 2
     for name, variable in dataset(fit, group).data_vars.items():
+        if wanted is not None and name not in wanted:
+            continue
         values = variable.values
         for index in np.ndindex(values.shape[leading:]):
             label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)

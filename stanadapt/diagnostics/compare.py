@@ -1,15 +1,15 @@
 """Fits of one target side by side: their cost, and whether they agree."""
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
-from rich.table import Table
 
 from stanadapt import results
+from stanadapt.diagnostics.comparable import counted_variables, require_comparable
+from stanadapt.diagnostics.comparison_table import Comparison, show_table
 from stanadapt.diagnostics.efficiency import Efficiency, efficiency
 from stanadapt.diagnostics.missed_modes import Columns, is_stationary, missed, separate_regions
 from stanadapt.diagnostics.verdict import Verdict, verdict
@@ -18,7 +18,6 @@ from stanadapt.samplers.renamed import with_new_names
 
 # above it a fit is reported as not usable, whatever its effective sample size
 LARGEST_R_HAT = 1.05
-REASONS_SHOWN = 2  # per fit, below the table; all of them are in attrs
 OLD_NAMES = {"reference": "baseline"}
 
 
@@ -27,20 +26,29 @@ def compare(
     baseline: str | None = None,
     show: bool = True,
     *,
+    var_names: Collection[str] | None = None,
+    budget: str | None = None,
     reference: str | None = None,
-) -> Any:
+) -> Comparison:
     """Compare fits of one target.
 
     Parameters
     ----------
     fits
-        Results of `sample` and `stan_nuts`, by the name of their row. All must be of the same
-        program and data.
+        Results of `sample` and `stan_nuts`, or other ArviZ objects with a posterior of the same
+        variables, by the name of their row. What an object does not record, such as its time, is
+        NaN.
     baseline
         Name of the fit that the others are measured against; default: the first result of
         `stan_nuts`, CmdStan's before the embedded engine's; without any, there is no baseline.
     show
-        Also print the table.
+        Also print the table. In a notebook nothing is printed: the returned table shows itself.
+    var_names
+        Variables that count; default: the parameters of the program, without transformed
+        parameters and generated quantities (all variables, where no fit records which these are).
+    budget
+        "seconds" or "gradients": also show what the smallest bulk ESS would be at the cost of the
+        cheapest fit, warm-up counted: `ess_at_budget`, ESS being proportional to cost.
     reference
         Old name of `baseline`.
 
@@ -55,8 +63,8 @@ def compare(
         of another fit's draws that lie where this one has none, over fits with chains that agree:
         about 0, unless it missed modes. `attrs` holds the name of the `baseline`; `density`:
         sentences on whether our density is CmdStan's; `missed`: sentences on fits that clearly
-        missed something; `separate_regions`: for each fit with chains that disagree, the number
-        of separate regions in which they lie.
+        missed something; `reasons`: those of each verdict; `separate_regions`: for each fit with
+        chains that disagree, the number of separate regions in which they lie.
 
     Raises
     ------
@@ -67,9 +75,10 @@ def compare(
     given = {"baseline": baseline, "reference": reference}
     given = {name: value for name, value in given.items() if value is not None}
     baseline = with_new_names("compare", given, OLD_NAMES).get("baseline")
-    _check(fits, baseline)
+    require_comparable(fits, baseline)
+    wanted = counted_variables(fits, var_names)
     chosen = baseline or _default_baseline(fits)
-    columns = {name: results.columns(fit) for name, fit in fits.items()}
+    columns = {name: results.columns(fit, wanted=wanted) for name, fit in fits.items()}
     measured = {name: efficiency(values) for name, values in columns.items()}
     judgements = {name: verdict(fit) for name, fit in fits.items()}
     rows = {name: _row(fit, measured[name], judgements[name]) for name, fit in fits.items()}
@@ -78,42 +87,18 @@ def compare(
         if chosen and name != chosen:
             mean, sd = disagreement(measured[name], measured[chosen])
         row |= {"z_mean": mean, "z_sd": sd}
-    table = pd.DataFrame.from_dict(rows, orient="index")
+    table = Comparison(pd.DataFrame.from_dict(rows, orient="index"))
     table.attrs |= {"baseline": chosen, "density": _density_checks(fits)}
+    table.attrs["baseline_is_ours"] = chosen is not None and _shares_our_density(fits[chosen])
     found = [_trajectory(name, fit) for name, fit in fits.items()]
     table.attrs["trajectories"] = [sentence for sentence in found if sentence]
     table.attrs["reasons"] = {name: found.sentences for name, found in judgements.items()}
+    if budget is not None:
+        _add_budget(table, budget)
     _add_missed(table, columns)
-    if show:
+    if show and not Console().is_jupyter:
         show_table(table)
     return table
-
-
-def _check(fits: Mapping[str, Any], baseline: str | None) -> None:
-    if not isinstance(fits, Mapping) or hasattr(fits, "attrs"):
-        raise StanadaptError(
-            "settings", "compare takes a mapping of fits by name, {'name': fit}, not one fit."
-        )
-    for name, fit in fits.items():
-        if not results.is_fit(fit):
-            raise StanadaptError(
-                "settings", f"{name!r} must be a result of sample or stan_nuts, got {fit!r}."
-            )
-    if not fits:
-        raise StanadaptError("settings", "compare needs at least one fit, got none.")
-    if baseline is not None and baseline not in fits:
-        names = ", ".join(fits)
-        raise StanadaptError(
-            "settings", f"baseline must be one of the fits ({names}), got {baseline!r}."
-        )
-    for what in ("program_hash", "data_hash"):
-        seen = {name: results.attribute(fit, what) for name, fit in fits.items()}
-        if len(set(seen.values())) > 1:
-            listed = ", ".join(f"{name}: {value}" for name, value in seen.items())
-            raise StanadaptError(
-                "settings",
-                f"all fits must be of one program and one data set, but {what} differs ({listed}).",
-            )
 
 
 def _default_baseline(fits: Mapping[str, Any]) -> str | None:
@@ -123,16 +108,21 @@ def _default_baseline(fits: Mapping[str, Any]) -> str | None:
     return nuts[0] if nuts else None
 
 
+def _shares_our_density(fit: Any) -> bool:
+    ours = results.attribute(fit, "program_hash") is not None
+    return ours and not results.attribute(fit, "engine_independent", 0)
+
+
 def _row(fit: Any, measured: Efficiency, judgement: Verdict) -> dict[str, Any]:
     def total(name: str) -> float:
-        return float(np.sum(results.attribute(fit, name, 0)))
+        return float(np.sum(results.attribute(fit, name, np.nan)))
 
     warmup, sampling = total("warmup_seconds"), total("sampling_seconds")
     gradients, smallest = total("n_gradients"), _smallest(measured.ess_bulk)
-    draws = results.dataset(fit, "posterior").sizes
+    seconds, draws = warmup + sampling, results.dataset(fit, "posterior").sizes
     return {
         "verdict": judgement.verdict,
-        "sampler": results.attribute(fit, "engine") or results.attribute(fit, "sampler", ""),
+        "sampler": results.made_by(fit),
         "chains": draws["chain"],
         "draws": draws["draw"],
         "ess_bulk_min": smallest,
@@ -144,14 +134,18 @@ def _row(fit: Any, measured: Efficiency, judgement: Verdict) -> dict[str, Any]:
         "seconds_warmup": warmup,
         "seconds_sampling": sampling,
         "seconds_compile": total("compile_seconds"),
-        "ess_per_second": smallest / max(warmup + sampling, 1e-9),
-        "gradients": int(gradients),
-        "densities": int(total("n_density")),
-        "ess_per_gradient": smallest / gradients if gradients else np.nan,
-        "failed": int(total("n_failed") + total("n_failed_quantities")),
-        "stopped_chains": int(total("n_stopped")),
-        "interrupted": bool(total("interrupted")),
+        "ess_per_second": smallest / seconds if seconds > 0.0 else np.nan,
+        "gradients": _counted(gradients),
+        "densities": _counted(total("n_density")),
+        "ess_per_gradient": smallest / gradients if gradients > 0.0 else np.nan,
+        "failed": _counted(total("n_failed") + total("n_failed_quantities")),
+        "stopped_chains": _counted(total("n_stopped")),
+        "interrupted": bool(total("interrupted") == 1),
     }
+
+
+def _counted(number: float) -> float | int:
+    return number if np.isnan(number) else int(number)
 
 
 def _smallest(values: np.ndarray) -> float:
@@ -191,6 +185,26 @@ def _trajectory(name: str, fit: Any) -> str:
         f"{results.attribute(fit, 'metric')}; warm-up of "
         f"{results.attribute(fit, 'warmup_iterations')} iterations)."
     )
+
+
+def _add_budget(table: pd.DataFrame, budget: str) -> None:
+    """Add the smallest bulk ESS at the cost of the cheapest fit."""
+    costs = {
+        "seconds": table["seconds_warmup"] + table["seconds_sampling"],
+        "gradients": table["gradients"] + table["densities"],
+    }
+    if budget not in costs:
+        raise StanadaptError("settings", f"budget must be seconds or gradients, got {budget!r}.")
+    cost = costs[budget].where(costs[budget] > 0.0)
+    if cost.isna().all():
+        raise StanadaptError("settings", f"no fit records its {budget}: leave out budget.")
+    least = float(cost.min())
+    table["ess_at_budget"] = table["ess_bulk_min"] * least / cost
+    amount = f"{least:.3g} s" if budget == "seconds" else f"{least:,.0f} gradients"
+    table.attrs["titles"] = {"ess_at_budget": f"ESS in {amount}"}
+    table.attrs["budget"] = [
+        f"ESS in {amount}: the smallest bulk ESS at the cost of {cost.idxmin()}, the cheapest."
+    ]
 
 
 def _add_missed(table: pd.DataFrame, columns: dict[str, Columns]) -> None:
@@ -238,70 +252,4 @@ def _density_checks(fits: Mapping[str, Any]) -> list[str]:
             messages.append(
                 f"{name}: its density is that of {own}; the one checked is that of {listed}."
             )
-    return messages
-
-
-COLUMNS = {
-    "ess_bulk_min": ("min ESS", "{:,.0f}"),
-    "ess_bulk_median": ("median", "{:,.0f}"),
-    "ess_tail_min": ("tail ESS", "{:,.0f}"),
-    "r_hat_max": ("R-hat", "{:.3f}"),
-    "seconds_warmup": ("warm-up s", "{:.2f}"),
-    "seconds_sampling": ("sampling s", "{:.2f}"),
-    "seconds_compile": ("compile s", "{:.1f}"),
-    "ess_per_second": ("ESS/s", "{:,.0f}"),
-    "gradients": ("gradients", "{:,}"),
-    "ess_per_gradient": ("ESS/grad", "{:.4f}"),
-    "failed": ("failed", "{:,}"),
-    "z_mean": ("z mean", "{:.1f}"),
-    "z_sd": ("z sd", "{:.1f}"),
-    "missed": ("missed", "{:.0%}"),
-}
-
-
-def show_table(table: pd.DataFrame, console: Console | None = None) -> None:
-    """Print a comparison and the remarks on it."""
-    console = console or Console(file=sys.stdout)
-    if not console.is_terminal:
-        console.width = 160  # a pipe has no width: long lines are better than broken words
-    shown = Table(box=None, header_style="bold")
-    shown.add_column("fit")
-    for title, _ in COLUMNS.values():
-        shown.add_column(title, justify="right")
-    for name, row in table.iterrows():
-        cells = [_cell(row[column], form) for column, (_, form) in COLUMNS.items()]
-        shown.add_row(str(name), *cells)
-    console.print(shown)
-    for sentence in remarks(table):
-        console.print(sentence, highlight=False)
-
-
-def _cell(value: Any, form: str) -> str:
-    return "" if value != value else form.format(value)
-
-
-def remarks(table: pd.DataFrame) -> list[str]:
-    """Sentences on what the numbers alone do not show."""
-    messages = []
-    chosen = table.attrs.get("baseline")
-    if chosen is not None:
-        engine = table.loc[chosen, "sampler"]
-        shared = "" if str(engine).startswith("cmdstan") else ", which shares our density"
-        messages.append(
-            f"z: largest difference from {chosen} ({engine}{shared}) in joint Monte Carlo "
-            "standard errors."
-        )
-    messages += table.attrs.get("trajectories", [])
-    messages += table.attrs.get("density", []) + table.attrs.get("missed", [])
-    for name, row in table.iterrows():
-        reasons = table.attrs["reasons"][name][:REASONS_SHOWN]
-        if reasons:  # a fit that is fine may have one too: the maximum tree depth
-            messages.append(f"{name}: {row['verdict']}. {' '.join(reasons)}")
-        count = table.attrs["separate_regions"].get(name, 1)
-        if count > 1:
-            messages.append(f"{name}: its chains lie in {count} separate regions.")
-        if row["interrupted"]:
-            messages.append(f"{name}: interrupted; {row['draws']} draws per chain.")
-        if row["stopped_chains"]:
-            messages.append(f"{name}: failed chains, left out: {row['stopped_chains']}.")
     return messages

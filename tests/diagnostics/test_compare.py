@@ -1,7 +1,6 @@
 """compare(): its numbers on constructed fits, and the arguments it refuses."""
 
 import io
-from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -10,14 +9,13 @@ from rich.console import Console
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.diagnostics import comparison_table
 from stanadapt.errors import StanadaptError
 
 SHOWN = [
     "fit", "min ESS", "median", "tail ESS", "R-hat", "warm-up s", "sampling s", "compile s",
     "ESS/s", "gradients", "ESS/grad", "failed", "z mean", "z sd", "missed",
 ]  # fmt: skip
-# the package's attribute `compare` is the function
-compare_module = import_module("stanadapt.diagnostics.compare")
 
 
 def fit(posterior, **attributes):
@@ -236,7 +234,7 @@ def test_show_false_prints_nothing(capsys):
 def test_a_narrow_pipe_does_not_break_words():
     stream = io.StringIO()
     table = sa.compare({"a_name_of_some_length": normal(1), "nuts": nuts(2)}, show=False)
-    compare_module.show_table(table, Console(file=stream))
+    comparison_table.show_table(table, Console(file=stream))
     assert "a_name_of_some_length" in stream.getvalue()
     assert "nan" not in stream.getvalue().lower()
 
@@ -244,12 +242,12 @@ def test_a_narrow_pipe_does_not_break_words():
 def test_names_keep_their_brackets():
     stream = io.StringIO()
     table = sa.compare({"hmc [10 steps]": normal(1)}, show=False)
-    compare_module.show_table(table, Console(file=stream))
+    comparison_table.show_table(table, Console(file=stream))
     assert "hmc [10 steps]" in stream.getvalue()
 
 
 def remarks(**fits):
-    return compare_module.remarks(sa.compare(fits, show=False))
+    return comparison_table.remarks(sa.compare(fits, show=False))
 
 
 def test_remark_on_the_baseline():
@@ -281,7 +279,7 @@ def modes_of(seed, *centres, chains=4, **attributes):
 def test_remark_on_missed_modes():
     fits = {"whole": modes_of(1, 0, 1, 2), "same": modes_of(2, 0, 1, 2), "part": modes_of(3, 0, 1)}
     table = sa.compare(fits, show=False)
-    (remark,) = compare_module.remarks(table)
+    (remark,) = comparison_table.remarks(table)
     assert remark.startswith("part: 3")  # about a third
     assert remark.endswith("lie where it has almost none: it missed modes, or did not reach them.")
     assert "whole" in remark or "same" in remark
@@ -304,7 +302,7 @@ def test_chains_in_separate_regions_are_no_yardstick_but_may_have_missed_modes()
     table = sa.compare({"stuck": stuck, "part": part}, show=False)
     assert np.isnan(table.loc["part", "missed"])
     assert table.attrs["separate_regions"] == {"stuck": 3}
-    (remark, where) = compare_module.remarks(table)
+    (remark, where) = comparison_table.remarks(table)
     assert remark.startswith("stuck: do not use. R-hat of x is ")
     assert where == "stuck: its chains lie in 3 separate regions."
     whole = modes_of(3, 0, 1, 2, 3)
