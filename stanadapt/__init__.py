@@ -4,6 +4,7 @@ from typing import Any
 
 from stanadapt import samplers
 from stanadapt.diagnostics.compare import compare
+from stanadapt.diagnostics.diagnose import diagnose
 from stanadapt.diagnostics.modes import modes
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.diagnostics.weighted_summary import weighted_summary
@@ -36,6 +37,7 @@ __all__ = [
     "Target",
     "check_sampler",
     "compare",
+    "diagnose",
     "load",
     "modes",
     "reference",

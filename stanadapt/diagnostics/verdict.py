@@ -94,11 +94,7 @@ def _parameters(fit: Any) -> dict[str, np.ndarray]:
 
     A column that has one value in all chains is one: an entry of a Cholesky factor, a size.
     """
-    named = results.attribute(fit, "parameters")
-    wanted = set(json.loads(named)) if named else None
-    columns = results.columns(fit)
-    if wanted is not None:
-        columns = {name: x for name, x in columns.items() if name.split("[")[0] in wanted}
+    columns = results.columns(fit, wanted=results.parameters(fit))
     columns = {name: np.asarray(x, dtype=float) for name, x in columns.items()}
     moving = {name: x for name, x in columns.items() if not np.all(x == x.flat[0])}
     return moving or columns
@@ -220,7 +216,7 @@ def _trajectories(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
             yield Reason(
                 TOO_SHORT,
                 f"E-BFMI is {lowest:.2f}, below {BFMI:g}: momenta explore the energies of this "
-                "posterior too slowly. Reparameterise the model, or run longer.",
+                "posterior too slowly. Reparameterise the model, or run longer (iter_sampling).",
             )
 
 
@@ -236,25 +232,36 @@ def _convergence(columns: dict[str, np.ndarray]) -> Iterator[Reason]:
     if bad:
         yield Reason(DO_NOT_USE, f"{bad[0]} has draws that are not finite.")
         return
-    arviz = results.arviz_module()
     chains, draws = next(iter(columns.values())).shape
     if draws < 4:
         yield Reason(TOO_SHORT, f"{draws} draws per chain cannot be judged: raise iter_sampling.")
         return
     chosen = {name: columns[name] for name in worst_columns(columns)}
     if chains > 1:
-        r_hat = {name: float(arviz.rhat(x)) for name, x in chosen.items()}
-        # what is not a number is the worst
-        worst = max(r_hat, key=lambda name: np.inf if np.isnan(r_hat[name]) else r_hat[name])
-        if not r_hat[worst] <= R_HAT:
-            apart = not r_hat[worst] <= R_HAT_APART
-            yield Reason(
-                DO_NOT_USE if apart else TOO_SHORT,
-                f"R-hat of {worst} is {r_hat[worst]:.3f}, above {R_HAT:g}: the chains disagree. "
-                + (f"Lengthen warm-up, or use {OTHER}." if apart else "Run longer."),
-            )
+        yield from _disagreement(chosen)
+    yield from _too_few(chosen, chains, draws)
+
+
+def _disagreement(columns: dict[str, np.ndarray]) -> Iterator[Reason]:
+    arviz = results.arviz_module()
+    r_hat = {name: float(arviz.rhat(x)) for name, x in columns.items()}
+    # what is not a number is the worst
+    worst = max(r_hat, key=lambda name: np.inf if np.isnan(r_hat[name]) else r_hat[name])
+    if r_hat[worst] <= R_HAT:
+        return
+    apart = not r_hat[worst] <= R_HAT_APART
+    yield Reason(
+        DO_NOT_USE if apart else TOO_SHORT,
+        f"R-hat of {worst} is {r_hat[worst]:.3f}, above {R_HAT:g}: the chains disagree. "
+        + _without_one_chain(arviz, columns[worst])
+        + (f"Lengthen warm-up, or use {OTHER}." if apart else "Run longer (iter_sampling)."),
+    )
+
+
+def _too_few(columns: dict[str, np.ndarray], chains: int, draws: int) -> Iterator[Reason]:
+    arviz = results.arviz_module()
     least, what, ess = "", "", np.inf
-    for name, x in chosen.items():
+    for name, x in columns.items():
         for kind, value in (
             ("bulk", float(arviz.ess(x, method="bulk"))),
             ("tail", float(arviz.ess(x, method="tail", prob=TAILS))),
@@ -268,3 +275,14 @@ def _convergence(columns: dict[str, np.ndarray]) -> Iterator[Reason]:
             f"The {what} effective sample size of {least} is {ess:.0f}, below {ESS_PER_CHAIN} per "
             f"chain: draw {times:.0f} times as many (iter_sampling={int(times * draws)}).",
         )
+
+
+def _without_one_chain(arviz: Any, draws: np.ndarray) -> str:
+    """Which chain is the one that disagrees, where it is one."""
+    if len(draws) < 3:
+        return ""
+    r_hat = [float(arviz.rhat(np.delete(draws, c, axis=0))) for c in range(len(draws))]
+    best = int(np.nanargmin(r_hat)) if np.isfinite(r_hat).any() else 0
+    if not r_hat[best] <= R_HAT:
+        return ""
+    return f"Without chain {best + 1} it is {r_hat[best]:.3f}: look at that one. "

@@ -13,11 +13,7 @@ from stanadapt.errors import StanadaptError, warn
 from stanadapt.samplers.registry import as_chosen
 from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.sampling.provenance import origin
-from stanadapt.sampling.run_warnings import (
-    stan_message_at,
-    warn_of_failures,
-    warn_of_short_chains,
-)
+from stanadapt.sampling.run_warnings import failures, short_chains, stan_message_at
 from stanadapt.sampling.tempering_group import add_tempering
 from stanadapt.targets.target import Samplable
 
@@ -49,24 +45,17 @@ def pack_result(
         raise no_draws(target, runs, known["interrupted"])
     attributes = _attributes(target, runs)
     attributes |= {**known, "chains_kept": [number + 1 for number in kept]}
-    attributes |= _pooled(target, runs[kept[0]])
     groups = _groups(target, [runs[i] for i in kept], length, keep)
-    warn_of_failures(target, runs, kept)
-    warn_of_short_chains(runs, kept, length)
+    notes = [*failures(target, runs, kept), *short_chains(runs, kept, length)]
+    pooling, first = runs[0].sampler.pooling, runs[kept[0]]
+    if pooling is not None and first.progress is not None:
+        attributes |= pooling.described(first.settings, first.progress)
+        notes += pooling.sentences(first.settings, first.progress, _coordinate_names(target))
     if runs[0].sampler.tempering is not None:
-        for sentence in add_tempering(target, [runs[i] for i in kept], length, groups):
-            warn(sentence)
-    return judged(results.build(groups, attributes))
-
-
-def _pooled(target: Samplable, chain: Chain) -> dict[str, Any]:
-    """Attributes of a pooled warm-up; warn of what went wrong in it."""
-    if chain.progress is None or chain.sampler.pooling is None:
-        return {}
-    names = _coordinate_names(target)
-    for sentence in chain.sampler.pooling.sentences(chain.settings, chain.progress, names):
+        notes += add_tempering(target, [runs[i] for i in kept], length, groups)
+    for sentence in notes:
         warn(sentence)
-    return chain.sampler.pooling.described(chain.settings, chain.progress)
+    return judged(results.build(groups, {**attributes, "notes": notes}))
 
 
 def _coordinate_names(target: Samplable) -> list[str]:

@@ -1,8 +1,8 @@
-"""Warnings at the end of a run: one sentence per kind of failure."""
+"""What a run is to say at its end: one sentence per kind of failure."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from stanadapt.errors import warn
 from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, Chain
 from stanadapt.targets.target import Samplable
 
@@ -12,14 +12,14 @@ def stan_message_at(target: Samplable, chain: Chain) -> str:
     return target.evaluate(chain.density.failed_position)[2]
 
 
-def warn_of_failures(target: Samplable, runs: list[Chain], kept: list[int]) -> None:
-    """Warn once per kind of failure, however many there were."""
+def failures(target: Samplable, runs: list[Chain], kept: list[int]) -> Iterator[str]:
+    """One sentence per kind of failure, however many there were."""
     evaluations = sum(chain.calls["values"] + chain.calls["gradients"] for chain in runs)
     failed = sum(chain.calls["failed"] for chain in runs)
     if failed:
         worst = max(runs, key=lambda chain: chain.calls["failed"])
         message = " ".join(stan_message_at(target, worst).split())
-        warn(
+        yield (
             f"{failed} of {evaluations} evaluations of {target.name} ({failed / evaluations:.2%}) "
             f"had no finite density and were rejected{_quoted(message)}"
         )
@@ -28,20 +28,20 @@ def warn_of_failures(target: Samplable, runs: list[Chain], kept: list[int]) -> N
         worst = max(runs, key=lambda chain: chain.failed_quantities)
         constrain: Any = worst.sampling.constrain
         message = " ".join(constrain.explain().split())
-        warn(f"generated quantities threw at {quantities} draws, which hold NaN{_quoted(message)}")
+        yield f"generated quantities threw at {quantities} draws, which hold NaN{_quoted(message)}"
     stopped = [str(i + 1) for i, chain in enumerate(runs) if chain.stopped]
     if stopped:
-        warn(
+        yield (
             f"{_chains(stopped)}: stopped after {FAILURES_BEFORE_STOP} consecutive failed "
             f"evaluations and left out; the result holds {len(kept)} of {len(runs)} chains."
         )
 
 
-def warn_of_short_chains(runs: list[Chain], kept: list[int], length: int) -> None:
-    """Warn of the chains that an interruption left too short to keep."""
+def short_chains(runs: list[Chain], kept: list[int], length: int) -> Iterator[str]:
+    """Of the chains that an interruption left too short to keep."""
     short = [str(i + 1) for i, c in enumerate(runs) if i not in kept and not c.stopped]
     if short:
-        warn(
+        yield (
             f"interrupted: {len(kept)} of {len(runs)} chains are kept, with {length} draws each; "
             f"left out, with fewer draws: {_chains(short)}."
         )

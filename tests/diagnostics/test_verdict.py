@@ -8,7 +8,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.compare import remarks
+from stanadapt.diagnostics.comparison_table import remarks
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import judged, verdict
 

@@ -10,7 +10,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.compare import remarks
+from stanadapt.diagnostics.comparison_table import remarks
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling.stan_nuts.engines import STATISTICS, NutsRun
 from stanadapt.targets.stan import bundled, toolchain

@@ -1,0 +1,72 @@
+"""Can this fit be trusted? Its verdict in words, with what to try."""
+
+import json
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from stanadapt import results
+from stanadapt.diagnostics.efficiency import Efficiency, efficiency
+from stanadapt.diagnostics.verdict import FINE, Verdict, verdict
+from stanadapt.errors import StanadaptError
+
+
+def diagnose(fit: Any, show: bool = True) -> Verdict:
+    """Judge a fit, and say why and what to try.
+
+    Parameters
+    ----------
+    fit
+        A result of `sample` or `stan_nuts`, or any ArviZ object with a posterior. Parameters are
+        judged; where these are not recorded, all variables.
+    show
+        Also print it: one line for a fit that is fine.
+
+    Returns
+    -------
+    Verdict
+        `verdict`: "fine", "too short" or "do not use"; `sentences`: what is wrong, each with what
+        to try, and what the run itself had to say.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", for anything but an ArviZ object with a posterior.
+
+    """
+    if not results.is_fit(fit):
+        raise StanadaptError(
+            "settings",
+            "diagnose takes a result of sample or stan_nuts, or another ArviZ object with a "
+            f"posterior, got {fit!r}.",
+        )
+    found, notes = verdict(fit), json.loads(results.attribute(fit, "notes", "[]"))
+    if show:
+        _show(fit, found, notes)
+    return Verdict(found.verdict, [*found.sentences, *notes])
+
+
+def _show(fit: Any, found: Verdict, notes: list[str]) -> None:
+    console = Console(soft_wrap=True)
+    measured = efficiency(results.columns(fit, wanted=results.parameters(fit)))
+    reasons = [*found.sentences, *notes]
+    figures = in_figures(measured, fit)
+    style = "green" if found.verdict == FINE else "yellow"
+    console.print(found.verdict, style=style, end=f": {figures}\n", highlight=False)
+    for sentence in reasons:
+        console.print(f"- {sentence}", markup=False, highlight=False)
+
+
+def in_figures(measured: Efficiency, fit: Any) -> str:
+    """Largest R-hat and smallest effective sample sizes, with the parameters they belong to."""
+    sizes = results.dataset(fit, "posterior").sizes
+    parts = [f"{sizes['chain']} x {sizes['draw']} draws"]
+    if np.isfinite(measured.r_hat).any():
+        worst = int(np.nanargmax(measured.r_hat))
+        parts.append(f"largest R-hat {measured.r_hat[worst]:.3f} ({measured.names[worst]})")
+    for kind, ess in (("bulk", measured.ess_bulk), ("tail", measured.ess_tail)):
+        if np.isfinite(ess).any():
+            worst = int(np.nanargmin(ess))
+            parts.append(f"smallest {kind} ESS {ess[worst]:,.0f} ({measured.names[worst]})")
+    return "; ".join(parts) + "."
