@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from stanadapt import results
+from stanadapt.cli.files import require_writable
 from stanadapt.cli.messages import plain, reported
-from stanadapt.cli.options import Backend, Data, Include, Model, Quiet, Unsafe, make_target
+from stanadapt.cli.options import Backend, Data, Force, Include, Model, Quiet, Unsafe, make_target
 from stanadapt.diagnostics.modes import modes as find_modes
 from stanadapt.diagnostics.modes_report import with_scalar_columns
 from stanadapt.samplers.registry import as_chosen, find, registered
@@ -33,10 +34,11 @@ def modes(
     backend: Backend = "auto",
     unsafe: Unsafe = False,
     quiet: Quiet = False,
+    force: Force = False,
 ) -> None:
     """List the modes that the draws of a fit visited, their weights, and whether chains agree."""
     with reported():
-        path = results.check_writable(out) if out is not None else None
+        (path,) = require_writable([out], force) if out is not None else (None,)
         drawn = results.load(fit)
         target = make_target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,

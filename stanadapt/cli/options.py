@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from stanadapt.errors import StanadaptError
+from stanadapt.sampling.choose_sampler import names_of_settings
 from stanadapt.targets.stan import bundled
 from stanadapt.targets.target import Target
 
@@ -60,6 +61,21 @@ Choices = Annotated[
     list[str] | None,
     typer.Option("--set", help="A setting of the sampler, NAME=VALUE; may be repeated."),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+Variables = Annotated[
+    str | None,
+    typer.Option("--vars", help="Variables that count, separated by commas; default: parameters."),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(help="seconds or gradients: show effective sample sizes at equal cost too."),
+]
+SettingsBySampler = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="NAME=VALUE for samplers that have it, or SAMPLER.NAME=VALUE; repeatable."
+    ),
+]
 
 
 def make_target(model: str, data: str | None, **options: Any) -> Any:
@@ -88,3 +104,33 @@ def read_settings(pairs: list[str] | None) -> dict[str, str]:
         if "=" not in pair:
             raise StanadaptError("settings", f"--set takes NAME=VALUE, got {pair!r}.")
     return dict(pair.split("=", 1) for pair in pairs or [])
+
+
+def read_names(text: str | None) -> list[str] | None:
+    """Names that are separated by commas; None: none were given."""
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def settings_by_sampler(pairs: list[str] | None, samplers: list[str]) -> dict[str, dict[str, str]]:
+    """Settings of each sampler: those meant for all that have them, and its own.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", for a sampler that is not among these, or a setting that none has.
+
+    """
+    found: dict[str, dict[str, str]] = {name: {} for name in samplers}
+    for given, value in read_settings(pairs).items():
+        owner, _, name = given.rpartition(".")
+        if owner and owner not in found:
+            listed = ", ".join(samplers)
+            raise StanadaptError(
+                "settings", f"--set {given}: {owner} is not among the samplers ({listed})."
+            )
+        chosen = [owner] if owner else [s for s in samplers if name in names_of_settings(s)]
+        if not chosen:
+            raise StanadaptError("settings", f"--set {given}: none of the samplers has it.")
+        for sampler in chosen:
+            found[sampler][name] = value
+    return found

@@ -1,18 +1,22 @@
 """Commands that draw: `sample` and `compare`."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from stanadapt import results
+from stanadapt.cli.files import require_writable
 from stanadapt.cli.messages import reported
 from stanadapt.cli.options import (
     Backend,
+    Budget,
     Chains,
     Choices,
     Data,
     Draws,
+    Force,
     Include,
     Inits,
     Model,
@@ -21,14 +25,18 @@ from stanadapt.cli.options import (
     Quiet,
     Rho,
     Seed,
+    SettingsBySampler,
     Standardize,
     Thin,
     Threads,
     Unsafe,
+    Variables,
     Warmup,
     make_target,
     read_inits,
+    read_names,
     read_settings,
+    settings_by_sampler,
 )
 from stanadapt.diagnostics.compare import compare as compare_fits
 from stanadapt.errors import StanadaptError
@@ -76,10 +84,11 @@ def sample(
     noise: Noise = None,
     rho: Rho = 0.0,
     quiet: Quiet = False,
+    force: Force = False,
 ) -> None:
     """Draw from a Stan program with one sampler and write an ArviZ file."""
     with reported():
-        path = results.check_writable(out)
+        (path,) = require_writable([out], force)
         settings: Any = read_settings(choices)
         require_sampler(sampler, **settings)
         target = make_target(
@@ -105,7 +114,8 @@ def compare(
     model: Model,
     data: Data = None,
     samplers: Annotated[
-        str, typer.Option("--samplers", "-s", help="Names, separated by commas; or auto.")
+        str,
+        typer.Option("--sampler", "--samplers", "-s", help="Names, separated by commas; or auto."),
     ] = AUTO,
     stan_nuts: Annotated[
         str,
@@ -120,53 +130,73 @@ def compare(
     parallel_chains: Parallel = None,
     iter_warmup: Warmup = None,
     iter_sampling: Draws = None,
+    thin: Thin = 1,
     seed: Seed = None,
     inits: Inits = None,
+    choices: SettingsBySampler = None,
+    variables: Variables = None,
+    budget: Budget = None,
     include: Include = None,
     backend: Backend = "auto",
     unsafe: Unsafe = False,
     noise: Noise = None,
     rho: Rho = 0.0,
     quiet: Quiet = False,
+    force: Force = False,
 ) -> None:
     """Draw with several samplers and Stan's NUTS, and print cost and agreement side by side."""
     with reported():
-        names = [name.strip() for name in samplers.split(",") if name.strip()]
+        names = read_names(samplers) or []
+        settings: Any = settings_by_sampler(choices, names)
         for name in names:
-            require_sampler(name)
+            require_sampler(name, **settings[name])
         make_plan(
-            chains=chains, parallel_chains=parallel_chains, thin=1, seed=seed,
+            chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
             iter_warmup=iter_warmup or 0, save_warmup=False, show_progress=False,
-            iter_sampling=1 if iter_sampling is None else iter_sampling,
+            iter_sampling=thin if iter_sampling is None else iter_sampling,
         )  # fmt: skip
-        if stan_nuts != "none":
-            choose_engine(stan_nuts)
+        rows = _rows(names, stan_nuts)
         if out is not None:
-            results.check_writable(out / "comparison.csv")
+            files = [out / f"{row}.nc" for row in rows]
+            require_writable([*files, out / "comparison.csv"], force)
         target = make_target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
             noise=noise or (), rho=rho, show_progress=not quiet,
         )  # fmt: skip
         common = {
-            "chains": chains, "parallel_chains": parallel_chains, "seed": seed,
+            "chains": chains, "parallel_chains": parallel_chains, "seed": seed, "thin": thin,
             "inits": read_inits(inits), "show_progress": not quiet,
         }  # fmt: skip
-        lengths = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
-        _compare(target, names, stan_nuts, out, common, lengths)
+        lengths: Any = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
+        draws: dict[str, Any] = {
+            row: partial(draw, target, row, **settings[row], **lengths) for row in names
+        }
+        if len(rows) > len(names):
+            draws = {rows[0]: partial(draw_with_stan_nuts, target, engine=stan_nuts), **draws}
+        fits = _draw_all(draws, common, out)
+        table = compare_fits(fits, var_names=read_names(variables), budget=budget)
+        if out is not None:
+            table.to_csv(out / "comparison.csv", index_label="fit")
+            print(f"ArviZ files and table: {out}")
+        if any(results.attribute(fit, "interrupted") for fit in fits.values()):
+            raise typer.Exit(130)
 
 
-def _compare(
-    target: Any, names: list[str], engine: str, out: Path | None, common: dict, lengths: dict
-) -> None:
+def _rows(names: list[str], engine: str) -> list[str]:
+    """Names of the fits, Stan's NUTS before the others unless it is not wanted."""
+    if engine == "none":
+        return names
+    choose_engine(engine)
+    # where our own sampler has that name
+    return ["stan_nuts" if "nuts" in names else "nuts", *names]
+
+
+def _draw_all(draws: dict[str, Any], common: dict[str, Any], out: Path | None) -> dict[str, Any]:
     """Write each fit as soon as it is complete; Ctrl-C ends with a comparison of these."""
     fits: dict[str, Any] = {}
-    stans = "stan_nuts" if "nuts" in names else "nuts"  # where our own sampler has that name
-    for name in ([stans] if engine != "none" else []) + names:
+    for name, drawn in draws.items():
         try:
-            if name == stans:
-                fits[name] = draw_with_stan_nuts(target, engine=engine, **common)
-            else:
-                fits[name] = draw(target, name, **common, **lengths)
+            fits[name] = drawn(**common)
         except StanadaptError as error:
             if error.fit is not None and out is not None:
                 print(f"its draws: {results.save(error.fit, out / f'{name}.nc')}")
@@ -175,9 +205,4 @@ def _compare(
             results.save(fits[name], out / f"{name}.nc")
         if results.attribute(fits[name], "interrupted"):
             break
-    table = compare_fits(fits)
-    if out is not None:
-        table.to_csv(out / "comparison.csv", index_label="fit")
-        print(f"ArviZ files and table: {out}")
-    if any(results.attribute(fit, "interrupted") for fit in fits.values()):
-        raise typer.Exit(130)
+    return fits

@@ -61,7 +61,7 @@ def _show(fit: Any, found: Verdict, notes: list[str]) -> None:
 def in_figures(measured: Efficiency, fit: Any) -> str:
     """Largest R-hat and smallest effective sample sizes, with the parameters they belong to."""
     sizes = results.dataset(fit, "posterior").sizes
-    parts = [f"{sizes['chain']} x {sizes['draw']} draws"]
+    parts = [f"{sizes['chain']} x {sizes['draw']:,} draws"]
     if np.isfinite(measured.r_hat).any():
         worst = int(np.nanargmax(measured.r_hat))
         parts.append(f"largest R-hat {measured.r_hat[worst]:.3f} ({measured.names[worst]})")

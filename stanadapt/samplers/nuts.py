@@ -190,6 +190,7 @@ def freeze(settings, state):
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        setting_aliases={"adapt_delta": "target_accept"},
         dense_matrices=lambda settings: 2 if settings.dense else 0,
         workspace=("tree", "leapfrog.gradient", "leapfrog.velocity"),
         freeze=freeze, iter_warmup=1000, iter_sampling=1000, standardize="no",

@@ -195,6 +195,8 @@ class Sampler(NamedTuple):
         Optional groups; None without them.
     old_settings
         New names of settings that were renamed; the old ones are accepted with a warning.
+    setting_aliases
+        Names that settings have elsewhere, accepted too: adapt_delta of Stan's NUTS.
 
     """
 
@@ -221,6 +223,7 @@ class Sampler(NamedTuple):
     extra_output: ExtraOutput | None = None
     pooling: Pooling | None = None
     old_settings: Mapping[str, str] = MappingProxyType({})
+    setting_aliases: Mapping[str, str] = MappingProxyType({})
 
     @property
     def name(self) -> str:

@@ -53,6 +53,7 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
     """
     found, base = _look_up(sampler)
     given = with_new_names(f"the sampler {found.name}", chosen, found.old_settings)
+    given = _with_own_names(found, given)
     values = {**base._asdict(), **given}
     settings = found.settings(**{name: _typed(found, name, v) for name, v in values.items()})
     found.check(settings)
@@ -61,6 +62,19 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
     if callable(gradient):
         gradient = gradient(settings)
     return found._replace(adapts_forever=forever, uses_gradient=gradient), settings
+
+
+def _with_own_names(sampler: Sampler, given: dict[str, Any]) -> dict[str, Any]:
+    """Settings under the sampler's own names; StanadaptError where one is given twice."""
+    own: dict[str, Any] = {}
+    for name, value in given.items():
+        setting = sampler.setting_aliases.get(name, name)
+        if setting in own or (setting != name and setting in given):
+            raise StanadaptError(
+                "settings", f"{sampler.name}: {name} is another name of {setting}: give one."
+            )
+        own[setting] = value
+    return own
 
 
 def with_standardized_defaults(sampler: Sampler, settings: Any, chosen: Any, dim: int) -> Any:

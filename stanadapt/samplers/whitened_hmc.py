@@ -266,6 +266,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        setting_aliases={"adapt_delta": "nuts_target_accept"},
         workspace=("tree", "leapfrog.gradient", "leapfrog.velocity"),
         iter_warmup=2000, iter_sampling=1000, standardize="no",
         pooling=Pooling(

@@ -40,6 +40,12 @@ def require_sampler(name: str, /, **settings: Any) -> None:
     find(DEFAULT if name == AUTO else name, **settings)
 
 
+def names_of_settings(name: str) -> set[str]:
+    """Names that settings of a sampler may have, those they had before among them."""
+    sampler, settings = find(DEFAULT if name == AUTO else name)
+    return {*settings._fields, *sampler.old_settings, *sampler.setting_aliases}
+
+
 def _suitable(target: Samplable) -> Choice:
     """Check the gradient, with about 100 evaluations at random positions near the origin."""
     noise = target.target.noise

@@ -45,6 +45,26 @@ WRONG = {
 }
 
 
+WRONG_COMPARISONS = {
+    "settings of another sampler": (["--set", "rwm.scale=1"], ["rwm is not among", "(auto)"]),
+    "a setting that none has": (["--set", "leapfrogs=3"], ["leapfrogs", "none of the samplers"]),
+    "a setting twice": (
+        ["--set", "adapt_delta=0.9", "--set", "nuts_target_accept=0.8"], ["give one"],
+    ),
+    "thin too large": (["--thin", "9", "--iter-sampling", "3"], ["thin", "got 9"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"), WRONG_COMPARISONS.values(), ids=list(WRONG_COMPARISONS)
+)
+def test_wrong_comparisons_are_found_before_sampling(files, arguments, words):
+    printed = call("compare", "neal", *arguments, "--quiet", status=1)
+    assert printed.startswith("error in settings")
+    for word in words:
+        assert word in printed
+
+
 @pytest.mark.parametrize(("arguments", "words"), WRONG.values(), ids=list(WRONG))
 def test_wrong_arguments_are_found_before_sampling(files, monkeypatch, arguments, words):
     def begun(show):
