@@ -313,9 +313,8 @@ def test_compare_hands_settings_to_the_samplers_that_have_them(files):
         "--set", "initial_scale=0.5", "--set", "mala.target_accept=0.6", "--thin", "2",
         "-o", "r", *TINY,
     )  # fmt: skip
-    chosen = {
-        n: json.loads(sa.load(files / "r" / f"{n}.nc").attrs["settings"]) for n in ("rwm", "mala")
-    }
+    fits = {name: sa.load(files / "r" / f"{name}.nc") for name in ("rwm", "mala")}
+    chosen = {name: json.loads(fit.attrs["settings"]) for name, fit in fits.items()}
     assert chosen["rwm"]["initial_scale"] == 0.5
     assert chosen["mala"]["target_accept"] == 0.6
     assert chosen["rwm"]["target_accept"] != 0.6
