@@ -3,6 +3,7 @@
     python -m workflows.benchmarks.against_nuts                  # the default sampler, five seeds
     python -m workflows.benchmarks.against_nuts --samplers auto,nuts,gad_mala --seeds 3
     python -m workflows.benchmarks.against_nuts --quick          # does it run?
+    python -m workflows.benchmarks.publish output/benchmarks/against_nuts    # for the documentation
 
 For each program and seed: the smallest bulk, square and tail effective sample size of the
 parameters, per gradient and per processor second, warm-up counted, divided by that of Stan's NUTS
@@ -108,6 +109,7 @@ def rows_of(case, samplers, seeds, engine, quick):
                 "gradients": int(results.attribute(fit, "n_gradients", 0)),
                 "densities": int(results.attribute(fit, "n_density", 0)), "seconds": seconds,
                 "chosen": results.attribute(fit, "trajectory", ""),
+                "engine": results.attribute(fit, "engine", ""),
             })  # fmt: skip
     reference = [fits[NUTS, seed] for seed in range(1, seeds + 1)]
     for row in rows:

@@ -1,0 +1,64 @@
+"""Tables of the benchmark against NUTS, from made-up runs."""
+
+import json
+import sys
+
+import pandas as pd
+import pytest
+
+from workflows.benchmarks import publish
+from workflows.benchmarks.against_nuts import NUTS
+
+
+def run(program, sampler, seed, ess, usable=True):
+    return {
+        "program": program, "data": "d", "sampler": sampler, "seed": seed, "bulk": ess,
+        "squares": ess, "tail": ess, "usable": usable, "gradients": 1000, "densities": 0,
+        "seconds": 2.0, "error": 0.1, "chosen": "", "engine": "cmdstan 2.27.0",
+    }  # fmt: skip
+
+
+RUNS = [
+    run(program, sampler, seed, ess * seed, usable)
+    for seed in (1, 2)
+    for program, sampler, ess, usable in (
+        ("easy", NUTS, 100, True), ("easy", "auto", 400, True),
+        ("hard", NUTS, 1, seed == 1), ("hard", "auto", 500, True),
+    )
+]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame(RUNS).to_csv("runs.csv", index=False)
+    settings = {"versions": {"numpy": "2.0"}, "machine": "Linux, 2 cores", "python": "3.11"}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    monkeypatch.setattr(sys, "argv", ["publish", "."])
+    publish.main()
+    return tmp_path / "docs" / "benchmarks"
+
+
+def cells(text, start):
+    (line,) = (line for line in text.splitlines() if line.startswith(start))
+    return [cell.strip() for cell in line.split("|")[1:-1]]
+
+
+def test_ratios_to_a_sampler_that_failed_are_not_averaged(folder):
+    text = (folder / "against_nuts.md").read_text()
+    title = cells(text, "| sampler |")
+    row = dict(zip(title, cells(text, "| auto |"), strict=True))
+    assert row["data sets"] == "1"
+    # geometric means over seeds: sqrt(400 800) / sqrt(100 200)
+    assert float(row["bulk/gradient"]) == 4.0
+    assert float(row["lowest bulk/s"]) == 4.0
+    assert row["where NUTS is"] == "100%"
+    assert cells(text, "| hard |")[3] == "1/2"
+
+
+def test_versions_and_engine_are_told_and_numbers_can_be_read(folder):
+    text = (folder / "against_nuts.md").read_text()
+    assert "numpy 2.0; NUTS: cmdstan 2.27.0." in text
+    table = pd.read_csv(folder / "against_nuts.csv")
+    assert list(table["program"]) == ["easy", "hard"]
+    assert table["bulk/gradient"].tolist() == [4.0, 500.0]
