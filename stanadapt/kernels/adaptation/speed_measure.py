@@ -15,10 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt._numba import triangular as factors
-from stanadapt._numba.jit import jit
+from stanadapt._numba.jit import inlined, jit
 
 SMALLEST_DIAGONAL, SMALLEST_WEIGHT = 1e-3, 1e-4
 FORGETTING, WEIGHT_RATE = 0.9, 0.02
+# numbers in the longest vectors of today's processors
+BLOCK = 8
 
 
 class Tuning(NamedTuple):
@@ -59,14 +61,37 @@ def start(dim, scale, diagonal):
     )  # fmt: skip
 
 
+@inlined
+def _mean_square(before, derivative, forgetting):
+    return forgetting * before + (1.0 - forgetting) * derivative * derivative
+
+
+@inlined
+def _move(value, mean_square, derivative, learning_rate):
+    """RMSProp: rho = eta / (1 + sqrt(G))."""
+    return value + learning_rate * derivative / (1.0 + np.sqrt(mean_square))
+
+
 @jit
-def _climb_row(values, mean_square, derivative, length, forgetting, learning_rate):
-    """RMSProp: rho = eta / (1 + sqrt(G)), elementwise over the first `length` entries."""
+def _climb_row(values, mean_square, scale, direction, length, forgetting, learning_rate):
+    """Climb where the derivative is scale * direction, in the first `length` entries of a row."""
     for j in range(length):
-        d = derivative[j]
-        g = forgetting * mean_square[j] + (1.0 - forgetting) * d * d
+        d = scale * direction[j]
+        g = _mean_square(mean_square[j], d, forgetting)
         mean_square[j] = g
-        values[j] += learning_rate / (1.0 + np.sqrt(g)) * d
+        values[j] = _move(values[j], g, d, learning_rate)
+
+
+@jit
+def _sum_products(tuning, rank, i, length):
+    """Write sum_{r < rank} left[r, i] right[r] into the first `length` entries of `row`."""
+    row = tuning.row
+    for j in range(length):
+        row[j] = 0.0
+    for r in range(rank):
+        c, right = tuning.left[r, i], tuning.right[r]
+        for j in range(length):
+            row[j] += c * right[j]
 
 
 @jit
@@ -76,9 +101,12 @@ def ascend(tuning, rank, direction, learning_rate):
     The entropy term is direction * beta * diag(1 / L). `direction` is 1, but -1 with rank 0 after
     a proposal at which the density failed: all it shows is that moves must be shorter. (The paper
     has no such case; without it a chain whose proposals all fail would never recover.)
+
+    The rows of a triangle are climbed in whole blocks, beyond the diagonal where it ends a block
+    half way: the rest of a vector is done entry by entry, which took a third of the time for 100
+    parameters, and nothing reads the upper triangle.
     """
     factor, mean_square, row = tuning.factor, tuning.mean_square, tuning.row
-    left, right = tuning.left, tuning.right
     weight = direction * tuning.entropy_weight
     # the mean square starts as the first squared derivative
     forgetting = 0.0 if tuning.updates == 0 else FORGETTING
@@ -87,20 +115,24 @@ def ascend(tuning, rank, direction, learning_rate):
         for i in range(n):
             row[i] = weight / factor[0, i]
             for r in range(rank):
-                row[i] += left[r, i] * right[r, i]
-        _climb_row(factor[0], mean_square[0], row, n, forgetting, learning_rate)
+                row[i] += tuning.left[r, i] * tuning.right[r, i]
+        _climb_row(factor[0], mean_square[0], 1.0, row, n, forgetting, learning_rate)
         for i in range(n):
             factor[0, i] = max(factor[0, i], SMALLEST_DIAGONAL)
         return
     for i in range(n):
-        row[: i + 1] = 0.0
-        for r in range(rank):
-            c = left[r, i]
-            for j in range(i + 1):
-                row[j] += c * right[r, j]
-        row[i] += weight / factor[i, i]
-        _climb_row(factor[i], mean_square[i], row, i + 1, forgetting, learning_rate)
-        factor[i, i] = max(factor[i, i], SMALLEST_DIAGONAL)
+        length = min((i // BLOCK + 1) * BLOCK, n)
+        scale, products = 1.0, row
+        if rank == 1:
+            scale, products = tuning.left[0, i], tuning.right[0]
+        else:
+            _sum_products(tuning, rank, i, length)
+        pivot, g = factor[i, i], mean_square[i, i]
+        _climb_row(factor[i], mean_square[i], scale, products, length, forgetting, learning_rate)
+        d = scale * products[i] + weight / pivot
+        g = _mean_square(g, d, forgetting)
+        mean_square[i, i] = g
+        factor[i, i] = max(_move(pivot, g, d, learning_rate), SMALLEST_DIAGONAL)
 
 
 @jit
