@@ -2,6 +2,7 @@
 
 from stanadapt.samplers import (
     am,
+    gad_hmc,
     gad_mala,
     gad_rwm,
     hmc,
@@ -17,6 +18,7 @@ from stanadapt.samplers import (
 
 __all__ = [
     "am",
+    "gad_hmc",
     "gad_mala",
     "gad_rwm",
     "hmc",

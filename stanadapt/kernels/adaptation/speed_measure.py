@@ -1,4 +1,4 @@
-"""Gradient ascent on the generalised speed measure, shared by `gad_rwm` and `gad_mala`.
+"""Gradient ascent on the generalised speed measure, shared by the samplers named gad.
 
 The proposal's scale factor L ascends F = E[min(0, log ratio)] + beta * sum_i log L_ii by one
 stochastic gradient step per iteration, estimated from the chain's own proposal.
@@ -35,7 +35,7 @@ class Tuning(NamedTuple):
     updates
         Number of ascent steps taken.
     left, right
-        Workspace, shape (3, n): the derivative of the acceptance term in L is
+        Workspace, shape (terms, n): the derivative in L of all but sum_i log L_ii is
         sum_r left[r] right[r]^T, lower triangle.
     row
         Workspace, shape (n,).
@@ -52,12 +52,12 @@ class Tuning(NamedTuple):
 
 
 @jit
-def start(dim, scale, diagonal):
-    """Start from L = scale / sqrt(n) * I and beta = 1."""
+def start(dim, scale, diagonal, terms=3):
+    """Start from L = scale / sqrt(n) * I and beta = 1, with room for so many outer products."""
     factor = factors.initial(dim, scale / np.sqrt(dim), diagonal)
     return Tuning(
         factor, np.zeros_like(factor), 1.0, 0,
-        np.zeros((3, dim)), np.zeros((3, dim)), np.zeros(dim),
+        np.zeros((terms, dim)), np.zeros((terms, dim)), np.zeros(dim),
     )  # fmt: skip
 
 
@@ -136,11 +136,16 @@ def ascend(tuning, rank, direction, learning_rate):
 
 
 @jit
-def after_step(tuning, accepted, target_accept):
-    """Update beta <- max(beta (1 + 0.02 (a - a*)), 1e-4), with a = 1 if accepted, else 0."""
+def after_step(tuning, accepted, target_accept, largest_weight=np.inf):
+    """Update beta <- max(beta (1 + 0.02 (a - a*)), 1e-4), with a = 1 if accepted, else 0.
+
+    Where the entropy alone does not bring the acceptance rate down to its target, beta would grow
+    without end: it stays below `largest_weight`.
+    """
     outcome = 1.0 if accepted else 0.0
     weight = tuning.entropy_weight * (1.0 + WEIGHT_RATE * (outcome - target_accept))
     return Tuning(
-        tuning.factor, tuning.mean_square, max(weight, SMALLEST_WEIGHT), tuning.updates + 1,
+        tuning.factor, tuning.mean_square,
+        min(max(weight, SMALLEST_WEIGHT), largest_weight), tuning.updates + 1,
         tuning.left, tuning.right, tuning.row,
     )  # fmt: skip
