@@ -13,20 +13,23 @@ The objective is E[min(0, log ratio)] + beta E[log |det d q_N / d v|]; the deriv
 term is that of `kernels/hamiltonian/trajectory_derivative`. For the second, with a constant
 Hessian -H, and S = L^T H L,
 
-    d q_N / d v = N L P(S),  N P(S) = U_{N-1}(I - S / 2),  U the Chebyshev polynomial
+    d q_N / d v = N L P(S),    N P(S) = U_{N-1}(I - S / 2),
 
-of the second kind, so that a direction in which S is 2 (1 - cos t) contributes log |sin(N t)|, up
-to terms of the size of an energy error: most where a trajectory is a quarter of a period and, of a
-normal posterior, forgets where it started. The paper takes P(S) = I - (N^2 - 1) / 6 S and the
-series of its logarithm, by products of the Hessian half way with random vectors, stopped at random,
-and a penalty near the pole at N t = 2.4. We take
+U the Chebyshev polynomial of the second kind: a direction in which S is s = 2 (1 - cos t) adds
+log |sin(N t)|, up to terms of the size of an energy error. That is largest where a trajectory is a
+quarter of a period, t = pi / (2 N), and forgets where it started, and -inf where it is half of one
+and ends opposite. The paper takes P(S) = I - (N^2 - 1) / 6 S and the series of its logarithm,
+stopped at random, with a penalty near the pole at N t = 2.4. We take
 
-    log |det d q_N / d v| = log det L - k_N tr(S) + constant,  k_N = 1 / (8 sin^2(pi / (4 N))),
+    log |det d q_N / d v| = log det L - tr(S^2) / (4 s_N^2) + constant,  s_N = 4 sin^2(pi / (4 N)),
 
-whose maximum is at the quarter period exactly (k_1 = 0). It has the slope of log |sin(N t)| there
-and at 0, no pole, and no series to stop. And where the chain is stationary E[H] = E[g g^T], so that
-tr(S) is estimated by |L^T g(q_0)|^2, without a further gradient. The step rule is that of
-`gad_mala`, where the paper uses Adam.
+for N > 1 (for N = 1 it is log det L): largest at the quarter period exactly, with a slope in log s
+that follows that of log |sin(N t)| up to 0.9 of half a period, where it is -6; no pole, and no
+series to stop. (A multiple of tr(S) alone has a slope of -1.3 there, too little: an energy error is
+zero at half a period, where chains then end.) With e ~ N(0, I) the derivative of tr(S^2) in L,
+4 H L S, is the mean of 4 (H L e) (L^T H L e)^T, one product with a Hessian; it is taken at q_0, and
+e is the initial momentum, which is independent of q_0. The step rule is that of `gad_mala`, where
+the paper uses Adam.
 
 """
 
@@ -49,6 +52,7 @@ from stanadapt.kernels.hamiltonian.leapfrog import (
 from stanadapt.kernels.hamiltonian.trajectory_derivative import (
     Trajectory,
     empty_trajectory,
+    hessian_product,
     log_ratio_derivative,
 )
 from stanadapt.kernels.metropolis import acceptance_probability
@@ -87,8 +91,9 @@ class Settings(NamedTuple):
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
     exact
-        Differentiate the gradients along the trajectory too: N more gradients in those of the
-        iterations that climb whose log ratio is negative. Without it they are held constant.
+        Differentiate the gradients along the trajectory too, which are held constant otherwise, as
+        in the authors' code: N more gradients when L climbs after a negative log ratio. A step up
+        is better then, but not so much better as it is dearer.
 
     """
 
@@ -98,7 +103,7 @@ class Settings(NamedTuple):
     initial_scale: float = 0.1
     adapt_every: int = 1
     diagonal: bool = False
-    exact: bool = True
+    exact: bool = False
 
 
 class State(NamedTuple):
@@ -163,6 +168,7 @@ def step(density, settings, state, rng):
     from_point(leapfrog, phase, x, rng)
     copy(x.position, path.positions[0])
     copy(x.gradient, path.gradients[0])
+    copy(phase.momentum, path.start)
     log_ratio = 0.5 * squared_norm(phase.momentum) - x.log_density
     log_density = -np.inf
     for k in range(settings.leapfrogs):
@@ -193,24 +199,36 @@ def step(density, settings, state, rng):
 
 
 @jit
+def entropy_term(density, steps, tuning, path, row):
+    """Write the derivative of -beta tr(S^2) / (4 s_N^2) into a row of left and right.
+
+    Returns the number of rows there are then.
+    """
+    w, direction, shifted = tuning.left[row], path.work[0], path.work[1]
+    metric_factor.times(tuning.factor, path.start, direction)
+    start, gradient = path.positions[0], path.gradients[0]
+    if steps == 1 or not hessian_product(density, start, gradient, direction, w, shifted):
+        return row
+    metric_factor.transposed_times(tuning.factor, w, tuning.right[row])
+    weight = -tuning.entropy_weight / quarter_period(steps) ** 4
+    for i in range(density.dim):
+        w[i] *= weight
+    return row + 1
+
+
+@jit
 def _climb(density, settings, state):
     """Take one step up the objective; L is updated in place."""
-    tuning, gradients = state.tuning, state.trajectory.gradients
+    tuning, path = state.tuning, state.trajectory
     rank, direction = 0, 1.0
     if not state.log_ratio > -np.inf:
         direction = -1.0
     else:
         if state.log_ratio < 0.0:
             rank = log_ratio_derivative(
-                density, tuning.factor, state.trajectory, settings.exact, tuning.left, tuning.right
+                density, tuning.factor, path, settings.exact, tuning.left, tuning.right
             )
-        if settings.leapfrogs > 1:
-            # d/dL of -beta k_N |L^T g|^2 is -2 beta k_N g (L^T g)^T
-            weight = -tuning.entropy_weight / quarter_period(settings.leapfrogs) ** 2
-            metric_factor.transposed_times(tuning.factor, gradients[0], tuning.right[rank])
-            for i in range(density.dim):
-                tuning.left[rank, i] = weight * gradients[0, i]
-            rank += 1
+        rank = entropy_term(density, settings.leapfrogs, tuning, path, rank)
     speed_measure.ascend(tuning, rank, direction, settings.learning_rate)
 
 
@@ -235,5 +253,6 @@ register(
             "leapfrogs": lambda dim: max(2, round((dim / 2) ** 0.25)),
             "initial_scale": lambda dim: 0.0, "adapt_every": lambda dim: 4,
         },
+        may_accept_more=True,
     )
 )  # fmt: skip

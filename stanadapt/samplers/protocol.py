@@ -191,6 +191,9 @@ class Sampler(NamedTuple):
         number of parameters. A value that the user chooses holds in any coordinates.
     dense_matrices
         settings -> number of arrays of shape (dim, dim) in State: memory is asked for before a run.
+    may_accept_more
+        Whether a chain that has learned may accept far more often than its setting `target_accept`,
+        because something else bounds its moves: then the rate is only judged where it is too low.
     threading, tempering, extra_output, pooling
         Optional groups; None without them.
     old_settings
@@ -218,6 +221,7 @@ class Sampler(NamedTuple):
     standardize: str = "full"
     when_standardized: Mapping[str, Callable[[int], Any]] = MappingProxyType({})
     dense_matrices: Callable[[Any], int] = no_matrices
+    may_accept_more: bool = False
     threading: Threading | None = None
     tempering: Tempering | None = None
     extra_output: ExtraOutput | None = None

@@ -8,7 +8,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.pseudo_group import pseudo_group, taken_apart
-from stanadapt.diagnostics.verdict import judged
+from stanadapt.diagnostics.verdict import FAR_BELOW, judged
 from stanadapt.errors import StanadaptError, warn
 from stanadapt.samplers.registry import as_chosen
 from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, Chain, Recording
@@ -164,7 +164,12 @@ def _statistics(
 
 def _attributes(target: Samplable, runs: list[Chain]) -> dict[str, Any]:
     program, each = target.target, target.evaluations_per_call
+    expected = {}
+    if runs[0].sampler.may_accept_more:
+        rate = runs[0].settings.target_accept
+        expected = {"acceptance_target": rate, "acceptance_range": [FAR_BELOW * rate, 1.0]}
     return {
+        **expected,
         **origin(program, runs[0].plan),
         **target.description,
         "sampler": runs[0].sampler.name,

@@ -4,5 +4,6 @@
 FASTER = {
     "gad_rwm": {"learning_rate": 5e-3},
     "gad_mala": {"learning_rate": 5e-3},
+    "gad_hmc": {"learning_rate": 5e-3},
     "kameleon": {"subsample": 100},
 }

@@ -169,6 +169,20 @@ BUGS = {
         "kernels/hamiltonian/test_two_stage.py",
         "",
     ),
+    "whole_kick_at_the_start": Bug(
+        "kernels/hamiltonian/trajectory_derivative.py",
+        "weight = 0.5 if k == 0 else 1.0",
+        "weight = 1.0",
+        "samplers/test_gad_hmc.py",
+        "log_ratio",
+    ),
+    "entropy_of_another_length": Bug(
+        "samplers/gad_hmc.py",
+        "quarter_period(steps) ** 4",
+        "quarter_period(steps) ** 2",
+        "samplers/test_gad_hmc.py",
+        "entropy",
+    ),
     "swap_backwards": Bug(
         "kernels/tempering/parallel.py",
         "rate = acceptance_probability(gap * (hot - cold))",

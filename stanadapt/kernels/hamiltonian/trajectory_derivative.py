@@ -37,8 +37,8 @@ class Trajectory(NamedTuple):
         q_k and g_k, k = 0, ..., N; shape (N + 1, dim).
     velocities
         a_k, k = 0, ..., N - 1; shape (N, dim).
-    end
-        v_N, shape (dim,).
+    start, end
+        v_0 and v_N, shape (dim,).
     work
         Shape (5, dim).
 
@@ -47,6 +47,7 @@ class Trajectory(NamedTuple):
     positions: np.ndarray
     gradients: np.ndarray
     velocities: np.ndarray
+    start: np.ndarray
     end: np.ndarray
     work: np.ndarray
 
@@ -56,7 +57,7 @@ def empty_trajectory(steps, dim):
     """Return memory for a trajectory."""
     return Trajectory(
         np.zeros((steps + 1, dim)), np.zeros((steps + 1, dim)), np.zeros((steps, dim)),
-        np.zeros(dim), np.zeros((5, dim)),
+        np.zeros(dim), np.zeros(dim), np.zeros((5, dim)),
     )  # fmt: skip
 
 
@@ -67,17 +68,21 @@ def log_ratio_derivative(density, factor, trajectory, exact, left, right):
     `exact` adds the products with Hessians, as differences of two gradients. Where the density
     fails beside the trajectory, such a product is left out. Returns 2 N + 1.
     """
-    positions, gradients, velocities, end, work = trajectory
-    steps, n = velocities.shape
-    p, w, product = work[0], work[1], work[2]
+    positions, gradients, velocities = trajectory[:3]
+    (steps, n), work = velocities.shape, trajectory.work
+    p, w, product, bend, shifted = work[0], work[1], work[2], work[3], work[4]
     for i in range(n):
-        p[i], w[i] = gradients[steps, i], -end[i]
+        p[i], w[i] = gradients[steps, i], -trajectory.end[i]
         left[0, i], right[0, i] = 0.5 * p[i], w[i]
     row = 1
     for k in range(steps - 1, -1, -1):
         if exact:
-            weight = 0.5 if k == steps - 1 else 1.0
-            _add_hessian_product(density, factor, trajectory, k + 1, weight)
+            metric_factor.times(factor, w, product)
+            position, gradient = positions[k + 1], gradients[k + 1]
+            if hessian_product(density, position, gradient, product, bend, shifted):
+                weight = 0.5 if k == steps - 1 else 1.0
+                for i in range(n):
+                    p[i] += weight * bend[i]
         metric_factor.transposed_times(factor, p, product)
         weight = 0.5 if k == 0 else 1.0
         copy(p, left[row])
@@ -90,14 +95,16 @@ def log_ratio_derivative(density, factor, trajectory, exact, left, right):
 
 
 @jit
-def _add_hessian_product(density, factor, trajectory, k, weight):
-    """p <- p + weight * H_k L w."""
-    work = trajectory.work
-    p, w, product, shifted, gradient = work[0], work[1], work[2], work[3], work[4]
-    position, here = trajectory.positions[k], trajectory.gradients[k]
-    metric_factor.times(factor, w, product)
+def hessian_product(density, position, gradient, direction, out, shifted):
+    """Write the Hessian of the log density times a direction, a difference of gradients, into out.
+
+    gradient is that at position, shifted is workspace; all have shape (dim,). Returns False, and
+    leaves out undefined, where the density fails beside position.
+    """
     for i in range(density.dim):
-        shifted[i] = position[i] + DIFFERENCE_STEP * product[i]
-    if value_and_gradient(density, shifted, gradient) > -np.inf:
-        for i in range(density.dim):
-            p[i] += weight / DIFFERENCE_STEP * (gradient[i] - here[i])
+        shifted[i] = position[i] + DIFFERENCE_STEP * direction[i]
+    if not value_and_gradient(density, shifted, out) > -np.inf:
+        return False
+    for i in range(density.dim):
+        out[i] = (out[i] - gradient[i]) / DIFFERENCE_STEP
+    return True
