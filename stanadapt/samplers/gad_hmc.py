@@ -81,7 +81,8 @@ class Settings(NamedTuple):
         period first, it stays higher.
     learning_rate
         eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly how
-        far an entry of L moves per iteration.
+        far an entry of L moves per iteration. Where it is not standardised, the default number of
+        iterations of warm-up is too small for the default rate: take 20,000.
     initial_scale
         L starts as initial_scale / sqrt(dim) times the identity; 0: a quarter of the period of
         standard normal parameters. Standardised: 0.
@@ -253,6 +254,6 @@ register(
             "leapfrogs": lambda dim: max(2, round((dim / 2) ** 0.25)),
             "initial_scale": lambda dim: 0.0, "adapt_every": lambda dim: 4,
         },
-        may_accept_more=True,
+        iter_warmup=1000, iter_sampling=5000, may_accept_more=True,
     )
 )  # fmt: skip
