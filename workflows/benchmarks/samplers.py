@@ -5,10 +5,11 @@
 
 Microseconds per iteration of each sampler, split into the density (its gradient, or its value for
 samplers that need no gradient, timed alone at the chain's positions) and the rest; for tempering
-samplers, microseconds per gradient, timed where the chain evaluates it, and the rest; then how two
-chains share two cores, and how two threads share one chain; then the smallest effective sample size
-per second of gadMALA beside NUTS, for every bundled data set of the paper. Numbers are medians over
-`--repeats`. Needs an idle machine.
+samplers, microseconds per gradient, timed where the chain evaluates it, and the rest; what the
+adaptation of the samplers named gad costs beyond a move, of a hundred standard normal parameters;
+then how two chains share two cores, and how two threads share one chain; then the smallest
+effective sample size per second of gadMALA beside NUTS, for every bundled data set of the paper.
+Numbers are medians over `--repeats`. Needs an idle machine.
 """
 
 import time
@@ -23,6 +24,7 @@ from rich.table import Table
 import stanadapt as sa
 from stanadapt.kernels.density import value, value_and_gradient
 from stanadapt.samplers.registry import find as find_sampler
+from stanadapt.samplers.registry import with_standardized_defaults
 from stanadapt.sampling.chain import Chain, ChainDesign, advance_together, run
 from stanadapt.sampling.plan import make_plan
 from stanadapt.targets.stan.bundled import find
@@ -40,6 +42,7 @@ CASES = [
     ("banana", "strong", "kameleon", {"kernel": "matern52"}),
     ("logistic", "caravan", "gad_mala", {}),
 ]
+NORMALS = "parameters { vector[100] x; } model { x ~ std_normal(); }"
 DATA = [("neal", "neal")] + [("logistic", d) for d in ("ripley", "pima", "german", "caravan")]
 
 
@@ -59,9 +62,16 @@ def _values(density, positions, out):
     return total
 
 
-def make_chains(target, sampler, chosen, n, iterations, densities=None, threads=1):
-    """Chains as `sample` makes them, keeping unconstrained draws; on other densities if given."""
+def make_chains(
+    target, sampler, chosen, n, iterations, densities=None, threads=1, standardized=False
+):
+    """Chains as `sample` makes them, keeping unconstrained draws; on other densities if given.
+
+    If `standardized`, the target is taken for one that is, and settings have the defaults for it.
+    """
     definition, settings = find_sampler(sampler, **chosen)
+    if standardized:
+        settings = with_standardized_defaults(definition, settings, chosen, target.dim)
     plan = make_plan(
         chains=n, parallel_chains=n, iter_warmup=iterations, iter_sampling=iterations, thin=1,
         seed=1, save_warmup=False, show_progress=False,
@@ -157,6 +167,29 @@ def tempering(repeats, quick):
         share = np.median(seconds[:, 1] / seconds[:, 0])
         rows.append({"data": "boltzmann", "sampler": sampler, "density": density, "rest": rest,
                      "rest over density": share})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def adaptation(repeats, quick):
+    """Microseconds per iteration in warm-up and after it, of the same moves, and the difference."""
+    rows, target = [], sa.Target(NORMALS)
+    iterations = 5_000 if quick else 20_000
+    for sampler in ("gad_mala", "gad_rwm", "gad_hmc"):
+        for standardized in (True, False):
+            seconds = []
+            for _ in range(3 * repeats):
+                (chain,) = make_chains(
+                    target, sampler, {}, 1, iterations, standardized=standardized
+                )  # fmt: skip
+                chain.compile()
+                run([chain], 1)
+                after = chain.sampling_seconds - chain.constrain_seconds
+                seconds.append((chain.warmup_seconds, after, chain.warmup_seconds - after))
+            warmup, after, difference = 1e6 / iterations * np.median(seconds, axis=0)
+            rows.append({
+                "sampler": sampler, "defaults": "standardised" if standardized else "plain",
+                "warm-up": warmup, "afterwards": after, "adaptation": difference,
+            })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -257,6 +290,7 @@ def main():
     tables = {
         "microseconds per iteration": costs(repeats, chosen.quick),
         "tempering microseconds per gradient": tempering(repeats, chosen.quick),
+        "adaptation microseconds per iteration": adaptation(repeats, chosen.quick),
         "two chains on two cores": sharing(repeats, chosen.quick),
         "two threads of one chain": threading(repeats, chosen.quick),
         "smallest ESS per second": efficiencies(chosen.engine, chosen.quick),
