@@ -5,15 +5,17 @@ and g_k = g(q_k), is
 
     a_k = v_k + L^T g_k / 2,    q_{k+1} = q_k + L a_k,    v_{k+1} = a_k + L^T g_{k+1} / 2,
 
-and its log acceptance ratio is, up to what does not depend on L, log pi(q_N) - |v_N|^2 / 2. Going
-back from its end with p = d / d q_{k+1} and w = d / d a_k, the chain rule gives
+and its log acceptance ratio is, up to what does not depend on L, log pi(q_N) - |v_N|^2 / 2. Let p
+and w be its derivatives in q_{k+1} and in the momentum there, and H_k the Hessian of log pi at q_k.
+By the chain rule, from the end to the start,
 
-    p = g_N + L-dependent part of g_N,  w = -v_N,      term  g_N w^T / 2,
-    term  p a_k^T,    w <- w + L^T p,                  term  c_k g_k w^T,    p <- p + H_k L w,
+    p = g_N + H_N L w / 2,    w = -v_N,            which adds  g_N w^T / 2,
+    and for k = N - 1, ..., 0                      which adds  p a_k^T,
+        w <- w + L^T p,                            which adds  c_k g_k w^T,
+        p <- p + H_k L w,
 
-for k = N - 1, ..., 0, with c_0 = 1/2, other c_k = 1, and H_k the Hessian of log pi at q_k; at the
-end p is increased by H_N L w / 2. The derivative is the sum of the 2 N + 1 terms. Without the
-products with H_k all gradients on the way are held constant.
+with c_0 = 1/2 and other c_k = 1. The derivative is the sum of these 2 N + 1 outer products. Without
+the products with H_k the gradients on the way are held constant.
 """
 
 from typing import NamedTuple

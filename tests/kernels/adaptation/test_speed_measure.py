@@ -133,7 +133,7 @@ def test_diagonal_and_beta_stay_above_their_lower_bounds():
     assert tuning.entropy_weight == 1e-4
 
 
-@pytest.mark.parametrize("name", ["gad_rwm", "gad_mala"])
+@pytest.mark.parametrize("name", ["gad_rwm", "gad_mala", "gad_hmc"])
 def test_failed_proposals_make_moves_shorter(name):
     target = Awkward()
     sampler, settings = find(name, learning_rate=0.01)
@@ -148,7 +148,7 @@ def test_failed_proposals_make_moves_shorter(name):
     assert np.isfinite(state.tuning.factor).all()
 
 
-@pytest.mark.parametrize("name", ["gad_rwm", "gad_mala"])
+@pytest.mark.parametrize("name", ["gad_rwm", "gad_mala", "gad_hmc"])
 def test_the_factor_climbs_in_every_so_many_iterations(name):
     sampler, settings = find(name, learning_rate=0.01, adapt_every=3)
     density, rng = Awkward().density(), np.random.default_rng(1)
