@@ -47,7 +47,7 @@ class Settings(NamedTuple):
         optimum for a normal posterior.
     adapt_every
         L climbs after every so many iterations of warm-up, at least 1: a step takes O(dim^2)
-        operations, 10 us for 100 parameters. Standardised, where L starts near its optimum: 4.
+        operations, 5 us for 100 parameters. Standardised, where L starts near its optimum: 4.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
 

@@ -103,15 +103,15 @@ def test_derivative_of_a_rejected_proposal(name, chosen):
 
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_step_rule_is_rmsprop_on_the_lower_triangle(diagonal):
-    """Three steps against the recursion of the paper, written out in NumPy."""
-    tuning, eta, n = speed_measure.start(3, 2.0, diagonal), 0.05, 3
+    """Four steps against the recursion of the paper, written out in NumPy."""
+    eta, n = 0.05, 21  # more than two blocks of a row
+    tuning = speed_measure.start(n, 2.0, diagonal)
     rng = np.random.default_rng(5)
     factor = np.eye(n) * 2.0 / np.sqrt(n)
     mean_square, beta = None, 1.0
     keep = np.eye(n) if diagonal else np.tril(np.ones((n, n)))
-    for accepted in (True, False, False):
+    for accepted, rank in ((True, 0), (False, 2), (True, 0), (False, 1)):
         tuning.left[:], tuning.right[:] = rng.standard_normal((2, 3, n))
-        rank = 0 if accepted else 2
         d = (tuning.left[:rank].T @ tuning.right[:rank]) * keep
         d += beta * np.diag(1 / np.diag(factor))
         mean_square = d**2 if mean_square is None else 0.9 * mean_square + 0.1 * d**2
