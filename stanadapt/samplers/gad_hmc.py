@@ -62,19 +62,22 @@ from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import register
 from stanadapt.samplers.setting_checks import (
     require_at_least,
+    require_at_most,
     require_positive,
     require_probability,
 )
 
 # beta stays below, as in the authors' code, where trajectories reach a quarter of a period first
 LARGEST_WEIGHT = 100.0
+# a whole trajectory is kept in memory
+MOST_STEPS = 1000
 
 
 class Settings(NamedTuple):
     """What the user chooses.
 
     leapfrogs
-        Number N of leapfrog steps per iteration, each one gradient; at least 1. Standardised:
+        Number N of leapfrog steps per iteration, each one gradient; 1 to 1000. Standardised:
         (dim / 2)^(1/4), rounded, at least 2: of a normal posterior, quarter periods of that many
         steps are accepted at about the target.
     target_accept
@@ -133,6 +136,7 @@ class Info(NamedTuple):
 def check(settings: Settings) -> None:
     """Raise StanadaptError for a setting out of range."""
     require_at_least(settings, 1, "leapfrogs", "adapt_every")
+    require_at_most(settings, MOST_STEPS, "leapfrogs")
     require_at_least(settings, 0, "initial_scale")
     require_probability(settings, "target_accept")
     require_positive(settings, "learning_rate")
