@@ -259,6 +259,7 @@ register(
             "leapfrogs": lambda dim: max(2, round((dim / 2) ** 0.25)),
             "initial_scale": lambda dim: 0.0, "adapt_every": lambda dim: 4,
         },
+        dense_matrices=lambda settings: 0 if settings.diagonal else 2,
         iter_warmup=1000, iter_sampling=5000, may_accept_more=True,
     )
 )  # fmt: skip
