@@ -79,7 +79,7 @@ class Settings(NamedTuple):
     leapfrogs
         Number N of leapfrog steps per iteration, each one gradient; 1 to 1000. Standardised:
         (dim / 2)^(1/4), rounded, at least 2: of a normal posterior, quarter periods of that many
-        steps are accepted at about the target.
+        steps are accepted at about the target, or more often.
     target_accept
         Acceptance rate to tune to, in (0, 1). Where trajectories of N steps reach a quarter of a
         period first, it stays higher.
@@ -91,8 +91,8 @@ class Settings(NamedTuple):
         L starts as initial_scale / sqrt(dim) times the identity; 0: a quarter of the period of
         standard normal parameters. Standardised: 0.
     adapt_every
-        L climbs after every so many iterations of warm-up, at least 1. Standardised, where L
-        starts near its optimum: 4.
+        L climbs after every so many iterations of warm-up, at least 1: a step takes one gradient
+        and O(N dim^2) operations. Standardised, where L starts near its optimum: 4.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
     exact
