@@ -1,0 +1,70 @@
+"""Of thousands of parameters, those that a report measures: the worst, and the most different."""
+
+from typing import Any
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.diagnostics.missed_modes import Columns
+from stanadapt.diagnostics.report.runs import Repeats
+from stanadapt.diagnostics.screening import worst_columns
+
+MOST = 100  # columns of a fit that are all measured: some 10 ms each
+MOST_DIFFERENT = 8
+
+
+def with_few_columns(fits: Repeats) -> tuple[Repeats, str]:
+    """Return fits with at most some hundred columns, and a sentence on how these were chosen.
+
+    Chosen are the columns that the screening of the verdict finds worst in any fit, and those with
+    the most different means; the sentence is empty where there are few enough.
+    """
+    tables = [results.columns(fit) for repeats in fits.values() for fit in repeats]
+    count = max(len(columns) for columns in tables)
+    if count <= MOST:
+        return fits, ""
+    chosen: set[str] = set()
+    for columns in tables:
+        moving = {
+            name: np.asarray(x, dtype=float)
+            for name, x in columns.items()
+            if np.isfinite(x).all() and np.ptp(x) > 0
+        }
+        chosen.update(worst_columns(moving) if moving else ())
+        chosen.update(_different(moving, tables[0]))
+        broken = (name for name, x in columns.items() if not np.isfinite(x).all())
+        chosen.update(list(broken)[:1])
+    flat = iter(tables)
+    reduced = {
+        name: [_reduced(fit, next(flat), chosen) for fit in repeats]
+        for name, repeats in fits.items()
+    }
+    return reduced, (
+        f"Of {count:,} columns of the fits, {len(chosen)} are measured here: in each fit those "
+        "with the largest R-hat and the smallest effective sample size, by a cheap screening of "
+        "all, and those with the most different means. Medians are over these."
+    )
+
+
+def _different(columns: Columns, others: Columns) -> list[str]:
+    """Columns with the largest differences of means, in standard deviations within chains."""
+    scores = {}
+    for name in columns.keys() & others.keys():
+        spread = np.hypot(columns[name].std(axis=1).mean(), others[name].std(axis=1).mean())
+        difference = abs(columns[name].mean() - others[name].mean())
+        scores[name] = difference / spread if spread > 0 and np.isfinite(difference) else 0.0
+    worst = sorted(scores, key=lambda name: (-scores[name], name))[:MOST_DIFFERENT]
+    return [name for name in worst if scores[name] > 0]
+
+
+def _reduced(fit: Any, columns: Columns, chosen: set[str]) -> Any:
+    """Return the fit with scalar variables of the chosen columns; what else it holds is kept."""
+    groups: results.Groups = {"posterior": {n: x for n, x in columns.items() if n in chosen}}
+    for group in ("sample_stats", "warmup_sample_stats"):
+        if group in results.group_names(fit):
+            groups[group] = results.dataset(fit, group)
+    kept = {name: value for name, value in fit.attrs.items() if name != "created_at"}
+    reduced = results.build(groups, kept)
+    if "created_at" in fit.attrs:
+        reduced.attrs["created_at"] = fit.attrs["created_at"]
+    return reduced

@@ -1,0 +1,1 @@
+"""The pictures of a report, one idea a file: each has a function `draw`."""

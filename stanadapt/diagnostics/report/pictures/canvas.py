@@ -1,0 +1,122 @@
+"""Figures as SVG that takes its colours from the page: one picture for light, dark and print.
+
+Matplotlib is given colours that stand for others; in the SVG they become variables of the page's
+style sheet. Its own settings, whatever the user's are, hold while a report is drawn; pyplot is not
+touched.
+"""
+
+import contextlib
+import io
+import re
+import threading
+import warnings
+from collections.abc import Iterator
+from html import escape
+from typing import Any, NamedTuple
+
+from stanadapt.errors import StanadaptError
+
+HUES = 7  # colours of the style sheet, --fit-0 and so on
+DASHES = ("solid", (0, (4, 2)), (0, (1, 1.5)))  # a second and third round of colours
+INK, MUTED = "#fa5780", "#fa5781"
+VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)"} | {
+    f"#fa57{i:02x}": f"var(--fit-{i})" for i in range(HUES)
+}
+WIDTH = 7.5  # inches
+GROUPS = (
+    "axes", "errorbar", "figure", "font", "grid", "legend", "lines", "markers", "mathtext", "patch",
+    "path", "savefig", "svg", "text", "xtick", "ytick",
+)  # fmt: skip
+OWN = {
+    "svg.fonttype": "none",  # words stay words: they can be found, copied and read aloud
+    "svg.hashsalt": "stanadapt",  # the same fits give the same bytes
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.facecolor": "none",
+    "axes.formatter.useoffset": False,
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "text.color": INK,
+    "text.parse_math": False,  # a name may hold a dollar
+    "xtick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.color": MUTED,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+}
+ONE_AT_A_TIME = threading.Lock()
+
+
+class Picture(NamedTuple):
+    """An SVG with a heading, and a caption that says what to look for."""
+
+    title: str
+    caption: str
+    svg: str
+
+
+@contextlib.contextmanager
+def own_settings() -> Iterator[None]:
+    """Draw with matplotlib's defaults and ours; put back what was set before."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise StanadaptError(
+            "installation", "a report needs matplotlib: run `pip install matplotlib`."
+        ) from None
+    defaults = {
+        name: value
+        for name, value in matplotlib.rcParamsDefault.items()
+        if name.split(".")[0] in GROUPS
+    }
+    with ONE_AT_A_TIME, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the browser has its fonts
+        with matplotlib.rc_context({**defaults, **OWN}):
+            yield
+
+
+def new_figure(height: float) -> Any:
+    """Return an empty figure of a page's width; height in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(WIDTH, height), layout="constrained")
+
+
+def hue(index: int) -> str:
+    """Colour of a fit, by its place among the names."""
+    return f"#fa57{index % HUES:02x}"
+
+
+def dash(index: int) -> Any:
+    """Return the line style of a fit: tells it from the one that has the same colour."""
+    return DASHES[index // HUES % len(DASHES)]
+
+
+def as_svg(figure: Any, name: str, title: str) -> str:
+    """Return the figure as an element of a page.
+
+    Parameters
+    ----------
+    name
+        Makes the identifiers of its parts unlike those of other pictures.
+    title
+        What a screen reader says.
+
+    """
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(buffer, format="svg", metadata=nothing)
+    body = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.S)
+    body = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", body)
+    body = re.sub(
+        r"\b(fill|stroke): ?(#fa57[0-9a-f]{2})", lambda m: f"{m[1]}: {VARIABLES[m[2]]}", body
+    )
+    box = re.search(r'viewBox="([^"]+)"', body)
+    inner = body[body.index(">", body.index("<svg")) + 1 :]
+    return f'<svg viewBox="{box[1] if box else ""}" role="img" aria-label="{escape(title)}">{inner}'

@@ -1,0 +1,163 @@
+"""Write a comparison of fits as one HTML file."""
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from stanadapt import results
+from stanadapt.diagnostics.report import table as table_of
+from stanadapt.diagnostics.report.conclusion import conclude
+from stanadapt.diagnostics.report.few_columns import with_few_columns
+from stanadapt.diagnostics.report.origin import origin
+from stanadapt.diagnostics.report.page import page
+from stanadapt.diagnostics.report.pictures import (
+    adaptation,
+    costs,
+    forest,
+    pairs,
+    running_error,
+    traces,
+)
+from stanadapt.diagnostics.report.pictures.canvas import Picture, own_settings
+from stanadapt.diagnostics.report.problems import problems
+from stanadapt.diagnostics.report.runs import (
+    Compared,
+    Run,
+    as_repeats,
+    collect,
+    parameters,
+    representatives,
+)
+from stanadapt.diagnostics.report.standing import Standing, standing
+from stanadapt.errors import StanadaptError
+
+
+def report(
+    fits: Mapping[str, Any],
+    path: str | os.PathLike,
+    *,
+    baseline: str | None = None,
+    table: pd.DataFrame | None = None,
+    command: str = "",
+) -> Path:
+    """Write a report: which sampler to use, whether to trust it, and the pictures that show why.
+
+    Parameters
+    ----------
+    fits
+        By name: results of `sample` and `stan_nuts`, or any ArviZ objects with the same variables;
+        or lists of them, repeats of one sampler with different seeds, whose spread is shown. The
+        k-th repeats of all names are compared with each other.
+    path
+        The HTML file to write. It needs nothing else: pictures, styles and all text are in it.
+    baseline
+        As for `compare`. If it does not pass every check, the fit that does with the largest of
+        the smallest bulk ESS is the reference instead.
+    table
+        What `compare` returned for the same fits, one of each, to save its time.
+    command
+        What made the fits, to be shown.
+
+    Returns
+    -------
+    Path
+        Of the file.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", if there is nothing to report, or the fits have different targets;
+        "files", if the file cannot be written; "installation", if matplotlib or jinja2 is missing.
+
+    """
+    path = results.check_writable(path)
+    repeats, note = with_few_columns(as_repeats(fits))
+    compared = collect(repeats, baseline, None if note else table)
+    judged = standing(compared.runs, compared.baseline)
+    notes = [sentence for sentence in (note, _about_reference(compared, judged)) if sentence]
+    text = page(
+        title=_title(compared.runs),
+        conclusion=conclude(compared.runs, judged),
+        titles=table_of.TITLES,
+        lines=table_of.lines(compared.runs, judged),
+        several=any(run.repeat for run in compared.runs),
+        reference=judged.reference.label,
+        problems=_problems(compared.runs, judged),
+        notes=[*notes, *compared.notes],
+        pictures=_pictures(compared.runs, judged),
+        origin=origin(compared.runs),
+        command=command,
+        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    )
+    _write(text, path)
+    return path
+
+
+def _title(runs: list[Run]) -> str:
+    model = results.attribute(runs[0].fit, "model", "")
+    names = len({run.name for run in runs})
+    of = f" of {model}" if model else ""
+    return f"{names} samplers{of}, compared" if names > 1 else f"A fit{of}"
+
+
+def _problems(runs: list[Run], judged: Standing) -> list[tuple[Run, int, bool, list[str]]]:
+    """(run, its colour, whether it can be used, sentences), of runs with any."""
+    places = {name: i for i, name in enumerate(dict.fromkeys(run.name for run in runs))}
+    found = [(run, problems(run, judged)) for run in runs]
+    return [
+        (run, places[run.name], not judged.objections[run.label], sentences)
+        for run, sentences in found
+        if sentences
+    ]
+
+
+def _about_reference(compared: Compared, judged: Standing) -> str:
+    label = judged.reference.label
+    if len(compared.runs) == 1:
+        return ""
+    if not judged.sound:
+        return (
+            f"No fit passes every check, so none is held against another; where a picture needs a "
+            f"reference, it is {label}, which has the largest effective sample size."
+        )
+    if compared.baseline and judged.reference.name != compared.baseline:
+        return (
+            f"{compared.baseline}, the baseline, does not pass every check: the reference is "
+            f"{label} instead."
+        )
+    return f"The reference that others are held against is {label}."
+
+
+def _pictures(runs: list[Run], judged: Standing) -> list[Picture]:
+    places = {name: i for i, name in enumerate(dict.fromkeys(run.name for run in runs))}
+    shown, reference = representatives(runs), judged.reference
+    shown = [reference if run.name == reference.name else run for run in shown]
+    refused = [name for name in places if not judged.usable(runs, name)]
+    with own_settings(), np.errstate(all="ignore"):
+        found = [costs.draw(runs, refused)]
+        if parameters(reference):
+            found += [
+                forest.draw(shown, reference, places),
+                pairs.draw(shown, reference, places),
+                running_error.draw(shown, reference, judged.sound, places),
+            ]
+        found += [traces.draw(run, places[run.name]) for run in shown]
+        found.append(adaptation.draw(shown, places))
+    return [picture for picture in found if picture is not None]
+
+
+def _write(text: str, path: Path) -> None:
+    # under another name first: an interruption leaves an older report intact
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise StanadaptError("files", f"{path} could not be written: {error}.") from None
+    finally:
+        partial.unlink(missing_ok=True)
