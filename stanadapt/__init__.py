@@ -6,6 +6,7 @@ from stanadapt import samplers
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.diagnose import diagnose
 from stanadapt.diagnostics.modes import modes
+from stanadapt.diagnostics.report.report import report
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.diagnostics.weighted_summary import weighted_summary
 from stanadapt.errors import ConvergenceWarning, StanadaptError
@@ -41,6 +42,7 @@ __all__ = [
     "load",
     "modes",
     "reference",
+    "report",
     "sample",
     "samplers",
     "save",

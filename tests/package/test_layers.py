@@ -28,6 +28,8 @@ DOORS = {
     "stanli": ["targets.stan.backends", "sampling.stan_nuts.engines"],
     "cmdstanpy": ["sampling.stan_nuts.engines", "targets.stan.install_cmdstan"],
     "arviz": ["results"],
+    "matplotlib": ["diagnostics.report.pictures.canvas"],
+    "jinja2": ["diagnostics.report.page"],
     "typer": ["cli"],
 }
 # what the file of a sampler may use, beside the rooms below

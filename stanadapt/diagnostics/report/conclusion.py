@@ -89,7 +89,7 @@ def _trust(runs: list[Run], judged: Standing, names: list[str], usable: list[str
         fits = "The fit" if len(names) == 1 else "None of the fits"
         return f"{fits} can{'not' if len(names) == 1 else ''} be used as it is: {reasons}."
     trusted = f"{len(usable)} of {len(names)} samplers can be trusted, {_listed(usable)}"
-    return f"{trusted}; not so {reasons}."
+    return f"{trusted}, but not {reasons}."
 
 
 def _objections(runs: list[Run], judged: Standing, name: str) -> str:

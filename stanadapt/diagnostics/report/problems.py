@@ -9,6 +9,8 @@ from stanadapt.diagnostics.report.standing import Standing, largest_z
 
 # mean acceptance of a chain below which its steps are too large, whatever it was tuned to
 HARDLY_ANY = 0.05
+# of the excess of R-hat over 1: what may be left without a chain that is apart from all others
+MOST_LEFT = 0.25
 
 
 def problems(run: Run, judged: Standing) -> list[str]:
@@ -27,7 +29,7 @@ def problems(run: Run, judged: Standing) -> list[str]:
 
 
 def _odd_chain(run: Run) -> list[str]:
-    """Name the chain without which the others agree."""
+    """Name the chain without which the others agree; one that never moved is told of before."""
     r_hat = run.measured.r_hat
     if not (r_hat > LARGEST_R_HAT).any() or run.row["chains"] < 3:
         return []
@@ -38,7 +40,8 @@ def _odd_chain(run: Run) -> list[str]:
     odd = int(np.argmax(np.abs(means - np.median(means))))
     without = {name: np.delete(run.columns[name], odd, axis=0) for name in suspects[:20]}
     rest = max(float(arviz.rhat(x)) for x in without.values())
-    if not rest <= LARGEST_R_HAT:
+    explained = rest - 1 < MOST_LEFT * (float(np.nanmax(r_hat)) - 1)
+    if np.ptp(draws[odd]) == 0 or not rest <= LARGEST_R_HAT or not explained:
         return []
     others = np.delete(draws, odd, axis=0).mean()
     return [
@@ -67,7 +70,7 @@ def _steps(run: Run) -> list[str]:
         return []
     means = rates.mean(axis=1)
     low = [str(c + 1) for c in np.flatnonzero(~(means >= HARDLY_ANY))]
-    if not low:
+    if not low or not means.min() > 0:  # the verdict tells of chains that accepted nothing
         return []
     which = "all chains" if len(low) == len(means) else f"chain {', '.join(low)}"
     return [

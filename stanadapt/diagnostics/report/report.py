@@ -101,8 +101,8 @@ def report(
 def _title(runs: list[Run]) -> str:
     model = results.attribute(runs[0].fit, "model", "")
     names = len({run.name for run in runs})
-    of = f" of {model}" if model else ""
-    return f"{names} samplers{of}, compared" if names > 1 else f"A fit{of}"
+    what = f"{names} samplers compared" if names > 1 else "one sampler"
+    return f"{model}: {what}" if model else what.capitalize()
 
 
 def _problems(runs: list[Run], judged: Standing) -> list[tuple[Run, int, bool, list[str]]]:

@@ -9,6 +9,7 @@ from stanadapt.diagnostics.report.pictures.canvas import (
     Picture,
     as_svg,
     hue,
+    log_labels,
     new_figure,
 )
 from stanadapt.diagnostics.report.runs import Run, statistics
@@ -64,6 +65,7 @@ def _panel(axes: Any, run: Run, name: str, colour: str) -> None:
         positive = np.concatenate([b[np.isfinite(b) & (b > 0)] for b in everything])
         if len(positive) and positive.max() > 20 * positive.min():
             axes.set_yscale("log")
+            log_labels(axes.yaxis)
 
 
 def _caption(runs: list[Run], shown: list[Run]) -> str:

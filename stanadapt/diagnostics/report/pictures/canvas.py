@@ -70,7 +70,7 @@ def own_settings() -> Iterator[None]:
         raise StanadaptError(
             "installation", "a report needs matplotlib: run `pip install matplotlib`."
         ) from None
-    defaults = {
+    defaults: dict[Any, Any] = {
         name: value
         for name, value in matplotlib.rcParamsDefault.items()
         if name.split(".")[0] in GROUPS
@@ -96,6 +96,20 @@ def hue(index: int) -> str:
 def dash(index: int) -> Any:
     """Return the line style of a fit: tells it from the one that has the same colour."""
     return DASHES[index // HUES % len(DASHES)]
+
+
+def log_labels(axis: Any) -> None:
+    """Give a logarithmic axis plain numbers at powers of ten, and between if there are few.
+
+    Matplotlib's own labels are formulas, which `text.parse_math` switches off.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    between = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+    axis.set_major_locator(LogLocator(subs=between))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def as_svg(figure: Any, name: str, title: str) -> str:

@@ -5,7 +5,14 @@ from typing import Any
 import numpy as np
 
 from stanadapt.diagnostics.report.conclusion import Cost, number, per_gradient, per_second
-from stanadapt.diagnostics.report.pictures.canvas import MUTED, Picture, as_svg, hue, new_figure
+from stanadapt.diagnostics.report.pictures.canvas import (
+    MUTED,
+    Picture,
+    as_svg,
+    hue,
+    log_labels,
+    new_figure,
+)
 from stanadapt.diagnostics.report.runs import Run
 
 
@@ -41,6 +48,7 @@ def _panel(axes: Any, title: str, costs: list[Cost], hollow: list[bool]) -> None
     # room for the numbers on the right
     span = max(high / low, 10.0)
     axes.set_xlim(low / span**0.15, high * span**0.35)
+    log_labels(axes.xaxis)
     for i, cost in enumerate(costs):
         if not cost.median > 0:
             axes.text(
@@ -49,7 +57,8 @@ def _panel(axes: Any, title: str, costs: list[Cost], hollow: list[bool]) -> None
             )  # fmt: skip
             continue
         fill = "none" if hollow[i] else hue(i)
-        axes.plot([cost.lowest, cost.highest], [i, i], color=hue(i), lw=2)
+        if cost.highest > cost.lowest:
+            axes.plot([cost.lowest, cost.highest], [i, i], color=hue(i), lw=2)
         axes.plot(cost.median, i, "o", ms=6, mfc=fill, mec=hue(i), mew=1.5)
         axes.annotate(
             number(cost.median), (cost.highest, i), (8, 0), textcoords="offset points", va="center"
@@ -62,8 +71,8 @@ def _caption(runs: list[Run], refused: list[str]) -> str:
         "Dots are medians over repeats, lines their range: where lines overlap, the order is not "
         "certain."
         if several
-        else "Further right is better; with one fit of each there is no range over repeats, and small "
-        "differences mean nothing."
+        else "Further right is better; without repeats there is no range, and small differences "
+        "mean nothing."
     )
     hollow = " Hollow: a fit that cannot be used, whatever it costs." if refused else ""
     return f"{spread}{hollow} Warm-up counts, compilation does not."

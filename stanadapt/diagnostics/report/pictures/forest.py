@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt.diagnostics.compare import disagreement
+from stanadapt.diagnostics.efficiency import Efficiency
 from stanadapt.diagnostics.report.pictures.canvas import (
     MUTED,
     Picture,
@@ -37,11 +38,10 @@ def most_different(runs: list[Run], reference: Run) -> list[str]:
     return sorted(scores, key=lambda name: (-scores[name], np.nan_to_num(ess[name]), name))
 
 
-def _only(run: Run, name: str):  # type: ignore[no-untyped-def]
+def _only(run: Run, name: str) -> Efficiency:
     i = run.measured.names.index(name)
-    return run.measured._replace(
-        names=[name], **{f: getattr(run.measured, f)[i : i + 1] for f in run.measured._fields[1:]}
-    )
+    names, *measures = run.measured
+    return Efficiency(names[i : i + 1], *(values[i : i + 1] for values in measures))
 
 
 def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | None:

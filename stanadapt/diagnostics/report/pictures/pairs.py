@@ -18,6 +18,7 @@ from stanadapt.diagnostics.report.runs import Run
 
 MOST_POINTS, MOST_DIVERGENCES, PER_ROW = 1600, 300, 3  # draws of all runs together; panels
 FEWEST_POINTS = 100
+FARTHEST = 12.0  # standard deviations of the reference
 
 
 def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | None:
@@ -26,8 +27,8 @@ def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | N
     able = [run for run in runs if all(_finite(run, name) for name in names)]
     if len(names) < 2 or not able:
         return None
-    rows = -(-len(able) // PER_ROW)
-    columns = min(len(able), PER_ROW)
+    columns = 2 if len(able) in (2, 4) else min(len(able), PER_ROW)
+    rows = -(-len(able) // columns)
     figure = new_figure(0.4 + rows * WIDTH / max(columns, 2) * 0.85)
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for axes in grid.flat[len(able) :]:
@@ -41,9 +42,12 @@ def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | N
         axes.plot(x, y, ".", ms=3.5, color=hue(places[run.name]), alpha=0.6, mew=0)
         _divergences(axes, run, names, diverging)
         axes.set_title(run.label)
+    for axes in grid.flat[max(0, len(able) - columns) : len(able)]:
+        axes.tick_params(labelbottom=True)
+    cut = _cut(grid[0, 0], reference, names)
     figure.supxlabel(names[0], fontsize=9)
     figure.supylabel(names[1], fontsize=9)
-    caption = _caption(runs, reference, able)
+    caption = _caption(runs, reference, able) + cut
     return Picture("The two parameters that differ most", caption, as_svg(figure, "pairs", "Draws"))
 
 
@@ -65,6 +69,22 @@ def _divergences(axes: Any, run: Run, names: list[str], at: np.ndarray) -> None:
     at = at[np.linspace(0, len(at) - 1, min(len(at), MOST_DIVERGENCES)).round().astype(int)]
     x, y = (run.columns[name].reshape(-1)[at] for name in names)
     axes.plot(x, y, "x", ms=4, mew=1.1, color=INK)
+
+
+def _cut(axes: Any, reference: Run, names: list[str]) -> str:
+    """Keep what is very far from the reference from shrinking everything else to a dot."""
+    cut = ""
+    for name, get, put in (
+        (names[0], axes.get_xlim, axes.set_xlim),
+        (names[1], axes.get_ylim, axes.set_ylim),
+    ):
+        i = reference.measured.names.index(name)
+        mean, sd = reference.measured.mean[i], reference.measured.sd[i]
+        low, high = get()
+        if low < mean - FARTHEST * sd or high > mean + FARTHEST * sd:
+            cut = f" What is more than {FARTHEST:.0f} standard deviations away is cut off."
+            put(max(low, mean - FARTHEST * sd), min(high, mean + FARTHEST * sd))
+    return cut
 
 
 def _caption(runs: list[Run], reference: Run, able: list[Run]) -> str:

@@ -10,6 +10,7 @@ from stanadapt.diagnostics.report.pictures.canvas import (
     as_svg,
     dash,
     hue,
+    log_labels,
     new_figure,
 )
 from stanadapt.diagnostics.report.runs import Run, parameters
@@ -61,13 +62,14 @@ def draw(runs: list[Run], reference: Run, sound: bool, places: dict[str, int]) -
     axes = figure.subplots()
     axes.set_xscale("log")
     axes.set_yscale("log")
-    ends = []
+    through = (np.nan, np.nan)
     for run in shown:
         x, y = running_error(run, reference)
         place = places[run.name]
         axes.plot(x, y, color=hue(place), ls=dash(place), lw=1.6, label=run.label)
-        ends.append((x[-1], y[-1]))
-    _slope(axes, ends)
+        if run is reference or not np.isfinite(through[0]):
+            through = (float(x[-1]), float(y[-1]))
+    _slope(axes, through)
     density = any(run.fit.attrs.get("n_density", 0) for run in shown)
     what = "gradients, or densities of samplers without," if density else "gradients,"
     axes.set_xlabel(f"{what} of all chains, warm-up included")
@@ -77,17 +79,17 @@ def draw(runs: list[Run], reference: Run, sound: bool, places: dict[str, int]) -
     return Picture("Error of the means", caption, as_svg(figure, "error", "Running error of means"))
 
 
-def _slope(axes: Any, ends: list[tuple[float, float]]) -> None:
-    """A line of slope -1/2 through the middle of the ends."""
-    x, y = (
-        np.exp(np.mean(np.log(np.maximum(values, 1e-12)))) for values in zip(*ends, strict=True)
-    )
+def _slope(axes: Any, through: tuple[float, float]) -> None:
+    """Draw a line of slope -1/2 through a point."""
+    x, y = through
     left, right = axes.get_xlim()
     low, high = axes.get_ylim()
     at = np.geomspace(left, right, 50)
     axes.plot(at, y * np.sqrt(x / at), color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
     axes.set_xlim(left, right)
     axes.set_ylim(low, high)
+    log_labels(axes.xaxis)
+    log_labels(axes.yaxis)
 
 
 def _caption(runs: list[Run], shown: list[Run], reference: Run, sound: bool) -> str:

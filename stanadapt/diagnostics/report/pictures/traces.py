@@ -19,6 +19,7 @@ from stanadapt.diagnostics.verdict import R_HAT
 WORST, BINS = 3, 20
 MOST_POINTS, MOST_CHAINS = 1200, 8  # of a trace, all chains together; of a rank plot
 FAINTEST = 0.4
+TALLEST = 4.0  # bar of a rank plot, in units of what equal chains give: a higher one is cut
 
 
 def worst_parameters(run: Run) -> list[str]:
@@ -75,14 +76,12 @@ def _ranks(axes: Any, draws: np.ndarray, colour: str) -> None:
     ranks = rankdata(draws).reshape(draws.shape) / draws.size
     expected = draws.shape[1] / BINS
     counts = {c: np.histogram(ranks[c], BINS, (0, 1))[0] / expected for c in chains}
-    tallest = max(2.0, *(count.max() for count in counts.values()))
+    tallest = min(TALLEST, max(1.5, *(count.max() for count in counts.values())))
     edges = np.linspace(0, 1, BINS + 1)
     for level, c in enumerate(chains):
         floor = len(chains) - 1 - level
-        axes.stairs(
-            floor + 0.9 * counts[c] / tallest, edges, baseline=floor, fill=True, color=colour,
-            alpha=0.75,
-        )  # fmt: skip
+        heights = floor + 0.9 * np.minimum(counts[c] / tallest, 1)
+        axes.stairs(heights, edges, baseline=floor, fill=True, color=colour, alpha=0.75)
         axes.plot([0, 1], [floor + 0.9 / tallest] * 2, color=INK, lw=0.6, ls=(0, (3, 2)))
         axes.axhline(floor, color=MUTED, lw=0.5)
     levels = [len(chains) - 1 - level + 0.4 for level in range(len(chains))]
