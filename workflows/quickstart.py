@@ -1,12 +1,15 @@
-"""The README's example: one model, the default sampler, Stan's NUTS, and a table of both.
+"""The README's example: one model, the default sampler, Stan's NUTS, a table and a report of both.
 
     python -m workflows.quickstart            # four chains each
     python -m workflows.quickstart --quick    # two short chains: does it run?
 
-The results go to output/quickstart; open them with `stanadapt.load` or with ArviZ itself.
+The results go to output/quickstart: report.html is for a browser; the fits can be opened with
+`stanadapt.load` or with ArviZ itself.
 """
 
 import argparse
+import shlex
+import sys
 from pathlib import Path
 
 import stanadapt as sa
@@ -17,7 +20,7 @@ QUICK = {"chains": 2, "iter_warmup": 500, "iter_sampling": 500}
 
 
 def main() -> None:
-    """Sample, compare, save."""
+    """Sample, compare, save, report."""
     parser = argparse.ArgumentParser(
         "python -m workflows.quickstart", description=__doc__.split("\n", 1)[0]
     )
@@ -28,11 +31,14 @@ def main() -> None:
 
     program, data = bundled.find("logistic", "pima")
     target = sa.Target(program, data)
-    fit = sa.sample(target, seed=2026, **plan)
-    nuts = sa.stan_nuts(target, seed=2026, **plan)
-    sa.compare({"stanadapt": fit, "nuts": nuts})
+    fit = sa.sample(target, seed=2026, save_warmup=True, **plan)
+    nuts = sa.stan_nuts(target, seed=2026, save_warmup=True, **plan)
+    fits = {"stanadapt": fit, "nuts": nuts}
+    table = sa.compare(fits)
     paths = [sa.save(fit, options.out / "stanadapt.nc"), sa.save(nuts, options.out / "nuts.nc")]
     print("Saved", *paths)
+    command = shlex.join(["python", "-m", "workflows.quickstart", *sys.argv[1:]])
+    print("Report", sa.report(fits, options.out / "report.html", table=table, command=command))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from workflows.kameleon import tables as kameleon_tables
 from workflows.tempering import mixture, one_dim, runs, study
 
 WRITTEN = {
-    "quickstart": ["stanadapt.nc", "nuts.nc"],
+    "quickstart": ["stanadapt.nc", "nuts.nc", "report.html"],
     "gad.gaussians": ["figure_1.png", "figure_2.png"],
     "gad.neal": ["neal.md", "neal.csv", "neal.json"],
     "gad.logistic": ["logistic.md", "logistic_caravan.png"],

@@ -70,14 +70,14 @@ def own_settings() -> Iterator[None]:
         raise StanadaptError(
             "installation", "a report needs matplotlib: run `pip install matplotlib`."
         ) from None
-    defaults: dict[Any, Any] = {
+    settings: Any = {
         name: value
         for name, value in matplotlib.rcParamsDefault.items()
         if name.split(".")[0] in GROUPS
     }
     with ONE_AT_A_TIME, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the browser has its fonts
-        with matplotlib.rc_context({**defaults, **OWN}):
+        with matplotlib.rc_context(settings | OWN):
             yield
 
 
