@@ -54,7 +54,7 @@ def _odd_chain(run: Run) -> list[str]:
 def _disagreement(run: Run, judged: Standing) -> list[str]:
     z = judged.z[run.label]
     limit = largest_z(run, judged.reference)
-    if not judged.sound or not np.nanmax(z, initial=-np.inf) > limit:
+    if not judged.sound or not np.fmax(*z) > limit:
         return []
     mean, sd = (f"{value:.1f}" if np.isfinite(value) else "not computable" for value in z)
     return [
@@ -84,8 +84,8 @@ def _length(run: Run) -> list[str]:
     thin = int(results.attribute(run.fit, "thin", 1))
     if thin > 1:
         found.append(
-            f"Only every {thin}th iteration was kept (thin={thin}), {row['draws']:,} draws per "
-            "chain: its effective sample sizes are of what was kept, its cost is of all."
+            f"One iteration in {thin} was kept (thin={thin}), {row['draws']:,} draws per chain: "
+            "its effective sample sizes are of what was kept, its cost is of all."
         )
     if row["interrupted"]:
         found.append(

@@ -66,7 +66,7 @@ def _objection(run: Run, reference: Run, sound: bool, z: tuple[float, float]) ->
         return str(run.row["verdict"])
     if run.missed:
         return "missed modes"
-    largest = float(np.nanmax(z, initial=-np.inf))
+    largest = np.fmax(*z)
     if sound and largest > largest_z(run, reference):
         return f"disagrees with {reference.name}"
     if run.row["chains"] == 1 and not (sound and np.isfinite(largest)):

@@ -70,8 +70,8 @@ def _panel(axes: Any, run: Run, name: str, colour: str) -> None:
 
 def _caption(runs: list[Run], shown: list[Run]) -> str:
     text = (
-        "Means over blocks of iterations, one line per chain: after warm-up, left of the dashed "
-        "line, chains should hold one level, and be alike."
+        "Means over blocks of iterations, one line per chain. Warm-up is left of the dashed line; "
+        "right of it, lines should hold one level, and be alike."
     )
     unsaved = [run.label for run in shown if not statistics(run.fit, "warmup_sample_stats")]
     if unsaved:

@@ -34,7 +34,7 @@ def most_different(runs: list[Run], reference: Run) -> list[str]:
             continue
         for name in set(parameters(run)) & scores.keys():
             z = disagreement(_only(run, name), _only(reference, name))
-            scores[name] = max(scores[name], float(np.nanmax(z, initial=0.0)))
+            scores[name] = float(np.fmax(scores[name], np.fmax(*z)))
     return sorted(scores, key=lambda name: (-scores[name], np.nan_to_num(ess[name]), name))
 
 

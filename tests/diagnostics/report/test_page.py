@@ -1,0 +1,208 @@
+"""The page as a whole: every planted problem is named, nothing is fetched, nothing is unescaped."""
+
+import re
+import threading
+
+import matplotlib
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from tests.helpers import made_up_fits as made_up
+from tests.helpers.html_page import Page
+
+ODD_NAME = '<script>alert(1)</script> $x_1$ & "é"'
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """A report of two good fits and one with each problem."""
+    fits = {
+        "nuts": made_up.fit(1, seconds=10.0, gradients=40_000, **made_up.NUTS),
+        "fast": made_up.fit(2, seconds=2.0),
+    } | {name: make(3 + i) for i, (name, make) in enumerate(made_up.PLANTED.items())}
+    path = tmp_path_factory.mktemp("report") / "planted.html"
+    assert sa.report(fits, path, command="stanadapt compare <made up>") == path
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(planted):
+    return Page(planted.read_text(encoding="utf-8"))
+
+
+def problems_of(page, name):
+    """The sentences below a fit's heading."""
+    text = page.text["problems"]
+    names = ["nuts", "fast", *made_up.PLANTED, "Notes"]
+    after = text[re.search(rf"^{name}$", text, flags=re.M).end() :]
+    ends = [m.start() for other in names for m in re.finditer(rf"^{other}$", after, flags=re.M)]
+    return " ".join(after[: min(ends, default=len(after))].split())
+
+
+def test_the_first_sentences_answer_both_questions(page):
+    words = page.words("conclusion")
+    assert words.startswith("2 of 7 samplers can be trusted, nuts and fast, but not other mode")
+    for name, verdict in {"frozen": "do not use", "thinned": "too short"}.items():
+        assert f"{name} ({verdict})" in words
+    assert ". Use fast: " in words
+    assert "times as many as nuts, the next; per gradient it is ahead too" in words
+    assert words.count(". ") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("other mode", "Chain 3 lies apart from all others: its mean of a is 9"),
+        ("other mode", "Its chains lie in 2 separate regions."),
+        ("frozen", "Chain 2 never moved: all of its draws are the same."),
+        ("large steps", "The mean acceptance rate of all chains is 0.02: the steps are far too"),
+        ("thinned", "One iteration in 10 was kept (thin=10), 40 draws per chain"),
+        ("thinned", "below 100 per chain"),
+        ("divergent", "40 of 1600 draws (2.50%) come from trajectories that diverged"),
+    ],
+)
+def test_planted_problems_are_named(page, name, sentence):
+    assert sentence in problems_of(page, name)
+
+
+def test_good_fits_have_no_problem(page):
+    headings = page.text["problems"].splitlines()
+    assert "frozen" in headings
+    assert not {"nuts", "fast"} & set(headings)
+
+
+def test_the_table_has_a_row_per_fit(page):
+    rows = page.text["table"]
+    for name in ["nuts", "fast", *made_up.PLANTED]:
+        assert re.search(rf"^{name}$", rows, flags=re.M)
+
+
+def test_pictures_and_their_captions(page):
+    assert page.tags.count("svg") == 4 + 7 + 1
+    assert page.tags.count("figcaption") == page.tags.count("svg")
+    for title in ("Cost", "All samplers", "Error of the means", "Adaptation"):
+        assert title in page.words()
+    assert "Crosses are divergences" in page.words()
+
+
+def test_nothing_is_fetched(planted, page):
+    assert planted.stat().st_size < 5_000_000
+    assert not {"script", "img", "iframe", "object", "embed"} & set(page.tags)
+    assert all(reference.startswith(("#", "data:,")) for reference in page.links)
+    source = planted.read_text()
+    assert "http" not in source
+    assert "@import" not in source
+    targets = re.findall(r"url\(#?([^)]*)\)", source)
+    assert targets
+    assert set(targets) | {r[1:] for r in page.links if r.startswith("#")} <= set(page.ids)
+
+
+def test_identifiers_are_unique(page):
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_colours_are_those_of_the_page(planted):
+    """A colour that is not replaced would be the same in light and dark."""
+    source = planted.read_text()
+    pictures = "".join(re.findall(r"<svg.*?</svg>", source, flags=re.S))
+    assert "var(--fit-6)" in pictures
+    assert not re.findall(r"(?:fill|stroke): #\w+", pictures)
+    used = set(re.findall(r"var\((--[\w-]+)\)", source))
+    assert used <= set(re.findall(r"(--[\w-]+):", source))
+    assert "prefers-color-scheme: dark" in source
+    assert "@media print" in source
+
+
+def test_what_is_needed_to_make_the_fits_again(page):
+    words = page.words("origin")
+    for expected in (
+        "stanadapt compare <made up>", "hash of the program p", "seed 1", "leapfrogs = 5",
+        "engine cmdstan 2.27.0 –", "numpy = 2.0", "matplotlib",
+    ):  # fmt: skip
+        assert expected in words
+
+
+def test_names_are_escaped(tmp_path):
+    posterior = {"<i>$a$": made_up.draws(1)["a"], "b&c": made_up.draws(1)["c"]}
+    fits = {
+        ODD_NAME: made_up.fit(1, posterior=posterior, parameters='["<i>$a$", "b&c"]'),
+        "other": made_up.fit(
+            2, posterior=dict(zip(posterior, made_up.draws(2).values(), strict=False)) | {
+                "b&c": made_up.draws(2)["c"]
+            }, parameters='["<i>$a$", "b&c"]', model="<b>model</b>",
+        ),
+    }  # fmt: skip
+    page = Page(sa.report(fits, tmp_path / "odd.html").read_text())
+    assert not {"script", "i", "b"} & set(page.tags)
+    assert ODD_NAME in page.words("table")
+    assert page.words().count(ODD_NAME) > 5
+    assert "<i>$a$" in page.words()
+
+
+def test_repeats_are_shown_as_a_spread(tmp_path):
+    fits = {
+        "slow": [made_up.fit(i, seconds=s) for i, s in enumerate((8.0, 10.0, 12.0))],
+        "fast": [made_up.fit(i, seconds=s) for i, s in enumerate((1.0, 2.0, 1.2), 10)],
+        "nuts": made_up.fit(20, seconds=9.0, **made_up.NUTS),
+    }
+    page = Page(sa.report(fits, tmp_path / "repeats.html").read_text())
+    row = page.text["table"].partition("slow")[2]
+    low, high = (
+        float(x.replace(",", "")) for x in re.search(r"([\d,]+) to ([\d,]+)", row).groups()
+    )
+    assert high / low == pytest.approx(1.5, rel=0.15)
+    assert "Use fast" in page.words("conclusion")
+    assert "fast, repeat 3" in page.words("origin")
+
+
+def test_a_bad_repeat_condemns_its_sampler(tmp_path):
+    fits = {
+        "fast": [made_up.fit(1, seconds=0.5), made_up.in_another_mode(2)],
+        "slow": [made_up.fit(3), made_up.fit(4)],
+    }
+    words = Page(sa.report(fits, tmp_path / "r.html").read_text()).words
+    assert "but not fast (do not use in 1 of 2 repeats)" in words("conclusion")
+    assert "Use slow" in words("conclusion")
+    assert "fast, repeat 2 do not use" in words("problems")
+
+
+def test_a_report_changes_no_setting_of_matplotlib_and_obeys_none(tmp_path):
+    fits = {"a": made_up.fit(1)}
+    plain = sa.report(fits, tmp_path / "plain.html").read_text()
+    with matplotlib.rc_context({"text.usetex": True, "font.size": 30, "lines.linewidth": 9}):
+        before = dict(matplotlib.rcParams)
+        styled = sa.report(fits, tmp_path / "styled.html").read_text()
+        assert dict(matplotlib.rcParams) == before
+    pictures = [re.findall(r"<svg.*?</svg>", text, flags=re.S) for text in (plain, styled)]
+    assert pictures[0] == pictures[1]
+
+
+def test_a_report_can_be_written_in_a_thread(tmp_path):
+    fits = {"a": made_up.fit(1)}
+    threads = [
+        threading.Thread(target=sa.report, args=(fits, tmp_path / f"{i}.html")) for i in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all("</html>" in (tmp_path / f"{i}.html").read_text() for i in range(2))
+
+
+def test_thousands_of_parameters(tmp_path):
+    """The odd ones are found among three thousand, and the page stays small."""
+    fits = {}
+    for seed, name in enumerate(("one", "two")):
+        x = np.random.default_rng(seed).normal(size=(4, 200, 3000))
+        if name == "two":
+            x[3, :, 1234] += 9
+            x[..., 2345] += 2
+        fits[name] = made_up.fit(seed, posterior={"x": x}, parameters='["x"]')
+    path = sa.report(fits, tmp_path / "many.html")
+    assert path.stat().st_size < 2_000_000
+    words = Page(path.read_text()).words
+    assert "Of 3,000 columns of the fits, " in words("problems")
+    assert "R-hat of x[1235]" in words("problems")
+    assert "Chain 4 lies apart" in words("problems")
+    assert "x[2346]" in words()
