@@ -71,15 +71,15 @@ def test_seconds_that_were_not_recorded_do_not_win(tmp_path):
 
 
 def test_one_chain_alone_is_not_trusted(tmp_path):
-    one = made_up.fit(1, shape=(1, 400))
+    one = made_up.fit(1, shape=(1, 250))
     assert "one chain, and nothing to hold it against" in words({"a": one}, tmp_path, "conclusion")
     assert "It has one chain, so that R-hat cannot be computed" in words({"a": one}, tmp_path)
 
 
 def test_one_chain_is_trusted_as_far_as_it_agrees_with_several(tmp_path):
-    fits = {"one": made_up.fit(1, shape=(1, 1600)), "four": made_up.fit(2, shape=(4, 400))}
+    fits = {"one": made_up.fit(1, shape=(1, 1000)), "four": made_up.fit(2, shape=(4, 250))}
     assert "Both samplers can be trusted" in words(fits, tmp_path, "conclusion")
-    posterior = made_up.draws(1, (1, 1600))
+    posterior = made_up.draws(1, (1, 1000))
     posterior["a"] += 1.0  # as wide as the truth: no mode is missed
     fits["one"] = made_up.fit(1, posterior=posterior)
     assert "one (disagrees with four)" in words(fits, tmp_path, "conclusion")
@@ -93,7 +93,7 @@ def test_constant_and_not_finite_quantities(tmp_path):
     posterior["ratio"] = broken
     found = words({"a": made_up.fit(1, posterior=posterior), "b": made_up.fit(2)}, tmp_path)
     assert "One quantity has one value in all draws, size for one (7)" in found
-    assert "One quantity has draws that are not finite, ratio for one (3 of 1,600)" in found
+    assert "One quantity has draws that are not finite, ratio for one (3 of 1,000)" in found
 
 
 def test_nothing_but_constants_and_nan(tmp_path):
@@ -111,10 +111,10 @@ def test_next_to_no_draws(draws, tmp_path):
 
 
 def test_an_interrupted_fit(tmp_path):
-    cut = made_up.fit(1, shape=(4, 250), interrupted=True, thin=1)
+    cut = made_up.fit(1, shape=(4, 150), interrupted=True)
     fits = {"cut": cut, "whole": made_up.fit(2)}
     assert (
-        "It was interrupted: there are 250 draws per chain, of 400 that were asked for."
+        "It was interrupted: there are 150 draws per chain, of 250 that were asked for."
         in words(fits, tmp_path)
     )
 

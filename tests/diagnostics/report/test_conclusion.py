@@ -101,10 +101,10 @@ def test_nobody_is_held_against_a_bad_reference():
 
 def test_a_fit_beside_the_truth_disagrees():
     """By six of its standard errors, and by three, which is chance."""
-    reference = made_up.fit(1, shape=(4, 4000))
+    reference = made_up.fit(1, shape=(4, 2500))
     for shift, word in ((6.0, "disagrees with reference"), (2.0, "")):
         posterior = made_up.draws(2)
-        posterior["c"] = posterior["c"] + shift * posterior["c"].std() / np.sqrt(1600)
+        posterior["c"] = posterior["c"] + shift * posterior["c"].std() / np.sqrt(1000)
         fits = {"reference": reference, "x": made_up.fit(2, posterior=posterior)}
         _, judged, runs = concluded(**fits)
         assert judged.objections["x"] == word

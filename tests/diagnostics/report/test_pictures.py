@@ -41,8 +41,8 @@ def test_worst_parameters_are_those_that_disagree_before_those_that_are_slow():
     posterior = made_up.draws(1)
     posterior["c"][0] += 2.0
     slow = np.random.default_rng(3).normal(size=made_up.SHAPE)
-    posterior["b"][..., 0] = np.repeat(slow[:, :80], 5, axis=1)
-    posterior["extra"] = np.repeat(slow[:, :10], 40, axis=1)  # no parameter
+    posterior["b"][..., 0] = np.repeat(slow[:, :50], 5, axis=1)
+    posterior["extra"] = np.repeat(slow[:, :10], 25, axis=1)  # no parameter
     (run,) = runs_of(a=made_up.fit(1, posterior=posterior))
     assert worst_parameters(run)[0] == "c"
     assert "extra" not in parameters(run)
