@@ -72,8 +72,9 @@ def test_seconds_that_were_not_recorded_do_not_win(tmp_path):
 
 def test_one_chain_alone_is_not_trusted(tmp_path):
     one = made_up.fit(1, shape=(1, 250))
-    assert "one chain, and nothing to hold it against" in words({"a": one}, tmp_path, "conclusion")
-    assert "It has one chain, so that R-hat cannot be computed" in words({"a": one}, tmp_path)
+    page = Page(sa.report({"a": one}, tmp_path / "report.html").read_text())
+    assert "one chain, and nothing to hold it against" in page.words("conclusion")
+    assert "It has one chain, so that R-hat cannot be computed" in page.words("problems")
 
 
 def test_one_chain_is_trusted_as_far_as_it_agrees_with_several(tmp_path):
@@ -82,8 +83,9 @@ def test_one_chain_is_trusted_as_far_as_it_agrees_with_several(tmp_path):
     posterior = made_up.draws(1, (1, 1000))
     posterior["a"] += 1.0  # as wide as the truth: no mode is missed
     fits["one"] = made_up.fit(1, posterior=posterior)
-    assert "one (disagrees with four)" in words(fits, tmp_path, "conclusion")
-    assert "It disagrees with four: the largest differences are " in words(fits, tmp_path)
+    page = Page(sa.report(fits, tmp_path / "report.html").read_text())
+    assert "one (disagrees with four)" in page.words("conclusion")
+    assert "It disagrees with four: the largest differences are " in page.words("problems")
 
 
 def test_constant_and_not_finite_quantities(tmp_path):
@@ -104,7 +106,7 @@ def test_nothing_but_constants_and_nan(tmp_path):
         assert "cannot be used as it is: x (do not use)" in found
 
 
-@pytest.mark.parametrize("draws", [1, 2, 3, 5])
+@pytest.mark.parametrize("draws", [1, 3])
 def test_next_to_no_draws(draws, tmp_path):
     fits = {"few": made_up.fit(1, shape=(4, draws)), "b": made_up.fit(2)}
     assert "but not few (" in words(fits, tmp_path, "conclusion")

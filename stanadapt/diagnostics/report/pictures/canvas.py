@@ -123,9 +123,12 @@ def as_svg(figure: Any, name: str, title: str) -> str:
         What a screen reader says.
 
     """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(buffer, format="svg", metadata=nothing)
+    # not savefig, which draws everything twice
+    FigureCanvasSVG(figure).print_svg(buffer, metadata=nothing)
     body = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.S)
     body = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", body)
     body = re.sub(
