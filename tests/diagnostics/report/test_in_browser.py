@@ -1,0 +1,112 @@
+"""The page as headless Chromium shows it: light, dark, on a phone, on paper.
+
+Chromium is not among the dependencies: these tests run where it is installed, and are skipped
+elsewhere, on a machine of continuous integration for one. What does not need a browser (references,
+identifiers, colours, escaping) is tested in `test_page.py`, everywhere.
+"""
+
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+import stanadapt as sa
+from tests.helpers import made_up_fits as made_up
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+]
+PHONE = 390  # pixels
+# inside a frame, as a window cannot be so narrow
+FRAME = """<body style="margin: 0"><script>
+addEventListener("message", event => { document.title = event.data; });
+</script><iframe src="{page}" style="width: {width}px; height: 800px; border: 0"></iframe>"""
+MEASURE = '<script>parent.postMessage(`widths ${{{what}}}`, "*");</script></body>'
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    fits = {
+        "nuts": made_up.fit(1, seconds=10.0, **made_up.NUTS),
+        "a sampler with a long name": made_up.fit(2),
+        "frozen": made_up.frozen(3),
+    }
+    return sa.report(fits, tmp_path_factory.mktemp("browser") / "report.html")
+
+
+def chromium(page, profile, *arguments):
+    """Open a page; return what is printed, and the lines of the page's console."""
+    done = subprocess.run(
+        [
+            CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+            "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={profile}",
+            "--enable-logging=stderr", "--virtual-time-budget=3000", *arguments, page.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+def screenshot(page, folder, *arguments):
+    """Pixels, shape (height, width, 3), between 0 and 1."""
+    image = folder / "shot.png"
+    _, console = chromium(
+        page, folder / "profile", f"--screenshot={image}", "--window-size=1000,3000", *arguments
+    )
+    assert not console
+    return imread(image)[..., :3]
+
+
+def test_light_and_dark(page, tmp_path):
+    """Paper fills most of the picture; ink and all three colours of fits are on it."""
+    light = screenshot(page, tmp_path)
+    dark = screenshot(page, tmp_path, "--blink-settings=preferredColorScheme=0")
+    for shot, paper, fits in (
+        (light, "ffffff", ("0072b2", "c44e00", "00795a")),
+        (dark, "14171b", ("5db4ea", "ff9a57", "2fc79c")),
+    ):
+        assert share(shot, paper) > 0.7
+        assert share(shot, paper) < 0.98
+        for colour in fits:
+            assert share(shot, colour) > 1e-4, colour
+    assert share(dark, "ffffff") < 1e-3
+
+
+def share(shot, colour):
+    rgb = np.array([int(colour[i : i + 2], 16) for i in (0, 2, 4)]) / 255
+    return np.mean(np.abs(shot - rgb).max(axis=2) < 0.02)
+
+
+def test_a_console_error_would_be_seen(page, tmp_path):
+    broken = tmp_path / "broken.html"
+    broken.write_text(page.read_text().replace("</body>", "<script>missing()</script></body>"))
+    _, console = chromium(broken, tmp_path / "profile", "--dump-dom")
+    assert any("missing is not defined" in line for line in console)
+
+
+def test_a_phone_shows_it_without_scrolling_the_page(page, tmp_path):
+    """Wide tables and pictures scroll inside their own frames."""
+    inner, outer = tmp_path / "inner.html", tmp_path / "outer.html"
+    what = (
+        "document.documentElement.scrollWidth + ' ' + document.querySelector('.wide').scrollWidth"
+    )
+    measure = MEASURE.replace("{what}", what).replace("{{", "{").replace("}}", "}")
+    inner.write_text(page.read_text().replace("</body>", measure))
+    outer.write_text(FRAME.replace("{page}", inner.name).replace("{width}", str(PHONE)))
+    printed, _ = chromium(outer, tmp_path / "profile", "--dump-dom")
+    whole, table = map(int, re.search(r"<title>widths (\d+) (\d+)</title>", printed).groups())
+    assert whole <= PHONE < table
+
+
+def test_it_can_be_printed(page, tmp_path):
+    pdf = tmp_path / "report.pdf"
+    chromium(page, tmp_path / "profile", "--no-pdf-header-footer", f"--print-to-pdf={pdf}")
+    pages = re.findall(rb"/Type\s*/Page\b", pdf.read_bytes())
+    assert 2 <= len(pages) <= 8
