@@ -3,8 +3,6 @@
 from importlib.resources import files
 from typing import Any
 
-from stanadapt.errors import StanadaptError
-
 HERE = "stanadapt.diagnostics.report"
 # by place among the names: light and dark; told apart by the colour blind (after Okabe and Ito)
 HUES = [
@@ -20,12 +18,8 @@ HUES = [
 
 def page(**content: Any) -> str:
     """Return the page as HTML; all text in `content` is escaped, but for pictures and styles."""
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError:
-        raise StanadaptError(
-            "installation", "a report needs jinja2: run `pip install jinja2`."
-        ) from None
+    from jinja2 import Environment, StrictUndefined
+
     maker = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ from stanadapt.diagnostics.report.runs import (
 )
 from stanadapt.diagnostics.report.standing import Standing, standing
 from stanadapt.errors import StanadaptError
+
+LIBRARIES = ("matplotlib", "jinja2")
 
 
 def report(
@@ -75,7 +78,7 @@ def report(
         "files", if the file cannot be written; "installation", if matplotlib or jinja2 is missing.
 
     """
-    path = results.check_writable(path)
+    path = check_report(path)
     repeats, note = with_few_columns(as_repeats(fits))
     compared = collect(repeats, baseline, None if note else table)
     judged = standing(compared.runs, compared.baseline)
@@ -96,6 +99,16 @@ def report(
     )
     _write(text, path)
     return path
+
+
+def check_report(path: str | os.PathLike) -> Path:
+    """Check, before sampling too, that a report can be written to a path; return the path."""
+    for library in LIBRARIES:
+        if find_spec(library) is None:
+            raise StanadaptError(
+                "installation", f"a report needs {library}: run `pip install {library}`."
+            )
+    return results.check_writable(path)
 
 
 def _title(runs: list[Run]) -> str:

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any, NamedTuple
 
-from stanadapt.errors import StanadaptError
-
 HUES = 7  # colours of the style sheet, --fit-0 and so on
 DASHES = ("solid", (0, (4, 2)), (0, (1, 1.5)))  # a second and third round of colours
 INK, MUTED = "#fa5780", "#fa5781"
@@ -64,12 +62,8 @@ class Picture(NamedTuple):
 @contextlib.contextmanager
 def own_settings() -> Iterator[None]:
     """Draw with matplotlib's defaults and ours; put back what was set before."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise StanadaptError(
-            "installation", "a report needs matplotlib: run `pip install matplotlib`."
-        ) from None
+    import matplotlib
+
     settings: Any = {
         name: value
         for name, value in matplotlib.rcParamsDefault.items()
