@@ -49,15 +49,16 @@ def _row(draws: np.ndarray) -> tuple[float, ...]:
     if not np.isfinite(draws).all():
         return (np.nan,) * 7  # shown as NaN, so that a failed quantity is seen
     mean, sd = draws.mean(), draws.std(ddof=1)
-    return (
-        mean,
-        sd,
-        sd / np.sqrt(float(arviz.ess(draws, method="mean"))),
-        _error_of_sd(draws, float(arviz.ess((draws - mean) ** 2, method="mean"))),
-        float(arviz.ess(draws, method="bulk")),
-        float(arviz.ess(draws, method="tail", prob=TAILS)),
-        float(arviz.rhat(draws)) if len(draws) > 1 else np.nan,
-    )
+    with np.errstate(divide="ignore", invalid="ignore"):  # chains of which none moved
+        return (
+            mean,
+            sd,
+            sd / np.sqrt(float(arviz.ess(draws, method="mean"))),
+            _error_of_sd(draws, float(arviz.ess((draws - mean) ** 2, method="mean"))),
+            float(arviz.ess(draws, method="bulk")),
+            float(arviz.ess(draws, method="tail", prob=TAILS)),
+            float(arviz.rhat(draws)) if len(draws) > 1 else np.nan,
+        )
 
 
 def _error_of_sd(draws: np.ndarray, ess: float) -> float:

@@ -172,3 +172,10 @@ def test_ess_of_chain_by_hand(n):
 
 def test_ess_of_a_chain_that_never_moved():
     assert np.isnan(ess_of_chain(np.full(100, 0.25)))
+
+
+@pytest.mark.parametrize("values", [(1.535, -1.693, -1.637, -0.557), (0.0, 1.0)])
+def test_chains_that_never_moved_are_no_cause_of_numpys_warnings(values):
+    """Their R-hat is no number, or infinite: never a pass."""
+    found = efficiency({"x": np.repeat(np.array(values)[:, np.newaxis], 500, axis=1)})
+    assert not found.r_hat[0] < 1.01
