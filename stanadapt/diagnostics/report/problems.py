@@ -11,6 +11,7 @@ from stanadapt.diagnostics.report.standing import Standing, largest_z
 HARDLY_ANY = 0.05
 # of the excess of R-hat over 1: what may be left without a chain that is apart from all others
 MOST_LEFT = 0.25
+MOST_MEANS = 12  # chains of which a mean is told
 
 
 def problems(run: Run, judged: Standing) -> list[str]:
@@ -18,7 +19,7 @@ def problems(run: Run, judged: Standing) -> list[str]:
     return [
         *run.reasons,
         *_odd_chain(run),
-        *([f"Its chains lie in {run.regions} separate regions."] if run.regions > 1 else []),
+        *_regions(run),
         *run.missed,
         *_disagreement(run, judged),
         *_steps(run),
@@ -39,7 +40,8 @@ def _odd_chain(run: Run) -> list[str]:
     means = draws.mean(axis=1)
     odd = int(np.argmax(np.abs(means - np.median(means))))
     without = {name: np.delete(run.columns[name], odd, axis=0) for name in suspects[:20]}
-    rest = max(float(arviz.rhat(x)) for x in without.values())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest = max(float(arviz.rhat(x)) for x in without.values())
     explained = rest - 1 < MOST_LEFT * (float(np.nanmax(r_hat)) - 1)
     if np.ptp(draws[odd]) == 0 or not rest <= LARGEST_R_HAT or not explained:
         return []
@@ -49,6 +51,17 @@ def _odd_chain(run: Run) -> list[str]:
         f"theirs is {others:.3g}, and without it no R-hat is above {rest:.3f}. It is in another "
         "mode, or still on its way."
     ]
+
+
+def _regions(run: Run) -> list[str]:
+    if run.regions < 2:
+        return []
+    where = ""
+    if np.isfinite(run.measured.r_hat).any():
+        worst = run.measured.names[int(np.nanargmax(run.measured.r_hat))]
+        means = [f"{mean:.3g}" for mean in run.columns[worst].mean(axis=1)[:MOST_MEANS]]
+        where = f" Means of {worst}, chain by chain: {', '.join(means)}."
+    return [f"Its chains lie in {run.regions} separate regions.{where}"]
 
 
 def _disagreement(run: Run, judged: Standing) -> list[str]:

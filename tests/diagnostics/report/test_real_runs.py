@@ -1,0 +1,91 @@
+"""Reports of runs: Pima with four samplers, and real runs with the problems that are planted."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.targets.stan import bundled
+from tests.helpers.html_page import Page
+
+pytestmark = pytest.mark.slow
+QUIET = {"show_progress": False, "seed": 1}
+APART = """
+parameters { real x; }
+model { target += log_mix(0.5, normal_lpdf(x | -100, 1), normal_lpdf(x | 100, 1)); }
+"""
+NORMAL = "parameters { vector[3] x; } model { x ~ std_normal(); }"
+
+
+@pytest.fixture(scope="module")
+def pima():
+    target = sa.Target(*bundled.find("logistic", "pima"))
+    fits = {name: sa.sample(target, name, **QUIET) for name in ("whitened_hmc", "gad_mala", "rwm")}
+    with pytest.warns(UserWarning, match="shares its density"):
+        fits["nuts"] = sa.stan_nuts(target, engine="stanli", save_warmup=True, **QUIET)
+    return fits
+
+
+def test_pima_with_four_samplers(pima, tmp_path):
+    path = sa.report(pima, tmp_path / "report.html")
+    assert path.stat().st_size < 5_000_000
+    page = Page(path.read_text())
+    assert page.words("conclusion").startswith("All 4 samplers can be trusted")
+    assert "None was found." in page.words("problems")
+    seconds = {
+        name: np.sum(fit.attrs["warmup_seconds"]) + np.sum(fit.attrs["sampling_seconds"])
+        for name, fit in pima.items()
+    }
+    arviz = results.arviz_module()
+    ess = {
+        name: min(float(arviz.ess(x, method="bulk")) for x in results.columns(fit).values())
+        for name, fit in pima.items()
+    }
+    ranked = sorted(pima, key=lambda name: -ess[name] / seconds[name])
+    found = page.words("conclusion").partition(" Use ")[2]
+    assert found.startswith(ranked[0])
+    assert ranked[1] in found
+    assert (
+        "Warm-up was not saved (save_warmup=True) by whitened_hmc, gad_mala, rwm." in page.words()
+    )
+
+
+def other_mode():
+    target = sa.Target(APART)
+    starts = [{"x": x} for x in (-100, -100, 100, -100)]
+    return sa.sample(target, "nuts", inits=starts, **QUIET)
+
+
+def large_steps():
+    """Ten times the optimum, and no warm-up to mend it."""
+    target = sa.Target(NORMAL)
+    return sa.sample(
+        target, "mala", step_size=10 * 1.65 * 3 ** (1 / 3), standardize=False, iter_warmup=0,
+        iter_sampling=2000, **QUIET,
+    )  # fmt: skip
+
+
+def short_and_thinned():
+    return sa.sample(sa.Target(NORMAL), "nuts", iter_sampling=300, thin=10, **QUIET)
+
+
+def divergent():
+    target = sa.Target(*bundled.find("eight_schools_centered", "eight_schools"))
+    return sa.sample(target, "nuts", **QUIET)
+
+
+@pytest.mark.parametrize(
+    ("run", "sentences"),
+    [
+        (other_mode, ["Chain 3 lies apart from all others", "chains lie in 2 separate regions"]),
+        (large_steps, ["step size is too large"]),
+        (short_and_thinned, ["One iteration in 10 was kept (thin=10), 30 draws per chain"]),
+        (divergent, ["come from trajectories that diverged"]),
+    ],
+)
+def test_problems_of_real_runs(run, sentences, tmp_path):
+    page = Page(sa.report({"run": run()}, tmp_path / "report.html").read_text())
+    assert "cannot be used as it is" in page.words("conclusion")
+    assert "No sampler can be recommended" in page.words("conclusion")
+    for sentence in sentences:
+        assert sentence in page.words("problems")

@@ -1,0 +1,43 @@
+"""`stanadapt compare --report`."""
+
+import sys
+
+import pytest
+
+from tests.helpers.command_line import PROGRAM, TINY, call
+from tests.helpers.html_page import Page
+
+
+@pytest.fixture
+def files(tmp_path):
+    program, data = tmp_path / "normal.stan", tmp_path / "data.json"
+    program.write_text(PROGRAM)
+    data.write_text('{"m": 3}')
+    return program, data
+
+
+def test_compare_writes_a_report(files, tmp_path, monkeypatch):
+    program, data = files
+    path = tmp_path / "new folder" / "it's.html"
+    words = [
+        "compare", program, "--data", data, "--samplers", "rwm,mala", "--stan-nuts", "stanli",
+        "--report", path, *TINY,
+    ]  # fmt: skip
+    monkeypatch.setattr(sys, "argv", ["/somewhere/stanadapt", *map(str, words)])
+    printed = call(*words)
+    assert f"Report: {path}" in printed
+    page = Page(path.read_text())
+    assert page.words("origin").count(" compare ") == 1
+    command = page.words("command")
+    assert command.startswith(f"stanadapt compare {program} --data ")
+    assert """/it'"'"'s.html'""" in command
+    for name in ("nuts", "rwm", "mala"):
+        assert name in page.words("table")
+    assert "Warm-up was not saved" not in page.words()
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_sampling(files, tmp_path):
+    program, data = files
+    printed = call("compare", program, "--data", data, "--report", tmp_path, *TINY, status=1)
+    assert "is a folder" in printed
+    assert "min ESS" not in printed
