@@ -11,6 +11,7 @@ from stanadapt.diagnostics.screening import worst_columns
 
 MOST = 100  # columns of a fit that are all measured: some 10 ms each
 MOST_DIFFERENT = 8
+Summary = dict[str, tuple[float, float]]
 
 
 def with_few_columns(fits: Repeats) -> tuple[Repeats, str]:
@@ -24,16 +25,14 @@ def with_few_columns(fits: Repeats) -> tuple[Repeats, str]:
     if count <= MOST:
         return fits, ""
     chosen: set[str] = set()
+    first: Summary = {}
     for columns in tables:
-        moving = {
-            name: np.asarray(x, dtype=float)
-            for name, x in columns.items()
-            if np.isfinite(x).all() and np.ptp(x) > 0
-        }
+        moving, broken = _moving(columns)
         chosen.update(worst_columns(moving) if moving else ())
-        chosen.update(_different(moving, tables[0]))
-        broken = (name for name, x in columns.items() if not np.isfinite(x).all())
-        chosen.update(list(broken)[:1])
+        summary = _summary(moving)
+        first = first or summary
+        chosen.update(_different(summary, first))
+        chosen.update(broken[:1])
     flat = iter(tables)
     reduced = {
         name: [_reduced(fit, next(flat), chosen) for fit in repeats]
@@ -46,13 +45,30 @@ def with_few_columns(fits: Repeats) -> tuple[Repeats, str]:
     )
 
 
-def _different(columns: Columns, others: Columns) -> list[str]:
+def _moving(columns: Columns) -> tuple[Columns, list[str]]:
+    """Columns that are finite and not constant; the names of those that are not finite."""
+    moving, broken = {}, []
+    for name, x in columns.items():
+        # infinite, or not a number, if any draw is
+        low, high = float(x.min()), float(x.max())
+        if not np.isfinite(high - low):
+            broken.append(name)
+        elif high > low:
+            moving[name] = np.asarray(x, dtype=float)
+    return moving, broken
+
+
+def _summary(columns: Columns) -> Summary:
+    """Mean, and standard deviation within chains, of each column."""
+    return {name: (float(x.mean()), float(x.std(axis=1).mean())) for name, x in columns.items()}
+
+
+def _different(one: Summary, other: Summary) -> list[str]:
     """Columns with the largest differences of means, in standard deviations within chains."""
     scores = {}
-    for name in columns.keys() & others.keys():
-        spread = np.hypot(columns[name].std(axis=1).mean(), others[name].std(axis=1).mean())
-        difference = abs(columns[name].mean() - others[name].mean())
-        scores[name] = difference / spread if spread > 0 and np.isfinite(difference) else 0.0
+    for name in one.keys() & other.keys():
+        spread = np.hypot(one[name][1], other[name][1])
+        scores[name] = abs(one[name][0] - other[name][0]) / spread if spread > 0 else 0.0
     worst = sorted(scores, key=lambda name: (-scores[name], name))[:MOST_DIFFERENT]
     return [name for name in worst if scores[name] > 0]
 

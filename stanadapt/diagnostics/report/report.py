@@ -168,7 +168,7 @@ def _write(text: str, path: Path) -> None:
     # under another name first: an interruption leaves an older report intact
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", errors="replace")
         partial.replace(path)
     except OSError as error:
         raise StanadaptError("files", f"{path} could not be written: {error}.") from None
