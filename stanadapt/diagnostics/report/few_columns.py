@@ -11,6 +11,7 @@ from stanadapt.diagnostics.screening import worst_columns
 
 MOST = 100  # columns of a fit that are all measured: some 10 ms each
 MOST_DIFFERENT = 8
+BLOCK = 256
 Summary = dict[str, tuple[float, float]]
 
 
@@ -28,7 +29,7 @@ def with_few_columns(fits: Repeats) -> tuple[Repeats, str]:
     first: Summary = {}
     for columns in tables:
         moving, broken = _moving(columns)
-        chosen.update(worst_columns(moving) if moving else ())
+        chosen.update(_worst(moving))
         summary = _summary(moving)
         first = first or summary
         chosen.update(_different(summary, first))
@@ -48,14 +49,23 @@ def with_few_columns(fits: Repeats) -> tuple[Repeats, str]:
 def _moving(columns: Columns) -> tuple[Columns, list[str]]:
     """Columns that are finite and not constant; the names of those that are not finite."""
     moving, broken = {}, []
-    for name, x in columns.items():
-        # infinite, or not a number, if any draw is
-        low, high = float(x.min()), float(x.max())
-        if not np.isfinite(high - low):
+    for name, values in columns.items():
+        x = np.array(values, dtype=float, order="C")  # a column of a large array is slow to read
+        low, high = x.min(), x.max()  # infinite, or not a number, if any draw is
+        if not np.isfinite([low, high]).all():
             broken.append(name)
         elif high > low:
-            moving[name] = np.asarray(x, dtype=float)
+            moving[name] = x
     return moving, broken
+
+
+def _worst(columns: Columns) -> list[str]:
+    """Screen in blocks that a processor's cache can hold, then the worst of these."""
+    names = list(columns)
+    found: list[str] = []
+    for first in range(0, len(names), BLOCK):
+        found += worst_columns({name: columns[name] for name in names[first : first + BLOCK]})
+    return worst_columns({name: columns[name] for name in found}) if found else []
 
 
 def _summary(columns: Columns) -> Summary:
