@@ -37,6 +37,7 @@ from stanadapt.diagnostics.report.runs import (
 from stanadapt.diagnostics.report.standing import Standing, standing
 from stanadapt.errors import StanadaptError
 
+MOST_TRACED = 12  # samplers: a picture of traces takes 0.15 MB
 LIBRARIES = ("matplotlib", "jinja2")
 
 
@@ -82,7 +83,8 @@ def report(
     repeats, note = with_few_columns(as_repeats(fits))
     compared = collect(repeats, baseline, None if note else table)
     judged = standing(compared.runs, compared.baseline)
-    notes = [sentence for sentence in (note, _about_reference(compared, judged)) if sentence]
+    said = (note, _about_reference(compared, judged), _about_traces(compared.runs))
+    notes = [sentence for sentence in said if sentence]
     text = page(
         title=_title(compared.runs),
         conclusion=conclude(compared.runs, judged),
@@ -146,6 +148,27 @@ def _about_reference(compared: Compared, judged: Standing) -> str:
     return f"The reference that others are held against is {label}."
 
 
+def _traced(shown: list[Run], judged: Standing) -> list[Run]:
+    """Return the runs with traces: of very many, those that cannot be used, then the slowest."""
+
+    def order(run: Run) -> tuple[bool, float]:
+        usable = not judged.objections[run.label]
+        return usable, float(np.nan_to_num(run.row["ess_bulk_min"], nan=-1.0))
+
+    chosen = {run.label for run in sorted(shown, key=order)[:MOST_TRACED]}
+    return [run for run in shown if run.label in chosen]
+
+
+def _about_traces(runs: list[Run]) -> str:
+    count = len({run.name for run in runs})
+    if count <= MOST_TRACED:
+        return ""
+    return (
+        f"Traces and ranks are shown of {MOST_TRACED} of {count} samplers: first those that cannot "
+        "be used, then those with the smallest effective sample size."
+    )
+
+
 def _pictures(runs: list[Run], judged: Standing) -> list[Picture]:
     places = {name: i for i, name in enumerate(dict.fromkeys(run.name for run in runs))}
     shown, reference = representatives(runs), judged.reference
@@ -159,7 +182,7 @@ def _pictures(runs: list[Run], judged: Standing) -> list[Picture]:
                 pairs.draw(shown, reference, places),
                 running_error.draw(shown, reference, judged.sound, places),
             ]
-        found += [traces.draw(run, places[run.name]) for run in shown]
+        found += [traces.draw(run, places[run.name]) for run in _traced(shown, judged)]
         found.append(adaptation.draw(shown, places))
     return [picture for picture in found if picture is not None]
 

@@ -81,7 +81,7 @@ def test_the_table_has_a_row_per_fit(page):
 def test_pictures_and_their_captions(page):
     assert page.tags.count("svg") == 4 + 7 + 1
     assert page.tags.count("figcaption") == page.tags.count("svg")
-    for title in ("Cost", "All samplers", "Error of the means", "Adaptation"):
+    for title in ("Cost", "Posterior by each sampler", "Error of the means", "Adaptation"):
         assert title in page.words()
     assert "Crosses are divergences" in page.words()
 

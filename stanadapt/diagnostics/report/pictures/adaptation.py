@@ -11,6 +11,7 @@ from stanadapt.diagnostics.report.pictures.canvas import (
     hue,
     log_labels,
     new_figure,
+    short,
 )
 from stanadapt.diagnostics.report.runs import Run, statistics
 
@@ -29,7 +30,7 @@ def draw(runs: list[Run], places: dict[str, int]) -> Picture | None:
         colour = hue(places[run.name])
         _panel(left, run, "acceptance_rate", colour)
         left.set_ylim(0, 1.02)
-        left.set_title(f"{run.label}: acceptance rate")
+        left.set_title(f"{short(run.label)}: acceptance rate")
         if "step_size" in run.statistics:
             _panel(right, run, "step_size", colour)
             right.set_title("step size")

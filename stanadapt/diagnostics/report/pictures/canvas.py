@@ -21,6 +21,7 @@ VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)"} | {
     f"#fa57{i:02x}": f"var(--fit-{i})" for i in range(HUES)
 }
 WIDTH = 7.5  # inches
+LONGEST = 28  # characters of a name
 GROUPS = (
     "axes", "errorbar", "figure", "font", "grid", "legend", "lines", "markers", "mathtext", "patch",
     "path", "savefig", "svg", "text", "xtick", "ytick",
@@ -80,6 +81,11 @@ def new_figure(height: float) -> Any:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(WIDTH, height), layout="constrained")
+
+
+def short(name: str) -> str:
+    """Return a name as a picture has room for it; the table has it in full."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
 def hue(index: int) -> str:

@@ -12,6 +12,7 @@ from stanadapt.diagnostics.report.pictures.canvas import (
     hue,
     log_labels,
     new_figure,
+    short,
 )
 from stanadapt.diagnostics.report.runs import Run
 
@@ -23,7 +24,7 @@ def draw(runs: list[Run], refused: list[str]) -> Picture | None:
     """
     names = list(dict.fromkeys(run.name for run in runs))
     costs = {
-        "per second of one core": [per_second(runs, name) for name in names],
+        "per second": [per_second(runs, name) for name in names],
         "per gradient": [per_gradient(runs, name) for name in names],
     }
     if not any(np.isfinite(cost.median) for panel in costs.values() for cost in panel):
@@ -32,14 +33,14 @@ def draw(runs: list[Run], refused: list[str]) -> Picture | None:
     panels = figure.subplots(1, 2, sharey=True)
     for axes, (title, panel) in zip(panels, costs.items(), strict=True):
         _panel(axes, title, panel, [name in refused for name in names])
-    panels[0].set_yticks(range(len(names)), names)
+    panels[0].set_yticks(range(len(names)), [short(name) for name in names])
     panels[0].set_ylim(len(names) - 0.5, -0.5)
     return Picture("Cost", _caption(runs, refused), as_svg(figure, "costs", "Effective draws"))
 
 
 def _panel(axes: Any, title: str, costs: list[Cost], hollow: list[bool]) -> None:
     known = [cost.median for cost in costs if cost.median > 0]
-    axes.set_title(f"smallest bulk ESS {title}")
+    axes.set_title(f"smallest ESS {title}")
     if not known:
         axes.set_xticks([])
         return

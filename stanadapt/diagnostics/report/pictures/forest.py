@@ -13,6 +13,7 @@ from stanadapt.diagnostics.report.pictures.canvas import (
     dash,
     hue,
     new_figure,
+    short,
 )
 from stanadapt.diagnostics.report.runs import Run, parameters
 
@@ -67,11 +68,13 @@ def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | N
         axes.axvline(value, color=MUTED, lw=0.7, ls=(0, (3, 2)), zorder=0)
     left, right = axes.get_xlim()
     axes.set_xlim(max(left, -WIDEST), min(right, WIDEST))
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), [short(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_xlabel(f"difference from the mean of {reference.label}, in its standard deviations")
+    axes.set_xlabel("distance from the mean of the reference, in its standard deviations")
     caption = _caption(len(names), len(ordered))
-    return Picture("All samplers", caption, as_svg(figure, "forest", "Posterior intervals"))
+    return Picture(
+        "Posterior by each sampler", caption, as_svg(figure, "forest", "Posterior intervals")
+    )
 
 
 def _standardised(run: Run, name: str, reference: Run) -> np.ndarray:

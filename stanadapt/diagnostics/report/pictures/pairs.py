@@ -12,6 +12,7 @@ from stanadapt.diagnostics.report.pictures.canvas import (
     as_svg,
     hue,
     new_figure,
+    short,
 )
 from stanadapt.diagnostics.report.pictures.forest import most_different
 from stanadapt.diagnostics.report.runs import Run
@@ -41,12 +42,12 @@ def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | N
         x, y, diverging = _points(run, names, share)
         axes.plot(x, y, ".", ms=3.5, color=hue(places[run.name]), alpha=0.6, mew=0)
         _divergences(axes, run, names, diverging)
-        axes.set_title(run.label)
+        axes.set_title(short(run.label))
     for axes in grid.flat[max(0, len(able) - columns) : len(able)]:
         axes.tick_params(labelbottom=True)
     cut = _cut(grid[0, 0], reference, names)
-    figure.supxlabel(names[0], fontsize=9)
-    figure.supylabel(names[1], fontsize=9)
+    figure.supxlabel(short(names[0]), fontsize=9)
+    figure.supylabel(short(names[1]), fontsize=9)
     caption = _caption(runs, reference, able) + cut
     return Picture("The two parameters that differ most", caption, as_svg(figure, "pairs", "Draws"))
 
@@ -99,4 +100,4 @@ def _caption(runs: list[Run], reference: Run, able: list[Run]) -> str:
         if len(runs) > 1
         else "chosen by the smallest effective sample size"
     )
-    return f"Draws, thinned{behind}; {why}. Clouds should have one shape.{crosses}"
+    return f"Draws, thinned{behind}; {why}. Clouds should look alike.{crosses}"

@@ -12,6 +12,7 @@ from stanadapt.diagnostics.report.pictures.canvas import (
     hue,
     log_labels,
     new_figure,
+    short,
 )
 from stanadapt.diagnostics.report.runs import Run, parameters
 
@@ -66,7 +67,7 @@ def draw(runs: list[Run], reference: Run, sound: bool, places: dict[str, int]) -
     for run in shown:
         x, y = running_error(run, reference)
         place = places[run.name]
-        axes.plot(x, y, color=hue(place), ls=dash(place), lw=1.6, label=run.label)
+        axes.plot(x, y, color=hue(place), ls=dash(place), lw=1.6, label=short(run.label))
         if run is reference or not np.isfinite(through[0]):
             through = (float(x[-1]), float(y[-1]))
     _slope(axes, through)

@@ -12,6 +12,7 @@ from stanadapt.diagnostics.report.pictures.canvas import (
     as_svg,
     hue,
     new_figure,
+    short,
 )
 from stanadapt.diagnostics.report.runs import Run, parameters
 from stanadapt.diagnostics.verdict import R_HAT
@@ -57,7 +58,7 @@ def _title(run: Run, name: str) -> str:
     i = run.measured.names.index(name)
     r_hat, ess = run.measured.r_hat[i], run.measured.ess_bulk[i]
     shown = f"R-hat {r_hat:.3f}, " if np.isfinite(r_hat) else ""
-    return f"{name}   {shown}bulk ESS {ess:,.0f}"
+    return f"{short(name)}: {shown}bulk ESS {ess:,.0f}"
 
 
 def _trace(axes: Any, draws: np.ndarray, colour: str) -> None:
