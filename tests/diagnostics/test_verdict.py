@@ -216,12 +216,12 @@ def test_only_parameters_are_judged_where_they_are_named():
     assert verdict(made(y_rep=shifted(3.0))).verdict == "do not use"
 
 
-@pytest.mark.parametrize("fault", ["chains apart", "slow", "slow tail"])
 def test_all_are_judged_where_no_named_parameter_is_left():
     fit = made({}, {"parameters": json.dumps(["renamed"])}, mu=shifted(1.0))
     assert verdict(fit).verdict == "do not use"
 
 
+@pytest.mark.parametrize("fault", ["chains apart", "slow", "slow tail"])
 @pytest.mark.parametrize("place", [0, 150, 299])
 def test_one_bad_column_of_many_is_found(fault, place):
     """Of 300 columns 32 at most are looked at closely: the bad one is among them."""
