@@ -173,9 +173,12 @@ def attribute(fit: Any, name: str, default: Any = None) -> Any:
 
 
 def parameters(fit: Any) -> set[str] | None:
-    """Names of the parameters of the program, without those computed from them; None: unknown."""
-    named = attribute(fit, "parameters")
-    return set(json.loads(named)) if named else None
+    """Names of the parameters of the program, without those computed from them; None: unknown.
+
+    Unknown too where the posterior has none of them, as its variables were renamed.
+    """
+    named = set(json.loads(attribute(fit, "parameters", "[]")))
+    return named if named & set(dataset(fit, "posterior").data_vars) else None
 
 
 def made_by(fit: Any) -> str:

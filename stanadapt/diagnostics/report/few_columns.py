@@ -1,10 +1,12 @@
 """Of thousands of parameters, those that a report measures: the worst, and the most different."""
 
+import json
 from typing import Any
 
 import numpy as np
 
 from stanadapt import results
+from stanadapt.diagnostics.comparable import counted_variables
 from stanadapt.diagnostics.missed_modes import Columns
 from stanadapt.diagnostics.report.runs import Repeats
 from stanadapt.diagnostics.screening import worst_columns
@@ -21,7 +23,9 @@ def with_few_columns(fits: Repeats) -> tuple[Repeats, str]:
     Chosen are the columns that the screening of the verdict finds worst in any fit, and those with
     the most different means; the sentence is empty where there are few enough.
     """
-    tables = [results.columns(fit) for repeats in fits.values() for fit in repeats]
+    flat = {f"{name} {k}": fit for name, own in fits.items() for k, fit in enumerate(own)}
+    wanted = counted_variables(flat, None)
+    tables = [results.columns(fit, wanted=wanted) for fit in flat.values()]
     count = max(len(columns) for columns in tables)
     if count <= MOST:
         return fits, ""
@@ -34,9 +38,9 @@ def with_few_columns(fits: Repeats) -> tuple[Repeats, str]:
         first = first or summary
         chosen.update(_different(summary, first))
         chosen.update(broken[:1])
-    flat = iter(tables)
+    remaining = iter(tables)
     reduced = {
-        name: [_reduced(fit, next(flat), chosen) for fit in repeats]
+        name: [_reduced(fit, next(remaining), chosen) for fit in repeats]
         for name, repeats in fits.items()
     }
     return reduced, (
@@ -90,7 +94,7 @@ def _reduced(fit: Any, columns: Columns, chosen: set[str]) -> Any:
         if group in results.group_names(fit):
             groups[group] = results.dataset(fit, group)
     kept = {name: value for name, value in fit.attrs.items() if name != "created_at"}
-    reduced = results.build(groups, kept)
+    reduced = results.build(groups, kept | {"parameters": json.dumps(sorted(chosen))})
     if "created_at" in fit.attrs:
         reduced.attrs["created_at"] = fit.attrs["created_at"]
     return reduced

@@ -1,5 +1,7 @@
 """What is wrong with a fit, and what a reader of its numbers must know: one sentence each."""
 
+import json
+
 import numpy as np
 
 from stanadapt import results
@@ -15,9 +17,10 @@ MOST_MEANS = 12  # chains of which a mean is told
 
 
 def problems(run: Run, judged: Standing) -> list[str]:
-    """Return the verdict's reasons, then what the comparison and the run itself add."""
+    """Return the verdict's reasons, the run's own notes, then what the comparison adds."""
     return [
         *run.reasons,
+        *json.loads(results.attribute(run.fit, "notes", "[]")),
         *_odd_chain(run),
         *_regions(run),
         *run.missed,
@@ -105,10 +108,10 @@ def _length(run: Run) -> list[str]:
             f"It was interrupted: there are {row['draws']:,} draws per chain, of "
             f"{_asked_for(run)} that were asked for."
         )
-    if row["stopped_chains"]:
-        found.append(f"Failed chains, left out: {row['stopped_chains']}.")
-    if row["failed"]:
-        found.append(f"Failed evaluations, counted as rejections: {row['failed']:,}.")
+    if row["stopped_chains"] > 0:
+        found.append(f"Failed chains, left out: {row['stopped_chains']:.0f}.")
+    if row["failed"] > 0:
+        found.append(f"Failed evaluations, counted as rejections: {row['failed']:,.0f}.")
     if row["chains"] == 1:
         found.append(
             "It has one chain, so that R-hat cannot be computed: nothing in it shows whether "

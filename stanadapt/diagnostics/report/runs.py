@@ -1,6 +1,5 @@
 """What a report knows of each fit: its columns, its measures, and the row of the comparison."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -8,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from stanadapt import results
+from stanadapt.diagnostics.comparable import counted_variables
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.efficiency import Efficiency, efficiency
 from stanadapt.diagnostics.missed_modes import Columns
@@ -25,7 +25,7 @@ class Run(NamedTuple):
     label
         What it is called in sentences.
     columns, measured
-        All columns that are measured, shape (chain, draw), and their `Efficiency`.
+        The columns that `compare` counts, shape (chain, draw), and their `Efficiency`.
     row
         Its row of `compare`.
     reasons, missed
@@ -137,17 +137,21 @@ def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> 
         chosen = {name: repeats[k % len(repeats)] for name, repeats in fits.items()}
         if table is None or k > 0:
             table = compare(chosen, baseline, show=False)
+        wanted = counted_variables(chosen, None)
         notes |= dict.fromkeys(table.attrs["trajectories"] + table.attrs["density"])
         for name, fit in chosen.items():
             key = (name, k % len(fits[name]))
             if key not in runs:
-                runs[key] = _run(*key, len(fits[name]) > 1, fit, table)
+                columns = results.columns(fit, wanted=wanted)
+                runs[key] = _run(*key, len(fits[name]) > 1, fit, columns, table)
         baseline = table.attrs["baseline"]
     return Compared(list(runs.values()), baseline, list(notes))
 
 
-def _run(name: str, repeat: int, several: bool, fit: Any, table: pd.DataFrame) -> Run:
-    columns = {k: np.asarray(x, dtype=float) for k, x in results.columns(fit).items()}
+def _run(
+    name: str, repeat: int, several: bool, fit: Any, columns: Columns, table: pd.DataFrame
+) -> Run:
+    columns = {k: np.asarray(x, dtype=float) for k, x in columns.items()}
     return Run(
         name=name,
         repeat=repeat,
@@ -163,18 +167,14 @@ def _run(name: str, repeat: int, several: bool, fit: Any, table: pd.DataFrame) -
 
 
 def parameters(run: Run) -> list[str]:
-    """Names of the moving, finite columns: the program's parameters, where the fit names them."""
-    named = results.attribute(run.fit, "parameters")
-    wanted = set(json.loads(named)) if named else None
-    finite = [
+    """Names of the moving, finite columns."""
+    return [
         name
         for name, mean, sd in zip(
             run.measured.names, run.measured.mean, run.measured.sd, strict=True
         )
         if np.isfinite(mean) and np.isfinite(sd)
     ]
-    own = [name for name in finite if wanted is None or name.split("[")[0] in wanted]
-    return own or finite
 
 
 def representatives(runs: list[Run]) -> list[Run]:

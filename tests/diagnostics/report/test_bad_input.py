@@ -93,7 +93,9 @@ def test_constant_and_not_finite_quantities(tmp_path):
     broken = made_up.draws(2)["a"]
     broken[1, 5:8] = np.nan
     posterior["ratio"] = broken
-    found = words({"a": made_up.fit(1, posterior=posterior), "b": made_up.fit(2)}, tmp_path)
+    known = '["a", "b", "c", "size", "ratio"]'
+    broken = made_up.fit(1, posterior=posterior, parameters=known)
+    found = words({"a": broken, "b": made_up.fit(2)}, tmp_path)
     assert "One quantity has one value in all draws, size for one (7)" in found
     assert "One quantity has draws that are not finite, ratio for one (3 of 1,000)" in found
 
