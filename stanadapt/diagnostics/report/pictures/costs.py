@@ -53,7 +53,7 @@ def _panel(axes: Any, title: str, costs: list[Cost], hollow: list[bool]) -> None
     for i, cost in enumerate(costs):
         if not cost.median > 0:
             axes.text(
-                0.02, i, "not known", color=MUTED, va="center",
+                0.02, i, "not counted", color=MUTED, va="center",
                 transform=axes.get_yaxis_transform(),
             )  # fmt: skip
             continue
