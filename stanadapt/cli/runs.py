@@ -1,5 +1,7 @@
 """Commands that draw: `sample` and `compare`."""
 
+import shlex
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +41,8 @@ from stanadapt.cli.options import (
     settings_by_sampler,
 )
 from stanadapt.diagnostics.compare import compare as compare_fits
+from stanadapt.diagnostics.report.report import check_report
+from stanadapt.diagnostics.report.report import report as write_report
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling.choose_sampler import AUTO, require_sampler
 from stanadapt.sampling.plan import make_plan
@@ -126,6 +130,9 @@ def compare(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the ArviZ files and the table.")
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="HTML file to write: verdict, table and pictures.")
+    ] = None,
     chains: Chains = 4,
     parallel_chains: Parallel = None,
     iter_warmup: Warmup = None,
@@ -159,6 +166,8 @@ def compare(
         if out is not None:
             files = [out / f"{row}.nc" for row in rows]
             require_writable([*files, out / "comparison.csv"], force)
+        if report is not None:
+            require_writable([check_report(report)], force)
         target = make_target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
             noise=noise or (), rho=rho, show_progress=not quiet,
@@ -166,6 +175,7 @@ def compare(
         common = {
             "chains": chains, "parallel_chains": parallel_chains, "seed": seed, "thin": thin,
             "inits": read_inits(inits), "show_progress": not quiet,
+            "save_warmup": report is not None,
         }  # fmt: skip
         lengths: Any = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
         draws: dict[str, Any] = {
@@ -178,8 +188,15 @@ def compare(
         if out is not None:
             table.to_csv(out / "comparison.csv", index_label="fit")
             print(f"ArviZ files and table: {out}")
+        if report is not None:
+            _write_report(fits, report, None if variables else table)
         if any(results.attribute(fit, "interrupted") for fit in fits.values()):
             raise typer.Exit(130)
+
+
+def _write_report(fits: dict[str, Any], path: Path, table: Any) -> None:
+    command = shlex.join(["stanadapt", *sys.argv[1:]])
+    print(f"Report: {write_report(fits, path, table=table, command=command)}")
 
 
 def _rows(names: list[str], engine: str) -> list[str]:
