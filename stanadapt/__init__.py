@@ -16,6 +16,7 @@ from stanadapt.samplers.renamed import warn_of_old_name
 from stanadapt.sampling.check_sampler import check_sampler
 from stanadapt.sampling.sample import sample
 from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts
+from stanadapt.targets.labels import Labels
 from stanadapt.targets.pseudo_extended import Extended
 from stanadapt.targets.target import Target
 
@@ -33,6 +34,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "ConvergenceWarning",
     "Extended",
+    "Labels",
     "ReferenceDistribution",
     "StanadaptError",
     "Target",

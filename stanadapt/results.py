@@ -21,7 +21,6 @@ from stanio.reshape import VariableType
 
 from stanadapt.errors import StanadaptError
 
-LOG_LIKELIHOOD = "log_lik"
 # the group of all pseudo-samples: its arrays have a third leading dimension, "pseudo"
 PSEUDO = "pseudo"
 Groups = dict[str, dict[str, np.ndarray] | xr.Dataset]
@@ -69,18 +68,18 @@ def variables(column_names: list[str], draws: np.ndarray) -> dict[str, np.ndarra
     return arrays
 
 
-def phase_groups(
-    prefix: str, columns: dict[str, np.ndarray], stats: dict[str, np.ndarray]
-) -> Groups:
-    """Posterior, log likelihood and statistics of one phase; prefix is "" or "warmup_"."""
-    posterior = {name: value for name, value in columns.items() if name != LOG_LIKELIHOOD}
-    groups: Groups = {f"{prefix}posterior": posterior, f"{prefix}sample_stats": stats}
-    if LOG_LIKELIHOOD in columns and not prefix:
-        groups["log_likelihood"] = {LOG_LIKELIHOOD: columns[LOG_LIKELIHOOD]}
-    return groups
+def shapes(column_names: list[str]) -> dict[str, tuple[int, ...]]:
+    """Shapes of the variables that columns belong to."""
+    one = variables(column_names, np.empty((1, 1, len(column_names))))
+    return {name: x.shape[2:] for name, x in one.items()}
 
 
-def build(groups: Groups, attributes: Mapping[str, Any]) -> Any:
+def build(
+    groups: Groups,
+    attributes: Mapping[str, Any],
+    dims: Mapping[str, list[str]] | None = None,
+    coords: Mapping[str, list] | None = None,
+) -> Any:
     """Make the ArviZ object.
 
     Parameters
@@ -90,8 +89,11 @@ def build(groups: Groups, attributes: Mapping[str, Any]) -> Any:
         the group "pseudo"; or a Dataset, stored unchanged. Empty groups are left out.
     attributes
         Values of types that netCDF cannot hold are stored as JSON.
+    dims, coords
+        Names of dimensions by variable, and labels by dimension, of groups that are not Datasets.
 
     """
+    named: dict[str, Any] = {"dims": dict(dims or {}), "coords": dict(coords or {})}
     arviz = arviz_module()
     filled = {name: group for name, group in groups.items() if len(group)}
     pseudo = filled.get(PSEUDO)
@@ -105,14 +107,14 @@ def build(groups: Groups, attributes: Mapping[str, Any]) -> Any:
         warnings.filterwarnings("ignore", message=".*more chains.*")  # 0.23
         warnings.filterwarnings("ignore", message=".*chain dimension to be longer.*")  # 1.x
         if _is_tree():
-            fit = arviz.from_dict(filled, save_warmup=True, attrs={"/": attrs})
+            fit = arviz.from_dict(filled, save_warmup=True, attrs={"/": attrs}, **named)
             for name, dataset in ready.items():
                 fit[name] = xr.DataTree(dataset)
             return _dated(fit)
         known = {k: v for k, v in filled.items() if k != "unconstrained_posterior"}
-        fit = arviz.from_dict(**known, save_warmup=True, attrs=attrs)
+        fit = arviz.from_dict(**known, save_warmup=True, attrs=attrs, **named)
         for name in filled.keys() - known.keys():  # from_dict drops names that it does not know
-            fit.add_groups({name: arviz.dict_to_dataset(filled[name])})
+            fit.add_groups({name: arviz.dict_to_dataset(filled[name], **named)})
         warnings.filterwarnings("ignore", message=".*not defined in the InferenceData scheme.*")
         for name, dataset in ready.items():
             fit.add_groups({name: dataset})

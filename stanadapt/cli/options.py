@@ -32,6 +32,13 @@ Noise = Annotated[
     typer.Option(help="Noise parameter of an estimated density (rwm, am, kameleon); repeatable."),
 ]
 Rho = Annotated[float, typer.Option(help="Correlation of proposed with current noise, in [0, 1).")]
+LabelsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels",
+        help="JSON file: dims, coords, posterior_predictive, log_likelihood, for ArviZ.",
+    ),
+]
 Chains = Annotated[int, typer.Option(help="Number of chains.")]
 Parallel = Annotated[
     int | None, typer.Option(help="Chains run at once; the draws do not depend on it.")

@@ -21,6 +21,7 @@ from stanadapt.cli.options import (
     Force,
     Include,
     Inits,
+    LabelsFile,
     Model,
     Noise,
     Parallel,
@@ -82,6 +83,7 @@ def sample(
         bool, typer.Option("--save-pseudo", help="Keep all pseudo-samples with their weights.")
     ] = False,
     choices: Choices = None,
+    labels: LabelsFile = None,
     include: Include = None,
     backend: Backend = "auto",
     unsafe: Unsafe = False,
@@ -97,7 +99,7 @@ def sample(
         require_sampler(sampler, **settings)
         target = make_target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
-            noise=noise or (), rho=rho, show_progress=not quiet,
+            noise=noise or (), rho=rho, labels=labels, show_progress=not quiet,
         )  # fmt: skip
         fit = draw(
             target, sampler, chains=chains, parallel_chains=parallel_chains,
@@ -143,6 +145,7 @@ def compare(
     choices: SettingsBySampler = None,
     variables: Variables = None,
     budget: Budget = None,
+    labels: LabelsFile = None,
     include: Include = None,
     backend: Backend = "auto",
     unsafe: Unsafe = False,
@@ -170,7 +173,7 @@ def compare(
             require_writable([check_report(report)], force)
         target = make_target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
-            noise=noise or (), rho=rho, show_progress=not quiet,
+            noise=noise or (), rho=rho, labels=labels, show_progress=not quiet,
         )  # fmt: skip
         common = {
             "chains": chains, "parallel_chains": parallel_chains, "seed": seed, "thin": thin,

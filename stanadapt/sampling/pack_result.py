@@ -1,5 +1,6 @@
 """From chains that have run to an ArviZ object: which draws are kept, groups, attributes."""
 
+import copy
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.sampling.provenance import origin
 from stanadapt.sampling.run_warnings import failures, short_chains, stan_message_at
 from stanadapt.sampling.tempering_group import add_tempering
+from stanadapt.targets.labels import named_dimensions, phase_groups
 from stanadapt.targets.target import Samplable
 
 DTYPES = {bool: bool, int: np.int64, float: np.float64}
@@ -55,7 +57,9 @@ def pack_result(
         notes += add_tempering(target, [runs[i] for i in kept], length, groups)
     for sentence in notes:
         warn(sentence)
-    return judged(results.build(groups, {**attributes, "notes": notes}))
+    groups |= copy.deepcopy(target.target.data_groups)
+    named = named_dimensions(target.target.labels)
+    return judged(results.build(groups, {**attributes, "notes": notes}, **named))
 
 
 def _coordinate_names(target: Samplable) -> list[str]:
@@ -121,7 +125,7 @@ def _groups(
             target.target.column_names, _stacked([r.constrained for r in recordings], length)
         )
         stats = _statistics(target, chains[0], recordings, length)
-        groups.update(results.phase_groups(prefix, draws, stats))
+        groups.update(phase_groups(target.target.labels, prefix, draws, stats))
 
     add("", [chain.sampling for chain in chains], length)
     if chains[0].plan.warmup_draws:

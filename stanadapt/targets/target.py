@@ -1,5 +1,6 @@
 """A target: a Stan program bound to its data, reached through BridgeStan's interface."""
 
+import functools
 import re
 import threading
 import warnings
@@ -12,10 +13,12 @@ from typing import Any
 import numpy as np
 import stanio
 
+from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.kernels.density import Density, make_density
 from stanadapt.targets.constrainer import Constrainer, address_of
 from stanadapt.targets.estimated import noise_size, require_correlation
+from stanadapt.targets.labels import data_groups, make_labels
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.declarations import parse
@@ -116,6 +119,9 @@ class Target(Samplable):
         ones, standard normal there (see `estimated.py`). For samplers without gradients.
     rho
         Correlation of a proposal's noise with the current noise, in [0, 1).
+    labels
+        For ArviZ: `Labels`, a mapping with its fields dims, coords, posterior_predictive,
+        log_likelihood, or a JSON file with them.
 
     Attributes
     ----------
@@ -152,6 +158,7 @@ class Target(Samplable):
         unsafe: bool = False,
         noise: str | Sequence[str] = (),
         rho: float = 0.0,
+        labels: Any = None,
         show_progress: bool = True,
     ) -> None:
         self._unsafe = unsafe
@@ -174,6 +181,7 @@ class Target(Samplable):
             name for name, kept in zip(names, self.kept_columns, strict=True) if kept
         ]
         self.is_unconstrained = self._is_identity()
+        self.labels = make_labels(labels, results.shapes(self.column_names), self.data)
         for remark in loaded.remarks:
             warnings.warn(remark, stacklevel=2)
 
@@ -207,6 +215,11 @@ class Target(Samplable):
     def target(self) -> "Target":
         """Itself."""
         return self
+
+    @functools.cached_property
+    def data_groups(self) -> results.Groups:
+        """The data as groups of a result; copied where they are used."""
+        return data_groups(self.labels, self.data)
 
     def with_data(self, data: Data) -> "Target":
         """Return a target of the same program and backend with other data."""

@@ -4,6 +4,7 @@
 embedded backend, which shares its density with our samplers and so cannot confirm it.
 """
 
+import copy
 import json
 from typing import Any
 
@@ -17,6 +18,7 @@ from stanadapt.sampling.plan import Plan, make_plan
 from stanadapt.sampling.provenance import origin
 from stanadapt.sampling.stan_nuts.engines import STATISTICS, NutsRun, NutsSettings, cmdstan, stanli
 from stanadapt.sampling.stan_nuts.verification import Verification, verify
+from stanadapt.targets.labels import named_dimensions, phase_groups
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.status import status
 from stanadapt.targets.target import Target, require_target, variable_name
@@ -98,7 +100,9 @@ def stan_nuts(
         verification = Verification("not checked", 0, np.nan, "density not checked: interrupted")
         attributes["interrupted"] = True
     attributes |= _density_attributes(target, verification)
-    fit = results.build(_groups(target, plan, outcome), attributes)
+    fit = results.build(
+        _groups(target, plan, outcome), attributes, **named_dimensions(target.labels)
+    )
     _report_density(target, verification, fit)
     return judged(fit)
 
@@ -135,8 +139,8 @@ def _groups(target: Target, plan: Plan, outcome: NutsRun) -> results.Groups:
             for column, (name, kind) in enumerate(STATISTICS.values())
         }
         draws = results.variables([names[i] for i in own], outcome.draws[:, rows][..., own])
-        groups |= results.phase_groups(prefix, draws, stats)
-    return groups
+        groups |= phase_groups(target.labels, prefix, draws, stats)
+    return groups | copy.deepcopy(target.data_groups)
 
 
 def _verification(target: Target, plan: Plan, engine: str, outcome: NutsRun) -> Verification:
