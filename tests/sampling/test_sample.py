@@ -61,7 +61,7 @@ def plain(shapes):
 
 
 def test_groups(plain, full):
-    usual = {"posterior", "sample_stats", "log_likelihood"}
+    usual = {"posterior", "sample_stats", "log_likelihood", "constant_data"}
     assert set(results.group_names(plain)) == usual
     extra = {"warmup_posterior", "warmup_sample_stats", "unconstrained_posterior"}
     assert set(results.group_names(full)) == usual | extra
