@@ -22,7 +22,7 @@ from stanadapt.sampling.progress import reporter
 from stanadapt.sampling.standardise import NO, Start, as_given, choose_coordinates, learn_scales
 from stanadapt.sampling.warm_start import GivenStart, choose_chain_init
 from stanadapt.targets.estimated import noise_warnings
-from stanadapt.targets.stan.status import status
+from stanadapt.targets.stan.status import slow_step
 from stanadapt.targets.target import Samplable, require_samplable
 
 # arguments of `sample` that were renamed
@@ -142,8 +142,7 @@ def sample(
     )
     require_memory(design, program.dim)
     with explained(found):
-        start, runs = _ready_chains(target, design, inits, kind, why)
-        compile_seconds = runs[0].compile()
+        start, runs, compile_seconds = _ready_chains(target, design, inits, kind, why)
     with reporter(plan.show_progress) as report:
         interrupted = run(runs, plan.parallel_chains, report.update)
     with _uninterrupted():
@@ -154,7 +153,8 @@ def sample(
             **chain_init.description,
             **start.description,
         }
-        return pack_result(start.target, runs, attributes, keep)
+        with slow_step(plan.show_progress, "Putting the result together, and judging it"):
+            return pack_result(start.target, runs, attributes, keep)
 
 
 def _given_start(
@@ -169,8 +169,11 @@ def _given_start(
 
 def _ready_chains(
     target: Samplable, design: ChainDesign, inits: Any, kind: str, why: str
-) -> tuple[Start, list[Chain]]:
-    """Find out where chains start, and make them; warn of a noisy estimate."""
+) -> tuple[Start, list[Chain], float]:
+    """Find out where chains start, make and compile them; warn of a noisy estimate.
+
+    The last of what is returned are the seconds of compilation.
+    """
     plan, sampler, program = design.plan, design.sampler, target.target
     sources = randomness(plan)
     rngs = [source.moves for source in sources]
@@ -183,9 +186,10 @@ def _ready_chains(
     else:
         rngs = [source.scales for source in sources]
         start = learn_scales(target, sampler, kind, plan, positions, rngs)
-    with status(plan.show_progress and sampler.tempering is not None) as report:
-        report(f"Loading {sampler.name}; it is compiled at its first use: one or two minutes.")
-        return start, make_chains(start, design, sources)
+    words = f"Compiling {sampler.name} (once; up to two minutes)"
+    with slow_step(plan.show_progress, words):
+        runs = make_chains(start, design, sources)
+        return start, runs, runs[0].compile()
 
 
 @contextlib.contextmanager

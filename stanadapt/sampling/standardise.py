@@ -25,6 +25,7 @@ from stanadapt.sampling.pack_result import no_draws
 from stanadapt.sampling.plan import Plan
 from stanadapt.sampling.progress import reporter
 from stanadapt.sampling.warm_start import GivenStart
+from stanadapt.targets.stan.status import slow_step
 from stanadapt.targets.standardised import Standardised
 from stanadapt.targets.target import Samplable
 
@@ -149,8 +150,10 @@ def learn_scales(
         Stage "sampling", after Ctrl-C.
 
     """
-    chains = _learning_chains(target, bool(sampler.uses_gradient), kind, plan, positions, rngs)
-    compile_seconds = chains[0].compile()
+    gradient = bool(sampler.uses_gradient)
+    with slow_step(plan.show_progress, "Compiling what learns the scales (once; up to a minute)"):
+        chains = _learning_chains(target, gradient, kind, plan, positions, rngs)
+        compile_seconds = chains[0].compile()
     with reporter(plan.show_progress, "learning the scales") as report:
         interrupted = run(chains, plan.parallel_chains, report.update)
     if interrupted:

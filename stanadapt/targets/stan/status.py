@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
@@ -26,3 +27,29 @@ def status(show: bool) -> Iterator[Report]:
         yield report
     finally:
         spinner.stop()
+
+
+# a step that is shorter needs no words
+SLOW = 1.0
+
+
+@contextlib.contextmanager
+def slow_step(show: bool, text: str, after: float = SLOW) -> Iterator[None]:
+    """Say what a step is doing, if it takes longer than so many seconds."""
+    with status(show) as report:
+        over, lock = False, threading.Lock()
+
+        def say() -> None:
+            with lock:  # else a spinner might start after the step has ended
+                if not over:
+                    report(text)
+
+        timer = threading.Timer(after, say)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            with lock:
+                over = True
