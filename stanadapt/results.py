@@ -169,9 +169,43 @@ def is_fit(thing: Any) -> bool:
     return "posterior" in group_names(thing)
 
 
+def require_draws(fit: Any, what: str) -> None:
+    """Raise StanadaptError unless `fit`, which `what` calls by name, has draws of numbers."""
+    if not is_fit(fit):
+        raise StanadaptError(
+            "settings",
+            f"{what} must be a result of sample or stan_nuts, or another ArviZ object with a "
+            f"posterior (of CmdStanPy: arviz.from_cmdstanpy(fit)), got {fit!r}.",
+        )
+    sizes = dataset(fit, "posterior").sizes
+    if not {"chain", "draw"} <= set(sizes):
+        found = ", ".join(map(str, sizes)) or "none"
+        raise StanadaptError(
+            "settings",
+            f"{what} must have draws along the dimensions chain and draw, but those of its "
+            f"posterior are {found}: give the object before its draws were stacked or averaged.",
+        )
+    variables = dataset(fit, "posterior").data_vars.values()
+    if not any(variable.size and _holds_draws(variable) for variable in variables):
+        raise StanadaptError(
+            "settings",
+            f"{what} has no draws of numbers: {sizes['chain']} chains of {sizes['draw']} draws "
+            f"with {', '.join(map(str, dataset(fit, 'posterior').data_vars)) or 'no variables'}.",
+        )
+
+
 def attribute(fit: Any, name: str, default: Any = None) -> Any:
     """One of the result's attributes; `default` if it has none of that name."""
     return fit.attrs.get(name, default)
+
+
+def from_json(fit: Any, name: str, default: Any) -> Any:
+    """An attribute that we store as JSON; `default` for another library's of that name."""
+    try:
+        value = json.loads(attribute(fit, name, "null"))
+    except (TypeError, ValueError):
+        return default
+    return value if isinstance(value, type(default)) else default
 
 
 def parameters(fit: Any) -> set[str] | None:
@@ -179,7 +213,7 @@ def parameters(fit: Any) -> set[str] | None:
 
     Unknown too where the posterior has none of them, as its variables were renamed.
     """
-    named = set(json.loads(attribute(fit, "parameters", "[]")))
+    named = {str(name) for name in from_json(fit, "parameters", [])}
     return named if named & set(dataset(fit, "posterior").data_vars) else None
 
 
@@ -195,17 +229,24 @@ def columns(
     """Scalar columns of a group by name, such as "w[2]", indices counted from 1 as in Stan.
 
     Their shape is (chain, draw), and (chain, draw, pseudo) in the group "pseudo". wanted are the
-    variables; default: all.
+    variables; default: all. Labels and constants, which are no draws of numbers, are left out.
     """
-    scalars, leading = {}, 3 if group == PSEUDO else 2
+    scalars = {}
+    leading = ("chain", "draw", PSEUDO) if group == PSEUDO else ("chain", "draw")
     for name, variable in dataset(fit, group).data_vars.items():
         if wanted is not None and name not in wanted:
             continue
-        values = variable.values
-        for index in np.ndindex(values.shape[leading:]):
+        if not _holds_draws(variable):
+            continue
+        values = variable.transpose(*leading, ...).values  # other libraries order them otherwise
+        for index in np.ndindex(values.shape[len(leading) :]):
             label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
             scalars[label] = values[(..., *index)] if index else values
     return scalars
+
+
+def _holds_draws(variable: xr.DataArray) -> bool:
+    return variable.dtype.kind in "fiub" and {"chain", "draw"} <= set(variable.dims)
 
 
 def check_writable(path: str | os.PathLike) -> Path:

@@ -16,12 +16,7 @@ def require_comparable(fits: Mapping[str, Any], baseline: str | None) -> None:
             "settings", "compare takes a mapping of fits by name, {'name': fit}, not one fit."
         )
     for name, fit in fits.items():
-        if not results.is_fit(fit):
-            raise StanadaptError(
-                "settings",
-                f"{name!r} must be a result of sample or stan_nuts, or another ArviZ object with a "
-                f"posterior (of CmdStanPy: arviz.from_cmdstanpy(fit)), got {fit!r}.",
-            )
+        results.require_draws(fit, repr(name))
     if not fits:
         raise StanadaptError("settings", "compare needs at least one fit, got none.")
     if baseline is not None and baseline not in fits:
@@ -43,7 +38,10 @@ def require_comparable(fits: Mapping[str, Any], baseline: str | None) -> None:
 
 def _shapes(fit: Any) -> dict[str, tuple[int, ...]]:
     variables = results.dataset(fit, "posterior").data_vars
-    return {str(name): x.shape[2:] for name, x in variables.items()}
+    return {
+        str(name): tuple(size for d, size in x.sizes.items() if d not in ("chain", "draw"))
+        for name, x in variables.items()
+    }
 
 
 def _require_same_variables(fits: Mapping[str, Any]) -> None:
@@ -86,9 +84,10 @@ def counted_variables(
     if isinstance(var_names, str):
         var_names = [var_names]
     known = {name: None for fit in fits.values() for name in _shapes(fit)}
+    there = f"there are {', '.join(known)}."
+    if not var_names:
+        raise StanadaptError("settings", f"var_names must name at least one variable; {there}")
     for name in var_names:
         if name not in known:
-            raise StanadaptError(
-                "settings", f"no fit has a variable {name!r}; there are {', '.join(known)}."
-            )
+            raise StanadaptError("settings", f"no fit has a variable {name!r}; {there}")
     return list(var_names)

@@ -1,6 +1,6 @@
 """Can this fit be trusted? Its verdict in words, with what to try."""
 
-import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,6 @@ from rich.console import Console
 from stanadapt import results
 from stanadapt.diagnostics.efficiency import Efficiency, efficiency
 from stanadapt.diagnostics.verdict import FINE, Verdict, verdict
-from stanadapt.errors import StanadaptError
 
 
 def diagnose(fit: Any, show: bool = True) -> Verdict:
@@ -35,16 +34,19 @@ def diagnose(fit: Any, show: bool = True) -> Verdict:
         Stage "settings", for anything but an ArviZ object with a posterior.
 
     """
-    if not results.is_fit(fit):
-        raise StanadaptError(
-            "settings",
-            "diagnose takes a result of sample or stan_nuts, or another ArviZ object with a "
-            f"posterior, got {fit!r}.",
-        )
-    found, notes = verdict(fit), json.loads(results.attribute(fit, "notes", "[]"))
+    found, notes = verdict(fit), [*_interruption(fit), *results.from_json(fit, "notes", [])]
     if show:
         _show(fit, found, notes)
     return Verdict(found.verdict, [*found.sentences, *notes])
+
+
+def _interruption(fit: Any) -> Iterator[str]:
+    if results.attribute(fit, "interrupted", 0) == 1:
+        drawn = results.dataset(fit, "posterior").sizes["draw"]
+        yield (
+            f"Interrupted after {drawn:,} draws per chain: the same call with "
+            f"seed={results.attribute(fit, 'seed')} draws these and the rest."
+        )
 
 
 def _show(fit: Any, found: Verdict, notes: list[str]) -> None:

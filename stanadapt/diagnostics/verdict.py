@@ -17,6 +17,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.efficiency import TAILS
+from stanadapt.diagnostics.outlying_chain import outlying_chain
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.errors import ConvergenceWarning, warn
 
@@ -30,6 +31,7 @@ LONGEST_STAY = 0.5
 # shares of fixed trajectories with next to no chance to be accepted that are told of, and that mean
 # a region which these enter too seldom
 NO_CHANCE, TOLD_WITHOUT, MOST_WITHOUT = 0.01, 0.005, 0.025
+NAMED = 3  # variables that a sentence lists
 # what is tried by a user whose chains do not mix
 OTHER = (
     "another sampler (the default, or sampler='nuts', for smooth posteriors; 'parallel_tempering' "
@@ -60,13 +62,19 @@ def verdict(fit: Any) -> Verdict:
         A result of `sample` or `stan_nuts`, or any ArviZ object with a posterior. Its parameters
         are judged where the attribute `parameters` names them, else all variables.
 
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", for anything else.
+
     """
+    results.require_draws(fit, "the fit")
     stats = _statistics(fit)
-    columns = _parameters(fit)
+    columns, constant = _parameters(fit)
     stuck = _stuck_chains(columns)
     reasons = [*stuck, *_acceptance(fit, stats), *_trajectories(fit, stats)]
     if not stuck:
-        reasons += _convergence(columns)
+        reasons += [*_convergence(columns), *_never_moved(constant)]
     order = [FINE, TOO_SHORT, DO_NOT_USE]
     worst = max((r.verdict for r in reasons), key=order.index, default=FINE)
     return Verdict(worst, [reason.sentence for reason in reasons])
@@ -89,15 +97,33 @@ def _statistics(fit: Any) -> dict[str, np.ndarray]:
     return {str(n): v.values for n, v in variables.items() if v.values.ndim == 2}
 
 
-def _parameters(fit: Any) -> dict[str, np.ndarray]:
-    """Columns of the parameters, shape (chain, draw), without those that are constant by nature.
+def _parameters(fit: Any) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Columns of the parameters, shape (chain, draw), and variables that are constant.
 
-    A column that has one value in all chains is one: an entry of a Cholesky factor, a size.
+    A column that has one value in all chains may be so by nature: an entry of a Cholesky factor, a
+    size. It is left out, and named where it is a whole variable.
     """
     columns = results.columns(fit, wanted=results.parameters(fit))
     columns = {name: np.asarray(x, dtype=float) for name, x in columns.items()}
-    moving = {name: x for name, x in columns.items() if not np.all(x == x.flat[0])}
-    return moving or columns
+    moving = {name: x for name, x in columns.items() if not _is_constant(x)}
+    if not moving:
+        return columns, []
+    variables = {name.split("[")[0]: None for name in columns}
+    return moving, [name for name in variables if name not in {n.split("[")[0] for n in moving}]
+
+
+def _is_constant(x: np.ndarray) -> bool:
+    return bool(np.isfinite(x.flat[0]) and np.all(x == x.flat[0]))
+
+
+def _never_moved(constant: list[str]) -> Iterator[Reason]:
+    if constant:
+        more = f" and {len(constant) - NAMED} more" if len(constant) > NAMED else ""
+        yield Reason(
+            FINE,
+            f"Not judged, since all draws are equal: {', '.join(constant[:NAMED])}{more}. What "
+            "should vary was not sampled: look at the program, or give other inits.",
+        )
 
 
 def _stuck_chains(columns: dict[str, np.ndarray]) -> list[Reason]:
@@ -139,9 +165,16 @@ def _longest_run(same: np.ndarray) -> int:
 
 def _acceptance(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
     rates = stats.get("acceptance_rate")
-    if rates is None:
+    if rates is None or np.isnan(rates).all():  # other libraries leave it empty
         return
     means = rates.mean(axis=1)
+    if np.isnan(means).any():
+        yield Reason(
+            DO_NOT_USE,
+            f"The acceptance rate of chain {int(np.argmax(np.isnan(means))) + 1} is not a number "
+            f"at some draws: its trajectories failed. Start elsewhere (inits), or use {OTHER}.",
+        )
+        return
     worst = int(np.argmin(means))
     if not means[worst] > 0.0:
         yield Reason(
@@ -170,7 +203,8 @@ def _expected_acceptance(fit: Any) -> tuple[float, float, float]:
     if target is not None:  # a sampler that chose its target itself
         low, high = results.attribute(fit, "acceptance_range")
         return float(target), float(low), float(high)
-    target = json.loads(results.attribute(fit, "settings", "{}")).get("target_accept", 0.0)
+    settings = results.from_json(fit, "settings", {})
+    target = settings.get("target_accept", settings.get("adapt_delta", 0.0))  # the latter is Stan's
     return target, FAR_BELOW * target, 1.0 - FAR_ABOVE * (1.0 - target)
 
 
@@ -198,7 +232,7 @@ def _trajectories(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
             "reparameterise the model.",
         )
     cut = stats.get("reached_max_treedepth")
-    deepest = json.loads(results.attribute(fit, "settings", "{}")).get("max_treedepth")
+    deepest = results.from_json(fit, "settings", {}).get("max_treedepth")
     if cut is None and deepest and "tree_depth" in stats:
         cut = stats["tree_depth"] >= deepest
     if cut is not None and cut.any():
@@ -211,12 +245,14 @@ def _trajectories(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
     if energy is not None and energy.shape[1] > 2:
         with np.errstate(divide="ignore", invalid="ignore"):
             fraction = np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1)
-        lowest = float(np.nanmin(fraction, initial=np.inf))
-        if lowest < BFMI:
+        fraction = np.where(np.isnan(fraction), np.inf, fraction)
+        chain = int(np.argmin(fraction))
+        if fraction[chain] < BFMI:
             yield Reason(
                 TOO_SHORT,
-                f"E-BFMI is {lowest:.2f}, below {BFMI:g}: momenta explore the energies of this "
-                "posterior too slowly. Reparameterise the model, or run longer (iter_sampling).",
+                f"E-BFMI of chain {chain + 1} is {fraction[chain]:.2f}, below {BFMI:g}: momenta "
+                "explore the energies of this posterior too slowly. Reparameterise the model, or "
+                "run longer (iter_sampling).",
             )
 
 
@@ -230,7 +266,13 @@ def _convergence(columns: dict[str, np.ndarray]) -> Iterator[Reason]:
         return
     bad = [name for name, x in columns.items() if not np.isfinite(x).all()]
     if bad:
-        yield Reason(DO_NOT_USE, f"{bad[0]} has draws that are not finite.")
+        missing = ~np.isfinite(columns[bad[0]])
+        chains_of = ", ".join(str(c + 1) for c in np.flatnonzero(missing.any(axis=1)))
+        yield Reason(
+            DO_NOT_USE,
+            f"{bad[0]} has draws that are not finite: {_share(missing)}, in chain {chains_of}. "
+            "Check that the data or a prior bounds it, or start elsewhere (inits).",
+        )
         return
     chains, draws = next(iter(columns.values())).shape
     if draws < 4:
@@ -238,11 +280,21 @@ def _convergence(columns: dict[str, np.ndarray]) -> Iterator[Reason]:
         return
     chosen = {name: columns[name] for name in worst_columns(columns)}
     if chains > 1:
-        yield from _disagreement(chosen)
+        yield from _disagreement(chosen, "the chains disagree")
+    else:
+        yield Reason(
+            TOO_SHORT,
+            "There is one chain: whether chains from other starts would agree is not known. Run "
+            "several (chains=4).",
+        )
+        if draws >= 8:
+            half = draws // 2
+            halves = {n: x[0, : 2 * half].reshape(2, half) for n, x in chosen.items()}
+            yield from _disagreement(halves, "the halves of the chain disagree")
     yield from _too_few(chosen, chains, draws)
 
 
-def _disagreement(columns: dict[str, np.ndarray]) -> Iterator[Reason]:
+def _disagreement(columns: dict[str, np.ndarray], what: str) -> Iterator[Reason]:
     arviz = results.arviz_module()
     r_hat = {name: float(arviz.rhat(x)) for name, x in columns.items()}
     # what is not a number is the worst
@@ -252,8 +304,8 @@ def _disagreement(columns: dict[str, np.ndarray]) -> Iterator[Reason]:
     apart = not r_hat[worst] <= R_HAT_APART
     yield Reason(
         DO_NOT_USE if apart else TOO_SHORT,
-        f"R-hat of {worst} is {r_hat[worst]:.3f}, above {R_HAT:g}: the chains disagree. "
-        + _without_one_chain(arviz, columns[worst])
+        f"R-hat of {worst} is {r_hat[worst]:.3f}, above {R_HAT:g}: {what}. "
+        + outlying_chain(columns[worst], r_hat[worst])
         + (f"Lengthen warm-up, or use {OTHER}." if apart else "Run longer (iter_sampling)."),
     )
 
@@ -275,14 +327,3 @@ def _too_few(columns: dict[str, np.ndarray], chains: int, draws: int) -> Iterato
             f"The {what} effective sample size of {least} is {ess:.0f}, below {ESS_PER_CHAIN} per "
             f"chain: draw {times:.0f} times as many (iter_sampling={int(times * draws)}).",
         )
-
-
-def _without_one_chain(arviz: Any, draws: np.ndarray) -> str:
-    """Which chain is the one that disagrees, where it is one."""
-    if len(draws) < 3:
-        return ""
-    r_hat = [float(arviz.rhat(np.delete(draws, c, axis=0))) for c in range(len(draws))]
-    best = int(np.nanargmin(r_hat)) if np.isfinite(r_hat).any() else 0
-    if not r_hat[best] <= R_HAT:
-        return ""
-    return f"Without chain {best + 1} it is {r_hat[best]:.3f}: look at that one. "

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import stanadapt as sa
 from stanadapt import results
@@ -44,6 +45,7 @@ def test_parameters_alone_count_unless_variables_are_named():
 
 def test_a_variable_that_no_fit_has():
     assert "'q'; there are a, b, c" in refused({"a": made_up_fits.fit(1)}, var_names=["a", "q"])
+    assert "at least one variable; there are a" in refused({"a": made_up_fits.fit(1)}, var_names=[])
 
 
 def test_what_a_foreign_fit_does_not_record_is_not_invented():
@@ -84,6 +86,50 @@ def test_other_shapes_and_other_variables_are_another_target():
     other = {"q": wide["a"]}
     message = refused({"ours": made_up_fits.fit(1), "theirs": foreign(2, other)})
     assert "no variable in common" in message
+
+
+def as_dataset(variables):
+    """A fit whose posterior is laid out as another library does it."""
+    made = foreign(1)
+    posterior = xr.Dataset(variables)
+    if isinstance(made, getattr(xr, "DataTree", ())):
+        made["posterior"] = xr.DataTree(posterior)
+    else:
+        made.posterior = posterior
+    return made
+
+
+def test_other_orders_of_dimensions_are_read_alike():
+    x = made_up_fits.draws(1)["b"]
+    usual = as_dataset({"b": (("chain", "draw", "k"), x)})
+    other = as_dataset({"b": (("k", "draw", "chain"), x.T)})
+    table = sa.compare({"usual": usual, "other": other}, show=False)
+    numbers = ["chains", "draws", "ess_bulk_min", "ess_tail_min", "r_hat_max", "verdict"]
+    assert list(table.loc["usual", numbers]) == list(table.loc["other", numbers])
+
+
+def test_labels_and_constants_are_left_out():
+    x, leading = made_up_fits.draws(1)["a"], ("chain", "draw")
+    labels = np.full(x.shape, "x")
+    fit = as_dataset({"a": (leading, x), "n": 3.0, "who": (leading, labels)})
+    assert sa.compare({"a": fit}, show=False).loc["a", "ess_bulk_min"] > 500
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"a": (("sample",), np.arange(9.0))}, "those of its posterior are sample"),
+        ({"a": ((), 3.0)}, "those of its posterior are none"),
+        ({"a": (("chain", "draw"), np.ones((4, 0)))}, "4 chains of 0 draws with a"),
+        ({"a": (("chain", "draw"), np.full((4, 9), "x"))}, "no draws of numbers"),
+    ],
+)
+def test_a_posterior_without_draws(variables, words):
+    fit = as_dataset(variables)
+    assert words in refused({"a": fit})
+    for judge in (sa.verdict, sa.diagnose):
+        with pytest.raises(StanadaptError, match=words):
+            judge(fit)
 
 
 def test_an_equal_budget_of_seconds():

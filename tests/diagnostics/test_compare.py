@@ -318,8 +318,9 @@ def test_slow_chains_are_not_called_separate():
 
 
 def test_a_single_chain_may_be_the_yardstick():
-    (remark,) = remarks(one=modes_of(1, 0, 1, chains=1), other=modes_of(2, 0))
-    assert remark.startswith("other: ")
+    (missed, judged) = remarks(one=modes_of(1, 0, 1, chains=1), other=modes_of(2, 0))
+    assert missed.startswith("other: ")
+    assert judged.startswith("one: too short. There is one chain")
 
 
 def test_remark_on_an_interruption():
