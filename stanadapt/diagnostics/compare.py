@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
 from stanadapt import results
 from stanadapt.diagnostics.comparable import counted_variables, require_comparable
-from stanadapt.diagnostics.comparison_table import Comparison, show_table
+from stanadapt.diagnostics.comparison_table import Comparison, present
 from stanadapt.diagnostics.efficiency import Efficiency, efficiency
 from stanadapt.diagnostics.missed_modes import Columns, is_stationary, missed, separate_regions
 from stanadapt.diagnostics.verdict import Verdict, verdict
@@ -42,13 +41,15 @@ def compare(
         Name of the fit that the others are measured against; default: the first result of
         `stan_nuts`, CmdStan's before the embedded engine's; without any, there is no baseline.
     show
-        Also print the table. In a notebook nothing is printed: the returned table shows itself.
+        Also print the table, or show it as HTML in a notebook; as the value of the same cell it is
+        not shown again.
     var_names
         Variables that count; default: the parameters of the program, without transformed
         parameters and generated quantities (all variables, where no fit records which these are).
     budget
         "seconds" or "gradients": also show what the smallest bulk ESS would be at the cost of the
-        cheapest fit, warm-up counted: `ess_at_budget`, ESS being proportional to cost.
+        cheapest fit, warm-up counted: `ess_at_budget`, ESS being proportional to cost. Evaluations
+        of the density alone count as gradients.
     reference
         Old name of `baseline`.
 
@@ -96,8 +97,8 @@ def compare(
     if budget is not None:
         _add_budget(table, budget)
     _add_missed(table, columns)
-    if show and not Console().is_jupyter:
-        show_table(table)
+    if show:
+        present(table)
     return table
 
 
@@ -200,10 +201,11 @@ def _add_budget(table: pd.DataFrame, budget: str) -> None:
         raise StanadaptError("settings", f"no fit records its {budget}: leave out budget.")
     least = float(cost.min())
     table["ess_at_budget"] = table["ess_bulk_min"] * least / cost
-    amount = f"{least:.3g} s" if budget == "seconds" else f"{least:,.0f} gradients"
-    table.attrs["titles"] = {"ess_at_budget": f"ESS in {amount}"}
+    counted = "gradients (and evaluations of the density alone)"
+    amount = f"{least:.3g} s of one core" if budget == "seconds" else f"{least:,.0f} {counted}"
     table.attrs["budget"] = [
-        f"ESS in {amount}: the smallest bulk ESS at the cost of {cost.idxmin()}, the cheapest."
+        f"equal cost: the smallest bulk ESS in {amount}, warm-up counted: the cost of "
+        f"{cost.idxmin()}, the cheapest."
     ]
 
 

@@ -1,6 +1,7 @@
 """A comparison of fits on screen: as many columns as fit, no number cut, and remarks below."""
 
 import html
+import io
 import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -28,39 +29,87 @@ class Column(NamedTuple):
 # there is none for rank 0, fits stand below each other
 COLUMNS = {
     "verdict": Column("verdict", "{}", 0),
-    "size": Column("draws", "{}", 2),
+    "size": Column("draws", "{}", 1),
     "ess_bulk_min": Column("min ESS", "{:,.0f}", 0),
-    "ess_bulk_median": Column("median", "{:,.0f}", 10),
-    "ess_tail_min": Column("tail ESS", "{:,.0f}", 4),
+    "ess_bulk_median": Column("median", "{:,.0f}", 11),
+    "ess_tail_min": Column("tail ESS", "{:,.0f}", 5),
     "r_hat_max": Column("R-hat", "{:.3f}", 0),
-    "seconds_warmup": Column("warm-up s", "{:.2f}", 6),
-    "seconds_sampling": Column("sampling s", "{:.2f}", 7),
-    "seconds_compile": Column("compile s", "{:.1f}", 11),
+    "seconds_warmup": Column("warm-up s", "{:.2f}", 7),
+    "seconds_sampling": Column("sampling s", "{:.2f}", 8),
+    "seconds_compile": Column("compile s", "{:.1f}", 12),
     "ess_per_second": Column("ESS/s", "{:,.0f}", 0),
-    "gradients": Column("gradients", "{:,.0f}", 8),
-    "ess_per_gradient": Column("ESS/grad", "{:.4f}", 1),
-    "ess_at_budget": Column("", "{:,.0f}", 0),
-    "failed": Column("failed", "{:,.0f}", 9),
-    "z_mean": Column("z mean", "{:.1f}", 3),
-    "z_sd": Column("z sd", "{:.1f}", 5),
-    "missed": Column("missed", "{:.0%}", 2),
+    "gradients": Column("gradients", "{:,.0f}", 9),
+    "ess_per_gradient": Column("ESS/grad", "{:.4f}", 2),
+    "ess_at_budget": Column("equal cost", "{:,.0f}", 0),
+    "failed": Column("failed", "{:,.0f}", 10),
+    "z_mean": Column("z mean", "{:.1f}", 4),
+    "z_sd": Column("z sd", "{:.1f}", 6),
+    "missed": Column("missed", "{:.0%}", 3),
 }
+# what the remarks are made of: without it, a table is shown as any other frame
+NEEDED = {"verdict", "sampler", "chains", "draws", "stopped_chains", "interrupted"}
 
 
 class Comparison(pd.DataFrame):
-    """A comparison as a data frame; in a notebook it shows itself with its remarks."""
+    """A comparison as a data frame, which shows itself as a table with its remarks."""
+
+    _shown_in = 0  # number of the cell or prompt at which `present` has shown it
 
     @property
     def _constructor(self) -> Any:
         return pd.DataFrame
 
-    def _repr_html_(self) -> str:
-        shown = cells(self)
-        head = "".join(f"<th>{html.escape(title)}</th>" for title in ["fit", *shown])
-        rows = [[str(name), *row] for name, row in zip(self.index, _rows(shown), strict=True)]
-        body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in r)}</tr>" for r in rows)
-        notes = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in remarks(self))
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+    @property
+    def _is_whole(self) -> bool:
+        return set(self.columns) >= NEEDED and set(self.attrs.get("reasons", ())) == {*self.index}
+
+    def __repr__(self) -> str:
+        return _as_text(self) if self._is_whole else super().__repr__()
+
+    def _repr_html_(self) -> str | None:
+        return _as_html(self) if self._is_whole else super()._repr_html_()
+
+    def _ipython_display_(self) -> None:
+        """Show it as the value of a cell, unless the same cell has shown it already."""
+        if not self._shown_in or self._shown_in != _cell():
+            present(self)
+
+
+def present(table: Comparison) -> None:
+    """Show a comparison: printed, or as HTML in a notebook."""
+    if Console().is_jupyter:
+        from IPython.display import display
+
+        display({"text/html": table._repr_html_(), "text/plain": repr(table)}, raw=True)
+    elif table._is_whole:
+        show_table(table)
+    else:
+        print(table)
+    table._shown_in = _cell()
+
+
+def _cell() -> int:
+    """Number of the cell or prompt that IPython is running; 0 elsewhere."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return shell.execution_count if shell else 0
+
+
+def _as_html(table: pd.DataFrame) -> str:
+    shown = cells(table)
+    head = "".join(f"<th>{html.escape(title)}</th>" for title in ["fit", *shown])
+    rows = [[str(name), *row] for name, row in zip(table.index, _rows(shown), strict=True)]
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in r)}</tr>" for r in rows)
+    notes = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in remarks(table))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def _as_text(table: pd.DataFrame) -> str:
+    stream = io.StringIO()
+    # in a notebook, rich would display what is printed to any stream
+    plain: Any = {"force_terminal": True, "force_jupyter": False, "color_system": None}
+    show_table(table, Console(file=stream, width=Console().width, **plain))
+    return stream.getvalue().rstrip("\n")
 
 
 def show_table(table: pd.DataFrame, console: Console | None = None) -> None:
@@ -108,7 +157,7 @@ def cells(table: pd.DataFrame) -> dict[str, list[str]]:
         else:
             continue
         if any(column):
-            found[table.attrs.get("titles", {}).get(name, title)] = column
+            found[title] = column
     return found
 
 

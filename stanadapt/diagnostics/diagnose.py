@@ -8,7 +8,17 @@ from rich.console import Console
 
 from stanadapt import results
 from stanadapt.diagnostics.efficiency import Efficiency, efficiency
+from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import FINE, Verdict, verdict
+
+
+class Shown(Verdict):
+    """A verdict that has been printed: at a prompt, its value does not say it all again."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Verdict({self.verdict!r}, {len(self.sentences)} sentences)"
 
 
 def diagnose(fit: Any, show: bool = True) -> Verdict:
@@ -35,9 +45,11 @@ def diagnose(fit: Any, show: bool = True) -> Verdict:
 
     """
     found, notes = verdict(fit), [*_interruption(fit), *results.from_json(fit, "notes", [])]
-    if show:
-        _show(fit, found, notes)
-    return Verdict(found.verdict, [*found.sentences, *notes])
+    sentences = [*found.sentences, *notes]
+    if not show:
+        return Verdict(found.verdict, sentences)
+    _show(fit, found, notes)
+    return Shown(found.verdict, sentences)
 
 
 def _interruption(fit: Any) -> Iterator[str]:
@@ -51,7 +63,10 @@ def _interruption(fit: Any) -> Iterator[str]:
 
 def _show(fit: Any, found: Verdict, notes: list[str]) -> None:
     console = Console(soft_wrap=True)
-    measured = efficiency(results.columns(fit, wanted=results.parameters(fit)))
+    columns = results.columns(fit, wanted=results.parameters(fit))
+    finite = {name: x.astype(float) for name, x in columns.items() if np.isfinite(x).all()}
+    # of thousands, those that the verdict looked at
+    measured = efficiency({name: finite[name] for name in worst_columns(finite)})
     reasons = [*found.sentences, *notes]
     figures = in_figures(measured, fit)
     style = "green" if found.verdict == FINE else "yellow"

@@ -2,8 +2,11 @@
 
 import io
 import re
+import sys
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 
@@ -84,16 +87,72 @@ def test_columns_without_a_number_are_left_out():
     assert "ESS/grad" not in head
 
 
-def test_a_notebook_shows_the_table_once(table, monkeypatch, capsys):
-    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    shown = sa.compare({"a": made_up_fits.fit(1), "<b>": made_up_fits.diverging(2)})
-    assert capsys.readouterr().out == ""
-    html = shown._repr_html_()
+class Notebook:
+    """Stands for IPython in a notebook: counts cells, and keeps what they display."""
+
+    def __init__(self, monkeypatch):
+        self.execution_count, self.displayed = 1, []
+        display = SimpleNamespace(display=lambda data, raw: self.displayed.append(data))
+        shell = SimpleNamespace(get_ipython=lambda: self, display=display)
+        monkeypatch.setitem(sys.modules, "IPython", shell)
+        monkeypatch.setitem(sys.modules, "IPython.display", display)
+        monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+
+    def end_cell(self, value):
+        value._ipython_display_()  # as IPython does with the value of a cell's last line
+        self.execution_count += 1
+
+
+def test_a_notebook_shows_the_table_once(monkeypatch, capsys):
+    notebook = Notebook(monkeypatch)
+    value = sa.compare({"a": made_up_fits.fit(1), "<b>": made_up_fits.diverging(2)})
+    notebook.end_cell(value)
+    (data,) = notebook.displayed
+    html = data["text/html"]
     assert html.count("<table>") == 1
     assert html.count("<tr>") == 3
     assert "<b>" not in html
     assert "&lt;b&gt;" in html
     assert "diverged" in html
+    assert "…" not in data["text/plain"]
+    notebook.end_cell(value)  # asked for again, in a cell of its own
+    assert notebook.displayed == [data, data]
+    assert capsys.readouterr().out == ""
+
+
+def test_a_notebook_shows_what_is_not_the_value_of_a_cell(monkeypatch):
+    notebook = Notebook(monkeypatch)
+    silent = sa.compare({"a": made_up_fits.fit(1)}, show=False)
+    assert notebook.displayed == []
+    notebook.end_cell(silent)
+    sa.compare({"a": made_up_fits.fit(1)})
+    assert len(notebook.displayed) == 2
+
+
+def test_the_text_of_a_table_is_what_is_printed(table, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert repr(table) == printed(table, 80).rstrip("\n")
+    assert max(map(len, repr(table).splitlines())) <= 80
+
+
+def test_a_table_that_was_taken_apart_is_an_ordinary_frame(table):
+    changed = sa.compare({"a": made_up_fits.fit(1), "b": made_up_fits.fit(2)}, show=False)
+    del changed["verdict"]
+    renamed = sa.compare({"a": made_up_fits.fit(1)}, show=False)
+    renamed.index = ["other"]
+    for frame in (changed, renamed):
+        assert repr(frame) == repr(pd.DataFrame(frame))
+        assert frame._repr_html_() == pd.DataFrame(frame)._repr_html_()
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_the_number_of_draws_and_equal_cost_are_shown(width):
+    fits = {LONG: made_up_fits.fit(1), "gad_mala": made_up_fits.fit(2, shape=(4, 20_000))}
+    table = sa.compare(fits, show=False, budget="gradients")
+    head, _, second, *_ = printed(table, width).splitlines()
+    assert "draws" in head
+    assert "equal cost" in head
+    assert "4 x 20,000" in second
 
 
 def test_what_is_taken_from_a_table_is_an_ordinary_frame(table):

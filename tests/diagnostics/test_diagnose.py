@@ -39,6 +39,24 @@ def test_the_chain_that_disagrees_is_named(capsys):
     assert "Chain 3 stands out: its mean is 8.897" in sentence
 
 
+def test_its_value_at_a_prompt_does_not_say_it_again():
+    found = sa.diagnose(made_up_fits.diverging(1))
+    assert repr(found) == "Verdict('too short', 1 sentences)"
+    assert found.sentences == sa.verdict(made_up_fits.diverging(1)).sentences
+
+
+def test_of_many_parameters_the_worst_are_shown(capsys):
+    rng = np.random.default_rng(1)
+    many = rng.normal(size=(4, 250, 1000))
+    many[..., 700] = many[:, 0, 700][:, None] + rng.normal(size=(4, 250)).cumsum(axis=1)
+    many[1, 3, 5] = np.nan
+    fit = made_up_fits.fit(1, posterior={"b": many}, parameters='["b"]')
+    _, lines = printed(capsys, fit)
+    assert "(b[701])" in lines[0]
+    assert lines[0].startswith("do not use: 4 x 250 draws; largest R-hat ")
+    assert "b[6] has draws that are not finite" in lines[1]
+
+
 def test_an_interruption_is_said_with_how_to_get_the_rest(capsys):
     found, lines = printed(capsys, made_up_fits.fit(1, interrupted=True))
     assert found.verdict == "fine"
