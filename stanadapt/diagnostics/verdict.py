@@ -74,7 +74,8 @@ def verdict(fit: Any) -> Verdict:
     stuck = _stuck_chains(columns)
     reasons = [*stuck, *_acceptance(fit, stats), *_trajectories(fit, stats)]
     if not stuck:
-        reasons += [*_convergence(columns), *_never_moved(constant)]
+        thin = int(results.attribute(fit, "thin", 1))
+        reasons += [*_convergence(columns, thin), *_never_moved(constant)]
     order = [FINE, TOO_SHORT, DO_NOT_USE]
     worst = max((r.verdict for r in reasons), key=order.index, default=FINE)
     return Verdict(worst, [reason.sentence for reason in reasons])
@@ -260,7 +261,7 @@ def _share(where: np.ndarray) -> str:
     return f"{int(where.sum())} of {where.size} draws ({where.mean():.2%})"
 
 
-def _convergence(columns: dict[str, np.ndarray]) -> Iterator[Reason]:
+def _convergence(columns: dict[str, np.ndarray], thin: int) -> Iterator[Reason]:
     """R-hat and effective sample sizes of the columns that a cheap screening finds worst."""
     if not columns:
         return
@@ -280,37 +281,38 @@ def _convergence(columns: dict[str, np.ndarray]) -> Iterator[Reason]:
         return
     chosen = {name: columns[name] for name in worst_columns(columns)}
     if chains > 1:
-        yield from _disagreement(chosen, "the chains disagree")
+        yield from _disagreement(chosen, R_HAT, "the chains disagree")
     else:
         yield Reason(
-            TOO_SHORT,
+            FINE,  # as far as can be said: its halves are held against each other
             "There is one chain: whether chains from other starts would agree is not known. Run "
             "several (chains=4).",
         )
         if draws >= 8:
             half = draws // 2
             halves = {n: x[0, : 2 * half].reshape(2, half) for n, x in chosen.items()}
-            yield from _disagreement(halves, "the halves of the chain disagree")
-    yield from _too_few(chosen, chains, draws)
+            # of few draws, R-hat may be above the lower limit by chance
+            yield from _disagreement(halves, R_HAT_APART, "the halves of the chain disagree")
+    yield from _too_few(chosen, thin)
 
 
-def _disagreement(columns: dict[str, np.ndarray], what: str) -> Iterator[Reason]:
+def _disagreement(columns: dict[str, np.ndarray], limit: float, what: str) -> Iterator[Reason]:
     arviz = results.arviz_module()
     r_hat = {name: float(arviz.rhat(x)) for name, x in columns.items()}
     # what is not a number is the worst
     worst = max(r_hat, key=lambda name: np.inf if np.isnan(r_hat[name]) else r_hat[name])
-    if r_hat[worst] <= R_HAT:
+    if r_hat[worst] <= limit:
         return
     apart = not r_hat[worst] <= R_HAT_APART
     yield Reason(
         DO_NOT_USE if apart else TOO_SHORT,
-        f"R-hat of {worst} is {r_hat[worst]:.3f}, above {R_HAT:g}: {what}. "
+        f"R-hat of {worst} is {r_hat[worst]:.3f}, above {limit:g}: {what}. "
         + outlying_chain(columns[worst], r_hat[worst])
         + (f"Lengthen warm-up, or use {OTHER}." if apart else "Run longer (iter_sampling)."),
     )
 
 
-def _too_few(columns: dict[str, np.ndarray], chains: int, draws: int) -> Iterator[Reason]:
+def _too_few(columns: dict[str, np.ndarray], thin: int) -> Iterator[Reason]:
     arviz = results.arviz_module()
     least, what, ess = "", "", np.inf
     for name, x in columns.items():
@@ -318,12 +320,14 @@ def _too_few(columns: dict[str, np.ndarray], chains: int, draws: int) -> Iterato
             ("bulk", float(arviz.ess(x, method="bulk"))),
             ("tail", float(arviz.ess(x, method="tail", prob=TAILS))),
         ):
-            if not value >= ess:
+            value = value if np.isfinite(value) else 0.0  # what is not a number is the worst
+            if value < ess:
                 least, what, ess = name, kind, value
-    if not ess >= ESS_PER_CHAIN * chains:
-        times = np.ceil(ESS_PER_CHAIN * chains / max(ess, 1.0))
+    chains, draws = columns[least].shape
+    if ess < ESS_PER_CHAIN * chains:
+        times = int(np.ceil(ESS_PER_CHAIN * chains / max(ess, 1.0)))
         yield Reason(
             TOO_SHORT,
             f"The {what} effective sample size of {least} is {ess:.0f}, below {ESS_PER_CHAIN} per "
-            f"chain: draw {times:.0f} times as many (iter_sampling={int(times * draws)}).",
+            f"chain: draw {times} times as many (iter_sampling={times * draws * thin}).",
         )

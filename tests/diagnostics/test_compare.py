@@ -320,7 +320,7 @@ def test_slow_chains_are_not_called_separate():
 def test_a_single_chain_may_be_the_yardstick():
     (missed, judged) = remarks(one=modes_of(1, 0, 1, chains=1), other=modes_of(2, 0))
     assert missed.startswith("other: ")
-    assert judged.startswith("one: too short. There is one chain")
+    assert judged.startswith("one: fine. There is one chain")
 
 
 def test_remark_on_an_interruption():

@@ -346,7 +346,7 @@ def test_table(saved):
         "table", "one.nc", "two.nc", "other/one.nc", "--budget", "gradients", "-o", "t.csv"
     )
     assert "other/one.nc: too short." in printed
-    assert "ESS in 10,000 gradients" in printed
+    assert "bulk ESS in 10,000 gradients" in printed
     table = pd.read_csv("t.csv", index_col="fit")
     assert list(table.index) == ["one.nc", "two", "other/one.nc"]
     named = call("table", "one.nc", "two.nc", "--baseline", "two", "--vars", "a,c")
