@@ -72,7 +72,7 @@ def verdict(fit: Any) -> Verdict:
     stats = _statistics(fit)
     columns, constant = _parameters(fit)
     stuck = _stuck_chains(columns)
-    reasons = [*stuck, *_acceptance(fit, stats), *_trajectories(fit, stats)]
+    reasons = [*stuck, *_adaptation(fit), *_acceptance(fit, stats), *_trajectories(fit, stats)]
     if not stuck:
         thin = int(results.attribute(fit, "thin", 1))
         reasons += [*_convergence(columns, thin), *_never_moved(constant)]
@@ -162,6 +162,13 @@ def _longest_run(same: np.ndarray) -> int:
     """Length of the longest run of True."""
     ends = np.flatnonzero(np.diff(np.concatenate([[0], same.astype(np.int8), [0]])))
     return int(np.max(ends[1::2] - ends[::2], initial=0))
+
+
+def _adaptation(fit: Any) -> Iterator[Reason]:
+    """What a sampler with a warm-up that tells says of it."""
+    unsettled = results.attribute(fit, "unsettled")
+    if unsettled:
+        yield Reason(TOO_SHORT, str(unsettled))
 
 
 def _acceptance(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:

@@ -34,7 +34,8 @@ def pack_result(
 ) -> Any:
     """Return the ArviZ object of a run, and warn of what failed or is doubtful.
 
-    known holds attributes that the chains do not: `interrupted` among them.
+    known holds attributes that the chains do not: `interrupted` among them, and `notes`, what is
+    to be said of the time before them.
 
     Raises
     ------
@@ -48,7 +49,8 @@ def pack_result(
     attributes = _attributes(target, runs)
     attributes |= {**known, "chains_kept": [number + 1 for number in kept]}
     groups = _groups(target, [runs[i] for i in kept], length, keep)
-    notes = [*failures(target, runs, kept), *short_chains(runs, kept, length)]
+    notes = [*known.get("notes", []), *failures(target, runs, kept)]
+    notes += short_chains(runs, kept, length)
     pooling, first = runs[0].sampler.pooling, runs[kept[0]]
     if pooling is not None and first.progress is not None:
         attributes |= pooling.described(first.settings, first.progress)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.errors import StanadaptError, warn
+from stanadapt.errors import StanadaptError
 from stanadapt.kernels.density import (
     FAILED_CALLS,
     GRADIENT_CALLS,
@@ -200,9 +200,10 @@ def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -
     standardised = Standardised(target, progress.location, factor)
     if kind == FULL:
         positions = [chain.state.current.position for chain in chains]
-        _warn_of_unsettled(chains[0], progress)
     iterations = max(chain.n_done for chain in chains)
     description = {"standardized": standardised.kind, "standardization_iterations": iterations}
+    if kind == FULL:
+        description["notes"] = _unsettled(chains[0], progress)
     z = [standardised.standardised(position) for position in positions]
     return Start(standardised, z, np.empty(0), [], 0.0, description)
 
@@ -217,10 +218,11 @@ def _spread(positions: list, chains: list[Chain], dim: int) -> np.ndarray:
     return np.std([position[:dim] for position in [*positions, *ends]], axis=0)[None]
 
 
-def _warn_of_unsettled(chain: Chain, progress: Any) -> None:
-    """Warn where scales are those of chains that were still on their way."""
-    if not progress.settled and chain.plan.iter_warmup >= USUAL_LENGTH:
-        warn(
-            "the log density had not settled when scales were learned: the chains may still be on "
-            "their way. Give inits, raise iter_warmup, or compare with standardize=False."
-        )
+def _unsettled(chain: Chain, progress: Any) -> list[str]:
+    """Note where scales are those of chains that were still on their way."""
+    if progress.settled or chain.plan.iter_warmup < USUAL_LENGTH:
+        return []
+    return [
+        "the log density had not settled when scales were learned: the chains may still be on "
+        "their way. Give inits, raise iter_warmup, or compare with standardize=False."
+    ]

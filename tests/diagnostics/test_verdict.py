@@ -213,7 +213,7 @@ def test_an_effective_sample_size_that_is_not_a_number_is_no_pass(monkeypatch):
 
 def test_the_advised_length_counts_iterations_that_thinning_drops():
     one, ten = (verdict(made(attributes={"thin": thin}, sigma=walk(0.5))) for thin in (1, 10))
-    length = [int(re.search(r"iter_sampling=(\d+)", f.sentences[0])[1]) for f in (one, ten)]
+    length = [int(re.search(r"iter_sampling=(\d+)", str(f.sentences))[1]) for f in (one, ten)]
     assert length[0] % DRAWS == 0
     assert length[1] == 10 * length[0]
 
@@ -238,6 +238,11 @@ def test_one_chain_is_held_against_itself():
     found = verdict(results.build({"posterior": {"mu": drifting}}, {}))
     assert found.verdict == "do not use"
     assert "the halves of the chain disagree" in found.sentences[1]
+
+
+def test_a_warm_up_that_had_not_settled_is_too_short():
+    said = "the log density had not settled. Raise iter_warmup."
+    assert verdict(made(attributes={"unsettled": said})) == ("too short", [said])
 
 
 def test_the_target_of_stans_nuts_is_known():

@@ -1,5 +1,6 @@
 """The default sampler: what it draws, what it costs, how its chains learn together."""
 
+import json
 import warnings
 
 import numpy as np
@@ -240,3 +241,7 @@ def test_a_warm_up_that_was_cut_short_is_reported():
     with pytest.warns(UserWarning, match="cut short after 60 iterations"):
         fit = sa.sample(neal(), "whitened_hmc", iter_warmup=60, seed=1, show_progress=False)
     assert attribute(fit, "warmup_iterations") == 60
+    (first, *_) = json.loads(attribute(fit, "verdict_reasons"))
+    assert "cut short" in first
+    assert attribute(fit, "verdict") != "fine"
+    assert "cut short" not in attribute(fit, "notes")

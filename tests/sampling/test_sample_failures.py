@@ -1,5 +1,6 @@
 """sample(): evaluations that fail, and Ctrl-C."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -45,6 +46,37 @@ def test_throwing_densities_are_rejected_counted_and_reported_once():
     rates = [values(fit, "acceptance_rate", g) for g in ("sample_stats", "warmup_sample_stats")]
     assert failed == sum((rate == 0).sum() for rate in rates)
     assert (values(fit, "x") > -0.43).all()
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_the_point_of_a_failure_is_the_one_that_stan_speaks_of(standardize):
+    """On the parameters' own scales, whatever the coordinates of the sampler."""
+    code = """
+    parameters { real<lower=0> s; vector[2] x; array[5] real z; }
+    model {
+      s ~ lognormal(3, 1);
+      x ~ normal(100, 1);
+      z ~ std_normal();
+      1 ~ gamma(2, 101.5 - x[2]);
+    }
+    """
+    inits = {"s": 20.0, "x": [100.0, 100.0], "z": [0.0] * 5}
+    with pytest.warns(UserWarning, match="evaluations of") as caught:
+        draw(
+            sa.Target(code), "rwm", iter_warmup=400, iter_sampling=400, inits=inits,
+            standardize=standardize,
+        )  # fmt: skip
+    (sentence,) = [str(w.message) for w in caught if "evaluations of" in str(w.message)]
+    said = re.search(
+        r"Inverse scale parameter is (\S+), but .* was at s = (\S+), x\[1\] = (\S+), "
+        r"x\[2\] = (\S+), z\[1\] = \S+, z\[2\] = \S+, z\[3\] = \S+ and 2 more\. If",
+        sentence,
+    )
+    assert said, sentence
+    rate, s, first, second = map(float, said.groups())
+    assert rate == pytest.approx(101.5 - second, abs=0.06)  # four digits are shown of x
+    assert s > 0
+    assert 90 < first < 110
 
 
 def test_divergences_are_reported():
@@ -210,6 +242,7 @@ def test_a_finished_run_is_not_interrupted(normal, ctrl_c):
 # the command itself, which also reports when it has drawn something: only then is Ctrl-C a test;
 # a background job of a shell, as a CI runner may be, passes on that SIGINT is ignored
 COMMAND = """
+import re
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from stanadapt import cli

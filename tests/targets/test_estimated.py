@@ -53,7 +53,6 @@ def test_draws_are_exact_however_noisy_the_estimate_is(name, rho):
     assert np.abs(z_scores(fit)).max() < 4.5
 
 
-@pytest.mark.filterwarnings("ignore:pooled_am. the log density had not settled")
 @pytest.mark.parametrize("name", GRADIENT_FREE)
 def test_noise_is_never_stored(name):
     fit = sa.sample(make(), name, chains=2, iter_warmup=50, iter_sampling=60, seed=1,

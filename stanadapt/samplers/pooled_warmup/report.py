@@ -11,13 +11,18 @@ FAR_BELOW, NUTS_ABOVE = 0.5, 0.125
 
 
 def described(settings: Any, progress: Progress) -> dict[str, Any]:
-    """Return the attributes: what was used, which trajectories, why, and which metric."""
+    """Return the attributes: what was used, which trajectories, why, and which metric.
+
+    Where adaptation had not settled, `unsettled` is a sentence for the verdict.
+    """
     two_stage, reason = progress.choice
     kind = f"{2 * progress.n_steps} gradients per draw" if two_stage else "NUTS"
     target = progress.target_accept if two_stage else settings.nuts_target_accept
     highest = 1.0 if two_stage else 1.0 - NUTS_ABOVE * (1.0 - target)
     rank = f", rank {progress.metric.rank}" if progress.metric.kind == "low rank" else ""
+    unsettled = _unsettled(progress)
     return {
+        **({"unsettled": unsettled} if unsettled else {}),
         "warmup_iterations": progress.used,
         "fixed_trajectories": two_stage,
         "trajectory": f"{kind}: {reason}",
@@ -27,19 +32,23 @@ def described(settings: Any, progress: Progress) -> dict[str, Any]:
     }
 
 
-def sentences(settings: Any, progress: Progress, names: list[str]) -> list[str]:
-    """Return one sentence per thing that went wrong; `names` are those of the coordinates."""
-    found = []
+def _unsettled(progress: Progress) -> str:
     if progress.choice == CUT_SHORT:
-        found.append(
+        return (
             f"whitened_hmc: warm-up was cut short after {progress.used} iterations, before it had "
             "learned what it needs: leave iter_warmup to its default, or raise it."
         )
-    elif not progress.settled:
-        found.append(
+    if not progress.settled:
+        return (
             "whitened_hmc: the log density had not settled when the metric was learned, and the "
             "chains may still be on their way. Raise iter_warmup, or give inits."
         )
+    return ""
+
+
+def sentences(settings: Any, progress: Progress, names: list[str]) -> list[str]:
+    """Return one sentence per thing that went wrong; `names` are those of the coordinates."""
+    found = []
     if len(progress.metric.flat):
         flat = ", ".join(names[i] for i in progress.metric.flat[:5])
         found.append(

@@ -114,18 +114,19 @@ def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[
 
 
 def described(settings: Any, progress: Progress) -> dict[str, Any]:
-    """Return the attributes of a result."""
-    return {"warmup_iterations": progress.used, "metric": progress.metric.kind}
+    """Return the attributes of a result; `unsettled` is a sentence for the verdict."""
+    found = {"warmup_iterations": progress.used, "metric": progress.metric.kind}
+    if not progress.settled:
+        found["unsettled"] = (
+            "pooled_am: the log density had not settled when the covariance was learned, and the "
+            "chains may still be on their way. Raise iter_warmup, or give inits."
+        )
+    return found
 
 
 def sentences(settings: Any, progress: Progress, names: list[str]) -> list[str]:
-    """Return what the user should know."""
-    if progress.settled:
-        return []
-    return [
-        "pooled_am: the log density had not settled when the covariance was learned, and the "
-        "chains may still be on their way. Raise iter_warmup, or give inits."
-    ]
+    """Return what the user should know beside that."""
+    return []
 
 
 def _sweep(progress: Progress, states: States) -> tuple[Progress, States]:

@@ -86,14 +86,12 @@ def stan_nuts(
     chosen = choose_engine(engine)
     with status(plan.show_progress) as report:
         outcome = ENGINES[chosen](target, plan, settings, positions, report)
-    for remark in outcome.remarks:
-        warn(remark)
     attributes = _attributes(target, plan, settings, chosen, outcome)
-    if attributes["n_failed_quantities"]:
-        warn(
-            f"{attributes['n_failed_quantities']} draws of Stan's NUTS hold NaN: their generated "
-            "quantities threw, or are not numbers."
-        )
+    notes = [*outcome.remarks, *_failed_quantities(attributes["n_failed_quantities"])]
+    for sentence in notes:
+        warn(sentence)
+    # which engine it was stands in an attribute of its own
+    attributes["notes"] = [sentence for sentence in notes if sentence != stanli.SHARED]
     try:
         verification = _verification(target, plan, chosen, outcome)
     except KeyboardInterrupt:  # the draws must not be lost
@@ -122,6 +120,15 @@ def choose_engine(engine: str) -> str:
             "`stanadapt install-cmdstan`, or use engine='stanli', which needs no compiler.",
         )
     return engine
+
+
+def _failed_quantities(count: int) -> list[str]:
+    if not count:
+        return []
+    return [
+        f"{count} draws of Stan's NUTS hold NaN: their generated quantities threw, or are not "
+        "numbers. The parameters are not touched by it: mend the block, or leave out what throws."
+    ]
 
 
 def _groups(target: Target, plan: Plan, outcome: NutsRun) -> results.Groups:

@@ -50,6 +50,16 @@ def density_attributes(fit):
     return {n: v for n, v in fit.attrs.items() if n.startswith("density")}
 
 
+def test_what_the_engine_said_is_recorded(target, engine, monkeypatch):
+    run, said = stan_nuts_module.ENGINES["cmdstan"], "1 of 3 chains of CmdStan failed."
+    monkeypatch.setitem(
+        stan_nuts_module.ENGINES, "cmdstan", lambda *given: run(*given)._replace(remarks=(said,))
+    )
+    with pytest.warns(UserWarning, match="1 of 3 chains"):
+        fit = sa.stan_nuts(target, **SHORT)
+    assert said in sa.diagnose(fit, show=False).sentences
+
+
 def test_the_result_records_the_check(target, engine, tmp_path):
     fit = sa.stan_nuts(target, **SHORT)
     again = results.load(results.save(fit, tmp_path / "nuts.nc"))
