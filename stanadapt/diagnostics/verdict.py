@@ -168,7 +168,9 @@ def _adaptation(fit: Any) -> Iterator[Reason]:
     """What a sampler with a warm-up that tells says of it."""
     unsettled = results.attribute(fit, "unsettled")
     if unsettled:
-        yield Reason(TOO_SHORT, str(unsettled))
+        # whether it mattered, R-hat and effective sample sizes tell
+        cut_short = results.attribute(fit, "warmup_cut_short", 0) == 1
+        yield Reason(TOO_SHORT if cut_short else FINE, str(unsettled))
 
 
 def _acceptance(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:

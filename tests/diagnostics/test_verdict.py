@@ -242,7 +242,9 @@ def test_one_chain_is_held_against_itself():
 
 def test_a_warm_up_that_had_not_settled_is_too_short():
     said = "the log density had not settled. Raise iter_warmup."
-    assert verdict(made(attributes={"unsettled": said})) == ("too short", [said])
+    assert verdict(made(attributes={"unsettled": said})) == ("fine", [said])
+    cut = {"unsettled": said, "warmup_cut_short": True}
+    assert verdict(made(attributes=cut)) == ("too short", [said])
 
 
 def test_the_target_of_stans_nuts_is_known():

@@ -23,6 +23,7 @@ def described(settings: Any, progress: Progress) -> dict[str, Any]:
     unsettled = _unsettled(progress)
     return {
         **({"unsettled": unsettled} if unsettled else {}),
+        "warmup_cut_short": progress.choice == CUT_SHORT,
         "warmup_iterations": progress.used,
         "fixed_trajectories": two_stage,
         "trajectory": f"{kind}: {reason}",
