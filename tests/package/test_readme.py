@@ -22,6 +22,20 @@ def blocks(language):
 COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if line.strip()]
 
 
+def stanadapt(command, folder):
+    run([sys.executable, "-m", "stanadapt", *shlex.split(command)[1:]], folder)
+
+
+def earlier_commands_for(command):
+    """Those that write the files which this one reads."""
+    read = [word for word in shlex.split(command) if word.startswith("output/")]
+    earlier = COMMANDS[: COMMANDS.index(command)]
+    outputs = {c: written[0] for c in earlier if (written := re.findall(r"--out (\S+)", c))}
+    if "--out" in command:
+        return []
+    return [c for c, out in outputs.items() if any(r == out or f"{out}/" in r for r in read)]
+
+
 def run(arguments, folder):
     # as a user has it: "auto" is not turned into stanli here
     environment = {k: v for k, v in os.environ.items() if k != "STANADAPT_BACKEND"}
@@ -43,7 +57,8 @@ def folder(tmp_path):
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("stanadapt")])
 def test_command(folder, command):
     words = shlex.split(command)
-    run([sys.executable, "-m", "stanadapt", *words[1:]], folder)
+    for each in [*earlier_commands_for(command), command]:
+        stanadapt(each, folder)
     if "--out" not in words:
         return
     out = folder / words[words.index("--out") + 1]
