@@ -1,10 +1,10 @@
-# demo, test, lint, fuzz and bench first install what they need, in .venv and in the user's cache.
+# demo, test, lint, fuzz, soak and bench first install what they need, in .venv and in the user's cache.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-arviz1 test-newer-stan check-data lint fuzz bench clean
+.PHONY: demo test test-arviz1 test-newer-stan check-data lint fuzz soak bench clean
 
 # the README's example on real data: Pima with the default sampler and Stan's NUTS
 demo: $(READY)
@@ -40,6 +40,11 @@ fuzz: $(READY)
 	$(BIN)/stanadapt install-cmdstan
 	$(BIN)/python -m tests.fuzz --programs 1000
 	$(BIN)/python -m tests.fuzz --programs 100 --seed 1000 --native
+
+# runs killed at a thousand random moments, and memory after 10^7 gradients and 1,000 targets
+soak: $(READY)
+	$(BIN)/python -m tests.soak.kill_runs --kills 80
+	$(BIN)/python -m tests.soak.memory_growth
 
 # microseconds per iteration and effective sample size per second; needs an idle machine
 bench: $(READY)

@@ -11,10 +11,12 @@ from stanadapt.diagnostics.verdict import verdict
 from stanadapt.diagnostics.weighted_summary import weighted_summary
 from stanadapt.errors import ConvergenceWarning, StanadaptError
 from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
-from stanadapt.results import load, save
+from stanadapt.results import save
 from stanadapt.samplers.renamed import warn_of_old_name
 from stanadapt.sampling.check_sampler import check_sampler
 from stanadapt.sampling.sample import sample
+from stanadapt.sampling.saved_run.partial import load
+from stanadapt.sampling.saved_run.resume import resume
 from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts
 from stanadapt.targets.labels import Labels
 from stanadapt.targets.pseudo_extended import Extended
@@ -45,6 +47,7 @@ __all__ = [
     "modes",
     "reference",
     "report",
+    "resume",
     "sample",
     "samplers",
     "save",

@@ -82,6 +82,10 @@ def sample(
     save_pseudo: Annotated[
         bool, typer.Option("--save-pseudo", help="Keep all pseudo-samples with their weights.")
     ] = False,
+    run: Annotated[
+        Path | None,
+        typer.Option(help="New folder that keeps the run while it goes on: see `resume`, `watch`."),
+    ] = None,
     choices: Choices = None,
     labels: LabelsFile = None,
     include: Include = None,
@@ -107,7 +111,7 @@ def sample(
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, thin=thin, seed=seed,
             inits=read_inits(inits), warm_start=results.load(warm_start) if warm_start else None,
             prior_data=prior_data, standardize=standardize, save_warmup=save_warmup,
-            save_pseudo=save_pseudo, show_progress=not quiet, **settings,
+            save_pseudo=save_pseudo, run=run, show_progress=not quiet, **settings,
         )  # fmt: skip
         results.save(fit, path)
         compare_fits({results.attribute(fit, "sampler"): fit})

@@ -55,6 +55,10 @@ def diagnose(fit: Any, show: bool = True) -> Verdict:
 def _interruption(fit: Any) -> Iterator[str]:
     if results.attribute(fit, "interrupted", 0) == 1:
         drawn = results.dataset(fit, "posterior").sizes["draw"]
+        run = results.attribute(fit, "run")
+        if run is not None:
+            yield f"Interrupted after {drawn:,} draws per chain: stanadapt.resume({run!r}) goes on."
+            return
         yield (
             f"Interrupted after {drawn:,} draws per chain: the same call with "
             f"seed={results.attribute(fit, 'seed')} draws these and the rest."

@@ -295,22 +295,35 @@ def advance_together(chains: list[Chain], chunk: int | None = None) -> None:
         chain.advance(chunk)
 
 
+class Keeper:
+    """Is told of chains that do not move, and may write them down; this one does nothing."""
+
+    def chunk_done(self, chain: Chain) -> None:
+        """In the chain's thread, after each of its chunks."""
+
+    def pooled(self, chains: list[Chain]) -> None:
+        """After chains have been pooled, before any of them goes on."""
+
+
 def run(
     chains: list[Chain],
     parallel_chains: int,
     on_progress: Callable[[list[Chain]], Any] = lambda chains: None,
     chunk: int | None = None,
+    keeper: Keeper | None = None,
 ) -> bool:
     """Advance every chain to its end, `parallel_chains` at a time.
 
     Chains that learn together are pooled whenever all of them have reached the end of a block.
     Ctrl-C lets each thread finish its chunk and returns True: the run was interrupted.
     """
+    keeper = keeper or Keeper()
     stop = threading.Event()
 
     def work(chain: Chain) -> None:
         while not (chain.finished or chain.waiting or stop.is_set()):
             chain.advance(chunk)
+            keeper.chunk_done(chain)
 
     interrupted = False
     with ThreadPoolExecutor(parallel_chains) as pool:
@@ -326,6 +339,7 @@ def run(
                 if not together:
                     break
                 pool_chains(together)
+                keeper.pooled(chains)
         except KeyboardInterrupt:
             interrupted = True
         finally:

@@ -37,18 +37,23 @@ def randomness(plan: Plan) -> list[Randomness]:
     ]  # fmt: skip
 
 
-def make_chains(start: Start, design: ChainDesign, sources: list[Randomness]) -> list[Chain]:
-    """Return one chain per position of a start."""
+def make_chain(start: Start, design: ChainDesign, source: Randomness, number: int) -> Chain:
+    """Return chain `number`, 0, 1, ..., at its position of a start."""
     plan, target = design.plan, start.target
     last = plan.chains * plan.threads_per_chain  # each worker gets a number as a chain does
-    chains = [
-        Chain(
-            design, start.counted(target.density(i), i), position, source.moves,
-            partial(target.constrainer, source.quantities, i),
-            [target.density(number) for number in range(plan.chains + i, last, plan.chains)],
-        )
-        for i, (position, source) in enumerate(zip(start.positions, sources, strict=True))
-    ]  # fmt: skip
+    return Chain(
+        design,
+        start.counted(target.density(number), number),
+        start.positions[number],
+        source.moves,
+        partial(target.constrainer, source.quantities, number),
+        [target.density(worker) for worker in range(plan.chains + number, last, plan.chains)],
+    )
+
+
+def make_chains(start: Start, design: ChainDesign, sources: list[Randomness]) -> list[Chain]:
+    """Return one chain per position of a start."""
+    chains = [make_chain(start, design, source, i) for i, source in enumerate(sources)]
     for chain, seconds in zip(chains, start.seconds, strict=True):
         chain.warmup_seconds += seconds
     _share_arrays(chains)

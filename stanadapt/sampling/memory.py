@@ -14,7 +14,7 @@ NUMBER = 8  # bytes
 MUCH = 0.5
 
 
-def require_memory(design: ChainDesign, dim: int) -> None:
+def require_memory(design: ChainDesign, dim: int, on_disk: bool = False) -> None:
     """Refuse a run that does not fit into memory, and tell of one that takes much of it.
 
     Parameters
@@ -23,6 +23,8 @@ def require_memory(design: ChainDesign, dim: int) -> None:
         Sampler, numbers of chains and draws, and what is kept of these.
     dim
         Number of parameters on the unconstrained scale.
+    on_disk
+        Whether draws go to a run folder, which takes the space for them itself.
 
     Raises
     ------
@@ -32,7 +34,7 @@ def require_memory(design: ChainDesign, dim: int) -> None:
     """
     plan, sampler = design.plan, design.sampler
     kept = plan.chains * (plan.draws + plan.warmup_draws)
-    draws = NUMBER * kept * numbers_per_draw(design, dim)
+    draws = 0 if on_disk else NUMBER * kept * numbers_per_draw(design, dim)
     matrices = NUMBER * plan.chains * sampler.dense_matrices(design.settings) * dim**2
     free = psutil.virtual_memory().available
     if draws + matrices < MUCH * free:

@@ -19,8 +19,6 @@ from stanadapt.sampling.tempering_group import add_tempering
 from stanadapt.targets.labels import named_dimensions, phase_groups
 from stanadapt.targets.target import Samplable
 
-DTYPES = {bool: bool, int: np.int64, float: np.float64}
-
 
 class ExtraGroups(NamedTuple):
     """What a result holds beside the posterior and its statistics."""
@@ -126,7 +124,8 @@ def _groups(
         draws = results.variables(
             target.target.column_names, _stacked([r.constrained for r in recordings], length)
         )
-        stats = _statistics(target, chains[0], recordings, length)
+        table = np.stack([r.stats[:length] for r in recordings])
+        stats = statistics(stat_labels(target, chains[0]), table)
         groups.update(phase_groups(target.target.labels, prefix, draws, stats))
 
     add("", [chain.sampling for chain in chains], length)
@@ -153,19 +152,24 @@ def _pseudo_samples(
     return target.original(pseudo), temperatures, weights
 
 
-def _statistics(
-    target: Samplable, chain: Chain, recordings: list[Recording], length: int
-) -> dict[str, np.ndarray]:
-    names, kinds = chain.stat_names, chain.sampler.info_types
-    table = np.stack([r.stats[:length] for r in recordings])
-    table[..., names.index("n_evaluations")] *= target.evaluations_per_call
+def stat_labels(target: Samplable, chain: Chain) -> list[tuple[str, str, int]]:
+    """Name in a result, type and factor of each statistic that a chain records."""
+    kinds, labels = chain.sampler.info_types, []
     counted = "n_gradients" if chain.sampler.uses_gradient else "n_density"
-    stats = {}
-    for column, name in enumerate(names):
-        kind = int if name == "n_evaluations" else kinds.get(name, float)
-        label = counted if name == "n_evaluations" else name
-        stats[label] = table[..., column].astype(DTYPES[kind])
-    return stats
+    for name in chain.stat_names:
+        if name == "n_evaluations":
+            labels.append((counted, "int64", target.evaluations_per_call))
+        else:
+            labels.append((name, np.dtype(kinds.get(name, float)).name, 1))
+    return labels
+
+
+def statistics(labels: Sequence[Sequence], table: np.ndarray) -> dict[str, np.ndarray]:
+    """Statistics by name, from a table of shape (chain, draw, statistic)."""
+    return {
+        name: (table[..., column] * factor).astype(kind)
+        for column, (name, kind, factor) in enumerate(labels)
+    }
 
 
 def _attributes(target: Samplable, runs: list[Chain]) -> dict[str, Any]:

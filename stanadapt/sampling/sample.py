@@ -1,24 +1,23 @@
 """From a target and a sampler to an ArviZ object: the function users call."""
 
-import contextlib
-import signal
-import threading
-from collections.abc import Iterator
+from os import PathLike
 from typing import Any
 
 from stanadapt.errors import warn
 from stanadapt.samplers.registry import find, with_standardized_defaults
 from stanadapt.samplers.renamed import with_new_names
 from stanadapt.sampling import compatibility
-from stanadapt.sampling.chain import Chain, ChainDesign, run
+from stanadapt.sampling.chain import Chain, ChainDesign
 from stanadapt.sampling.choose_sampler import AUTO, choose_sampler
 from stanadapt.sampling.compile_errors import explained
+from stanadapt.sampling.drive import advance, packed_up
 from stanadapt.sampling.initial_values import initial_positions
 from stanadapt.sampling.make_chains import make_chains, randomness
 from stanadapt.sampling.memory import require_memory
-from stanadapt.sampling.pack_result import ExtraGroups, pack_result
+from stanadapt.sampling.pack_result import ExtraGroups
 from stanadapt.sampling.plan import make_plan
-from stanadapt.sampling.progress import reporter
+from stanadapt.sampling.saved_run.begin import begin
+from stanadapt.sampling.saved_run.close import close
 from stanadapt.sampling.standardise import NO, Start, as_given, choose_coordinates, learn_scales
 from stanadapt.sampling.warm_start import GivenStart, choose_chain_init
 from stanadapt.targets.estimated import noise_warnings
@@ -48,6 +47,7 @@ def sample(
     save_warmup: bool = False,
     save_unconstrained: bool = False,
     save_pseudo: bool = False,
+    run: str | PathLike | None = None,
     show_progress: bool = True,
     **settings: Any,
 ) -> Any:
@@ -98,6 +98,10 @@ def sample(
     save_pseudo
         For an `Extended`, or the sampler pseudo_extended: add the group `pseudo`, all
         pseudo-samples with their temperatures and weights, for `weighted_summary`.
+    run
+        Folder, new or empty, where draws and the state of the chains are kept while they run:
+        `resume` goes on from there in another process, draw for draw, after a crash, Ctrl-C, or to
+        make the run longer; `load` reads the draws so far.
     show_progress
         Bars in a terminal, lines elsewhere.
     settings
@@ -140,21 +144,22 @@ def sample(
     design = ChainDesign(
         found, typed, plan, len(program.column_names), any(keep), keep.pseudo, chain_init.init
     )
-    require_memory(design, program.dim)
+    require_memory(design, program.dim, on_disk=run is not None)
     with explained(found):
         start, runs, compile_seconds = _ready_chains(target, design, inits, kind, why)
-    with reporter(plan.show_progress) as report:
-        interrupted = run(runs, plan.parallel_chains, report.update)
-    with _uninterrupted():
-        attributes = {
-            "compile_seconds": compile_seconds + start.compile_seconds + program.compile_seconds,
-            "interrupted": interrupted,
-            "sampler_reason": choice.reason,
-            **chain_init.description,
-            **start.description,
-        }
-        with slow_step(plan.show_progress, "Putting the result together, and judging it"):
-            return pack_result(start.target, runs, attributes, keep)
+    known = {
+        "compile_seconds": compile_seconds + start.compile_seconds + program.compile_seconds,
+        "sampler_reason": choice.reason,
+        **chain_init.description,
+        **start.description,
+    }
+    if run is None:
+        known["interrupted"] = advance(runs)
+        return packed_up(start.target, runs, known, keep)
+    keeper = begin(run, start, runs, design, keep, known, chain_init.prior_data)
+    with keeper.folder.lock():
+        known["interrupted"] = advance(runs, keeper)
+        return close(keeper, start.target, runs, known, keep)
 
 
 def _given_start(
@@ -190,16 +195,3 @@ def _ready_chains(
     with slow_step(plan.show_progress, words):
         runs = make_chains(start, design, sources)
         return start, runs, runs[0].compile()
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait: no draw is to be lost while the result is put together."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    saved = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, saved)

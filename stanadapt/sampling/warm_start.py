@@ -37,11 +37,14 @@ class ChainInit(NamedTuple):
         In place of the sampler's own `init`, where it is not None.
     description
         Attributes of the result.
+    prior_data
+        As JSON, where the reference is the program under these data.
 
     """
 
     init: Callable | None
     description: dict[str, Any]
+    prior_data: str | None = None
 
 
 def choose_chain_init(target: Samplable, sampler: Sampler, given: GivenStart) -> ChainInit:
@@ -117,4 +120,5 @@ def _with_prior_data(target: Samplable, init_from_path: Callable, data: Any) -> 
         return init_from_path(density, settings, position, rng, path, False)
 
     digest = stan_data.digest(prior.data)
-    return ChainInit(init, {"warm_start_draws": 0, "prior_data_hash": digest})
+    description = {"warm_start_draws": 0, "prior_data_hash": digest}
+    return ChainInit(init, description, prior.data)

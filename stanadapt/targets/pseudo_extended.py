@@ -242,6 +242,15 @@ class Resampler:
         choose(positions, weights, self._rng, chosen)
         return self._constrain(chosen, out)
 
+    def held(self) -> dict[str, Any]:
+        """What `resume` needs to go on from here."""
+        return {"rng": self._rng.bit_generator.state, "base": self._constrain.held()}
+
+    def resume(self, held: dict[str, Any]) -> None:
+        """Go on from where another of the same seed was."""
+        self._rng.bit_generator.state = held["rng"]
+        self._constrain.resume(held["base"])
+
     def explain(self) -> str:
         """Stan's message for the last row that threw."""
         return self._constrain.explain()

@@ -37,7 +37,7 @@ class Standardised(Samplable):
     """
 
     def __init__(self, base: Samplable, location: np.ndarray, factor: np.ndarray) -> None:
-        self._base, self.name, self.dim = base, base.name, base.dim
+        self.base, self.name, self.dim = base, base.name, base.dim
         self.location = np.ascontiguousarray(location, dtype=float)
         self.factor = np.ascontiguousarray(factor, dtype=float)
         self.evaluations_per_call = base.evaluations_per_call
@@ -69,10 +69,10 @@ class Standardised(Samplable):
     @property
     def target(self) -> Target:
         """The program and its data."""
-        return self._base.target
+        return self.base.target
 
     def __repr__(self) -> str:
-        return f"Standardised({self._base!r}, {self.kind})"
+        return f"Standardised({self.base!r}, {self.kind})"
 
     def original(self, positions: np.ndarray) -> np.ndarray:
         """Positions x of the base, for positions z; of shape (..., dim), or without the noise."""
@@ -91,36 +91,36 @@ class Standardised(Samplable):
 
     def density(self, chain: int = 0) -> Density:
         """Make a density with its own memory, for one chain. This object must outlive it."""
-        return standardised(self._base.density(chain), self.location, self.factor)
+        return standardised(self.base.density(chain), self.location, self.factor)
 
     def value(self, position: np.ndarray) -> float:
         """Log density at z as samplers without gradients see it; -inf where it fails."""
-        return self._base.value(self.original(position))
+        return self.base.value(self.original(position))
 
     def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
         """Log density and gradient at z and, where it fails, Stan's message."""
-        log_density, gradient, message = self._base.evaluate(self.original(position))
+        log_density, gradient, message = self.base.evaluate(self.original(position))
         slope, size = np.array(gradient, dtype=float), len(self.location)
         slope[:size] = factor_rows.transposed_times(self.factor, slope[None, :size])[0]
         return log_density, slope, message
 
     def constrainer(self, seed: int, chain: int = 0) -> "FromStandardised":
         """Make a callable that turns draws of z of one chain into columns of the program."""
-        return FromStandardised(self, self._base.constrainer(seed, chain))
+        return FromStandardised(self, self.base.constrainer(seed, chain))
 
     def initial_position(
         self, draw: Callable[[], np.ndarray], rng: np.random.Generator
     ) -> np.ndarray:
         """Return the position z of an initial position of the base."""
-        return self.standardised(self._base.initial_position(draw, rng))
+        return self.standardised(self.base.initial_position(draw, rng))
 
     def dropped_constant(self, position: np.ndarray) -> float:
         """The constant that evaluations with a gradient drop from the log density."""
-        return self._base.dropped_constant(self.original(position))
+        return self.base.dropped_constant(self.original(position))
 
     def split_positions(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Split positions z into pseudo-samples of the base."""
-        return self._base.split_positions(self.original(positions))
+        return self.base.split_positions(self.original(positions))
 
 
 class FromStandardised:
@@ -132,6 +132,14 @@ class FromStandardised:
     def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
         """Fill out (draw, column); return in how many rows generated quantities threw (NaN)."""
         return self._constrain(self._target.original(positions), out)
+
+    def held(self) -> dict[str, Any]:
+        """What `resume` needs to go on from here."""
+        return self._constrain.held()
+
+    def resume(self, held: dict[str, Any]) -> None:
+        """Go on from where another of the same seed was."""
+        self._constrain.resume(held)
 
     def explain(self) -> str:
         """Stan's message for the last row that threw."""

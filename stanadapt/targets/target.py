@@ -161,7 +161,7 @@ class Target(Samplable):
         labels: Any = None,
         show_progress: bool = True,
     ) -> None:
-        self._unsafe = unsafe
+        self.unsafe = unsafe
         self.noise = (noise,) if isinstance(noise, str) else tuple(noise)
         self.rho = require_correlation(rho)
         self.program = program if isinstance(program, Program) else read(program, include_paths)
@@ -224,7 +224,7 @@ class Target(Samplable):
     def with_data(self, data: Data) -> "Target":
         """Return a target of the same program and backend with other data."""
         return Target(
-            self.program, data, backend=self.backend, unsafe=self._unsafe, show_progress=False
+            self.program, data, backend=self.backend, unsafe=self.unsafe, show_progress=False
         )  # fmt: skip
 
     def with_prior_data(self, data: Data) -> "Target":

@@ -7,3 +7,41 @@ FASTER = {
     "gad_hmc": {"learning_rate": 5e-3},
     "kameleon": {"subsample": 100},
 }
+# settings that switch on what the defaults leave out
+VARIANTS = {
+    "gad_rwm": [{}, {"diagonal": True, "adapt_every": 3}],
+    "gad_mala": [{}, {"diagonal": True, "adapt_every": 3}, {"exact": True}],
+    "gad_hmc": [
+        {},
+        {"leapfrogs": 3, "diagonal": True, "adapt_every": 3},
+        {"leapfrogs": 2, "exact": True},
+    ],
+    "hmc": [{}, {"jitter": 0.3, "leapfrogs": 3}, {"leapfrogs": 0, "trajectory_length": 0.5}],
+    "nuts": [{}, {"dense": True, "max_treedepth": 4}],
+    "rwm": [{}, {"tune_scale": False, "initial_scale": 1.5}],
+    "am": [{}, {"tune_scale": False}],
+    "pooled_am": [{}, {"diagonal": True}],
+    "kameleon": [
+        {},
+        {"kernel": "linear", "adapts_forever": True},
+        {"kernel": "matern32", "whiten_kernel": True},
+        {"kernel": "matern52", "normalize_weights": False, "whiten": False, "redraw": 1.0},
+    ],
+    "parallel_tempering": [
+        {},
+        {"kernel": "nuts", "reference_family": "student_t"},
+        {"kernel": "random_walk", "levels": 5},
+        {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 4},
+    ],
+    "pseudo_extended": [
+        {},
+        {"kernel": "nuts", "reference_family": "student_t", "pseudo_samples": 3},
+        {"kernel": "random_walk", "pseudo_samples": 1},
+        {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 5},
+    ],
+    "whitened_hmc": [
+        {},
+        {"trajectory": "nuts", "max_treedepth": 4},
+        {"trajectory": "fixed", "metric": "diagonal", "trajectory_length": 4.0},
+    ],
+}

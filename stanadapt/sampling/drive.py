@@ -1,0 +1,65 @@
+"""From chains that are ready to an ArviZ object: they run, and no draw is lost on the way."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from stanadapt.sampling.chain import Chain, Keeper, run
+from stanadapt.sampling.pack_result import ExtraGroups, pack_result
+from stanadapt.sampling.progress import reporter
+from stanadapt.targets.stan.status import slow_step
+from stanadapt.targets.target import Samplable
+
+
+def advance(
+    chains: list[Chain],
+    keeper: Keeper | None = None,
+    on_progress: Callable[[list[Chain]], Any] = lambda chains: None,
+) -> bool:
+    """Run chains to their end, with a display of it; return whether they were interrupted."""
+    plan = chains[0].plan
+    with reporter(plan.show_progress) as report, _terminated_as_interrupted():
+
+        def update(chains: list[Chain]) -> None:
+            report.update(chains)
+            on_progress(chains)
+
+        return run(chains, plan.parallel_chains, update, keeper=keeper)
+
+
+def packed_up(
+    target: Samplable, chains: list[Chain], known: dict[str, Any], keep: ExtraGroups
+) -> Any:
+    """Return the ArviZ object of chains that have run; see `pack_result`."""
+    with uninterrupted():
+        words = "Putting the result together, and judging it"
+        with slow_step(chains[0].plan.show_progress, words):
+            return pack_result(target, chains, known, keep)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait: no draw is to be lost while the result is put together."""
+    with _handling(signal.SIGINT, signal.SIG_IGN):
+        yield
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM, by which batch systems end a job, do what Ctrl-C does."""
+    with _handling(signal.SIGTERM, signal.default_int_handler):
+        yield
+
+
+@contextlib.contextmanager
+def _handling(number: int, handler: Any) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    saved = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, signal.SIG_DFL if saved is None else saved)

@@ -1,0 +1,36 @@
+"""The end of a run on disk: the last checkpoints, and a result apart from the folder."""
+
+from typing import Any
+
+from stanadapt.errors import StanadaptError
+from stanadapt.sampling.chain import Chain
+from stanadapt.sampling.drive import packed_up
+from stanadapt.sampling.pack_result import ExtraGroups
+from stanadapt.sampling.saved_run.write_checkpoints import WriteCheckpoints
+from stanadapt.targets.target import Samplable
+
+
+def close(
+    keeper: WriteCheckpoints,
+    target: Samplable,
+    chains: list[Chain],
+    known: dict[str, Any],
+    keep: ExtraGroups,
+) -> Any:
+    """Write the last checkpoint of every chain, and return the result.
+
+    Its arrays are private: what is done to them does not reach the folder.
+    """
+    for chain in chains:
+        keeper.write(chain)
+    for name, whole in keeper.folder.private_arrays().items():
+        phase, _, kind = name.partition("_")
+        for chain, share in zip(chains, whole, strict=True):
+            setattr(getattr(chain, phase), kind, share)
+    notes, path = [*known.get("notes", []), *keeper.trouble], str(keeper.folder.path)
+    try:
+        return packed_up(target, chains, {**known, "notes": notes, "run": path}, keep)
+    except StanadaptError as error:
+        if known["interrupted"] and error.stage == "sampling":
+            error.message += f" The run is kept: stanadapt.resume({path!r}) goes on with it."
+        raise

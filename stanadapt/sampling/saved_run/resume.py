@@ -1,0 +1,198 @@
+"""A run goes on from its folder, in another process: draw for draw as if it had never stopped."""
+
+import time
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from stanadapt.errors import StanadaptError, require_whole
+from stanadapt.sampling.chain import Chain, ChainDesign
+from stanadapt.sampling.compile_errors import explained
+from stanadapt.sampling.drive import advance
+from stanadapt.sampling.make_chains import randomness
+from stanadapt.sampling.pack_result import ExtraGroups
+from stanadapt.sampling.plan import Plan
+from stanadapt.sampling.saved_run.begin import START
+from stanadapt.sampling.saved_run.checkpoint import resumed, summary_of
+from stanadapt.sampling.saved_run.close import close
+from stanadapt.sampling.saved_run.folder import RunFolder
+from stanadapt.sampling.saved_run.recipe import (
+    PRIOR_DATA,
+    other_versions,
+    plan_of,
+    sampler_of,
+    target_of,
+)
+from stanadapt.sampling.saved_run.sufficient import missing_growth
+from stanadapt.sampling.saved_run.tree import unpacked
+from stanadapt.sampling.saved_run.write_checkpoints import WriteCheckpoints, newest
+from stanadapt.sampling.standardise import Start
+from stanadapt.targets.stan.status import slow_step
+from stanadapt.targets.standardised import Standardised
+from stanadapt.targets.target import Samplable
+
+
+def resume(
+    run: str | PathLike,
+    target: Samplable | None = None,
+    *,
+    iter_sampling: int | None = None,
+    until_ess: float | None = None,
+    max_minutes: float | None = None,
+    parallel_chains: int | None = None,
+    show_progress: bool = True,
+) -> Any:
+    """Go on with a run that was given `run` and has stopped, or is to be longer.
+
+    The draws are those of a run that was never stopped, to the bit, if libraries and processor are
+    the same.
+
+    Parameters
+    ----------
+    run
+        The folder.
+    target
+        Its target; default: made from the program and the data in the folder. Needed for an
+        `Extended`.
+    iter_sampling
+        Iterations per chain in all, no fewer than the run was asked for; default: as many.
+    until_ess
+        Go on until the smallest bulk and tail effective sample size of the parameters is this
+        large and R-hat is below 1.01.
+    max_minutes
+        Stop after this time, and return what there is.
+    parallel_chains, show_progress
+        As for `sample`.
+
+    Returns
+    -------
+    ArviZ object
+        As of `sample`.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "files" for a folder that holds no run, or one that another process is writing;
+        "settings" where program, data, backend or sampler differ from those of the run.
+
+    """
+    folder = RunFolder.open(run)
+    _require_limits(until_ess, max_minutes)
+    with folder.lock():
+        plan = _changed(plan_of(folder), iter_sampling, parallel_chains, show_progress)
+        return _Resumed(folder, target, plan).run(until_ess, max_minutes)
+
+
+class _Resumed:
+    """Chains that were read from a folder, and what is known of them."""
+
+    def __init__(self, folder: RunFolder, target: Samplable | None, plan: Plan) -> None:
+        given = target_of(folder, target, plan.show_progress)
+        sampler, settings = sampler_of(folder)
+        self.keep = ExtraGroups(**folder.manifest["keep"])
+        self.folder, program = folder, given.target
+        held = unpacked(folder.read_arrays(START))
+        self.known = held["known"]
+        # kept as long as the chains, which hold its address
+        self._prior = _prior_target(folder, program)
+        self.start = _start(given, held, plan.chains)
+        design = ChainDesign(
+            sampler, settings, plan, len(program.column_names), any(self.keep), self.keep.pseudo
+        )
+        with (
+            explained(sampler),
+            slow_step(plan.show_progress, f"Compiling {sampler.name} (once; up to two minutes)"),
+        ):
+            self.chains, generation = self._chains(design)
+            self.chains[0].compile()
+        self.keeper = WriteCheckpoints(folder, self.chains, generation)
+        _write_plan(folder, plan)
+
+    def _chains(self, design: ChainDesign) -> tuple[list[Chain], int]:
+        prior_handle = self._prior.density().handle if self._prior else 0
+        held, sources = newest(self.folder, design.plan.chains), randomness(design.plan)
+        chains = [
+            resumed(arrays, self.start, design, source, number, prior_handle)
+            for number, (arrays, source) in enumerate(zip(held, sources, strict=True))
+        ]
+        self.folder.give_memory(chains)
+        for chain in chains:
+            if not chain.warming_up:
+                chain.warmup.trim()
+        return chains, summary_of(held[0])["generation"]
+
+    def run(self, until_ess: float | None, max_minutes: float | None) -> Any:
+        """Advance the chains until they suffice, and return the result."""
+        ends = np.inf if max_minutes is None else time.monotonic() + 60.0 * max_minutes
+        late = False
+
+        def watch(chains: list[Chain]) -> None:
+            nonlocal late
+            if time.monotonic() > ends and not late:
+                late = True
+                raise KeyboardInterrupt
+
+        while True:
+            interrupted = advance(self.chains, self.keeper, watch)
+            if interrupted or late or until_ess is None:
+                break
+            growth = missing_growth(self.start.target.target, self.chains, until_ess)
+            if growth <= 1.0:
+                break
+            self._lengthen(growth)
+        notes = [*self.known.get("notes", []), *other_versions(self.folder)]
+        if late and interrupted:
+            notes.append(f"stopped after {max_minutes:g} minutes, as asked for.")
+        known = {**self.known, "notes": notes, "interrupted": interrupted and not late}
+        return close(self.keeper, self.start.target, self.chains, known, self.keep)
+
+    def _lengthen(self, growth: float) -> None:
+        plan = self.chains[0].plan
+        longer = plan._replace(iter_sampling=int(np.ceil(growth * plan.iter_sampling)))
+        for chain in self.chains:
+            chain.plan = longer
+        self.folder.give_memory(self.chains, ("sampling",))
+        _write_plan(self.folder, longer)
+
+
+def _write_plan(folder: RunFolder, plan: Plan) -> None:
+    folder.manifest["plan"] = plan._asdict()
+    folder.write_manifest()
+
+
+def _require_limits(until_ess: Any, max_minutes: Any) -> None:
+    for name, value in (("until_ess", until_ess), ("max_minutes", max_minutes)):
+        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
+            raise StanadaptError("settings", f"{name} must be a number above zero, got {value!r}.")
+
+
+def _changed(plan: Plan, iter_sampling: Any, parallel_chains: Any, show_progress: bool) -> Plan:
+    """Return a plan with what may differ from that of the run."""
+    if iter_sampling is not None:
+        least = plan.iter_sampling
+        if require_whole("iter_sampling", iter_sampling, 1) < least:
+            raise StanadaptError(
+                "settings",
+                f"iter_sampling counts all iterations, of which the run was asked for {least}: "
+                f"give {least} or more, got {iter_sampling}.",
+            )
+        plan = plan._replace(iter_sampling=int(iter_sampling))
+    if parallel_chains is not None:
+        parallel = require_whole("parallel_chains", parallel_chains, 1)
+        plan = plan._replace(parallel_chains=min(parallel, plan.chains))
+    return plan._replace(show_progress=bool(show_progress))
+
+
+def _prior_target(folder: RunFolder, program: Any) -> Any:
+    if not (folder.path / PRIOR_DATA).exists():
+        return None
+    return program.with_prior_data(folder.read_text(PRIOR_DATA))
+
+
+def _start(given: Samplable, held: dict[str, Any], chains: int) -> Start:
+    target = given
+    if held["location"] is not None:
+        target = Standardised(given, held["location"], held["factor"])
+    nothing = np.zeros((chains, 3), np.int64)
+    return Start(target, held["positions"], nothing, [0.0] * chains, 0.0, held["description"])
