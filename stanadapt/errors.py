@@ -57,8 +57,11 @@ class ConvergenceWarning(UserWarning):
     """A fit is too short, or should not be used: the sentence says why, and what to try."""
 
 
-def require_whole(name: str, value: Any, smallest: int) -> int:
-    """Return value as an int; StanadaptError unless it is an integer, at least `smallest`."""
+LARGEST_WHOLE = 10**15  # beyond it, iterations do not end and sums of integers overflow
+
+
+def require_whole(name: str, value: Any, smallest: int, largest: int = LARGEST_WHOLE) -> int:
+    """Return value as an int; StanadaptError unless it is an integer from smallest to largest."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -67,6 +70,8 @@ def require_whole(name: str, value: Any, smallest: int) -> int:
         raise StanadaptError(
             "settings", f"{name} must be a whole number, at least {smallest}, got {value!r}."
         )
+    if number > largest:
+        raise StanadaptError("settings", f"{name} must be at most {largest:,}, got {value!r}.")
     return number
 
 

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import stanio
@@ -142,11 +143,12 @@ def _storable(value: Any) -> Any:
         return int(value)
     if isinstance(value, int | float | str | np.number):
         return value
-    if isinstance(value, np.ndarray) or (
-        isinstance(value, list | tuple) and value and all(isinstance(v, int | float) for v in value)
-    ):
-        return np.asarray(value)
-    return json.dumps(value, default=str)
+    numbers = value if isinstance(value, np.ndarray) else None
+    if isinstance(value, list | tuple) and value:
+        numbers = np.asarray(value) if all(isinstance(v, int | float) for v in value) else None
+    if numbers is not None and numbers.dtype.kind in "biuf":
+        return numbers.astype(int) if numbers.dtype.kind == "b" else numbers
+    return json.dumps(value.tolist() if isinstance(value, np.ndarray) else value, default=str)
 
 
 def group_names(fit: Any) -> list[str]:
@@ -249,19 +251,27 @@ def _holds_draws(variable: xr.DataArray) -> bool:
     return variable.dtype.kind in "fiub" and {"chain", "draw"} <= set(variable.dims)
 
 
+def as_path(path: Any) -> Path:
+    """Return a path; StanadaptError for what is none."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise StanadaptError("files", f"the name of a file must be text or a Path, got {path!r}.")
+    return Path(path)
+
+
 def check_writable(path: str | os.PathLike) -> Path:
     """Check before sampling that a result can be written to a path; return the path."""
-    path = Path(path)
-    if path.is_dir():
-        raise StanadaptError("files", f"{path} is a folder: give the name of a file in it.")
+    path = as_path(path)
     try:
+        if path.is_dir():
+            raise StanadaptError("files", f"{path} is a folder: give the name of a file in it.")
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
             pass
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise StanadaptError(
             "files",
-            f"nothing can be written to {path.parent}: {error.strerror}. Choose another folder.",
+            f"nothing can be written to {path}: {getattr(error, 'strerror', error)}. Choose "
+            "another folder, or a shorter name.",
         ) from None
     return path
 
@@ -273,8 +283,8 @@ def save(fit: Any, path: str | os.PathLike) -> Path:
             "settings", f"save takes a result of sample or stan_nuts, got {type(fit).__name__}."
         )
     path = check_writable(path)
-    # under another name first: an interruption leaves the old file intact
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    # under another name first, a short one: an interruption leaves the old file intact
+    partial = path.with_name(f".{crc32(path.name.encode()):08x}.{os.getpid()}.partial")
     try:
         _write(fit, str(partial))
         partial.replace(path)
@@ -287,12 +297,12 @@ def save(fit: Any, path: str | os.PathLike) -> Path:
 
 def load(path: str | os.PathLike) -> Any:
     """Read a result from a netCDF file into memory, as an object of the installed ArviZ."""
-    path = Path(path)
-    if not path.is_file():
+    path = as_path(path)
+    if not os.path.isfile(path):  # False too for names that the system refuses
         raise StanadaptError("files", f"there is no file {path}: check the path.")
     try:
         fit = _read(path)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         raise StanadaptError(
             "files", f"{path} is not a result written by stanadapt: {error}."
         ) from None
@@ -302,7 +312,28 @@ def load(path: str | os.PathLike) -> Any:
 
 
 def _write(fit: Any, path: str) -> None:
-    fit.to_netcdf(path, engine="h5netcdf")
+    _with_storable_attributes(fit).to_netcdf(path, engine="h5netcdf")
+
+
+def _with_storable_attributes(fit: Any) -> Any:
+    """Return a shallow copy without attributes, added by a user, that netCDF cannot hold."""
+
+    def cleaned(group: str) -> xr.Dataset:
+        held = dataset(fit, group).copy(deep=False)
+        owners: list[Any] = [held, *held.variables.values()]
+        for owner in owners:
+            owner.attrs = {str(name): _storable(value) for name, value in owner.attrs.items()}
+        return held
+
+    attrs = {str(name): _storable(value) for name, value in fit.attrs.items()}
+    groups = {group: cleaned(group) for group in group_names(fit)}
+    if _is_tree():
+        tree = xr.DataTree.from_dict(groups)
+        tree.attrs = attrs
+        return tree
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*not defined in the InferenceData scheme.*")
+        return arviz_module().InferenceData(attrs=attrs, **groups)
 
 
 def _read(path: Path) -> Any:

@@ -116,7 +116,11 @@ def _shares_our_density(fit: Any) -> bool:
 
 def _row(fit: Any, measured: Efficiency, judgement: Verdict) -> dict[str, Any]:
     def total(name: str) -> float:
-        return float(np.sum(results.attribute(fit, name, np.nan)))
+        # of another library, or changed by hand: what is no number is unknown
+        try:
+            return float(np.sum(np.asarray(results.attribute(fit, name, np.nan), float)))
+        except (TypeError, ValueError):
+            return np.nan
 
     warmup, sampling = total("warmup_seconds"), total("sampling_seconds")
     gradients, smallest = total("n_gradients"), _smallest(measured.ess_bulk)

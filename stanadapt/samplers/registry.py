@@ -4,7 +4,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import LARGEST_WHOLE, StanadaptError
 from stanadapt.samplers.breaches import breaches
 from stanadapt.samplers.protocol import REGISTRY, Sampler
 from stanadapt.samplers.renamed import with_new_names
@@ -147,6 +147,11 @@ def _typed(sampler: Sampler, name: str, value: Any) -> Any:
     if not fits or (isinstance(value, bool) and kind is not bool):
         what = {float: "a number", int: "a whole number", bool: "true or false"}[kind]
         raise StanadaptError("settings", f"{sampler.name}: {name} must be {what}, got {value!r}.")
+    if kind is int and abs(number) > LARGEST_WHOLE:
+        raise StanadaptError(
+            "settings",
+            f"{sampler.name}: {name} must be at most {LARGEST_WHOLE:,} in size, got {value!r}.",
+        )
     return number
 
 

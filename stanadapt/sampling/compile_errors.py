@@ -24,10 +24,18 @@ UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 def explained(sampler: Sampler) -> Iterator[None]:
     """Turn an error of compilation in an author's file into a StanadaptError, stage "sampler".
 
+    One of memory that settings ask for becomes one of stage "settings".
+
     Without this, Numba's message begins with our loop, which is right, and ends fifty lines later.
     """
     try:
         yield
+    except MemoryError as error:
+        raise StanadaptError(
+            "settings",
+            f"{sampler.name} cannot have the memory that these settings ask for ({error}): lower "
+            "numbers of chains, levels, pseudo-samples or draws.",
+        ) from None
     except NumbaError as error:
         module = sys.modules[sampler.settings.__module__]
         file = Path(getattr(module, "__file__", None) or "a notebook or prompt")

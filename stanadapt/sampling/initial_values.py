@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from stanio.reshape import VariableType
 
+from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.target import Samplable, Target
 
@@ -141,8 +142,9 @@ def _draw_of(fit: Any, target: Target, rng: np.random.Generator) -> dict[str, np
 
 def _draws_of(fit: Any, target: Target, what: str = "inits") -> dict[str, np.ndarray]:
     """Values of all parameters but the noise, shape (chain, draw, ...)."""
-    # a Dataset (ArviZ 0.23) and a DataTree (1.x) both have data_vars
-    posterior = fit["posterior"]
+    if not results.is_fit(fit):
+        raise _wrong(f"an earlier fit must have a posterior, got {fit!r}.", what)
+    posterior = results.dataset(fit, "posterior")
     needed = [name for name in target.parameters if name not in target.noise]
     lacking = [name for name in needed if name not in posterior.data_vars]
     if lacking:
@@ -205,5 +207,12 @@ def _check_names_and_shapes(target: Target, start: Mapping, given: Mapping) -> N
         raise _wrong(f"there is no parameter {listed} in {program}.")
     for name, value in given.items():
         declared = target.parameters[name]
-        if declared.type is VariableType.SCALAR and np.shape(value) != declared.dimensions:
-            raise _wrong(f"{name} must have shape {declared.dimensions}, got {np.shape(value)}.")
+        if declared.type is VariableType.SCALAR and _shape(value) != declared.dimensions:
+            raise _wrong(f"{name} must have shape {declared.dimensions}, got {_shape(value)}.")
+
+
+def _shape(value: Any) -> Any:
+    try:
+        return np.shape(value)
+    except (ValueError, RecursionError):
+        return "none: its lists are of unequal lengths, or too deep"

@@ -9,6 +9,7 @@ import numpy as np
 from stanadapt.errors import StanadaptError, require_whole
 
 LARGEST_SEED = 2**32 - 1  # CmdStan's
+MOST_CHAINS = 10_000  # each has memory of its own, and is one thread
 
 
 class Plan(NamedTuple):
@@ -60,9 +61,9 @@ def make_plan(
     parallel_chains defaults to the number of cores over threads_per_chain, seed to a random one,
     which the result's attributes record.
     """
-    chains = require_whole("chains", chains, 1)
+    chains = require_whole("chains", chains, 1, MOST_CHAINS)
     cores = os.cpu_count() or 1
-    threads = require_whole("threads_per_chain", threads_per_chain, 1)
+    threads = require_whole("threads_per_chain", threads_per_chain, 1, MOST_CHAINS)
     if parallel_chains is None:
         parallel = max(cores // threads, 1)
     else:
@@ -76,9 +77,11 @@ def make_plan(
             f"thin must not exceed iter_sampling ({iter_sampling}), got {thin}: "
             "only one draw would be left.",
         )
-    seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else require_whole("seed", seed, 0)
-    if seed > LARGEST_SEED:
-        raise StanadaptError("settings", f"seed must be at most {LARGEST_SEED}, got {seed}.")
+    seed = (
+        secrets.randbelow(LARGEST_SEED + 1)
+        if seed is None
+        else require_whole("seed", seed, 0, LARGEST_SEED)
+    )
     return Plan(
         chains, min(parallel, chains), threads, iter_warmup, iter_sampling, thin, seed,
         bool(save_warmup), bool(show_progress),

@@ -6,6 +6,7 @@ accepts by the ratio of estimates (`kernels/points.py`): its x then follow p(x) 
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,14 @@ class Estimate(NamedTuple):
     sd: float
     log_means: tuple[float, float]
     z: float
+
+
+def noise_names(given: Any) -> tuple[str, ...]:
+    """Names of the parameters that are noise, from one name or several."""
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise _wrong(f"give the name of a parameter, or a list of names, got {given!r}.")
+    return tuple(names)
 
 
 def noise_size(target: Any, names: tuple[str, ...]) -> int:

@@ -6,7 +6,7 @@ checks expect them; the data into `observed_data` and `constant_data`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,7 +45,7 @@ class Labels(NamedTuple):
     log_likelihood: Mapping[str, str] = {}
 
 
-def make_labels(given: Any, shapes: Shapes, data: str) -> Labels:
+def make_labels(given: Any, shapes: Shapes, data: str, parameters: Collection[str] = ()) -> Labels:
     """Complete labels, and check them against a program's variables and its data.
 
     Parameters
@@ -56,6 +56,8 @@ def make_labels(given: Any, shapes: Shapes, data: str) -> Labels:
         Shapes of the variables that are kept of a draw, by name.
     data
         JSON text.
+    parameters
+        Names of those variables that are parameters: they stay in the posterior.
 
     Raises
     ------
@@ -65,10 +67,13 @@ def make_labels(given: Any, shapes: Shapes, data: str) -> Labels:
 
     """
     labels, known = _as_labels(given), arrays(data)
+    _refuse_names(shapes)
+    computed = {name: shape for name, shape in shapes.items() if name not in parameters}
     every = {**{name: x.shape for name, x in known.items()}, **shapes}
     for field in ("posterior_predictive", "log_likelihood"):
         for name in getattr(labels, field).values():
-            _require(name in shapes, f"{field} names {name!r}", f"variables {', '.join(shapes)}")
+            listed = f"computed quantities {', '.join(computed)}"
+            _require(name in computed, f"{field} names {name!r}", listed)
     for name, dims in labels.dims.items():
         _require(name in every, f"dims names {name!r}", f"variables {', '.join(every)}")
         shape = every[name]
@@ -80,11 +85,22 @@ def make_labels(given: Any, shapes: Shapes, data: str) -> Labels:
             if dim in labels.coords and len(labels.coords[dim]) != size:
                 count = len(labels.coords[dim])
                 raise _error(f"coords of {dim} must be {size} labels, as {name} has; got {count}.")
+    replicated = _replicated(labels, computed, known)
     return labels._replace(
-        posterior_predictive={**_replicated(labels, shapes, known), **labels.posterior_predictive},
+        posterior_predictive={**replicated, **labels.posterior_predictive},
         log_likelihood=labels.log_likelihood
-        or ({LOG_LIKELIHOOD: LOG_LIKELIHOOD} if LOG_LIKELIHOOD in shapes else {}),
+        or ({LOG_LIKELIHOOD: LOG_LIKELIHOOD} if LOG_LIKELIHOOD in computed else {}),
     )
+
+
+def _refuse_names(shapes: Shapes) -> None:
+    """Refuse before sampling what no ArviZ object can hold after it."""
+    taken = [name for name in ("chain", "draw") if name in shapes]
+    if taken:
+        raise _error(
+            f"the program has a variable called {taken[0]!r}, which is the name of a dimension of "
+            "every ArviZ object: rename it in the program."
+        )
 
 
 def _replicated(labels: Labels, shapes: Shapes, known: Mapping[str, np.ndarray]) -> dict[str, str]:

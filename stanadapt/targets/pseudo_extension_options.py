@@ -16,7 +16,7 @@ def read_design(
     count: int, temperature: Any, between: Any, fixed_at: Any, ladder: Any
 ) -> ExtensionDesign:
     """Return the design that options of `Extended` define; StanadaptError for a wrong option."""
-    if temperature not in MODES:
+    if not isinstance(temperature, str) or temperature not in MODES:
         raise option_error(f"temperature must be one of {', '.join(MODES)}, got {temperature!r}.")
     mode = MODES[temperature]
     if mode == FIXED:

@@ -1,11 +1,11 @@
 """A target: a Stan program bound to its data, reached through BridgeStan's interface."""
 
-import functools
 import re
 import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from os import PathLike
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +17,7 @@ from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.kernels.density import Density, make_density
 from stanadapt.targets.constrainer import Constrainer, address_of
-from stanadapt.targets.estimated import noise_size, require_correlation
+from stanadapt.targets.estimated import noise_names, noise_size, require_correlation
 from stanadapt.targets.labels import data_groups, make_labels
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
@@ -162,16 +162,17 @@ class Target(Samplable):
         show_progress: bool = True,
     ) -> None:
         self.unsafe = unsafe
-        self.noise = (noise,) if isinstance(noise, str) else tuple(noise)
+        self.noise = noise_names(noise)
         self.rho = require_correlation(rho)
         self.program = program if isinstance(program, Program) else read(program, include_paths)
         self.name = self.program.name
         self._lock, self._without_quantities = threading.Lock(), None
         self._chain_models: list[Any] = []
         with status(show_progress) as report:
-            loaded = self._load_first(backends.choose(backend), data, unsafe, report)
+            loaded = self._load_first(backends.choose(backend), data, report)
         self.model, self.backend_version = loaded.model, loaded.version
         self.compile_seconds, self._native = loaded.seconds, loaded.native
+        self._value_propto = 0 if self._native else 1
         self.dim = self.model.param_unc_num()
         self.parameters = stanio.parse_header(",".join(self.model.param_names()))
         names = self.model.param_names(include_tp=True, include_gq=True)
@@ -181,13 +182,12 @@ class Target(Samplable):
             name for name, kept in zip(names, self.kept_columns, strict=True) if kept
         ]
         self.is_unconstrained = self._is_identity()
-        self.labels = make_labels(labels, results.shapes(self.column_names), self.data)
+        shapes = results.shapes(self.column_names)
+        self.labels = make_labels(labels, shapes, self.data, self.parameters)
         for remark in loaded.remarks:
             warnings.warn(remark, stacklevel=2)
 
-    def _load_first(
-        self, choices: list, data: Data, unsafe: bool, report: Report
-    ) -> backends.Loaded:
+    def _load_first(self, choices: list, data: Data, report: Report) -> backends.Loaded:
         """Load with the first backend whose compiler accepts the program."""
         refusal: StanadaptError | None = None
         for backend, self.backend_reason in choices:
@@ -195,7 +195,7 @@ class Target(Samplable):
             rules = RELAXED if backend.reads_nonfinite else {}
             self.data = stan_data.to_json(data, self.program, **rules)
             try:
-                loaded = backend.load(self.program, self.data, unsafe, report)
+                loaded = backend.load(self.program, self.data, self.unsafe, report)
             except StanadaptError as error:
                 if error.stage != "syntax":
                     raise
@@ -208,6 +208,16 @@ class Target(Samplable):
         assert refusal is not None  # there is at least one backend to choose from
         raise refusal
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments beside program and data with which an equal target is made."""
+        names = ("backend", "unsafe", "noise", "rho", "labels")
+        return {name: getattr(self, name) for name in names}
+
+    def __reduce__(self) -> tuple:
+        """Pickle and copy what a target is made from: its model is an address."""
+        return partial(Target, show_progress=False, **self.options), (self.program, self.data)
+
     def __repr__(self) -> str:
         return f"Target({self.name!r}, {self.dim} unconstrained parameters, {self.backend})"
 
@@ -216,16 +226,15 @@ class Target(Samplable):
         """Itself."""
         return self
 
-    @functools.cached_property
+    @cached_property
     def data_groups(self) -> results.Groups:
         """The data as groups of a result; copied where they are used."""
         return data_groups(self.labels, self.data)
 
     def with_data(self, data: Data) -> "Target":
         """Return a target of the same program and backend with other data."""
-        return Target(
-            self.program, data, backend=self.backend, unsafe=self.unsafe, show_progress=False
-        )  # fmt: skip
+        same = {"backend": self.backend, "unsafe": self.unsafe, "show_progress": False}
+        return Target(self.program, data, **same)
 
     def with_prior_data(self, data: Data) -> "Target":
         """Return `with_data`, a target that serves as the reference distribution of this one."""
@@ -296,10 +305,6 @@ class Target(Samplable):
             self.noise_size,
             self.rho,
         )
-
-    @property
-    def _value_propto(self) -> int:
-        return 0 if self._native else 1
 
     def value(self, position: np.ndarray) -> float:
         """Log density as samplers without gradients use it; -inf where it throws."""

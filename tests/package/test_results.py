@@ -1,5 +1,6 @@
 """Results as ArviZ objects: splitting columns, saving, loading, and files of other kinds."""
 
+import datetime
 import json
 import os
 
@@ -237,7 +238,7 @@ def test_checking_leaves_nothing_behind(tmp_path):
 
 def test_loading_a_missing_file_is_an_error(tmp_path):
     for path in (tmp_path / "none.nc", tmp_path):
-        with pytest.raises(StanadaptError, match="no file") as caught:
+        with pytest.raises(StanadaptError, match=r"no file|holds no run") as caught:
             sa.load(path)
         assert caught.value.stage == "files"
         assert str(path) in caught.value.message
@@ -262,3 +263,55 @@ def test_loading_another_hdf5_file_is_an_error(tmp_path):
         file["a"] = np.arange(3)
     with pytest.raises(StanadaptError, match="is not a result"):
         sa.load(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ({"a": 1}, '{"a": 1}'), (None, "null"), (True, 1), ([True, False], [1, 0]),
+        (["a", 1], '["a", 1]'), (datetime.date(2026, 1, 2), '"2026-01-02"'),
+        (np.array(["a", "b"]), '["a", "b"]'), ({3}, '"{3}"'), (2 + 1j, '"(2+1j)"'),
+    ],
+)  # fmt: skip
+def test_attributes_that_a_user_added_are_saved(tmp_path, value, read):
+    made = small()
+    owners = [made, results.dataset(made, "posterior"), made["posterior"]["x"]]
+    for owner in owners:
+        owner.attrs["mine"] = value
+    again = sa.load(sa.save(made, tmp_path / "fit.nc"))
+    np.testing.assert_array_equal(again.attrs["mine"], read)
+    np.testing.assert_array_equal(again["posterior"]["x"].attrs["mine"], read)
+    assert made.attrs["mine"] is value  # saving changes nothing
+
+
+@pytest.mark.parametrize("length", [200, 255])
+def test_a_name_may_be_as_long_as_the_system_allows(fit, tmp_path, length):
+    path = tmp_path / ("a" * (length - 3) + ".nc")
+    assert sa.load(sa.save(fit, path)).attrs["sampler"] == "gad_mala"
+    with pytest.raises(StanadaptError, match="shorter name"):
+        sa.save(fit, tmp_path / ("a" * 300))
+    with pytest.raises(StanadaptError, match="there is no file"):
+        sa.load(tmp_path / ("a" * 300))
+
+
+@pytest.mark.parametrize("path", [None, b"fit.nc", 5])
+def test_what_is_no_path_is_said_to_be_none(fit, path):
+    for do in (lambda: sa.save(fit, path), lambda: sa.load(path)):
+        with pytest.raises(StanadaptError, match="must be text or a Path"):
+            do()
+
+
+# of the reader's file that could not be opened
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_flipped_bit_is_an_error_or_nothing(fit, tmp_path):
+    raw, path = sa.save(small(), tmp_path / "fit.nc").read_bytes(), tmp_path / "flipped.nc"
+    rng, refused = np.random.default_rng(4), 0
+    for _ in range(60):
+        damaged = bytearray(raw)
+        damaged[rng.integers(len(raw))] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        try:
+            sa.load(path)
+        except StanadaptError:
+            refused += 1
+    assert refused

@@ -121,7 +121,10 @@ WRONG = {
     "too few labels": ({**SCHOOLS, "coords": {"school": ["A"]}}, "3 labels, as theta has; got 1"),
     "a name of ArviZ": ({"dims": {"theta": ["draw"]}}, "'draw' is the name of something else"),
     "a variable's name": ({"dims": {"theta": ["y"]}}, "'y' is the name of something else"),
-    "no such prediction": ({"posterior_predictive": {"y": "yrep"}}, "'yrep'.*variables theta"),
+    "no such prediction": (
+        {"posterior_predictive": {"y": "yrep"}},
+        "'yrep'.*computed quantities theta",
+    ),
     "no such likelihood": ({"log_likelihood": {"y": "ll"}}, "'ll'"),
     "no such file": ("none.json", "no JSON file"),
 }

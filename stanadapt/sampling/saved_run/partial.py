@@ -2,7 +2,7 @@
 
 import json
 from os import PathLike
-from pathlib import Path
+from os.path import isdir
 from typing import Any
 
 from stanadapt import results
@@ -25,7 +25,7 @@ def load(path: str | PathLike) -> Any:
         Stage "files", where there is neither, or no draw yet.
 
     """
-    if not Path(path).is_dir():
+    if not isdir(results.as_path(path)):  # False too for names that the system refuses
         return results.load(path)
     folder = RunFolder.open(path)
     known, labels = folder.manifest, Labels(**folder.manifest["target"]["labels"])

@@ -34,13 +34,7 @@ def manifest_of(target: Samplable, chain: Chain, design: ChainDesign, keep: Extr
         "created_at": datetime.now(UTC).isoformat(),
         "program": {"name": program.name, "hash": program.program.hash},
         "data_hash": stan_data.digest(program.data),
-        "target": {
-            "backend": program.backend,
-            "unsafe": program.unsafe,
-            "noise": list(program.noise),
-            "rho": program.rho,
-            "labels": _plain(program.labels._asdict()),
-        },
+        "target": _plain({**program.options, "labels": program.labels._asdict()}),
         "backend_reason": program.backend_reason,
         "extended": "" if program is _base(target) else repr(_base(target)),
         "sampler": design.sampler.name,
@@ -147,5 +141,5 @@ def _require_same(folder: RunFolder, what: str, now: str, then: str) -> None:
 
 
 def _plain(thing: Any) -> Any:
-    """Return labels as JSON holds them."""
+    """Return options as JSON holds them."""
     return json.loads(json.dumps(thing, default=lambda value: np.asarray(value).tolist()))

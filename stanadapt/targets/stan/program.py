@@ -82,6 +82,10 @@ def read(
     """
     if isinstance(include_paths, str | PathLike):
         include_paths = (include_paths,)
+    if not isinstance(include_paths, Iterable):
+        raise StanadaptError(
+            "files", f"include_paths must be a folder or a list of folders, got {include_paths!r}."
+        )
     folders = tuple(_folder(folder) for folder in include_paths)
     if isinstance(program, str) and ("\n" in program or "{" in program or not program.strip()):
         path, text, home = None, program, Path.cwd()
@@ -196,12 +200,19 @@ def _program_path(program: str | PathLike) -> Path:
         )
     try:
         return path.resolve()
-    except (OSError, ValueError):  # too long, circular links, a NUL byte: read_text reports it
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ):  # too long, circular links, a NUL byte: read_text reports it
         return path
 
 
 def _folder(folder: str | PathLike) -> Path:
-    path = Path(fspath(folder)).expanduser().resolve()
+    try:
+        path = Path(fspath(folder)).expanduser().resolve()
+    except (TypeError, ValueError, RuntimeError, OSError) as error:  # a loop of links for one
+        raise StanadaptError("files", f"include_paths: {folder!r} is no folder: {error}.") from None
     if not path.is_dir():
         raise StanadaptError("files", f"The include path {path} is not a folder. Check the path.")
     return path

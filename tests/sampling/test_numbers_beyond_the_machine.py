@@ -1,0 +1,52 @@
+"""Numbers that no run can have: a sentence at once."""
+
+import pytest
+
+import stanadapt as sa
+from stanadapt.errors import StanadaptError
+from tests.helpers.short_runs import NORMAL, draw
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(NORMAL, show_progress=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("iter_sampling", 10**18), ("iter_warmup", 10**30), ("chains", 10**6), ("thin", 10**30),
+        ("parallel_chains", 10**20), ("threads_per_chain", 10**20), ("seed", 10**30),
+        ("iter_sampling", 10**14),
+    ],
+)  # fmt: skip
+def test_lengths(target, name, value):
+    with pytest.raises(StanadaptError, match=rf"{name} must be at most|not fit into memory"):
+        draw(target, "nuts", **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("sampler", "setting"),
+    [
+        ("nuts", {"max_treedepth": 1e300}), ("hmc", {"leapfrogs": 10**25}),
+        ("parallel_tempering", {"levels": 10**12}), ("pseudo_extended", {"pseudo_samples": 10**12}),
+    ],
+)  # fmt: skip
+def test_settings(target, sampler, setting):
+    (name,) = setting
+    with pytest.raises(StanadaptError, match=rf"{name} must be|cannot have the memory"):
+        draw(target, sampler, **setting)
+
+
+def test_initial_values_nested_too_deep(target):
+    nested = 1.0
+    for _ in range(1000):
+        nested = [nested]
+    with pytest.raises(StanadaptError, match="too deep"):
+        draw(target, "nuts", inits={"x": nested})
+
+
+@pytest.mark.parametrize("temperature", [[], {}])
+def test_options_that_cannot_be_looked_up(target, temperature):
+    with pytest.raises(StanadaptError, match="temperature must be one of"):
+        sa.Extended(target, temperature=temperature)

@@ -1,0 +1,84 @@
+"""A target as an object: copied, sent to another process, and what it may be called."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.errors import StanadaptError
+
+PROGRAM = """
+data { real m; }
+parameters { vector[2] x; real<lower=0> s; vector[3] u; }
+model { x ~ normal(m, s); s ~ gamma(2, 1); u ~ std_normal(); }
+generated quantities { real z = normal_rng(0, s); }
+"""
+POSITION = np.array([0.3, -1.0, 0.2, 1.0, -2.0, 0.5])
+
+
+@pytest.fixture(scope="module")
+def target():
+    labels = {"dims": {"x": ["side"]}, "coords": {"side": ["left", "right"]}}
+    options = {"noise": "u", "rho": 0.4, "labels": labels, "show_progress": False}
+    return sa.Target(PROGRAM, {"m": 1.5}, **options)
+
+
+@pytest.mark.parametrize(
+    "again", [lambda t: pickle.loads(pickle.dumps(t)), copy.copy, copy.deepcopy]
+)
+def test_a_copy_is_an_equal_target(target, again):
+    other = again(target)
+    assert other is not target
+    assert other.value(POSITION) == target.value(POSITION)
+    assert (other.noise, other.rho, other.labels) == (("u",), 0.4, target.labels)
+    assert other.program == target.program
+    assert other.backend == target.backend
+
+
+def test_a_chain_draws_quantities_in_blocks_that_can_be_resumed(target):
+    positions = np.random.default_rng(2).normal(size=(700, 6))
+    whole, parts = (np.empty((700, len(target.column_names))) for _ in range(2))
+    target.constrainer(5)(positions, whole)
+    first = target.constrainer(5)
+    first(positions[:300], parts[:300])
+    second = target.constrainer(5)
+    second.resume(first.held())
+    for rows in (slice(300, 511), slice(511, 513), slice(513, 700)):
+        second(positions[rows], parts[rows])
+    np.testing.assert_array_equal(whole, parts)
+    assert len(np.unique(whole[:, -1])) == 700
+
+
+@pytest.mark.parametrize("name", ["chain", "draw"])
+def test_names_that_no_result_can_hold_are_refused_before_sampling(name):
+    program = f"parameters {{ real {name}; }} model {{ {name} ~ normal(0, 1); }}"
+    with pytest.raises(StanadaptError, match=f"called '{name}'.*rename it"):
+        sa.Target(program, show_progress=False)
+
+
+@pytest.mark.parametrize("name", ["log_lik", "y_rep"])
+def test_a_parameter_stays_in_the_posterior(name):
+    program = f"parameters {{ vector[2] {name}; }} model {{ {name} ~ normal(0, 1); }}"
+    target = sa.Target(program, show_progress=False)
+    assert target.labels.log_likelihood == {}
+    assert target.labels.posterior_predictive == {}
+    with pytest.raises(StanadaptError, match="only computed quantities"):
+        sa.Target(program, labels={"log_likelihood": {"y": name}}, show_progress=False)
+
+
+@pytest.mark.parametrize("option", [{"noise": 5}, {"noise": [5]}, {"include_paths": 5}])
+def test_options_of_a_wrong_type_are_named(option):
+    (name,) = option
+    with pytest.raises(StanadaptError, match=f"{name}.*got"):
+        sa.Target(PROGRAM, {"m": 0.0}, **option, show_progress=False)
+
+
+def test_a_link_to_itself_is_no_program(tmp_path):
+    loop = tmp_path / "loop.stan"
+    loop.symlink_to(loop)
+    with pytest.raises(StanadaptError):
+        sa.Target(loop)
+    with pytest.raises(StanadaptError, match="include_paths"):
+        sa.Target(PROGRAM, {"m": 0.0}, include_paths=loop)
