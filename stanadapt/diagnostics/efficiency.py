@@ -1,5 +1,6 @@
 """Effective sample sizes and Monte Carlo errors that do not change with ArviZ's version."""
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -37,7 +38,10 @@ class Efficiency(NamedTuple):
 def efficiency(columns: dict[str, np.ndarray]) -> Efficiency:
     """Compute `Efficiency` of columns of shape (chain, draw), leaving out constant ones."""
     moving = {name: x for name, x in columns.items() if not np.all(x == x.flat[0])}
-    with ThreadPoolExecutor() as pool:  # sorting and Fourier transforms release the GIL
+    # ArviZ ignores warnings for moments: threads that leave these in another order than they
+    # entered would have all later warnings ignored, ours of bad fits among them
+    with warnings.catch_warnings(), ThreadPoolExecutor() as pool:
+        # sorting and Fourier transforms release the GIL
         rows = list(pool.map(_row, moving.values()))
     table = np.array(rows, dtype=float).reshape(len(moving), 7).T
     return Efficiency(list(moving), *table)

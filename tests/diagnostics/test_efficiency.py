@@ -5,6 +5,8 @@ ESS = n (1 - rho) / (1 + rho); its square has lag-k correlation rho^(2k), so for
 ESS = n (1 - rho^2) / (1 + rho^2), and the error of the sd is sqrt(2 / ESS) / 2.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.signal import lfilter
@@ -179,3 +181,12 @@ def test_chains_that_never_moved_are_no_cause_of_numpys_warnings(values):
     """Their R-hat is no number, or infinite: never a pass."""
     found = efficiency({"x": np.repeat(np.array(values)[:, np.newaxis], 500, axis=1)})
     assert not found.r_hat[0] < 1.01
+
+
+def test_warnings_are_shown_afterwards_as_before():
+    """Many columns, so that threads meet inside ArviZ."""
+    before = list(warnings.filters)
+    columns = {str(i): x for i, x in enumerate(autoregression(0.5, (60, 4, 200)))}
+    for _ in range(5):
+        efficiency(columns)
+        assert warnings.filters == before
