@@ -1,0 +1,57 @@
+"""Commands and examples of a page for users, and running them as a user would."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+
+def blocks(page, language):
+    """Return the fenced blocks of a page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page, flags=re.S | re.M)
+
+
+def commands_of(page):
+    """Return the lines of a page that are meant for a shell."""
+    return [line for block in blocks(page, "sh") for line in block.splitlines() if line.strip()]
+
+
+def with_earlier(command, commands):
+    """Return a command after those of its page that write the files which it reads."""
+    if "--out" in command:
+        return [command]
+    read = [word for word in shlex.split(command) if word.startswith("output/")]
+    earlier = commands[: commands.index(command)]
+    outputs = {c: written[0] for c in earlier if (written := re.findall(r"--out (\S+)", c))}
+    return [c for c, out in outputs.items() if any(r == out or f"{out}/" in r for r in read)] + [
+        command
+    ]
+
+
+def run(arguments, folder, **variables):
+    """Run a program in a folder, under more environment variables; return what it printed."""
+    # as a user has it: "auto" is not turned into stanli here
+    environment = {k: v for k, v in os.environ.items() if k != "STANADAPT_BACKEND"}
+    done = subprocess.run(
+        arguments, cwd=folder, capture_output=True, text=True, check=False, timeout=500,
+        env=environment | variables,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def run_stanadapt(command, folder, **variables):
+    """Run `stanadapt ...` with this interpreter."""
+    return run([sys.executable, "-m", "stanadapt", *shlex.split(command)[1:]], folder, **variables)
+
+
+def written_fits(command, folder):
+    """Return the fits that a command wrote to its --out, Stan's NUTS apart; at least one."""
+    words = shlex.split(command)
+    if "--out" not in words:
+        return []
+    out = folder / words[words.index("--out") + 1]
+    fits = [out] if out.is_file() else [p for p in out.glob("*.nc") if p.stem != "nuts"]
+    assert fits
+    return fits
