@@ -1,10 +1,12 @@
-# demo, test, lint, fuzz, soak and bench first install what they need, in .venv and in the user's cache.
+# demo, test, lint, fuzz, soak, bench and docs first install what they need, in .venv and in the
+# user's cache.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: demo test test-arviz1 test-newer-stan check-data lint fuzz soak bench clean
+.PHONY: demo test test-arviz1 test-newer-stan check-data lint fuzz soak bench docs clean
 
 # the README's example on real data: Pima with the default sampler and Stan's NUTS
 demo: $(READY)
@@ -53,10 +55,18 @@ bench: $(READY)
 	$(BIN)/python -m workflows.benchmarks.samplers
 	$(BIN)/python -m workflows.benchmarks.backends
 
+# the pages in output/docs/html; those with cells are executed where they or the package changed
+docs: $(DOCS_READY)
+	$(BIN)/python -m sphinx -E -W --keep-going -q -d output/docs/doctrees docs output/docs/html
+
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -e ".[test]"
 	touch $(READY)
+
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	touch $(DOCS_READY)
 
 clean:
 	rm -rf $(VENV) output

@@ -1,0 +1,52 @@
+"""The documentation site: `make docs` builds it into output/docs/html.
+
+Warnings are errors, and nothing is fetched. Pages with cells are executed with the embedded
+backend, which needs no C++ compiler; their output is kept until the page or the package changes.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # for reference_directives
+
+from stanadapt import __name__ as package  # noqa: E402
+from stanadapt._numba.jit import source_fingerprint  # noqa: E402
+
+# of this process, and so of the kernels that it starts
+os.environ["STANADAPT_BACKEND"] = "stanli"
+# pages show warnings of fits, not those of libraries about each other
+os.environ["PYTHONWARNINGS"] = "ignore::FutureWarning,ignore::DeprecationWarning"
+
+project, author, copyright = package, "The stanadapt developers", "The stanadapt developers"
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference_directives"]
+exclude_patterns = ["_static"]
+default_role = "code"  # docstrings put code between single backticks
+
+html_theme = "sphinx_book_theme"
+html_title = package
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
+html_show_sphinx = False
+html_theme_options = {
+    "navbar_persistent": [],  # the search field is in the sidebar
+    # the tables of guides need the width
+    "secondary_sidebar_items": {"**": [], "api": ["page-toc"], "samplers": ["page-toc"]},
+    "use_download_button": False,
+}
+
+autodoc_typehints = "none"  # types are in the signature, meanings in the docstring
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+nb_execution_mode = "cache"
+# outputs of another version of the package would be stale
+nb_execution_cache_path = str(HERE.parent / "output" / "docs" / "executed" / source_fingerprint())
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True

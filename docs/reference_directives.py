@@ -1,0 +1,28 @@
+"""Sphinx directives that put the text of `reference_text` where a page wants it."""
+
+from collections.abc import Callable
+
+import reference_text
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+TEXTS: dict[str, Callable[[], str]] = {
+    "public-names": reference_text.public_names,
+    "sampler-reference": reference_text.samplers,
+    "authors-page": reference_text.authors_page,
+}
+
+
+class FromThePackage(SphinxDirective):
+    """Parses a text as reStructuredText, headings included."""
+
+    def run(self) -> list:
+        """Return its nodes."""
+        return self.parse_text_to_nodes(TEXTS[self.name](), allow_section_headings=True)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Add the directives."""
+    for name in TEXTS:
+        app.add_directive(name, FromThePackage)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,181 @@
+"""The pages of the documentation: nothing public is left out, and what they show works."""
+
+import inspect
+import json
+import re
+import shlex
+import sys
+
+import pytest
+
+import stanadapt as sa
+from stanadapt.samplers import nuts, whitened_hmc
+from stanadapt.samplers.registry import find, registered
+from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE
+from tests.helpers.page_commands import (
+    commands_of,
+    run,
+    run_stanadapt,
+    with_earlier,
+    written_fits,
+)
+from tests.helpers.repository import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = {path.stem: path.read_text() for path in sorted(DOCS.glob("*.md"))}
+CELL = r"^```\{code-cell\}\n(?::tags:[^\n]*\n)?(.*?)^```"
+CELLS = {name: re.findall(CELL, page, flags=re.S | re.M) for name, page in PAGES.items()}
+COMMANDS = [(name, command) for name, page in PAGES.items() for command in commands_of(page)]
+# by the beginning of a command: why it is not run here
+NOT_RUN = {
+    "make ": "the script of all checks runs it",
+    "python -m workflows.benchmarks.": "takes minutes; the same script runs it with --quick",
+}
+# what a page shows to be of no use, by page and name of the fit
+UNUSABLE = {
+    "reading_the_table": {
+        "short": "too short", "walk": "do not use",
+        "funnel": "too short", "funnel_nuts": "too short",
+    },
+    "many_modes": {"default": "do not use"},
+}  # fmt: skip
+# no C++ compiler, as in the build of the pages; figures are not shown
+ENVIRONMENT = {"STANADAPT_BACKEND": "stanli", "MPLBACKEND": "Agg"}
+PRINT_VERDICTS = """
+import json as _json
+_attributes = {n: getattr(v, "attrs", {}) for n, v in list(globals().items())}
+print("VERDICTS", _json.dumps({n: a["verdict"] for n, a in _attributes.items() if "verdict" in a}))
+"""
+
+
+@pytest.fixture
+def reference_text(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    import reference_text
+
+    return reference_text
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "stan_models").symlink_to(ROOT / "stan_models")
+    return tmp_path
+
+
+def test_every_public_name_is_in_the_reference(reference_text):
+    names = re.findall(r"^\.\. [\w:]+:: stanadapt\.(\w+)$", reference_text.public_names(), re.M)
+    assert sorted(names) == sorted(sa.__all__)
+    assert ".. public-names::" in (DOCS / "api.rst").read_text()
+
+
+def test_a_new_public_name_is_there_without_a_new_page(reference_text, monkeypatch):
+    monkeypatch.setattr(sa, "find", find, raising=False)
+    monkeypatch.setattr(sa, "__all__", [*sa.__all__, "find"])
+    assert ".. autofunction:: stanadapt.find" in reference_text.public_names()
+
+
+def test_every_sampler_is_in_the_reference_with_its_settings(reference_text):
+    text = reference_text.samplers()
+    assert ".. sampler-reference::" in (DOCS / "samplers.rst").read_text()
+    titles = re.findall(r"^(\w+)\n-+$", text, re.M)
+    assert titles == list(registered())
+    sections = dict(zip(titles, re.split(r"^\w+\n-+$", text, flags=re.M)[1:], strict=True))
+    for name in registered():
+        rows = re.findall(r"\* - ``(\w+)``\n +- ``(.*)``\n +- (.+)", sections[name])
+        shown = {setting: default for setting, default, meaning in rows if len(meaning) > 10}
+        _, defaults = find(name)
+        assert list(shown) == list(defaults._fields)
+        written = {n: getattr(v, "name", v) for n, v in defaults._asdict().items()}
+        assert shown == {n: str(v) for n, v in written.items()}
+
+
+def test_settings_are_explained_in_either_form(reference_text):
+    docstring = "What.\n\nstep, rate\n    Of both,\n    and > 0.\n\nlast: in one line."
+    told = {"step": "Of both, and > 0.", "rate": "Of both, and > 0.", "last": "in one line."}
+    assert reference_text.explained_settings(docstring) == told
+
+
+def test_a_bar_in_a_docstring_is_no_substitution(reference_text):
+    text = reference_text.with_blocks(
+        "A |x| here:\n\n    |x| + 1\n\n    |y|\n\nand\n---\n|z|", "text"
+    )
+    assert r"A \|x\| here:" in text
+    assert "\n\n.. code-block:: text\n\n    |x| + 1\n\n    |y|\n\n" in text
+    assert ".. rubric:: and\n\n\\|z\\|" in text
+
+
+def test_the_page_for_authors_is_the_example(reference_text):
+    shown = {line.strip() for line in reference_text.authors_page().splitlines()}
+    assert ".. authors-page::" in (DOCS / "writing_a_sampler.rst").read_text()
+    lines = SAMPLER_OF_THE_PAGE.replace('"""', "'''").splitlines()
+    assert {line.strip() for line in lines} <= shown
+
+
+def test_arguments_for_newcomers_exist():
+    table = PAGES["coming_from"].split("## Arguments")[1].split("\n\n")[1]
+    ours = [row.split("|")[-2] for row in table.splitlines()[2:]]
+    named = {re.search(r"`(\w+)`", cell)[1] for cell in ours}
+    settings = {*nuts.Settings._fields, *whitened_hmc.Settings._fields}
+    settings |= set(registered()["nuts"].setting_aliases)
+    assert len(named) == len(ours)
+    assert named <= {*inspect.signature(sa.sample).parameters, *settings}
+    assert {"adapt_delta", "max_treedepth"} <= set(inspect.signature(sa.stan_nuts).parameters)
+
+
+def test_samplers_that_pages_name_exist():
+    pages = PAGES["which_sampler"] + (DOCS / "_static" / "which_sampler.svg").read_text()
+    words = set(re.findall(r"(?:`|sampler=\"|--sampler |>)(\w+)", pages))
+    assert {"auto", "kameleon", "parallel_tempering"} <= words
+    looks_like_one = {
+        w for w in words if re.fullmatch(r"(gad|pooled|pseudo|parallel|whitened)_\w+", w)
+    }
+    assert looks_like_one <= set(registered())
+
+
+def test_workflows_that_the_gallery_lists_exist():
+    listed = re.findall(r"python -m (workflows[.\w]+)", (ROOT / "workflows/README.md").read_text())
+    assert "{include} ../workflows/README.md" in PAGES["gallery"]
+    assert len(listed) > 10
+    assert all((ROOT / f"{name.replace('.', '/')}.py").is_file() for name in listed)
+
+
+def test_commands_that_are_not_run_are_run_by_ci():
+    script = (ROOT / ".ci" / "run").read_text()
+    others = [c for _, c in COMMANDS if not c.startswith("stanadapt ")]
+    assert others
+    assert all(c.startswith(tuple(NOT_RUN)) for c in others), others
+    assert all(c in script.splitlines() for c in others if c.startswith("make "))
+    assert "workflows.benchmarks.{against_nuts" in script
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "command"), [c for c in COMMANDS if c[1].startswith("stanadapt ")]
+)
+def test_command(folder, page, command):
+    for each in with_earlier(command, commands_of(PAGES[page])):
+        run_stanadapt(each, folder, **ENVIRONMENT)
+    verdicts = {p.stem: sa.load(p).attrs["verdict"] for p in written_fits(command, folder)}
+    assert set(verdicts.values()) <= {"fine"}, verdicts
+
+
+@pytest.mark.slow
+def test_command_of_the_page_for_authors(folder):
+    (command,) = re.findall(
+        r"^ +(python -c .*)$", (DOCS / "writing_a_sampler.rst").read_text(), re.M
+    )
+    (folder / "barker.py").write_text(SAMPLER_OF_THE_PAGE)
+    printed = run([sys.executable, *shlex.split(command)[1:]], folder)
+    assert "passed" in printed
+    assert "FAILED" not in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [name for name, cells in CELLS.items() if cells])
+def test_cells_end_in_usable_fits(folder, page):
+    (folder / "page.py").write_text("\n".join(CELLS[page]) + PRINT_VERDICTS)
+    printed = run([sys.executable, "page.py"], folder, **ENVIRONMENT)
+    verdicts = json.loads(re.search(r"^VERDICTS (.*)$", printed, re.M)[1])
+    assert verdicts
+    expected = dict.fromkeys(verdicts, "fine") | UNUSABLE.get(page, {})
+    assert verdicts == expected
