@@ -22,7 +22,6 @@ os.environ["PYTHONWARNINGS"] = "ignore::FutureWarning,ignore::DeprecationWarning
 project, author, copyright = package, "The stanadapt developers", "The stanadapt developers"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference_directives"]
 exclude_patterns = ["_static"]
-suppress_warnings = ["toc.empty_glob"]  # docs/benchmarks is written by a workflow
 default_role = "code"  # docstrings put code between single backticks
 
 html_theme = "sphinx_book_theme"

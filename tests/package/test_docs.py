@@ -13,6 +13,7 @@ from stanadapt.samplers import nuts, whitened_hmc
 from stanadapt.samplers.registry import find, registered
 from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE
 from tests.helpers.page_commands import (
+    blocks,
     commands_of,
     run,
     run_stanadapt,
@@ -30,6 +31,8 @@ NOT_RUN = {
     "make ": "the script of all checks runs it",
     "python -m workflows.benchmarks.": "takes minutes; the same script runs it with --quick",
 }
+# pages with Python that is no cell, and why it is not run
+FRAGMENTS = {"runs": "each line is a call of its own, which tests/sampling/saved_run makes"}
 # what a page shows to be of no use, by page and name of the fit
 UNUSABLE = {
     "reading_the_table": {
@@ -145,6 +148,10 @@ def test_commands_that_are_not_run_are_run_by_ci():
     assert all(c.startswith(tuple(NOT_RUN)) for c in others), others
     assert all(c in script.splitlines() for c in others if c.startswith("make "))
     assert "workflows.benchmarks.{against_nuts" in script
+
+
+def test_examples_are_cells():
+    assert {name for name, page in PAGES.items() if blocks(page, "python")} == set(FRAGMENTS)
 
 
 @pytest.mark.slow
