@@ -1,0 +1,1 @@
+"""Gaussian approximations of a density on the unconstrained scale: how they are found and used."""
