@@ -13,6 +13,7 @@ from stanadapt.errors import ConvergenceWarning, StanadaptError
 from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.results import save
 from stanadapt.samplers.renamed import warn_of_old_name
+from stanadapt.sampling.approximation.approximate import approximate
 from stanadapt.sampling.check_sampler import check_sampler
 from stanadapt.sampling.sample import sample
 from stanadapt.sampling.saved_run.partial import load
@@ -40,6 +41,7 @@ __all__ = [
     "ReferenceDistribution",
     "StanadaptError",
     "Target",
+    "approximate",
     "check_sampler",
     "compare",
     "diagnose",

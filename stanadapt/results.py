@@ -24,6 +24,8 @@ from stanadapt.errors import StanadaptError
 
 # the group of all pseudo-samples: its arrays have a third leading dimension, "pseudo"
 PSEUDO = "pseudo"
+# below the smallest log weight: as good as zero
+ZERO_WEIGHT = 700.0
 Groups = dict[str, dict[str, np.ndarray] | xr.Dataset]
 
 
@@ -256,6 +258,32 @@ def as_path(path: Any) -> Path:
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise StanadaptError("files", f"the name of a file must be text or a Path, got {path!r}.")
     return Path(path)
+
+
+def pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Pareto smoothed log weights, normalised, and Pareto k of the largest; shape (draw,).
+
+    -inf is a weight of zero. k is infinite where fewer than two weights are not zero, and -inf
+    where all of them are equal.
+    """
+    fine = np.isfinite(log_weights)
+    if fine.sum() < 2:
+        normalised = np.where(fine, 0.0, -np.inf)
+        return normalised, np.inf
+    known = log_weights[fine] - log_weights[fine].max()
+    if not np.ptp(known):
+        return np.where(fine, -np.log(fine.sum()), -np.inf), -np.inf
+    # of weights that are zero, a number that is as good as zero serves
+    finite = np.where(fine, log_weights - log_weights[fine].max(), known.min() - ZERO_WEIGHT)
+    if _is_tree():
+        from arviz_stats.base import array_stats
+
+        smoothed, k = array_stats.psislw(-finite)  # it takes log likelihoods, whose sign is theirs
+    else:
+        smoothed, k = arviz_module().psislw(finite)
+    smoothed = np.where(fine, smoothed, -np.inf)
+    total = smoothed.max() + np.log(np.sum(np.exp(smoothed - smoothed.max())))
+    return smoothed - total, float(k)
 
 
 def check_writable(path: str | os.PathLike) -> Path:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stanadapt.cli import fits, information, kept_runs, runs
+from stanadapt.cli import approximations, fits, information, kept_runs, runs
 
 app = typer.Typer(
     name="stanadapt",
@@ -17,7 +17,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    runs.sample, runs.compare, kept_runs.resume, kept_runs.watch, fits.diagnose, fits.table,
+    runs.sample, runs.compare, approximations.approximate, kept_runs.resume, kept_runs.watch,
+    fits.diagnose, fits.table,
     information.modes, information.samplers, information.models, information.doctor,
     information.install_cmdstan,
 ):  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from stanadapt.errors import StanadaptError
+from stanadapt.sampling.approximation.starting_points import PATHFINDER
 from stanadapt.sampling.choose_sampler import names_of_settings
 from stanadapt.targets.stan import bundled
 from stanadapt.targets.target import Target
@@ -58,7 +59,9 @@ Seed = Annotated[
 ]
 Inits = Annotated[
     str | None,
-    typer.Option(help="Where chains start: a radius, or a JSON file of constrained values."),
+    typer.Option(
+        help="Where chains start: a radius, pathfinder, or a JSON file of constrained values."
+    ),
 ]
 Standardize = Annotated[
     bool | None, typer.Option(help="Standardise by a pre-run; default: as suits the sampler.")
@@ -98,8 +101,8 @@ def make_target(model: str, data: str | None, **options: Any) -> Any:
 
 
 def read_inits(text: str | None) -> Any:
-    if text is None:
-        return None
+    if text is None or text == PATHFINDER:
+        return text
     try:
         return float(text)
     except ValueError:

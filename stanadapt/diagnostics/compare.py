@@ -10,6 +10,7 @@ from stanadapt import results
 from stanadapt.diagnostics.comparable import counted_variables, require_comparable
 from stanadapt.diagnostics.comparison_table import Comparison, present
 from stanadapt.diagnostics.efficiency import Efficiency, efficiency
+from stanadapt.diagnostics.importance import is_exact
 from stanadapt.diagnostics.missed_modes import Columns, is_stationary, missed, separate_regions
 from stanadapt.diagnostics.verdict import Verdict, verdict
 from stanadapt.errors import StanadaptError
@@ -82,6 +83,7 @@ def compare(
     columns = {name: results.columns(fit, wanted=wanted) for name, fit in fits.items()}
     measured = {name: efficiency(values) for name, values in columns.items()}
     judgements = {name: verdict(fit) for name, fit in fits.items()}
+    measured = {n: m if is_exact(fits[n]) else _independent(m) for n, m in measured.items()}
     rows = {name: _row(fit, measured[name], judgements[name]) for name, fit in fits.items()}
     for name, row in rows.items():
         mean, sd = np.nan, np.nan
@@ -100,6 +102,12 @@ def compare(
     if show:
         present(table)
     return table
+
+
+def _independent(measured: Efficiency) -> Efficiency:
+    """Return it without effective sample sizes: of an approximation these say nothing."""
+    unknown = np.full_like(measured.ess_bulk, np.nan)
+    return measured._replace(ess_bulk=unknown, ess_tail=unknown, r_hat=unknown)
 
 
 def _default_baseline(fits: Mapping[str, Any]) -> str | None:
@@ -180,7 +188,10 @@ def _largest(values: np.ndarray) -> float:
 
 
 def _trajectory(name: str, fit: Any) -> str:
-    """What a sampler that chose its trajectories found out in warm-up."""
+    """What a sampler that chose its trajectories found in warm-up; that a fit is not exact."""
+    if not is_exact(fit):
+        meaning = results.attribute(fit, "pareto_k_meaning")
+        return f"{name}: an approximation ({results.made_by(fit)}), not exact. {meaning}"
     found = results.attribute(fit, "trajectory")
     if not found:
         return ""

@@ -17,6 +17,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.efficiency import TAILS
+from stanadapt.diagnostics.importance import GOOD, is_exact, is_usable, meaning
 from stanadapt.diagnostics.outlying_chain import outlying_chain
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.errors import ConvergenceWarning, warn
@@ -60,7 +61,8 @@ def verdict(fit: Any) -> Verdict:
     ----------
     fit
         A result of `sample` or `stan_nuts`, or any ArviZ object with a posterior. Its parameters
-        are judged where the attribute `parameters` names them, else all variables.
+        are judged where the attribute `parameters` names them, else all variables. A result of
+        `approximate` is judged by the Pareto k of its importance weights.
 
     Raises
     ------
@@ -69,6 +71,8 @@ def verdict(fit: Any) -> Verdict:
 
     """
     results.require_draws(fit, "the fit")
+    if not is_exact(fit):
+        return _of_approximation(fit)
     stats = _statistics(fit)
     columns, constant = _parameters(fit)
     stuck = _stuck_chains(columns)
@@ -79,6 +83,15 @@ def verdict(fit: Any) -> Verdict:
     order = [FINE, TOO_SHORT, DO_NOT_USE]
     worst = max((r.verdict for r in reasons), key=order.index, default=FINE)
     return Verdict(worst, [reason.sentence for reason in reasons])
+
+
+def _of_approximation(fit: Any) -> Verdict:
+    """Judge independent draws of an approximation by their importance weights."""
+    k = float(results.attribute(fit, "pareto_k", np.nan))
+    draws = int(results.attribute(fit, "pareto_k_draws", 0))
+    if is_usable(k, draws):
+        return Verdict(FINE, [] if k <= GOOD else [meaning(k, draws)])
+    return Verdict(DO_NOT_USE, [meaning(k, draws)])
 
 
 def judged(fit: Any) -> Any:

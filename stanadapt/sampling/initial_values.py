@@ -11,6 +11,7 @@ from stanio.reshape import VariableType
 
 from stanadapt import results
 from stanadapt.errors import StanadaptError
+from stanadapt.sampling.approximation.starting_points import PATHFINDER, pathfinder_positions
 from stanadapt.targets.target import Samplable, Target
 
 TRIES, RADIUS = 100, 2.0
@@ -33,7 +34,8 @@ def initial_positions(
         (-r, r); 0 is the origin. A mapping of constrained values, a list of one mapping per
         chain, or the JSON text or file of either: omitted parameters are drawn as with None. A
         numpy array of shape (dim,) or (chain, dim): unconstrained positions. An earlier fit of
-        the same program: for each chain, one of its draws at random.
+        the same program: for each chain, one of its draws at random. "pathfinder": for each chain,
+        a draw of the approximation to which a climb from a random point leads (`approximate`).
     rngs
         One numpy Generator per chain; random starts are tried up to 100 times.
     gradient
@@ -45,7 +47,11 @@ def initial_positions(
         Stage "initialisation": where the density is not finite, with Stan's message.
 
     """
-    starts = _one_per_chain(target.target, inits, rngs)
+    if isinstance(inits, str) and inits == PATHFINDER:
+        program = target.target
+        starts = pathfinder_positions(program, initial_positions(program, None, rngs), rngs)
+    else:
+        starts = _one_per_chain(target.target, inits, rngs)
     return [
         _find_start(target, start, rng, number, gradient)
         for number, (start, rng) in enumerate(zip(starts, rngs, strict=True), 1)
@@ -104,8 +110,8 @@ def _one_per_chain(target: Target, inits: Any, rngs: Sequence[np.random.Generato
     if hasattr(inits, "groups"):
         return [_draw_of(inits, target, rng) for rng in rngs]
     raise _wrong(
-        "give None, a radius, constrained values (mapping, list of mappings, JSON), an array of "
-        f"unconstrained positions or an earlier fit, got {type(inits).__name__}."
+        "give None, a radius, 'pathfinder', constrained values (mapping, list of mappings, JSON), "
+        f"an array of unconstrained positions or an earlier fit, got {type(inits).__name__}."
     )
 
 

@@ -165,7 +165,7 @@ def ctrl_c(monkeypatch):
                     self.pressed = True
                     raise KeyboardInterrupt
 
-        monkeypatch.setattr("stanadapt.sampling.sample.reporter", lambda show: Interrupting())
+        monkeypatch.setattr("stanadapt.sampling.drive.reporter", lambda show: Interrupting())
 
     return arrange
 
@@ -246,14 +246,14 @@ import re
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from stanadapt import cli
-from stanadapt.sampling import progress, sample
+from stanadapt.sampling import drive, progress
 
 class Reporting(progress.Silent):
     def update(self, chains):
         if all(chain.sampling.rows for chain in chains):
             print("sampling", flush=True)
 
-sample.reporter = lambda show: Reporting()
+drive.reporter = lambda show: Reporting()
 cli.main()
 """
 

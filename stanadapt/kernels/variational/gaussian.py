@@ -30,6 +30,13 @@ class Gaussian(NamedTuple):
         """L written out, shape (dim, dim)."""
         return factor_rows.transposed_times(self.factor, np.eye(self.dim))
 
+    def triangle(self) -> np.ndarray:
+        """Lower triangular factor of the covariance, shape (dim, dim), diagonal positive."""
+        if self.factor.shape[1] == self.dim and len(self.factor) == self.dim:
+            return np.tril(self.factor)
+        upper = np.linalg.qr(self.matrix().T, mode="r")  # L L^T = R^T R
+        return np.ascontiguousarray(upper.T * np.where(np.diag(upper) < 0.0, -1.0, 1.0))
+
     def covariance(self) -> np.ndarray:
         """L L^T, shape (dim, dim)."""
         matrix = self.matrix()

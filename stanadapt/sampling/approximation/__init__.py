@@ -1,0 +1,1 @@
+"""Approximations of a posterior by Gaussians, as results of the same kind as those of samplers."""
