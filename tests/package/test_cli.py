@@ -19,7 +19,7 @@ from tests.helpers import made_up_fits
 from tests.helpers.command_line import PROGRAM, TINY, call
 
 COMMANDS = [
-    "sample", "compare", "diagnose", "table", "modes", "samplers", "models", "doctor",
+    "sample", "compare", "approximate", "diagnose", "table", "modes", "samplers", "models", "doctor",
     "install-cmdstan",
 ]  # fmt: skip
 

@@ -155,6 +155,27 @@ def test_a_loaded_result_can_replace_its_own_file(fit, tmp_path):
     assert os.listdir(tmp_path) == ["fit.nc"]
 
 
+def test_pareto_k_is_that_of_the_large_weights():
+    """Weights u^-k have a tail of shape k; the small ones have none."""
+    u = (np.arange(20_000) + 0.5) / 20_000
+    for k in (0.3, 0.9):
+        smoothed, found = results.pareto_smoothed(-k * np.log(u))
+        assert found == pytest.approx(k, abs=0.05)
+        assert np.exp(smoothed).sum() == pytest.approx(1.0)
+        assert smoothed[0] == smoothed.max()
+        assert results.pareto_smoothed(k * np.log(u))[1] < 0.0
+
+
+def test_weights_of_zero_stay_zero():
+    weights = np.append(np.random.default_rng(1).normal(size=500), -np.inf)
+    smoothed, k = results.pareto_smoothed(weights)
+    assert smoothed[-1] == -np.inf
+    assert np.exp(smoothed).sum() == pytest.approx(1.0)
+    assert k < 0.7
+    assert results.pareto_smoothed(np.array([0.0, -np.inf]))[1] == np.inf
+    assert results.pareto_smoothed(np.zeros(100))[1] == -np.inf
+
+
 def test_missing_folders_are_created(fit, tmp_path):
     assert sa.save(fit, tmp_path / "a" / "b" / "fit.nc").is_file()
 

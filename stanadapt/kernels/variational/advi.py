@@ -24,7 +24,7 @@ import numpy as np
 
 from stanadapt._numba import triangular
 from stanadapt._numba.jit import jit
-from stanadapt._numba.vectors import fill_normal
+from stanadapt._numba.vectors import fill_normal, squared_norm
 from stanadapt.kernels.density import value_and_gradient
 from stanadapt.kernels.variational.gaussian import LOG_2PI
 
@@ -86,13 +86,14 @@ def ascend(density, diagonal, iterations, draws, learning_rate, rng):
             if log_density == -np.inf:
                 continue
             fine += 1
-            total += log_density
+            # log p - log q, whose variance vanishes where q is the posterior
+            total += log_density + 0.5 * squared_norm(noise)
             triangular.transposed_solve(factor, noise, solved)
             for i in range(n):
                 gradient[i] += solved[i]
             _add(moments.gradient, factor.shape[0], gradient, noise)
         failed += draws - fine
-        elbo[t] = total / fine + _entropy(factor, n) if fine == draws else -np.inf
+        elbo[t] = total / fine + _log_volume(factor, n) if fine == draws else -np.inf
         if fine > 0:
             moments.gradient[:] = moments.gradient / fine
             rate = learning_rate * (1.0 - (1.0 - LAST_RATE) * t / iterations)
@@ -105,8 +106,9 @@ def ascend(density, diagonal, iterations, draws, learning_rate, rng):
 
 
 @jit
-def _entropy(factor, n):
-    total = 0.5 * n * (1.0 + LOG_2PI)
+def _log_volume(factor, n):
+    """Log of the largest value of 1 / q."""
+    total = 0.5 * n * LOG_2PI
     for i in range(n):
         total += np.log(factor[i, i] if factor.shape[0] == n else factor[0, i])
     return total

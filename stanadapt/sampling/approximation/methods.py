@@ -16,10 +16,11 @@ from stanadapt.targets.target import Samplable
 
 # parameters that a sentence lists, and how much of a direction one must make up to be listed
 NAMED, MUCH = 3, 0.3
-# draws beyond which a matrix of all pairs of parameters is not made
+# parameters beyond which a matrix of all pairs of parameters is not made
 LARGEST_DENSE = 5000
-# iterations between which the ELBO of ADVI is compared, as a share of all
-LAST_SHARE, RISING = 0.1, 4.0
+# of iterations whose ELBO is compared, as a share of all; by how many errors, and by how much in
+# log density, it must have risen to be told of
+LAST_SHARE, RISING, LEAST_RISE = 0.1, 4.0, 0.1
 
 
 class Fitted(NamedTuple):
@@ -245,7 +246,7 @@ def _rising(elbo: np.ndarray) -> list[str]:
     if not (np.isfinite(one).all() and np.isfinite(other).all()):
         return []
     error = np.sqrt((one.var() + other.var()) / last)
-    if other.mean() - one.mean() <= RISING * error:
+    if other.mean() - one.mean() <= max(RISING * error, LEAST_RISE):
         return []
     return ["the ELBO was still rising when the ascent ended: raise iterations."]
 
