@@ -13,6 +13,7 @@ from stanadapt.samplers import (
     pooled_am,
     pseudo_extended,
     rwm,
+    variational_mcmc,
     whitened_hmc,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "pooled_am",
     "pseudo_extended",
     "rwm",
+    "variational_mcmc",
     "whitened_hmc",
 ]

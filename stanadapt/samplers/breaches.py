@@ -134,7 +134,8 @@ def _check(sampler: Sampler) -> Iterator[str]:
 
 
 def _coordinates(sampler: Sampler) -> Iterator[str]:
-    if sampler.standardize not in ("full", "diagonal", "no"):
+    known = ("full", "diagonal", "no")
+    if sampler.standardize not in known and not callable(sampler.standardize):
         yield f"standardize must be 'full', 'diagonal' or 'no', got {sampler.standardize!r}"
     for name in sampler.when_standardized:
         if name not in sampler.settings._fields:

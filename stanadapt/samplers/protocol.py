@@ -185,7 +185,8 @@ class Sampler(NamedTuple):
         In which coordinates `sample` runs it unless told otherwise: "full", standardised by
         location, scales and correlations that a pre-run learns; "diagonal", by location and scales,
         from starts as dispersed as they were, for samplers that look for many modes; "no", for
-        those that learn scales on their own. Where it is asked for, tempering is "diagonal".
+        those that learn scales on their own. Where it is asked for, tempering is "diagonal". Or a
+        function of the settings.
     when_standardized
         Defaults of settings that differ in standardised coordinates, by name: functions of the
         number of parameters. A value that the user chooses holds in any coordinates.
@@ -194,6 +195,10 @@ class Sampler(NamedTuple):
     may_accept_more
         Whether a chain that has learned may accept far more often than its setting `target_accept`,
         because something else bounds its moves: then the rate is only judged where it is too low.
+    proposal
+        (settings, state) -> location, factor and degrees of freedom (0: Gaussian) of a distribution
+        from which moves are proposed wherever the chain is, factor stored as in `metric_factor`:
+        the result reports its importance weights.
     threading, tempering, extra_output, pooling
         Optional groups; None without them.
     old_settings
@@ -218,10 +223,11 @@ class Sampler(NamedTuple):
     init_from_draws: Callable | None = None
     arrays_in_place: bool = False
     workspace: tuple[str, ...] = ()
-    standardize: str = "full"
+    standardize: str | Callable[[Any], str] = "full"
     when_standardized: Mapping[str, Callable[[int], Any]] = MappingProxyType({})
     dense_matrices: Callable[[Any], int] = no_matrices
     may_accept_more: bool = False
+    proposal: Callable[[Any, Any], tuple] | None = None
     threading: Threading | None = None
     tempering: Tempering | None = None
     extra_output: ExtraOutput | None = None

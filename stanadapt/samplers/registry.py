@@ -48,7 +48,8 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
     Returns
     -------
     sampler, settings
-        `uses_gradient` and `adapts_forever` of the sampler are those under these settings.
+        `uses_gradient`, `adapts_forever` and `standardize` of the sampler are those under these
+        settings.
 
     """
     found, base = _look_up(sampler)
@@ -61,7 +62,11 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
     gradient = found.uses_gradient
     if callable(gradient):
         gradient = gradient(settings)
-    return found._replace(adapts_forever=forever, uses_gradient=gradient), settings
+    coordinates = found.standardize
+    if callable(coordinates):
+        coordinates = coordinates(settings)
+    chosen_parts = {"uses_gradient": gradient, "standardize": coordinates}
+    return found._replace(adapts_forever=forever, **chosen_parts), settings
 
 
 def _with_own_names(sampler: Sampler, given: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from stanadapt.diagnostics.verdict import FAR_BELOW, judged
 from stanadapt.errors import StanadaptError, warn
 from stanadapt.samplers.registry import as_chosen
 from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, Chain, Recording
+from stanadapt.sampling.proposal_weights import on_proposals
 from stanadapt.sampling.provenance import origin
 from stanadapt.sampling.run_warnings import failures, short_chains, stan_message_at
 from stanadapt.sampling.tempering_group import add_tempering
@@ -53,6 +54,9 @@ def pack_result(
     if pooling is not None and first.progress is not None:
         attributes |= pooling.described(first.settings, first.progress)
         notes += pooling.sentences(first.settings, first.progress, _coordinate_names(target))
+    if runs[0].sampler.proposal is not None:
+        found, said = on_proposals(target, [runs[i] for i in kept], length)
+        attributes, notes = attributes | found, notes + said
     if runs[0].sampler.tempering is not None:
         notes += add_tempering(target, [runs[i] for i in kept], length, groups)
     for sentence in notes:

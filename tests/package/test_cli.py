@@ -19,8 +19,8 @@ from tests.helpers import made_up_fits
 from tests.helpers.command_line import PROGRAM, TINY, call
 
 COMMANDS = [
-    "sample", "compare", "approximate", "diagnose", "table", "modes", "samplers", "models", "doctor",
-    "install-cmdstan",
+    "sample", "compare", "approximate", "diagnose", "table", "modes", "samplers", "models",
+    "doctor", "install-cmdstan",
 ]  # fmt: skip
 
 

@@ -51,58 +51,123 @@ class Ascent(NamedTuple):
     failed: int
 
 
-class _Moments(NamedTuple):
-    """Gradient of the ELBO and what Adam keeps of those before: of mu (row 0), and of L."""
+class Climber(NamedTuple):
+    """What an ascent keeps from one iteration to the next; all arrays are updated in place.
 
+    location, factor
+        mu and L.
+    gradient, mean, square
+        Gradient of the ELBO by mu (row 0) and L (the rows after it), and Adam's averages of those
+        before and of their squares; shape (1 + rows of L, dim).
+    total_location, total_factor
+        Sums of mu and L over the iterates that are averaged.
+    noise
+        Standard normal draws of an iteration, shape (draw, dim).
+    position, slope, solved
+        Workspace, shape (dim,).
+
+    """
+
+    location: np.ndarray
+    factor: np.ndarray
     gradient: np.ndarray
     mean: np.ndarray
     square: np.ndarray
+    total_location: np.ndarray
+    total_factor: np.ndarray
+    noise: np.ndarray
+    position: np.ndarray
+    slope: np.ndarray
+    solved: np.ndarray
 
 
 @jit
-def _moments(dim, rows):
-    shape = (1 + rows, dim)
-    return _Moments(np.zeros(shape), np.zeros(shape), np.zeros(shape))
+def climber_at(location, diagonal, draws):
+    """Start an ascent at N(location, I), with so many draws per iteration."""
+    n = location.shape[0]
+    factor = triangular.initial(n, 1.0, diagonal)
+    shape = (1 + factor.shape[0], n)
+    return Climber(
+        location.copy(), factor, np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(n),
+        np.zeros(factor.shape), np.zeros((draws, n)), np.empty(n), np.empty(n), np.empty(n),
+    )  # fmt: skip
 
 
 @jit
 def ascend(density, diagonal, iterations, draws, learning_rate, rng):
-    """Return the Ascent of so many iterations with so many draws each."""
-    n = density.dim
-    location, factor = np.zeros(n), triangular.initial(n, 1.0, diagonal)
-    total_location, total_factor = np.zeros(n), np.zeros(factor.shape)
-    moments, elbo = _moments(n, factor.shape[0]), np.empty(iterations)
-    noise, position, gradient, solved = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    failed = 0
+    """Return the Ascent of so many iterations with so many draws each, from N(0, I)."""
+    climber = climber_at(np.zeros(density.dim), diagonal, draws)
+    elbo, failed, count = np.empty(iterations), 0, 0
     for t in range(iterations):
-        moments.gradient[:] = 0.0
-        fine, total = 0, 0.0
-        for _ in range(draws):
-            fill_normal(rng, noise)
-            triangular.times(factor, noise, position)
-            for i in range(n):
-                position[i] += location[i]
-            log_density = value_and_gradient(density, position, gradient)
-            if log_density == -np.inf:
-                continue
-            fine += 1
-            # log p - log q, whose variance vanishes where q is the posterior
-            total += log_density + 0.5 * squared_norm(noise)
-            triangular.transposed_solve(factor, noise, solved)
-            for i in range(n):
-                gradient[i] += solved[i]
-            _add(moments.gradient, factor.shape[0], gradient, noise)
-        failed += draws - fine
-        elbo[t] = total / fine + _log_volume(factor, n) if fine == draws else -np.inf
-        if fine > 0:
-            moments.gradient[:] = moments.gradient / fine
-            rate = learning_rate * (1.0 - (1.0 - LAST_RATE) * t / iterations)
-            _adam(moments, location, factor, rate, t)
+        draw_noise(climber, rng)
+        elbo[t], lost = climb(density, climber, learning_rate, t, iterations)
+        failed += lost
         if 2 * t >= iterations:
-            total_location += location
-            total_factor += factor
-    count = iterations - (iterations + 1) // 2
-    return Ascent(total_location / count, total_factor / count, elbo, failed)
+            count += 1
+            add_up(climber)
+    return Ascent(climber.total_location / count, climber.total_factor / count, elbo, failed)
+
+
+@jit
+def draw_noise(climber, rng):
+    """Draw what the next iteration needs."""
+    for k in range(climber.noise.shape[0]):
+        fill_normal(rng, climber.noise[k])
+
+
+@jit
+def climb(density, climber, learning_rate, t, iterations):
+    """Make iteration t; return its estimate of the ELBO, and how many of its draws failed."""
+    n, rows, fine, total = density.dim, climber.factor.shape[0], 0, 0.0
+    draws = climber.noise.shape[0]
+    clear(climber.gradient)
+    position, slope = climber.position, climber.slope
+    for k in range(draws):
+        noise = climber.noise[k]
+        triangular.times(climber.factor, noise, position)
+        for i in range(n):
+            position[i] += climber.location[i]
+        log_density = value_and_gradient(density, position, slope)
+        if log_density == -np.inf:
+            continue
+        fine += 1
+        # log p - log q, whose variance vanishes where q is the posterior
+        total += log_density + 0.5 * squared_norm(noise)
+        triangular.transposed_solve(climber.factor, noise, climber.solved)
+        for i in range(n):
+            slope[i] += climber.solved[i]
+        _add(climber.gradient, rows, slope, noise)
+    elbo = total / fine + _log_volume(climber.factor, n) if fine == draws else -np.inf
+    if fine > 0:
+        rate = learning_rate * (1.0 - (1.0 - LAST_RATE) * t / iterations)
+        _adam(climber, 1.0 / fine, rate, t)
+    return elbo, draws - fine
+
+
+@jit
+def clear(matrix):
+    """Fill with zeros."""
+    for a in range(matrix.shape[0]):
+        for i in range(matrix.shape[1]):
+            matrix[a, i] = 0.0
+
+
+@jit
+def start_anew(climber):
+    """Forget the iterates that were averaged."""
+    for i in range(climber.location.shape[0]):
+        climber.total_location[i] = 0.0
+    clear(climber.total_factor)
+
+
+@jit
+def add_up(climber):
+    """Count the present iterate among those that are averaged."""
+    for i in range(climber.location.shape[0]):
+        climber.total_location[i] += climber.location[i]
+    for a in range(climber.factor.shape[0]):
+        for i in range(climber.factor.shape[1]):
+            climber.total_factor[a, i] += climber.factor[a, i]
 
 
 @jit
@@ -130,27 +195,28 @@ def _add(gradient, rows, slope, noise):
 
 
 @jit
-def _adam(moments, location, factor, rate, t):
-    """Move mu and L along the gradient."""
+def _adam(climber, weight, rate, t):
+    """Move mu and L along the gradient, a sum over draws that is multiplied by weight."""
+    location, factor = climber.location, climber.factor
     n, rows = location.shape[0], factor.shape[0]
     for i in range(n):
-        location[i] += _move(moments, 0, i, 1.0, rate, t)
+        location[i] += _move(climber, 0, i, weight, rate, t)
     for a in range(rows):
-        first = a if rows == n else n - 1
-        for i in range(first + 1):
+        last = a if rows == n else n - 1
+        for i in range(last + 1):
             if rows < n or i == a:  # on the log scale: it stays positive
                 scale = factor[a, i]
-                factor[a, i] = scale * np.exp(_move(moments, 1 + a, i, scale, rate, t))
+                factor[a, i] = scale * np.exp(_move(climber, 1 + a, i, weight * scale, rate, t))
             else:
-                factor[a, i] += _move(moments, 1 + a, i, 1.0, rate, t)
+                factor[a, i] += _move(climber, 1 + a, i, weight, rate, t)
 
 
 @jit
-def _move(moments, row, i, scale, rate, t):
-    """Take one coordinate's step; scale is the derivative of the entry by what moves."""
-    slope = moments.gradient[row, i] * scale
-    mean = DECAY * moments.mean[row, i] + (1.0 - DECAY) * slope
-    square = SQUARED_DECAY * moments.square[row, i] + (1.0 - SQUARED_DECAY) * slope * slope
-    moments.mean[row, i], moments.square[row, i] = mean, square
+def _move(climber, row, i, weight, rate, t):
+    """Take the step of one coordinate, the slope in which is the gradient times weight."""
+    slope = climber.gradient[row, i] * weight
+    mean = DECAY * climber.mean[row, i] + (1.0 - DECAY) * slope
+    square = SQUARED_DECAY * climber.square[row, i] + (1.0 - SQUARED_DECAY) * slope * slope
+    climber.mean[row, i], climber.square[row, i] = mean, square
     corrected = np.sqrt(square / (1.0 - SQUARED_DECAY ** (t + 1.0))) + FLOOR
     return rate * mean / (1.0 - DECAY ** (t + 1.0)) / corrected
