@@ -65,8 +65,8 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
     coordinates = found.standardize
     if callable(coordinates):
         coordinates = coordinates(settings)
-    chosen_parts = {"uses_gradient": gradient, "standardize": coordinates}
-    return found._replace(adapts_forever=forever, **chosen_parts), settings
+    found = found._replace(uses_gradient=gradient, standardize=coordinates)
+    return found._replace(adapts_forever=forever), settings
 
 
 def _with_own_names(sampler: Sampler, given: dict[str, Any]) -> dict[str, Any]:

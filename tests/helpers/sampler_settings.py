@@ -39,6 +39,13 @@ VARIANTS = {
         {"kernel": "random_walk", "pseudo_samples": 1},
         {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 5},
     ],
+    "variational_mcmc": [
+        {},
+        {"kernel": "independence", "approximation": "mean_field", "degrees": 8.0},
+        {"kernel": "mixture_proposal", "degrees": 5.0},
+        {"kernel": "block", "block_size": 2},
+        {"kernel": "block", "block_size": 1, "approximation": "mean_field"},
+    ],
     "whitened_hmc": [
         {},
         {"trajectory": "nuts", "max_treedepth": 4},

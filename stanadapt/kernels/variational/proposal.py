@@ -125,7 +125,7 @@ def draw_block(q, degrees, position, rng, work, out):
     """
     n, b = position.shape[0], work.matrix.shape[0]
     for k in range(b):  # the block does not depend on the position
-        other = k + rng.integers(0, n - k)
+        other = k + int(rng.random() * (n - k))  # `integers` would allocate
         work.order[k], work.order[other] = work.order[other], work.order[k]
     for i in range(n):
         out[i] = position[i]
