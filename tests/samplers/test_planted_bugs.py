@@ -253,6 +253,41 @@ BUGS = {
         "_numba/test_replace.py",
         "",
     ),
+    "weight_under_an_earlier_approximation": Bug(
+        "samplers/variational_mcmc.py",
+        "return _refitted(settings, replace(state, averaged=0))",
+        "return replace(state, averaged=0)",
+        "samplers/test_variational_mcmc.py",
+        "present_q",
+    ),
+    "ratio_of_one_component_of_a_mixture": Bug(
+        "samplers/variational_mcmc.py",
+        "log_mixture(x.log_approximation, near, share) - log_mixture(log_q, near, share)",
+        "x.log_approximation - log_q",
+        EVERY,
+        "variational_mcmc-kernel-degrees and invariant",
+    ),
+    "block_drawn_from_the_marginal": Bug(
+        "kernels/variational/proposal.py",
+        "entry += _precision(q, row, i) * (position[i] - q.location[i])",
+        "entry += (i == row) * _precision(q, row, i) * (position[i] - q.location[i])",
+        "samplers/test_variational_mcmc.py",
+        "conditional",
+    ),
+    "path_derivative_with_the_wrong_sign": Bug(
+        "kernels/variational/advi.py",
+        "slope[i] += climber.solved[i]",
+        "slope[i] -= climber.solved[i]",
+        "kernels/variational/test_gaussians.py",
+        "advi",
+    ),
+    "transposed_factor_of_the_inverse_hessian": Bug(
+        "kernels/variational/inverse_hessian.py",
+        "directions = basis @ vectors",
+        "directions = basis @ vectors.T",
+        "kernels/variational/test_gaussians.py",
+        "root",
+    ),
 }
 
 

@@ -1,5 +1,7 @@
 """variational_mcmc: densities of its proposals, the refitted q, and the published figures."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, multivariate_t
@@ -150,7 +152,8 @@ def test_full_rank_moves_are_nearly_independent(data):
 @pytest.mark.slow
 def test_mean_field_moves_stick_and_the_run_says_so():
     """On German, the acceptance rate is 0.125 and one chain of four stays for 2825 iterations."""
-    with pytest.warns(UserWarning) as said:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         fit = run("german", kernel="independence", approximation="mean_field")
     sentences = " ".join(str(warning.message) for warning in said)
     assert "misses a part of the posterior" in sentences
@@ -164,7 +167,8 @@ def test_mean_field_moves_stick_and_the_run_says_so():
 def test_a_q_without_the_tails_of_the_posterior_is_told_of():
     target = sa.Target("parameters { vector[3] x; } model { x ~ student_t(1.5, 0, 1); }")
     options = {"chains": 2, "iter_sampling": 3000, "seed": 2, "show_progress": False}
-    with pytest.warns(UserWarning) as said:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         fit = sa.sample(target, "variational_mcmc", kernel="independence", **options)
     assert any("The Pareto k of its importance weights" in str(w.message) for w in said)
     assert np.median(fit.attrs["proposal_pareto_k"]) > 0.7
