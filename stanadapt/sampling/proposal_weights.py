@@ -81,9 +81,10 @@ def _on_weights(chain: Chain, k: np.ndarray, shares: np.ndarray) -> list[str]:
     return [
         f"{chain.sampler.name}: the distribution of its independent proposals misses a part of the "
         f"posterior. The Pareto k of its importance weights is {k[worst]:.2f} in chain {worst + 1} "
-        f"(above {HIGHEST}, chains can stay in one place for any time), and the largest of "
-        f"{DRAWS} weights is {shares.max():.0%} of their sum. Use approximation='full_rank', "
-        "kernel='mixture' or degrees above 0 where these are not set; else another sampler."
+        f"(where it is above {HIGHEST}, a chain can stay in one place for any time), and the "
+        f"largest of {DRAWS} weights is {shares.max():.0%} of their sum. Use "
+        "approximation='full_rank', kernel='mixture' or degrees above 0 where these are not set; "
+        "else another sampler."
     ]
 
 
