@@ -19,14 +19,16 @@ def commands_of(page):
 
 def with_earlier(command, commands):
     """Return a command after those of its page that write the files which it reads."""
-    if "--out" in command:
-        return [command]
-    read = [word for word in shlex.split(command) if word.startswith("output/")]
+    words, writes = shlex.split(command), r"--(?:out|run|report) (\S+)"
+    read = {word for word in words if word.startswith("output/")} - {*re.findall(writes, command)}
     earlier = commands[: commands.index(command)]
-    outputs = {c: written[0] for c in earlier if (written := re.findall(r"--out (\S+)", c))}
-    return [c for c, out in outputs.items() if any(r == out or f"{out}/" in r for r in read)] + [
-        command
+    needed = [
+        each
+        for each in earlier
+        for out in re.findall(writes, each)
+        if any(r == out or f"{out}/" in r for r in read)
     ]
+    return [*dict.fromkeys(needed), command]
 
 
 def run(arguments, folder, **variables):
