@@ -4,7 +4,8 @@ A draw of the yardstick counts as missed if the ball around it that holds its `_
 draws from the yardstick's other blocks holds none of equally many draws of the fit. The draws
 themselves thus set the unit of distance, in tails, along ridges and in many dimensions alike. A
 mode to which the fit gives too little weight is not missed, only one in which it has (almost) no
-draws.
+draws: where much seems to be missed, more draws of the fit are looked at, since of a fit that has
+found twenty modes few lie in the only one that the yardstick found.
 
 Slowly mixing chains leave gaps between their draws. The same count is therefore made for the fit's
 own draws, each against the fit's other blocks: if nothing is missed, the yardstick's draws behave
@@ -23,6 +24,8 @@ import numpy as np
 from stanadapt.results import arviz_module
 
 DRAWS = 2000  # per fit, evenly thinned: at most a second per pair of fits
+# where much seems to be missed: times as many of the fit, of which a ball must hold some
+MORE, HELD = 10, 3
 BLOCKS = 8  # parts of a fit in order of time, treated as independent repetitions
 FEWEST = 8 * BLOCKS
 OWN = 0.995  # share of the fit's own draws with another in their ball, in the median block
@@ -72,7 +75,12 @@ def missed(yardstick: Columns, fit: Columns, draws: int = DRAWS) -> Missed:
     scale = np.array([_scale(yardstick[name], fit[name]) for name in names])
     centre = np.array([np.median(yardstick[name]) for name in names])
     one, other = ((_thinned(c, names, n) - centre) / scale for c in (yardstick, fit))
-    return _compared(one, other)
+    found = _compared(one, other, other)
+    size = fit[names[0]].size
+    if not found.clear or size < 2 * n:
+        return found
+    more = (_thinned(fit, names, min(size, MORE * n)) - centre) / scale
+    return _compared(one, other, more)
 
 
 def separate_regions(columns: Columns) -> int:
@@ -134,12 +142,16 @@ def _thinned(columns: Columns, names: list[str], n: int) -> np.ndarray:
     return np.stack([columns[name].reshape(size)[chosen] for name in names], axis=1)
 
 
-def _compared(one: np.ndarray, other: np.ndarray) -> Missed:
-    """Distances of all rows to the nearest of `other`, over those to the `_count`-th of `one`."""
+def _compared(one: np.ndarray, other: np.ndarray, more: np.ndarray) -> Missed:
+    """Distances of rows to the nearest of `more`, over those to the `_count`-th of `one`.
+
+    `other` are as many of the fit's draws as there are rows, and `more` are these or more of them.
+    """
     count = _count(len(one))
     with np.errstate(divide="ignore", invalid="ignore"):
         between = _squares(one, other)
-        theirs = between.min(axis=1) / _smallest(_squares(one, one), count)
+        nearest = between.min(axis=1) if more is other else _nearest(one, more, HELD)
+        theirs = nearest / _smallest(_squares(one, one), count)
         own = _squares(other, other).min(axis=1) / _smallest(between.T, count)
     theirs, own = (np.nan_to_num(x, nan=0.0, posinf=np.inf) for x in (theirs, own))
     blocks = own.reshape(BLOCKS, -1)
@@ -151,18 +163,31 @@ def _compared(one: np.ndarray, other: np.ndarray) -> Missed:
     return Missed(float(lacking.mean() - np.median(chance)), float(error))
 
 
+def _nearest(one: np.ndarray, many: np.ndarray, count: int) -> np.ndarray:
+    """Squared distance of each row to the `count`-th nearest of many, a part of these at a time."""
+    found = np.full((len(one), count), np.inf)
+    for first in range(0, len(many), len(one)):
+        squares = _squares(one, many[first : first + len(one)], within=False)
+        found = np.hstack([found, squares])
+        found = np.partition(found, count - 1, axis=1)[:, :count]
+    return found.max(axis=1)
+
+
 def _count(n: int) -> int:
     return max(5, n // 60)
 
 
-def _squares(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Squared distances, shape (n, n); infinite within a block, as its draws are dependent."""
+def _squares(one: np.ndarray, other: np.ndarray, within: bool = True) -> np.ndarray:
+    """Squared distances, shape (n, m); `within`: of n draws each, infinite within a block.
+
+    The draws of a block are dependent.
+    """
     squares = -2 * one @ other.T
     squares += (one**2).sum(axis=1)[:, None]
     squares += (other**2).sum(axis=1)
     np.maximum(squares, 0, out=squares)
     size = len(one) // BLOCKS
-    for first in range(0, len(one), size):
+    for first in range(0, len(one) if within else 0, size):
         squares[first : first + size, first : first + size] = np.inf
     return squares
 

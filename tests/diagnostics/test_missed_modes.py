@@ -91,6 +91,23 @@ def test_a_mode_of_too_little_weight_is_not_missed():
     assert not missed(other, one).clear
 
 
+@pytest.mark.parametrize("draws", [10_000, 40_000])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_twenty_modes_miss_nothing_of_one_of_them(seed, draws):
+    """Of so many modes, few of the draws that are looked at first lie in any single one."""
+    rng = np.random.default_rng(seed)
+    modes = rng.uniform(0, 40, size=(20, 2)) * [1, 0.01]
+    every = modes[rng.integers(20, size=(4, draws))] + rng.normal(size=(4, draws, 2)) * [0.3, 0.003]
+    single = modes[4] + rng.normal(size=(4, draws, 2)) * [0.3, 0.003]
+    one, other = columns(single), columns(every)
+    assert not missed(one, other).clear
+    assert missed(other, one).share > 0.8
+    all_but_it = np.where(rng.random((4, draws, 1)) < 1.0, every, 0.0)
+    lying = np.all(np.abs(every - modes[4]) < [1.5, 0.015], axis=2)
+    all_but_it[lying] = modes[0]
+    assert missed(one, columns(all_but_it)).share > 0.8
+
+
 def test_the_shares_of_equal_fits_are_centred():
     """Mean over 20 pairs with one slow fit: far below SMALLEST."""
     rng = np.random.default_rng(5)
