@@ -14,6 +14,7 @@ from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribu
 from stanadapt.results import save
 from stanadapt.samplers.renamed import warn_of_old_name
 from stanadapt.sampling.approximation.approximate import approximate
+from stanadapt.sampling.calibration.sbc import sbc
 from stanadapt.sampling.check_sampler import check_sampler
 from stanadapt.sampling.sample import sample
 from stanadapt.sampling.saved_run.partial import load
@@ -53,6 +54,7 @@ __all__ = [
     "sample",
     "samplers",
     "save",
+    "sbc",
     "stan_nuts",
     "verdict",
     "weighted_summary",

@@ -111,9 +111,12 @@ class Window(NamedTuple):
         """
         means = self.log_density.mean(axis=1)
         sd = np.sqrt(dim / 2)  # of the log density of a Gaussian
-        return len(former) == len(means) and bool(
-            np.abs(means - former).max() < sd + 1.0 and np.ptp(means) < 3.0 * sd + 2.0
-        )
+        same = len(former) == len(means) and bool(np.abs(means - former).max() < sd + 1.0)
+        return same and not self.apart(dim)
+
+    def apart(self, dim: int) -> bool:
+        """Whether chains are on levels of the log density too far apart for one distribution."""
+        return bool(np.ptp(self.log_density.mean(axis=1)) >= 3.0 * np.sqrt(dim / 2) + 2.0)
 
     def on_its_way(self, former: np.ndarray, dim: int) -> bool:
         """Whether a chain is far below another, or still rises fast: ten times the bounds above."""

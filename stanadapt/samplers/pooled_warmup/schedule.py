@@ -225,14 +225,24 @@ def _nuts_window(
 def _learned_with_nuts(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
-    """Lengthen the window until chains agree, or the ceiling of this stage is reached."""
+    """Lengthen the window until chains agree, or the ceiling of this stage is reached.
+
+    Chains on different levels of the log density have not all arrived: some may be in a mode that
+    they will leave, where nothing should be learned. Then only iter_warmup is the ceiling, and each
+    chain has scales of its own: common ones, of several modes, are too wide for each of them.
+    """
     progress = _with_metric(settings, progress, window)
     progress = progress._replace(unbounded=unbounded(window))
     last, used = progress.windows[-1], sum(progress.windows)
     agree = last >= 2 * NUTS_WINDOWS and window.r_hat < NUTS_R_HAT
-    if agree or used + 2 * last + NUTS_LAST > NUTS_CEILING:
-        return _last_nuts(settings, progress, states, NUTS_LAST)
-    return _nuts_window(settings, progress, states, 2 * last)
+    if not agree and used + 2 * last + NUTS_LAST <= NUTS_CEILING:
+        return _nuts_window(settings, progress, states, 2 * last)
+    apart = not agree and window.apart(window.positions.shape[2])
+    if apart and progress.used + last + NUTS_LAST <= progress.ceiling:
+        progress, states = _nuts_window(settings, progress, states, last)
+        common = progress.metric.scales[None]
+        return progress, with_own_scales(states, window, [common] * len(states))
+    return _last_nuts(settings, progress, states, NUTS_LAST)
 
 
 def _last_nuts(

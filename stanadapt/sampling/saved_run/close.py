@@ -4,7 +4,7 @@ from typing import Any
 
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling.chain import Chain
-from stanadapt.sampling.drive import packed_up
+from stanadapt.sampling.drive import packed_up, uninterrupted
 from stanadapt.sampling.pack_result import ExtraGroups
 from stanadapt.sampling.saved_run.write_checkpoints import WriteCheckpoints
 from stanadapt.targets.target import Samplable
@@ -21,16 +21,17 @@ def close(
 
     Its arrays are private: what is done to them does not reach the folder.
     """
-    for chain in chains:
-        keeper.write(chain)
-    for name, whole in keeper.folder.private_arrays().items():
-        phase, _, kind = name.partition("_")
-        for chain, share in zip(chains, whole, strict=True):
-            setattr(getattr(chain, phase), kind, share)
-    notes, path = [*known.get("notes", []), *keeper.trouble], str(keeper.folder.path)
-    try:
-        return packed_up(target, chains, {**known, "notes": notes, "run": path}, keep)
-    except StanadaptError as error:
-        if known["interrupted"] and error.stage == "sampling":
-            error.message += f" The run is kept: stanadapt.resume({path!r}) goes on with it."
-        raise
+    with uninterrupted():
+        for chain in chains:
+            keeper.write(chain)
+        for name, whole in keeper.folder.private_arrays().items():
+            phase, _, kind = name.partition("_")
+            for chain, share in zip(chains, whole, strict=True):
+                setattr(getattr(chain, phase), kind, share)
+        notes, path = [*known.get("notes", []), *keeper.trouble], str(keeper.folder.path)
+        try:
+            return packed_up(target, chains, {**known, "notes": notes, "run": path}, keep)
+        except StanadaptError as error:
+            if known["interrupted"] and error.stage == "sampling":
+                error.message += f" The run is kept: stanadapt.resume({path!r}) goes on with it."
+            raise

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 import time
 
 import filelock
@@ -326,12 +327,13 @@ def test_a_file_in_place_of_the_folder(target, tmp_path):
 def test_an_interrupted_run_names_resume(target, phase, number, crash, tmp_path, monkeypatch):
     whole, run = draw(target, ("nuts", {})), tmp_path / "run"
     crash(10**9)
-    patient = write_checkpoints.WriteCheckpoints.chunk_done
+    patient, pressed = write_checkpoints.WriteCheckpoints.chunk_done, threading.Event()
 
     def chunk_done(keeper, chain):
         patient(keeper, chain)
         reached = chain.n_done > 50 if phase == "warm-up" else chain.sampling.rows > 7
-        if reached and chain.n_done % 3 == 0:
+        if reached and not pressed.is_set():
+            pressed.set()
             os.kill(os.getpid(), number)
             time.sleep(0.3)  # the main thread looks every tenth of a second
 

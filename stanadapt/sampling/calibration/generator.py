@@ -1,0 +1,125 @@
+"""A Stan program that draws parameters and data: the generator of simulation-based calibration."""
+
+import json
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan.declarations import parse
+from stanadapt.targets.stan.program import Program, block, strip
+from stanadapt.targets.target import Data, Target
+
+# backends evaluate programs with parameters only, and every name in this one is free for the user
+DUMMY = "unused_by_the_generator"
+ADDED = f" parameters {{ real {DUMMY}; }} model {{ {DUMMY} ~ std_normal(); }} "
+_EMPTY = re.compile(r"(?<!transformed )\b(?:parameters|model)\s*\{\s*\}")
+_QUANTITIES = re.compile(r"\bgenerated\s+quantities\s*\{")
+
+
+class Simulated(NamedTuple):
+    """What a generator drew: values of the parameters, and the data of the program as JSON."""
+
+    truth: dict[str, np.ndarray]
+    data: str
+
+
+class Generator:
+    """Draws parameters from the prior, and data given these.
+
+    Parameters
+    ----------
+    program
+        Stan program without parameters. Its generated quantities declare, under
+        the same names, every parameter of the program under study, and those of its data that are
+        to be simulated.
+    data
+        Its data; those that the program under study declares too are handed on.
+    studied
+        The program under study.
+    backend
+        As for `Target`.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", where a name or a shape does not fit; "syntax" and "data" as for `Target`.
+
+    """
+
+    def __init__(self, program: Program, data: Data, studied: Program, backend: str) -> None:
+        self.studied, self.program = studied, program
+        self._target = Target(
+            _with_parameters(self.program), data, backend=backend, show_progress=False
+        )
+        self._integers = {d.name: d.is_int for d in parse(block(studied.code, "data"))}
+        self.data = self._target.data
+        self._given = json.loads(self.data or "{}")
+        drawn = set(results.shapes(self._target.column_names)) - {DUMMY}
+        known = drawn | set(self._given)
+        lacking = [name for name in self._integers if name not in known]
+        if lacking:
+            raise _wrong(
+                f"the data {', '.join(lacking)} of {studied.name} are neither drawn by the "
+                f"generator nor among its own data; it draws {', '.join(sorted(drawn)) or 'none'}."
+            )
+
+    def draw(self, seed: int) -> Simulated:
+        """Draw once; StanadaptError, stage "generated quantities", where Stan throws."""
+        out = np.empty((1, len(self._target.column_names)))
+        constrain = self._target.constrainer(seed)
+        if constrain(np.zeros((1, 1)), out):
+            raise StanadaptError(
+                "generated quantities",
+                f"the generator of {self.studied.name} failed with seed {seed}: its priors may "
+                "lead to values that its distributions cannot take.",
+                constrain.explain(),
+            )
+        values = results.variables(self._target.column_names, out[None])
+        drawn = {name: x[0, 0] for name, x in values.items() if name != DUMMY}
+        data = {name: self._as_data(name, drawn) for name in self._integers}
+        return Simulated(drawn, json.dumps(data))
+
+    def _as_data(self, name: str, drawn: dict[str, np.ndarray]) -> Any:
+        if name not in drawn:
+            return self._given[name]
+        x = drawn[name]
+        return (np.rint(x).astype(int) if self._integers[name] else x).tolist()
+
+
+def require_parameters(simulated: Simulated, target: Target) -> None:
+    """Raise StanadaptError unless every parameter has been drawn, in its shape."""
+    for name, declared in target.parameters.items():
+        if name not in simulated.truth:
+            raise _wrong(
+                f"the parameter {name} of {target.name} is not drawn by the generator: declare it "
+                "there, in generated quantities."
+            )
+        if simulated.truth[name].shape != declared.dimensions:
+            raise _wrong(
+                f"the generator draws {name} in shape {simulated.truth[name].shape}, and "
+                f"{target.name} declares {declared.dimensions}."
+            )
+
+
+def _with_parameters(found: Program) -> Program:
+    """Give a program without parameters one that it does not use."""
+    if block(found.code, "parameters").strip():
+        raise _wrong(
+            f"the generator {found.name} has parameters: it must draw everything in generated "
+            "quantities, by functions that end in _rng."
+        )
+    code = found.code
+    for match in reversed([*_EMPTY.finditer(strip(code))]):
+        code = code[: match.start()] + " " * len(match[0]) + code[match.end() :]
+    place = _QUANTITIES.search(strip(code))
+    if place is None:
+        raise _wrong(f"the generator {found.name} has no block of generated quantities.")
+    code = code[: place.start()] + ADDED + code[place.start() :]
+    return found._replace(code=code)
+
+
+def _wrong(message: str) -> StanadaptError:
+    return StanadaptError("settings", f"generator: {message}")
