@@ -83,7 +83,7 @@ def _sampler(sampler) -> str:
         f"Iterations unless told otherwise: {sampler.iter_warmup:,} of warm-up, "
         f"{sampler.iter_sampling:,} of sampling.",
         f"Gradient: {needs}.",
-        f"Coordinates: {STANDARDIZE[sampler.standardize]}.",
+        f"Coordinates: {STANDARDIZE[_coordinates(sampler)]}.",
         f"Adapts: {'always' if sampler.adapts_forever else adapts}.",
     ]
     names = ", ".join(f"``{a}`` for ``{own}``" for a, own in sampler.setting_aliases.items())
@@ -114,6 +114,12 @@ def _settings_table(sampler) -> str:
         rows.append(f"* - ``{name}``\n  - ``{default}``\n  - {text.strip()}")
     table = textwrap.indent("\n".join(rows), "   ")
     return f".. list-table::\n   :header-rows: 1\n   :widths: 24 14 62\n\n{table}"
+
+
+def _coordinates(sampler) -> str:
+    """In which coordinates a sampler runs with its default settings."""
+    kind = sampler.standardize
+    return kind(sampler.settings()) if callable(kind) else kind
 
 
 def _when_standardized(sampler, name: str) -> str:

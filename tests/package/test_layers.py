@@ -28,7 +28,7 @@ DOORS = {
     "stanli": ["targets.stan.backends", "sampling.stan_nuts.engines"],
     "cmdstanpy": ["sampling.stan_nuts.engines", "targets.stan.install_cmdstan"],
     "arviz": ["results"],
-    "matplotlib": ["diagnostics.report.pictures.canvas"],
+    "matplotlib": ["diagnostics.report.pictures.canvas", "diagnostics.rank_picture"],
     "jinja2": ["diagnostics.report.page"],
     "typer": ["cli"],
 }

@@ -6,6 +6,7 @@ import sys
 import pandas as pd
 import pytest
 
+from tests.helpers.repository import ROOT
 from workflows.benchmarks import publish
 from workflows.benchmarks.against_nuts import NUTS
 
@@ -62,3 +63,11 @@ def test_versions_and_engine_are_told_and_numbers_can_be_read(folder):
     table = pd.read_csv(folder / "against_nuts.csv")
     assert list(table["program"]) == ["easy", "hard"]
     assert table["bulk/gradient"].tolist() == [4.0, 500.0]
+
+
+def test_the_readme_shows_the_published_table():
+    page = (ROOT / "docs" / "benchmarks" / "against_nuts.md").read_text()
+    readme = (ROOT / "README.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith(("| sampler |", "| auto |"))]
+    assert len(rows) == 2
+    assert all(row in readme for row in rows)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from workflows import terminal
-from workflows.benchmarks.against_nuts import MEASURES, NUTS, mean_of, summary
+from workflows.benchmarks.against_nuts import MEASURES, NUTS, cases, mean_of, summary
 
 DOCS = Path("docs/benchmarks")
 PREAMBLE = """# Every general sampler against Stan's NUTS
@@ -91,7 +91,12 @@ def page(runs, settings):
     table = table[~table["program"].isin(("geometric mean", "worst"))]
     versions = ", ".join(f"{name} {number}" for name, number in settings["versions"].items())
     engines = ", ".join(sorted(set(runs.loc[runs["sampler"] == NUTS, "engine"])))
-    parts = [PREAMBLE.format(seeds=runs["seed"].nunique()), OVERALL]
+    parts = [PREAMBLE.format(seeds=runs["seed"].nunique())]
+    measured = set(zip(runs["program"], runs["data"], strict=True))
+    lacking = ["/".join(case) for case in cases() if case not in measured]
+    if lacking:
+        parts.append(f"Not measured this time: {', '.join(lacking)}.\n")
+    parts.append(OVERALL)
     parts.append(markdown(overall(table, runs)))
     for sampler in table["sampler"].unique():
         parts += [f"## {sampler}\n", markdown(by_program(table, sampler))]

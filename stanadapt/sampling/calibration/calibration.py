@@ -4,17 +4,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from stanadapt.diagnostics.uniform_ranks import RankBands
 
 CALIBRATED, NOT_CALIBRATED = "calibrated", "not calibrated"
 # of a false alarm, over all quantities together
 LEVEL = 0.01
-SHOWN = 0.95  # of the bands of the pictures
 MOST_PICTURES = 16
 
 
@@ -89,32 +85,17 @@ class Calibration:
     def __repr__(self) -> str:
         return "\n".join([f"Calibration: {self.verdict}", *self.sentences])
 
-    def plot(self, path: str | PathLike | None = None) -> Figure:
+    def plot(self, path: str | PathLike | None = None) -> Any:
         """Draw, for each quantity, the ranks' distribution function minus the uniform, with band.
 
         The band holds the whole function with a probability of 95 % if ranks are uniform. Of many
         quantities, the 16 least uniform are drawn. path: where to save the picture, if anywhere.
+        Returns a matplotlib Figure.
         """
-        names = list(self.table.index[:MOST_PICTURES])
-        columns = min(4, len(names))
-        rows = -(-len(names) // columns)
-        with matplotlib.rc_context({"font.size": 8}):
-            figure = Figure(figsize=(2.6 * columns, 2.2 * rows), layout="constrained")
-            axes = np.atleast_1d(figure.subplots(rows, columns, sharex=True, sharey=True)).ravel()
-            for axis, name in zip(axes, names, strict=False):
-                self._draw(axis, name)
-            for axis in axes[len(names) :]:
-                axis.set_axis_off()
-            figure.supxlabel("rank of the truth, as a share")
-            figure.supylabel("ranks below, minus uniform")
+        from stanadapt.diagnostics.rank_picture import draw_ranks  # matplotlib: only when asked for
+
+        chosen = list(self.table.index[:MOST_PICTURES])
+        figure = draw_ranks({str(n): self.ranks[n].to_numpy() for n in chosen}, self._bands)
         if path is not None:
             figure.savefig(Path(path))
         return figure
-
-    def _draw(self, axis: Any, name: Any) -> None:
-        count, share = len(self.ranks), self._bands.below
-        low, high = (limit / count - share for limit in self._bands.limits(SHOWN))
-        below = self._bands.numbers_below(self.ranks[name].to_numpy()) / count - share
-        axis.fill_between(share, low, high, color="0.85", step="mid", linewidth=0)
-        axis.step(share, below, where="mid", color="C0", linewidth=1.2)
-        axis.set_title(str(name), fontsize=8)
