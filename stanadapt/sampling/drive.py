@@ -26,7 +26,10 @@ def advance(
             report.update(chains)
             on_progress(chains)
 
-        return run(chains, plan.parallel_chains, update, keeper=keeper)
+        try:
+            return run(chains, plan.parallel_chains, update, keeper=keeper)
+        except KeyboardInterrupt:  # while the last state was shown
+            return not all(chain.finished for chain in chains)
 
 
 def packed_up(

@@ -1,5 +1,6 @@
 """From a target and a sampler to an ArviZ object: the function users call."""
 
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
@@ -16,6 +17,7 @@ from stanadapt.sampling.make_chains import make_chains, randomness
 from stanadapt.sampling.memory import require_memory
 from stanadapt.sampling.pack_result import ExtraGroups
 from stanadapt.sampling.plan import make_plan
+from stanadapt.sampling.run_progress import RunProgress, Watch
 from stanadapt.sampling.saved_run.begin import begin
 from stanadapt.sampling.saved_run.close import close
 from stanadapt.sampling.standardise import NO, Start, as_given, choose_coordinates, learn_scales
@@ -48,6 +50,7 @@ def sample(
     save_unconstrained: bool = False,
     save_pseudo: bool = False,
     run: str | PathLike | None = None,
+    on_progress: Callable[[RunProgress], Any] | None = None,
     show_progress: bool = True,
     **settings: Any,
 ) -> Any:
@@ -102,6 +105,10 @@ def sample(
         Folder, new or empty, where draws and the state of the chains are kept while they run:
         `resume` goes on from there in another process, draw for draw, after a crash, Ctrl-C, or to
         make the run longer; `load` reads the draws so far.
+    on_progress
+        Function that is given a `RunProgress` about ten times a second: iterations, acceptance and
+        divergences of each chain, effective sample size and R-hat so far. Where it returns True the
+        run stops, and the draws so far are returned.
     show_progress
         Bars in a terminal, lines elsewhere.
     settings
@@ -121,6 +128,7 @@ def sample(
 
     """
     program = require_samplable(target).target
+    watch = Watch(program, on_progress)
     given = _given_start(warm_start, reference_distribution, prior_data, settings)
     choice = choose_sampler(target, sampler)
     found, typed = find(choice.sampler, **settings)
@@ -154,11 +162,11 @@ def sample(
         **start.description,
     }
     if run is None:
-        known["interrupted"] = advance(runs)
+        known |= watch.outcome(advance(runs, on_progress=watch), known.get("notes", ()))
         return packed_up(start.target, runs, known, keep)
     keeper = begin(run, start, runs, design, keep, known, chain_init.prior_data)
     with keeper.folder.lock():
-        known["interrupted"] = advance(runs, keeper)
+        known |= watch.outcome(advance(runs, keeper, watch), known.get("notes", ()))
         return close(keeper, start.target, runs, known, keep)
 
 

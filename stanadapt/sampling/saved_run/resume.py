@@ -1,6 +1,6 @@
 """A run goes on from its folder, in another process: draw for draw as if it had never stopped."""
 
-import time
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
@@ -13,6 +13,7 @@ from stanadapt.sampling.drive import advance
 from stanadapt.sampling.make_chains import randomness
 from stanadapt.sampling.pack_result import ExtraGroups
 from stanadapt.sampling.plan import Plan
+from stanadapt.sampling.run_progress import RunProgress, Watch
 from stanadapt.sampling.saved_run.begin import START
 from stanadapt.sampling.saved_run.checkpoint import resumed, summary_of
 from stanadapt.sampling.saved_run.close import close
@@ -41,6 +42,7 @@ def resume(
     until_ess: float | None = None,
     max_minutes: float | None = None,
     parallel_chains: int | None = None,
+    on_progress: Callable[[RunProgress], Any] | None = None,
     show_progress: bool = True,
 ) -> Any:
     """Go on with a run that was given `run` and has stopped, or is to be longer.
@@ -62,7 +64,7 @@ def resume(
         large and R-hat is below 1.01.
     max_minutes
         Stop after this time, and return what there is.
-    parallel_chains, show_progress
+    parallel_chains, on_progress, show_progress
         As for `sample`.
 
     Returns
@@ -81,7 +83,7 @@ def resume(
     _require_limits(until_ess, max_minutes)
     with folder.lock():
         plan = _changed(plan_of(folder), iter_sampling, parallel_chains, show_progress)
-        return _Resumed(folder, target, plan).run(until_ess, max_minutes)
+        return _Resumed(folder, target, plan).run(until_ess, max_minutes, on_progress)
 
 
 class _Resumed:
@@ -105,13 +107,14 @@ class _Resumed:
             slow_step(plan.show_progress, f"Compiling {sampler.name} (once; up to two minutes)"),
         ):
             self.chains, generation = self._chains(design)
-            self.chains[0].compile()
         self.keeper = WriteCheckpoints(folder, self.chains, generation)
         _write_plan(folder, plan)
 
     def _chains(self, design: ChainDesign) -> tuple[list[Chain], int]:
         prior_handle = self._prior.density().handle if self._prior else 0
         held, sources = newest(self.folder, design.plan.chains), randomness(design.plan)
+        # compiling calls `freeze`, which may change arrays in place: it is given a chain of its own
+        resumed(held[0], self.start, design, sources[0], 0, prior_handle).compile()
         chains = [
             resumed(arrays, self.start, design, source, number, prior_handle)
             for number, (arrays, source) in enumerate(zip(held, sources, strict=True))
@@ -122,29 +125,25 @@ class _Resumed:
                 chain.warmup.trim()
         return chains, summary_of(held[0])["generation"]
 
-    def run(self, until_ess: float | None, max_minutes: float | None) -> Any:
+    def run(
+        self,
+        until_ess: float | None,
+        max_minutes: float | None,
+        on_progress: Callable[[RunProgress], Any] | None,
+    ) -> Any:
         """Advance the chains until they suffice, and return the result."""
-        ends = np.inf if max_minutes is None else time.monotonic() + 60.0 * max_minutes
-        late = False
-
-        def watch(chains: list[Chain]) -> None:
-            nonlocal late
-            if time.monotonic() > ends and not late:
-                late = True
-                raise KeyboardInterrupt
-
+        program = self.start.target.target
+        watch = Watch(program, on_progress, max_minutes)
         while True:
             interrupted = advance(self.chains, self.keeper, watch)
-            if interrupted or late or until_ess is None:
+            if interrupted or watch.note or until_ess is None:
                 break
-            growth = missing_growth(self.start.target.target, self.chains, until_ess)
+            growth = missing_growth(program, self.chains, until_ess)
             if growth <= 1.0:
                 break
             self._lengthen(growth)
         notes = [*self.known.get("notes", []), *other_versions(self.folder)]
-        if late and interrupted:
-            notes.append(f"stopped after {max_minutes:g} minutes, as asked for.")
-        known = {**self.known, "notes": notes, "interrupted": interrupted and not late}
+        known = {**self.known, **watch.outcome(interrupted, notes)}
         return close(self.keeper, self.start.target, self.chains, known, self.keep)
 
     def _lengthen(self, growth: float) -> None:

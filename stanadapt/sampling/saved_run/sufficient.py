@@ -4,7 +4,8 @@ import numpy as np
 
 from stanadapt.diagnostics.efficiency import efficiency
 from stanadapt.sampling.chain import Chain
-from stanadapt.targets.target import Target, variable_name
+from stanadapt.sampling.run_progress import parameters_so_far
+from stanadapt.targets.target import Target
 
 LARGEST_R_HAT = 1.01  # as in the verdict
 # by how much a run grows at a time
@@ -19,7 +20,7 @@ def missing_growth(target: Target, chains: list[Chain], wanted: float) -> float:
     kept = [chain for chain in chains if not chain.stopped]
     if not kept:
         return 1.0
-    found = efficiency(_parameters(target, kept))
+    found = efficiency(parameters_so_far(target, kept))
     if not found.names:
         return 1.0
     smallest = min(found.ess_bulk.min(), found.ess_tail.min())
@@ -27,14 +28,3 @@ def missing_growth(target: Target, chains: list[Chain], wanted: float) -> float:
     if smallest >= wanted and agree:
         return 1.0
     return float(np.clip(1.1 * wanted / smallest, LEAST_GROWTH, MOST_GROWTH))
-
-
-def _parameters(target: Target, chains: list[Chain]) -> dict[str, np.ndarray]:
-    """Draws of each parameter, shape (chain, draw)."""
-    rows = min(chain.sampling.rows for chain in chains)
-    columns = {
-        name: np.stack([chain.sampling.constrained[:rows, column] for chain in chains])
-        for column, name in enumerate(target.column_names)
-        if variable_name(name) in target.parameters
-    }
-    return {name: x for name, x in columns.items() if np.isfinite(x).all()}

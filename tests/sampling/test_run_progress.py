@@ -1,0 +1,123 @@
+"""on_progress: what it is told, and how it stops a run without losing a draw."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.errors import StanadaptError
+
+ENDLESS = 10_000_000
+PROGRAM = """
+parameters { vector[2] x; real<lower=0> s; }
+model { x ~ normal([3, -1000], [0.01, 200]); s ~ lognormal(0, 1); }
+generated quantities { real twice = 2 * s; }
+"""
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(PROGRAM, backend="stanli", show_progress=False)
+
+
+def drawn(target, on_progress, **options):
+    common = {"chains": 2, "parallel_chains": 2, "seed": 3, "iter_warmup": 300}
+    return sa.sample(
+        target, "nuts", on_progress=on_progress, show_progress=False, **{**common, **options}
+    )
+
+
+def test_it_stops_a_run_and_keeps_the_draws(target):
+    told = []
+
+    def watch(progress):
+        told.append(progress.smallest_ess())
+        return told[-1] > 500
+
+    with pytest.warns(UserWarning, match="stopped by on_progress after"):
+        fit = drawn(target, watch, iter_sampling=ENDLESS)
+    assert told[-1] > 500
+    assert all(ess <= 500 for ess in told[:-1])
+    draws = results.dataset(fit, "posterior").sizes["draw"]
+    assert 100 < draws < ENDLESS
+    assert fit.attrs["interrupted"] == 0
+    assert any("stopped by on_progress" in note for note in results.from_json(fit, "notes", []))
+    # the draws are those of a run of that length
+    whole = drawn(target, None, iter_sampling=draws)
+    np.testing.assert_array_equal(fit["posterior"]["x"].values, whole["posterior"]["x"].values)
+
+
+def test_what_it_is_told(target):
+    seen = []
+    fit = drawn(target, seen.append, iter_sampling=400)
+    last = seen[-1]
+    assert last.seconds >= seen[0].seconds >= 0.0
+    assert [chain.n_done for chain in last.chains] == [700, 700]
+    assert [chain.n_total for chain in last.chains] == [700, 700]
+    assert not any(chain.warming_up for chain in last.chains)
+    assert last.draws == 400
+    stats = results.dataset(fit, "sample_stats")
+    assert [chain.divergences for chain in last.chains] == stats["diverging"].sum(
+        "draw"
+    ).values.tolist()
+    assert 0.0 < last.chains[0].acceptance_rate <= 1.0
+    # parameters count, generated quantities do not
+    arviz = results.arviz_module()
+    columns = results.columns(fit, wanted=["x", "s"])
+    bulk = min(float(arviz.ess(x, method="bulk")) for x in columns.values())
+    assert last.smallest_ess() <= bulk * (1 + 1e-12)
+    assert last.largest_r_hat() == pytest.approx(
+        max(float(arviz.rhat(x)) for x in columns.values())
+    )
+
+
+def test_before_there_are_draws_nothing_is_claimed(target):
+    seen = []
+
+    def watch(progress):
+        seen.append((progress.draws, progress.smallest_ess(), progress.largest_r_hat()))
+
+    drawn(target, watch, iter_sampling=50)
+    early = [one for one in seen if one[0] < 4]
+    assert all(ess == 0.0 and np.isnan(r_hat) for _, ess, r_hat in early)
+
+
+def test_an_error_in_it_stops_the_run_and_costs_no_draw(target):
+    def wrong(progress):
+        if progress.draws > 50:
+            raise KeyError("no such thing")
+
+    with pytest.warns(UserWarning, match="on_progress raised KeyError: 'no such thing'"):
+        fit = drawn(target, wrong, iter_sampling=ENDLESS)
+    assert results.dataset(fit, "posterior").sizes["draw"] > 50
+
+
+def test_stopped_during_warmup_there_are_no_draws(target):
+    with pytest.raises(StanadaptError, match="ended during warm-up") as caught:
+        drawn(target, lambda progress: True, iter_warmup=ENDLESS)
+    assert caught.value.stage == "sampling"
+
+
+def test_a_run_that_is_done_when_asked_to_stop_is_whole(target):
+    fit = drawn(target, lambda progress: progress.draws == 30, iter_sampling=30)
+    assert results.dataset(fit, "posterior").sizes["draw"] == 30
+    assert not results.from_json(fit, "notes", [])
+
+
+def test_only_true_stops(target):
+    fit = drawn(target, lambda progress: 1, iter_sampling=30)
+    assert results.dataset(fit, "posterior").sizes["draw"] == 30
+
+
+@pytest.mark.parametrize("given", [5, "stop", True])
+def test_what_is_no_function_is_refused(target, given):
+    with pytest.raises(StanadaptError, match="on_progress must be a function"):
+        drawn(target, given)
+
+
+def test_a_kept_run_goes_on_where_it_was_stopped(target, tmp_path):
+    with pytest.warns(UserWarning, match="stopped by on_progress"):
+        drawn(target, lambda p: p.draws > 30, iter_sampling=100_000, run=tmp_path / "run")
+    fit = sa.resume(tmp_path / "run", iter_sampling=100_000, show_progress=False)
+    whole = drawn(target, None, iter_sampling=100_000)
+    np.testing.assert_array_equal(fit["posterior"]["x"].values, whole["posterior"]["x"].values)
