@@ -13,6 +13,7 @@ from stanadapt.errors import ConvergenceWarning, StanadaptError
 from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.results import save
 from stanadapt.samplers.renamed import warn_of_old_name
+from stanadapt.sampling.advice.advise import advise
 from stanadapt.sampling.approximation.approximate import approximate
 from stanadapt.sampling.calibration.sbc import sbc
 from stanadapt.sampling.check_sampler import check_sampler
@@ -42,6 +43,7 @@ __all__ = [
     "ReferenceDistribution",
     "StanadaptError",
     "Target",
+    "advise",
     "approximate",
     "check_sampler",
     "compare",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stanadapt.cli import approximations, calibration, fits, information, kept_runs, runs
+from stanadapt.cli import advice, approximations, calibration, fits, information, kept_runs, runs
 
 app = typer.Typer(
     name="stanadapt",
@@ -18,7 +18,7 @@ app = typer.Typer(
 )
 for command in (
     runs.sample, runs.compare, approximations.approximate, kept_runs.resume, kept_runs.watch,
-    fits.diagnose, fits.table, calibration.sbc, information.modes,
+    advice.advise, fits.diagnose, fits.table, calibration.sbc, information.modes,
     information.samplers, information.models, information.doctor, information.install_cmdstan,
 ):  # fmt: skip
     app.command(name=command.__name__.replace("_", "-"))(command)

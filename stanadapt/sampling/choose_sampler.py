@@ -46,15 +46,31 @@ def names_of_settings(name: str) -> set[str]:
     return {*settings._fields, *sampler.old_settings, *sampler.setting_aliases}
 
 
-def _suitable(target: Samplable) -> Choice:
-    """Check the gradient, with about 100 evaluations at random positions near the origin."""
+def without_gradient(target: Samplable) -> str:
+    """Say why gradients of a density cannot be used; "" where they can, or could not be checked.
+
+    About 100 evaluations at random positions near the origin.
+    """
     noise = target.target.noise
     if noise:
-        return Choice(WITHOUT_GRADIENT, f"the density is an estimate with noise {', '.join(noise)}")
-    rngs = [np.random.default_rng((CHECK_SEED, i)) for i in range(POSITIONS)]
+        return f"the density is an estimate with noise {', '.join(noise)}"
     try:
-        positions = np.array(initial_positions(target, None, rngs))
+        return gradient_problem(target, _positions(target))
     except StanadaptError:  # where chains start, this is said in full
+        return ""
+
+
+def _positions(target: Samplable) -> np.ndarray:
+    rngs = [np.random.default_rng((CHECK_SEED, i)) for i in range(POSITIONS)]
+    return np.array(initial_positions(target, None, rngs))
+
+
+def _suitable(target: Samplable) -> Choice:
+    if target.target.noise:
+        return Choice(WITHOUT_GRADIENT, without_gradient(target))
+    try:
+        positions = _positions(target)
+    except StanadaptError:
         return Choice(DEFAULT, "the gradient could not be checked at random positions")
     problem = gradient_problem(target, positions)
     if problem:

@@ -1,0 +1,1 @@
+"""Which sampler for this posterior? Short trials, and what they say."""

@@ -1,0 +1,115 @@
+"""One trial: a sampler runs for some seconds, and what it reached in them is measured."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.diagnostics.efficiency import TAILS
+from stanadapt.diagnostics.screening import worst_columns
+from stanadapt.diagnostics.verdict import DO_NOT_USE, Verdict, verdict
+from stanadapt.errors import StanadaptError
+from stanadapt.sampling.advice.candidates import Candidate
+from stanadapt.sampling.run_progress import RunProgress
+from stanadapt.sampling.sample import sample
+from stanadapt.targets.target import Target
+
+
+class Trial(NamedTuple):
+    """What a sampler reached.
+
+    candidate
+        The sampler.
+    fit
+        Its draws; None where there are none.
+    verdict
+        That of the fit; "failed" without one, and why.
+    ess
+        Smallest effective sample size over parameters, of the bulk, the tails and the squared
+        deviations from the mean; NaN without a fit.
+    warmup_seconds, sampling_seconds
+        Of one core, summed over chains.
+    seconds
+        Of running, by the clock.
+
+    """
+
+    candidate: Candidate
+    fit: Any
+    verdict: Verdict
+    ess: float
+    warmup_seconds: float
+    sampling_seconds: float
+    seconds: float
+
+    @property
+    def usable(self) -> bool:
+        """Whether its figures mean anything: chains that agree, or are too short to tell."""
+        return self.verdict.verdict != DO_NOT_USE and self.ess > 0.0
+
+    def seconds_to(self, ess: float) -> float:
+        """Seconds of one core, warm-up counted, to so many effective draws; NaN if unusable."""
+        if not self.usable:
+            return np.nan
+        return self.warmup_seconds + self.sampling_seconds * ess / self.ess
+
+    def times_as_long(self, ess: float) -> float:
+        """By which factor sampling would have to be longer to reach so many effective draws."""
+        return ess / self.ess
+
+
+def run_trial(
+    target: Target,
+    candidate: Candidate,
+    seconds: float,
+    *,
+    chains: int,
+    seed: int,
+    show_progress: bool,
+) -> Trial:
+    """Run a sampler with its own lengths, and stop it after so many seconds of running."""
+    took = 0.0
+
+    def stop(progress: RunProgress) -> bool:
+        nonlocal took
+        took = progress.seconds
+        return took > seconds
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say is in the table
+        try:
+            fit = sample(
+                target, candidate.sampler, chains=chains, seed=seed, on_progress=stop,
+                show_progress=show_progress, **candidate.settings,
+            )  # fmt: skip
+        except StanadaptError as error:
+            why = error.message.partition(": there are no draws")[0]
+            return Trial(candidate, None, Verdict("failed", [why]), np.nan, np.nan, np.nan, took)
+    if results.attribute(fit, "interrupted") == 1:
+        raise KeyboardInterrupt
+    warmup, sampling = (
+        float(np.sum(results.attribute(fit, name)))
+        for name in ("warmup_seconds", "sampling_seconds")
+    )
+    return Trial(candidate, fit, verdict(fit), smallest_ess(fit), warmup, sampling, took)
+
+
+def smallest_ess(fit: Any) -> float:
+    """Smallest ESS of bulk, tails and squares over the parameters; 0 where one has none."""
+    arviz = results.arviz_module()
+    columns = results.columns(fit, wanted=results.parameters(fit))
+    columns = {name: x.astype(float) for name, x in columns.items() if np.ptp(x) > 0.0}
+    smallest = np.inf
+    for name in worst_columns(columns):
+        x = columns[name]
+        if x.shape[1] < 4 or not np.isfinite(x).all():
+            return 0.0
+        squares = (x - x.mean()) ** 2
+        for found in (
+            arviz.ess(x, method="bulk"),
+            arviz.ess(x, method="tail", prob=TAILS),
+            arviz.ess(squares, method="mean"),
+        ):
+            smallest = min(smallest, float(found) if np.isfinite(found) else 0.0)
+    return smallest if np.isfinite(smallest) else 0.0
