@@ -264,15 +264,17 @@ def pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
     """Pareto smoothed log weights, normalised, and Pareto k of the largest; shape (draw,).
 
     -inf is a weight of zero. k is infinite where fewer than two weights are not zero, and -inf
-    where all of them are equal.
+    where the largest of them, to which a distribution would be fitted, are all equal.
     """
     fine = np.isfinite(log_weights)
     if fine.sum() < 2:
         normalised = np.where(fine, 0.0, -np.inf)
         return normalised, np.inf
     known = log_weights[fine] - log_weights[fine].max()
-    if not np.ptp(known):
-        return np.where(fine, -np.log(fine.sum()), -np.inf), -np.inf
+    tail = int(np.ceil(min(0.2 * fine.size, 3.0 * np.sqrt(fine.size))))  # as ArviZ has it
+    if not np.ptp(np.sort(known)[-max(tail, 2) :]):
+        total = np.log(np.sum(np.exp(known)))
+        return np.where(fine, log_weights - log_weights[fine].max() - total, -np.inf), -np.inf
     # of weights that are zero, a number that is as good as zero serves
     finite = np.where(fine, log_weights - log_weights[fine].max(), known.min() - ZERO_WEIGHT)
     if _is_tree():
