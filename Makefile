@@ -12,14 +12,14 @@ DOCS_READY := $(VENV)/.docs-ready
 demo: $(READY)
 	$(BIN)/python -m workflows.quickstart
 
-# all tests: the default ones, the slow ones, and those that need CmdStan, which is installed first;
+# all tests but those of soak: default and slow ones, and with CmdStan, which is installed first;
 # two files at a time, in the order of collection: ordered by number of tests, the longest file
 # would run last, alone
 test: $(READY)
 	$(BIN)/stanadapt install-cmdstan
-	$(BIN)/python -m pytest -m "" -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadfile --no-loadscope-reorder
 
-# the default tests under ArviZ 1.x, which needs Python 3.12, if that is installed
+# the default tests of what meets ArviZ, under ArviZ 1.x, which needs Python 3.12, if that is installed
 test-arviz1:
 	sh .ci/test-arviz1
 
@@ -43,8 +43,10 @@ fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --programs 1000
 	$(BIN)/python -m tests.fuzz --programs 100 --seed 1000 --native
 
-# runs killed at a thousand random moments, and memory after 10^7 gradients and 1,000 targets
+# every planted bug, runs killed at a thousand random moments, and memory after 10^7 gradients and
+# 1,000 targets; about an hour
 soak: $(READY)
+	$(BIN)/python -m pytest -m soak -n 2
 	$(BIN)/python -m tests.soak.kill_runs --kills 80
 	$(BIN)/python -m tests.soak.memory_growth
 

@@ -40,13 +40,15 @@ UNUSABLE = {
         "funnel": "too short", "funnel_nuts": "too short",
     },
     "many_modes": {"default": "do not use"},
+    "calibration": {"right": "calibrated", "wrong": "not calibrated"},
 }  # fmt: skip
 # no C++ compiler, as in the build of the pages; figures are not shown
 ENVIRONMENT = {"STANADAPT_BACKEND": "stanli", "MPLBACKEND": "Agg"}
 PRINT_VERDICTS = """
 import json as _json
-_attributes = {n: getattr(v, "attrs", {}) for n, v in list(globals().items())}
-print("VERDICTS", _json.dumps({n: a["verdict"] for n, a in _attributes.items() if "verdict" in a}))
+_found = {n: getattr(v, "attrs", {}).get("verdict") for n, v in list(globals().items())}
+_found |= {n: v.verdict for n, v in list(globals().items()) if hasattr(v, "sentences")}
+print("VERDICTS", _json.dumps({n: verdict for n, verdict in _found.items() if verdict}))
 """
 
 

@@ -241,8 +241,8 @@ BUGS = {
     ),
     "r_hat_not_a_number_passes": Bug(
         "diagnostics/verdict.py",
-        "if not r_hat[worst] <= R_HAT:",
-        "if r_hat[worst] > R_HAT:",
+        "if r_hat[worst] <= limit:",
+        "if not r_hat[worst] > limit:",
         "diagnostics/test_verdict.py",
         "not_a_number",
     ),
@@ -291,8 +291,20 @@ BUGS = {
 }
 
 
+@pytest.mark.parametrize("name", BUGS)
+def test_bugs_can_still_be_planted(name):
+    bug = BUGS[name]
+    assert (ROOT / "stanadapt" / bug.file).read_text().count(bug.right) == 1
+    assert (ROOT / "tests" / bug.test.split("::")[0]).exists()
+
+
+# each compiles a package of its own: those of one kind are enough for every change
+OFTEN = ["gradient_sign", "metric_inverted", "swap_backwards", "r_hat_not_a_number_passes", None]
+RARELY = [pytest.param(n, marks=pytest.mark.soak) for n in BUGS if n not in OFTEN]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*BUGS, None])
+@pytest.mark.parametrize("name", [*OFTEN, *RARELY])
 def test_planted_bug_is_caught(tmp_path, name):
     """Status 1 means that tests ran and failed; without a bug they pass."""
     for folder in ("stanadapt", "tests", "stan_models"):
@@ -302,7 +314,6 @@ def test_planted_bug_is_caught(tmp_path, name):
     if name:
         path = tmp_path / "stanadapt" / bug.file
         text = path.read_text()
-        assert text.count(bug.right) == 1, f"{bug.right!r} is no longer in {bug.file}"
         path.write_text(text.replace(bug.right, bug.wrong))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "STANADAPT_CACHE": str(tmp_path)}
 

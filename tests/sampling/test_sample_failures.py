@@ -288,9 +288,9 @@ def test_a_real_sigint_ends_the_command_soon_with_a_file(tmp_path):
 def test_ctrl_c_while_the_result_is_built_loses_nothing(normal, monkeypatch):
     build = results.build
 
-    def interrupted_build(*arguments):
+    def interrupted_build(*arguments, **labels):
         signal.raise_signal(signal.SIGINT)
-        return build(*arguments)
+        return build(*arguments, **labels)
 
     previous = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(results, "build", interrupted_build)

@@ -53,23 +53,26 @@ def test_a_right_program_and_sampler(tmp_path):
     assert "as uniform as chance" in repr(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("old", "new", "quantity", "said"),
+    ("old", "new", "quantity", "said", "draws"),
     [
-        ("poisson(s)", "poisson(0.4 * s)", "s", "too high"),
-        ("normal(b[1] +", "normal(b[1] + 15 +", "b[1]", "too low"),
-        ("10 * s);", "80);", "b[2]", "too wide"),
+        ("poisson(s)", "poisson(0.4 * s)", "s", "too high", 60),
+        ("normal(b[1] +", "normal(b[1] + 15 +", "b[1]", "too low", 60),
+        # posteriors 2.4 times as wide: their ranks differ from uniform ones by 0.18 at most
+        ("10 * s);", "50);", "b[1]", "too wide", 160),
     ],
 )
-def test_a_wrong_program_is_flagged(old, new, quantity, said):
+def test_a_wrong_program_is_flagged(old, new, quantity, said, draws):
     assert old in PROGRAM
-    found = calibrated(PROGRAM.replace(old, new))
+    found = calibrated(PROGRAM.replace(old, new), draws=draws)
     assert found.verdict == "not calibrated"
     assert quantity in found.table.index[found.table["p_value"] < 0.01]
     assert said in found.table.loc[quantity, "shape"]
     assert "Program and generator disagree" in found.sentences[0]
 
 
+@pytest.mark.slow
 def test_a_posterior_that_ignores_data_is_seen_by_the_log_density():
     """Its parameters are those of the prior, whose ranks are uniform."""
     program = PROGRAM.replace("y ~ normal(b[1] + 1000 * b[2] * x, 10 * s);", "")
@@ -80,6 +83,7 @@ def test_a_posterior_that_ignores_data_is_seen_by_the_log_density():
     assert calibrated(both).table.loc["b[1]", "p_value"] > 1e-3
 
 
+@pytest.mark.slow
 def test_a_sampler_that_does_not_reach_the_posterior_is_flagged():
     found = calibrated(
         sampler="rwm", standardize=False, initial_scale=1e-4, tune_scale=False, iter_sampling=60
@@ -88,6 +92,7 @@ def test_a_sampler_that_does_not_reach_the_posterior_is_flagged():
     assert any("fewer effective draws than ranks" in sentence for sentence in found.sentences)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_and_any_executor_gives_the_same_ranks(tmp_path):
     whole = calibrated(draws=30)
     calibrated(draws=20, run=tmp_path / "run")

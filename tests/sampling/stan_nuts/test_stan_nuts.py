@@ -274,12 +274,15 @@ def test_both_engines_agree(schools, independent):
 
 @cmdstan_engine
 def test_columns_are_those_of_the_target(schools, independent):
-    draws = {k: v.shape for k, v in results.dataset(independent, "posterior").items()}
     rows = np.zeros((4, 2000, len(schools.column_names)))
     expected = results.variables(schools.column_names, rows)
-    log_lik = expected.pop("log_lik", None)
-    assert draws == {name: value.shape for name, value in expected.items()}
-    assert ("log_likelihood" in results.group_names(independent)) == (log_lik is not None)
+    groups = {"log_lik": "log_likelihood", "y_rep": "posterior_predictive"}
+    assert groups.keys() <= expected.keys()
+    for name, value in expected.items():
+        group = results.dataset(independent, groups.get(name, "posterior"))
+        drawn = group["y" if name == "y_rep" else name]
+        assert drawn.shape == value.shape
+    assert set(results.dataset(independent, "posterior")) == expected.keys() - groups.keys()
 
 
 @cmdstan_engine
