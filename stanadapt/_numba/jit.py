@@ -2,7 +2,8 @@
 
 Numba's disk cache checks only the file that defines a function, so a cached caller keeps
 running the old machine code of a callee edited in another file. The cache therefore lives in
-a folder named after a hash of all our sources: after any edit everything is rebuilt once.
+a folder named after a hash of all sources that compiled code is made from: after an edit of any of
+these everything is rebuilt once.
 
 A user's own sampler is compiled into our loop, and edited more often than anything else. Its
 functions, and the loop around them (`jit_with`), are kept in a folder named after its files too.
@@ -12,6 +13,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -25,10 +27,14 @@ from numba import cfunc, config, njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
+from stanadapt.errors import warn
+
 PACKAGE = Path(__file__).parents[1]
+IMPORTED = re.compile(rb"^\s*(?:from|import) stanadapt\.([\w.]+)", re.MULTILINE)
 # forceinline is set to False explicitly: otherwise the callees of an inlined function inherit the
 # flag from whichever caller is compiled first, and are optimised again at every level above
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "forceinline": False}
+USES_NUMBA = re.compile(rb"^\s*(?:from|import) (?:numba|stanadapt\._numba\.jit)\b", re.MULTILINE)
 FOLDERS_KEPT, MINIMUM_AGE = 4, 24 * 3600.0
 
 
@@ -41,11 +47,31 @@ def cache_root() -> Path:
 
 
 def source_fingerprint() -> str:
-    """Hash of every source file of the package, 12 hexadecimal digits."""
+    """Hash of every source file that compiled code is made from, 12 hexadecimal digits."""
     digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        digest.update(path.read_bytes())
+    for _, text in sorted(compiled_sources().items()):
+        digest.update(text)
     return digest.hexdigest()[:12]
+
+
+def compiled_sources() -> dict[Path, bytes]:
+    """Files that use Numba, and all that they import from the package, directly or not.
+
+    Of a package that is imported from, every module: any of them may be meant.
+    """
+    texts = {path: path.read_bytes() for path in PACKAGE.rglob("*.py")}
+    pending = [path for path, text in texts.items() if USES_NUMBA.search(text)]
+    found: set[Path] = set()
+    while pending:
+        path = pending.pop()
+        if path in found:
+            continue
+        found.add(path)
+        for module in IMPORTED.findall(texts[path]):
+            place = PACKAGE.joinpath(*module.decode().split("."))
+            near = place.glob("*.py") if place.is_dir() else [place.with_suffix(".py")]
+            pending += [other for other in near if other in texts]
+    return {path: texts[path] for path in found}
 
 
 def _cache_folder(kind: str, name: str) -> Path:
@@ -68,6 +94,12 @@ def _delete_old_folders(current: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
+if config.DISABLE_JIT:
+    # it is for code that Python can run too: ours calls C functions by their addresses
+    warn(
+        "NUMBA_DISABLE_JIT has no effect where stanadapt is used: its code is compiled or nothing."
+    )
+    config.DISABLE_JIT = 0
 FINGERPRINT = source_fingerprint()
 CACHE = _cache_folder("compiled", FINGERPRINT)
 
@@ -156,10 +188,11 @@ def _recompiled(compiled: Callable, folder: Path) -> Callable:
 
 
 def _cached(function: Callable, folder: Path, **options: Any) -> Callable:
-    compiled = njit(**options)(function)
-    with _caching_in(folder), contextlib.suppress(RuntimeError):  # typed at a prompt: no file
-        compiled.enable_caching()
-        _ignore_missing_classes(compiled._cache._cache_file)
+    with _caching_in(folder):
+        compiled = njit(**options)(function)
+        with contextlib.suppress(RuntimeError):  # typed at a prompt: no file
+            compiled.enable_caching()
+            _ignore_missing_classes(compiled._cache._cache_file)
     return compiled
 
 
