@@ -71,7 +71,7 @@ def sample(
     inits: Inits = None,
     warm_start: Annotated[
         Path | None,
-        typer.Option("--warm-start", "--past", help="File of a fit to learn from (kameleon)."),
+        typer.Option("--warm-start", "--past", help="File or run folder of a fit to begin with."),
     ] = None,
     prior_data: Annotated[
         Path | None,
@@ -109,7 +109,7 @@ def sample(
             target, sampler, chains=chains, parallel_chains=parallel_chains,
             threads_per_chain=threads_per_chain,
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, thin=thin, seed=seed,
-            inits=read_inits(inits), warm_start=results.load(warm_start) if warm_start else None,
+            inits=read_inits(inits), warm_start=warm_start,
             prior_data=prior_data, standardize=standardize, save_warmup=save_warmup,
             save_pseudo=save_pseudo, run=run, show_progress=not quiet, **settings,
         )  # fmt: skip

@@ -20,7 +20,16 @@ from stanadapt.sampling.plan import make_plan
 from stanadapt.sampling.run_progress import RunProgress, Watch
 from stanadapt.sampling.saved_run.begin import begin
 from stanadapt.sampling.saved_run.close import close
-from stanadapt.sampling.standardise import NO, Start, as_given, choose_coordinates, learn_scales
+from stanadapt.sampling.saved_run.partial import load
+from stanadapt.sampling.standardise import (
+    NO,
+    Coordinates,
+    Start,
+    as_given,
+    choose_coordinates,
+    in_scales_of,
+    learn_scales,
+)
 from stanadapt.sampling.warm_start import GivenStart, choose_chain_init
 from stanadapt.targets.estimated import noise_warnings
 from stanadapt.targets.stan.status import slow_step
@@ -81,8 +90,11 @@ def sample(
     inits
         Where chains start: see `initial_values.initial_positions`.
     warm_start
-        An earlier fit of the same program, by any sampler: all chains begin to learn from its
-        draws, as if they were their own. For a sampler that learns from its past (kameleon).
+        An earlier fit of the same program, or its file or run folder, by any sampler, with the same
+        data or others: chains start at its draws, in coordinates that these standardise, instead of
+        a pre-run. Where a check at some hundred draws finds that the posterior has other scales
+        now, a sentence says so, and they are learned afresh. kameleon learns from these draws as if
+        they were its own.
     reference_distribution, prior_data
         For samplers that temper (parallel_tempering, pseudo_extended): what lies at the hot end, a
         `ReferenceDistribution` or the same program under other data, such as none; default: one
@@ -143,18 +155,20 @@ def sample(
     compatibility.require_threads(found, typed, plan.threads_per_chain)
     if save_pseudo:
         compatibility.require_pseudo_samples(target, found)
-    kind, why = choose_coordinates(standardize, target, found, plan, given)
-    if kind != NO:
+    chain_init = choose_chain_init(target, found, given)
+    coordinates = choose_coordinates(standardize, target, found, plan, given)
+    if coordinates.kind != NO:
         moved = program.dim - program.noise_size
         typed = with_standardized_defaults(found, typed, settings, moved)
     keep = ExtraGroups(save_unconstrained, save_pseudo)
-    chain_init = choose_chain_init(target, found, given)
     design = ChainDesign(
         found, typed, plan, len(program.column_names), any(keep), keep.pseudo, chain_init.init
     )
     require_memory(design, program.dim, on_disk=run is not None)
+    if inits is None and found.init_from_draws is None:
+        inits = given.warm_start
     with explained(found):
-        start, runs, compile_seconds = _ready_chains(target, design, inits, kind, why)
+        start, runs, compile_seconds = _ready_chains(target, design, inits, coordinates)
     known = {
         "compile_seconds": compile_seconds + start.compile_seconds + program.compile_seconds,
         "sampler_reason": choice.reason,
@@ -177,11 +191,14 @@ def _given_start(
     given = {"warm_start": warm_start, "reference_distribution": reference_distribution}
     given = {name: value for name, value in given.items() if value is not None}
     old = {name: settings.pop(name) for name in OLD_ARGUMENTS.keys() & settings.keys()}
-    return GivenStart(prior_data=prior_data, **with_new_names("sample", given | old, OLD_ARGUMENTS))
+    named = with_new_names("sample", given | old, OLD_ARGUMENTS)
+    if isinstance(named.get("warm_start"), str | PathLike):
+        named["warm_start"] = load(named["warm_start"])
+    return GivenStart(prior_data=prior_data, **named)
 
 
 def _ready_chains(
-    target: Samplable, design: ChainDesign, inits: Any, kind: str, why: str
+    target: Samplable, design: ChainDesign, inits: Any, coordinates: Coordinates
 ) -> tuple[Start, list[Chain], float]:
     """Find out where chains start, make and compile them; warn of a noisy estimate.
 
@@ -194,11 +211,16 @@ def _ready_chains(
     if program.noise:
         for sentence in noise_warnings(program, positions[0], plan.seed):
             warn(sentence)
-    if kind == NO:
+    kind, why, scales = coordinates
+    if scales is not None and not scales.misfit:
+        start = in_scales_of(target, scales, positions)
+    elif kind == NO:
         start = as_given(target, positions, why)
     else:
         rngs = [source.scales for source in sources]
         start = learn_scales(target, sampler, kind, plan, positions, rngs)
+    if scales is not None and scales.misfit:
+        start.description["notes"] = [scales.misfit, *start.description.get("notes", [])]
     words = f"Compiling {sampler.name} (once; up to two minutes)"
     with slow_step(plan.show_progress, words):
         runs = make_chains(start, design, sources)

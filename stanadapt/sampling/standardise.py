@@ -24,6 +24,7 @@ from stanadapt.sampling.chain import Chain, ChainDesign, run
 from stanadapt.sampling.pack_result import no_draws
 from stanadapt.sampling.plan import Plan
 from stanadapt.sampling.progress import reporter
+from stanadapt.sampling.scales_of_fit import Scales, scales_of_fit
 from stanadapt.sampling.warm_start import GivenStart
 from stanadapt.targets.stan.status import slow_step
 from stanadapt.targets.standardised import Standardised
@@ -84,10 +85,27 @@ def as_given(target: Samplable, positions: list[np.ndarray], why: str) -> Start:
     )
 
 
+class Coordinates(NamedTuple):
+    """In which coordinates chains are to run.
+
+    kind
+        FULL, DIAGONAL or NO.
+    why
+        The reason for NO.
+    scales
+        Of an earlier fit, in place of a pre-run.
+
+    """
+
+    kind: str
+    why: str
+    scales: Scales | None = None
+
+
 def choose_coordinates(
     standardize: bool | None, target: Samplable, sampler: Sampler, plan: Plan, given: GivenStart
-) -> tuple[str, str]:
-    """Return FULL, DIAGONAL or NO, and the reason for NO.
+) -> Coordinates:
+    """Choose between the program's own coordinates and standardised ones.
 
     Raises
     ------
@@ -100,18 +118,26 @@ def choose_coordinates(
             "settings", f"standardize must be True, False or None, got {standardize!r}."
         )
     if standardize is False:
-        return NO, "asked for"
+        return Coordinates(NO, "asked for")
+    many_modes = sampler.standardize == DIAGONAL or sampler.tempering is not None
+    kind = DIAGONAL if many_modes else FULL
+    scales = None
+    if given.warm_start is not None and sampler.init_from_draws is None:
+        gradient = bool(sampler.uses_gradient)
+        scales = scales_of_fit(target.target, given.warm_start, gradient, many_modes)
+        if not scales.misfit:
+            return Coordinates(kind, "", scales)
+        given = given._replace(warm_start=None)
     obstacle = _obstacle(target, sampler, given)
     if obstacle and standardize:
         raise StanadaptError("settings", f"standardize: {obstacle}. Leave it out.")
     if standardize is None and sampler.standardize == NO:
-        return NO, f"{sampler.name} learns scales on its own"
+        return Coordinates(NO, f"{sampler.name} learns scales on its own", scales)
     if obstacle:
-        return NO, obstacle
+        return Coordinates(NO, obstacle, scales)
     if plan.iter_warmup < FEWEST:
-        return NO, f"iter_warmup is below {FEWEST}"
-    many_modes = sampler.standardize == DIAGONAL or sampler.tempering is not None
-    return (DIAGONAL if many_modes else FULL), ""
+        return Coordinates(NO, f"iter_warmup is below {FEWEST}", scales)
+    return Coordinates(kind, "", scales)
 
 
 def _obstacle(target: Samplable, sampler: Sampler, given: GivenStart) -> str:
@@ -123,6 +149,18 @@ def _obstacle(target: Samplable, sampler: Sampler, given: GivenStart) -> str:
     if sampler.pooling is not None:
         return f"{sampler.name} learns scales on its own"
     return ""
+
+
+def in_scales_of(target: Samplable, scales: Scales, positions: list[np.ndarray]) -> Start:
+    """Return a Start in the coordinates that an earlier fit standardises."""
+    assert scales.location is not None
+    assert scales.factor is not None
+    standardised = Standardised(target, scales.location, scales.factor)
+    z = [standardised.standardised(position) for position in positions]
+    calls = np.zeros((len(positions), 3), np.int64)
+    calls[0, 1] = scales.evaluations
+    description = {"standardized": f"{standardised.kind}, by warm_start"}
+    return Start(standardised, z, calls, [0.0] * len(z), 0.0, description)
 
 
 def learn_scales(

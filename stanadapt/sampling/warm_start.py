@@ -76,13 +76,8 @@ def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit
             f"{target!r} has no earlier positions of its own: leave `warm_start` out. (`inits` may "
             "be an earlier fit of its program.)",
         )
-    if sampler.init_from_draws is None:
-        able = names_of(lambda s: s.init_from_draws)
-        raise StanadaptError(
-            "settings",
-            f"{sampler.name} does not learn from earlier draws, unlike {able}: leave `warm_start` "
-            "out. (`inits` may be an earlier fit for every sampler.)",
-        )
+    if sampler.init_from_draws is None:  # its scales are used: see `scales_of_fit`
+        return ChainInit(None, {"warm_start_draws": len(positions_of_fit(target, fit))})
     positions, init_from_draws = positions_of_fit(target, fit), sampler.init_from_draws
 
     def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:

@@ -42,7 +42,10 @@ def test_which_samplers_are_standardised_unless_told_otherwise():
     own = {name for name, sampler in OURS.items() if sampler.standardize == "no"}
     assert set(FULL) == {"am", "gad_hmc", "gad_mala", "gad_rwm", "hmc", "mala", "rwm"}
     assert DIAGONAL == ["kameleon"]
-    assert own == {"nuts", "parallel_tempering", "pooled_am", "pseudo_extended", "whitened_hmc"}
+    assert own == {
+        "nuts", "parallel_tempering", "pooled_am", "pseudo_extended", "simulated_tempering",
+        "whitened_hmc",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [*FULL, "pooled_am"])
@@ -124,11 +127,16 @@ def test_why_not_is_recorded(target):
 @pytest.mark.parametrize(("sampler", "changed", "reason"), [
     ("rwm", {"standardize": "yes"}, "must be True, False or None"),
     ("whitened_hmc", {"standardize": True}, "learns scales on its own"),
-    ("kameleon", {"standardize": True, "warm_start": "fit"}, "warm_start is given"),
 ])  # fmt: skip
 def test_what_cannot_be_standardised_is_refused(sampler, changed, reason, target):
     with pytest.raises(sa.StanadaptError, match=reason):
         sa.sample(target, sampler, **changed, **PLAN)
+
+
+def test_what_kameleon_begins_with_is_in_the_programs_own_coordinates(target):
+    fit = sa.sample(target, "nuts", iter_warmup=100, iter_sampling=50, **PLAN)
+    with pytest.raises(sa.StanadaptError, match="warm_start is given"):
+        sa.sample(target, "kameleon", standardize=True, warm_start=fit, **PLAN)
 
 
 def test_an_extended_target_stays_as_it_is(target):

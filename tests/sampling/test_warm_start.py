@@ -59,7 +59,6 @@ def target():
             {"warm_start": 1, "reference_distribution": DISTRIBUTION},
             "give only one of warm_start and reference_distribution",
         ),
-        ("pseudo_extended", {"warm_start": 1}, "pseudo_extended does not learn from earlier draws"),
     ],
 )
 def test_options_that_do_not_suit_a_sampler(target, name, options, message):

@@ -94,4 +94,4 @@ def test_bad_arguments_are_refused_before_anything_runs(given):
 def test_an_extended_target_is_refused():
     target = sa.Target("parameters { real x; } model { x ~ normal(2, 3); }", backend="stanli")
     with pytest.raises(StanadaptError, match="advise takes the Target itself"):
-        sa.advise(sa.Extended(target, 2, between=(0.3, 1.0)))
+        sa.advise(sa.Extended(target, 1))
