@@ -1,4 +1,4 @@
-"""Softmax without a library call per exponential.
+"""Softmax without a library call per exponential, and draws from the shares.
 
 A tempering sampler weighs every level of its ladder in every iteration. The library's exponential
 takes some 9 ns, and a loop that calls it is not vectorised; here one takes 1 ns.
@@ -71,3 +71,14 @@ def decay(x):
     power *= power
     power *= power
     return power
+
+
+@inlined
+def categorical(shares, rng):
+    """Draw an index with probabilities `shares`, which sum to 1 up to rounding."""
+    rest = rng.random()
+    for i in range(shares.shape[0] - 1):
+        rest -= shares[i]
+        if rest < 0.0:
+            return i
+    return shares.shape[0] - 1

@@ -13,6 +13,7 @@ from stanadapt.samplers import (
     pooled_am,
     pseudo_extended,
     rwm,
+    simulated_tempering,
     variational_mcmc,
     whitened_hmc,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "pooled_am",
     "pseudo_extended",
     "rwm",
+    "simulated_tempering",
     "variational_mcmc",
     "whitened_hmc",
 ]

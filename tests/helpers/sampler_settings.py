@@ -39,6 +39,12 @@ VARIANTS = {
         {"kernel": "random_walk", "pseudo_samples": 1},
         {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 5},
     ],
+    "simulated_tempering": [
+        {},
+        {"kernel": "nuts", "reference_family": "student_t"},
+        {"kernel": "random_walk", "levels": 5},
+        {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 4},
+    ],
     "variational_mcmc": [
         {},
         {"kernel": "independence", "approximation": "mean_field", "degrees": 8.0},

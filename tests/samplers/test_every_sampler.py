@@ -195,6 +195,8 @@ def refreshed(chain):
         return 0
     if chain.sampler.name == "parallel_tempering":
         return 1
+    if chain.sampler.name == "simulated_tempering":
+        return column(chain, "n_redraws")
     if chain.settings.pseudo_samples <= 2:
         return column(chain, "temperature") == 0 if chain.settings.pseudo_samples == 2 else 0
     # of two or more, how many at b = 0 the statistics do not tell

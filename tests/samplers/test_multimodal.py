@@ -112,7 +112,7 @@ def test_without_observations_the_posterior_is_the_prior(name):
     np.testing.assert_allclose(found["log_evidence"], 0.0, atol=bound)
 
 
-DRAWS = {"pseudo_extended": 40_000, "parallel_tempering": 10_000}
+DRAWS = {"pseudo_extended": 40_000, "parallel_tempering": 10_000, "simulated_tempering": 10_000}
 # of the prior: 2 log sqrt(2 pi) + log(2 * 0.5); of each observation: log sqrt(2 pi) + log 1.5
 DROPPED_PRIOR, DROPPED_OBSERVATIONS = np.log(2 * np.pi), 3 * (0.5 * np.log(2 * np.pi) + np.log(1.5))
 
@@ -189,6 +189,8 @@ PLANS = {
     "five": ("pseudo_extended", {"pseudo_samples": 5, "iter_sampling": 12_000}),
     "tempering": ("parallel_tempering", {"iter_sampling": 10_000}),
     "walks": ("parallel_tempering", {"iter_sampling": 20_000, "kernel": "random_walk"}),
+    "one chain": ("simulated_tempering", {"iter_sampling": 10_000}),
+    "one walk": ("simulated_tempering", {"iter_sampling": 20_000, "kernel": "random_walk"}),
 }
 
 
@@ -261,7 +263,11 @@ def test_boltzmann_machine(name, given):
     np.testing.assert_allclose(evidence, truth["log_evidence"], atol=0.5)
 
 
-EIGHT = {"pseudo_extended": (6000, 30_000), "parallel_tempering": (3000, 5000)}
+EIGHT = {
+    "pseudo_extended": (6000, 30_000),
+    "parallel_tempering": (3000, 5000),
+    "simulated_tempering": (3000, 5000),
+}
 
 
 @pytest.mark.slow

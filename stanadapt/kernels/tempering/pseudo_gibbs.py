@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt._numba.jit import inlined, jit
-from stanadapt._numba.softmax import softmax
+from stanadapt._numba.softmax import categorical, softmax
 from stanadapt._numba.vectors import copy
 from stanadapt.kernels.points import ValuePoint
 from stanadapt.kernels.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder
@@ -209,7 +209,7 @@ def choose(pseudo, rng):
     hottest level.
     """
     where, probabilities = pseudo.where, pseudo.probabilities
-    index, trips = _categorical(probabilities[:, WEIGHT], rng), 0
+    index, trips = categorical(probabilities[:, WEIGHT], rng), 0
     coldest = pseudo.ladder.size[0] - 1
     for j in range(where.shape[1]):
         if j == index:
@@ -217,22 +217,11 @@ def choose(pseudo, rng):
             trips += where[BEEN_HOT, j]
             where[BEEN_HOT, j] = 0
         else:
-            where[LEVEL, j] = _categorical(probabilities[j, : coldest + 1], rng)
+            where[LEVEL, j] = categorical(probabilities[j, : coldest + 1], rng)
             if where[LEVEL, j] == 0:
                 where[BEEN_HOT, j] = 1
     pseudo.index[0] = index
     return trips
-
-
-@inlined
-def _categorical(shares, rng):
-    """Draw an index with probabilities `shares`, which sum to 1 up to rounding."""
-    rest = rng.random()
-    for i in range(shares.shape[0] - 1):
-        rest -= shares[i]
-        if rest < 0.0:
-            return i
-    return shares.shape[0] - 1
 
 
 @jit
