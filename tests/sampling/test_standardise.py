@@ -134,7 +134,7 @@ def test_what_cannot_be_standardised_is_refused(sampler, changed, reason, target
 
 
 def test_what_kameleon_begins_with_is_in_the_programs_own_coordinates(target):
-    fit = sa.sample(target, "nuts", iter_warmup=100, iter_sampling=50, **PLAN)
+    fit = sa.sample(target, iter_sampling=50, **PLAN)
     with pytest.raises(sa.StanadaptError, match="warm_start is given"):
         sa.sample(target, "kameleon", standardize=True, warm_start=fit, **PLAN)
 

@@ -7,6 +7,7 @@ from stanadapt.targets.target import Target
 
 # programs of more parameters are spared what works with a dense matrix
 MOST_FOR_GAD = 500
+TEMPERING = "simulated_tempering", "parallel_tempering", "pseudo_extended"
 CAREFUL = 0.95  # target acceptance rate where trajectories diverged
 
 
@@ -42,7 +43,7 @@ def first_candidates(target: Target, without_gradient: str) -> list[Candidate]:
 def for_many_modes(without_gradient: str) -> list[Candidate]:
     """Samplers for chains that stay in separate regions."""
     moves = {"moves": "random_walk"} if without_gradient else {}
-    return [Candidate(name, dict(moves)) for name in ("parallel_tempering", "pseudo_extended")]
+    return [Candidate(name, dict(moves)) for name in TEMPERING]
 
 
 def for_divergences() -> list[Candidate]:
