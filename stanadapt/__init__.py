@@ -10,6 +10,7 @@ from stanadapt.diagnostics.report.report import report
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.diagnostics.weighted_summary import weighted_summary
 from stanadapt.errors import ConvergenceWarning, StanadaptError
+from stanadapt.kernels.learned.network import Network
 from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.results import save
 from stanadapt.samplers.renamed import warn_of_old_name
@@ -40,6 +41,7 @@ __all__ = [
     "ConvergenceWarning",
     "Extended",
     "Labels",
+    "Network",
     "ReferenceDistribution",
     "StanadaptError",
     "Target",

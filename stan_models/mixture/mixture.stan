@@ -10,6 +10,8 @@
 // (twenty_variance.json). eight.json and eight_widths.json are ours: eight corners of a cube in 20
 // dimensions with weights from 1 to 8, of one width and of very different ones. The last is hard
 // for tempering: a narrow mode has next to no mass at the temperatures that let a chain travel.
+// mog2.json and mog6.json, two and six centres at distance 5 from the origin, are those of Song,
+// Zhao and Ermon (2017), "A-NICE-MC: Adversarial Training for MCMC".
 data {
   int<lower=1> D;
   int<lower=1> K;

@@ -2,8 +2,9 @@
 // standard normal. The simplest target whose covariance says nothing about where to move.
 //
 // The flower of Sejdinovic et al. (2014), "Kernel adaptive Metropolis-Hastings", without petals;
-// ring.json is the one of their code, radius 3.5 and variance 0.05 in 2 dimensions. The density is
-// defined on x, without a Jacobian; at the origin it has no gradient.
+// ring.json is the one of their code, radius 3.5 and variance 0.05 in 2 dimensions. nice.json, radius
+// 2 and variance 0.08, is that of Song, Zhao and Ermon (2017), "A-NICE-MC: Adversarial Training for
+// MCMC". The density is defined on x, without a Jacobian; at the origin it has no gradient.
 data {
   int<lower=2> N;
   real<lower=0> radius;

@@ -174,6 +174,9 @@ class Sampler(NamedTuple):
     init_from_draws
         (density, settings, state, positions, rng) -> state, once, before the first iteration, of a
         sampler that can learn from the draws of an earlier fit: positions, shape (n, dim).
+    init_from_network
+        (density, settings, position, rng, network) -> state, in place of `init`, of a sampler that
+        proposes from a trained network, a `CompiledNetwork`.
     arrays_in_place
         Whether `step` and `adapt` leave each array of State in its place, and all tuples in it but
         `current` as they are. Then the loop hands on pointers (`by_reference`), which is faster
@@ -221,6 +224,7 @@ class Sampler(NamedTuple):
     uses_gradient: bool | Callable[[Any], bool] = True
     adapts_forever: bool = False
     init_from_draws: Callable | None = None
+    init_from_network: Callable | None = None
     arrays_in_place: bool = False
     workspace: tuple[str, ...] = ()
     standardize: str | Callable[[Any], str] = "full"

@@ -54,6 +54,7 @@ def sample(
     warm_start: Any = None,
     reference_distribution: Any = None,
     prior_data: Any = None,
+    network: Any = None,
     standardize: bool | None = None,
     save_warmup: bool = False,
     save_unconstrained: bool = False,
@@ -99,15 +100,17 @@ def sample(
         For samplers that temper (parallel_tempering, pseudo_extended): what lies at the hot end, a
         `ReferenceDistribution` or the same program under other data, such as none; default: one
         that is learned during warm-up.
+    network
+        For nice: a `Network` trained for this program, or its file.
     standardize
         Whether the sampler runs in coordinates that a pre-run has standardised: location, scales
         and, unless the sampler is one for many modes, correlations, learned by all chains together
         from gradients (from values, for samplers without gradients). Settings in "units of the
         unconstrained parameters" are then in units of their standard deviations. What is saved
         does not depend on it. None: as suits the sampler, which is not where `warm_start`,
-        `reference_distribution` or `prior_data` are given, for an `Extended`, and for fewer than 50
-        iterations of warm-up. False: as in the papers. The pre-run counts as warm-up; the
-        attribute `standardized` says what was done.
+        `reference_distribution`, `prior_data` or `network` are given, for an `Extended`, and for
+        fewer than 50 iterations of warm-up. False: as in the papers. The pre-run counts as warm-up;
+        the attribute `standardized` says what was done.
     save_warmup, save_unconstrained
         Add the groups `warmup_*`, and `unconstrained_posterior`.
     save_pseudo
@@ -141,7 +144,7 @@ def sample(
     """
     program = require_samplable(target).target
     watch = Watch(program, on_progress)
-    given = _given_start(warm_start, reference_distribution, prior_data, settings)
+    given = _given_start(warm_start, reference_distribution, prior_data, network, settings)
     choice = choose_sampler(target, sampler)
     found, typed = find(choice.sampler, **settings)
     plan = make_plan(
@@ -185,7 +188,11 @@ def sample(
 
 
 def _given_start(
-    warm_start: Any, reference_distribution: Any, prior_data: Any, settings: dict[str, Any]
+    warm_start: Any,
+    reference_distribution: Any,
+    prior_data: Any,
+    network: Any,
+    settings: dict[str, Any],
 ) -> GivenStart:
     """Take old names of arguments out of the settings, among which Python puts them."""
     given = {"warm_start": warm_start, "reference_distribution": reference_distribution}
@@ -194,7 +201,7 @@ def _given_start(
     named = with_new_names("sample", given | old, OLD_ARGUMENTS)
     if isinstance(named.get("warm_start"), str | PathLike):
         named["warm_start"] = load(named["warm_start"])
-    return GivenStart(prior_data=prior_data, **named)
+    return GivenStart(prior_data=prior_data, network=network, **named)
 
 
 def _ready_chains(

@@ -1,11 +1,13 @@
-"""How chains begin: afresh, from the draws of an earlier fit, or on a path that is given."""
+"""How chains begin: afresh, from an earlier fit's draws, on a path or with a network."""
 
 from collections.abc import Callable
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, warn
+from stanadapt.kernels.learned.network import Network
 from stanadapt.kernels.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
 from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.protocol import Sampler
@@ -22,12 +24,15 @@ class GivenStart(NamedTuple):
         An earlier fit, for samplers that learn from draws.
     reference_distribution, prior_data
         The hot end of a tempering path.
+    network
+        A trained `Network`, or its file.
 
     """
 
     warm_start: Any = None
     reference_distribution: Any = None
     prior_data: Any = None
+    network: Any = None
 
 
 class ChainInit(NamedTuple):
@@ -56,6 +61,8 @@ def choose_chain_init(target: Samplable, sampler: Sampler, given: GivenStart) ->
         return ChainInit(None, {"warm_start_draws": 0})
     if given.warm_start is not None:
         return _with_warm_start(target, sampler, given.warm_start)
+    if given.network is not None:
+        return _with_network(target, sampler, given.network)
     if sampler.tempering is None:
         able = names_of(lambda s: s.tempering)
         raise StanadaptError(
@@ -117,3 +124,50 @@ def _with_prior_data(target: Samplable, init_from_path: Callable, data: Any) -> 
     digest = stan_data.digest(prior.data)
     description = {"warm_start_draws": 0, "prior_data_hash": digest}
     return ChainInit(init, description, prior.data)
+
+
+def _with_network(target: Samplable, sampler: Sampler, given: Any) -> ChainInit:
+    network = Network.load(given) if isinstance(given, str | PathLike) else given
+    _require_use(target, sampler, network)
+    trained, compiled = network.description, network.compiled()
+    data = stan_data.digest(target.target.data)
+    if trained.get("data_hash", data) != data:
+        warn(
+            f"the network was trained on {target.name} under other data: draws are exact, but "
+            "may be far less efficient. If they are, train it anew."
+        )
+    init_from_network: Any = sampler.init_from_network
+
+    def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
+        return init_from_network(density, settings, position, rng, compiled)
+
+    return ChainInit(init, {"warm_start_draws": 0, "network": repr(network)})
+
+
+def _require_use(target: Samplable, sampler: Sampler, network: Any) -> None:
+    """Raise StanadaptError unless a network is one, for this program, and the sampler uses it."""
+    if sampler.init_from_network is None:
+        able = names_of(lambda s: s.init_from_network)
+        raise StanadaptError(
+            "settings",
+            f"{sampler.name} has no use for a network, which is for {able}: leave it out.",
+        )
+    if not isinstance(network, Network):
+        raise StanadaptError(
+            "settings", f"network must be a Network, or the file of one, got {network!r}."
+        )
+    moved = target.dim - target.target.noise_size
+    if network.dim != moved:
+        raise StanadaptError(
+            "settings",
+            f"the network moves {network.dim} parameters, but {target.name} has {moved} on the "
+            "unconstrained scale: train one for it.",
+        )
+    ours = target.target.program.hash
+    theirs = network.description.get("program_hash", ours)
+    if target.target is not target or theirs != ours:
+        raise StanadaptError(
+            "settings",
+            f"the network was trained for {network.description.get('program', 'another program')} "
+            f"(hash {theirs}), not for {target!r} (hash {ours}): train one for it.",
+        )

@@ -18,6 +18,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import bundled
 
 MIXTURES = ["one_dim", "twenty", "twenty_sd", "twenty_variance", "eight", "eight_widths"]
+MIXTURES += ["mog2", "mog6"]
 SYSTEMS = ["system_1", "system_10"]
 DRAWS = 20_000
 

@@ -119,6 +119,11 @@ def ring():
     return {"N": 2, "radius": 3.5, "variance": 0.05}
 
 
+def nice_ring():
+    """Of Song, Zhao and Ermon (2017): energy ((r - 2) / 0.4)^2, without a factor of 1 / 2."""
+    return {"N": 2, "radius": 2, "variance": 0.08}
+
+
 def flower_moments():
     """E r^2 = E(m^3 + 3 s m) / E m over the angle, with m = 10 + 6 cos(6 angle), s = 1: 157.
 
@@ -133,9 +138,11 @@ def flower_moments():
 
 
 def ring_moments():
-    """As for the flower, with m = 3.5 and s = 0.05: E r^2 = m^2 + 3 s = 12.4."""
+    """As for the flower: E r^2 = m^2 + 3 s, for m = 3.5, s = 0.05, and for m = 2, s = 0.08."""
+    origin = "exact: integrals in polar coordinates"
     return {
-        "ring": with_radius(exact_moments("exact: integrals in polar coordinates", [6.2] * 2), 1)
+        "ring": with_radius(exact_moments(origin, [6.2] * 2), 1),
+        "nice": with_radius(exact_moments(origin, [2.12] * 2), 1),
     }
 
 
@@ -209,6 +216,7 @@ FILES = {
     "flower/flower.json": flower,
     "flower/two_dim.json": lambda: flower(2),
     "flower/known_moments.json": flower_moments,
+    "ring/nice.json": nice_ring,
     "ring/ring.json": ring,
     "ring/known_moments.json": ring_moments,
     "glass/glass.json": glass,

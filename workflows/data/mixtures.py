@@ -68,6 +68,17 @@ def eight_widths():
     return mixture(list(range(1, MODES + 1)), corners(), [1, 0.2, 2, 0.5, 0.3, 1.5, 0.2, 0.7])
 
 
+def mog2():
+    """Of Song, Zhao and Ermon (2017), as `mog6`."""
+    return mixture([1] * 2, [[5, 0], [-5, 0]], [0.5] * 2)
+
+
+def mog6():
+    high = 2.5 * math.sqrt(3)
+    centres = [[5, 0], [2.5, high], [-2.5, high], [-5, 0], [-2.5, -high], [2.5, -high]]
+    return mixture([1] * 6, centres, [0.5] * 6)
+
+
 def moments(content):
     """Mean and standard deviation of each coordinate, by the law of total variance."""
     weights, widths = content["weights"], content["sds"]
@@ -95,6 +106,8 @@ DATA = {
     "twenty_variance": twenty_variance,
     "eight": eight,
     "eight_widths": eight_widths,
+    "mog2": mog2,
+    "mog6": mog6,
 }
 
 

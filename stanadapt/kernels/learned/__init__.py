@@ -1,0 +1,1 @@
+"""Proposals that were learned before a run."""
