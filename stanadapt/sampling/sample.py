@@ -21,6 +21,7 @@ from stanadapt.sampling.run_progress import RunProgress, Watch
 from stanadapt.sampling.saved_run.begin import begin
 from stanadapt.sampling.saved_run.close import close
 from stanadapt.sampling.saved_run.partial import load
+from stanadapt.sampling.saved_run.write_checkpoints import WriteCheckpoints
 from stanadapt.sampling.standardise import (
     NO,
     Coordinates,
@@ -168,8 +169,7 @@ def sample(
         found, typed, plan, len(program.column_names), any(keep), keep.pseudo, chain_init.init
     )
     require_memory(design, program.dim, on_disk=run is not None)
-    if inits is None and found.init_from_draws is None:
-        inits = given.warm_start
+    inits = given.warm_start if inits is None and found.init_from_draws is None else inits
     with explained(found):
         start, runs, compile_seconds = _ready_chains(target, design, inits, coordinates)
     known = {
@@ -182,6 +182,18 @@ def sample(
         known |= watch.outcome(advance(runs, on_progress=watch), known.get("notes", ()))
         return packed_up(start.target, runs, known, keep)
     keeper = begin(run, start, runs, design, keep, known, chain_init.prior_data)
+    return _kept(keeper, watch, start, runs, known, keep)
+
+
+def _kept(
+    keeper: WriteCheckpoints,
+    watch: Watch,
+    start: Start,
+    runs: list[Chain],
+    known: dict[str, Any],
+    keep: ExtraGroups,
+) -> Any:
+    """Run chains that are kept in a folder, and return the result."""
     with keeper.folder.lock():
         known |= watch.outcome(advance(runs, keeper, watch), known.get("notes", ()))
         return close(keeper, start.target, runs, known, keep)

@@ -106,18 +106,23 @@ def sentences(name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndarray])
             "weights of modes depend on where the chains started. Sample longer, widen the "
             "reference (inflation), or give one (reference_distribution or prior_data)."
         )
-    returned = stats.get("returned")
-    if returned is not None and not returned.all():
-        messages.append(
-            f"{name}: {int((returned == 0).sum())} of {returned.size} draws are repeated: the "
-            "chain did not come back to the target within longest_excursion moves, since the "
-            "normalising constants were not learned. Lengthen warm-up."
-        )
     if weights is not None and weights.mean() > DEAD_WEIGHT:
         messages.append(
             f"{name}: the largest weight is {weights.mean():.3f} on average: the other "
             "pseudo-samples never come close to the target. Try parallel_tempering, a longer "
             "warm-up, or a reference closer to the target."
+        )
+    return messages + _on_levels(name, tempering, stats.get("returned"))
+
+
+def _on_levels(name: str, tempering: xr.Dataset, returned: np.ndarray | None) -> list[str]:
+    """Warnings about constants that were not learned."""
+    messages = []
+    if returned is not None and not returned.all():
+        messages.append(
+            f"{name}: {int((returned == 0).sum())} of {returned.size} draws are repeated: the "
+            "chain did not come back to the target within longest_excursion moves, since the "
+            "normalising constants were not learned. Lengthen warm-up."
         )
     if "occupancy" in tempering:
         visits = tempering["occupancy"]
