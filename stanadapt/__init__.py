@@ -18,6 +18,7 @@ from stanadapt.sampling.advice.advise import advise
 from stanadapt.sampling.approximation.approximate import approximate
 from stanadapt.sampling.calibration.sbc import sbc
 from stanadapt.sampling.check_sampler import check_sampler
+from stanadapt.sampling.learned.train_nice import train_nice
 from stanadapt.sampling.sample import sample
 from stanadapt.sampling.saved_run.partial import load
 from stanadapt.sampling.saved_run.resume import resume
@@ -60,6 +61,7 @@ __all__ = [
     "save",
     "sbc",
     "stan_nuts",
+    "train_nice",
     "verdict",
     "weighted_summary",
 ]

@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from stanadapt.cli import advice, approximations, calibration, fits, information, kept_runs, runs
+from stanadapt.cli import (
+    advice,
+    approximations,
+    calibration,
+    fits,
+    information,
+    kept_runs,
+    learned,
+    runs,
+)
 
 app = typer.Typer(
     name="stanadapt",
@@ -17,8 +26,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    runs.sample, runs.compare, approximations.approximate, kept_runs.resume, kept_runs.watch,
-    advice.advise, fits.diagnose, fits.table, calibration.sbc, information.modes,
+    runs.sample, runs.compare, approximations.approximate, learned.train_nice, kept_runs.resume,
+    kept_runs.watch, advice.advise, fits.diagnose, fits.table, calibration.sbc, information.modes,
     information.samplers, information.models, information.doctor, information.install_cmdstan,
 ):  # fmt: skip
     app.command(name=command.__name__.replace("_", "-"))(command)

@@ -102,7 +102,7 @@ def sample(
         `ReferenceDistribution` or the same program under other data, such as none; default: one
         that is learned during warm-up.
     network
-        For nice: a `Network` trained for this program, or its file.
+        For nice: a `Network` that `train_nice` made for this program, or its file.
     standardize
         Whether the sampler runs in coordinates that a pre-run has standardised: location, scales
         and, unless the sampler is one for many modes, correlations, learned by all chains together

@@ -31,6 +31,8 @@ DOORS = {
     "matplotlib": ["diagnostics.report.pictures.canvas", "diagnostics.rank_picture"],
     "jinja2": ["diagnostics.report.page"],
     "typer": ["cli"],
+    "jax": ["sampling.learned.adversarial"],
+    "optax": ["sampling.learned.adversarial"],
 }
 # what the file of a sampler may use, beside the rooms below
 SHARED = {"pooled_warmup", "protocol", "registry", "setting_checks", "tempering_settings"}

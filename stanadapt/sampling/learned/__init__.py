@@ -1,0 +1,1 @@
+"""Networks that propose moves: trained here, sampled with by `nice`."""
