@@ -288,6 +288,34 @@ BUGS = {
         "kernels/variational/test_gaussians.py",
         "root",
     ),
+    "never_the_inverse_of_the_network": Bug(
+        "samplers/nice.py",
+        "rng.random() < 0.5",
+        "rng.random() < 1.0",
+        "samplers/test_nice.py",
+        "exactly",
+    ),
+    "noise_of_the_network_left_out_of_the_ratio": Bug(
+        "samplers/nice.py",
+        "log_ratio -= 0.5 * squared_norm(work.v)",
+        "log_ratio -= 0.5 * squared_norm(work.v) * 0.0 + log_ratio",
+        "samplers/test_nice.py",
+        "exactly",
+    ),
+    "coin_shared_by_chains": Bug(
+        "samplers/nice.py",
+        "rng.random() < 0.5",
+        "np.random.random() < 0.5",
+        EVERY,
+        "threads and nice",
+    ),
+    "couplings_inverted_in_their_own_order": Bug(
+        "kernels/learned/additive_couplings.py",
+        "k if forward else count - 1 - k",
+        "k",
+        "kernels/learned/test_network.py",
+        "inverse",
+    ),
 }
 
 
