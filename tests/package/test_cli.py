@@ -16,8 +16,8 @@ from stanadapt.targets.stan import bundled, toolchain
 from tests.helpers.command_line import PROGRAM, TINY, call
 
 COMMANDS = [
-    "sample", "compare", "approximate", "resume", "watch", "advise", "diagnose", "table", "sbc",
-    "modes", "samplers", "models", "doctor", "install-cmdstan",
+    "sample", "compare", "approximate", "resume", "watch", "advise", "train-nice", "diagnose",
+    "table", "sbc", "modes", "samplers", "models", "doctor", "install-cmdstan",
 ]  # fmt: skip
 
 
