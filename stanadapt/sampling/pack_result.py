@@ -34,7 +34,8 @@ def pack_result(
     """Return the ArviZ object of a run, and warn of what failed or is doubtful.
 
     known holds attributes that the chains do not: `interrupted` among them, and `notes`, what is
-    to be said of the time before them.
+    to be said of the time before them; `all_chains`, if true, keeps each chain that has draws,
+    however few.
 
     Raises
     ------
@@ -42,7 +43,9 @@ def pack_result(
         Stage "sampling", where there is no draw.
 
     """
-    kept, length = _common_length([_usable(chain) for chain in runs])
+    known = dict(known)
+    lengths, whole = [_usable(chain) for chain in runs], known.pop("all_chains", False)
+    kept, length = _all_begun(lengths) if whole else _common_length(lengths)
     if not length:
         raise no_draws(target, runs, known["interrupted"])
     attributes = _attributes(target, runs)
@@ -78,13 +81,23 @@ def _usable(chain: Chain) -> int:
 
 
 def _common_length(lengths: list[int]) -> tuple[list[int], int]:
-    """Choose the chains and the length that keep the most draws, all chains equally long."""
-    best: tuple[int, int, int] = (0, 0, 0)
+    """Choose the chains and the length to keep, all chains equally long.
+
+    The largest product of draws and chains: draws alone would keep one fast chain of two, whose
+    R-hat says nothing.
+    """
+    best: tuple[int, int] = (0, 0)
     for length in set(lengths):
         chains = sum(other >= length for other in lengths)
-        best = max(best, (chains * length, chains, length))
-    length = best[2]
+        best = max(best, (chains * chains * length, length))
+    length = best[1]
     return [i for i, other in enumerate(lengths) if other >= length > 0], length
+
+
+def _all_begun(lengths: list[int]) -> tuple[list[int], int]:
+    """All chains that have draws, and the length of the shortest."""
+    kept = [i for i, length in enumerate(lengths) if length]
+    return kept, min((lengths[i] for i in kept), default=0)
 
 
 def no_draws(target: Samplable, runs: list[Chain], interrupted: bool) -> StanadaptError:

@@ -131,6 +131,7 @@ class Watch:
             )
         self._target, self._on_progress, self._max_minutes = target, on_progress, max_minutes
         self._began: float | None = None
+        self._asked = False
         self.note = ""
 
     def __call__(self, chains: list[Chain]) -> None:
@@ -153,10 +154,16 @@ class Watch:
             stop = self._on_progress(progress)
         except Exception as error:  # it is the user's, and must not cost the draws
             return f"stopped since on_progress raised {type(error).__name__}: {error}"
-        return f"stopped by on_progress after {progress.seconds:.3g} s." if stop is True else ""
+        self._asked = stop is True
+        return f"stopped by on_progress after {progress.seconds:.3g} s." if self._asked else ""
 
     def outcome(self, interrupted: bool, notes: Sequence[str] = ()) -> dict[str, Any]:
-        """Attributes on the end of a run: one that was asked to stop was not interrupted."""
+        """Attributes on the end of a run: one that was asked to stop was not interrupted.
+
+        Where the user's function stopped it, what it was told of is what the result holds: the
+        draws of all chains.
+        """
         if not (interrupted and self.note):
             return {"interrupted": interrupted, "notes": [*notes]}
-        return {"interrupted": False, "notes": [*notes, self.note]}
+        stopped = {"interrupted": False, "notes": [*notes, self.note]}
+        return {**stopped, "all_chains": self._asked}

@@ -49,11 +49,17 @@ def run_stanadapt(command, folder, **variables):
 
 
 def written_fits(command, folder):
-    """Return the fits that a command wrote to its --out, Stan's NUTS apart; at least one."""
+    """Return the fits that a command wrote to its --out, Stan's NUTS apart; at least one.
+
+    None where it writes something else: a file of another kind than fits are.
+    """
     words = shlex.split(command)
     if "--out" not in words:
         return []
     out = folder / words[words.index("--out") + 1]
+    if out.suffix not in ("", ".nc"):
+        assert out.is_file()
+        return []
     fits = [out] if out.is_file() else [p for p in out.glob("*.nc") if p.stem != "nuts"]
     assert fits
     return fits

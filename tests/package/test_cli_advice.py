@@ -45,7 +45,7 @@ def test_advise(files):
     assert advice["sentences"][0] in printed
     # the file is not overwritten unasked
     again = call("advise", model, "--data", data, "--out", out, status=1)
-    assert "exists" in again
+    assert "would be overwritten" in again
 
 
 def test_advise_refuses_nonsense(files):

@@ -231,7 +231,7 @@ SYSTEM_PLANS = {
     ("pseudo_extended", True): 68_000,
     ("parallel_tempering", False): 14_500,
     ("parallel_tempering", True): 16_000,
-    ("simulated_tempering", False): 8_730,
+    ("simulated_tempering", False): 8_060,
     ("simulated_tempering", True): 8_470,
 }
 

@@ -39,6 +39,7 @@ def test_it_stops_a_run_and_keeps_the_draws(target):
     assert told[-1] > 500
     assert all(ess <= 500 for ess in told[:-1])
     draws = results.dataset(fit, "posterior").sizes["draw"]
+    assert results.dataset(fit, "posterior").sizes["chain"] == 2
     assert 100 < draws < ENDLESS
     assert fit.attrs["interrupted"] == 0
     assert any("stopped by on_progress" in note for note in results.from_json(fit, "notes", []))
@@ -80,6 +81,21 @@ def test_before_there_are_draws_nothing_is_claimed(target):
     drawn(target, watch, iter_sampling=50)
     early = [one for one in seen if one[0] < 4]
     assert all(ess == 0.0 and np.isnan(r_hat) for _, ess, r_hat in early)
+
+
+def test_what_it_was_told_is_what_is_kept(target):
+    """All chains, though one of them has far more draws than the others together."""
+    told = []
+
+    def watch(progress):
+        told.append([chain.draws for chain in progress.chains])
+        return min(told[-1]) > 0
+
+    with pytest.warns(UserWarning, match="stopped by on_progress"):
+        fit = drawn(target, watch, parallel_chains=1, iter_sampling=400_000)
+    assert told[-1][0] > 4 * told[-1][1]
+    assert dict(fit["posterior"].sizes)["chain"] == 2
+    assert dict(fit["posterior"].sizes)["draw"] >= told[-1][1]
 
 
 def test_an_error_in_it_stops_the_run_and_costs_no_draw(target):
