@@ -11,7 +11,8 @@ Song, Zhao and Ermon (2017), A-NICE-MC, NIPS, and the authors' code: lengths b, 
 anew for every batch; a critic with gradient penalty 10 (Gulrajani and others 2017, NIPS), leaky
 ReLUs of slope 0.2, five of its steps per step of the generator; Adam with decay rates 0.5 and 0.9;
 a generator loss that also keeps v standard normal. Deviations: rows are drawn with replacement; the
-gradient penalty takes one mixing number per pair.
+gradient penalty takes one mixing number per pair; what is taken for the trained network is the
+running average of its weights, since the last ones swing with the critic.
 
 """
 
@@ -27,6 +28,7 @@ import optax
 from stanadapt.kernels.learned.network import Coupling
 
 CRITIC_STEPS, SLOPE, PENALTY = 5, 0.2, 10.0
+MEMORY = 0.99  # of the average of the generator's weights, in steps of 1 / (1 - MEMORY)
 
 
 class Lengths(NamedTuple):
@@ -41,6 +43,7 @@ class Trained(NamedTuple):
     """All that a step changes: layers of both networks, their optimisers, the random key."""
 
     generator: Any
+    average: Any
     critic: Any
     generator_optimiser: Any
     critic_optimiser: Any
@@ -82,7 +85,12 @@ class Trainer:
         generator = _layers(couplings, weights)
         critic = _random_layers(first, (2 * self._dim, *critic_widths, 1))
         self._trained = Trained(
-            generator, critic, self._optimiser.init(generator), self._optimiser.init(critic), key
+            generator,
+            generator,
+            critic,
+            self._optimiser.init(generator),
+            self._optimiser.init(critic),
+            key,
         )
         self._steps = jax.jit(self._scanned, static_argnums=2)
 
@@ -94,13 +102,13 @@ class Trainer:
         return float(critic), float(generator)
 
     def weights(self) -> np.ndarray:
-        """Weights of the generator, as in `Network`."""
-        parts = [part for layers in self._trained.generator for pair in layers for part in pair]
+        """Averaged weights of the generator, as in `Network`."""
+        parts = [part for layers in self._trained.average for pair in layers for part in pair]
         return np.concatenate([np.asarray(part, float).ravel() for part in parts])
 
     def map(self, z: Any, v: Any) -> tuple[Any, Any]:
-        """Apply the generator to rows of z and v."""
-        return self._map(self._trained.generator, jnp.asarray(z), jnp.asarray(v))
+        """Apply the generator with averaged weights to rows of z and v."""
+        return self._map(self._trained.average, jnp.asarray(z), jnp.asarray(v))
 
     def _map(self, generator: Any, z: Any, v: Any) -> tuple[Any, Any]:
         for moves, layers in zip(self._moves, generator, strict=True):
@@ -165,10 +173,15 @@ class Trainer:
         loss, slope = jax.value_and_grad(self._generator_loss)(now.generator, critic, draws, last)
         change, own = self._optimiser.update(slope, now.generator_optimiser)
         generator = optax.apply_updates(now.generator, change)
-        return Trained(generator, critic, own, held, key), jnp.stack([losses.mean(), loss])
+        average = jax.tree.map(_moved, now.average, generator)
+        return Trained(generator, average, critic, own, held, key), jnp.stack([losses.mean(), loss])
 
     def _scanned(self, trained: Trained, draws: Any, steps: int) -> tuple[Trained, Any]:
         return jax.lax.scan(lambda now, _: self._step(now, draws), trained, length=steps)
+
+
+def _moved(average: Any, now: Any) -> Any:
+    return MEMORY * average + (1.0 - MEMORY) * now
 
 
 def _rows(draws: Any, count: int, key: Any) -> Any:

@@ -17,6 +17,8 @@ from stanadapt.targets.target import Target, require_target
 
 WARMUP = 500  # iterations of a rehearsal that are left out
 KEPT = 0.5  # share of earlier draws in the buffer
+# standard deviation of draws in the network's units: narrow modes come close to the width of v
+SPREAD = 3.0
 
 
 def train_nice(
@@ -248,7 +250,10 @@ class _Training:
 
 
 def _standardisation(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and Cholesky factor of draws, shape (row, dim), correlations shrunk a little."""
+    """Mean and factor that give draws, shape (row, dim), standard deviations of SPREAD.
+
+    The factor is that of Cholesky, of a covariance whose correlations are shrunk a little.
+    """
     covariance = np.atleast_2d(np.cov(rows.T))
     sd, share = np.sqrt(np.diag(covariance)), len(rows) / (len(rows) + rows.shape[1])
     if not (np.isfinite(sd).all() and np.all(sd > 0)):
@@ -257,4 +262,4 @@ def _standardisation(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             "the first draws do not vary in every parameter: give a warm_start, or inits.",
         )
     shrunk = share * covariance + (1.0 - share) * np.diag(sd**2)
-    return rows.mean(axis=0), np.linalg.cholesky(shrunk)
+    return rows.mean(axis=0), np.linalg.cholesky(shrunk) / SPREAD
