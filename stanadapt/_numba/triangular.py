@@ -74,6 +74,30 @@ def transposed_times(factor, vector, out):
 
 
 @jit
+def transposed_upper_times(upper, vector, out):
+    """Write U.T @ vector into out, where U, shape (n, n), is upper triangular.
+
+    U = L.T gives L @ vector in half of the time of `times`. (The strict lower triangle is never
+    read. Slices begin at the diagonal, since loops that do not begin at 0 are not vectorised.)
+    """
+    n, i = vector.shape[0], 0
+    out[:] = 0.0
+    while i + 4 <= n:
+        r0, r1, r2, r3 = upper[i, i:n], upper[i + 1, i:n], upper[i + 2, i:n], upper[i + 3, i:n]
+        v0, v1, v2, v3 = vector[i], vector[i + 1], vector[i + 2], vector[i + 3]
+        out[i] += r0[0] * v0
+        out[i + 1] += r0[1] * v0 + r1[1] * v1
+        out[i + 2] += r0[2] * v0 + r1[2] * v1 + r2[2] * v2
+        s0, s1, s2, s3, rest = r0[3:], r1[3:], r2[3:], r3[3:], out[i + 3 : n]
+        for j in range(n - i - 3):
+            rest[j] += (s0[j] * v0 + s1[j] * v1) + (s2[j] * v2 + s3[j] * v3)
+        i += 4
+    for k in range(i, n):
+        for j in range(k, n):
+            out[j] += upper[k, j] * vector[k]
+
+
+@jit
 def solve(factor, vector, out):
     """Write L^-1 @ vector into out, by forward substitution."""
     n = vector.shape[0]

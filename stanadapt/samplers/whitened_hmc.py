@@ -23,11 +23,11 @@ import numpy as np
 
 from stanadapt._numba.jit import jit
 from stanadapt._numba.replace import replace
-from stanadapt._numba.vectors import copy, squared_norm
+from stanadapt._numba.vectors import copy, fill_normal, squared_norm
 from stanadapt.kernels.adaptation import dual_averaging
-from stanadapt.kernels.hamiltonian import nuts_tree, two_stage
+from stanadapt.kernels.hamiltonian import metric_factor, nuts_tree, two_stage
 from stanadapt.kernels.hamiltonian.initial_step_size import first_step
-from stanadapt.kernels.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog, from_point
+from stanadapt.kernels.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog
 from stanadapt.kernels.metropolis import acceptance_probability
 from stanadapt.kernels.points import GradientPoint, gradient_at, unused_gradient
 from stanadapt.samplers.pooled_warmup import report, schedule
@@ -91,6 +91,8 @@ class State(NamedTuple):
         The kernel, its step size, and how the latter is learned.
     block
         What this chain has done since the chains were last pooled.
+    force
+        L^T g at the current point, shape (dim,), where the tuning says that it is known.
 
     """
 
@@ -100,6 +102,7 @@ class State(NamedTuple):
     leapfrog: Leapfrog
     tuning: Tuning
     block: Block
+    force: np.ndarray
 
 
 class Info(NamedTuple):
@@ -157,6 +160,7 @@ def init(density, settings, position, rng):
         learns_step=False,
         search=0.0,
         max_treedepth=settings.max_treedepth,
+        force_known=False,
     )
     return State(
         current=point,
@@ -165,6 +169,7 @@ def init(density, settings, position, rng):
         leapfrog=leapfrog,
         tuning=tuning,
         block=no_block(n),
+        force=np.empty(n),
     )
 
 
@@ -179,9 +184,8 @@ def step(density, settings, state, rng):
 @jit
 def _fixed(density, settings, state, rng):
     """Follow a trajectory of fixed length, accept or reject its end."""
+    state, end = _with_momentum(state, rng)
     x, y, leapfrog, tuning = state.current, state.scratch, state.leapfrog, state.tuning
-    end = nuts_tree.end_of(state.tree, 1)
-    from_point(leapfrog, end, x, rng)
     start = 0.5 * squared_norm(end.momentum) - x.log_density
     step_size = tuning.step_size * (1.0 + settings.jitter * (2.0 * rng.random() - 1.0))
     n_steps = tuning.n_steps
@@ -210,9 +214,23 @@ def _fixed(density, settings, state, rng):
     if accepted:
         copy(end.position, y.position)
         copy(leapfrog.gradient, y.gradient)
+        copy(end.force, state.force)
         drawn = GradientPoint(y.position, log_density, y.gradient)
         return replace(state, current=drawn, scratch=x), info
     return state, info
+
+
+@jit
+def _with_momentum(state, rng):
+    """Set the end of the trajectory to the current point, with a new momentum."""
+    x, tuning, end = state.current, state.tuning, nuts_tree.end_of(state.tree, 1)
+    if not tuning.force_known:  # the last iteration was of NUTS, or with another metric
+        metric_factor.transposed_times(state.leapfrog.factor, x.gradient, state.force)
+        state = replace(state, tuning=replace(tuning, force_known=True))
+    copy(x.position, end.position)
+    copy(state.force, end.force)
+    fill_normal(rng, end.momentum)
+    return state, end
 
 
 @jit
@@ -267,7 +285,9 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         setting_aliases={"adapt_delta": "nuts_target_accept"},
-        workspace=("tree", "leapfrog.gradient", "leapfrog.velocity"),
+        workspace=(
+            "tree", "leapfrog.gradient", "leapfrog.velocity", "force", "tuning.force_known",
+        ),
         iter_warmup=2000, iter_sampling=1000, standardize="no",
         pooling=Pooling(
             schedule.begin, schedule.pool, report.described, report.sentences,

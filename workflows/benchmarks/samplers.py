@@ -5,15 +5,17 @@
 
 Microseconds per iteration of each sampler, split into the density (its gradient, or its value for
 samplers that need no gradient, timed alone at the chain's positions) and the rest; for tempering
-samplers, microseconds per gradient, timed where the chain evaluates it, and the rest; what the
-adaptation of the samplers named gad costs beyond a move, of a hundred standard normal parameters;
-then how two chains share two cores, and how two threads share one chain; then the smallest
-effective sample size per second of gadMALA beside NUTS, for every bundled data set of the paper.
+samplers, microseconds per gradient, timed where the chain evaluates it, and the rest; the same of
+the default sampler with a diagonal and a dense metric of a hundred parameters; what the adaptation
+of the samplers named gad costs beyond a move, of a hundred standard normal parameters; then how two
+chains share two cores, and how two threads share one chain; then the smallest effective sample size
+per second of gadMALA beside NUTS, for every bundled data set of the paper.
 Numbers are medians over `--repeats`. Needs an idle machine.
 """
 
 import time
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -43,6 +45,11 @@ CASES = [
     ("logistic", "caravan", "gad_mala", {}),
 ]
 NORMALS = "parameters { vector[100] x; } model { x ~ std_normal(); }"
+# a stationary autoregression: a dense precision, which no few directions explain
+CHAINED = """
+parameters { vector[100] x; }
+model { x[1] ~ normal(0, 2.294); x[2:] ~ normal(0.9 * x[:99], 1); }
+"""
 DATA = [("neal", "neal")] + [("logistic", d) for d in ("ripley", "pima", "german", "caravan")]
 
 
@@ -132,14 +139,14 @@ def timed(density, positions):
     return (time.perf_counter() - began) / len(positions)
 
 
-def split_cost(target, sampler, iterations):
+def split_cost(target, sampler, iterations, chosen=MappingProxyType({})):
     """Seconds per gradient of a chain after warm-up: in the density, and in all the rest.
 
     The cost around each gradient, including the clock, is measured in a loop of gradients alone. It
     is subtracted from the rest; without the clock's share it is added to the density.
     """
     density, block = clocked_density.clocked(target.density())
-    (chain,) = make_chains(target, sampler, {}, 1, iterations, [density])
+    (chain,) = make_chains(target, sampler, chosen, 1, iterations, [density])
     chain.compile()
     while chain.warming_up:
         advance_together([chain])
@@ -167,6 +174,19 @@ def tempering(repeats, quick):
         share = np.median(seconds[:, 1] / seconds[:, 0])
         rows.append({"data": "boltzmann", "sampler": sampler, "density": density, "rest": rest,
                      "rest over density": share})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def default(repeats, quick):
+    """Microseconds per gradient of the default sampler after warm-up, by metric."""
+    rows, iterations = [], 2_000 if quick else 20_000
+    for metric, program in (("diagonal", NORMALS), ("dense", CHAINED)):
+        target, settings = sa.Target(program), {"metric": metric} if metric == "diagonal" else {}
+        seconds = np.array([
+            split_cost(target, "whitened_hmc", iterations, settings) for _ in range(3 * repeats)
+        ])  # fmt: skip
+        density, rest = 1e6 * np.median(seconds, axis=0)
+        rows.append({"metric": metric, "density": density, "rest": rest})
     return pd.DataFrame(rows)
 
 
@@ -290,6 +310,7 @@ def main():
     tables = {
         "microseconds per iteration": costs(repeats, chosen.quick),
         "tempering microseconds per gradient": tempering(repeats, chosen.quick),
+        "default microseconds per gradient": default(repeats, chosen.quick),
         "adaptation microseconds per iteration": adaptation(repeats, chosen.quick),
         "two chains on two cores": sharing(repeats, chosen.quick),
         "two threads of one chain": threading(repeats, chosen.quick),

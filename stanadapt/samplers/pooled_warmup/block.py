@@ -29,6 +29,8 @@ class Tuning(NamedTuple):
         averaging is centred at this multiple of what was found.
     max_treedepth
         Of NUTS.
+    force_known
+        Whether the chain holds L^T g of its current point and this metric's factor L.
 
     """
 
@@ -39,6 +41,7 @@ class Tuning(NamedTuple):
     learns_step: bool
     search: float
     max_treedepth: int
+    force_known: bool
 
 
 class Block(NamedTuple):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt.kernels.adaptation import dual_averaging
+from stanadapt.kernels.hamiltonian import metric_factor
 from stanadapt.samplers.pooled_warmup.block import Window, with_room
 from stanadapt.samplers.pooled_warmup.fisher_metric import diagonal_metric
 from stanadapt.samplers.pooled_warmup.kernel_choice import CUT_SHORT, UNDECIDED
@@ -102,7 +103,7 @@ def _depth(state: Any, progress: Progress, max_treedepth: int) -> int:
 
 def _prepared(state: Any, progress: Progress, **tuning: Any) -> Any:
     """Give a chain the metric, its tuning, and room for the block."""
-    leapfrog = state.leapfrog._replace(factor=np.ascontiguousarray(progress.metric.factor))
+    leapfrog = state.leapfrog._replace(factor=metric_factor.twofold(progress.metric.factor))
     return with_room(state, progress.block)._replace(
-        leapfrog=leapfrog, tuning=state.tuning._replace(**tuning)
+        leapfrog=leapfrog, tuning=state.tuning._replace(force_known=False, **tuning)
     )

@@ -29,6 +29,26 @@ def test_products_are_those_of_the_matrix(n, rank):
     assert out @ w == pytest.approx(v @ back, rel=1e-10)
 
 
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 8, 13, 100])
+def test_a_factor_stored_twice_has_the_same_products(n):
+    rng = np.random.default_rng(n)
+    lower = np.tril(rng.standard_normal((n, n))) * np.exp(3.0 * rng.standard_normal((n, 1)))
+    junk = np.triu(np.full((n, n), np.nan), 1)  # is never read
+    stored = metric_factor.twofold(lower + junk)
+    assert stored.shape == (n + 1, n)
+    v, out = rng.standard_normal(n), np.full(n, np.nan)
+    metric_factor.times(stored, v, out)
+    np.testing.assert_allclose(out, lower @ v, rtol=1e-12, atol=1e-13 * np.abs(lower).max())
+    metric_factor.transposed_times(stored, v, out)
+    np.testing.assert_allclose(out, lower.T @ v, rtol=1e-12, atol=1e-13 * np.abs(lower).max())
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (3, 6)])
+def test_other_factors_are_stored_once(shape):
+    stored = np.arange(1.0, 1.0 + np.prod(shape)).reshape(shape)
+    np.testing.assert_array_equal(metric_factor.twofold(stored), stored)
+
+
 @pytest.mark.parametrize("rows", [1, 5])
 def test_other_factors_are_those_of_triangular(rows):
     rng = np.random.default_rng(1)
