@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from stanadapt.sampling.chain import Chain, Keeper, run
+from stanadapt.sampling.on_workers.run_on_workers import RunOnWorkers
 from stanadapt.sampling.pack_result import ExtraGroups, pack_result
 from stanadapt.sampling.progress import reporter
 from stanadapt.targets.stan.status import slow_step
@@ -17,8 +18,12 @@ def advance(
     chains: list[Chain],
     keeper: Keeper | None = None,
     on_progress: Callable[[list[Chain]], Any] = lambda chains: None,
+    workers: RunOnWorkers | None = None,
 ) -> bool:
-    """Run chains to their end, with a display of it; return whether they were interrupted."""
+    """Run chains to their end, with a display of it; return whether they were interrupted.
+
+    On the workers of an executor, if there are any, and in threads of this process otherwise.
+    """
     plan = chains[0].plan
     with reporter(plan.show_progress) as report, _terminated_as_interrupted():
 
@@ -27,6 +32,8 @@ def advance(
             on_progress(chains)
 
         try:
+            if workers is not None:
+                return workers.run(chains, update, keeper or Keeper())
             return run(chains, plan.parallel_chains, update, keeper=keeper)
         except KeyboardInterrupt:  # while the last state was shown
             return not all(chain.finished for chain in chains)

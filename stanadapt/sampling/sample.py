@@ -1,5 +1,6 @@
 """From a target and a sampler to an ArviZ object: the function users call."""
 
+import contextlib
 from collections.abc import Callable
 from os import PathLike
 from typing import Any
@@ -15,6 +16,12 @@ from stanadapt.sampling.drive import advance, packed_up
 from stanadapt.sampling.initial_values import initial_positions
 from stanadapt.sampling.make_chains import make_chains, randomness
 from stanadapt.sampling.memory import require_memory
+from stanadapt.sampling.on_workers.run_on_workers import (
+    RunOnWorkers,
+    on_workers,
+    outcome,
+    require_executor,
+)
 from stanadapt.sampling.pack_result import ExtraGroups
 from stanadapt.sampling.plan import make_plan
 from stanadapt.sampling.run_progress import RunProgress, Watch
@@ -62,6 +69,7 @@ def sample(
     save_pseudo: bool = False,
     run: str | PathLike | None = None,
     on_progress: Callable[[RunProgress], Any] | None = None,
+    executor: Any = None,
     show_progress: bool = True,
     **settings: Any,
 ) -> Any:
@@ -125,6 +133,10 @@ def sample(
         Function that is given a `RunProgress` about ten times a second: iterations, acceptance and
         divergences of each chain, effective sample size and R-hat so far. Where it returns True the
         run stops, and the draws so far are returned.
+    executor
+        A `concurrent.futures.Executor`, or a client of Dask, whose workers run the chains, all at
+        once if there are so many; default: threads of this process. The draws are the same. Workers
+        need this version of the package, and what the backend needs. Scales are learned here.
     show_progress
         Bars in a terminal, lines elsewhere.
     settings
@@ -145,6 +157,7 @@ def sample(
     """
     program = require_samplable(target).target
     watch = Watch(program, on_progress)
+    require_executor(executor)
     given = _given_start(warm_start, reference_distribution, prior_data, network, settings)
     choice = choose_sampler(target, sampler)
     found, typed = find(choice.sampler, **settings)
@@ -178,25 +191,27 @@ def sample(
         **chain_init.description,
         **start.description,
     }
-    if run is None:
-        known |= watch.outcome(advance(runs, on_progress=watch), known.get("notes", ()))
-        return packed_up(start.target, runs, known, keep)
+    workers = on_workers(executor, start.target, design, chain_init.prior_data)
     keeper = begin(run, start, runs, design, keep, known, chain_init.prior_data)
-    return _kept(keeper, watch, start, runs, known, keep)
+    return _carried_out(keeper, workers, watch, start, runs, known, keep)
 
 
-def _kept(
-    keeper: WriteCheckpoints,
+def _carried_out(
+    keeper: WriteCheckpoints | None,
+    workers: RunOnWorkers | None,
     watch: Watch,
     start: Start,
-    runs: list[Chain],
+    chains: list[Chain],
     known: dict[str, Any],
     keep: ExtraGroups,
 ) -> Any:
-    """Run chains that are kept in a folder, and return the result."""
-    with keeper.folder.lock():
-        known |= watch.outcome(advance(runs, keeper, watch), known.get("notes", ()))
-        return close(keeper, start.target, runs, known, keep)
+    """Run chains that are ready, in a folder if they are kept in one, and return the result."""
+    with keeper.folder.lock() if keeper else contextlib.nullcontext():
+        interrupted = advance(chains, keeper, watch, workers)
+        known |= outcome(watch, workers, interrupted, known)
+        if keeper:
+            return close(keeper, start.target, chains, known, keep)
+        return packed_up(start.target, chains, known, keep)
 
 
 def _given_start(

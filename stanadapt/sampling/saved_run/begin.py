@@ -16,15 +16,15 @@ START = "start.npz"
 
 
 def begin(
-    path: str | PathLike,
+    path: str | PathLike | None,
     start: Start,
     chains: list[Chain],
     design: ChainDesign,
     keep: ExtraGroups,
     known: dict[str, Any],
     prior_data: str | None,
-) -> WriteCheckpoints:
-    """Fill a new folder, and return what keeps it up to date.
+) -> WriteCheckpoints | None:
+    """Fill a new folder, and return what keeps it up to date; None without a folder.
 
     Parameters
     ----------
@@ -41,6 +41,8 @@ def begin(
         Stage "files", where the folder cannot be written or has no space for the draws.
 
     """
+    if path is None:
+        return None
     folder = RunFolder.create(path, manifest_of(start.target, chains[0], design, keep))
     with folder.lock():
         write_program(folder, start.target.target, prior_data)

@@ -105,7 +105,16 @@ def resumed(
         return found[0].state
 
     chain = make_chain(start, design._replace(init=init), source, number)
-    checkpoint = found[0]
+    _set(chain, found[0])
+    return chain
+
+
+def move_to(chain: Chain, held: dict[str, np.ndarray], prior_handle: int = 0) -> None:
+    """Bring a chain to a checkpoint of itself that another process has made."""
+    _set(chain, unpacked(held, Fresh(chain.density, prior_handle)))
+
+
+def _set(chain: Chain, checkpoint: Checkpoint) -> None:
     for name, value in checkpoint.counts.items():
         setattr(chain, name, value)
     chain.state, chain.progress = checkpoint.state, checkpoint.progress
@@ -116,4 +125,3 @@ def resumed(
         recording: Any = getattr(chain, phase)
         recording.rows = checkpoint.rows[phase]
         recording.constrain.resume(checkpoint.quantities[phase])
-    return chain

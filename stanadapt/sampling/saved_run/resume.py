@@ -11,6 +11,12 @@ from stanadapt.sampling.chain import Chain, ChainDesign
 from stanadapt.sampling.compile_errors import explained
 from stanadapt.sampling.drive import advance
 from stanadapt.sampling.make_chains import randomness
+from stanadapt.sampling.on_workers.run_on_workers import (
+    RunOnWorkers,
+    on_workers,
+    outcome,
+    require_executor,
+)
 from stanadapt.sampling.pack_result import ExtraGroups
 from stanadapt.sampling.plan import Plan
 from stanadapt.sampling.run_progress import RunProgress, Watch
@@ -43,6 +49,7 @@ def resume(
     max_minutes: float | None = None,
     parallel_chains: int | None = None,
     on_progress: Callable[[RunProgress], Any] | None = None,
+    executor: Any = None,
     show_progress: bool = True,
 ) -> Any:
     """Go on with a run that was given `run` and has stopped, or is to be longer.
@@ -64,7 +71,7 @@ def resume(
         large and R-hat is below 1.01.
     max_minutes
         Stop after this time, and return what there is.
-    parallel_chains, on_progress, show_progress
+    parallel_chains, on_progress, executor, show_progress
         As for `sample`.
 
     Returns
@@ -81,9 +88,11 @@ def resume(
     """
     folder = RunFolder.open(run)
     _require_limits(until_ess, max_minutes)
+    require_executor(executor)
     with folder.lock():
         plan = _changed(plan_of(folder), iter_sampling, parallel_chains, show_progress)
-        return _Resumed(folder, target, plan).run(until_ess, max_minutes, on_progress)
+        resumed = _Resumed(folder, target, plan)
+        return resumed.run(until_ess, max_minutes, on_progress, executor)
 
 
 class _Resumed:
@@ -99,14 +108,14 @@ class _Resumed:
         # kept as long as the chains, which hold its address
         self._prior = _prior_target(folder, program)
         self.start = _start(given, held, plan.chains)
-        design = ChainDesign(
+        self.design = ChainDesign(
             sampler, settings, plan, len(program.column_names), any(self.keep), self.keep.pseudo
         )
         with (
             explained(sampler),
             slow_step(plan.show_progress, f"Compiling {sampler.name} (once; up to two minutes)"),
         ):
-            self.chains, generation = self._chains(design)
+            self.chains, generation = self._chains(self.design)
         self.keeper = WriteCheckpoints(folder, self.chains, generation)
         _write_plan(folder, plan)
 
@@ -130,12 +139,14 @@ class _Resumed:
         until_ess: float | None,
         max_minutes: float | None,
         on_progress: Callable[[RunProgress], Any] | None,
+        executor: Any,
     ) -> Any:
         """Advance the chains until they suffice, and return the result."""
         program = self.start.target.target
         watch = Watch(program, on_progress, max_minutes)
         while True:
-            interrupted = advance(self.chains, self.keeper, watch)
+            workers = self._workers(executor)
+            interrupted = advance(self.chains, self.keeper, watch, workers)
             if interrupted or watch.note or until_ess is None:
                 break
             growth = missing_growth(program, self.chains, until_ess)
@@ -143,8 +154,15 @@ class _Resumed:
                 break
             self._lengthen(growth)
         notes = [*self.known.get("notes", []), *other_versions(self.folder)]
-        known = {**self.known, **watch.outcome(interrupted, notes)}
+        known = {**self.known, "notes": notes}
+        known |= outcome(watch, workers, interrupted, known)
         return close(self.keeper, self.start.target, self.chains, known, self.keep)
+
+    def _workers(self, executor: Any) -> RunOnWorkers | None:
+        design = self.design._replace(plan=self.chains[0].plan)
+        prior = self.folder.path / PRIOR_DATA
+        prior_data = self.folder.read_text(PRIOR_DATA) if prior.exists() else None
+        return on_workers(executor, self.start.target, design, prior_data)
 
     def _lengthen(self, growth: float) -> None:
         plan = self.chains[0].plan

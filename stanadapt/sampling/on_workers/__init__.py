@@ -1,0 +1,1 @@
+"""Chains that are advanced by the workers of an executor, on this machine or on others."""

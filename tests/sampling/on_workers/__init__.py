@@ -1,0 +1,1 @@
+"""Tests of chains that run on the workers of an executor."""
