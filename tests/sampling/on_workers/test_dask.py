@@ -1,0 +1,91 @@
+"""Dask: a scheduler and two workers, each a process of its own, started as on two machines."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+from distributed import Client
+
+import stanadapt as sa
+from stanadapt import results
+
+PROGRAM = """
+parameters { vector[3] x; real<lower=0> s; }
+model { x ~ normal([1, -20, 0], [1e-3, 50, 2]); s ~ lognormal(0, 1); }
+generated quantities { real y_rep = normal_rng(x[1], s); }
+"""
+# what a worker of Dask does with a warning of its own is not tested here
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Address of a scheduler, and its workers."""
+    folder = tmp_path_factory.mktemp("dask")
+    file = folder / "scheduler.json"
+    options = ["--scheduler-file", str(file)]
+    quiet = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+
+    def start(*words):
+        return subprocess.Popen([sys.executable, "-m", "distributed.cli." + words[0], *words[1:],
+                                 *options], **quiet)  # fmt: skip
+
+    scheduler = start("dask_scheduler", "--port", "0", "--no-dashboard")
+    worker = ("dask_worker", "--nthreads", "1", "--nworkers", "1", "--no-dashboard")
+    workers = [start(*worker, "--name", name) for name in ("one", "two")]
+    yield str(file)
+    for process in [*workers, scheduler]:
+        for child in psutil.Process(process.pid).children(recursive=True):
+            child.kill()
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def client(cluster):
+    with Client(scheduler_file=cluster) as client:
+        client.wait_for_workers(2, timeout=120)
+        yield client
+
+
+def draw(**changes):
+    target = sa.Target(PROGRAM, show_progress=False)
+    common = {"chains": 16, "iter_warmup": 300, "iter_sampling": 100, "seed": 2}
+    return sa.sample(target, **{**common, "show_progress": False, **changes})
+
+
+def assert_same(here, there):
+    for group in ("posterior", "posterior_predictive", "sample_stats"):
+        first, second = results.dataset(here, group), results.dataset(there, group)
+        for name in first:
+            np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
+
+
+def test_sixteen_chains_on_two_workers(client):
+    there = draw(executor=client)
+    assert there.attrs["executor"] == "Client"
+    assert_same(draw(), there)
+
+
+def test_a_worker_that_is_killed_loses_nothing(client):
+    pids = client.run(os.getpid)
+    killed = []
+
+    def kill():
+        time.sleep(2.0)
+        killed.append(next(iter(pids.values())))
+        os.kill(killed[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    length = {"sampler": "nuts", "chains": 6, "iter_sampling": 30_000}
+    there = draw(executor=client, **length)
+    killer.join()
+    assert killed
+    assert_same(draw(**length), there)
