@@ -16,11 +16,11 @@ from stanadapt.sampling.drive import advance, packed_up
 from stanadapt.sampling.initial_values import initial_positions
 from stanadapt.sampling.make_chains import make_chains, randomness
 from stanadapt.sampling.memory import require_memory
+from stanadapt.sampling.on_workers.executor import require_executor
 from stanadapt.sampling.on_workers.run_on_workers import (
     RunOnWorkers,
     on_workers,
     outcome,
-    require_executor,
 )
 from stanadapt.sampling.pack_result import ExtraGroups
 from stanadapt.sampling.plan import make_plan

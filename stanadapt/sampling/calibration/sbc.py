@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import as_completed
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -20,6 +20,7 @@ from stanadapt.sampling.calibration.calibration import Calibration
 from stanadapt.sampling.calibration.generator import Generator
 from stanadapt.sampling.calibration.replicate import Task, replicate
 from stanadapt.sampling.choose_sampler import AUTO
+from stanadapt.sampling.on_workers.executor import as_executor, require_executor
 from stanadapt.sampling.plan import LARGEST_SEED
 from stanadapt.targets.stan.program import Program, read
 from stanadapt.targets.target import Data
@@ -40,7 +41,7 @@ def sbc(
     seed: int = 1,
     backend: str = "auto",
     run: str | PathLike | None = None,
-    executor: Executor | None = None,
+    executor: Any = None,
     show_progress: bool = True,
     **options: Any,
 ) -> Calibration:
@@ -76,7 +77,8 @@ def sbc(
     run
         Folder that keeps the ranks as they come; the same call goes on with what is there.
     executor
-        Any `concurrent.futures.Executor` of processes, for repetitions at the same time.
+        Any `concurrent.futures.Executor` of processes, or a client of Dask, for repetitions at the
+        same time.
     show_progress
         A bar in a terminal.
     options
@@ -95,6 +97,7 @@ def sbc(
     """
     count, largest = require_whole("draws", draws, FEWEST), require_whole("ranks", ranks, 9, 10_000)
     seed = require_whole("seed", seed, 0, LARGEST_SEED)
+    require_executor(executor)
     drawing = Generator(_program(generator), data, _program(program), backend)
     task = Task(drawing, backend, sampler, {**OPTIONS, **options}, largest)
     kept = _Kept(run, _identity(task, seed))
@@ -118,7 +121,7 @@ def _seeds(seed: int, number: int) -> tuple[int, int]:
 
 
 def _repetitions(
-    task: Task, missing: list[int], seed: int, executor: Executor | None, show: bool
+    task: Task, missing: list[int], seed: int, executor: Any, show: bool
 ) -> Iterator[dict[str, Any]]:
     """Make the repetitions that are missing, here or elsewhere, and show how far they are."""
     with Progress(console=Console(stderr=True), disable=not show) as bar:
@@ -128,7 +131,8 @@ def _repetitions(
                 yield replicate(task, number, _seeds(seed, number))
                 bar.advance(shown)
             return
-        futures = [executor.submit(replicate, task, n, _seeds(seed, n)) for n in missing]
+        workers = as_executor(executor)
+        futures = [workers.submit(replicate, task, n, _seeds(seed, n)) for n in missing]
         for future in as_completed(futures):
             yield future.result()
             bar.advance(shown)

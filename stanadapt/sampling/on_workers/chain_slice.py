@@ -60,12 +60,9 @@ def _rows(recording: Any, first: int) -> dict[str, np.ndarray]:
 
 def follow(chain: Chain, found: Slice, prior_handle: int) -> None:
     """Bring a chain to where a worker has taken it."""
-    was_warming_up = chain.warming_up
     for phase, kinds in found.rows.items():
         recording = getattr(chain, phase)
         for kind, rows in kinds.items():
             getattr(recording, kind)[recording.rows : recording.rows + len(rows)] = rows
     # only now do they count: Ctrl-C may come at any time
     move_to(chain, found.held, prior_handle)
-    if was_warming_up and not chain.warming_up:
-        chain.warmup.trim()

@@ -1,12 +1,13 @@
 """Chains run elsewhere: the loop of `chain.run`, with an executor's workers in place of threads."""
 
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from typing import Any
 
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling.chain import Chain, ChainDesign, Keeper
 from stanadapt.sampling.on_workers.chain_slice import carry_on, follow
+from stanadapt.sampling.on_workers.executor import as_executor
 from stanadapt.sampling.on_workers.recipe import Prior, Recipe, recipe_of
 from stanadapt.sampling.pooled_warmup import pool_chains
 from stanadapt.sampling.run_progress import Watch
@@ -18,16 +19,6 @@ FIRST_SECONDS, LONGEST_SECONDS = 1.0, 20.0
 # a slice is given to so many workers before the run ends
 TRIES = 3
 PAUSE = 0.1  # seconds between two looks at what has been done
-
-
-def require_executor(given: Any) -> None:
-    """Raise StanadaptError unless it is None, an executor, or a client of Dask."""
-    if given is not None and not callable(getattr(given, "submit", None)):
-        raise StanadaptError(
-            "settings",
-            "executor must be a concurrent.futures.Executor, such as ProcessPoolExecutor(), or a "
-            f"client of Dask; got {given!r}.",
-        )
 
 
 class RunOnWorkers:
@@ -55,9 +46,7 @@ class RunOnWorkers:
     """
 
     def __init__(self, executor: Any, recipe: Recipe, prior: Prior | None = None) -> None:
-        # a client of Dask has futures of its own; its executor gives those of Python
-        client = hasattr(executor, "get_executor")
-        self._executor: Executor = executor.get_executor(pure=False) if client else executor
+        self._executor = as_executor(executor)
         self._recipe, self._prior = recipe, prior
         self.name = type(executor).__name__
         self._chains: list[Chain] = []

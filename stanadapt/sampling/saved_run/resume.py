@@ -11,11 +11,11 @@ from stanadapt.sampling.chain import Chain, ChainDesign
 from stanadapt.sampling.compile_errors import explained
 from stanadapt.sampling.drive import advance
 from stanadapt.sampling.make_chains import randomness
+from stanadapt.sampling.on_workers.executor import require_executor
 from stanadapt.sampling.on_workers.run_on_workers import (
     RunOnWorkers,
     on_workers,
     outcome,
-    require_executor,
 )
 from stanadapt.sampling.pack_result import ExtraGroups
 from stanadapt.sampling.plan import Plan

@@ -89,3 +89,15 @@ def test_a_worker_that_is_killed_loses_nothing(client):
     killer.join()
     assert killed
     assert_same(draw(**length), there)
+
+
+def test_calibration_on_two_workers(client):
+    program = (
+        "data { real y; } parameters { real mu; } model { mu ~ std_normal(); y ~ normal(mu, 1); }"
+    )
+    generator = "generated quantities { real mu = normal_rng(0, 1); real y = normal_rng(mu, 1); }"
+    found = [
+        sa.sbc(program, generator, draws=20, ranks=19, executor=executor, show_progress=False)
+        for executor in (client, None)
+    ]
+    np.testing.assert_array_equal(found[0].ranks.values, found[1].ranks.values)
