@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGE = f"{Path(__file__).parent}{os.sep}"  # not a neighbour whose name begins like ours
+_IMPORT = "<frozen importlib"
 
 STAGES = (
     "settings",
@@ -91,6 +92,8 @@ def require_between(name: str, value: Any, low: float, high: float) -> float:
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the first line outside the package: the user's own."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, _IMPORT)):
+        # frames of the import system have no level of their own
+        level += not frame.f_code.co_filename.startswith(_IMPORT)
+        frame = frame.f_back
     warnings.warn(sentence, category, stacklevel=level + 1)

@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -33,8 +33,24 @@ def arviz_module() -> Any:
     """Return the installed ArviZ, imported at the first call."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ArviZ 0.23 announces 1.0 at import
-        import arviz  # takes 2.6 s in 0.23: only when a result is built or read
+        try:
+            import arviz  # takes 2.6 s in 0.23: only when a result is built or read
+        except OSError:  # 0.23 notes the day of its announcement in the user's cache, or fails
+            with tempfile.TemporaryDirectory() as folder, _user_cache_in(folder):
+                import arviz
     return arviz
+
+
+@contextlib.contextmanager
+def _user_cache_in(folder: str) -> Iterator[None]:
+    saved = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = folder
+    try:
+        yield
+    finally:
+        del os.environ["XDG_CACHE_HOME"]
+        if saved is not None:
+            os.environ["XDG_CACHE_HOME"] = saved
 
 
 def _is_tree() -> bool:
@@ -143,7 +159,9 @@ def _storable(value: Any) -> Any:
     """Value of a type that netCDF can hold: numbers, strings and arrays of numbers."""
     if isinstance(value, bool | np.bool_):
         return int(value)
-    if isinstance(value, int | float | str | np.number):
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, int | float | np.number):
         return value
     numbers = value if isinstance(value, np.ndarray) else None
     if isinstance(value, list | tuple) and value:
@@ -151,6 +169,14 @@ def _storable(value: Any) -> Any:
     if numbers is not None and numbers.dtype.kind in "biuf":
         return numbers.astype(int) if numbers.dtype.kind == "b" else numbers
     return json.dumps(value.tolist() if isinstance(value, np.ndarray) else value, default=str)
+
+
+def _text(value: str) -> str:
+    """Text that UTF-8 can hold: under an ASCII locale, Python keeps the bytes of a path aside."""
+    try:
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def group_names(fit: Any) -> list[str]:

@@ -15,7 +15,6 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +26,7 @@ from numba import cfunc, config, njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
+from stanadapt._numba.cache_folder import writable_folder
 from stanadapt.errors import warn
 
 PACKAGE = Path(__file__).parents[1]
@@ -36,14 +36,6 @@ IMPORTED = re.compile(rb"^\s*(?:from|import) stanadapt\.([\w.]+)", re.MULTILINE)
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "forceinline": False}
 USES_NUMBA = re.compile(rb"^\s*(?:from|import) (?:numba|stanadapt\._numba\.jit)\b", re.MULTILINE)
 FOLDERS_KEPT, MINIMUM_AGE = 4, 24 * 3600.0
-
-
-def cache_root() -> Path:
-    """Folder for everything kept between runs: `STANADAPT_CACHE`, else the user's cache."""
-    chosen = os.environ.get("STANADAPT_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stanadapt"
 
 
 def source_fingerprint() -> str:
@@ -75,13 +67,11 @@ def compiled_sources() -> dict[Path, bytes]:
 
 
 def _cache_folder(kind: str, name: str) -> Path:
-    """Folder for machine code; a temporary one where the cache is read-only."""
-    folder = cache_root() / kind / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    """Folder for machine code."""
+    folder = writable_folder(kind) / name
+    folder.mkdir(exist_ok=True)
+    with contextlib.suppress(OSError):
         os.utime(folder)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="stanadapt-"))
     _delete_old_folders(folder)
     return folder
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from stanadapt._numba import cache_folder
 from stanadapt.targets.stan import build_cache
 from stanadapt.targets.stan.backends import cmdstan
 
@@ -15,8 +16,8 @@ def own_cache(tmp_path, monkeypatch):
     key = cmdstan._recipe().key
     shared = build_cache.find("parts", key)
     monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path / "cache"))
-    build_cache._root().mkdir(parents=True)
+    root = cache_folder.writable_folder(build_cache.BUILDS)
     # a marker may contain the absolute path of a folder elsewhere
     marker = json.dumps({"folder": str(shared), "files": {}})
-    build_cache._marker("parts", key).write_text(marker)
-    return build_cache._root()
+    build_cache._marker(root, "parts", key).write_text(marker)
+    return root

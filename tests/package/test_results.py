@@ -1,8 +1,11 @@
 """Results as ArviZ objects: splitting columns, saving, loading, and files of other kinds."""
 
+import copy
 import datetime
 import json
 import os
+import subprocess
+import sys
 
 import h5py
 import numpy as np
@@ -112,6 +115,29 @@ def test_attributes_of_every_type_can_be_stored(tmp_path):
     assert json.loads(attrs["words"]) == ["a", "b"]
     assert list(attrs["numbers"]) == [1, 2]
     assert np.isnan(attrs["nan"])
+
+
+def test_a_path_under_an_ascii_locale_is_stored_as_the_text_it_is(fit, tmp_path):
+    """There Python reads the bytes of an accent as surrogates, which UTF-8 does not have."""
+    fit = copy.deepcopy(fit)
+    fit.attrs["program"] = "modèle.stan".encode().decode("ascii", "surrogateescape")
+    fit.attrs["other"] = "half of a pair: \ud800"
+    loaded = results.load(results.save(fit, tmp_path / "fit.nc"))
+    assert loaded.attrs["program"] == "modèle.stan"
+    assert loaded.attrs["other"] == "half of a pair: ?"
+
+
+def test_a_home_that_is_a_file_does_not_prevent_a_result(tmp_path):
+    """ArviZ 0.23 makes a folder in the user's cache when it is imported."""
+    (tmp_path / "home").write_text("")
+    code = "from stanadapt.results import arviz_module; arviz_module().ess"
+    home = {"HOME": str(tmp_path / "home"), "MPLCONFIGDIR": str(tmp_path)}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("XDG_")}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True, text=True, check=False, env={**environment, **home},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def test_attributes_of_a_fit_have_types_that_netcdf_holds(fit):

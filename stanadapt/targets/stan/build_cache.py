@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from stanadapt._numba.jit import cache_root
+from stanadapt._numba.cache_folder import readable_folders, writable_folder
 from stanadapt.errors import StanadaptError
 
+BUILDS = "builds"
 HASHED_BELOW = 50_000_000  # bytes; precompiled headers are larger, and too slow to hash
 ABANDONED_AFTER, UNUSED_AFTER = 24 * 3600.0, 60 * 24 * 3600.0
 
@@ -39,10 +40,15 @@ def make_key(*parts: object) -> str:
 
 def find(name: str, key: str) -> Path | None:
     """Return the folder of a build; None if there is none or its files have changed since."""
-    marker = _marker(name, key)
+    found = (_find_in(root, name, key) for root in readable_folders(BUILDS))
+    return next((folder for folder in found if folder is not None), None)
+
+
+def _find_in(root: Path, name: str, key: str) -> Path | None:
+    marker = _marker(root, name, key)
     try:
         recorded = json.loads(marker.read_text(encoding="utf-8"))
-        folder = _root() / recorded["folder"]
+        folder = root / recorded["folder"]
         for file, fingerprint in recorded["files"].items():
             if fingerprint != _fingerprint(folder / file):
                 return None
@@ -69,15 +75,15 @@ def find_or_build(name: str, key: str, build: Callable[[Path], None]) -> Build:
     cached, began = find(name, key), time.perf_counter()
     if cached is not None:
         return Build(cached, 0.0)
-    with _readable_failures():
-        _root().mkdir(parents=True, exist_ok=True)
-        _remove_unused()
-        folder = Path(tempfile.mkdtemp(prefix=f"{_plain(name)}-{key}-", dir=_root()))
+    root = writable_folder(BUILDS)
+    with _readable_failures(root):
+        _remove_unused(root)
+        folder = Path(tempfile.mkdtemp(prefix=f"{_plain(name)}-{key}-", dir=root))
         try:
             build(folder)
             cached = find(name, key)  # perhaps by another process, meanwhile
             if cached is None:
-                _publish(name, key, folder)
+                _publish(_marker(root, name, key), folder)
             else:
                 shutil.rmtree(folder, ignore_errors=True)
         except BaseException:
@@ -88,20 +94,17 @@ def find_or_build(name: str, key: str, build: Callable[[Path], None]) -> Build:
 
 def forget(name: str, key: str) -> None:
     """Remove a build that does not work from the cache."""
-    with contextlib.suppress(OSError):
-        _marker(name, key).unlink()
-
-
-def _root() -> Path:
-    return cache_root() / "builds"
+    for root in readable_folders(BUILDS):
+        with contextlib.suppress(OSError):
+            _marker(root, name, key).unlink()
 
 
 def _plain(name: str) -> str:
     return re.sub(r"\W", "_", name)[:40]
 
 
-def _marker(name: str, key: str) -> Path:
-    return _root() / f"{_plain(name)}-{key}.json"
+def _marker(root: Path, name: str, key: str) -> Path:
+    return root / f"{_plain(name)}-{key}.json"
 
 
 def _fingerprint(path: Path) -> list:
@@ -111,7 +114,7 @@ def _fingerprint(path: Path) -> list:
     return [size, hashlib.sha256(path.read_bytes()).hexdigest()]
 
 
-def _publish(name: str, key: str, folder: Path) -> None:
+def _publish(marker: Path, folder: Path) -> None:
     files = {
         str(path.relative_to(folder)): _fingerprint(path)
         for path in sorted(folder.rglob("*"))
@@ -119,31 +122,31 @@ def _publish(name: str, key: str, folder: Path) -> None:
     }
     draft = folder / "marker"
     draft.write_text(json.dumps({"folder": folder.name, "files": files}), encoding="utf-8")
-    draft.replace(_marker(name, key))
+    draft.replace(marker)
 
 
 @contextlib.contextmanager
-def _readable_failures() -> Iterator[None]:
+def _readable_failures(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise StanadaptError(
             "files",
-            f"compiled programs are kept in {_root()}, which cannot be written: {error}. "
+            f"compiled programs are kept in {root}, which cannot be written: {error}. "
             "Free space there, or set the environment variable STANADAPT_CACHE to another folder.",
         ) from None
 
 
-def _remove_unused() -> None:
+def _remove_unused(root: Path) -> None:
     """Remove builds unused for two months, and folders that killed processes left behind."""
     now, in_use = time.time(), set()
-    for marker in _root().glob("*.json"):
+    for marker in root.glob("*.json"):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             if now - marker.stat().st_mtime > UNUSED_AFTER:
                 marker.unlink()
             else:
                 in_use.add(json.loads(marker.read_text(encoding="utf-8"))["folder"])
-    for folder in _root().iterdir():
+    for folder in root.iterdir():
         with contextlib.suppress(OSError):
             old = now - folder.stat().st_mtime > ABANDONED_AFTER
             if folder.is_dir() and folder.name not in in_use and old:

@@ -1,6 +1,6 @@
 """The report of `stanadapt doctor`: what is installed, what is missing, how to get it."""
 
-from stanadapt._numba.jit import cache_root
+from stanadapt._numba.cache_folder import cache_root
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends import BACKENDS, choose, stanli

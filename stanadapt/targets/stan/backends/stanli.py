@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt._numba.jit import cache_root
+from stanadapt._numba.cache_folder import cache_root
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.backends.native import require_parameters
 from stanadapt.targets.stan.program import Program, branches

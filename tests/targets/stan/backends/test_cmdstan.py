@@ -3,6 +3,7 @@
 import pytest
 
 import stanadapt as sa
+from stanadapt._numba.cache_folder import writable_folder
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends import cmdstan
@@ -96,7 +97,7 @@ def refused(stage, fragments, program=NORMAL):
 
 def cached():
     """The contents of the cache, except the parts common to all programs."""
-    root = build_cache._root()
+    root = writable_folder(build_cache.BUILDS)
     names = [path.name for path in root.iterdir()] if root.is_dir() else []
     return [name for name in names if not name.startswith(("parts-", "solvers-"))]
 
@@ -250,7 +251,8 @@ def test_solvers_that_do_not_compile_are_reported(tree, how):
     missing = "echo undefined reference >&2; exit 1"
     how(LINK.format(missing) + '\ncase "$*" in *one.c*) echo no such file; exit 1;; esac')
     refused("installation", ["sundials/one.c failed", "no such file"])
-    assert [path for path in build_cache._root().iterdir() if "solvers" in path.name] == []
+    builds = writable_folder(build_cache.BUILDS)
+    assert [path for path in builds.iterdir() if "solvers" in path.name] == []
     assert_nothing_left_and_next_attempt_works(tree, how)
 
 

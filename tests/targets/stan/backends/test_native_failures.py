@@ -311,7 +311,8 @@ def library(good, request, monkeypatch):
     again = build_cache.find_or_build(
         good.name, made.key, lambda folder: (folder / made.file.name).write_bytes(content)
     )
-    return again.folder / made.file.name, build_cache._marker(good.name, made.key)
+    marker = build_cache._marker(again.folder.parent, good.name, made.key)
+    return again.folder / made.file.name, marker
 
 
 def test_a_compiled_program_starts_without_a_compiler(good, monkeypatch):
