@@ -165,6 +165,23 @@ def bridgestan_tree() -> Path | None:
     return tree if (tree / "Makefile").is_file() else None
 
 
+def outdated_bridgestan(tree: Path) -> str | None:
+    """Half a sentence, if BridgeStan's sources lack functions that its Python package calls."""
+    try:
+        text = (tree / "src" / "version.hpp").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None  # the library is tried
+    found = dict(re.findall(r"#define BRIDGESTAN_(MAJOR|MINOR) +(\d+)", text))
+    version = _package_version("bridgestan") or "0.0"
+    package = [int(part) for part in version.split(".")[:2]]
+    if len(found) < 2 or [int(found["MAJOR"]), int(found["MINOR"])] >= package:
+        return None
+    return (
+        f"BridgeStan's sources in {tree} are of version {found['MAJOR']}.{found['MINOR']}, older "
+        f"than its Python package, {'.'.join(map(str, package))}"
+    )
+
+
 def compiler() -> str | None:
     """The C++ compiler: the value of CXX, else the first of g++, clang++ and c++ on PATH."""
     named = os.environ.get("CXX")

@@ -76,7 +76,7 @@ def _bridgestan_availability() -> tuple[bool, str]:
     tree = toolchain.bridgestan_tree()
     if tree is None:
         return False, "BridgeStan's sources were not found (BRIDGESTAN names their folder)"
-    missing = toolchain.compiler_problem()
+    missing = toolchain.outdated_bridgestan(tree) or toolchain.compiler_problem()
     return not missing, missing or f"BridgeStan's sources are in {tree}"
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan import bundled
+from stanadapt.targets.stan import backends, bundled, toolchain
 from stanadapt.targets.stan.backends import bridgestan
 from stanadapt.targets.stan.program import read
 from tests.helpers.fake_cmdstan import home
@@ -117,6 +117,24 @@ def test_a_makefile_without_the_rule_is_reported(tree):
 def test_a_library_that_does_not_load_is_recompiled_once(tree):
     refused("installation", ["the compiled program cannot be loaded", "backend='stanli'"])
     assert len(calls(tree)) == 2
+
+
+VERSION = "#define BRIDGESTAN_MAJOR {}\n#define BRIDGESTAN_MINOR {}\n#define BRIDGESTAN_PATCH 0\n"
+
+
+@pytest.mark.parametrize(
+    ("major", "minor", "used"), [(2, 7, False), (1, 99, False), (2, 9, True), (3, 0, True)]
+)
+def test_sources_older_than_the_python_package_are_not_used(tree, monkeypatch, major, minor, used):
+    """Their libraries lack functions that the package looks up."""
+    monkeypatch.delenv("STANADAPT_BACKEND", raising=False)
+    monkeypatch.setattr(toolchain, "_package_version", lambda name: "2.9.1")
+    (tree / "src").mkdir()
+    (tree / "src" / "version.hpp").write_text(VERSION.format(major, minor))
+    chosen = [backend.name for backend, _ in backends.choose("auto")]
+    assert ("bridgestan" in chosen) is used
+    if not used:
+        refused("installation", [f"of version {major}.{minor}", "Python package, 2.9"])
 
 
 def test_missing_sources_are_reported(tree, monkeypatch):
