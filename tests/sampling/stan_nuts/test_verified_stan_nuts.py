@@ -174,6 +174,8 @@ def test_the_comparison_reports_another_backend(target, engine):
 
 # --- CmdStan itself ------------------------------------------------------------------------------
 
+# where a gradient takes 30 ms, and trees of eight leaves four minutes
+SMALL_TREES = {"glass": 1}
 BUNDLED = [(p.name, data) for p in bundled.available().values() for data in p.data]
 
 
@@ -183,12 +185,13 @@ BUNDLED = [(p.name, data) for p in bundled.available().values() for data in p.da
 def test_every_bundled_program_is_verified(program, data):
     """The bound is for sums over thousands of rows: n eps sum|terms| / |sum|.
 
-    NUTS need only give draws at different positions: its trees have two leaves, as the glass would
-    otherwise take ten minutes.
+    NUTS need only give draws at different positions, best those where a posterior has its mass, so
+    that most have trees of eight leaves: of two, 13 of 40 programs stayed further outside.
     """
     target = sa.Target(*bundled.find(program, data), backend="stanli")
     lengths = SHORT | {"iter_warmup": 200}
-    fit = sa.stan_nuts(target, engine="cmdstan", max_treedepth=1, **lengths)
+    depth = SMALL_TREES.get(program, 3)
+    fit = sa.stan_nuts(target, engine="cmdstan", max_treedepth=depth, **lengths)
     assert fit.attrs["density_verdict"] == "equal"
     assert fit.attrs["density_checked_draws"] == 200
     assert fit.attrs["density_difference"] < 1e-10
