@@ -15,6 +15,7 @@ from stanadapt.samplers import (
     pseudo_extended,
     rwm,
     simulated_tempering,
+    smc,
     variational_mcmc,
     whitened_hmc,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "pseudo_extended",
     "rwm",
     "simulated_tempering",
+    "smc",
     "variational_mcmc",
     "whitened_hmc",
 ]

@@ -95,11 +95,14 @@ class Tempering(NamedTuple):
         `init`: on a `TemperingPath` whose reference is given.
     learned
         Python function, (state) -> dict of arrays: what warm-up learned and sampling counted.
+    draws_reference
+        Whether it cannot do without draws of the reference, which prior-only data do not offer.
 
     """
 
     init_from_path: Callable
     learned: Callable[[Any], dict[str, Any]]
+    draws_reference: bool = False
 
 
 class ExtraOutput(NamedTuple):

@@ -1,4 +1,4 @@
-"""What users of the two tempering samplers set: the family of the reference, checks of settings."""
+"""What users of samplers that temper set: the family of the reference, checks of settings."""
 
 from enum import IntEnum
 from typing import Any
@@ -42,7 +42,7 @@ class ReferenceFamily(IntEnum):
 
 # for compiled code
 STUDENT_T, POWER_ONLY = int(ReferenceFamily.student_t), int(ReferenceFamily.power)
-# names of settings that both samplers had until 0.1
+# names of settings that two samplers had until 0.1
 OLD_SETTINGS = {
     "moves": "kernel",
     "law": "reference_family",
@@ -88,11 +88,11 @@ def warmup_design(settings, levels, learns_reference, levels_a_barrier):
     )  # fmt: skip
 
 
-def check_tempering(settings: Any) -> None:
-    """Raise StanadaptError for a setting out of range, among those that all have."""
+def check_moves(settings: Any) -> None:
+    """Raise StanadaptError for a setting of moves or reference that is out of range."""
     require_at_least(settings, 1, "max_treedepth")
-    require_fraction(settings, "target_accept", "min_inverse_temperature")
-    require_at_least(settings, 0, "levels", "leapfrogs", "inflation")
+    require_fraction(settings, "target_accept")
+    require_at_least(settings, 0, "leapfrogs", "inflation")
     require_positive(settings, "step_size")
     name = find_name(settings)
     if settings.max_treedepth > LARGEST_DEPTH:
@@ -100,6 +100,14 @@ def check_tempering(settings: Any) -> None:
             "settings",
             f"{name}: max_treedepth must be at most {LARGEST_DEPTH}, got {settings.max_treedepth}.",
         )
+
+
+def check_tempering(settings: Any) -> None:
+    """Raise StanadaptError for a setting out of range, among those of samplers with a ladder."""
+    check_moves(settings)
+    require_fraction(settings, "min_inverse_temperature")
+    require_at_least(settings, 0, "levels")
+    name = find_name(settings)
     if settings.levels == 1:
         raise StanadaptError(
             "settings", f"{name}: levels must be 0 (learned) or at least 2, got 1."

@@ -7,7 +7,7 @@ import xarray as xr
 
 from stanadapt import results
 from stanadapt.diagnostics import mode_volumes, unvisited_modes
-from stanadapt.kernels.tempering import report
+from stanadapt.kernels.tempering import particle_report, report
 from stanadapt.results import arviz_module
 from stanadapt.sampling.chain import Chain
 from stanadapt.targets.standardised import Standardised
@@ -32,7 +32,11 @@ def add_tempering(
     group, stats = report.group(learned, constant), groups["sample_stats"]
     groups["tempering"] = group
     assert isinstance(stats, dict)
-    messages = report.sentences(name, group, stats)
+    if "ancestors" in group:
+        particle_report.add_error_of_runs(group)
+        messages = particle_report.particle_sentences(name, group, stats)
+    else:
+        messages = report.sentences(name, group, stats)
     messages += _on_chains(name, chains, length)
     # positions of a pseudo-extension are not those of its draws
     if not isinstance(target, Target | Standardised):
@@ -52,6 +56,8 @@ def _in_original_coordinates(target: Standardised, learned: dict[str, Any]) -> d
     found["log_normalizer"] = learned["log_normalizer"] + power * volume
     found["log_evidence"] = learned["log_evidence"] + volume
     found["short_chain"] = target.original(learned["short_chain"])
+    if "weighted_particle" in learned:
+        found["weighted_particle"] = target.original(learned["weighted_particle"])
     if "reference_mean" in learned:
         found["reference_mean"] = target.original(learned["reference_mean"])
         found["reference_sd"] = learned["reference_sd"] * np.abs(target.factor[0])

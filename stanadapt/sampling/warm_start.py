@@ -73,6 +73,14 @@ def choose_chain_init(target: Samplable, sampler: Sampler, given: GivenStart) ->
     init_from_path = sampler.tempering.init_from_path
     if given.reference_distribution is not None:
         return _with_reference(target, init_from_path, given.reference_distribution)
+    if sampler.tempering.draws_reference:
+        able = names_of(lambda s: s.tempering and not s.tempering.draws_reference)
+        raise StanadaptError(
+            "settings",
+            f"{sampler.name} begins with independent draws of the reference, which a program with "
+            "prior-only data cannot give: leave prior_data out, give a reference_distribution, or "
+            f"use {able}.",
+        )
     return _with_prior_data(target, init_from_path, given.prior_data)
 
 

@@ -45,6 +45,11 @@ VARIANTS = {
         {"kernel": "random_walk", "levels": 5},
         {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 4},
     ],
+    "smc": [
+        {},
+        {"kernel": "nuts", "reference_family": "student_t", "threshold": 0.9},
+        {"kernel": "random_walk", "resample": False, "particles": 200, "sweeps": 20},
+    ],
     "nice": [{}, {"local_share": 0.5, "network_seed": 3, "width": 100}],
     "variational_mcmc": [
         {},

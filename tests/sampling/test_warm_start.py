@@ -78,19 +78,30 @@ def test_an_extension_has_prior_data_of_its_own(target):
         sa.sample(extended, "parallel_tempering", **SHORT, prior_data={"n": 0, "k": 2, "y": []})
 
 
+LADDER = [
+    ({"levels": 1}, "levels must be 0 .learned. or at least 2, got 1"),
+    (
+        {"reference_family": "power"},
+        "min_inverse_temperature must be above 0 with reference_family=power, got 0.0",
+    ),
+    (
+        {"min_inverse_temperature": 1.0},
+        "min_inverse_temperature must be at least 0 and below 1, got 1.0",
+    ),
+]
+PARTICLES = [
+    ({"particles": 99}, "particles must be at least 100, got 99"),
+    ({"threshold": 1.0}, "threshold must be between 0 and 1, got 1.0"),
+    ({"inflation": 0.0}, "inflation must be positive, got 0.0"),
+    ({"sweeps": 0}, "sweeps must be at least 1, got 0"),
+    ({"reference_family": "power"}, "reference_family must be gaussian or student_t, got power"),
+]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"levels": 1}, "levels must be 0 .learned. or at least 2, got 1"),
         ({"max_treedepth": 26}, "max_treedepth must be at most 25, got 26"),
-        (
-            {"reference_family": "power"},
-            "min_inverse_temperature must be above 0 with reference_family=power, got 0.0",
-        ),
-        (
-            {"min_inverse_temperature": 1.0},
-            "min_inverse_temperature must be at least 0 and below 1, got 1.0",
-        ),
         ({"target_accept": 1.0}, "target_accept must be at least 0 and below 1"),
         (
             {"reference_family": "cauchy"},
@@ -106,6 +117,18 @@ def test_settings_out_of_range(target, name, settings, message):
 
 
 @pytest.mark.parametrize("name", TEMPERING)
+def test_settings_of_ladder_or_particles_out_of_range(target, name):
+    for settings, message in PARTICLES if name == "smc" else LADDER:
+        with pytest.raises(sa.StanadaptError, match=f"{name}: {message}"):
+            sa.sample(target, name, **SHORT, **settings)
+
+
+def test_particles_cannot_begin_with_prior_data(target):
+    with pytest.raises(sa.StanadaptError, match=r"smc begins with .* or use parallel_tempering"):
+        sa.sample(target, "smc", **SHORT, prior_data={**DATA, "n": 0, "y": []})
+
+
+@pytest.mark.parametrize("name", TEMPERING)
 def test_attributes_record_how_chains_began(target, name):
     fit = sa.sample(target, name, **SHORT, reference_distribution=DISTRIBUTION)
     expected = repr(DISTRIBUTION)
@@ -114,9 +137,10 @@ def test_attributes_record_how_chains_began(target, name):
     found = results.dataset(fit, "tempering")
     np.testing.assert_array_equal(found["reference_mean"], 0.0)
     np.testing.assert_array_equal(found["reference_sd"], 3.0)
-    fit = sa.sample(target, name, **SHORT, prior_data={**DATA, "n": 0, "y": []})
-    assert len(fit.attrs["prior_data_hash"]) > 5
-    assert "reference_mean" not in results.dataset(fit, "tempering")
+    if not registered()[name].tempering.draws_reference:
+        fit = sa.sample(target, name, **SHORT, prior_data={**DATA, "n": 0, "y": []})
+        assert len(fit.attrs["prior_data_hash"]) > 5
+        assert "reference_mean" not in results.dataset(fit, "tempering")
     fit = sa.sample(target, name, **SHORT)
     assert fit.attrs["warm_start_draws"] == 0
     assert not {"reference_distribution", "prior_data_hash"} & set(fit.attrs)

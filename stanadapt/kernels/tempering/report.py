@@ -29,6 +29,8 @@ DIMENSIONS = {
     "rejection": ("gap",),
     "short_chain": ("start", "unconstrained"),
     "short_chain_lp": ("start",),
+    "log_weight": ("particle",),
+    "weighted_particle": ("particle", "unconstrained"),
 }
 
 Learned = dict[str, Any]
