@@ -200,6 +200,18 @@ def test_tempering_chains_use_up_their_budget():
             assert chain.vector().shape == (chain.draws, 1)
 
 
+def test_particles_and_walks_use_up_their_budget_too():
+    """As many particles as the budget allows, to within a fifth; densities where no gradient is."""
+    target = sa.Target(*bundled.find("mixture", "twenty"))
+    chains, _ = runs.run(target, runs.Method("smc"), runs.Budget(100_000, 2), 7)
+    for chain in chains:
+        assert chain.gradients == pytest.approx(100_000, rel=0.2)
+        assert chain.warmup_gradients == 0
+        assert 500 < chain.draws < 3000
+    chains, _ = runs.run(target, runs.Method("rwm"), runs.Budget(900, 2, warmup=200), 7)
+    assert [chain.gradients for chain in chains] == [900, 900]
+
+
 def test_tempering_keeps_chosen_variables_and_reports_failures(monkeypatch):
     real = study.run
 

@@ -36,6 +36,7 @@ import matplotlib.pyplot as plt
 
 NAME = "tempering/boltzmann"
 GIVEN = ", widths given"
+ANNEALED = {"resample": False, "threshold": 0.9}
 TEMPERATURES = tuple(BOLTZMANN_FIXED)
 QUICK_METHODS = ("our NUTS", "parallel_tempering", "pseudo_extended, N = 2", "NUTS, b = 0.5")
 SHOWN = 10_000  # draws of the first chain
@@ -76,6 +77,11 @@ def methods(sd: np.ndarray) -> dict[str, Method]:
         "our NUTS": Method("nuts"),
         "parallel_tempering": Method("parallel_tempering"),
         f"parallel_tempering{GIVEN}": Method("parallel_tempering", given),
+        "simulated_tempering": Method("simulated_tempering"),
+        f"simulated_tempering{GIVEN}": Method("simulated_tempering", given),
+        "smc": Method("smc"),
+        f"smc{GIVEN}": Method("smc", given),
+        f"annealed importance sampling{GIVEN}": Method("smc", {**ANNEALED, **given}),
         **{f"pseudo_extended, N = {n}": pseudo(n) for n in (2, 5, 10)},
         **{f"pseudo_extended, N = {n}{GIVEN}": pseudo(n, **given) for n in (2, 5)},
         "NUTS, free b": recipe(2, between=(0.1, 0.9)),
@@ -100,7 +106,7 @@ def ours(name: str, rows: pd.DataFrame) -> dict[str, str]:
         "RMSE": f"{rows['rmse'].median():.2f}",
         "each": " ".join(f"{value:.2f}" for value in rows["rmse"]),
         "log Z": study.spread(rows["log_evidence"], 2) if tempers else "",
-        "barrier": study.spread(rows["barrier"], 1) if tempers else "",
+        "barrier": study.spread(rows["barrier"], 1) if rows["barrier"].notna().all() else "",
         **study.shown_costs(rows),
     }  # fmt: skip
 

@@ -37,10 +37,13 @@ METHODS = {
     "paper's recipe, N = 2": recipe(2),
     "paper's recipe, N = 5": recipe(5),
     "parallel_tempering": Method("parallel_tempering"),
+    "simulated_tempering": Method("simulated_tempering"),
+    "smc": Method("smc"),
+    "annealed importance sampling": Method("smc", {"resample": False, "threshold": 0.9}),
     **{f"pseudo_extended, N = {count}": pseudo(count) for count in (1, 2, 5, 10, 20)},
 }
 CHOICES = {"scenarios": list(SCENARIOS), "methods": list(METHODS)}
-QUICK_METHODS = ("our NUTS", "parallel_tempering", "pseudo_extended, N = 2")
+QUICK_METHODS = ("our NUTS", "parallel_tempering", "pseudo_extended, N = 2", "smc")
 CAPTION = (
     study.EQUAL + study.SPREAD_OF + "Modes: of the 20 components, those that are closest, in units "
     "of their width, to some draw of the chain. ESS: the number of independent draws with the same "

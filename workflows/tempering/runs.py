@@ -1,4 +1,9 @@
-"""Run any method on a target until each chain has used a given number of gradients."""
+"""Run any method on a target until each chain has used a given number of gradients.
+
+Of a method without gradients, densities are counted in their place. The particles of `smc` do their
+work before the first draw: there are as many as the budget allows, all of it counted, and as many
+draws as particles.
+"""
 
 import contextlib
 import warnings
@@ -10,10 +15,12 @@ import numpy as np
 import stanadapt as sa
 from stanadapt.results import columns, group_names
 
-STAN = "stan"
+STAN, PARTICLES = "stan", "smc"
 PILOT = 200  # iterations after warm-up, to measure the gradients per iteration
 SPARE = 1.1  # factor on the estimated number of iterations: the excess is cut off
 SHORTEST = 8
+# of two pilot runs, to measure the gradients per particle, and those before there are any
+FEW_PARTICLES = 200, 800
 # CmdStan 2.27 reads seeds as signed 32-bit integers
 LARGEST_SEED = 2**31 - 1
 
@@ -41,7 +48,8 @@ class Chain(NamedTuple):
     columns
         Draws by name, shape (draw,).
     gradients, warmup_gradients
-        Of the program; those of warm-up, the mean over chains, are not part of the budget.
+        Of the program; those of warm-up, the mean over chains, are not part of the budget. (Of
+        `smc` all are gradients of the budget.)
     seconds
         Of sampling, without warm-up.
     log_evidence, barrier
@@ -107,6 +115,8 @@ def run(
         The messages are the warnings of the run.
 
     """
+    if method.sampler == PARTICLES:
+        return _run_particles(target, method, budget, seed, keep)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about an improper extension, a short pilot
         subject = target if method.extension is None else sa.Extended(target, **method.extension)
@@ -115,6 +125,30 @@ def run(
     with collected_warnings() as messages:
         fit = _draw(subject, method, budget, iterations, seed)
     return _cut(fit, budget.gradients, keep), messages
+
+
+def _run_particles(
+    target: sa.Target, method: Method, budget: Budget, seed: int, keep: tuple[str, ...]
+) -> tuple[list[Chain], list[str]]:
+    """Run as many particles as the budget allows, by two pilot runs with few."""
+
+    def draw(particles: int) -> Any:
+        sized = Method(method.sampler, {**method.settings, "particles": particles})
+        return _draw(target, sized, budget, particles, seed)
+
+    def cost(fit: Any) -> int:
+        return (fit.attrs["n_gradients"] + fit.attrs["n_density"]) // budget.chains
+
+    few, more = FEW_PARTICLES
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        pilots = cost(draw(few)), cost(draw(more))
+    each = (pilots[1] - pilots[0]) / (more - few)
+    with collected_warnings() as messages:
+        fit = draw(max(int(more + (budget.gradients - pilots[1]) / each), few))
+    calls = cost(fit)
+    whole = _cut(fit, 2 * budget.gradients, keep)
+    return [chain._replace(gradients=calls, warmup_gradients=0.0) for chain in whole], messages
 
 
 @contextlib.contextmanager
@@ -147,12 +181,14 @@ def _draw(subject: Any, method: Method, budget: Budget, iterations: int, seed: i
 def _gradients(fit: Any) -> np.ndarray:
     """Gradients of each iteration, shape (chain, draw); Stan's NUTS takes one per leapfrog step."""
     stats = fit["sample_stats"]
-    return stats["n_gradients" if "n_gradients" in stats else "n_steps"].values
+    counted = next(name for name in ("n_gradients", "n_density", "n_steps") if name in stats)
+    return stats[counted].values
 
 
 def _cut(fit: Any, budget: int, keep: tuple[str, ...]) -> list[Chain]:
     used = np.cumsum(_gradients(fit), axis=1)
     learned = fit["tempering"] if "tempering" in group_names(fit) else None
+    warmup = fit.attrs["n_gradients_warmup"] + fit.attrs.get("n_density_warmup", 0)
     values, chains = columns(fit), []
     if keep:
         values = {name: draws for name, draws in values.items() if name.split("[")[0] in keep}
@@ -163,10 +199,12 @@ def _cut(fit: Any, budget: int, keep: tuple[str, ...]) -> list[Chain]:
                 # copied: a view would keep the excess draws in memory
                 {name: draws[c, :stop].copy() for name, draws in values.items()},
                 int(row[min(stop, len(row)) - 1]),
-                fit.attrs["n_gradients_warmup"] / len(used),
+                warmup / len(used),
                 float(fit.attrs["sampling_seconds"][c]) * min(stop / len(row), 1.0),
                 np.nan if learned is None else float(learned["log_evidence"][c]),
-                np.nan if learned is None else float(learned["barrier"][c]),
+                float(learned["barrier"][c])
+                if learned is not None and "barrier" in learned
+                else np.nan,
             )
         )
     return chains

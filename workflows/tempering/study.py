@@ -18,8 +18,9 @@ from workflows.tempering.runs import Budget, Chain, Method, own_seed, run
 QUICK_NOTE = "quick run: too short for its numbers to mean anything."
 EQUAL = (
     "After its warm-up, every chain of every method has used the same number of gradients of the "
-    "program, to within one trajectory; warm-up has the sampler's default length. A repeat is one "
-    "chain. "
+    "program (densities, if it uses no gradients), to within one trajectory; warm-up has the "
+    "sampler's default length. The budget of smc and annealed importance sampling includes all "
+    "they do. A repeat is one chain. "
 )
 SPREAD_OF = "In brackets: the standard deviation over repeats. "
 
