@@ -45,6 +45,7 @@ VARIANTS = {
         {"kernel": "random_walk", "levels": 5},
         {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 4},
     ],
+    "repelling_attracting": [{}, {"tune_scale": False, "longest_search": 1}],
     "nice": [{}, {"local_share": 0.5, "network_seed": 3, "width": 100}],
     "variational_mcmc": [
         {},
