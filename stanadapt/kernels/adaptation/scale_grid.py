@@ -1,18 +1,25 @@
-"""A proposal's standard deviations: the spread of the chain, times a factor that moves it fastest.
+"""A proposal's standard deviations: a shape, times the factor that moves a chain fastest.
 
 Warm-up is cut into rounds of doubling length. In each of them all factors 2^-3, ..., 2^1 of a grid
 take turns, with equal numbers of evaluations, and the squared jump per evaluation is measured:
 
-    speed = sum of (acceptance probability * squared jump) / sum of evaluations,
+    speed = sum of w / sum of evaluations,    w = acceptance probability * squared jump,
 
-jumps in units of the spread. At its end the spread becomes that of the chain in this round. The
+jumps in units of the shape. The next round's grid lies around the fastest factor; beyond it, where
+that was the largest. Coordinates in which jumps were shorter than proposals are, become narrower:
+
+    spread_i <- spread_i * r_i^(n / (2 (n + 5))),    r_i = mean of jump_i^2 / (2 scale_i^2),
+
+the mean weighted by w, and n = (sum of w)^2 / sum of w^2 the number of jumps that it rests on. The
 last round is for the factor alone.
+
+A jump into another mode counts for thousands within one, so that scales that allow it are kept as
+soon as one was tried. The standard deviations of a chain that has seen one mode would not do so.
 
 References
 ----------
 Pasarica and Gelman (2010), Adaptively scaling the Metropolis algorithm using expected squared
-jumped distance, Statistica Sinica 20. The grid and the rounds are ours. A jump between modes counts
-for thousands within one, which no target acceptance rate can tell.
+jumped distance, Statistica Sinica 20. Grid, rounds and shape are ours.
 
 """
 
@@ -22,28 +29,30 @@ import numpy as np
 
 from stanadapt._numba.jit import jit
 from stanadapt._numba.replace import replace
-from stanadapt.kernels.adaptation import welford as moments
 
 SMALLEST_POWER, FACTORS = -3, 5
+CENTRE, LAST = -SMALLEST_POWER, FACTORS - 1
 # iterations with one factor, and rounds
-TURN, ROUNDS = 10, 4
-# weight of the last spread, in accepted moves: it is what few of them say too little about
-KEPT_MOVES = 5.0
+TURN, ROUNDS = 10, 6
+# weight of the last shape, in jumps
+KEPT_JUMPS = 5.0
+# columns of ScaleGrid.sums
+WEIGHTS, SQUARED_WEIGHTS = 0, 1
 
 
 class ScaleGrid(NamedTuple):
     """The grid and what was measured on it in this round; arrays are updated in place.
 
     spread
-        Of the chain, shape (dim,).
+        Standard deviations at the factor 1, shape (dim,).
     index
         Of the factor of the present turn, 0 for the smallest; after warm-up, of the best.
     jumps, evaluations
-        For each factor, shape (FACTORS,).
-    draws
-        Moments of the positions.
-    moves
-        Accepted ones.
+        For each factor the sum of w and of evaluations, shape (FACTORS,).
+    shares
+        For each coordinate the sum of w jump_i^2 / (2 scale_i^2), shape (dim,).
+    sums
+        Of w and of w^2.
 
     """
 
@@ -51,16 +60,16 @@ class ScaleGrid(NamedTuple):
     index: int
     jumps: np.ndarray
     evaluations: np.ndarray
-    draws: moments.Welford
-    moves: int
+    shares: np.ndarray
+    sums: np.ndarray
 
 
 @jit
 def begin(dim, spread):
     """Return a grid around one spread of all coordinates, at the factor 1."""
     return ScaleGrid(
-        np.full(dim, spread), -SMALLEST_POWER, np.zeros(FACTORS), np.zeros(FACTORS),
-        moments.no_draws(dim, True), 0,
+        np.full(dim, spread), CENTRE, np.zeros(FACTORS), np.zeros(FACTORS),
+        np.zeros(dim), np.zeros(2),
     )  # fmt: skip
 
 
@@ -71,22 +80,19 @@ def factor(grid):
 
 
 @jit
-def measured(grid, position, jump, rate, evaluations, accepted):
-    """Add an iteration: where it ended, its squared jump if accepted, and how likely that was."""
-    k = grid.index
-    grid.jumps[k] += rate * jump
-    grid.evaluations[k] += evaluations
-    draws = moments.with_draw(grid.draws, position)
-    return replace(grid, draws=draws, moves=grid.moves + int(accepted))
-
-
-@jit
-def squared_jump(grid, one, other):
-    """Squared distance of two positions, in units of the spread."""
-    total = 0.0
-    for i in range(grid.spread.shape[0]):
-        total += ((other[i] - one[i]) / grid.spread[i]) ** 2
-    return total
+def measure(grid, start, end, rate, evaluations):
+    """Add a move between two positions, accepted with probability `rate`, and what it cost."""
+    spread, square = grid.spread, factor(grid) ** 2
+    jump = 0.0
+    for i in range(spread.shape[0]):
+        jump += ((end[i] - start[i]) / spread[i]) ** 2
+    weight = rate * jump
+    for i in range(spread.shape[0]):
+        grid.shares[i] += weight * ((end[i] - start[i]) / spread[i]) ** 2 / (2.0 * square)
+    grid.jumps[grid.index] += weight
+    grid.evaluations[grid.index] += evaluations
+    grid.sums[WEIGHTS] += weight
+    grid.sums[SQUARED_WEIGHTS] += weight * weight
 
 
 @jit
@@ -96,7 +102,8 @@ def turned(grid, t, iter_warmup):
         return replace(grid, index=_fastest(grid))
     for k in range(1, ROUNDS):
         if t == (iter_warmup >> k) - 1:
-            return _next_round(grid)
+            _next_round(grid)
+            return replace(grid, index=CENTRE)
     if (t + 1) % TURN == 0:
         return replace(grid, index=int(np.argmin(grid.evaluations)))
     return grid
@@ -115,19 +122,16 @@ def _fastest(grid):
 
 @jit
 def _next_round(grid):
-    """Take the spread from this round's draws, as far as moves were accepted; begin again."""
-    spread, draws = grid.spread, grid.draws
-    share = grid.moves / (grid.moves + KEPT_MOVES)
-    # not one move was possible: all that is known is that they were too long
-    shorter = 1.0 if grid.jumps.max() > 0.0 else 2.0 ** (SMALLEST_POWER - 1)
-    for i in range(spread.shape[0]):
-        sd = np.sqrt(draws.products[0, i] / max(draws.count - 1, 1))
-        if sd > 0.0 and sd < np.inf:
-            spread[i] *= (sd / spread[i]) ** share
-        spread[i] *= shorter
-    grid.jumps[:] = 0.0
-    grid.evaluations[:] = 0.0
-    draws.mean[:] = 0.0
-    draws.products[:] = 0.0
-    empty = moments.Welford(0, draws.mean, draws.deviation, draws.products)
-    return replace(grid, index=-SMALLEST_POWER, draws=empty, moves=0)
+    """Put the grid around the fastest factor, in the shape of jumps, without measurements."""
+    spread, shares, best = grid.spread, grid.shares, _fastest(grid)
+    # beyond the last one there may be others: go up as far as from the first one down
+    power = -SMALLEST_POWER if best == LAST else SMALLEST_POWER + best
+    level = np.log(spread).mean() + np.log(2.0) * power
+    if shares.min() > 0.0:
+        jumps = grid.sums[WEIGHTS] ** 2 / grid.sums[SQUARED_WEIGHTS]
+        exponent = 0.5 * jumps / (jumps + KEPT_JUMPS)
+        for i in range(spread.shape[0]):
+            spread[i] *= (shares[i] / grid.sums[WEIGHTS]) ** exponent
+    spread *= np.exp(level - np.log(spread).mean())
+    for measurements in (grid.jumps, grid.evaluations, shares, grid.sums):
+        measurements[:] = 0.0
