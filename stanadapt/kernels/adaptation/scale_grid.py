@@ -127,7 +127,8 @@ def _next_round(grid):
     # beyond the last one there may be others: go up as far as from the first one down
     power = -SMALLEST_POWER if best == LAST else SMALLEST_POWER + best
     level = np.log(spread).mean() + np.log(2.0) * power
-    if shares.min() > 0.0:
+    # squares of the smallest weights are zero
+    if shares.min() > 0.0 and grid.sums[SQUARED_WEIGHTS] > 0.0:
         jumps = grid.sums[WEIGHTS] ** 2 / grid.sums[SQUARED_WEIGHTS]
         exponent = 0.5 * jumps / (jumps + KEPT_JUMPS)
         for i in range(spread.shape[0]):
