@@ -1,9 +1,10 @@
 """Repelling-attracting Metropolis: jumps between modes without gradients, in few dimensions.
 
 Each iteration is forced downhill, away from where it is, and then uphill, often to another mode. It
-takes as many density evaluations as these need: four to eight in two dimensions. Steps as wide as a
-standard normal take 39 in twenty dimensions and 157 in thirty; warm-up then learns shorter ones,
-which stay within a mode. For more than ten parameters use samplers that temper.
+takes as many density evaluations as these need: four to eight in two dimensions. On a standard
+normal, steps with standard deviation 1 take 7 in ten dimensions, 15 in twenty and 30 in thirty;
+those twice as wide take 62 in twenty, and one of 10,000 is accepted. Warm-up then learns short
+steps, which stay within a mode. For more than ten parameters use samplers that temper.
 
 References
 ----------
