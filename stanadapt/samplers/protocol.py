@@ -205,6 +205,12 @@ class Sampler(NamedTuple):
         (settings, state) -> location, factor and degrees of freedom (0: Gaussian) of a distribution
         from which moves are proposed wherever the chain is, factor stored as in `metric_factor`:
         the result reports its importance weights.
+    exact_on_estimates
+        Whether a sampler without gradients leaves the target invariant where the density is an
+        estimate with noise: it does if it evaluates one proposal per iteration, by `proposed`.
+    sentences
+        (settings, dim, stats) -> list of what the user should know of a run: dim is the number of
+        parameters, stats has the statistics of the draws by name, arrays of shape (chain, draw).
     threading, tempering, extra_output, pooling
         Optional groups; None without them.
     old_settings
@@ -235,6 +241,8 @@ class Sampler(NamedTuple):
     dense_matrices: Callable[[Any], int] = no_matrices
     may_accept_more: bool = False
     proposal: Callable[[Any, Any], tuple] | None = None
+    exact_on_estimates: bool = True
+    sentences: Callable[[Any, int, dict[str, Any]], list[str]] | None = None
     threading: Threading | None = None
     tempering: Tempering | None = None
     extra_output: ExtraOutput | None = None

@@ -11,9 +11,17 @@ from stanadapt.targets.target import Samplable, Target
 
 def require_exact(target: Target, sampler: Sampler) -> None:
     """Raise StanadaptError where a sampler would be biased by the noise of an estimated density."""
-    if target.noise and (sampler.uses_gradient or sampler.tempering is not None):
-        usable = names_of(lambda s: s.uses_gradient is False)
-        what = "follows gradients" if sampler.uses_gradient else "raises the density to powers"
+    if not target.noise:
+        return
+    what = ""
+    if sampler.uses_gradient:
+        what = "follows gradients"
+    elif sampler.tempering is not None:
+        what = "raises the density to powers"
+    elif not sampler.exact_on_estimates:
+        what = "evaluates the density several times in one move"
+    if what:
+        usable = names_of(lambda s: s.uses_gradient is False and s.exact_on_estimates)
         raise StanadaptError(
             "settings",
             f"{sampler.name} {what}, but the density of {target.name} is an estimate "

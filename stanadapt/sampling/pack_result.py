@@ -15,7 +15,7 @@ from stanadapt.samplers.registry import as_chosen
 from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.sampling.proposal_weights import on_proposals
 from stanadapt.sampling.provenance import origin
-from stanadapt.sampling.run_warnings import failures, short_chains, stan_message_at
+from stanadapt.sampling.run_warnings import failures, of_draws, short_chains, stan_message_at
 from stanadapt.sampling.tempering_group import add_tempering
 from stanadapt.targets.labels import named_dimensions, phase_groups
 from stanadapt.targets.target import Samplable
@@ -53,6 +53,7 @@ def pack_result(
     groups = _groups(target, [runs[i] for i in kept], length, keep)
     notes = [*known.get("notes", []), *failures(target, runs, kept)]
     notes += short_chains(runs, kept, length)
+    notes += of_draws([runs[i] for i in kept], length)
     pooling, first = runs[0].sampler.pooling, runs[kept[0]]
     if pooling is not None and first.progress is not None:
         attributes |= pooling.described(first.settings, first.progress)

@@ -58,6 +58,16 @@ def short_chains(runs: list[Chain], kept: list[int], length: int) -> Iterator[st
         )
 
 
+def of_draws(runs: list[Chain], length: int) -> list[str]:
+    """What a sampler itself has to say of the first draws of each of these chains."""
+    first = runs[0]
+    if first.sampler.sentences is None:
+        return []
+    table = np.stack([chain.sampling.stats[:length] for chain in runs])
+    stats = {name: table[..., column] for column, name in enumerate(first.stat_names)}
+    return first.sampler.sentences(first.settings, first.density.dim, stats)
+
+
 def _chains(numbers: list[str]) -> str:
     return f"chain{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 

@@ -50,6 +50,7 @@ VARIANTS = {
         {"kernel": "nuts", "reference_family": "student_t", "threshold": 0.9},
         {"kernel": "random_walk", "resample": False, "particles": 200, "sweeps": 20},
     ],
+    "repelling_attracting": [{}, {"tune_scale": False, "longest_search": 1}],
     "nice": [{}, {"local_share": 0.5, "network_seed": 3, "width": 100}],
     "variational_mcmc": [
         {},

@@ -309,6 +309,20 @@ BUGS = {
         EVERY,
         "threads and nice",
     ),
+    "auxiliary_ratio_forgotten": Bug(
+        "kernels/repelling_attracting.py",
+        "+ log_downhill(x, z) - log_downhill(x_star, z_star)",
+        "+ 0.0 * (log_downhill(x, z) - log_downhill(x_star, z_star))",
+        "samplers/test_repelling_attracting.py",
+        "law",
+    ),
+    "partner_taken_though_rejected": Bug(
+        "samplers/repelling_attracting.py",
+        "    return state, info\n",
+        "    return replace(state, partner=state.scratch_partner, scratch_partner=z), info\n",
+        "samplers/test_repelling_attracting.py",
+        "draw_for_draw",
+    ),
     "couplings_inverted_in_their_own_order": Bug(
         "kernels/learned/additive_couplings.py",
         "k if forward else count - 1 - k",

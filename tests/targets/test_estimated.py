@@ -15,7 +15,8 @@ from tests.helpers.command_line import call
 from tests.helpers.noisy_program import MEAN, PROGRAM, SD
 
 SMALL = {"kameleon": {"subsample": 100}}
-GRADIENT_FREE = [name for name, sampler in registered().items() if not sampler.uses_gradient]
+SAMPLERS = registered()
+GRADIENT_FREE = [n for n, s in SAMPLERS.items() if not s.uses_gradient and s.exact_on_estimates]
 
 
 def make(rho=0.0, s=1.0, code=PROGRAM, names=("u",), **data):
@@ -167,7 +168,7 @@ def test_an_earlier_fit_gives_initial_values():
     assert again.posterior.sizes["draw"] == 5
 
 
-SAMPLERS_WITH_GRADIENTS = [n for n, sampler in registered().items() if sampler.uses_gradient]
+SAMPLERS_WITH_GRADIENTS = [n for n, sampler in SAMPLERS.items() if sampler.uses_gradient]
 
 
 @pytest.mark.parametrize("name", SAMPLERS_WITH_GRADIENTS)
@@ -175,6 +176,12 @@ def test_samplers_with_gradients_are_refused(target, name):
     with pytest.raises(StanadaptError, match=r"follows gradients.*rwm") as caught:
         sa.sample(target, name, seed=1)
     assert caught.value.stage == "settings"
+
+
+def test_a_sampler_of_several_evaluations_per_move_is_refused(target):
+    with pytest.raises(StanadaptError, match=r"evaluates the density several.*\(am,.*, rwm\)") as e:
+        sa.sample(target, "repelling_attracting", seed=1)
+    assert "repelling" not in str(e.value).partition("Use a")[2]
 
 
 @pytest.mark.parametrize(

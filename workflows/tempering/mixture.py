@@ -38,6 +38,7 @@ METHODS = {
     "paper's recipe, N = 5": recipe(5),
     "parallel_tempering": Method("parallel_tempering"),
     "simulated_tempering": Method("simulated_tempering"),
+    "repelling_attracting": Method("repelling_attracting"),
     "smc": Method("smc"),
     "annealed importance sampling": Method("smc", {"resample": False, "threshold": 0.9}),
     **{f"pseudo_extended, N = {count}": pseudo(count) for count in (1, 2, 5, 10, 20)},

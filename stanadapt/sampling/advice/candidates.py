@@ -42,8 +42,8 @@ def first_candidates(target: Target, without_gradient: str) -> list[Candidate]:
 
 def for_many_modes(without_gradient: str) -> list[Candidate]:
     """Samplers for chains that stay in separate regions."""
-    moves = {"moves": "random_walk"} if without_gradient else {}
-    return [Candidate(name, dict(moves)) for name in TEMPERING]
+    chosen = {"kernel": "random_walk"} if without_gradient else {}
+    return [Candidate(name, dict(chosen)) for name in TEMPERING]
 
 
 def for_divergences() -> list[Candidate]:

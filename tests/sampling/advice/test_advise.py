@@ -6,7 +6,8 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError
-from stanadapt.sampling.advice.candidates import TEMPERING
+from stanadapt.samplers.registry import find
+from stanadapt.sampling.advice.candidates import TEMPERING, for_many_modes
 from stanadapt.targets.stan import bundled
 
 QUICK = {"minutes": 0.1, "show": False, "show_progress": False}
@@ -48,6 +49,13 @@ def test_twenty_modes_are_told_a_sampler_that_tempers():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("without_gradient", ["", "it jumps"])
+def test_candidates_for_many_modes_have_settings_that_exist(without_gradient):
+    for candidate in for_many_modes(without_gradient):
+        sampler, settings = find(candidate.sampler, **candidate.settings)
+        assert sampler.uses_gradient(settings) == (not without_gradient)
+
+
 def test_a_noisy_density_is_told_a_sampler_that_stays_exact():
     program = """
     parameters { real x; vector[3] u; }
