@@ -3,11 +3,20 @@
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from stanadapt import results
+from stanadapt.cli import interruption
 from stanadapt.errors import StanadaptError
+
+
+def save(fit: Any, path: Path) -> Path:
+    """Write a result, and remember to say so if the command is interrupted afterwards."""
+    saved = results.save(fit, path)
+    interruption.written.append(saved)
+    return saved
 
 
 def require_writable(paths: Iterable[Path], force: bool) -> list[Path]:

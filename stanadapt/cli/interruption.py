@@ -1,0 +1,113 @@
+"""Ctrl-C on the command line: one sentence, within a second, whatever is being done.
+
+Python raises KeyboardInterrupt in the main thread, but only between two of its own instructions,
+and LLVM compiles for seconds between them; modules that are being imported turn the exception into
+others, or swallow it. A thread therefore hears of the signal at once, through a pipe to which the
+interpreter writes, and ends the process where the main thread does not. Only the standard library
+is imported here.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+CODE = 130  # as shells have it: 128 + SIGINT
+PATIENCE = 0.7  # seconds for the main thread to hear of Ctrl-C
+
+written: list[Path] = []  # files that the command has written
+_heard = threading.Event()  # by the main thread
+_nothing_to_lose = threading.Event()  # neither draws nor files: while modules are imported
+
+
+def sentence() -> str:
+    """What is said of an interruption."""
+    names = ", ".join(map(str, written))
+    return f"interrupted; {names} had been written" if names else "interrupted; nothing was written"
+
+
+def listen() -> None:
+    """Hear of Ctrl-C from now on; not where it is ignored, as by a shell's background job."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        return
+    reading, writing = os.pipe()
+    if os.name != "nt":
+        os.set_blocking(writing, False)
+    _nothing_to_lose.set()
+    signal.signal(signal.SIGINT, _hear)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(reading,), daemon=True).start()
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Let the body end by KeyboardInterrupt, or by whatever that has become on its way."""
+    _nothing_to_lose.clear()
+    try:
+        yield
+    except SystemExit as end:
+        if _heard.is_set() and end.code != 0:
+            raise SystemExit(CODE) from None
+        raise
+    except BaseException:
+        if not _heard.is_set():
+            raise
+        print(sentence(), file=sys.stderr)
+        raise SystemExit(CODE) from None
+    finally:
+        _nothing_to_lose.set()
+
+
+def _hear(number: int, frame: Any) -> None:
+    """Raise KeyboardInterrupt once; the thread does the rest."""
+    if not (_nothing_to_lose.is_set() or _heard.is_set()):
+        _heard.set()
+        raise KeyboardInterrupt
+
+
+def _watch(reading: int) -> None:
+    pressed = False
+    while True:
+        if os.read(reading, 1)[0] != signal.SIGINT:
+            continue
+        if pressed or _nothing_to_lose.is_set():
+            _leave()
+        pressed = True
+        waiting = threading.Timer(PATIENCE, _press)
+        waiting.daemon = True
+        waiting.start()
+
+
+def _press() -> None:
+    """Leave if the main thread has not heard, unless it is not to be told: it has draws."""
+    if _heard.is_set() or signal.getsignal(signal.SIGINT) is not _hear:
+        _say("stopping, and keeping what was drawn: Ctrl-C once more leaves at once")
+    else:
+        _leave()
+
+
+def _leave() -> None:
+    if not _nothing_to_lose.is_set():  # else nothing has been started, or all of it has ended
+        _kill_children()
+    _say(sentence())
+    os._exit(CODE)
+
+
+def _kill_children() -> None:
+    import psutil  # which the commands have imported
+
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+
+
+def _say(words: str) -> None:
+    # a spinner hides the cursor, and stands on the line
+    shown = f"\r\x1b[K\x1b[?25h{words}" if os.isatty(2) else words
+    with contextlib.suppress(OSError):
+        os.write(2, f"{shown}\n".encode(errors="replace"))
