@@ -29,6 +29,13 @@ def cache_root() -> Path:
     return Path(users or (own / ".cache" if own else os.devnull)) / "stanadapt"
 
 
+@atexit.register
+def remove_stand_ins() -> None:
+    """Remove temporary folders; for a process that ends without its atexit functions."""
+    for folder in _stand_ins.values():
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def writable_folder(name: str) -> Path:
     """Folder `name` of the cache, made if missing; else one that is deleted with the process.
 
@@ -41,7 +48,6 @@ def writable_folder(name: str) -> Path:
         if problem is None:
             return folder
         _stand_ins[root] = Path(tempfile.mkdtemp(prefix="stanadapt-"))
-        atexit.register(shutil.rmtree, _stand_ins[root], ignore_errors=True)
         warn(
             f"{problem}: compiled code is kept in a temporary folder, and compiled again by the "
             "next process. Set the environment variable STANADAPT_CACHE to another folder."

@@ -51,13 +51,12 @@ def interruptible() -> Iterator[None]:
         yield
     except SystemExit as end:
         if _heard.is_set() and end.code != 0:
-            raise SystemExit(CODE) from None
+            _end()
         raise
     except BaseException:
-        if not _heard.is_set():
-            raise
-        print(sentence(), file=sys.stderr)
-        raise SystemExit(CODE) from None
+        if _heard.is_set():
+            _leave()
+        raise
     finally:
         _nothing_to_lose.set()
 
@@ -91,9 +90,17 @@ def _press() -> None:
 
 
 def _leave() -> None:
+    _say(sentence())
+    _end()
+
+
+def _end() -> None:
+    """End the process at once: the interpreter's own end takes half a second and more."""
     if not _nothing_to_lose.is_set():  # else nothing has been started, or all of it has ended
         _kill_children()
-    _say(sentence())
+        sys.modules["stanadapt._numba.cache_folder"].remove_stand_ins()
+    with contextlib.suppress(OSError, ValueError):  # a pipe that nobody reads
+        sys.stdout.flush()
     os._exit(CODE)
 
 
