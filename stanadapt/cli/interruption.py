@@ -7,6 +7,7 @@ interpreter writes, and ends the process where the main thread does not. Only th
 is imported here.
 """
 
+import _thread
 import contextlib
 import os
 import signal
@@ -18,16 +19,18 @@ from typing import Any
 
 CODE = 130  # as shells have it: 128 + SIGINT
 PATIENCE = 0.7  # seconds for the main thread to hear of Ctrl-C
+PAUSE = 0.02  # seconds, for the main thread to leave a callback
 
 written: list[Path] = []  # files that the command has written
 _heard = threading.Event()  # by the main thread
+_repeated = threading.Event()  # the next signal is our own
 _nothing_to_lose = threading.Event()  # neither draws nor files: while modules are imported
 
 
 def sentence() -> str:
     """What is said of an interruption."""
     names = ", ".join(map(str, written))
-    return f"interrupted; {names} had been written" if names else "interrupted; nothing was written"
+    return f"interrupted; written before: {names}" if names else "interrupted; nothing was written"
 
 
 def listen() -> None:
@@ -40,6 +43,7 @@ def listen() -> None:
     _nothing_to_lose.set()
     signal.signal(signal.SIGINT, _hear)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    sys.unraisablehook = _raise_again
     threading.Thread(target=_watch, args=(reading,), daemon=True).start()
 
 
@@ -68,10 +72,23 @@ def _hear(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
 
+def _raise_again(lost: Any) -> None:
+    """Raise KeyboardInterrupt once more where C could not pass it on, as from callbacks of LLVM."""
+    if lost.exc_type is not KeyboardInterrupt or not _heard.is_set():
+        sys.__unraisablehook__(lost)
+        return
+    _heard.clear()
+    _repeated.set()
+    threading.Timer(PAUSE, _thread.interrupt_main).start()  # not within this function
+
+
 def _watch(reading: int) -> None:
     pressed = False
     while True:
         if os.read(reading, 1)[0] != signal.SIGINT:
+            continue
+        if _repeated.is_set():  # no key was pressed
+            _repeated.clear()
             continue
         if pressed or _nothing_to_lose.is_set():
             _leave()

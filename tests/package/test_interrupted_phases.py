@@ -1,13 +1,16 @@
-"""Ctrl-C while the command compiles: one sentence, soon, no child left, nothing half-written."""
+"""Ctrl-C while the command compiles or ends: one sentence, soon, and nothing is left behind."""
 
 import os
 
 import psutil
 import pytest
 
-from tests.helpers.command_line import PROGRAM
+import stanadapt as sa
+from stanadapt import results
+from tests.helpers.command_line import PROGRAM, TINY
 from tests.helpers.interrupted_command import READY, interrupt
 
+SHORT = ["--sampler", "rwm", "--no-standardize", *TINY]
 NOTHING = "interrupted; nothing was written\n"
 # make starts a shell, which starts what takes long, as g++ starts cc1plus
 MAKEFILE = """%_model.so: %.stan
@@ -23,7 +26,7 @@ threading.Thread(target=wait, daemon=True).start()
 """
 # in the main thread, as each function begins to be compiled
 WHEN_COMPILING = f"""
-import hashlib, time
+import ctypes, hashlib, time
 from numba.core import event
 class Listener(event.Listener):
     def on_start(self, event):
@@ -42,6 +45,17 @@ SWALLOWED = """
             except KeyboardInterrupt:
                 pass
 """
+# the first exception is lost in a callback, which prints a traceback
+LOST = """
+        def call(address):
+            if not lost:
+                lost.append(1)
+                time.sleep(10)
+        lost = []
+        callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(call)
+        callback(None)
+        time.sleep(10)
+"""
 
 
 @pytest.fixture
@@ -55,14 +69,15 @@ def files(tmp_path):
     return tmp_path
 
 
-def interrupted(files, prepare, backend, **keywords):
-    variables = {
+def interrupted(files, prepare, backend, short=False, **keywords):
+    """A short run uses code that is compiled already, or will be."""
+    variables = {} if short else {
         "STANADAPT_CACHE": files / "cache", "BRIDGESTAN": files, "CXX": files / "g++",
         "STARTED": files / "started",
     }  # fmt: skip
     return interrupt(
         prepare, "sample", files / "program.stan", "--data", files / "data.json", "--backend",
-        backend, "--out", files / "fit.nc", "--quiet", **keywords,
+        backend, "--out", files / "fit.nc", *(SHORT if short else ["--quiet"]), **keywords,
         environment=os.environ | {name: str(value) for name, value in variables.items()},
     )  # fmt: skip
 
@@ -90,9 +105,56 @@ def test_while_llvm_does_not_return(files):
     assert seconds < 1.0
 
 
+@pytest.mark.slow
 def test_a_second_one_leaves_at_once_where_the_first_was_swallowed(files):
     seconds, code, errors = interrupted(
         files, WHEN_COMPILING % SWALLOWED, "stanli", after=0.3, presses=2
     )
     assert (code, errors) == (130, NOTHING)
     assert seconds < 0.5
+
+
+@pytest.mark.slow
+def test_where_a_callback_loses_the_exception_it_is_raised_again(files):
+    seconds, code, errors = interrupted(files, WHEN_COMPILING % LOST, "stanli", after=0.3)
+    assert (code, errors) == (130, NOTHING)
+    assert seconds < 1.0
+
+
+# the draws are there, and what follows takes long; a sampler that compiles fast
+DRAWN = f"""
+import time
+from stanadapt import results
+from stanadapt.diagnostics import compare, verdict
+from stanadapt.sampling import pack_result
+def slow(*arguments, **keywords):
+    print({READY!r}, flush=True)
+    time.sleep(%s)
+    return function(*arguments, **keywords)
+function = %s
+%s = slow
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "sleeps"),
+    [
+        pytest.param("results.build", 1.0, marks=pytest.mark.slow),
+        ("verdict.verdict", 60),
+        pytest.param("results._write", 1.0, marks=pytest.mark.slow),
+        pytest.param("compare._add_missed", 60, marks=pytest.mark.slow),
+    ],
+)
+def test_while_a_result_is_put_together_judged_or_written_no_draw_is_lost(files, name, sleeps):
+    """Its building and writing go on; judging and the table are left out."""
+    drawn = DRAWN % (sleeps, name, name)
+    seconds, code, errors = interrupted(files, drawn, "stanli", short=True)
+    assert code == 130
+    assert f"interrupted; written before: {files / 'fit.nc'}\n" in errors
+    assert "Traceback" not in errors
+    assert seconds < 20.0
+    fit = sa.load(files / "fit.nc")
+    assert fit.attrs["interrupted"] == 0
+    assert results.dataset(fit, "posterior").sizes == {"chain": 2, "draw": 40}
+    assert (fit.attrs["verdict"] == "not judged") is (name in ("results.build", "verdict.verdict"))
+    assert [path.name for path in files.glob(".*")] == []
