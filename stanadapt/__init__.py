@@ -1,41 +1,85 @@
-"""Adaptive MCMC for Stan programs, side by side with NUTS, read in ArviZ."""
+"""Adaptive MCMC for Stan programs, side by side with NUTS, read in ArviZ.
 
-from typing import Any
+A name is imported where it is first used: importing all of them takes seconds.
+"""
 
-from stanadapt import samplers
-from stanadapt.diagnostics.compare import compare
-from stanadapt.diagnostics.diagnose import diagnose
-from stanadapt.diagnostics.modes import modes
-from stanadapt.diagnostics.report.report import report
-from stanadapt.diagnostics.verdict import verdict
-from stanadapt.diagnostics.weighted_summary import weighted_summary
-from stanadapt.errors import ConvergenceWarning, StanadaptError
-from stanadapt.kernels.learned.network import Network
-from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
-from stanadapt.results import save
-from stanadapt.samplers.renamed import warn_of_old_name
-from stanadapt.sampling.advice.advise import advise
-from stanadapt.sampling.approximation.approximate import approximate
-from stanadapt.sampling.calibration.sbc import sbc
-from stanadapt.sampling.check_sampler import check_sampler
-from stanadapt.sampling.learned.train_nice import train_nice
-from stanadapt.sampling.sample import sample
-from stanadapt.sampling.saved_run.partial import load
-from stanadapt.sampling.saved_run.resume import resume
-from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts
-from stanadapt.targets.labels import Labels
-from stanadapt.targets.pseudo_extended import Extended
-from stanadapt.targets.target import Target
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-reference = stan_nuts  # its name in 0.1
+if TYPE_CHECKING:
+    from stanadapt import samplers
+    from stanadapt.diagnostics.compare import compare
+    from stanadapt.diagnostics.diagnose import diagnose
+    from stanadapt.diagnostics.modes import modes
+    from stanadapt.diagnostics.report.report import report
+    from stanadapt.diagnostics.verdict import verdict
+    from stanadapt.diagnostics.weighted_summary import weighted_summary
+    from stanadapt.errors import ConvergenceWarning, StanadaptError
+    from stanadapt.kernels.learned.network import Network
+    from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
+    from stanadapt.results import save
+    from stanadapt.sampling.advice.advise import advise
+    from stanadapt.sampling.approximation.approximate import approximate
+    from stanadapt.sampling.calibration.sbc import sbc
+    from stanadapt.sampling.check_sampler import check_sampler
+    from stanadapt.sampling.learned.train_nice import train_nice
+    from stanadapt.sampling.sample import sample
+    from stanadapt.sampling.saved_run.partial import load
+    from stanadapt.sampling.saved_run.resume import resume
+    from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts
+    from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts as reference
+    from stanadapt.targets.labels import Labels
+    from stanadapt.targets.pseudo_extended import Extended
+    from stanadapt.targets.target import Target
+
+# where each name is, within the package
+_PLACES = {
+    "ConvergenceWarning": "errors",
+    "Extended": "targets.pseudo_extended",
+    "Labels": "targets.labels",
+    "Network": "kernels.learned.network",
+    "ReferenceDistribution": "kernels.tempering.reference_distribution",
+    "StanadaptError": "errors",
+    "Target": "targets.target",
+    "advise": "sampling.advice.advise",
+    "approximate": "sampling.approximation.approximate",
+    "check_sampler": "sampling.check_sampler",
+    "compare": "diagnostics.compare",
+    "diagnose": "diagnostics.diagnose",
+    "load": "sampling.saved_run.partial",
+    "modes": "diagnostics.modes",
+    "report": "diagnostics.report.report",
+    "resume": "sampling.saved_run.resume",
+    "sample": "sampling.sample",
+    "save": "results",
+    "sbc": "sampling.calibration.sbc",
+    "stan_nuts": "sampling.stan_nuts.stan_nuts",
+    "train_nice": "sampling.learned.train_nice",
+    "verdict": "diagnostics.verdict",
+    "weighted_summary": "diagnostics.weighted_summary",
+}
+_FORMER = {"reference": "stan_nuts", "ReferenceLaw": "ReferenceDistribution"}  # names in 0.1
 
 
 def __getattr__(name: str) -> Any:
-    """Return what has another name now."""
+    """Import a name at its first use: a function, a class, or a module of the package."""
     if name == "ReferenceLaw":
+        from stanadapt.samplers.renamed import warn_of_old_name
+
         warn_of_old_name("stanadapt.ReferenceLaw", "stanadapt.ReferenceDistribution")
-        return ReferenceDistribution
+    current = _FORMER.get(name, name)
+    if current in _PLACES:
+        return getattr(import_module(f"{__name__}.{_PLACES[current]}"), current)
+    try:
+        return import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{name}":
+            raise
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]
 
 
 __all__ = [

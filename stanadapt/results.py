@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -20,6 +20,7 @@ import stanio
 import xarray as xr
 from stanio.reshape import VariableType
 
+from stanadapt._numba.user_folders import environment, stand_in_home
 from stanadapt.errors import StanadaptError
 
 # the group of all pseudo-samples: its arrays have a third leading dimension, "pseudo"
@@ -31,26 +32,14 @@ Groups = dict[str, dict[str, np.ndarray] | xr.Dataset]
 
 def arviz_module() -> Any:
     """Return the installed ArviZ, imported at the first call."""
-    with warnings.catch_warnings():
+    with stand_in_home(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ArviZ 0.23 announces 1.0 at import
         try:
             import arviz  # takes 2.6 s in 0.23: only when a result is built or read
         except OSError:  # 0.23 notes the day of its announcement in the user's cache, or fails
-            with tempfile.TemporaryDirectory() as folder, _user_cache_in(folder):
+            with tempfile.TemporaryDirectory() as folder, environment(XDG_CACHE_HOME=folder):
                 import arviz
     return arviz
-
-
-@contextlib.contextmanager
-def _user_cache_in(folder: str) -> Iterator[None]:
-    saved = os.environ.get("XDG_CACHE_HOME")
-    os.environ["XDG_CACHE_HOME"] = folder
-    try:
-        yield
-    finally:
-        del os.environ["XDG_CACHE_HOME"]
-        if saved is not None:
-            os.environ["XDG_CACHE_HOME"] = saved
 
 
 def _is_tree() -> bool:

@@ -12,6 +12,7 @@ import stat
 import tempfile
 from pathlib import Path
 
+from stanadapt._numba.user_folders import home
 from stanadapt.errors import warn
 
 _stand_ins: dict[Path, Path] = {}
@@ -21,12 +22,18 @@ def cache_root() -> Path:
     """Folder for everything kept between runs: `STANADAPT_CACHE`, else the user's cache."""
     chosen = os.environ.get("STANADAPT_CACHE")
     if chosen:
-        return Path(chosen).expanduser()
+        return Path(os.path.expanduser(chosen))
     users = os.environ.get("XDG_CACHE_HOME")
-    try:
-        return Path(users or Path.home() / ".cache") / "stanadapt"
-    except RuntimeError:  # a user without a home, as in a container: nothing is kept
-        return Path(os.devnull) / "stanadapt"
+    own = home()
+    # without a home, nothing is kept
+    return Path(users or (own / ".cache" if own else os.devnull)) / "stanadapt"
+
+
+@atexit.register
+def remove_stand_ins() -> None:
+    """Remove temporary folders; for a process that ends without its atexit functions."""
+    for folder in _stand_ins.values():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def writable_folder(name: str) -> Path:
@@ -41,7 +48,6 @@ def writable_folder(name: str) -> Path:
         if problem is None:
             return folder
         _stand_ins[root] = Path(tempfile.mkdtemp(prefix="stanadapt-"))
-        atexit.register(shutil.rmtree, _stand_ins[root], ignore_errors=True)
         warn(
             f"{problem}: compiled code is kept in a temporary folder, and compiled again by the "
             "next process. Set the environment variable STANADAPT_CACHE to another folder."

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from stanadapt import results
-from stanadapt.cli.files import require_writable
+from stanadapt.cli.files import require_writable, save
 from stanadapt.cli.messages import reported
 from stanadapt.cli.options import (
     Backend,
@@ -63,6 +63,6 @@ def approximate(
             target, method, draws=draws, seed=seed, inits=read_inits(inits),
             show_progress=not quiet, **settings,
         )  # fmt: skip
-        results.save(fit, path)
+        save(fit, path)
         print(f"{results.attribute(fit, 'verdict')}: {results.attribute(fit, 'pareto_k_meaning')}")
         print(f"ArviZ file: {path}")

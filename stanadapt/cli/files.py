@@ -3,11 +3,28 @@
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from stanadapt import results
+from stanadapt.cli import interruption
+from stanadapt.diagnostics.verdict import NOT_JUDGED
 from stanadapt.errors import StanadaptError
+from stanadapt.sampling.drive import uninterrupted
+
+
+def save(fit: Any, path: Path) -> Path:
+    """Write a result, and remember to say so if the command is interrupted.
+
+    Ctrl-C ends the command when the file is complete, else the draws would be lost.
+    """
+    with uninterrupted() as pressed:
+        saved = results.save(fit, path)
+    interruption.written.append(saved)
+    if pressed or results.attribute(fit, "verdict") == NOT_JUDGED:
+        raise KeyboardInterrupt
+    return saved
 
 
 def require_writable(paths: Iterable[Path], force: bool) -> list[Path]:

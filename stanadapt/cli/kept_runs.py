@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from stanadapt import results
-from stanadapt.cli.files import require_writable
+from stanadapt.cli.files import require_writable, save
 from stanadapt.cli.messages import reported
 from stanadapt.cli.options import Force, Parallel, Quiet
 from stanadapt.diagnostics.compare import compare
@@ -46,7 +46,7 @@ def resume(
             run, iter_sampling=iter_sampling, until_ess=until_ess, max_minutes=max_minutes,
             parallel_chains=parallel_chains, show_progress=not quiet,
         )  # fmt: skip
-        results.save(fit, path)
+        save(fit, path)
         compare({results.attribute(fit, "sampler"): fit})
         print(f"ArviZ file: {path}")
         if results.attribute(fit, "interrupted"):

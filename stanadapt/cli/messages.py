@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from stanadapt.cli import interruption
 from stanadapt.errors import ConvergenceWarning, StanadaptError
 
 
@@ -15,6 +16,7 @@ from stanadapt.errors import ConvergenceWarning, StanadaptError
 def reported() -> Iterator[None]:
     """Print errors and warnings on standard error; exit with 1, or with 130 after Ctrl-C."""
     console = Console(stderr=True, soft_wrap=True)
+    interruption.written.clear()
 
     def show(message: Any, *args: Any, **kwargs: Any) -> None:
         console.print(f"[yellow]note:[/yellow] {plain(str(message))}", highlight=False)
@@ -31,8 +33,8 @@ def reported() -> Iterator[None]:
             console.print(f"[red]error in {plain(str(error))}[/red]", highlight=False)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
-            console.print("interrupted; nothing was written")
-            raise typer.Exit(130) from None
+            console.print(interruption.sentence(), highlight=False, markup=False)
+            raise typer.Exit(interruption.CODE) from None
 
 
 def plain(text: str) -> str:

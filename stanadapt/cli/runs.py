@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from stanadapt import results
-from stanadapt.cli.files import require_writable
+from stanadapt.cli.files import require_writable, save
 from stanadapt.cli.messages import reported
 from stanadapt.cli.options import (
     Backend,
@@ -115,7 +115,7 @@ def sample(
             save_warmup=save_warmup,
             save_pseudo=save_pseudo, run=run, show_progress=not quiet, **settings,
         )  # fmt: skip
-        results.save(fit, path)
+        save(fit, path)
         compare_fits({results.attribute(fit, "sampler"): fit})
         print(f"ArviZ file: {path}")
         if results.attribute(fit, "interrupted"):
@@ -225,10 +225,10 @@ def _draw_all(draws: dict[str, Any], common: dict[str, Any], out: Path | None) -
             fits[name] = drawn(**common)
         except StanadaptError as error:
             if error.fit is not None and out is not None:
-                print(f"its draws: {results.save(error.fit, out / f'{name}.nc')}")
+                print(f"its draws: {save(error.fit, out / f'{name}.nc')}")
             raise
         if out is not None:
-            results.save(fits[name], out / f"{name}.nc")
+            save(fits[name], out / f"{name}.nc")
         if results.attribute(fits[name], "interrupted"):
             break
     return fits

@@ -23,6 +23,7 @@ from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.errors import ConvergenceWarning, warn
 
 FINE, TOO_SHORT, DO_NOT_USE = "fine", "too short", "do not use"
+NOT_JUDGED = "not judged"
 R_HAT, R_HAT_APART, ESS_PER_CHAIN, BFMI = 1.01, 1.05, 100, 0.3
 # the acceptance rate is far from its target a below a / 2, and above 1 - (1 - a) / 8: the mean of
 # few leapfrogs ends well above its target in NUTS, without harm
@@ -95,8 +96,24 @@ def _of_approximation(fit: Any) -> Verdict:
 
 
 def judged(fit: Any) -> Any:
-    """Record the verdict in the attributes of a fit, warn of its reasons, and return the fit."""
-    found = verdict(fit)
+    """Record the verdict in the attributes of a fit, warn of its reasons, and return the fit.
+
+    Ctrl-C ends the judging only, since the draws must not be lost.
+    """
+    try:
+        return recorded(fit, verdict(fit))
+    except KeyboardInterrupt:
+        return not_judged(fit)
+
+
+def not_judged(fit: Any) -> Any:
+    """Record that there was no time to judge a fit."""
+    said = "Not judged, since it was interrupted: stanadapt.verdict does it."
+    return recorded(fit, Verdict(NOT_JUDGED, [said]))
+
+
+def recorded(fit: Any, found: Verdict) -> Any:
+    """Record a verdict, warn of its reasons, and return the fit."""
     fit.attrs["verdict"] = found.verdict
     fit.attrs["verdict_reasons"] = json.dumps(found.sentences)
     for sentence in found.sentences:

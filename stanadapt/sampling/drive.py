@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from stanadapt.diagnostics.verdict import judged, not_judged
 from stanadapt.sampling.chain import Chain, Keeper, run
 from stanadapt.sampling.on_workers.run_on_workers import RunOnWorkers
 from stanadapt.sampling.pack_result import ExtraGroups, pack_result
@@ -40,20 +41,29 @@ def advance(
 
 
 def packed_up(
-    target: Samplable, chains: list[Chain], known: dict[str, Any], keep: ExtraGroups
+    target: Samplable,
+    chains: list[Chain],
+    known: dict[str, Any],
+    keep: ExtraGroups,
+    hurried: bool = False,
 ) -> Any:
-    """Return the ArviZ object of chains that have run; see `pack_result`."""
-    with uninterrupted():
-        words = "Putting the result together, and judging it"
-        with slow_step(chains[0].plan.show_progress, words):
-            return pack_result(target, chains, known, keep)
+    """Return the ArviZ object of chains that have run, judged if there is time; see `pack_result`.
+
+    Ctrl-C while it is put together, or before that (`hurried`), leaves no time.
+    """
+    words = "Putting the result together, and judging it"
+    with slow_step(chains[0].plan.show_progress, words):
+        with uninterrupted() as pressed:
+            fit = pack_result(target, chains, known, keep)
+        return not_judged(fit) if hurried or pressed else judged(fit)
 
 
 @contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait: no draw is to be lost while the result is put together."""
-    with _handling(signal.SIGINT, signal.SIG_IGN):
-        yield
+def uninterrupted() -> Iterator[list[int]]:
+    """Let Ctrl-C wait: no draw is to be lost; the list, empty at first, tells of it."""
+    pressed: list[int] = []
+    with _handling(signal.SIGINT, lambda number, frame: pressed.append(number)):
+        yield pressed
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from stanio.reshape import VariableType
 from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling.approximation.starting_points import PATHFINDER, pathfinder_positions
+from stanadapt.targets.stan.program import user_path
 from stanadapt.targets.target import Samplable, Target
 
 TRIES, RADIUS = 100, 2.0
@@ -120,7 +120,7 @@ def _parsed(inits: Any) -> Any:
         return inits
     text = str(inits)
     if not text.lstrip().startswith(("{", "[")):
-        path = Path(inits).expanduser()
+        path = user_path(inits)
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

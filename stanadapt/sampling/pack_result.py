@@ -9,7 +9,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.pseudo_group import pseudo_group, taken_apart
-from stanadapt.diagnostics.verdict import FAR_BELOW, judged
+from stanadapt.diagnostics.verdict import FAR_BELOW
 from stanadapt.errors import StanadaptError, warn
 from stanadapt.samplers.registry import as_chosen
 from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, Chain, Recording
@@ -31,7 +31,7 @@ class ExtraGroups(NamedTuple):
 def pack_result(
     target: Samplable, runs: list[Chain], known: dict[str, Any], keep: ExtraGroups
 ) -> Any:
-    """Return the ArviZ object of a run, and warn of what failed or is doubtful.
+    """Return the ArviZ object of a run, not judged yet, and warn of what failed or is doubtful.
 
     known holds attributes that the chains do not: `interrupted` among them, and `notes`, what is
     to be said of the time before them; `all_chains`, if true, keeps each chain that has draws,
@@ -67,7 +67,7 @@ def pack_result(
         warn(sentence)
     groups |= copy.deepcopy(target.target.data_groups)
     named = named_dimensions(target.target.labels)
-    return judged(results.build(groups, {**attributes, "notes": notes}, **named))
+    return results.build(groups, {**attributes, "notes": notes}, **named)
 
 
 def _coordinate_names(target: Samplable) -> list[str]:

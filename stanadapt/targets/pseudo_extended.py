@@ -104,6 +104,11 @@ class Extended(Samplable):
                     "prior_data out."
                 )
             reference_distribution, ladder = _learned(self._base, learned)
+        self._options = {
+            "pseudo_samples": pseudo_samples, "temperature": temperature, "between": between,
+            "fixed_at": fixed_at, "reference_distribution": reference_distribution,
+            "ladder": ladder,
+        }  # fmt: skip
         self.name = self._base.name
         self.pseudo_samples = require_whole("pseudo_samples", pseudo_samples, 1)
         self.temperature = temperature
@@ -125,6 +130,16 @@ class Extended(Samplable):
     def target(self) -> Target:
         """The program and its data."""
         return self._base
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments beside the target with which an equal one is made; data are JSON text."""
+        prior_data = self._prior.data if self._prior is not None else None
+        return {**self._options, "prior_data": prior_data}
+
+    def __reduce__(self) -> tuple:
+        """Pickle and copy what it is made from: its densities are addresses."""
+        return extended_again, (self._base, self.options)
 
     @property
     def min_inverse_temperature(self) -> float:
@@ -220,6 +235,13 @@ class Extended(Samplable):
     def constrainer(self, seed: int, chain: int = 0) -> "Resampler":
         """Make a callable that turns the draws of one chain into draws of the program."""
         return Resampler(self, seed, chain)
+
+
+def extended_again(target: Target, options: dict[str, Any]) -> Extended:
+    """Make an `Extended` with the options of another, which has warned already."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "without a reference distribution", UserWarning)
+        return Extended(target, **options)
 
 
 class Resampler:

@@ -2,7 +2,7 @@
 
 from typer.testing import CliRunner
 
-from stanadapt import cli
+from stanadapt.cli.commands import app
 
 PROGRAM = """
 data { real m; }
@@ -16,7 +16,7 @@ TINY = [
 
 def call(*arguments, status=0):
     """Return the output on both streams, joined into one line; check the exit status."""
-    done = CliRunner().invoke(cli.app, [str(a) for a in arguments], catch_exceptions=False)
+    done = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
     assert done.exit_code == status, done.output
     assert "Traceback" not in done.output
     return " ".join(done.output.split())

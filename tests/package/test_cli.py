@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import stanadapt as sa
 from stanadapt import cli, results
+from stanadapt.cli.commands import app
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.registry import as_chosen, registered
 from stanadapt.targets.stan import bundled, toolchain
@@ -40,7 +41,7 @@ def test_help_of_every_command(command, flag):
 
 
 def test_no_command_prints_the_help():
-    printed = CliRunner().invoke(cli.app, []).output
+    printed = CliRunner().invoke(app, []).output
     assert "sample" in printed
     assert "compare" in printed
 
@@ -50,7 +51,7 @@ def test_version():
 
 
 def test_unknown_command():
-    done = CliRunner().invoke(cli.app, ["resample"])
+    done = CliRunner().invoke(app, ["resample"])
     assert done.exit_code == 2
     assert "resample" in done.output
 

@@ -1,5 +1,8 @@
 """Sampling pseudo-extended targets: exact distributions, Stan's shapes, reproducible bits."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -248,3 +251,31 @@ def test_initial_positions_are_those_of_the_program_for_each_pseudo_sample(targe
     assert np.all(copies == copies[0])
     fixed = extend(target, 2, temperature="fixed")
     assert initial_positions(fixed, 0, rngs)[0].shape == (2 * DIM,)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"between": (0.2, 0.9)},
+        {"temperature": "fixed", "fixed_at": 0.3},
+        {"ladder": ([0.1, 1.0], [0.0, -2.0]), "between": (0.1, 1.0)},
+        {"reference_distribution": None, "prior_data": {"n": 1, "y": [4.0]}},
+        {"reference_distribution": None, "between": (0.5, 1.0)},
+    ],
+)
+@pytest.mark.parametrize("again", [lambda t: pickle.loads(pickle.dumps(t)), copy.deepcopy])
+def test_a_copy_is_an_equal_target(target, options, again):
+    if "reference_distribution" in options and "prior_data" not in options:
+        with pytest.warns(UserWarning, match="improper"):
+            extended = extend(target, 3, **options)
+    else:
+        extended = extend(target, 3, **options)
+    other = again(extended)  # without the warning
+    assert repr(other) == repr(extended)
+    position = np.linspace(-1, 1.5, extended.dim)
+    assert other.value(position) == extended.value(position)
+    np.testing.assert_array_equal(other.evaluate(position)[1], extended.evaluate(position)[1])
+    drawn = [np.empty((1, len(target.column_names))) for _ in range(2)]
+    for one, out in zip((extended, other), drawn, strict=True):
+        one.constrainer(7)(position[np.newaxis], out)
+    np.testing.assert_array_equal(*drawn)

@@ -14,6 +14,7 @@ from stanadapt.sampling.chain import ChainDesign
 from stanadapt.sampling.plan import Plan
 from stanadapt.sampling.saved_run.recipe import source_hash
 from stanadapt.sampling.standardise import Start
+from stanadapt.targets.pseudo_extended import Extended, extended_again
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.standardised import Standardised
 from stanadapt.targets.target import Samplable, Target
@@ -31,6 +32,8 @@ class Recipe(NamedTuple):
         Version of the package and hash of the sampler's file, which must be those of the worker.
     name, code, data, options
         Of the target; data are JSON.
+    extension
+        Of an `Extended`: how the program is extended.
     location, factor
         Of standardised coordinates; None in the program's own.
     prior_data
@@ -47,6 +50,7 @@ class Recipe(NamedTuple):
     code: str
     data: str
     options: dict[str, Any]
+    extension: dict[str, Any] | None
     location: np.ndarray | None
     factor: np.ndarray | None
     prior_data: str | None
@@ -85,7 +89,8 @@ def recipe_of(target: Samplable, design: ChainDesign, prior_data: str | None) ->
     """
     program = target.target
     moved = target if isinstance(target, Standardised) else None
-    if (moved.base if moved else target) is not program:
+    base = moved.base if moved else target
+    if base is not program and not isinstance(base, Extended):
         raise StanadaptError(
             "settings",
             f"executor: {target!r} cannot be sent to a worker. Use the sampler pseudo_extended on "
@@ -99,6 +104,7 @@ def recipe_of(target: Samplable, design: ChainDesign, prior_data: str | None) ->
         code=program.program.code,
         data=program.data,
         options=program.options,
+        extension=base.options if isinstance(base, Extended) else None,
         location=moved.location if moved else None,
         factor=moved.factor if moved else None,
         prior_data=prior_data,
@@ -145,8 +151,10 @@ def _make(recipe: Recipe) -> Made:
     base = Target(program, recipe.data, **recipe.options, show_progress=False)
     prior = None if recipe.prior_data is None else Prior(base, recipe.prior_data)
     target: Samplable = base
+    if recipe.extension is not None:
+        target = extended_again(base, recipe.extension)
     if recipe.location is not None and recipe.factor is not None:
-        target = Standardised(base, recipe.location, recipe.factor)
+        target = Standardised(target, recipe.location, recipe.factor)
     chains = recipe.plan.chains
     nowhere = [np.zeros(target.dim)] * chains  # a checkpoint says where chains are
     calls = np.zeros((chains, 3), np.int64)

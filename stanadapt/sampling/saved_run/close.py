@@ -21,17 +21,18 @@ def close(
 
     Its arrays are private: what is done to them does not reach the folder.
     """
-    with uninterrupted():
+    with uninterrupted() as pressed:
         for chain in chains:
             keeper.write(chain)
         for name, whole in keeper.folder.private_arrays().items():
             phase, _, kind = name.partition("_")
             for chain, share in zip(chains, whole, strict=True):
                 setattr(getattr(chain, phase), kind, share)
-        notes, path = [*known.get("notes", []), *keeper.trouble], str(keeper.folder.path)
-        try:
-            return packed_up(target, chains, {**known, "notes": notes, "run": path}, keep)
-        except StanadaptError as error:
-            if known["interrupted"] and error.stage == "sampling":
-                error.message += f" The run is kept: stanadapt.resume({path!r}) goes on with it."
-            raise
+    notes, path = [*known.get("notes", []), *keeper.trouble], str(keeper.folder.path)
+    known = {**known, "notes": notes, "run": path}
+    try:
+        return packed_up(target, chains, known, keep, hurried=bool(pressed))
+    except StanadaptError as error:
+        if known["interrupted"] and error.stage == "sampling":
+            error.message += f" The run is kept: stanadapt.resume({path!r}) goes on with it."
+        raise

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from stanadapt._numba.cache_folder import readable_folders, writable_folder
 from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan.child_processes import ended_by_ctrl_c
 
 BUILDS = "builds"
 HASHED_BELOW = 50_000_000  # bytes; precompiled headers are larger, and too slow to hash
@@ -80,7 +81,8 @@ def find_or_build(name: str, key: str, build: Callable[[Path], None]) -> Build:
         _remove_unused(root)
         folder = Path(tempfile.mkdtemp(prefix=f"{_plain(name)}-{key}-", dir=root))
         try:
-            build(folder)
+            with ended_by_ctrl_c():
+                build(folder)
             cached = find(name, key)  # perhaps by another process, meanwhile
             if cached is None:
                 _publish(_marker(root, name, key), folder)

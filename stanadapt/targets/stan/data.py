@@ -10,8 +10,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from os import PathLike, fspath
-from pathlib import Path
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ import stanio
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.declarations import Declaration, Known, evaluate, parse
-from stanadapt.targets.stan.program import Program, block, read_text
+from stanadapt.targets.stan.program import Program, block, read_text, user_path
 
 _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
 # The only strings that Stan accepts as numbers.
@@ -128,7 +127,7 @@ def _load(data: Any) -> tuple[dict[str, Any], str | None]:
     if isinstance(data, str) and data.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
         text, source = data.lstrip("\ufeff"), "The data given as text"
     else:
-        path = Path(fspath(data)).expanduser()
+        path = user_path(data)
         text, source = read_text(path, "data file"), f"The data file {path}"
     try:
         values = json.loads(text, object_pairs_hook=_without_repeats)

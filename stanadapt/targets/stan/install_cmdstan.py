@@ -78,7 +78,9 @@ def install_cmdstan(
     """
     if source not in SOURCES:
         raise _error(f"source must be one of {', '.join(SOURCES)}, got {source!r}.")
-    root = Path(directory).expanduser().absolute() if directory else toolchain.cmdstan_home()
+    if (folder := directory or toolchain.cmdstan_home()) is None:
+        raise _error("this user has no home to install CmdStan in: set HOME to a folder.")
+    root = Path(os.path.expanduser(folder)).absolute()
     installed = _working(directory, root)
     if installed is None:
         if missing := toolchain.compiler_problem():

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from hashlib import sha256
 from os import PathLike, fspath
+from os.path import expanduser
 from pathlib import Path
 from typing import NamedTuple
 
@@ -180,8 +181,13 @@ def read_text(path: Path, what: str) -> str:
     raise StanadaptError("files", message) from None
 
 
+def user_path(name: str | PathLike) -> Path:
+    """Return a path with ~ expanded; left alone, and then not found, where there is no home."""
+    return Path(expanduser(fspath(name)))
+
+
 def _absolute(path: Path) -> Path:
-    return path.expanduser().absolute()
+    return user_path(path).absolute()
 
 
 def _program_path(program: str | PathLike) -> Path:
@@ -191,7 +197,7 @@ def _program_path(program: str | PathLike) -> Path:
             "A Stan program must be the path of a .stan file or a string of Stan code, "
             f"got {type(program).__name__}.",
         )
-    path = Path(fspath(program)).expanduser()
+    path = user_path(program)
     if path.suffix != ".stan" and not path.is_dir():
         raise StanadaptError(
             "files",
@@ -210,7 +216,7 @@ def _program_path(program: str | PathLike) -> Path:
 
 def _folder(folder: str | PathLike) -> Path:
     try:
-        path = Path(fspath(folder)).expanduser().resolve()
+        path = user_path(folder).resolve()
     except (TypeError, ValueError, RuntimeError, OSError) as error:  # a loop of links for one
         raise StanadaptError("files", f"include_paths: {folder!r} is no folder: {error}.") from None
     if not path.is_dir():

@@ -16,6 +16,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+from stanadapt._numba.user_folders import home
 from stanadapt.errors import StanadaptError
 
 WINDOWS = platform.system() == "Windows"
@@ -94,9 +95,10 @@ def cmdstan_problem() -> str:
     )
 
 
-def cmdstan_home() -> Path:
-    """Where CmdStanPy searches and installs if CMDSTAN is not set."""
-    return Path.home() / ".cmdstan"
+def cmdstan_home() -> Path | None:
+    """Where CmdStanPy searches and installs if CMDSTAN is not set; None without a home."""
+    found = home()
+    return found and found / ".cmdstan"
 
 
 def newest(names: list[str]) -> str | None:
@@ -159,9 +161,10 @@ def bridgestan_tree() -> Path | None:
     named = os.environ.get("BRIDGESTAN")
     if named:
         tree = Path(named).absolute()
+    elif found := home():
+        tree = found / ".bridgestan" / f"bridgestan-{_package_version('bridgestan')}"
     else:
-        version = _package_version("bridgestan")
-        tree = Path.home() / ".bridgestan" / f"bridgestan-{version}"
+        return None
     return tree if (tree / "Makefile").is_file() else None
 
 
@@ -225,7 +228,10 @@ def versions() -> dict[str, str]:
 
 def _chosen() -> Path | None:
     named = os.environ.get("CMDSTAN")
-    return Path(named).absolute() if named else newest_below(cmdstan_home())
+    if named:
+        return Path(named).absolute()
+    folder = cmdstan_home()
+    return folder and newest_below(folder)
 
 
 def _version(path: Path) -> str:

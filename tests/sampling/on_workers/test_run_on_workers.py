@@ -4,6 +4,7 @@ import multiprocessing
 import pickle
 import time
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -228,11 +229,24 @@ def test_what_is_no_executor_is_refused_before_anything_is_compiled(target, give
         draw(target, "nuts", {}, executor=given)
 
 
-def test_an_extended_target_cannot_be_sent(target):
-    reference = sa.ReferenceDistribution(np.zeros(4), np.ones(4))
-    extended = sa.Extended(target, 2, reference_distribution=reference)
-    with pytest.raises(StanadaptError, match=r"cannot be sent to a worker. Use the sampler pseudo"):
-        draw(extended, "nuts", {}, executor=Post())
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reference_distribution": sa.ReferenceDistribution(np.zeros(4), [1, 30, 2, 1])},
+        {"prior_data": {"prior": 1}, "temperature": "collapsed", "ladder": ([0.2, 1.0], [0, -1])},
+    ],
+    ids=["reference", "prior data"],
+)
+def test_an_extended_target_is_made_by_workers(target, short_slices, options):
+    extended = sa.Extended(target, 2, **options)
+    there = draw(extended, "mala", {"save_pseudo": True}, executor=Post())
+    assert_same(draw(extended, "mala", {"save_pseudo": True}), there)
+
+
+def test_a_target_of_another_kind_cannot_be_sent(target):
+    other = SimpleNamespace(target=target)
+    with pytest.raises(StanadaptError, match=r"cannot be sent to a worker"):
+        recipe.recipe_of(other, None, None)
 
 
 def test_a_worker_keeps_few_targets(target):

@@ -17,6 +17,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.sampling.plan import Plan
 from stanadapt.sampling.stan_nuts.engines import STATISTICS, NutsRun, NutsSettings
 from stanadapt.targets.stan import build_cache, toolchain
+from stanadapt.targets.stan.child_processes import ended_by_ctrl_c
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.target import Target
 
@@ -80,7 +81,7 @@ def run(
     try:
         data = folder / "data.json"
         data.write_text(target.data, encoding="utf-8")
-        with _quiet():
+        with _quiet(), ended_by_ctrl_c():
             model = CmdStanModel(exe_file=str(program))
             fit, remarks = _sample(
                 model, target, folder, data=str(data), chains=plan.chains,

@@ -7,6 +7,7 @@ from typing import Any
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends import native
+from stanadapt.targets.stan.backends.stan_model import package
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.status import Report
 
@@ -45,10 +46,8 @@ def load(program: Program, data: str, report: Report) -> tuple[Any, str, float]:
 
 
 def _compile(program: Program, source: Path) -> None:
-    import bridgestan
-
     try:
-        bridgestan.compile_model(source, make_args=FLAGS)
+        package().compile_model(source, make_args=FLAGS)
     except (RuntimeError, ValueError, OSError) as error:
         lines = str(error).replace(str(source), str(program.path or program.name)).splitlines()
         first = next((i for i, line in enumerate(lines) if SYNTAX.search(line)), None)

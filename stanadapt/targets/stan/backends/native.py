@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan import build_cache
+from stanadapt.targets.stan import build_cache, toolchain
+from stanadapt.targets.stan.backends.stan_model import bound_model
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.status import Report
 
@@ -44,7 +45,7 @@ def load(program: Program, data: str, compiler: Compiler, report: Report) -> tup
     library = compiler(program, report)
     try:
         model = _construct(library.file, program, data)
-    except OSError:
+    except (OSError, AttributeError):
         build_cache.forget(program.name, library.key)
         library = compiler(program, report)
         model = _construct_again(library.file, program, data)
@@ -64,21 +65,25 @@ def _construct_again(file: Path, program: Program, data: str) -> Any:
     try:
         return _construct(file, program, data)
     except OSError as error:
-        raise StanadaptError(
-            "installation",
-            f"the compiled {program.name} cannot be loaded: {error}. Reinstall what compiled it "
-            "(CmdStan: `stanadapt install-cmdstan`), or use backend='stanli'.",
-        ) from None
+        problem = f"cannot be loaded: {error}. Reinstall what compiled it"
+    except AttributeError as error:  # from ctypes
+        package = toolchain.versions()["bridgestan"]
+        problem = (
+            f"lacks a function that BridgeStan's Python package {package} calls ({error}). Take "
+            f"sources and package of one version: unset BRIDGESTAN, or let it name sources of "
+            f"BridgeStan {package}; or reinstall"
+        )
+    raise StanadaptError(
+        "installation",
+        f"the compiled {program.name} {problem} (CmdStan: `stanadapt install-cmdstan`), or use "
+        "backend='stanli'.",
+    )
 
 
 def _construct(file: Path, program: Program, data: str) -> Any:
-    import bridgestan
-
     try:
-        model = bridgestan.StanModel(file, data, warn=False)
+        return bound_model(file, data)
     except RuntimeError as error:
         raise StanadaptError(
             "data", f"{program.name} does not accept these data.", str(error)
         ) from None
-    model.data = None  # would be a second copy of the data, as text
-    return model

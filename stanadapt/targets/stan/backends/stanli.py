@@ -27,6 +27,7 @@ import numpy as np
 from stanadapt._numba.cache_folder import cache_root
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.backends.native import require_parameters
+from stanadapt.targets.stan.backends.stan_model import bound_model
 from stanadapt.targets.stan.program import Program, branches
 
 VERSION = "0.24.0"
@@ -120,7 +121,6 @@ def _translate(program: Program) -> str:
 
 
 def _build(mir: str, name: str, data: str, passes_off: bool = True) -> tuple[Any, dict]:
-    import bridgestan
     import stanli
 
     # spliced here: stanli's own function parses and writes the data three times
@@ -129,10 +129,9 @@ def _build(mir: str, name: str, data: str, passes_off: bool = True) -> tuple[Any
     text = f'{body}{"," if body != "{" else ""}"__stanli":{manifest}}}'
     with guarded(report=True, passes_off=passes_off), _standard_error() as lines:
         try:
-            model = bridgestan.StanModel(stanli._runtime_lib_path(), text, warn=False)
+            model = bound_model(stanli._runtime_lib_path(), text)
         except RuntimeError as error:
             raise _refusal(name, str(error)) from None
-    model.data = None  # would be a second copy of the data, as text
     for line in lines:
         if line.startswith("{"):
             report = json.loads(line)

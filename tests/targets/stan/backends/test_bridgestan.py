@@ -119,6 +119,19 @@ def test_a_library_that_does_not_load_is_recompiled_once(tree):
     assert len(calls(tree)) == 2
 
 
+def test_a_library_that_lacks_functions_is_recompiled_once(tree, monkeypatch):
+    """One that an older tree has compiled, whose version could not be read."""
+    monkeypatch.setenv("LIBRARY", np.random._pcg64.__file__)
+    cure = "sources of BridgeStan 2.9"
+    refused("installation", ["the compiled program lacks a function", "undefined symbol", cure])
+    assert len(calls(tree)) == 2
+
+
+def test_a_warning_of_bridgestan_that_names_no_cure_is_not_passed_on(monkeypatch):
+    monkeypatch.setattr("bridgestan.model.__version_info__", (2, 9, 99))
+    sa.Target(NORMAL, backend="stanli")  # warnings are errors here
+
+
 VERSION = "#define BRIDGESTAN_MAJOR {}\n#define BRIDGESTAN_MINOR {}\n#define BRIDGESTAN_PATCH 0\n"
 
 

@@ -1,0 +1,160 @@
+"""Ctrl-C while the command compiles or ends: one sentence, soon, and nothing is left behind."""
+
+import os
+
+import psutil
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from tests.helpers.command_line import PROGRAM, TINY
+from tests.helpers.interrupted_command import READY, interrupt
+
+SHORT = ["--sampler", "rwm", "--no-standardize", *TINY]
+NOTHING = "interrupted; nothing was written\n"
+# make starts a shell, which starts what takes long, as g++ starts cc1plus
+MAKEFILE = """%_model.so: %.stan
+\t@sleep 100 & echo $$! > "$$STARTED"; wait
+"""
+WHEN_STARTED = f"""
+import os, threading, time
+def wait():
+    while not os.path.exists(os.environ["STARTED"]):
+        time.sleep(0.01)
+    print({READY!r}, flush=True)
+threading.Thread(target=wait, daemon=True).start()
+"""
+# in the main thread, as each function begins to be compiled
+WHEN_COMPILING = f"""
+import ctypes, hashlib, time
+from numba.core import event
+class Listener(event.Listener):
+    def on_start(self, event):
+        print({READY!r}, flush=True)
+        %s
+    def on_end(self, event):
+        pass
+event.register("numba:compile", Listener())
+"""
+# LLVM: what it does, no signal ends
+DEAF = "hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)"
+SWALLOWED = """
+        while True:
+            try:
+                time.sleep(10)
+            except KeyboardInterrupt:
+                pass
+"""
+# the first exception is lost in a callback, which prints a traceback
+LOST = """
+        def call(address):
+            if not lost:
+                lost.append(1)
+                time.sleep(10)
+        lost = []
+        callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(call)
+        callback(None)
+        time.sleep(10)
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A program, sources of BridgeStan that compile for ever, and an empty cache."""
+    (tmp_path / "program.stan").write_text(PROGRAM)
+    (tmp_path / "data.json").write_text('{"m": 0.5}')
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    (tmp_path / "g++").write_text("#!/bin/sh\n")
+    (tmp_path / "g++").chmod(0o755)
+    return tmp_path
+
+
+def interrupted(files, prepare, backend, short=False, **keywords):
+    """A short run uses code that is compiled already, or will be."""
+    variables = {} if short else {
+        "STANADAPT_CACHE": files / "cache", "BRIDGESTAN": files, "CXX": files / "g++",
+        "STARTED": files / "started",
+    }  # fmt: skip
+    return interrupt(
+        prepare, "sample", files / "program.stan", "--data", files / "data.json", "--backend",
+        backend, "--out", files / "fit.nc", *(SHORT if short else ["--quiet"]), **keywords,
+        environment=os.environ | {name: str(value) for name, value in variables.items()},
+    )  # fmt: skip
+
+
+def runs(number):
+    """Whether a process runs; one that has ended may still be listed."""
+    try:
+        return psutil.Process(number).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_while_a_program_is_compiled_no_compiler_is_left(files):
+    seconds, code, errors = interrupted(files, WHEN_STARTED, "bridgestan")
+    assert (code, errors) == (130, NOTHING)
+    assert seconds < 1.0
+    assert not runs(int((files / "started").read_text()))
+    assert list((files / "cache" / "builds").iterdir()) == []
+    assert not (files / "fit.nc").exists()
+
+
+def test_while_llvm_does_not_return(files):
+    seconds, code, errors = interrupted(files, WHEN_COMPILING % DEAF, "stanli", after=0.3)
+    assert (code, errors) == (130, NOTHING)
+    assert seconds < 1.0
+
+
+@pytest.mark.slow
+def test_a_second_one_leaves_at_once_where_the_first_was_swallowed(files):
+    seconds, code, errors = interrupted(
+        files, WHEN_COMPILING % SWALLOWED, "stanli", after=0.3, presses=2
+    )
+    assert (code, errors) == (130, NOTHING)
+    assert seconds < 0.5
+
+
+@pytest.mark.slow
+def test_where_a_callback_loses_the_exception_it_is_raised_again(files):
+    seconds, code, errors = interrupted(files, WHEN_COMPILING % LOST, "stanli", after=0.3)
+    assert (code, errors) == (130, NOTHING)
+    assert seconds < 1.0
+
+
+# the draws are there, and what follows takes long; a sampler that compiles fast
+DRAWN = f"""
+import time
+from stanadapt import results
+from stanadapt.diagnostics import compare, verdict
+from stanadapt.sampling import pack_result
+def slow(*arguments, **keywords):
+    print({READY!r}, flush=True)
+    time.sleep(%s)
+    return function(*arguments, **keywords)
+function = %s
+%s = slow
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "sleeps"),
+    [
+        pytest.param("results.build", 1.0, marks=pytest.mark.slow),
+        ("verdict.verdict", 60),
+        pytest.param("results._write", 1.0, marks=pytest.mark.slow),
+        pytest.param("compare._add_missed", 60, marks=pytest.mark.slow),
+    ],
+)
+def test_while_a_result_is_put_together_judged_or_written_no_draw_is_lost(files, name, sleeps):
+    """Its building and writing go on; judging and the table are left out."""
+    drawn = DRAWN % (sleeps, name, name)
+    seconds, code, errors = interrupted(files, drawn, "stanli", short=True)
+    assert code == 130
+    assert f"interrupted; written before: {files / 'fit.nc'}\n" in errors
+    assert "Traceback" not in errors
+    assert seconds < 20.0
+    fit = sa.load(files / "fit.nc")
+    assert fit.attrs["interrupted"] == 0
+    assert results.dataset(fit, "posterior").sizes == {"chain": 2, "draw": 40}
+    assert (fit.attrs["verdict"] == "not judged") is (name in ("results.build", "verdict.verdict"))
+    assert [path.name for path in files.glob(".*")] == []
