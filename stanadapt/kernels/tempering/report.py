@@ -27,6 +27,7 @@ DIMENSIONS = {
     "reference_mean": ("unconstrained",),
     "reference_sd": ("unconstrained",),
     "rejection": ("gap",),
+    "ring_boundary": ("boundary",),
     "short_chain": ("start", "unconstrained"),
     "short_chain_lp": ("start",),
 }
