@@ -83,7 +83,8 @@ class Settings(NamedTuple):
         neighbours, or energy_rings: after warm-up, one pair of any two chains whose log densities
         lie in the same ring.
     rings
-        Number of energy rings, 1 to 1000, equally many draws of warm-up in each.
+        Number of energy rings, 1 to 1000, equally many draws of warm-up in each. On twenty modes in
+        the plane 3 to 12 differ by less than their errors; 1 and 2 have larger errors.
 
     """
 
