@@ -32,6 +32,7 @@ VARIANTS = {
         {"kernel": "nuts", "reference_family": "student_t"},
         {"kernel": "random_walk", "levels": 5},
         {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 4},
+        {"swaps": "energy_rings", "rings": 2},
     ],
     "pseudo_extended": [
         {},

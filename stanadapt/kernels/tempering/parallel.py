@@ -72,6 +72,8 @@ class RoundStatistics(NamedTuple):
 REJECTION, FORWARD, BACKWARD, HOT_INSIDE, COLD_INSIDE = 0, 1, 2, 3, 4
 MEAN, DEVIATIONS, SQUARES = 0, 1, 2
 SWEEPS, TRIPS = 0, 1
+# a parity that no pair has: statistics of neighbours without swaps
+NEITHER = 2
 
 
 class Tempering(NamedTuple):
@@ -134,6 +136,15 @@ def sweep(tempering, target_accept, parity, learning, rng):
         Whether to tune the step sizes to target_accept, and to collect statistics of the draws.
 
     """
+    acceptance_rate, steps, diverging = move_levels(tempering, target_accept, learning, rng)
+    swap_rate = swap_neighbours(tempering, parity, rng)
+    trips = count_round_trips(tempering)
+    return SweepInfo(acceptance_rate, swap_rate, steps, diverging, trips)
+
+
+@jit
+def move_levels(tempering, target_accept, learning, rng):
+    """Move every chain, as `sweep`; returns the mean acceptance rate, the steps, and divergence."""
     ladder, outcomes, count = tempering.ladder, tempering.mover.numbers, tempering.ladder.size[0]
     move(
         TASK_LEVEL, tempering.path, tempering.mover, ladder, tempering.replicas,
@@ -153,9 +164,7 @@ def sweep(tempering, target_accept, parity, learning, rng):
     tempering.statistics.counts[SWEEPS] += 1
     if learning:
         _accumulate(tempering)
-    swap_rate = _swap(tempering, parity, rng)
-    trips = _count_round_trips(tempering)
-    return SweepInfo(rates / max(n_moved, 1), swap_rate, steps, diverging, trips)
+    return rates / max(n_moved, 1), steps, diverging
 
 
 @inlined
@@ -191,8 +200,11 @@ def _accumulate(tempering):
 
 
 @jit
-def _swap(tempering, parity, rng):
-    """Swap neighbours; returns the mean acceptance probability over all pairs."""
+def swap_neighbours(tempering, parity, rng):
+    """Swap neighbours; returns the mean acceptance probability over all pairs.
+
+    The statistics are those of all pairs, whichever of them swap.
+    """
     order, sums = tempering.order[0], tempering.statistics.levels
     total, last = 0.0, tempering.ladder.size[0] - 1
     cold = log_ratio(tempering.replicas, order[0])
@@ -213,7 +225,7 @@ def _swap(tempering, parity, rng):
 
 
 @jit
-def _count_round_trips(tempering):
+def count_round_trips(tempering):
     """Count the chains that have just returned to the coldest level from the hottest."""
     order, been_hot = tempering.order[0], tempering.order[1]
     been_hot[order[0]] = 1

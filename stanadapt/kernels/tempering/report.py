@@ -21,12 +21,15 @@ FEWEST_TRIPS = 10
 DEAD_WEIGHT = 0.9995
 # a level visited less often than the mean by more than this factor is reported
 UNEVEN = 10.0
+# above this share of sweeps in which no two levels shared an energy ring, few swaps are left
+OFTEN_ALONE = 0.5
 
 # of variables that have neither one value per chain nor one per level
 DIMENSIONS = {
     "reference_mean": ("unconstrained",),
     "reference_sd": ("unconstrained",),
     "rejection": ("gap",),
+    "ring_boundary": ("boundary",),
     "short_chain": ("start", "unconstrained"),
     "short_chain_lp": ("start",),
     "log_weight": ("particle",),
@@ -118,8 +121,13 @@ def sentences(name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndarray])
 
 
 def _on_levels(name: str, tempering: xr.Dataset, returned: np.ndarray | None) -> list[str]:
-    """Warnings about constants that were not learned."""
+    """Warnings about swaps that are rare, and constants that were not learned."""
     messages = []
+    if "without_pair" in tempering and tempering["without_pair"].max() > OFTEN_ALONE:
+        messages.append(
+            f"{name}: in {float(tempering['without_pair'].max()):.0%} of sweeps no two "
+            "temperatures shared an energy ring, and nothing was swapped. Use fewer rings."
+        )
     if returned is not None and not returned.all():
         messages.append(
             f"{name}: {int((returned == 0).sum())} of {returned.size} draws are repeated: the "

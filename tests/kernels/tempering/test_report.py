@@ -131,3 +131,13 @@ def test_the_description_is_a_copy():
     found = describe_path(make_path(DISTRIBUTION, sd=1.0), ladder, ENDS)
     ladder.levels[:] = -1
     assert found["log_normalizer"][2] == 4.5
+
+
+def test_rings_that_no_two_temperatures_share_are_told():
+    chains = [learned() | {"ring_boundary": np.zeros(2), "without_pair": w} for w in (0.2, 0.5)]
+    assert messages(chains) == []
+    assert group(chains, 0.0)["ring_boundary"].dims == ("chain", "boundary")
+    chains[1]["without_pair"] = 0.61
+    (message,) = messages(chains)
+    assert "in 61% of sweeps" in message
+    assert "fewer rings" in message

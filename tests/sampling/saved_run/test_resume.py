@@ -29,7 +29,7 @@ generated quantities { real y_rep = normal_rng(x[1], s); real z = gamma_rng(0.3,
 """
 LENGTH = {"chains": 3, "iter_warmup": 150, "iter_sampling": 60, "seed": 5, "show_progress": False}
 CASES = [(n, chosen) for n in registered() for chosen in (VARIANTS.get(n, [{}])[0], {})[:1]]
-THREADED = [("parallel_tempering", {}), ("pseudo_extended", {})]
+THREADED = [("parallel_tempering", {"swaps": "energy_rings"}), ("pseudo_extended", {})]
 
 
 class Crash(Exception):
