@@ -56,6 +56,7 @@ bench: $(READY)
 	$(BIN)/python -m workflows.benchmarks.against_nuts
 	$(BIN)/python -m workflows.benchmarks.samplers
 	$(BIN)/python -m workflows.benchmarks.backends
+	$(BIN)/python -m workflows.benchmarks.checkpoints
 
 # the pages in output/docs/html; those with cells are executed where they or the package changed
 docs: $(DOCS_READY)
