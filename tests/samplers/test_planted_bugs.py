@@ -190,6 +190,13 @@ BUGS = {
         "kernels/tempering/test_parallel.py",
         "",
     ),
+    "ring_swaps_always_accepted": Bug(
+        "kernels/tempering/energy_rings.py",
+        "if rng.random() < rate:",
+        "if rng.random() < 2.0:",
+        "kernels/tempering/test_energy_rings.py",
+        "pairs_swap",
+    ),
     "levels_unevenly_spaced": Bug(
         "kernels/tempering/ladder.py",
         "lambdas[last] * k / (count - 1)",
