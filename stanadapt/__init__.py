@@ -19,6 +19,7 @@ from stanadapt.sampling.approximation.approximate import approximate
 from stanadapt.sampling.calibration.sbc import sbc
 from stanadapt.sampling.check_sampler import check_sampler
 from stanadapt.sampling.learned.train_nice import train_nice
+from stanadapt.sampling.repeats.compare_repeats import compare_repeats
 from stanadapt.sampling.sample import sample
 from stanadapt.sampling.saved_run.partial import load
 from stanadapt.sampling.saved_run.resume import resume
@@ -50,6 +51,7 @@ __all__ = [
     "approximate",
     "check_sampler",
     "compare",
+    "compare_repeats",
     "diagnose",
     "load",
     "modes",
