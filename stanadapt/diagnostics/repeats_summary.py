@@ -21,7 +21,7 @@ def summarise(rows: pd.DataFrame, samplers: Sequence[str], repeats: int) -> pd.D
     Parameters
     ----------
     rows
-        One row per sampler and repeat (0, 1, ...): `sampler`, `repeat`, `verdict`, `failure` ("" if
+        One row per sampler and repeat (1, 2, ...): `sampler`, `repeat`, `verdict`, `failure` ("" if
         there is a fit) and `MEASURES`.
     samplers
         In the order of the summary.
@@ -40,7 +40,7 @@ def summarise(rows: pd.DataFrame, samplers: Sequence[str], repeats: int) -> pd.D
     """
     lines = {}
     for name in samplers:
-        own = rows[(rows["sampler"] == name) & (rows["repeat"] < repeats)]
+        own = rows[(rows["sampler"] == name) & (rows["repeat"] <= repeats)]
         drawn = own[own["failure"] == ""]
         enough = len(drawn) >= FEWEST_FOR_QUANTILES
         line = {
@@ -72,7 +72,7 @@ def sentences(rows: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
     kinds = dict.fromkeys(summary["interval"])
     said = [_interval(kind, summary.index[summary["interval"] == kind], kinds) for kind in kinds]
     for name, line in summary.iterrows():
-        own = rows[(rows["sampler"] == name) & (rows["repeat"] < line["asked"])]
+        own = rows[(rows["sampler"] == name) & (rows["repeat"] <= line["asked"])]
         said += _doubts(str(name), line, own)
     return said
 
@@ -104,4 +104,7 @@ def _doubts(name: str, line: pd.Series, own: pd.DataFrame) -> Iterator[str]:
     if len(doubtful):
         one = doubtful.iloc[0]
         why = f" {one['reasons']}" if one["reasons"] else ""
-        yield f"{name}: repeat {one['repeat']} is judged {one['verdict']!r}.{why}"
+        yield (
+            f"{name}: {len(doubtful)} of {len(drawn)} fits are not fine. The first, repeat "
+            f"{one['repeat']}: {one['verdict']}.{why}"
+        )

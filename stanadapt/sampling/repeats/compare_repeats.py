@@ -137,14 +137,14 @@ def _make_missing(
     repeats: int,
 ) -> bool:
     """Make the repeats that are missing, and show how far they are; whether Ctrl-C ended it."""
-    jobs = [(i, name) for i in range(repeats) for name in draws if not kept.has(name, i)]
+    jobs = [(i, name) for i in range(1, repeats + 1) for name in draws if not kept.has(name, i)]
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
     results.arviz_module()  # its import is not to be timed
     seen: set[str] = set()
     with Progress(*columns, console=Console(stderr=True), disable=not show) as bar:
         shown = bar.add_task("", total=len(jobs))
         for i, name in jobs:
-            what = f"repeat {i + 1} of {repeats}: {name}"
+            what = f"repeat {i} of {repeats}: {name}"
             try:
                 if name not in seen:
                     bar.update(shown, description=f"{what}, compiling")

@@ -16,7 +16,7 @@ class RepeatedComparison:
     Attributes
     ----------
     rows
-        DataFrame, one row per sampler and repeat (0, 1, ...): seed, verdict with its reasons,
+        DataFrame, one row per sampler and repeat (1, 2, ...): seed, verdict with its reasons,
         failure in words ("" if there is a fit), chains, draws, and measures under the names that
         the table of `compare` has; `wall_seconds` are those of the clock from call to result,
         compilation excluded, `seconds` those of warm-up and sampling, summed over chains.
