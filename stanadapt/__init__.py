@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stanadapt.sampling.calibration.sbc import sbc
     from stanadapt.sampling.check_sampler import check_sampler
     from stanadapt.sampling.learned.train_nice import train_nice
+    from stanadapt.sampling.repeats.compare_repeats import compare_repeats
     from stanadapt.sampling.sample import sample
     from stanadapt.sampling.saved_run.partial import load
     from stanadapt.sampling.saved_run.resume import resume
@@ -45,6 +46,7 @@ _PLACES = {
     "approximate": "sampling.approximation.approximate",
     "check_sampler": "sampling.check_sampler",
     "compare": "diagnostics.compare",
+    "compare_repeats": "sampling.repeats.compare_repeats",
     "diagnose": "diagnostics.diagnose",
     "load": "sampling.saved_run.partial",
     "modes": "diagnostics.modes",
@@ -94,6 +96,7 @@ __all__ = [
     "approximate",
     "check_sampler",
     "compare",
+    "compare_repeats",
     "diagnose",
     "load",
     "modes",

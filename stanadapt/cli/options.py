@@ -57,6 +57,13 @@ Thin = Annotated[int, typer.Option(help="Keep every thin-th iteration.")]
 Seed = Annotated[
     int | None, typer.Option(help="Same seed, same draws; default: random, and recorded.")
 ]
+Repeats = Annotated[
+    int | None,
+    typer.Option(
+        help="Run each sampler so often, with other seeds; show medians and intervals. The same "
+        "command goes on with what is in --out."
+    ),
+]
 Inits = Annotated[
     str | None,
     typer.Option(

@@ -26,6 +26,7 @@ from stanadapt.cli.options import (
     Noise,
     Parallel,
     Quiet,
+    Repeats,
     Rho,
     Seed,
     SettingsBySampler,
@@ -41,6 +42,7 @@ from stanadapt.cli.options import (
     read_settings,
     settings_by_sampler,
 )
+from stanadapt.cli.repeated import require_repeatable, show_repeats
 from stanadapt.diagnostics.compare import compare as compare_fits
 from stanadapt.diagnostics.report.report import check_report
 from stanadapt.diagnostics.report.report import report as write_report
@@ -136,7 +138,8 @@ def compare(
         ),
     ] = "auto",
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the ArviZ files and the table.")
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for the ArviZ files and the table."),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="HTML file to write: verdict, table and pictures.")
@@ -147,6 +150,7 @@ def compare(
     iter_sampling: Draws = None,
     thin: Thin = 1,
     seed: Seed = None,
+    repeats: Repeats = None,
     inits: Inits = None,
     choices: SettingsBySampler = None,
     variables: Variables = None,
@@ -166,17 +170,11 @@ def compare(
         settings: Any = settings_by_sampler(choices, names)
         for name in names:
             require_sampler(name, **settings[name])
-        make_plan(
-            chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
-            iter_warmup=iter_warmup or 0, save_warmup=False, show_progress=False,
-            iter_sampling=thin if iter_sampling is None else iter_sampling,
-        )  # fmt: skip
+        _require_plan(chains, parallel_chains, iter_warmup, iter_sampling, thin, seed)
         rows = _rows(names, stan_nuts)
-        if out is not None:
-            files = [out / f"{row}.nc" for row in rows]
-            require_writable([*files, out / "comparison.csv"], force)
-        if report is not None:
-            require_writable([check_report(report)], force)
+        if repeats is not None:
+            require_repeatable(repeats, report=report, budget=budget)
+        _require_free(rows if repeats is None else None, out, report, force)
         target = make_target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
             noise=noise or (), rho=rho, labels=labels, show_progress=not quiet,
@@ -184,14 +182,20 @@ def compare(
         common = {
             "chains": chains, "parallel_chains": parallel_chains, "seed": seed, "thin": thin,
             "inits": read_inits(inits), "show_progress": not quiet,
-            "save_warmup": report is not None,
         }  # fmt: skip
         lengths: Any = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
+        if repeats is not None:
+            show_repeats(
+                target, settings, repeats=repeats, engine=stan_nuts, out=out, force=force,
+                var_names=read_names(variables), **common, **lengths,
+            )  # fmt: skip
+            return
         draws: dict[str, Any] = {
             row: partial(draw, target, row, **settings[row], **lengths) for row in names
         }
         if len(rows) > len(names):
             draws = {rows[0]: partial(draw_with_stan_nuts, target, engine=stan_nuts), **draws}
+        common["save_warmup"] = report is not None
         fits = _draw_all(draws, common, out)
         table = compare_fits(fits, var_names=read_names(variables), budget=budget)
         if out is not None:
@@ -201,6 +205,28 @@ def compare(
             _write_report(fits, report, None if variables else table)
         if any(results.attribute(fit, "interrupted") for fit in fits.values()):
             raise typer.Exit(130)
+
+
+def _require_plan(
+    chains: int, parallel: int | None, warmup: int | None, sampling: int | None, thin: int,
+    seed: int | None,
+) -> None:  # fmt: skip
+    make_plan(
+        chains=chains, parallel_chains=parallel, thin=thin, seed=seed, iter_warmup=warmup or 0,
+        iter_sampling=thin if sampling is None else sampling, save_warmup=False,
+        show_progress=False,
+    )  # fmt: skip
+
+
+def _require_free(
+    rows: list[str] | None, out: Path | None, report: Path | None, force: bool
+) -> None:
+    """Check what is to be written; repeats, whose rows are None, check their folder themselves."""
+    if out is not None and rows is not None:
+        files = [out / f"{row}.nc" for row in rows]
+        require_writable([*files, out / "comparison.csv"], force)
+    if report is not None:
+        require_writable([check_report(report)], force)
 
 
 def _write_report(fits: dict[str, Any], path: Path, table: Any) -> None:

@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+
+from stanadapt.diagnostics.fitting_columns import show_columns
 
 REASONS_SHOWN = 2  # per fit, below the table; all of them are in attrs
-PIPE_WIDTH = 160  # a pipe has no width: long lines are better than broken words
-GAP = 2  # blanks between columns
 
 
 class Column(NamedTuple):
@@ -115,34 +113,10 @@ def _as_text(table: pd.DataFrame) -> str:
 def show_table(table: pd.DataFrame, console: Console | None = None) -> None:
     """Print a comparison, as wide as the console is, and the remarks on it."""
     console = console or Console(file=sys.stdout)
-    shown = cells(table)
-    names = ["fit", *(str(name) for name in table.index)]
-    if not console.is_terminal:
-        console.width = max(PIPE_WIDTH, _width(names, shown))
-    kept = fitting(names, shown, console.width)
-    if kept is None:
-        _show_blocks(names[1:], shown, console)
-    else:
-        printed = Table(box=None, header_style="bold", padding=(0, GAP, 0, 0), pad_edge=False)
-        for title in ("fit", *kept):
-            printed.add_column(Text(title), justify="left" if title == "fit" else "right")
-        for name, row in zip(names[1:], _rows(kept), strict=True):
-            printed.add_row(*(Text(cell) for cell in (name, *row)))
-        console.print(printed)
-        left_out = [title for title in shown if title not in kept]
-        if left_out:
-            console.print(f"no room for: {', '.join(left_out)}", style="dim", highlight=False)
+    ranks = {column.title: column.rank for column in COLUMNS.values()}
+    show_columns("fit", [str(name) for name in table.index], cells(table), ranks, console)
     for sentence in remarks(table):
         console.print(sentence, highlight=False, markup=False)
-
-
-def _show_blocks(names: list[str], shown: dict[str, list[str]], console: Console) -> None:
-    """One block per fit, one line per number."""
-    width = max(len(title) for title in shown)
-    for i, name in enumerate(names):
-        console.print(name, style="bold", markup=False, highlight=False)
-        for title, column in shown.items():
-            console.print(f"  {title:<{width}}  {column[i]}", markup=False, highlight=False)
 
 
 def cells(table: pd.DataFrame) -> dict[str, list[str]]:
@@ -163,26 +137,6 @@ def cells(table: pd.DataFrame) -> dict[str, list[str]]:
 
 def _rows(shown: dict[str, list[str]]) -> Iterable[tuple[str, ...]]:
     return zip(*shown.values(), strict=True)
-
-
-def _width(names: list[str], shown: dict[str, list[str]]) -> int:
-    columns = [names, *([title, *column] for title, column in shown.items())]
-    return sum(max(len(cell) for cell in column) + GAP for column in columns)
-
-
-def fitting(
-    names: list[str], shown: dict[str, list[str]], width: int
-) -> dict[str, list[str]] | None:
-    """The columns that fit into a width, or None where not even those of rank 0 do."""
-    ranks = {column.title: column.rank for column in COLUMNS.values()}
-    kept = dict(shown)
-    for title in sorted(shown, key=lambda title: -ranks.get(title, 0)):
-        if _width(names, kept) <= width:
-            return kept
-        if not ranks.get(title, 0):
-            return None
-        del kept[title]
-    return kept if _width(names, kept) <= width else None
 
 
 def remarks(table: pd.DataFrame) -> list[str]:

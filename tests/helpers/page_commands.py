@@ -6,6 +6,8 @@ import shlex
 import subprocess
 import sys
 
+import pandas as pd
+
 
 def blocks(page, language):
     """Return the fenced blocks of a page in one language."""
@@ -48,13 +50,24 @@ def run_stanadapt(command, folder, **variables):
     return run([sys.executable, "-m", "stanadapt", *shlex.split(command)[1:]], folder, **variables)
 
 
+def repeated_verdicts(command, folder):
+    """Return the verdicts of the repeats that a command wrote to its --out."""
+    words = shlex.split(command)
+    if "--repeats" not in words:
+        return set()
+    rows = pd.read_csv(folder / words[words.index("--out") + 1] / "repeats.csv")
+    assert rows["failure"].isna().all()
+    assert len(rows) >= int(words[words.index("--repeats") + 1])
+    return set(rows["verdict"])
+
+
 def written_fits(command, folder):
     """Return the fits that a command wrote to its --out, Stan's NUTS apart; at least one.
 
-    None where it writes something else: a file of another kind than fits are.
+    None where it writes something else: a file of another kind than fits are, or repeats.
     """
     words = shlex.split(command)
-    if "--out" not in words:
+    if "--out" not in words or "--repeats" in words:
         return []
     out = folder / words[words.index("--out") + 1]
     if out.suffix not in ("", ".nc"):

@@ -15,6 +15,7 @@ from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE
 from tests.helpers.page_commands import (
     blocks,
     commands_of,
+    repeated_verdicts,
     run,
     run_stanadapt,
     written_fits,
@@ -164,6 +165,7 @@ def test_commands(folder, page):
         run_stanadapt(command, folder, **ENVIRONMENT)
         verdicts = {p.stem: sa.load(p).attrs["verdict"] for p in written_fits(command, folder)}
         assert set(verdicts.values()) <= {"fine"}, verdicts
+        assert repeated_verdicts(command, folder) <= {"fine"}
 
 
 @pytest.mark.slow

@@ -1,0 +1,64 @@
+"""What repeats of a comparison found: a tidy table, and its summary."""
+
+import io
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from stanadapt.diagnostics.repeats_summary import sentences, summarise
+from stanadapt.diagnostics.repeats_table import show_summary, to_latex
+
+
+class RepeatedComparison:
+    """Several samplers on one target, each with several seeds.
+
+    Attributes
+    ----------
+    rows
+        DataFrame, one row per sampler and repeat (1, 2, ...): seed, verdict with its reasons,
+        failure in words ("" if there is a fit), chains, draws, and measures under the names that
+        the table of `compare` has; `wall_seconds` are those of the clock from call to result,
+        compilation excluded, `seconds` those of warm-up and sampling, summed over chains.
+    summary
+        DataFrame, one row per sampler: how many repeats were asked for, gave a fit (`repeats`),
+        failed, are fine; the median of each measure, and as *_low and *_high the interval that the
+        column `interval` names: the central 80 %, from the 10th to the 90th percentile, or the
+        smallest and largest where fewer than five repeats gave a fit.
+    sentences
+        Which interval it is, and what failed or is doubtful.
+    origin
+        Versions, hashes of program and data, settings, seeds: as in the JSON file.
+    interrupted
+        Whether it was ended by Ctrl-C.
+
+    """
+
+    def __init__(
+        self, rows: pd.DataFrame, origin: dict[str, Any], samplers: list[str], repeats: int,
+        interrupted: bool,
+    ) -> None:  # fmt: skip
+        self.rows, self.origin, self.interrupted = rows, origin, interrupted
+        self.summary = summarise(rows, samplers, repeats)
+        self.sentences = sentences(rows, self.summary)
+
+    def __repr__(self) -> str:
+        stream = io.StringIO()
+        # in a notebook, rich would display what is printed to any stream
+        plain: Any = {"force_terminal": True, "force_jupyter": False, "color_system": None}
+        self.show(Console(file=stream, width=Console().width, **plain))
+        return stream.getvalue().rstrip("\n")
+
+    def show(self, console: Console | None = None) -> None:
+        """Print the summary: no number is cut, columns without room are named below."""
+        show_summary(self.summary, self.sentences, console)
+
+    def to_latex(self) -> str:
+        """Return the summary as a tabular, for the LaTeX package booktabs."""
+        target, versions = self.origin["target"], self.origin["versions"]
+        heading = [
+            f"{target['model']} (program {target['program_hash']}, data {target['data_hash']}); "
+            f"stanadapt {versions['stanadapt']}; seed {self.origin['settings']['seed']}",
+            *self.sentences,
+        ]
+        return to_latex(self.summary, heading)

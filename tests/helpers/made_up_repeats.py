@@ -1,0 +1,18 @@
+"""Rows of repeats with chosen numbers."""
+
+import pandas as pd
+
+from stanadapt.sampling.repeats.one_repeat import COLUMNS
+
+
+def row(sampler, repeat, value=1.0, **changes):
+    """Build a row whose measures are all `value`."""
+    fixed = {
+        "sampler": sampler, "repeat": repeat, "seed": 7, "verdict": "fine", "reasons": "",
+        "failure": "", "chains": 4, "draws": 100,
+    }  # fmt: skip
+    return {**dict.fromkeys(COLUMNS, value), **fixed, **changes}
+
+
+def table(*rows):
+    return pd.DataFrame(list(rows), columns=list(COLUMNS))
