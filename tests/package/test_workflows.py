@@ -36,6 +36,7 @@ WRITTEN = {
     "tempering.boltzmann": ["boltzmann.md", "fixed_temperatures.png", "projections.png"],
     "tempering.horseshoe": ["horseshoe.csv", "predictive.png"],
     "tempering.curved": ["curved.md", "flower.png"],
+    "learned.integrators": ["integrators.csv", "integrators.md", "integrators.png"],
 }  # fmt: skip
 
 
