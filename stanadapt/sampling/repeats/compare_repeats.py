@@ -141,7 +141,7 @@ def _make_missing(
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
     results.arviz_module()  # its import is not to be timed
     seen: set[str] = set()
-    with Progress(*columns, console=Console(stderr=True), disable=not show) as bar:
+    with Progress(*columns, console=Console(stderr=True), disable=not (show and jobs)) as bar:
         shown = bar.add_task("", total=len(jobs))
         for i, name in jobs:
             what = f"repeat {i} of {repeats}: {name}"
