@@ -64,6 +64,7 @@ def test_numbers_have_three_digits():
     text = printed(one, 160, ["a"])
     for number in (" 100 ", "0.123", "14.0"):
         assert number in text
+    assert "100." not in text
 
 
 def test_columns_without_numbers_are_left_out():
