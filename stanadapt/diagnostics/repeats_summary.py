@@ -34,8 +34,8 @@ def summarise(rows: pd.DataFrame, samplers: Sequence[str], repeats: int) -> pd.D
         One row per sampler: `asked`; `repeats`, those that gave a fit; `failed`; `fine`, those with
         that verdict; `interval`, which one `*_low` and `*_high` are: from the 10th to the 90th
         percentile (linear interpolation), and from the smallest to the largest where fewer than
-        five repeats gave a fit. Medians have the names of the measures. What is not a number in
-        some repeats is left out there.
+        five repeats gave a fit; `chains`, and `draws` of each. Medians have the names of the
+        measures. What is not a number in some repeats is left out there.
 
     """
     lines = {}
@@ -49,6 +49,8 @@ def summarise(rows: pd.DataFrame, samplers: Sequence[str], repeats: int) -> pd.D
             "failed": len(own) - len(drawn),
             "fine": int((drawn["verdict"] == "fine").sum()),
             "interval": CENTRAL if enough else EXTREMES,
+            "chains": drawn["chains"].median(),
+            "draws": drawn["draws"].median(),
         }
         for measure in MEASURES:
             low, middle, high = _spread(drawn[measure].to_numpy(float), enough)

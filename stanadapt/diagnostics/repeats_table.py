@@ -12,6 +12,7 @@ from stanadapt.diagnostics.fitting_columns import show_columns
 # in the order of display; the form "" stands for three digits
 COLUMNS = {
     "fine": Column("fine", "", 0),
+    "size": Column("draws", "", 5),
     "ess_bulk_min": Column("min ESS", "", 1),
     "ess_per_second": Column("ESS/s", "", 0),
     "ess_per_gradient": Column("ESS/grad", "", 2),
@@ -44,6 +45,10 @@ def _cells(summary: pd.DataFrame) -> dict[str, list[list[str]]]:
         if name == "fine":
             counts = zip(summary["fine"], summary["asked"], strict=True)
             found[name] = [[f"{fine} of {asked}"] for fine, asked in counts]
+            continue
+        if name == "size":
+            sizes = zip(summary["chains"], summary["draws"], strict=True)
+            found[name] = [[f"{c:.0f} x {n:,.0f}" if c == c else ""] for c, n in sizes]
             continue
         ends = (summary[f"{name}_low"], summary[f"{name}_high"])
         column = [_spread(*line, form) for line in zip(summary[name], *ends, strict=True)]
@@ -80,7 +85,7 @@ def to_latex(summary: pd.DataFrame, heading: list[str]) -> str:
 
 
 def _in_latex(cell: list[str]) -> str:
-    middle, *interval = (_powers(text) for text in cell)
+    middle, *interval = (_powers(text).replace(" x ", r" $\times$ ") for text in cell)
     return f"{middle} ({interval[0].replace('–', '--')})" if interval else middle
 
 

@@ -44,7 +44,7 @@ def test_no_number_is_cut_at_any_width(rows, width):
 
 
 def test_what_has_no_room_is_named_and_nothing_is_where_all_have(rows):
-    assert "no room for: R-hat, wall s" in printed(rows, 80)
+    assert "no room for: draws, R-hat, wall s" in printed(rows, 80)
     assert "no room for" not in printed(rows, 160)
 
 
@@ -64,6 +64,7 @@ def test_numbers_have_three_digits():
     text = printed(one, 160, ["a"])
     for number in (" 100 ", "0.123", "14.0"):
         assert number in text
+    assert "100." not in text
 
 
 def test_columns_without_numbers_are_left_out():
@@ -81,16 +82,16 @@ def test_latex(rows):
     lines = text.splitlines()
     assert lines[0] == "% two lines"
     assert lines[2:5] == [
-        r"\begin{tabular}{lrrrrrr}",
+        r"\begin{tabular}{lrrrrrrr}",
         r"\toprule",
-        r"sampler & fine & min ESS & ESS/s & ESS/grad & R-hat & wall s \\",
+        r"sampler & fine & draws & min ESS & ESS/s & ESS/grad & R-hat & wall s \\",
     ]
     row_of_nuts = next(line for line in lines if line.startswith("nuts &"))
     cells = [cell.strip() for cell in row_of_nuts.removesuffix(r"\\").split("&")]
-    assert cells[:3] == ["nuts", "5 of 5", "45,679 (27,901--96,790)"]
+    assert cells[:4] == ["nuts", "5 of 5", r"4 $\times$ 100", "45,679 (27,901--96,790)"]
     power = r"$3.50 \times 10^{-5}$ ($1.90 \times 10^{-5}$--$5.10 \times 10^{-5}$)"
-    assert cells[4] == power
-    assert cells[5] == "1.003 (1.001--1.005)"
+    assert cells[5] == power
+    assert cells[6] == "1.003 (1.001--1.005)"
     assert r"pseudo\_extended &" in text
     assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"]
 

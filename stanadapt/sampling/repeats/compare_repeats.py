@@ -141,7 +141,7 @@ def _make_missing(
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
     results.arviz_module()  # its import is not to be timed
     seen: set[str] = set()
-    with Progress(*columns, console=Console(stderr=True), disable=not show) as bar:
+    with Progress(*columns, console=Console(stderr=True), disable=not (show and jobs)) as bar:
         shown = bar.add_task("", total=len(jobs))
         for i, name in jobs:
             what = f"repeat {i} of {repeats}: {name}"
@@ -207,10 +207,10 @@ def _names(var_names: Collection[str] | None) -> list[str] | None:
 
 def _digest(inits: Any) -> Any:
     """What tells starting values from others: a number or a word itself, a hash of the rest."""
-    if inits is None or isinstance(inits, str | int | float):
-        return inits
-    if isinstance(inits, Path):
-        text = inits.read_bytes() if inits.is_file() else str(inits).encode()
+    if isinstance(inits, str | PathLike) and Path(inits).is_file():
+        text = Path(inits).read_bytes()
+    elif inits is None or isinstance(inits, str | int | float | PathLike):
+        return str(inits) if isinstance(inits, PathLike) else inits
     else:
         text = json.dumps(inits, sort_keys=True, default=_listed).encode()
     return sha256(text).hexdigest()[:16]

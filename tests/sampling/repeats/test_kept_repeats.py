@@ -1,8 +1,10 @@
 """Repeats that are kept: gone on with, refused, interrupted, failed. The fits are made up."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import stanadapt as sa
@@ -72,7 +74,7 @@ def test_a_seed_that_is_not_given_is_that_of_the_folder(target, runs, tmp_path):
     ({"thin": 2}, "settings.thin"),
     ({"iter_warmup": 7}, "settings.iter_warmup"),
     ({"var_names": ["a"]}, "settings.variables"),
-    ({"inits": {"x": [0.5]}}, "settings.inits"),
+    ({"inits": {"x": np.array([0.5])}}, "settings.inits"),
     ({"samplers": {"rwm": {"initial_scale": 0.3}}}, "settings of rwm"),
     ({"target": "parameters { real y; } model { y ~ normal(0, 1); }"}, "target.program_hash"),
 ])  # fmt: skip
@@ -97,6 +99,17 @@ def test_other_data_are_refused(runs, tmp_path):
     repeated(sa.Target(program, {"m": 1.0}), tmp_path, repeats=1)
     with pytest.raises(sa.StanadaptError, match="data_hash"):
         repeated(sa.Target(program, {"m": 2.0}), tmp_path, repeats=1)
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_other_starting_values_in_a_file_of_the_same_name_are_refused(target, runs, tmp_path, kind):
+    file = tmp_path / "inits.json"
+    file.write_text('{"x": 1}')
+    repeated(target, tmp_path / "r", repeats=1, inits=kind(file))
+    repeated(target, tmp_path / "r", repeats=1, inits=kind(file))
+    file.write_text('{"x": 2}')
+    with pytest.raises(sa.StanadaptError, match=r"settings\.inits"):
+        repeated(target, tmp_path / "r", repeats=1, inits=kind(file))
 
 
 def test_force_begins_anew(target, runs, tmp_path):
