@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt._numba.cache_folder import cache_root
+from stanadapt._numba.user_folders import environment
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.backends.native import require_parameters
 from stanadapt.targets.stan.backends.stan_model import bound_model
@@ -52,17 +53,8 @@ def guarded(report: bool = False, passes_off: bool = True) -> Iterator[None]:
     switches = dict.fromkeys(SWITCHES if passes_off else SWITCHES[2:], "1")
     if report:
         switches[REPORT] = "1"
-    with _LOCK:
-        saved = {name: os.environ.get(name) for name in switches}
-        os.environ.update(switches)
-        try:
-            yield
-        finally:
-            for name, old in saved.items():
-                if old is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = old
+    with _LOCK, environment(**switches):
+        yield
 
 
 @contextlib.contextmanager
