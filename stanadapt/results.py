@@ -6,6 +6,7 @@ file depends on which one is installed.
 
 import contextlib
 import datetime
+import functools
 import json
 import os
 import tempfile
@@ -30,6 +31,7 @@ ZERO_WEIGHT = 700.0
 Groups = dict[str, dict[str, np.ndarray] | xr.Dataset]
 
 
+@functools.cache  # called for every column of a table, by several threads at once
 def arviz_module() -> Any:
     """Return the installed ArviZ, imported at the first call."""
     with stand_in_home(), warnings.catch_warnings():

@@ -25,7 +25,7 @@ def require_exact(target: Target, sampler: Sampler) -> None:
         raise StanadaptError(
             "settings",
             f"{sampler.name} {what}, but the density of {target.name} is an estimate "
-            f"with noise {', '.join(target.noise)}. Use a sampler without gradients "
+            f"with noise {', '.join(target.noise)}. Use one that stays exact there "
             f"({usable}), or make the target without `noise` to sample both.",
         )
 

@@ -88,8 +88,9 @@ def sample(
         depend on the latter.
     threads_per_chain
         Threads that share the moves of one chain, for samplers that make several per iteration: up
-        to `pseudo_samples` of pseudo_extended, one per level of parallel_tempering. For more cores
-        than chains, and densities slower than some microseconds. The draws do not depend on it.
+        to `pseudo_samples` of pseudo_extended, one per level of parallel_tempering or particle of
+        smc. For more cores than chains, and densities slower than some microseconds. The draws do
+        not depend on it.
     iter_warmup, iter_sampling
         Iterations per chain; default: what suits the sampler. The warm-up of whitened_hmc ends when
         it has settled: there iter_warmup is the most it may take.
@@ -106,9 +107,9 @@ def sample(
         now, a sentence says so, and they are learned afresh. kameleon learns from these draws as if
         they were its own.
     reference_distribution, prior_data
-        For samplers that temper (parallel_tempering, pseudo_extended): what lies at the hot end, a
-        `ReferenceDistribution` or the same program under other data, such as none; default: one
-        that is learned during warm-up.
+        For samplers that temper (simulated_tempering, parallel_tempering, pseudo_extended, smc):
+        what lies at the hot end, a `ReferenceDistribution` or, but for smc, the same program under
+        other data, such as none; default: one that is learned during warm-up.
     network
         For nice: a `Network` that `train_nice` made for this program, or its file.
     standardize

@@ -190,6 +190,27 @@ BUGS = {
         "kernels/tempering/test_parallel.py",
         "",
     ),
+    "particles_resampled_without_their_densities": Bug(
+        "kernels/tempering/particles.py",
+        "copy_replica(p.spare, chosen[n], p.replicas, n)",
+        "copy(p.spare.vectors[chosen[n], POSITION], p.replicas.vectors[n, POSITION])",
+        "kernels/tempering/test_particles.py",
+        "moments_and_evidence",
+    ),
+    "particles_weighed_by_the_whole_step": Bug(
+        "kernels/tempering/particles.py",
+        "reweigh(p.work, p.log_weights, b - levels[last, B])",
+        "reweigh(p.work, p.log_weights, b)",
+        "kernels/tempering/test_particles.py",
+        "moments_and_evidence",
+    ),
+    "first_draw_by_position": Bug(
+        "kernels/tempering/particles.py",
+        "counts[TURN] = int(rng.random() * population.log_weights.shape[0])",
+        "counts[TURN] = 0",
+        "kernels/tempering/test_particles.py",
+        "random_particle",
+    ),
     "ring_swaps_always_accepted": Bug(
         "kernels/tempering/energy_rings.py",
         "if rng.random() < rate:",

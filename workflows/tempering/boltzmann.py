@@ -1,7 +1,7 @@
 """A Boltzmann machine of 28 spins, relaxed: figures 4, 5 and 8 of Nemeth et al. (2019).
 
     python -m workflows.tempering.boltzmann --quick        # does it run?
-    python -m workflows.tempering.boltzmann                # about ten minutes
+    python -m workflows.tempering.boltzmann
     python -m workflows.tempering.boltzmann --system system_1 --repeats 3
 
 How far is the estimated mean from the exact one, over all coordinates, when every method uses the

@@ -1,7 +1,7 @@
 """Twenty Gaussians in the plane: table 1, figures 3 and 7 of Nemeth et al. (2019).
 
     python -m workflows.tempering.mixture --quick         # does it run?
-    python -m workflows.tempering.mixture --repeats 10    # about ten minutes
+    python -m workflows.tempering.mixture --repeats 10
     python -m workflows.tempering.mixture --scenarios twenty --methods parallel_tempering
 
 Scenario (a) has equal weights and standard deviations of 0.1. Scenario (b), with weights 1 / d for
