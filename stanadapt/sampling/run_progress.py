@@ -131,7 +131,7 @@ class Watch:
             )
         self._target, self._on_progress, self._max_minutes = target, on_progress, max_minutes
         self._began: float | None = None
-        self._asked = False
+        self._told = False
         self.note = ""
 
     def __call__(self, chains: list[Chain]) -> None:
@@ -153,17 +153,18 @@ class Watch:
         try:
             stop = self._on_progress(progress)
         except Exception as error:  # it is the user's, and must not cost the draws
+            self._told = True
             return f"stopped since on_progress raised {type(error).__name__}: {error}"
-        self._asked = stop is True
-        return f"stopped by on_progress after {progress.seconds:.3g} s." if self._asked else ""
+        self._told = stop is True
+        return f"stopped by on_progress after {progress.seconds:.3g} s." if self._told else ""
 
     def outcome(self, interrupted: bool, notes: Sequence[str] = ()) -> dict[str, Any]:
         """Attributes on the end of a run: one that was asked to stop was not interrupted.
 
-        Where the user's function stopped it, what it was told of is what the result holds: the
-        draws of all chains.
+        Where the user's function stopped it, by its answer or by an error, what it was told of is
+        what the result holds: the draws of all chains.
         """
         if not (interrupted and self.note):
             return {"interrupted": interrupted, "notes": [*notes]}
         stopped = {"interrupted": False, "notes": [*notes, self.note]}
-        return {**stopped, "all_chains": self._asked}
+        return {**stopped, "all_chains": self._told}

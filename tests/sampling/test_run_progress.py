@@ -99,13 +99,19 @@ def test_what_it_was_told_is_what_is_kept(target):
 
 
 def test_an_error_in_it_stops_the_run_and_costs_no_draw(target):
+    """All chains are kept, though one of them has far more draws than the others together."""
+    told = []
+
     def wrong(progress):
-        if progress.draws > 50:
+        told.append([chain.draws for chain in progress.chains])
+        if min(told[-1]) > 0:
             raise KeyError("no such thing")
 
     with pytest.warns(UserWarning, match="on_progress raised KeyError: 'no such thing'"):
-        fit = drawn(target, wrong, iter_sampling=ENDLESS)
-    assert results.dataset(fit, "posterior").sizes["draw"] > 50
+        fit = drawn(target, wrong, parallel_chains=1, iter_sampling=400_000)
+    assert told[-1][0] > 4 * told[-1][1]
+    assert dict(fit["posterior"].sizes)["chain"] == 2
+    assert dict(fit["posterior"].sizes)["draw"] >= told[-1][1]
 
 
 def test_stopped_during_warmup_there_are_no_draws(target):
