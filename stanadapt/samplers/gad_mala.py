@@ -8,7 +8,8 @@ References
 ----------
 Titsias and Dellaportas (2019), Gradient-based Adaptive Markov Chain Monte Carlo, NeurIPS:
 section 3.2; the fast form drops the Hessian (gadMALAf), `exact` keeps it (gadMALAe). Its defaults
-are ours. The Hessian-vector product is a central difference of two gradients.
+are ours, and so is the factor of low rank, `proposal_factor`. The Hessian-vector product is a
+central difference of two gradients.
 
 """
 
@@ -16,10 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt._numba import triangular as factors
 from stanadapt._numba.jit import jit
 from stanadapt._numba.replace import replace
 from stanadapt._numba.vectors import fill_normal, squared_norm
+from stanadapt.errors import StanadaptError
+from stanadapt.kernels.adaptation import proposal_factor as factors
 from stanadapt.kernels.adaptation import speed_measure
 from stanadapt.kernels.density import value_and_gradient
 from stanadapt.kernels.metropolis import LANGEVIN_SCALE, acceptance_probability
@@ -52,6 +54,10 @@ class Settings(NamedTuple):
         operations, 5 us for 100 parameters. Standardised, where L starts near its optimum: 4.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
+    rank
+        Learn L = diag(s) + U V^T with so many columns in U and V: O(rank dim) per iteration, for
+        hundreds of parameters of which few combinations are unlike the rest. 0, or half of the
+        dimension and more: a full triangle.
     exact
         Keep the Hessian term of the derivative: two more gradients in about half of the
         iterations of warm-up. Rarely better; see the paper's tables.
@@ -63,6 +69,7 @@ class Settings(NamedTuple):
     initial_scale: float = 0.1
     adapt_every: int = 1
     diagonal: bool = False
+    rank: int = 0
     exact: bool = False
 
 
@@ -103,13 +110,20 @@ def check(settings: Settings) -> None:
     require_probability(settings, "target_accept")
     require_positive(settings, "learning_rate", "initial_scale")
     require_at_least(settings, 1, "adapt_every")
+    require_at_least(settings, 0, "rank")
+    if settings.diagonal and settings.rank:
+        raise StanadaptError(
+            "settings",
+            f"gad_mala: L is diagonal or of low rank: got diagonal=True and rank={settings.rank}. "
+            "Leave out one of them.",
+        )
 
 
 @jit
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim
-    tuning = speed_measure.start(n, settings.initial_scale, settings.diagonal)
+    tuning = speed_measure.start(n, settings.initial_scale, settings.diagonal, 3, settings.rank)
     gradient, scaled = np.empty(n), np.empty(n)
     log_density = value_and_gradient(density, position, gradient)
     factors.transposed_times(tuning.factor, gradient, scaled)
@@ -224,8 +238,11 @@ def adapt(density, settings, state, info, t, iter_warmup):
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        dense_matrices=lambda settings: 0 if settings.diagonal else 2,
-        workspace=("noise", "drift_and_noise", "log_ratio", "work", "tuning.left", "tuning.right"),
+        dense_matrices=lambda settings: 0 if settings.diagonal or settings.rank else 2,
+        workspace=(
+            "noise", "drift_and_noise", "log_ratio", "work", "tuning.left", "tuning.right",
+            "tuning.slope", "tuning.inverse",
+        ),
         when_standardized={
             "initial_scale": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0),
             "adapt_every": lambda dim: 4,

@@ -1,7 +1,9 @@
 """Gradient ascent on the generalised speed measure, shared by the samplers named gad.
 
 The proposal's scale factor L ascends F = E[min(0, log ratio)] + beta * sum_i log L_ii by one
-stochastic gradient step per iteration, estimated from the chain's own proposal.
+stochastic gradient step per iteration, estimated from the chain's own proposal. A factor of low
+rank, L = diag(s) + U V^T with log |det L| in place of sum_i log L_ii, is what the paper's section 5
+leaves to others; its entries climb by the same rule.
 
 References
 ----------
@@ -14,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt._numba import triangular as factors
 from stanadapt._numba.jit import inlined, jit
+from stanadapt.kernels.adaptation import proposal_factor as factors
 
 SMALLEST_DIAGONAL, SMALLEST_WEIGHT = 1e-3, 1e-4
 FORGETTING, WEIGHT_RATE = 0.9, 0.02
@@ -27,7 +29,7 @@ class Tuning(NamedTuple):
     """What gradient ascent tunes, and its workspace.
 
     factor
-        L, shape (n, n) or, when diagonal, (1, n). Updated in place.
+        L as in `proposal_factor`: shape (n, n), (1, n) or (1 + 2 r, n). Updated in place.
     mean_square
         G, running mean of squared derivatives, same shape. Updated in place.
     entropy_weight
@@ -39,6 +41,9 @@ class Tuning(NamedTuple):
         sum_r left[r] right[r]^T, lower triangle.
     row
         Workspace, shape (n,).
+    slope, inverse
+        Workspace of a factor of low rank: the derivative, of its shape, and shape (r, 2 r). Empty
+        for others.
 
     """
 
@@ -49,15 +54,20 @@ class Tuning(NamedTuple):
     left: np.ndarray
     right: np.ndarray
     row: np.ndarray
+    slope: np.ndarray
+    inverse: np.ndarray
 
 
 @jit
-def start(dim, scale, diagonal, terms=3):
+def start(dim, scale, diagonal, terms=3, rank=0):
     """Start from L = scale / sqrt(n) * I and beta = 1, with room for so many outer products."""
-    factor = factors.initial(dim, scale / np.sqrt(dim), diagonal)
+    factor = factors.initial(dim, scale / np.sqrt(dim), diagonal, rank)
+    low = factors.has_low_rank(factor)
     return Tuning(
         factor, np.zeros_like(factor), 1.0, 0,
         np.zeros((terms, dim)), np.zeros((terms, dim)), np.zeros(dim),
+        np.zeros((factor.shape[0] if low else 0, dim)),
+        np.zeros((rank if low else 0, 2 * rank)),
     )  # fmt: skip
 
 
@@ -125,10 +135,26 @@ def _ascend_triangle(tuning, rank, weight, forgetting, learning_rate):
 
 
 @jit
+def _ascend_low_rank(tuning, rank, weight, forgetting, learning_rate):
+    """Climb in s, U and V of a factor of low rank, whose whole determinant has the weight."""
+    factor, mean_square, slope = tuning.factor, tuning.mean_square, tuning.slope
+    factors.low_rank_derivative(
+        factor, tuning.left, tuning.right, rank, weight, tuning.inverse, slope
+    )
+    for k in range(factor.shape[0]):
+        _climb_row(
+            factor[k], mean_square[k], 1.0, slope[k], factor.shape[1], forgetting, learning_rate
+        )
+    for i in range(factor.shape[1]):
+        factor[0, i] = max(factor[0, i], SMALLEST_DIAGONAL)
+
+
+@jit
 def ascend(tuning, rank, direction, learning_rate):
     """Take one step of size rho * dF, dF = [sum_{r < rank} left[r] right[r]^T] + entropy term.
 
-    The entropy term is direction * beta * diag(1 / L). `direction` is 1, but -1 with rank 0 after
+    The entropy term is direction * beta * diag(1 / L), or the derivative of direction * beta *
+    log |det L| where L is of low rank. `direction` is 1, but -1 with rank 0 after
     a proposal at which the density failed: all it shows is that moves must be shorter. (The paper
     has no such case; without it a chain whose proposals all fail would never recover.)
     """
@@ -137,6 +163,9 @@ def ascend(tuning, rank, direction, learning_rate):
     # the mean square starts as the first squared derivative
     forgetting = 0.0 if tuning.updates == 0 else FORGETTING
     n = row.shape[0]
+    if factors.has_low_rank(factor):
+        _ascend_low_rank(tuning, rank, weight, forgetting, learning_rate)
+        return
     if factor.shape[0] < n:
         for i in range(n):
             row[i] = weight / factor[0, i]
@@ -161,5 +190,5 @@ def after_step(tuning, accepted, target_accept, largest_weight=np.inf):
     return Tuning(
         tuning.factor, tuning.mean_square,
         min(max(weight, SMALLEST_WEIGHT), largest_weight), tuning.updates + 1,
-        tuning.left, tuning.right, tuning.row,
+        tuning.left, tuning.right, tuning.row, tuning.slope, tuning.inverse,
     )  # fmt: skip
