@@ -14,13 +14,13 @@ from stanadapt.errors import StanadaptError
 from stanadapt.sampling.drive import uninterrupted
 
 
-def save(fit: Any, path: Path) -> Path:
+def save(fit: Any, path: Path, float32: bool = False) -> Path:
     """Write a result, and remember to say so if the command is interrupted.
 
     Ctrl-C ends the command when the file is complete, else the draws would be lost.
     """
     with uninterrupted() as pressed:
-        saved = results.save(fit, path)
+        saved = results.save(fit, path, float32=float32)
     interruption.written.append(saved)
     if pressed or results.attribute(fit, "verdict") == NOT_JUDGED:
         raise KeyboardInterrupt

@@ -12,7 +12,7 @@ from rich.table import Table
 from stanadapt import results
 from stanadapt.cli.files import require_writable, save
 from stanadapt.cli.messages import reported
-from stanadapt.cli.options import Force, Parallel, Quiet
+from stanadapt.cli.options import Float32, Force, Parallel, Quiet
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.efficiency import efficiency
 from stanadapt.errors import StanadaptError
@@ -36,6 +36,7 @@ def resume(
     ] = None,
     max_minutes: Annotated[float | None, typer.Option(help="Stop after this time.")] = None,
     parallel_chains: Parallel = None,
+    float32: Float32 = False,
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
@@ -46,7 +47,7 @@ def resume(
             run, iter_sampling=iter_sampling, until_ess=until_ess, max_minutes=max_minutes,
             parallel_chains=parallel_chains, show_progress=not quiet,
         )  # fmt: skip
-        save(fit, path)
+        save(fit, path, float32)
         compare({results.attribute(fit, "sampler"): fit})
         print(f"ArviZ file: {path}")
         if results.attribute(fit, "interrupted"):

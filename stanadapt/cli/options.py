@@ -37,7 +37,18 @@ LabelsFile = Annotated[
     Path | None,
     typer.Option(
         "--labels",
-        help="JSON file: dims, coords, posterior_predictive, log_likelihood, for ArviZ.",
+        "--dims",
+        help="JSON file: dims, coords, posterior_predictive, log_likelihood, for ArviZ; or dims.",
+    ),
+]
+Exclude = Annotated[
+    str | None,
+    typer.Option(help="Computed quantities that are not kept, separated by commas."),
+]
+Float32 = Annotated[
+    bool,
+    typer.Option(
+        "--float32", help="Write draws with four bytes, where their spread bears the rounding."
     ),
 ]
 Chains = Annotated[int, typer.Option(help="Number of chains.")]
@@ -95,7 +106,7 @@ SettingsBySampler = Annotated[
 ]
 
 
-def make_target(model: str, data: str | None, **options: Any) -> Any:
+def make_target(model: str, data: str | None, *, exclude: str | None = None, **options: Any) -> Any:
     """Make a target from files where they exist, else from bundled ones of that name."""
     program: Any = Path(model)
     source: Any = Path(data) if data else None
@@ -104,7 +115,7 @@ def make_target(model: str, data: str | None, **options: Any) -> Any:
             program = bundled.available()[model].path
         else:
             program, source = bundled.find(model, data)
-    return Target(program, source, **options)
+    return Target(program, source, exclude=read_names(exclude) or (), **options)
 
 
 def read_inits(text: str | None) -> Any:

@@ -18,6 +18,8 @@ from stanadapt.cli.options import (
     Choices,
     Data,
     Draws,
+    Exclude,
+    Float32,
     Force,
     Include,
     Inits,
@@ -77,7 +79,10 @@ def sample(
     ] = None,
     prior_data: Annotated[
         Path | None,
-        typer.Option(help="Data without observations: samplers that temper start from this prior."),
+        typer.Option(
+            help="Data without observations: the file has the group prior, and samplers that "
+            "temper start from it."
+        ),
     ] = None,
     network: Annotated[Path | None, typer.Option(help="File of a trained network (nice).")] = None,
     standardize: Standardize = None,
@@ -91,6 +96,8 @@ def sample(
     ] = None,
     choices: Choices = None,
     labels: LabelsFile = None,
+    exclude: Exclude = None,
+    float32: Float32 = False,
     include: Include = None,
     backend: Backend = "auto",
     unsafe: Unsafe = False,
@@ -106,7 +113,7 @@ def sample(
         require_sampler(sampler, **settings)
         target = make_target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
-            noise=noise or (), rho=rho, labels=labels, show_progress=not quiet,
+            noise=noise or (), rho=rho, labels=labels, exclude=exclude, show_progress=not quiet,
         )  # fmt: skip
         fit = draw(
             target, sampler, chains=chains, parallel_chains=parallel_chains,
@@ -117,7 +124,7 @@ def sample(
             save_warmup=save_warmup,
             save_pseudo=save_pseudo, run=run, show_progress=not quiet, **settings,
         )  # fmt: skip
-        save(fit, path)
+        save(fit, path, float32)
         compare_fits({results.attribute(fit, "sampler"): fit})
         print(f"ArviZ file: {path}")
         if results.attribute(fit, "interrupted"):
@@ -156,6 +163,8 @@ def compare(
     variables: Variables = None,
     budget: Budget = None,
     labels: LabelsFile = None,
+    exclude: Exclude = None,
+    float32: Float32 = False,
     include: Include = None,
     backend: Backend = "auto",
     unsafe: Unsafe = False,
@@ -177,7 +186,7 @@ def compare(
         _require_free(rows if repeats is None else None, out, report, force)
         target = make_target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
-            noise=noise or (), rho=rho, labels=labels, show_progress=not quiet,
+            noise=noise or (), rho=rho, labels=labels, exclude=exclude, show_progress=not quiet,
         )  # fmt: skip
         common = {
             "chains": chains, "parallel_chains": parallel_chains, "seed": seed, "thin": thin,
@@ -196,7 +205,7 @@ def compare(
         if len(rows) > len(names):
             draws = {rows[0]: partial(draw_with_stan_nuts, target, engine=stan_nuts), **draws}
         common["save_warmup"] = report is not None
-        fits = _draw_all(draws, common, out)
+        fits = _draw_all(draws, common, out, float32)
         table = compare_fits(fits, var_names=read_names(variables), budget=budget)
         if out is not None:
             table.to_csv(out / "comparison.csv", index_label="fit")
@@ -243,7 +252,9 @@ def _rows(names: list[str], engine: str) -> list[str]:
     return ["stan_nuts" if "nuts" in names else "nuts", *names]
 
 
-def _draw_all(draws: dict[str, Any], common: dict[str, Any], out: Path | None) -> dict[str, Any]:
+def _draw_all(
+    draws: dict[str, Any], common: dict[str, Any], out: Path | None, float32: bool
+) -> dict[str, Any]:
     """Write each fit as soon as it is complete; Ctrl-C ends with a comparison of these."""
     fits: dict[str, Any] = {}
     for name, drawn in draws.items():
@@ -251,10 +262,10 @@ def _draw_all(draws: dict[str, Any], common: dict[str, Any], out: Path | None) -
             fits[name] = drawn(**common)
         except StanadaptError as error:
             if error.fit is not None and out is not None:
-                print(f"its draws: {save(error.fit, out / f'{name}.nc')}")
+                print(f"its draws: {save(error.fit, out / f'{name}.nc', float32)}")
             raise
         if out is not None:
-            save(fits[name], out / f"{name}.nc")
+            save(fits[name], out / f"{name}.nc", float32)
         if results.attribute(fits[name], "interrupted"):
             break
     return fits

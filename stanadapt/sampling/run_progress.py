@@ -9,7 +9,8 @@ import numpy as np
 from stanadapt.diagnostics.efficiency import Efficiency, efficiency
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling.chain import Chain
-from stanadapt.targets.target import Target, variable_name
+from stanadapt.targets.excluded import variable_name
+from stanadapt.targets.target import Target
 
 
 class ChainProgress(NamedTuple):

@@ -24,6 +24,7 @@ from stanadapt.sampling.on_workers.run_on_workers import (
 )
 from stanadapt.sampling.pack_result import ExtraGroups
 from stanadapt.sampling.plan import make_plan
+from stanadapt.sampling.prior_group import with_prior
 from stanadapt.sampling.run_progress import RunProgress, Watch
 from stanadapt.sampling.saved_run.begin import begin
 from stanadapt.sampling.saved_run.close import close
@@ -110,6 +111,10 @@ def sample(
         For samplers that temper (simulated_tempering, parallel_tempering, pseudo_extended, smc):
         what lies at the hot end, a `ReferenceDistribution` or, but for smc, the same program under
         other data, such as none; default: one that is learned during warm-up.
+    prior_data
+        Also, of every sampler: data without observations, under which the program is the prior. The
+        default sampler draws from it, and the result has the groups `prior`, `prior_predictive`
+        (what the program replicates, under the data of the posterior) and `sample_stats_prior`.
     network
         For nice: a `Network` that `train_nice` made for this program, or its file.
     standardize
@@ -118,7 +123,7 @@ def sample(
         from gradients (from values, for samplers without gradients). Settings in "units of the
         unconstrained parameters" are then in units of their standard deviations. What is saved
         does not depend on it. None: as suits the sampler, which is not where `warm_start`,
-        `reference_distribution`, `prior_data` or `network` are given, for an `Extended`, and for
+        `network`, or the hot end of a sampler that tempers are given, for an `Extended`, and for
         fewer than 50 iterations of warm-up. False: as in the papers. The pre-run counts as warm-up;
         the attribute `standardized` says what was done.
     save_warmup, save_unconstrained
@@ -194,7 +199,8 @@ def sample(
     }
     workers = on_workers(executor, start.target, design, chain_init.prior_data)
     keeper = begin(run, start, runs, design, keep, known, chain_init.prior_data)
-    return _carried_out(keeper, workers, watch, start, runs, known, keep)
+    fit = _carried_out(keeper, workers, watch, start, runs, known, keep)
+    return with_prior(fit, program, chain_init.prior_data, plan, sample)
 
 
 def _carried_out(

@@ -143,6 +143,8 @@ def choose_coordinates(
 def _obstacle(target: Samplable, sampler: Sampler, given: GivenStart) -> str:
     if target.target is not target:
         return f"{target!r} has coordinates of its own"
+    if sampler.tempering is None:  # there chains do not begin with them
+        given = given._replace(prior_data=None)
     for name, value in given._asdict().items():
         if value is not None:
             return f"{name} is given, in the program's own coordinates"

@@ -23,7 +23,7 @@ class GivenStart(NamedTuple):
     warm_start
         An earlier fit, for samplers that learn from draws.
     reference_distribution, prior_data
-        The hot end of a tempering path.
+        The hot end of a tempering path; under prior_data, every sampler's results have a prior.
     network
         A trained `Network`, or its file.
 
@@ -43,7 +43,7 @@ class ChainInit(NamedTuple):
     description
         Attributes of the result.
     prior_data
-        As JSON, where the reference is the program under these data.
+        As JSON: the program under these data is the prior, and the reference where there is one.
 
     """
 
@@ -54,6 +54,11 @@ class ChainInit(NamedTuple):
 
 def choose_chain_init(target: Samplable, sampler: Sampler, given: GivenStart) -> ChainInit:
     """Check what `sample` was given to begin with, and return how chains begin."""
+    if sampler.tempering is None and given.prior_data is not None:
+        begun = choose_chain_init(target, sampler, given._replace(prior_data=None))
+        prior = _prior_target(target, given.prior_data)
+        described = {**begun.description, "prior_data_hash": stan_data.digest(prior.data)}
+        return ChainInit(begun.init, described, prior.data)
     named = [name for name, value in given._asdict().items() if value is not None]
     if len(named) > 1:
         raise StanadaptError("settings", f"give only one of {' and '.join(named)}.")
@@ -118,11 +123,7 @@ def _with_reference(target: Samplable, init_from_path: Callable, reference: Any)
 
 
 def _with_prior_data(target: Samplable, init_from_path: Callable, data: Any) -> ChainInit:
-    if not isinstance(target, Target):
-        raise StanadaptError(
-            "settings", f"prior_data is an option of {target!r} itself: give it there."
-        )
-    prior = target.with_prior_data(data)
+    prior = _prior_target(target, data)
     unused = ReferenceDistribution(np.zeros(target.dim), sd=1.0)  # the path has a field for one
 
     def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
@@ -132,6 +133,14 @@ def _with_prior_data(target: Samplable, init_from_path: Callable, data: Any) -> 
     digest = stan_data.digest(prior.data)
     description = {"warm_start_draws": 0, "prior_data_hash": digest}
     return ChainInit(init, description, prior.data)
+
+
+def _prior_target(target: Samplable, data: Any) -> Target:
+    if not isinstance(target, Target):
+        raise StanadaptError(
+            "settings", f"prior_data is an option of {target!r} itself: give it there."
+        )
+    return target.with_prior_data(data)
 
 
 def _with_network(target: Samplable, sampler: Sampler, given: Any) -> ChainInit:

@@ -114,6 +114,17 @@ def _replicated(labels: Labels, shapes: Shapes, known: Mapping[str, np.ndarray])
     return found
 
 
+def with_dimensions(given: Any, dims: Any, coords: Any) -> Labels:
+    """Labels with `dims` and `coords` beside them; `dims` may be a JSON file, with both or one."""
+    labels, more = _as_labels(given), Labels()
+    if dims is not None:
+        more = _as_labels(dims if isinstance(dims, str | PathLike) else {"dims": dims})
+    if coords is not None:
+        more = more._replace(coords=_as_labels({"coords": coords}).coords)
+    pairs = zip(Labels._fields, labels, more, strict=True)
+    return Labels(**{field: {**one, **other} for field, one, other in pairs})
+
+
 def _as_labels(given: Any) -> Labels:
     if given is None:
         return Labels()
@@ -121,6 +132,8 @@ def _as_labels(given: Any) -> Labels:
         return given
     if isinstance(given, str | PathLike):
         given = _read(Path(given))
+    if _only_dims(given):
+        given = {"dims": given}
     if not isinstance(given, Mapping) or not set(given) <= set(Labels._fields):
         fields = ", ".join(Labels._fields)
         raise _error(f"labels must be a mapping with some of {fields}, or a JSON file: {given!r}.")
@@ -128,6 +141,16 @@ def _as_labels(given: Any) -> Labels:
     if wrong:
         raise _error(f"labels: {wrong[0]} must be a mapping, got {given[wrong[0]]!r}.")
     return Labels(**given)
+
+
+def _only_dims(given: Any) -> bool:
+    """Whether it is what a dims.json holds: lists of names of dimensions, by variable."""
+    if not isinstance(given, Mapping) or not given or set(given) <= set(Labels._fields):
+        return False
+    return all(
+        isinstance(dims, list) and all(isinstance(dim, str) for dim in dims)
+        for dims in given.values()
+    )
 
 
 def _read(path: Path) -> Any:

@@ -1,6 +1,5 @@
 """A target: a Stan program bound to its data, reached through BridgeStan's interface."""
 
-import re
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -18,7 +17,9 @@ from stanadapt.errors import StanadaptError
 from stanadapt.kernels.density import Density, make_density
 from stanadapt.targets.constrainer import Constrainer, address_of
 from stanadapt.targets.estimated import noise_names, noise_size, require_correlation
-from stanadapt.targets.labels import data_groups, make_labels
+from stanadapt.targets.excluded import excluded, variable_name
+from stanadapt.targets.labels import data_groups, make_labels, with_dimensions
+from stanadapt.targets.prior_data import require_same_parameters
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.declarations import parse
@@ -30,11 +31,6 @@ SHARED_ABOVE = 200_000
 # data that compiled Stan reads and stanli does not
 RELAXED = {"allow_nonfinite": True, "allow_empty_int": True}
 Data = Mapping[str, Any] | str | PathLike | None
-
-
-def variable_name(column: str) -> str:
-    """Name of the variable that a column belongs to: "theta" for "theta.1.2"."""
-    return re.split(r"[.:]", column, maxsplit=1)[0]
 
 
 class Samplable(ABC):
@@ -122,6 +118,10 @@ class Target(Samplable):
     labels
         For ArviZ: `Labels`, a mapping with its fields dims, coords, posterior_predictive,
         log_likelihood, or a JSON file with them.
+    dims, coords
+        The same two fields by themselves, as ArviZ takes them; `dims` may be a JSON file.
+    exclude
+        Computed quantities (transformed parameters, generated quantities) that no draw keeps.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class Target(Samplable):
         How many of them, the last, are noise.
     column_names
         Stan's names of the columns kept of a draw: parameters except the noise, transformed
-        parameters, generated quantities.
+        parameters, generated quantities, without those that are excluded.
     is_unconstrained
         Whether the program neither constrains nor transforms: draws are then only copied.
 
@@ -159,6 +159,9 @@ class Target(Samplable):
         noise: str | Sequence[str] = (),
         rho: float = 0.0,
         labels: Any = None,
+        dims: Any = None,
+        coords: Mapping[str, Any] | None = None,
+        exclude: str | Sequence[str] = (),
         show_progress: bool = True,
     ) -> None:
         self.unsafe = unsafe
@@ -177,13 +180,16 @@ class Target(Samplable):
         self.parameters = stanio.parse_header(",".join(self.model.param_names()))
         names = self.model.param_names(include_tp=True, include_gq=True)
         self.noise_size = noise_size(self, self.noise) if self.noise else 0
-        self.kept_columns = np.array([variable_name(name) not in self.noise for name in names])
+        self.exclude = excluded(exclude, names, self.parameters)
+        self.left_out = {*self.noise, *self.exclude}
+        self.kept_columns = np.array([variable_name(name) not in self.left_out for name in names])
         self.column_names = [
             name for name, kept in zip(names, self.kept_columns, strict=True) if kept
         ]
         self.is_unconstrained = self._is_identity()
         shapes = results.shapes(self.column_names)
-        self.labels = make_labels(labels, shapes, self.data, self.parameters)
+        named = with_dimensions(labels, dims, coords)
+        self.labels = make_labels(named, shapes, self.data, self.parameters)
         for remark in loaded.remarks:
             warnings.warn(remark, stacklevel=2)
 
@@ -211,7 +217,7 @@ class Target(Samplable):
     @property
     def options(self) -> dict[str, Any]:
         """Arguments beside program and data with which an equal target is made."""
-        names = ("backend", "unsafe", "noise", "rho", "labels")
+        names = ("backend", "unsafe", "noise", "rho", "labels", "exclude")
         return {name: getattr(self, name) for name in names}
 
     def __reduce__(self) -> tuple:
@@ -234,23 +240,15 @@ class Target(Samplable):
     def with_data(self, data: Data) -> "Target":
         """Return a target of the same program and backend with other data."""
         same = {"backend": self.backend, "unsafe": self.unsafe, "show_progress": False}
-        return Target(self.program, data, **same)
+        other = Target(self.program, data, **same)
+        there = results.shapes(other.column_names)  # others may be empty under these data
+        exclude = [name for name in self.exclude if name in there]
+        return Target(self.program, data, **same, exclude=exclude) if exclude else other
 
     def with_prior_data(self, data: Data) -> "Target":
         """Return `with_data`, a target that serves as the reference distribution of this one."""
         prior = self.with_data(data)
-        sizes = [
-            {name: v.dimensions for name, v in t.parameters.items()} | {"": (t.dim,)}
-            for t in (self, prior)
-        ]
-        if sizes[0] != sizes[1]:
-            differing = [n for n in sizes[0] if sizes[0][n] != sizes[1].get(n) and n] or ["all"]
-            raise StanadaptError(
-                "settings",
-                f"prior_data change the sizes of parameters of {self.name} "
-                f"({', '.join(differing)}): keep the data on which the sizes depend, and remove "
-                "observations only.",
-            )
+        require_same_parameters(self, prior)
         return prior
 
     def dropped_constant(self, position: np.ndarray) -> float:

@@ -126,6 +126,7 @@ DRAWN = f"""
 import time
 from stanadapt import results
 from stanadapt.diagnostics import compare, verdict
+from stanadapt.results import files
 from stanadapt.sampling import pack_result
 def slow(*arguments, **keywords):
     print({READY!r}, flush=True)
@@ -141,7 +142,7 @@ function = %s
     [
         pytest.param("results.build", 1.0, marks=pytest.mark.slow),
         ("verdict.verdict", 60),
-        pytest.param("results._write", 1.0, marks=pytest.mark.slow),
+        pytest.param("files._write", 1.0, marks=pytest.mark.slow),
         pytest.param("compare._add_missed", 60, marks=pytest.mark.slow),
     ],
 )

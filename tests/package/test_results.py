@@ -10,10 +10,12 @@ import sys
 import h5py
 import numpy as np
 import pytest
+import xarray as xr
 
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.errors import StanadaptError
+from stanadapt.results import files
 
 CODE = """
 parameters { matrix[2, 3] M; real<lower=0> s; }
@@ -225,7 +227,7 @@ def test_an_interrupted_save_keeps_the_old_file(tmp_path, monkeypatch):
             file.write(b"half a file")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(small()), "to_netcdf", half)
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", half)
     with pytest.raises(KeyboardInterrupt):
         results.save(small(which=2), path)
     assert results.load(path).attrs["which"] == 1
@@ -238,7 +240,7 @@ def test_a_full_disk_is_reported_and_keeps_the_old_file(tmp_path, monkeypatch):
     def full(self, partial, *arguments, **keywords):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(type(small()), "to_netcdf", full)
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", full)
     with pytest.raises(StanadaptError, match="No space left") as caught:
         results.save(small(which=2), path)
     assert caught.value.stage == "files"
@@ -268,7 +270,7 @@ def test_an_unwritable_folder_is_reported(fit, tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(results.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(files.tempfile, "TemporaryFile", refuse)
     with pytest.raises(StanadaptError, match="Permission denied"):
         sa.save(fit, tmp_path / "fit.nc")
 

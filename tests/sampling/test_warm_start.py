@@ -37,7 +37,7 @@ def target():
             {"reference_distribution": DISTRIBUTION},
             "rwm has no use for reference_distribution, .*pseudo_extended",
         ),
-        ("nuts", {"prior_data": DATA}, "nuts has no use for prior_data, .*parallel_tempering"),
+        ("nuts", {"prior_data": {**DATA, "k": 3}}, r"change the sizes .*\(x\)"),
         (
             "pseudo_extended",
             {"reference_distribution": 3.0},
@@ -140,6 +140,7 @@ def test_attributes_record_how_chains_began(target, name):
     if not registered()[name].tempering.draws_reference:
         fit = sa.sample(target, name, **SHORT, prior_data={**DATA, "n": 0, "y": []})
         assert len(fit.attrs["prior_data_hash"]) > 5
+        assert results.dataset(fit, "prior")["x"].shape[-1] == 2
         assert "reference_mean" not in results.dataset(fit, "tempering")
     fit = sa.sample(target, name, **SHORT)
     assert fit.attrs["warm_start_draws"] == 0

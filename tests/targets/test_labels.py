@@ -140,3 +140,26 @@ def test_labels_are_completed_not_replaced():
     made = make_labels(Labels(posterior_predictive={"z": "y_rep"}), SHAPES, TEXT)
     assert made.posterior_predictive == {"z": "y_rep"}
     assert make_labels(None, SHAPES, TEXT).posterior_predictive == {"y": "y_rep"}
+
+
+def test_dims_and_coords_as_arviz_takes_them(tmp_path):
+    path = tmp_path / "dims.json"
+    path.write_text(json.dumps({"theta": ["school"]}))
+    for dims in (path, str(path), {"theta": ["school"]}):
+        target = sa.Target(
+            PROGRAM, DATA, dims=dims, coords=SCHOOLS["coords"], show_progress=False,
+            backend="stanli",
+        )  # fmt: skip
+        assert target.labels.dims == SCHOOLS["dims"]
+        assert target.labels.coords == SCHOOLS["coords"]
+        assert target.labels.posterior_predictive["y"] == "y_rep"
+    path.write_text(json.dumps(SCHOOLS))
+    target = sa.Target(PROGRAM, DATA, dims=path, show_progress=False, backend="stanli")
+    assert target.labels.coords == SCHOOLS["coords"]
+    both = sa.Target(
+        PROGRAM, DATA, labels={"log_likelihood": {"y": "log_lik"}}, dims={"s": []},
+        show_progress=False, backend="stanli",
+    )  # fmt: skip
+    assert both.labels.log_likelihood == {"y": "log_lik"}
+    with pytest.raises(StanadaptError, match="coords must be a mapping"):
+        sa.Target(PROGRAM, DATA, coords=["A"], show_progress=False, backend="stanli")

@@ -9,7 +9,8 @@ from stanadapt.diagnostics.efficiency import efficiency
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling.calibration.generator import Generator, require_parameters
 from stanadapt.sampling.sample import sample
-from stanadapt.targets.target import Target, variable_name
+from stanadapt.targets.excluded import variable_name
+from stanadapt.targets.target import Target
 
 LOG_DENSITY = "log density"
 # a run with fewer effective draws than ranks is made longer, so often, by this factor

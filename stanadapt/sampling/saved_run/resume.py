@@ -19,7 +19,9 @@ from stanadapt.sampling.on_workers.run_on_workers import (
 )
 from stanadapt.sampling.pack_result import ExtraGroups
 from stanadapt.sampling.plan import Plan
+from stanadapt.sampling.prior_group import with_prior
 from stanadapt.sampling.run_progress import RunProgress, Watch
+from stanadapt.sampling.sample import sample
 from stanadapt.sampling.saved_run.begin import START
 from stanadapt.sampling.saved_run.checkpoint import resumed, summary_of
 from stanadapt.sampling.saved_run.close import close
@@ -106,7 +108,8 @@ class _Resumed:
         held = unpacked(folder.read_arrays(START))
         self.known = held["known"]
         # kept as long as the chains, which hold its address
-        self._prior = _prior_target(folder, program)
+        self._prior_data = _prior_data(folder)
+        self._prior = program.with_prior_data(self._prior_data) if self._prior_data else None
         self.start = _start(given, held, plan.chains)
         self.design = ChainDesign(
             sampler, settings, plan, len(program.column_names), any(self.keep), self.keep.pseudo
@@ -156,13 +159,12 @@ class _Resumed:
         notes = [*self.known.get("notes", []), *other_versions(self.folder)]
         known = {**self.known, "notes": notes}
         known |= outcome(watch, workers, interrupted, known)
-        return close(self.keeper, self.start.target, self.chains, known, self.keep)
+        fit = close(self.keeper, self.start.target, self.chains, known, self.keep)
+        return with_prior(fit, program, self._prior_data, self.chains[0].plan, sample)
 
     def _workers(self, executor: Any) -> RunOnWorkers | None:
         design = self.design._replace(plan=self.chains[0].plan)
-        prior = self.folder.path / PRIOR_DATA
-        prior_data = self.folder.read_text(PRIOR_DATA) if prior.exists() else None
-        return on_workers(executor, self.start.target, design, prior_data)
+        return on_workers(executor, self.start.target, design, self._prior_data)
 
     def _lengthen(self, growth: float) -> None:
         plan = self.chains[0].plan
@@ -201,10 +203,8 @@ def _changed(plan: Plan, iter_sampling: Any, parallel_chains: Any, show_progress
     return plan._replace(show_progress=bool(show_progress))
 
 
-def _prior_target(folder: RunFolder, program: Any) -> Any:
-    if not (folder.path / PRIOR_DATA).exists():
-        return None
-    return program.with_prior_data(folder.read_text(PRIOR_DATA))
+def _prior_data(folder: RunFolder) -> str | None:
+    return folder.read_text(PRIOR_DATA) if (folder.path / PRIOR_DATA).exists() else None
 
 
 def _start(given: Samplable, held: dict[str, Any], chains: int) -> Start:

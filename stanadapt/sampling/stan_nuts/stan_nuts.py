@@ -18,10 +18,11 @@ from stanadapt.sampling.plan import Plan, make_plan
 from stanadapt.sampling.provenance import origin
 from stanadapt.sampling.stan_nuts.engines import STATISTICS, NutsRun, NutsSettings, cmdstan, stanli
 from stanadapt.sampling.stan_nuts.verification import Verification, verify
+from stanadapt.targets.excluded import variable_name
 from stanadapt.targets.labels import named_dimensions, phase_groups
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.status import status
-from stanadapt.targets.target import Target, require_target, variable_name
+from stanadapt.targets.target import Target, require_target
 
 ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
 
@@ -132,9 +133,9 @@ def _failed_quantities(count: int) -> list[str]:
 
 
 def _groups(target: Target, plan: Plan, outcome: NutsRun) -> results.Groups:
-    """Groups without the noise of an estimated density, which NUTS samples like a parameter."""
+    """Groups without what is excluded, and the noise, which NUTS samples like a parameter."""
     names = outcome.column_names
-    own = [i for i, name in enumerate(names) if variable_name(name) not in target.noise]
+    own = [i for i, name in enumerate(names) if variable_name(name) not in target.left_out]
     kept = plan.thinned(plan.iter_warmup)
     phases = {"": slice(kept, None)}
     if plan.save_warmup and kept:

@@ -1,20 +1,13 @@
-"""Results are ArviZ objects: building, reading and saving them.
-
-Two lines of ArviZ are supported: 0.23 (an InferenceData) and 1.x (an xarray DataTree). No other
-file depends on which one is installed.
-"""
+"""ArviZ objects: how they are built, and what is read from them, whichever ArviZ is installed."""
 
 import contextlib
 import datetime
 import functools
 import json
-import os
 import tempfile
 import warnings
-from collections.abc import Collection, Mapping
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import stanio
@@ -44,7 +37,7 @@ def arviz_module() -> Any:
     return arviz
 
 
-def _is_tree() -> bool:
+def is_tree() -> bool:
     return int(arviz_module().__version__.split(".")[0]) >= 1
 
 
@@ -111,24 +104,48 @@ def build(
         filled[PSEUDO] = _pseudo_dataset(pseudo)
     ready = {name: group for name, group in filled.items() if isinstance(group, xr.Dataset)}
     filled = {name: group for name, group in filled.items() if name not in ready}
-    attrs = {name: _storable(value) for name, value in attributes.items()}
+    attrs = {name: storable(value) for name, value in attributes.items()}
+    with _quiet():
+        if is_tree():
+            fit = arviz.from_dict(filled, save_warmup=True, attrs={"/": attrs}, **named)
+        else:
+            known = {k: v for k, v in filled.items() if k != "unconstrained_posterior"}
+            fit = arviz.from_dict(**known, save_warmup=True, attrs=attrs, **named)
+            for name in filled.keys() - known.keys():  # from_dict drops names it does not know
+                fit.add_groups({name: arviz.dict_to_dataset(filled[name], **named)})
+        _add(fit, ready)
+    return _dated(fit)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         # more chains than draws: requested, or after an interruption, which is reported elsewhere
         warnings.filterwarnings("ignore", message=".*more chains.*")  # 0.23
         warnings.filterwarnings("ignore", message=".*chain dimension to be longer.*")  # 1.x
-        if _is_tree():
-            fit = arviz.from_dict(filled, save_warmup=True, attrs={"/": attrs}, **named)
-            for name, dataset in ready.items():
-                fit[name] = xr.DataTree(dataset)
-            return _dated(fit)
-        known = {k: v for k, v in filled.items() if k != "unconstrained_posterior"}
-        fit = arviz.from_dict(**known, save_warmup=True, attrs=attrs, **named)
-        for name in filled.keys() - known.keys():  # from_dict drops names that it does not know
-            fit.add_groups({name: arviz.dict_to_dataset(filled[name], **named)})
         warnings.filterwarnings("ignore", message=".*not defined in the InferenceData scheme.*")
-        for name, dataset in ready.items():
+        yield
+
+
+def _add(fit: Any, ready: Mapping[str, xr.Dataset]) -> None:
+    for name, dataset in ready.items():
+        if is_tree():
+            fit[name] = xr.DataTree(dataset)
+        else:
             fit.add_groups({name: dataset})
-    return _dated(fit)
+
+
+def add_groups(
+    fit: Any,
+    groups: Mapping[str, Mapping[str, np.ndarray]],
+    dims: Mapping[str, list[str]] | None = None,
+    coords: Mapping[str, list] | None = None,
+) -> None:
+    """Add groups of arrays of shape (chain, draw, ...) to a result; see `build`."""
+    filled = {name: dict(group) for name, group in groups.items() if group}
+    made = build({"posterior": {}, **filled}, {}, dims, coords)
+    with _quiet():
+        _add(fit, {name: dataset(made, name) for name in filled})
 
 
 def _pseudo_dataset(group: dict[str, np.ndarray]) -> xr.Dataset:
@@ -146,7 +163,7 @@ def _dated(fit: Any) -> Any:
     return fit
 
 
-def _storable(value: Any) -> Any:
+def storable(value: Any) -> Any:
     """Value of a type that netCDF can hold: numbers, strings and arrays of numbers."""
     if isinstance(value, bool | np.bool_):
         return int(value)
@@ -260,6 +277,7 @@ def columns(
         if not _holds_draws(variable):
             continue
         values = variable.transpose(*leading, ...).values  # other libraries order them otherwise
+        values = values.astype(float) if values.dtype == np.float32 else values  # of small files
         for index in np.ndindex(values.shape[len(leading) :]):
             label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
             scalars[label] = values[(..., *index)] if index else values
@@ -268,13 +286,6 @@ def columns(
 
 def _holds_draws(variable: xr.DataArray) -> bool:
     return variable.dtype.kind in "fiub" and {"chain", "draw"} <= set(variable.dims)
-
-
-def as_path(path: Any) -> Path:
-    """Return a path; StanadaptError for what is none."""
-    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
-        raise StanadaptError("files", f"the name of a file must be text or a Path, got {path!r}.")
-    return Path(path)
 
 
 def pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
@@ -294,7 +305,7 @@ def pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
         return np.where(fine, log_weights - log_weights[fine].max() - total, -np.inf), -np.inf
     # of weights that are zero, a number that is as good as zero serves
     finite = np.where(fine, log_weights - log_weights[fine].max(), known.min() - ZERO_WEIGHT)
-    if _is_tree():
+    if is_tree():
         from arviz_stats.base import array_stats
 
         smoothed, k = array_stats.psislw(-finite)  # it takes log likelihoods, whose sign is theirs
@@ -303,89 +314,3 @@ def pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
     smoothed = np.where(fine, smoothed, -np.inf)
     total = smoothed.max() + np.log(np.sum(np.exp(smoothed - smoothed.max())))
     return smoothed - total, float(k)
-
-
-def check_writable(path: str | os.PathLike) -> Path:
-    """Check before sampling that a result can be written to a path; return the path."""
-    path = as_path(path)
-    try:
-        if path.is_dir():
-            raise StanadaptError("files", f"{path} is a folder: give the name of a file in it.")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except (OSError, ValueError) as error:
-        raise StanadaptError(
-            "files",
-            f"nothing can be written to {path}: {getattr(error, 'strerror', error)}. Choose "
-            "another folder, or a shorter name.",
-        ) from None
-    return path
-
-
-def save(fit: Any, path: str | os.PathLike) -> Path:
-    """Write a result to a netCDF file; an existing file is replaced only when complete."""
-    if not is_fit(fit):
-        raise StanadaptError(
-            "settings", f"save takes a result of sample or stan_nuts, got {type(fit).__name__}."
-        )
-    path = check_writable(path)
-    # under another name first, a short one: an interruption leaves the old file intact
-    partial = path.with_name(f".{crc32(path.name.encode()):08x}.{os.getpid()}.partial")
-    try:
-        _write(fit, str(partial))
-        partial.replace(path)
-    except OSError as error:
-        raise StanadaptError("files", f"{path} could not be written: {error}.") from None
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
-
-
-def load(path: str | os.PathLike) -> Any:
-    """Read a result from a netCDF file into memory, as an object of the installed ArviZ."""
-    path = as_path(path)
-    if not os.path.isfile(path):  # False too for names that the system refuses
-        raise StanadaptError("files", f"there is no file {path}: check the path.")
-    try:
-        fit = _read(path)
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
-        raise StanadaptError(
-            "files", f"{path} is not a result written by stanadapt: {error}."
-        ) from None
-    if not is_fit(fit):
-        raise StanadaptError("files", f"{path} is not a result written by stanadapt.")
-    return fit
-
-
-def _write(fit: Any, path: str) -> None:
-    _with_storable_attributes(fit).to_netcdf(path, engine="h5netcdf")
-
-
-def _with_storable_attributes(fit: Any) -> Any:
-    """Return a shallow copy without attributes, added by a user, that netCDF cannot hold."""
-
-    def cleaned(group: str) -> xr.Dataset:
-        held = dataset(fit, group).copy(deep=False)
-        owners: list[Any] = [held, *held.variables.values()]
-        for owner in owners:
-            owner.attrs = {str(name): _storable(value) for name, value in owner.attrs.items()}
-        return held
-
-    attrs = {str(name): _storable(value) for name, value in fit.attrs.items()}
-    groups = {group: cleaned(group) for group in group_names(fit)}
-    if _is_tree():
-        tree = xr.DataTree.from_dict(groups)
-        tree.attrs = attrs
-        return tree
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*not defined in the InferenceData scheme.*")
-        return arviz_module().InferenceData(attrs=attrs, **groups)
-
-
-def _read(path: Path) -> Any:
-    if _is_tree():
-        with contextlib.closing(xr.open_datatree(path, engine="h5netcdf")) as tree:
-            return tree.load()
-    with contextlib.closing(arviz_module().from_netcdf(str(path), engine="h5netcdf")) as fit:
-        return fit.load()

@@ -1,0 +1,151 @@
+"""Results in netCDF files: written whole or not at all, as small as is asked for."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import xarray as xr
+
+from stanadapt.errors import StanadaptError
+from stanadapt.results.arviz_object import (
+    arviz_module,
+    dataset,
+    group_names,
+    is_fit,
+    is_tree,
+    storable,
+)
+from stanadapt.results.stored_numbers import COMPRESSION, encoding, reduced
+
+
+def as_path(path: Any) -> Path:
+    """Return a path; StanadaptError for what is none."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise StanadaptError("files", f"the name of a file must be text or a Path, got {path!r}.")
+    return Path(path)
+
+
+def check_writable(path: str | os.PathLike) -> Path:
+    """Check before sampling that a result can be written to a path; return the path."""
+    path = as_path(path)
+    try:
+        if path.is_dir():
+            raise StanadaptError("files", f"{path} is a folder: give the name of a file in it.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except (OSError, ValueError) as error:
+        raise StanadaptError(
+            "files",
+            f"nothing can be written to {path}: {getattr(error, 'strerror', error)}. Choose "
+            "another folder, or a shorter name.",
+        ) from None
+    return path
+
+
+def save(
+    fit: Any,
+    path: str | os.PathLike,
+    *,
+    thin: int = 1,
+    float32: bool = False,
+    exclude: str | Iterable[str] = (),
+    compression: int = COMPRESSION,
+) -> Path:
+    """Write a result to a netCDF file; an existing file is replaced only when complete.
+
+    Parameters
+    ----------
+    fit
+        A result, or another ArviZ object with a posterior.
+    path
+        Of the file.
+    thin
+        Write every thin-th draw, and its statistics. The object itself keeps all.
+    float32
+        Write draws with four bytes instead of eight, where rounding is below 1/10,000 of the
+        standard deviation of every component of the variable; the sampler's statistics keep eight.
+    exclude
+        Variables of draws, or groups, that are not written.
+    compression
+        0 (none) to 9, of zlib; nothing is lost by it.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "files" where nothing can be written, "settings" for names that are not there.
+
+    """
+    if not is_fit(fit):
+        raise StanadaptError(
+            "settings", f"save takes a result of sample or stan_nuts, got {type(fit).__name__}."
+        )
+    groups = {group: dataset(fit, group) for group in group_names(fit)}
+    groups = {name: _cleaned(held) for name, held in reduced(groups, thin, exclude).items()}
+    chosen = {name: encoding(name, held, float32, compression) for name, held in groups.items()}
+    attributes = dict(fit.attrs)
+    if "thin" in attributes:  # verdicts of kept draws depend on it
+        attributes["thin"] = int(attributes["thin"]) * thin
+    path = check_writable(path)
+    # under another name first, a short one: an interruption leaves the old file intact
+    partial = path.with_name(f".{crc32(path.name.encode()):08x}.{os.getpid()}.partial")
+    try:
+        _write(groups, _storable_attributes(attributes), str(partial), chosen)
+        partial.replace(path)
+    except OSError as error:
+        raise StanadaptError("files", f"{path} could not be written: {error}.") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def load(path: str | os.PathLike) -> Any:
+    """Read a result from a netCDF file into memory, as an object of the installed ArviZ."""
+    path = as_path(path)
+    if not os.path.isfile(path):  # False too for names that the system refuses
+        raise StanadaptError("files", f"there is no file {path}: check the path.")
+    try:
+        fit = _read(path)
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        raise StanadaptError(
+            "files", f"{path} is not a result written by stanadapt: {error}."
+        ) from None
+    if not is_fit(fit):
+        raise StanadaptError("files", f"{path} is not a result written by stanadapt.")
+    return fit
+
+
+def _write(
+    groups: dict[str, xr.Dataset], attributes: dict[str, Any], path: str, encodings: dict[str, Any]
+) -> None:
+    xr.Dataset(attrs=attributes).to_netcdf(path, mode="w", engine="h5netcdf")
+    for group, held in groups.items():
+        held.to_netcdf(path, mode="a", group=group, engine="h5netcdf", encoding=encodings[group])
+
+
+def _cleaned(held: xr.Dataset) -> xr.Dataset:
+    """Return a shallow copy without attributes, added by a user, that netCDF cannot hold.
+
+    How a file that it was read from had it stored is forgotten: its size may be another now.
+    """
+    held = held.drop_encoding()
+    owners: list[Any] = [held, *held.variables.values()]
+    for owner in owners:
+        owner.attrs = _storable_attributes(owner.attrs)
+    return held
+
+
+def _storable_attributes(attributes: Any) -> dict[str, Any]:
+    return {str(name): storable(value) for name, value in attributes.items()}
+
+
+def _read(path: Path) -> Any:
+    if is_tree():
+        with contextlib.closing(xr.open_datatree(path, engine="h5netcdf")) as tree:
+            return tree.load()
+    with contextlib.closing(arviz_module().from_netcdf(str(path), engine="h5netcdf")) as fit:
+        return fit.load()

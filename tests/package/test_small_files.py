@@ -1,0 +1,105 @@
+"""Small files: fewer draws, fewer bytes, fewer variables; and what that must not touch."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics.verdict import verdict
+
+RNG = np.random.default_rng(5)
+SHAPE = (4, 500)
+# far from zero for its spread: four bytes would leave a few values
+FAR = 1e6 + RNG.normal(size=SHAPE)
+HUGE = 1e300 * RNG.normal(size=SHAPE)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    posterior = {
+        "x": RNG.normal(size=(*SHAPE, 20)), "far": FAR, "huge": HUGE,
+        "count": RNG.poisson(1e5, SHAPE).astype(float),
+        "mixed": np.stack([FAR, FAR - 1e6], axis=-1),
+        "hole": np.where(RNG.random(SHAPE) < 0.1, np.nan, RNG.normal(size=SHAPE)),
+    }  # fmt: skip
+    groups = {
+        "posterior": posterior,
+        "log_likelihood": {"y": RNG.normal(size=(*SHAPE, 20))},
+        "sample_stats": {"lp": -1e8 + RNG.normal(size=SHAPE), "diverging": RNG.random(SHAPE) < 0.1},
+    }
+    return results.build(groups, {"thin": 2, "verdict": "fine"})
+
+
+def stored(fit, tmp_path, **options):
+    path = sa.save(fit, tmp_path / "fit.nc", **options)
+    return sa.load(path), path.stat().st_size
+
+
+def test_compression_loses_nothing(fit, tmp_path):
+    plain, large = stored(fit, tmp_path, compression=0)
+    packed, small = stored(fit, tmp_path)
+    assert small < 0.95 * large
+    for other in (plain, packed):
+        for group in results.group_names(fit):
+            for name, values in results.dataset(fit, group).data_vars.items():
+                np.testing.assert_array_equal(values, results.dataset(other, group)[name])
+
+
+def test_four_bytes_only_where_the_spread_bears_the_rounding(fit, tmp_path):
+    loaded, small = stored(fit, tmp_path, float32=True)
+    assert small < 0.65 * stored(fit, tmp_path)[1]
+    kinds = {n: v.dtype.name for n, v in results.dataset(loaded, "posterior").data_vars.items()}
+    wide = {"far", "huge", "mixed"}
+    assert kinds == {n: "float64" if n in wide else "float32" for n in kinds}
+    kept, drawn = (results.dataset(f, "posterior") for f in (loaded, fit))
+    for name in wide | {"count"}:
+        np.testing.assert_array_equal(kept[name], drawn[name])
+    assert float(np.abs(kept["x"] - drawn["x"]).max()) < 1e-4
+    np.testing.assert_array_equal(np.isnan(kept["hole"]), np.isnan(drawn["hole"]))
+    stats = results.dataset(loaded, "sample_stats")
+    np.testing.assert_array_equal(stats["lp"], results.dataset(fit, "sample_stats")["lp"])
+    assert results.columns(loaded)["x[1]"].dtype == np.float64
+
+
+def test_thinned_files_keep_draws_and_statistics_together(fit, tmp_path):
+    loaded, _ = stored(fit, tmp_path, thin=5)
+    for group, name in (("posterior", "x"), ("sample_stats", "lp"), ("log_likelihood", "y")):
+        expected = results.dataset(fit, group)[name][:, ::5]
+        np.testing.assert_array_equal(results.dataset(loaded, group)[name], expected)
+    assert loaded.attrs["thin"] == 10
+    assert fit.attrs["thin"] == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert verdict(loaded).verdict in ("fine", "too short", "do not use")
+
+
+def test_variables_and_groups_are_left_out(fit, tmp_path):
+    loaded, _ = stored(fit, tmp_path, exclude=["x", "log_likelihood"])
+    assert "x" not in results.dataset(loaded, "posterior")
+    assert "log_likelihood" not in results.group_names(loaded)
+    assert "x" in results.dataset(fit, "posterior")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"exclude": "z"}, "exclude names 'z', but the variables and groups .* count, diverging"),
+        ({"exclude": ["x", "far", "huge", "count", "mixed", "hole"]}, "no variable in the post"),
+        ({"exclude": "posterior"}, "no variable in the posterior"),
+        ({"thin": 0}, "thin must be a whole number, at least 1, got 0"),
+        ({"compression": 10}, "compression must be at most 9, got 10"),
+    ],
+)
+def test_bad_options_write_nothing(fit, tmp_path, options, words):
+    with pytest.raises(sa.StanadaptError, match=words):
+        sa.save(fit, tmp_path / "fit.nc", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_small_file_can_be_made_of_a_file(fit, tmp_path):
+    """What a file says of its storage holds no longer where it has fewer draws."""
+    loaded, _ = stored(fit, tmp_path, float32=True)
+    again, _ = stored(loaded, tmp_path, thin=250)
+    assert results.dataset(again, "posterior").sizes["draw"] == 2
