@@ -62,8 +62,8 @@ class Settings(NamedTuple):
         1 for more and smaller stages.
     resample
         Whether to resample in every stage. Else particles keep their weights until the last one has
-        ended, which give an error of the log evidence. It is too small where few of them count: the
-        spread over chains is safer.
+        ended; those of all chains together give an error of the log evidence. It is too small where
+        few of them count: more chains show more of the large ones.
     sweeps
         Moves of each particle in a stage, at least 1.
     kernel

@@ -16,7 +16,7 @@ serves directions in which the posterior is wider than its scales and those in w
 import numpy as np
 
 from stanadapt._numba import triangular
-from stanadapt._numba.jit import jit
+from stanadapt._numba.jit import inlined, jit
 from stanadapt._numba.vectors import inner_product
 
 
@@ -70,9 +70,7 @@ def _low_rank_times(factor, vector, out, outer, inner):
     for i in range(n):
         out[i] = factor[0, i] * vector[i]
     for k in range((factor.shape[0] - 1) // 2):
-        amount, direction = inner_product(factor[inner + k], vector, n), factor[outer + k]
-        for i in range(n):
-            out[i] += amount * direction[i]
+        add_multiple(out, inner_product(factor[inner + k], vector, n), factor[outer + k])
 
 
 @jit
@@ -91,38 +89,52 @@ def low_rank_derivative(factor, left, right, terms, weight, inverse, out):
     d_s, d_u, d_v = out[0], out[1 : 1 + rank], out[1 + rank :]
     for i in range(n):
         d_s[i] = weight / s[i]
-    out[1:] = 0.0
+    _determinant_of_rank(s, u, v, weight, inverse, d_s, d_u, d_v)
     for t in range(terms):
         a, b = left[t], right[t]
         for i in range(n):
             d_s[i] += a[i] * b[i]
         for k in range(rank):
-            along_v, along_u = inner_product(b, v[k], n), inner_product(a, u[k], n)
-            for i in range(n):
-                d_u[k, i] += along_v * a[i]
-                d_v[k, i] += along_u * b[i]
-    if not _invert_small(s, u, v, inverse):
-        return
-    for k in range(rank):
-        for m in range(rank):
-            c = weight * inverse[k, rank + m]  # of C^-1, row k, column m
-            for i in range(n):
-                d_u[k, i] += c * v[m, i] / s[i]
-                d_v[m, i] += c * u[k, i] / s[i]
-                d_s[i] -= c * u[k, i] * v[m, i] / (s[i] * s[i])
+            add_multiple(d_u[k], inner_product(b, v[k], n), a)
+            add_multiple(d_v[k], inner_product(a, u[k], n), b)
 
 
 @jit
-def _invert_small(s, u, v, work):
-    """Write C into the left half of work and its inverse into the right one; whether it has one."""
+def _determinant_of_rank(s, u, v, weight, inverse, d_s, d_u, d_v):
+    """Write the derivative of weight log |det C| into d_u and d_v, and add it to d_s."""
     rank, n = u.shape
     for k in range(rank):
+        for i in range(n):
+            d_u[k, i] = u[k, i] / s[i]
+    for k in range(rank):
         for m in range(rank):
-            total = 0.0
-            for i in range(n):
-                total += v[k, i] * u[m, i] / s[i]
             same = 1.0 if k == m else 0.0
-            work[k, m], work[k, rank + m] = total + same, same
+            inverse[k, m], inverse[k, rank + m] = same + inner_product(v[k], d_u[m], n), same
+    d_u[:] = 0.0
+    d_v[:] = 0.0
+    if not _invert(inverse):
+        return
+    for k in range(rank):
+        for m in range(rank):
+            add_multiple(d_u[k], weight * inverse[k, rank + m], v[m])
+            add_multiple(d_v[k], weight * inverse[m, rank + k], u[m])
+        for i in range(n):
+            d_u[k, i] /= s[i]
+            d_v[k, i] /= s[i]
+            d_s[i] -= u[k, i] * d_u[k, i] / s[i]
+
+
+@inlined
+def add_multiple(out, amount, vector):
+    """Add amount * vector to out."""
+    for i in range(out.shape[0]):
+        out[i] += amount * vector[i]
+
+
+@jit
+def _invert(work):
+    """Replace (C, I), shape (r, 2 r), by (I, C^-1), with pivots; whether there is an inverse."""
+    rank = work.shape[0]
     for k in range(rank):
         pivot = k
         for m in range(k + 1, rank):
@@ -138,8 +150,6 @@ def _invert_small(s, u, v, work):
         for j in range(2 * rank):
             work[k, j] *= scale
         for m in range(rank):
-            amount = work[m, k]
-            if m != k and amount != 0.0:
-                for j in range(2 * rank):
-                    work[m, j] -= amount * work[k, j]
+            if m != k:
+                add_multiple(work[m], -work[m, k], work[k])
     return True
