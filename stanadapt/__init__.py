@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts
     from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts as reference
     from stanadapt.targets.labels import Labels
+    from stanadapt.targets.minibatches import Minibatches
     from stanadapt.targets.pseudo_extended import Extended
     from stanadapt.targets.target import Target
 
@@ -38,6 +39,7 @@ _PLACES = {
     "ConvergenceWarning": "errors",
     "Extended": "targets.pseudo_extended",
     "Labels": "targets.labels",
+    "Minibatches": "targets.minibatches",
     "Network": "kernels.learned.network",
     "ReferenceDistribution": "kernels.tempering.reference_distribution",
     "StanadaptError": "errors",
@@ -88,6 +90,7 @@ __all__ = [
     "ConvergenceWarning",
     "Extended",
     "Labels",
+    "Minibatches",
     "Network",
     "ReferenceDistribution",
     "StanadaptError",

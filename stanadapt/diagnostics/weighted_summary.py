@@ -1,4 +1,4 @@
-"""Posterior means from all pseudo-samples of a run, each with its weight.
+"""Posterior means from draws with weights: all pseudo-samples of a run, or draws of sgld.
 
 Iteration t, with pseudo-samples x_t1, ..., x_tN and weights w_t that sum to one, gives
 h_t = sum_i w_ti f(x_ti), and E[h_t] = E[f(x)]. The posterior holds one pseudo-sample per
@@ -6,9 +6,13 @@ iteration, drawn by weight; h_t is the mean of f over that draw, given the state
 that its variance is never larger. Weights are normalised within each iteration; a ratio of sums of
 unnormalised weights over all iterations is a different estimate.
 
+Draws of sgld have the size of their step as weight w_t, and E[f] is estimated by the sum of w_t f_t
+over that of w_t: a ratio, whose error is that of the mean of w_t (f_t - mean) / (mean of w).
+
 References
 ----------
 Nemeth, Lindsten, Filippone and Hensman (2019), theorem 2.1; arXiv 1708.05239.
+Welling and Teh (2011), ICML, equation 11: means weighted by step sizes.
 
 """
 
@@ -24,19 +28,21 @@ from stanadapt.errors import StanadaptError
 from stanadapt.results import PSEUDO, arviz_module
 
 Function = Callable[[Mapping[str, np.ndarray]], Any]
+LABELS = ["mean", "mcse", "sd", "ess", "draws_mean", "draws_mcse"]
 
 
 def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) -> pd.DataFrame:
-    """Summarise a run by all its pseudo-samples, beside the draws of its posterior.
+    """Summarise a run by all its pseudo-samples, or weighted draws, beside draws without weights.
 
     Parameters
     ----------
     fit
-        Sampled with `save_pseudo=True`.
+        Sampled with `save_pseudo=True`; or by sgld, whose draws have weights.
     functions
         Functions of the parameters and transformed parameters, by name of row. Each
         gets the variables by name, shape (chain, draw, pseudo, ...), and returns an array of
-        shape (chain, draw, pseudo): {"P(x > 0)": lambda draws: draws["x"] > 0}.
+        shape (chain, draw, pseudo): {"P(x > 0)": lambda draws: draws["x"] > 0}. Of sgld, pseudo is
+        1.
 
     Returns
     -------
@@ -52,11 +58,13 @@ def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) 
         Stage "settings" for a fit without pseudo-samples, or a function with another result.
 
     """
+    if results.is_fit(fit) and _step_weights(fit) is not None:
+        return _of_weighted_draws(fit, functions or {})
     if not results.is_fit(fit) or PSEUDO not in results.group_names(fit):
         raise StanadaptError(
             "settings",
             "the fit holds no pseudo-samples: sample an Extended, or use the sampler "
-            "pseudo_extended, with save_pseudo=True.",
+            "pseudo_extended, with save_pseudo=True. (Draws of sgld have weights too.)",
         )
     columns, draws = results.columns(fit, PSEUDO), results.columns(fit)
     weight = columns.pop(WEIGHT)
@@ -68,8 +76,40 @@ def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) 
             values = _evaluate(name, function, pseudo, weight.shape)
             resampled = _evaluate(name, function, posterior, (*weight.shape[:2], 1))
             rows[name] = _row(values, weight, resampled[..., 0])
-    labels = ["mean", "mcse", "sd", "ess", "draws_mean", "draws_mcse"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=labels)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=LABELS)
+
+
+def _step_weights(fit: Any) -> np.ndarray | None:
+    """Weights of draws, shape (chain, draw), with mean 1; None where there are none."""
+    if "sample_stats" not in results.group_names(fit):
+        return None
+    found = results.dataset(fit, "sample_stats").data_vars.get("weight")
+    return None if found is None else found.values / found.values.mean()
+
+
+def _of_weighted_draws(fit: Any, functions: Mapping[str, Function]) -> pd.DataFrame:
+    """`weighted_summary` of draws that have one weight each."""
+    weight = _step_weights(fit)
+    assert weight is not None
+    columns = dict(results.columns(fit))
+    variables = {
+        str(name): v.values[:, :, np.newaxis]
+        for name, v in results.dataset(fit, "posterior").data_vars.items()
+    }
+    for name, function in functions.items():
+        columns[name] = _evaluate(name, function, variables, (*weight.shape, 1))[..., 0]
+    rows = {name: _weighted_row(np.asarray(x, float), weight) for name, x in columns.items()}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=LABELS)
+
+
+def _weighted_row(draws: np.ndarray, weight: np.ndarray) -> tuple[float, ...]:
+    """Row of one column; draws and weights have shape (chain, draw), weights the mean 1."""
+    mean = np.mean(weight * draws)
+    variance = np.mean(weight * (draws - mean) ** 2)
+    error = _error(weight * (draws - mean))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ess = variance / np.square(error)
+    return mean, error, np.sqrt(variance), ess, float(np.mean(draws)), _error(draws)
 
 
 def _row(values: np.ndarray, weight: np.ndarray, draws: np.ndarray | None) -> tuple[float, ...]:

@@ -15,8 +15,10 @@ from stanadapt.samplers import (
     pseudo_extended,
     repelling_attracting,
     rwm,
+    sgld,
     simulated_tempering,
     smc,
+    ula,
     variational_mcmc,
     whitened_hmc,
 )
@@ -36,8 +38,10 @@ __all__ = [
     "pseudo_extended",
     "repelling_attracting",
     "rwm",
+    "sgld",
     "simulated_tempering",
     "smc",
+    "ula",
     "variational_mcmc",
     "whitened_hmc",
 ]

@@ -212,6 +212,9 @@ class Sampler(NamedTuple):
         Whether it leaves the target invariant, so that means over ever more draws are those of the
         target; or a function of the settings. Where it does not, results say so, `compare` shows
         their bias, and `check_sampler` asks for everything but invariance.
+    samples_batches
+        Whether it draws, with each gradient, the batch of rows that this is made of: the entries
+        of a position after those that are moved, uniform on [0, 1); see `Minibatches`.
     sentences
         (settings, dim, stats) -> list of what the user should know of a run: dim is the number of
         parameters, stats has the statistics of the draws by name, arrays of shape (chain, draw).
@@ -247,6 +250,7 @@ class Sampler(NamedTuple):
     proposal: Callable[[Any, Any], tuple] | None = None
     exact_on_estimates: bool = True
     exact: bool | Callable[[Any], bool] = True
+    samples_batches: bool = False
     sentences: Callable[[Any, int, dict[str, Any]], list[str]] | None = None
     threading: Threading | None = None
     tempering: Tempering | None = None

@@ -6,6 +6,7 @@ from stanadapt.diagnostics.pseudo_group import require_names
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import names_of
+from stanadapt.targets.minibatches import Minibatches
 from stanadapt.targets.target import Samplable, Target
 
 
@@ -27,6 +28,16 @@ def require_exact(target: Target, sampler: Sampler) -> None:
             f"{sampler.name} {what}, but the density of {target.name} is an estimate "
             f"with noise {', '.join(target.noise)}. Use one that stays exact there "
             f"({usable}), or make the target without `noise` to sample both.",
+        )
+
+
+def require_batches(target: Samplable, sampler: Sampler) -> None:
+    """Raise StanadaptError where a sampler knows nothing of the batches of `Minibatches`."""
+    if isinstance(target, Minibatches) and not sampler.samples_batches:
+        raise StanadaptError(
+            "settings",
+            f"{sampler.name} needs the density of all rows, but {target!r} estimates it from some: "
+            f"sample the Target itself, or use {names_of(lambda s: s.samples_batches)}.",
         )
 
 

@@ -79,7 +79,8 @@ def sample(
     Parameters
     ----------
     target
-        A Stan program with its data, or its pseudo-extension (`Extended`).
+        A Stan program with its data, its pseudo-extension (`Extended`) or, for sgld, its rows in
+        batches (`Minibatches`).
     sampler
         Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`;
         "auto": whitened_hmc where the density has a usable gradient, else am. The result's
@@ -175,6 +176,7 @@ def sample(
         save_warmup=save_warmup, show_progress=show_progress,
     )  # fmt: skip
     compatibility.require_exact(program, found)
+    compatibility.require_batches(target, found)
     compatibility.require_threads(found, typed, plan.threads_per_chain)
     if save_pseudo:
         compatibility.require_pseudo_samples(target, found)

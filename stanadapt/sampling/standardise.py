@@ -26,6 +26,7 @@ from stanadapt.sampling.plan import Plan
 from stanadapt.sampling.progress import reporter
 from stanadapt.sampling.scales_of_fit import Scales, scales_of_fit
 from stanadapt.sampling.warm_start import GivenStart
+from stanadapt.targets.minibatches import moves_parameters
 from stanadapt.targets.stan.status import slow_step
 from stanadapt.targets.standardised import Standardised
 from stanadapt.targets.target import Samplable
@@ -141,7 +142,7 @@ def choose_coordinates(
 
 
 def _obstacle(target: Samplable, sampler: Sampler, given: GivenStart) -> str:
-    if target.target is not target:
+    if not moves_parameters(target):
         return f"{target!r} has coordinates of its own"
     if sampler.tempering is None:  # there chains do not begin with them
         given = given._replace(prior_data=None)
@@ -192,7 +193,8 @@ def learn_scales(
     """
     gradient = bool(sampler.uses_gradient)
     with slow_step(plan.show_progress, "Compiling what learns the scales (once; up to a minute)"):
-        chains = _learning_chains(target, gradient, kind, plan, positions, rngs)
+        learned_of = target.target if moves_parameters(target) else target
+        chains = _learning_chains(learned_of, gradient, kind, plan, positions, rngs)
         compile_seconds = chains[0].compile()
     with reporter(plan.show_progress, "learning the scales") as report:
         interrupted = run(chains, plan.parallel_chains, report.update)

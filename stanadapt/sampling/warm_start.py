@@ -13,6 +13,7 @@ from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribu
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import names_of
 from stanadapt.sampling.initial_values import positions_of_fit
+from stanadapt.targets.minibatches import moves_parameters
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Samplable, Target
 
@@ -90,15 +91,15 @@ def choose_chain_init(target: Samplable, sampler: Sampler, given: GivenStart) ->
 
 
 def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit:
-    if target.target is not target:
+    if not moves_parameters(target):
         raise StanadaptError(
             "settings",
             f"{target!r} has no earlier positions of its own: leave `warm_start` out. (`inits` may "
             "be an earlier fit of its program.)",
         )
     if sampler.init_from_draws is None:  # its scales are used: see `scales_of_fit`
-        return ChainInit(None, {"warm_start_draws": len(positions_of_fit(target, fit))})
-    positions, init_from_draws = positions_of_fit(target, fit), sampler.init_from_draws
+        return ChainInit(None, {"warm_start_draws": len(positions_of_fit(target.target, fit))})
+    positions, init_from_draws = positions_of_fit(target.target, fit), sampler.init_from_draws
 
     def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
         state = sampler.init(density, settings, position, rng)

@@ -41,6 +41,7 @@ class Standardised(Samplable):
         self.location = np.ascontiguousarray(location, dtype=float)
         self.factor = np.ascontiguousarray(factor, dtype=float)
         self.evaluations_per_call = base.evaluations_per_call
+        self._kept: list[np.ndarray] = []
         size = len(self.location)
         if not (
             np.isfinite(self.location).all()
@@ -91,7 +92,9 @@ class Standardised(Samplable):
 
     def density(self, chain: int = 0) -> Density:
         """Make a density with its own memory, for one chain. This object must outlive it."""
-        return standardised(self.base.density(chain), self.location, self.factor)
+        base = self.base.density(chain)
+        self._kept.append(base.calls)  # with the memory of a density that is made of others
+        return standardised(base, self.location, self.factor)
 
     def value(self, position: np.ndarray) -> float:
         """Log density at z as samplers without gradients see it; -inf where it fails."""

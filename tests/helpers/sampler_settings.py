@@ -40,6 +40,7 @@ VARIANTS = {
         {"kernel": "random_walk", "pseudo_samples": 1},
         {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 5},
     ],
+    "sgld": [{}, {"decay": 0.0}],
     "simulated_tempering": [
         {},
         {"kernel": "nuts", "reference_family": "student_t"},
@@ -51,6 +52,7 @@ VARIANTS = {
         {"kernel": "nuts", "reference_family": "student_t", "threshold": 0.9},
         {"kernel": "random_walk", "resample": False, "particles": 200, "sweeps": 20},
     ],
+    "ula": [{"variance_bias": 0.2, "least_accept": 0.5}],
     "repelling_attracting": [{}, {"tune_scale": False, "longest_search": 1}],
     "nice": [{}, {"local_share": 0.5, "network_seed": 3, "width": 100}],
     "variational_mcmc": [

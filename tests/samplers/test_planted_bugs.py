@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.helpers.planted_learned import LEARNED
 from tests.helpers.repository import ROOT
 
 EVERY, HAMILTONIAN = "samplers/test_every_sampler.py", "kernels/hamiltonian/test_nuts_tree.py"
@@ -351,13 +352,7 @@ BUGS = {
         "samplers/test_repelling_attracting.py",
         "draw_for_draw",
     ),
-    "couplings_inverted_in_their_own_order": Bug(
-        "kernels/learned/additive_couplings.py",
-        "k if forward else count - 1 - k",
-        "k",
-        "kernels/learned/test_network.py",
-        "inverse",
-    ),
+    **{name: Bug(*fault) for name, fault in LEARNED.items()},
 }
 
 

@@ -1,0 +1,39 @@
+"""Faults of learned proposals, and of samplers that are not exact: see `test_planted_bugs`."""
+
+LEARNED = {
+    "noise_of_the_wrong_variance": (
+        "samplers/sgld.py",
+        "noise = np.sqrt(e)",
+        "noise = e",
+        "samplers/test_sgld.py",
+        "closed_form",
+    ),
+    "gradient_of_a_batch_as_if_of_all_rows": (
+        "kernels/minibatch_density.py",
+        "    total *= count\n",
+        "    count = 1\n",
+        "targets/test_minibatches.py",
+        "mean",
+    ),
+    "whole_step_along_the_gradient": (
+        "samplers/ula.py",
+        "x.position[i] + 0.5 * s * s * x.gradient[i]",
+        "x.position[i] + s * s * x.gradient[i]",
+        "samplers/test_ula.py",
+        "closed_form",
+    ),
+    "biased_draws_passed_as_exact": (
+        "samplers/ula.py",
+        "exact=False",
+        "exact=True",
+        "samplers/test_every_sampler.py",
+        "invariant and ula-variance_bias",
+    ),
+    "couplings_inverted_in_their_own_order": (
+        "kernels/learned/additive_couplings.py",
+        "k if forward else count - 1 - k",
+        "k",
+        "kernels/learned/test_network.py",
+        "inverse",
+    ),
+}
