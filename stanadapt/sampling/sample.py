@@ -195,11 +195,9 @@ def sample(
     require_memory(design, program.dim, on_disk=run is not None)
     inits = given.warm_start if inits is None and found.init_from_draws is None else inits
     with explained(found):
-        start, runs, compile_seconds = _ready_chains(
-            target, design, inits, coordinates, chain_init.fitted
-        )
+        start, runs, seconds = _ready_chains(target, design, inits, coordinates, chain_init.fitted)
     known = {
-        "compile_seconds": compile_seconds + start.compile_seconds + program.compile_seconds,
+        "compile_seconds": seconds + start.compile_seconds + program.compile_seconds,
         "sampler_reason": choice.reason,
         **chain_init.description,
         **start.description,
