@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stanadapt.results import save
     from stanadapt.sampling.advice.advise import advise
     from stanadapt.sampling.approximation.approximate import approximate
+    from stanadapt.sampling.approximation.fit_reference import fit_reference
     from stanadapt.sampling.calibration.sbc import sbc
     from stanadapt.sampling.check_sampler import check_sampler
     from stanadapt.sampling.learned.train_nice import train_nice
@@ -50,6 +51,7 @@ _PLACES = {
     "compare": "diagnostics.compare",
     "compare_repeats": "sampling.repeats.compare_repeats",
     "diagnose": "diagnostics.diagnose",
+    "fit_reference": "sampling.approximation.fit_reference",
     "load": "sampling.saved_run.partial",
     "modes": "diagnostics.modes",
     "report": "diagnostics.report.report",
@@ -101,6 +103,7 @@ __all__ = [
     "compare",
     "compare_repeats",
     "diagnose",
+    "fit_reference",
     "load",
     "modes",
     "reference",

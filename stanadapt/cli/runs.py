@@ -84,6 +84,12 @@ def sample(
             "temper start from it."
         ),
     ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="Where samplers that temper start from: pathfinder, or the file of a fit."
+        ),
+    ] = None,
     network: Annotated[Path | None, typer.Option(help="File of a trained network (nice).")] = None,
     standardize: Standardize = None,
     save_warmup: Annotated[bool, typer.Option("--save-warmup", help="Keep warm-up too.")] = False,
@@ -120,8 +126,8 @@ def sample(
             threads_per_chain=threads_per_chain,
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, thin=thin, seed=seed,
             inits=read_inits(inits), warm_start=warm_start,
-            prior_data=prior_data, network=network, standardize=standardize,
-            save_warmup=save_warmup,
+            reference_distribution=reference, prior_data=prior_data, network=network,
+            standardize=standardize, save_warmup=save_warmup,
             save_pseudo=save_pseudo, run=run, show_progress=not quiet, **settings,
         )  # fmt: skip
         save(fit, path, float32)

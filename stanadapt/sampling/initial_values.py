@@ -58,10 +58,11 @@ def initial_positions(
     ]
 
 
-def positions_of_fit(target: Target, fit: Any) -> np.ndarray:
+def positions_of_fit(target: Target, fit: Any, what: str = "warm_start") -> np.ndarray:
     """Unconstrained positions of an earlier fit's draws, oldest first, for samplers that learn.
 
-    Up to WARM_START_DRAWS, evenly spaced, chains in turn; shape (n, dim without noise).
+    Up to WARM_START_DRAWS, evenly spaced, chains in turn; shape (n, dim without noise). `what` is
+    the argument that the fit was given as, for messages.
 
     Raises
     ------
@@ -70,8 +71,8 @@ def positions_of_fit(target: Target, fit: Any) -> np.ndarray:
 
     """
     if not hasattr(fit, "groups"):
-        raise _wrong(f"it must be an earlier fit, got {type(fit).__name__}.", "warm_start")
-    values = _draws_of(fit, target, "warm_start")
+        raise _wrong(f"it must be an earlier fit, got {type(fit).__name__}.", what)
+    values = _draws_of(fit, target, what)
     chains, draws = next(iter(values.values())).shape[:2]
     count = chains * draws
     chosen = np.linspace(0, count - 1, min(count, WARM_START_DRAWS)).astype(int)

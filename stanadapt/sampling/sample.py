@@ -5,10 +5,12 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
-from stanadapt.errors import warn
+from stanadapt.errors import StanadaptError, warn
 from stanadapt.samplers.registry import find, with_standardized_defaults
 from stanadapt.samplers.renamed import with_new_names
 from stanadapt.sampling import compatibility
+from stanadapt.sampling.approximation.fit_reference import read_source
+from stanadapt.sampling.approximation.pooled_reference import FittedReference
 from stanadapt.sampling.chain import Chain, ChainDesign
 from stanadapt.sampling.choose_sampler import AUTO, choose_sampler
 from stanadapt.sampling.compile_errors import explained
@@ -39,7 +41,11 @@ from stanadapt.sampling.standardise import (
     in_scales_of,
     learn_scales,
 )
-from stanadapt.sampling.warm_start import GivenStart, choose_chain_init
+from stanadapt.sampling.warm_start import (
+    GivenStart,
+    choose_chain_init,
+    with_kept_reference,
+)
 from stanadapt.targets.estimated import noise_warnings
 from stanadapt.targets.stan.status import slow_step
 from stanadapt.targets.target import Samplable, require_samplable
@@ -110,8 +116,11 @@ def sample(
         they were its own.
     reference_distribution, prior_data
         For samplers that temper (simulated_tempering, parallel_tempering, pseudo_extended, smc):
-        what lies at the hot end, a `ReferenceDistribution` or, but for smc, the same program under
-        other data, such as none; default: one that is learned during warm-up.
+        what lies at the hot end. The first is a `ReferenceDistribution`, "pathfinder", a result of
+        `approximate`, an earlier fit, or its file: see `fit_reference`, which these are given to,
+        with the settings inflation and reference_family. `reference` is short for it. The second,
+        not for smc, are other data of the program, such as none. Default: what warm_start was
+        given, or else a reference that is learned during warm-up.
     prior_data
         Also, of every sampler: data without observations, under which the program is the prior. The
         default sampler draws from it, and the result has the groups `prior`, `prior_predictive`
@@ -168,6 +177,7 @@ def sample(
     given = _given_start(warm_start, reference_distribution, prior_data, network, settings)
     choice = choose_sampler(target, sampler)
     found, typed = find(choice.sampler, **settings)
+    given = with_kept_reference(found, given)
     plan = make_plan(
         chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
         threads_per_chain=threads_per_chain,
@@ -180,7 +190,7 @@ def sample(
     compatibility.require_threads(found, typed, plan.threads_per_chain)
     if save_pseudo:
         compatibility.require_pseudo_samples(target, found)
-    chain_init = choose_chain_init(target, found, given)
+    chain_init = choose_chain_init(target, found, typed, plan, given)
     coordinates = choose_coordinates(standardize, target, found, plan, given)
     if coordinates.kind != NO:
         moved = program.dim - program.noise_size
@@ -192,9 +202,9 @@ def sample(
     require_memory(design, program.dim, on_disk=run is not None)
     inits = given.warm_start if inits is None and found.init_from_draws is None else inits
     with explained(found):
-        start, runs, compile_seconds = _ready_chains(target, design, inits, coordinates)
+        start, runs, seconds = _ready_chains(target, design, inits, coordinates, chain_init.fitted)
     known = {
-        "compile_seconds": compile_seconds + start.compile_seconds + program.compile_seconds,
+        "compile_seconds": seconds + start.compile_seconds + program.compile_seconds,
         "sampler_reason": choice.reason,
         **chain_init.description,
         **start.description,
@@ -230,18 +240,30 @@ def _given_start(
     network: Any,
     settings: dict[str, Any],
 ) -> GivenStart:
-    """Take old names of arguments out of the settings, among which Python puts them."""
+    """Take other names of arguments out of the settings, among which Python puts them."""
+    if "reference" in settings:
+        if reference_distribution is not None:
+            raise StanadaptError(
+                "settings", "reference is short for reference_distribution: give one."
+            )
+        reference_distribution = settings.pop("reference")
     given = {"warm_start": warm_start, "reference_distribution": reference_distribution}
     given = {name: value for name, value in given.items() if value is not None}
     old = {name: settings.pop(name) for name in OLD_ARGUMENTS.keys() & settings.keys()}
     named = with_new_names("sample", given | old, OLD_ARGUMENTS)
     if isinstance(named.get("warm_start"), str | PathLike):
         named["warm_start"] = load(named["warm_start"])
+    if "reference_distribution" in named:
+        named["reference_distribution"] = read_source(named["reference_distribution"])
     return GivenStart(prior_data=prior_data, network=network, **named)
 
 
 def _ready_chains(
-    target: Samplable, design: ChainDesign, inits: Any, coordinates: Coordinates
+    target: Samplable,
+    design: ChainDesign,
+    inits: Any,
+    coordinates: Coordinates,
+    fitted: FittedReference | None,
 ) -> tuple[Start, list[Chain], float]:
     """Find out where chains start, make and compile them; warn of a noisy estimate.
 
@@ -264,6 +286,8 @@ def _ready_chains(
         start = learn_scales(target, sampler, kind, plan, positions, rngs)
     if scales is not None and scales.misfit:
         start.description["notes"] = [scales.misfit, *start.description.get("notes", [])]
+    if fitted is not None:
+        start = start.after(fitted)
     words = f"Compiling {sampler.name} (once; up to two minutes)"
     with slow_step(plan.show_progress, words):
         runs = make_chains(start, design, sources)

@@ -20,6 +20,7 @@ from stanadapt.kernels.density import (
 )
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import find
+from stanadapt.sampling.approximation.pooled_reference import FittedReference
 from stanadapt.sampling.chain import Chain, ChainDesign, run
 from stanadapt.sampling.pack_result import no_draws
 from stanadapt.sampling.plan import Plan
@@ -76,6 +77,16 @@ class Start(NamedTuple):
         density.calls[RECORDED_CALLS] = self.calls[chain, :2].sum()
         return density
 
+    def after(self, fitted: FittedReference) -> "Start":
+        """Return the same start, with what the reference has cost, which counts as warm-up."""
+        calls, seconds = self.calls.copy(), list(self.seconds)
+        calls[0] += fitted.calls
+        seconds[0] += fitted.seconds
+        return self._replace(
+            calls=calls, seconds=seconds,
+            compile_seconds=self.compile_seconds + fitted.compile_seconds,
+        )  # fmt: skip
+
 
 def as_given(target: Samplable, positions: list[np.ndarray], why: str) -> Start:
     """Return a Start in the target's own coordinates, and say why."""
@@ -123,6 +134,8 @@ def choose_coordinates(
     many_modes = sampler.standardize == DIAGONAL or sampler.tempering is not None
     kind = DIAGONAL if many_modes else FULL
     scales = None
+    if given.reference_distribution is not None:  # chains start at the draws of warm_start alone
+        given = given._replace(warm_start=None)
     if given.warm_start is not None and sampler.init_from_draws is None:
         gradient = bool(sampler.uses_gradient)
         scales = scales_of_fit(target.target, given.warm_start, gradient, many_modes)

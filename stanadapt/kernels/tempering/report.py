@@ -12,6 +12,7 @@ import xarray as xr
 
 from stanadapt.kernels.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B, Ladder
 from stanadapt.kernels.tempering.path import DISTRIBUTION, POWER, TemperingPath
+from stanadapt.kernels.tempering.reference_distribution import DEGREES
 
 # above this barrier, tempering takes more levels and time than it is worth
 LARGEST_BARRIER = 15.0
@@ -28,6 +29,7 @@ OFTEN_ALONE = 0.5
 DIMENSIONS = {
     "reference_mean": ("unconstrained",),
     "reference_sd": ("unconstrained",),
+    "reference_covariance": ("unconstrained", "unconstrained_too"),
     "rejection": ("gap",),
     "ring_boundary": ("boundary",),
     "short_chain": ("start", "unconstrained"),
@@ -55,6 +57,10 @@ def describe_path(path: TemperingPath, ladder: Ladder, short_chain_ends: np.ndar
         lower = reference.factor if reference.factor.shape[0] == 1 else np.tril(reference.factor).T
         learned["reference_mean"] = reference.mean.copy()
         learned["reference_sd"] = np.sqrt((lower**2).sum(axis=0))
+        if reference.factor.shape[0] > 1:
+            learned["reference_covariance"] = lower.T @ lower
+        if reference.numbers[DEGREES] < np.inf:
+            learned["reference_degrees"] = float(reference.numbers[DEGREES])
     # without a reference the ratio of normalising constants is no evidence
     learned["log_evidence"] = float("nan") if path.kind == POWER else float(levels[-1, LOG_Z])
     return learned

@@ -153,6 +153,24 @@ def test_known_moments_follow_from_the_data():
     np.testing.assert_allclose(neal["sd"]["x"], np.linspace(0.01, 1, 100), rtol=1e-14)
 
 
+def test_moments_of_rings_are_those_of_another_quadrature():
+    """And those of Song, Zhao and Ermon's code, which gives 3.6 and 1.24, are rough."""
+    content = load("rings", "ring5")
+    known = json.loads((bundled.ROOT / "rings" / "known_moments.json").read_text())["ring5"]
+    r = np.linspace(0, 7, 1_400_001)
+    distance = np.abs(r[:, None] - content["radii"])
+    density = r * np.exp(-(distance.min(axis=1) ** 2) / (2 * content["variance"]))
+    share = [density[distance.argmin(axis=1) == k].sum() / density.sum() for k in range(5)]
+    np.testing.assert_allclose(known["shares"], share, rtol=1e-5)
+    np.testing.assert_allclose(share, [0.0667, 0.1333, 0.2, 0.2666, 0.3334], atol=5e-5)
+    mean, square = (density @ r**k / density.sum() for k in (1, 2))
+    assert known["mean"]["radius"] == pytest.approx(mean, rel=1e-8) == pytest.approx(3.67342)
+    assert known["sd"]["radius"] == pytest.approx(np.sqrt(square - mean**2), rel=1e-8)
+    np.testing.assert_allclose(known["sd"]["x"], np.sqrt(square / 2), rtol=1e-8)
+    evidence = np.log(2 * np.pi * density.sum() * (r[1] - r[0]))
+    assert known["log_evidence"] == pytest.approx(evidence, rel=1e-8)
+
+
 # --- densities -----------------------------------------------------------------------------------
 
 
@@ -226,11 +244,16 @@ def ring(data, x):
     return flower(data, x)
 
 
+def rings(data, x):
+    nearest = data["radii"][np.argmin(np.abs(np.hypot(*x) - data["radii"]))]
+    return flower({"radius": nearest, "variance": data["variance"]}, x)
+
+
 CLOSED_FORMS = {
     form.__name__: form
     for form in (
         gaussian, neal, logistic, eight_schools_centered, eight_schools_noncentered, banana,
-        flower, ring,
+        flower, ring, rings,
     )
 }  # fmt: skip
 # in tests/samplers/test_glass.py and test_multimodal_models.py, with their second implementations,

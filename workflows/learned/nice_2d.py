@@ -1,0 +1,241 @@
+"""A-NICE-MC in the plane: ring, two and six Gaussians, five rings, against NUTS and tempering.
+
+    python -m workflows.learned.nice_2d --quick    # does it run?
+    python -m workflows.learned.nice_2d            # trains four networks: see the README
+
+Song, Zhao and Ermon (2017), "A-NICE-MC: Adversarial Training for MCMC", table 1. Needs JAX:
+pip install 'stanadapt[learn]'. Networks are kept in the folder of the results, and read from there
+the next time, unless --train is given; seconds and densities of their training are counted.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics.known_moments_ess import ess_known_moments
+from stanadapt.targets.stan import bundled
+from workflows import record, terminal
+from workflows.learned.costs import COSTS, MISTUNED, Learning, line, of_network, published
+from workflows.learned.published import PLANE
+from workflows.tempering.runs import STAN, collected_warnings, own_seed
+from workflows.tempering.study import Results, conclude, text_table
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+NAME = "learned/nice_2d"
+CHAINS, WARMUP, DRAWS, QUICK_DRAWS = 4, 1000, 5000, 200
+QUICK_TRAINING = {
+    "iterations": 10, "rehearse_every": 5, "draws": 200, "width": 16, "critic_width": 16,
+}  # fmt: skip
+CAPTION = (
+    "ESS: the smallest over the coordinates (of five rings: of the radius), by the authors' "
+    "definition with exact moments (stanadapt.diagnostics.known_moments_ess); a chain in one of "
+    "two modes has one effective draw. 'regions': modes or rings that every chain visited, and "
+    "the largest difference of a region's share from the truth, over chains together, in standard "
+    f"errors. 'nice, no local moves' is the paper's sampler. {COSTS} {MISTUNED}"
+)
+
+
+class Plane(NamedTuple):
+    """A target in the plane.
+
+    scored
+        Statistics whose effective draws count, shape (chain, draw, statistic), from x.
+    regions
+        The region of each draw, numbered from 0, from x; and the mass of each.
+    training
+        Settings of `train_nice`.
+
+    """
+
+    program: str
+    data: str
+    scored: Any
+    mean: np.ndarray
+    sd: np.ndarray
+    regions: Any
+    shares: np.ndarray
+    training: dict[str, Any]
+
+
+def radius(x: np.ndarray) -> np.ndarray:
+    return np.hypot(x[..., 0], x[..., 1])
+
+
+def sector(x: np.ndarray, count: int) -> np.ndarray:
+    """Which of so many sectors of the plane, the first around the first axis."""
+    turn = np.arctan2(x[..., 1], x[..., 0]) / (2 * np.pi)
+    return np.round(turn * count).astype(int) % count
+
+
+def planes() -> dict[str, Plane]:
+    """The targets of the paper, with exact moments (stan_models/*/known_moments.json)."""
+    rings = np.array([0.0666675, 0.1333225, 0.1999837, 0.2666450, 0.3333813])
+
+    def ring(x: np.ndarray) -> np.ndarray:
+        return np.clip(np.round(radius(x)).astype(int), 1, 5) - 1
+
+    def both(x: np.ndarray) -> np.ndarray:
+        return x
+
+    def even(count: int) -> tuple[Any, np.ndarray]:
+        return lambda x: sector(x, count), np.full(count, 1 / count)
+
+    zero, wide = np.zeros(2), {"width": 128}
+    return {
+        "ring": Plane("ring", "nice", both, zero, np.full(2, 1.456022), *even(4), wide),
+        "mog2": Plane("mixture", "mog2", both, zero, np.array([5.024938, 0.5]), *even(2), wide),
+        "mog6": Plane("mixture", "mog6", both, zero, np.full(2, 3.570714), *even(6), wide),
+        "ring5": Plane(
+            "rings", "ring5", lambda x: radius(x)[..., None], np.array([3.673417]),
+            np.array([1.251703]), ring, rings, wide,
+        ),
+    }  # fmt: skip
+
+
+def known(plane: Plane) -> dict[str, Any]:
+    """Moments as `stan_models` has them."""
+    path = bundled.ROOT / plane.program / "known_moments.json"
+    return json.loads(path.read_text())[plane.data]
+
+
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "nice": ("nice", {}),
+    "nice, no local moves": ("nice", {"local_share": 0.0}),
+    "nice, untrained": ("nice", {}),
+    "parallel_tempering": ("parallel_tempering", {}),
+    "Stan's NUTS": (STAN, {}),
+}
+
+
+def trained(
+    target: sa.Target, plane: Plane, path: Path, chosen: argparse.Namespace, number: int
+) -> sa.Network:
+    """Read the network of an earlier run, or train one and keep it."""
+    if path.exists() and not chosen.train:
+        return sa.Network.load(path)
+    settings = {**plane.training, "iterations": chosen.iterations}
+    if chosen.quick:
+        settings = QUICK_TRAINING
+    network = sa.train_nice(
+        target, seed=own_seed(chosen.seed, number, 99), show_progress=not chosen.quick, **settings
+    )
+    network.save(path)
+    made = network.description
+    print(
+        f"{target.name} {plane.data}: trained in {made['seconds']:.0f} s with "
+        f"{made['n_density']:,} densities; best at step {made['step']}"
+    )
+    return network
+
+
+def draw(target: sa.Target, method: str, network: Any, draws: int, seed: int) -> Any:
+    sampler, settings = METHODS[method]
+    plan = {
+        "chains": CHAINS, "iter_warmup": min(WARMUP, draws), "iter_sampling": draws, "seed": seed,
+        "show_progress": False,
+    }  # fmt: skip
+    if sampler == STAN:
+        return sa.stan_nuts(target, **plan)
+    if method.startswith("nice") and "untrained" not in method:
+        settings = {**settings, "network": network}
+    return sa.sample(target, sampler, **plan, **settings)
+
+
+def regions(plane: Plane, x: np.ndarray) -> tuple[int, float]:
+    """Regions that every chain visited; the largest distance of a share, in standard errors.
+
+    Errors are those of the means of chains' halves.
+    """
+    halves, count = np.array_split(plane.regions(x), 2, axis=1), len(plane.shares)
+    inside = np.stack([[np.mean(half == k, axis=1) for half in halves] for k in range(count)])
+    visited = int(np.sum(inside.sum(axis=1).min(axis=1) > 0))
+    parts = inside.reshape(count, -1)
+    error = parts.std(axis=1, ddof=1) / np.sqrt(parts.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return visited, float(np.nanmax(np.abs(parts.mean(axis=1) - plane.shares) / error))
+
+
+def compared(
+    name: str, plane: Plane, chosen: argparse.Namespace, folder: Path, number: int
+) -> tuple[pd.DataFrame, pd.DataFrame, list[str], dict[str, np.ndarray]]:
+    """Train and sample by every method; a table of text, one of numbers, messages, and draws."""
+    target = sa.Target(*bundled.find(plane.program, plane.data), show_progress=False)
+    network = trained(target, plane, folder / f"{name}.npz", chosen, number)
+    draws = QUICK_DRAWS if chosen.quick else DRAWS
+    lines, rows, notes, shown = [], [], [], {}
+    for index, method in enumerate(METHODS):
+        seed = own_seed(chosen.seed, number, index)
+        with collected_warnings() as messages:
+            fit = draw(target, method, network, draws, seed)
+        notes += [f"{name}, {method}: {message}" for message in messages]
+        x = results.dataset(fit, "posterior")["x"].values
+        ess = ess_known_moments(plane.scored(x), plane.mean, plane.sd).min() * CHAINS
+        uses = method.startswith("nice") and "untrained" not in method
+        text, numbers = line(method, fit, float(ess), of_network(network) if uses else Learning())
+        visited, distance = regions(plane, x)
+        text["regions"] = f"{visited} of {len(plane.shares)}, {distance:.1f}"
+        lines.append(text)
+        rows.append({"target": name, **numbers, "regions": visited, "share_error": distance})
+        shown[method] = x
+    lines += [published(method, "paper", *values) for method, values in PLANE[name].items()]
+    return text_table(lines), pd.DataFrame(rows), notes, shown
+
+
+def picture(path: Path, shown: dict[str, dict[str, np.ndarray]]) -> Path:
+    """Draw the first 500 draws of one chain: a line from each to the next shows the jumps."""
+    methods = ("nice, no local moves", "Stan's NUTS")
+    figure, axes = plt.subplots(
+        len(methods), len(shown), figsize=(3 * len(shown), 6), squeeze=False, sharex="col",
+        sharey="col", layout="constrained",
+    )  # fmt: skip
+    for column, (name, fits) in enumerate(shown.items()):
+        for row, method in enumerate(methods):
+            x = fits[method][0, :500]
+            axes[row, column].plot(x[:, 0], x[:, 1], "-", lw=0.2, color="0.6")
+            axes[row, column].plot(x[:, 0], x[:, 1], ".", ms=2)
+            axes[row, column].set(title=f"{name}: {method}", aspect="equal")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+    return path
+
+
+def main() -> None:
+    """Train, sample, compare."""
+    began = time.perf_counter()
+    parser = terminal.parser(__doc__)
+    parser.add_argument("--targets", nargs="+", choices=list(planes()), help="default: all")
+    parser.add_argument(
+        "--iterations", type=terminal.positive, default=2000, help="of training; default: 2000"
+    )
+    parser.add_argument("--train", action="store_true", help="train anew")
+    parser.add_argument("--seed", type=int, default=1, help="default: 1")
+    parser.add_argument("--out", type=Path, help=f"folder; default: output/{NAME}")
+    parser.add_argument("--quick", action="store_true", help="tiny lengths: does it run?")
+    chosen = parser.parse_args()
+    folder = record.folder(NAME, chosen.out)
+    names = chosen.targets or (["mog2"] if chosen.quick else list(planes()))
+    sections, parts, notes, shown = {}, [], [], {}
+    for name, plane in planes().items():
+        if name in names:
+            number = list(planes()).index(name)
+            sections[name], rows, messages, shown[name] = compared(
+                name, plane, chosen, folder, number
+            )
+            parts.append(rows)
+            notes += messages
+    figure = picture(folder / "draws.png", shown)
+    conclude(NAME, chosen, Results(sections, parts, notes, [figure]), CAPTION, began)
+
+
+if __name__ == "__main__":
+    main()
