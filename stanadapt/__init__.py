@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts
     from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts as reference
     from stanadapt.targets.labels import Labels
+    from stanadapt.targets.posteriordb import posteriordb
     from stanadapt.targets.pseudo_extended import Extended
     from stanadapt.targets.target import Target
 
@@ -50,6 +51,7 @@ _PLACES = {
     "diagnose": "diagnostics.diagnose",
     "load": "sampling.saved_run.partial",
     "modes": "diagnostics.modes",
+    "posteriordb": "targets.posteriordb",
     "report": "diagnostics.report.report",
     "resume": "sampling.saved_run.resume",
     "sample": "sampling.sample",
@@ -100,6 +102,7 @@ __all__ = [
     "diagnose",
     "load",
     "modes",
+    "posteriordb",
     "reference",
     "report",
     "resume",
