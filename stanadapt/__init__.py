@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts as reference
     from stanadapt.targets.labels import Labels
     from stanadapt.targets.minibatches import Minibatches
+    from stanadapt.targets.posteriordb import posteriordb
     from stanadapt.targets.pseudo_extended import Extended
     from stanadapt.targets.target import Target
 
@@ -54,6 +55,7 @@ _PLACES = {
     "fit_reference": "sampling.approximation.fit_reference",
     "load": "sampling.saved_run.partial",
     "modes": "diagnostics.modes",
+    "posteriordb": "targets.posteriordb",
     "report": "diagnostics.report.report",
     "resume": "sampling.saved_run.resume",
     "sample": "sampling.sample",
@@ -106,6 +108,7 @@ __all__ = [
     "fit_reference",
     "load",
     "modes",
+    "posteriordb",
     "reference",
     "report",
     "resume",

@@ -11,11 +11,22 @@ from rich.table import Table
 from stanadapt import results
 from stanadapt.cli.files import require_writable
 from stanadapt.cli.messages import plain, reported
-from stanadapt.cli.options import Backend, Data, Force, Include, Model, Quiet, Unsafe, make_target
+from stanadapt.cli.options import (
+    Backend,
+    Data,
+    Force,
+    Include,
+    Model,
+    Posteriordb,
+    Quiet,
+    Unsafe,
+    make_target,
+)
 from stanadapt.diagnostics.modes import modes as find_modes
 from stanadapt.diagnostics.modes_report import with_scalar_columns
 from stanadapt.samplers.registry import as_chosen, find, registered
 from stanadapt.sampling.choose_sampler import ABOUT_AUTO, AUTO
+from stanadapt.targets.posteriordb import PosteriorDatabase, about_posteriors
 from stanadapt.targets.stan import bundled
 from stanadapt.targets.stan.backends import cmdstan
 from stanadapt.targets.stan.doctor import lines as doctor_lines
@@ -79,10 +90,17 @@ def _show_sampler(console: Console, sampler: Any) -> None:
     console.print(f"    {defaults}; {lengths}", highlight=False)
 
 
-def models() -> None:
-    """List the bundled Stan programs and their data sets."""
+def models(posteriordb: Posteriordb = None) -> None:
+    """List the bundled Stan programs and their data sets, or the posteriors of a posteriordb."""
     with reported():
         table = Table(box=None, header_style="bold")
+        if posteriordb is not None:
+            for column in ("posterior", "components", "reference"):
+                table.add_column(column)
+            for row in about_posteriors(PosteriorDatabase(posteriordb)):
+                table.add_row(*map(plain, row))
+            Console().print(table)
+            return
         for column in ("program", "data", "what it is for"):
             table.add_column(column)
         for program in bundled.available().values():

@@ -8,6 +8,7 @@ import typer
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling.approximation.starting_points import PATHFINDER
 from stanadapt.sampling.choose_sampler import names_of_settings
+from stanadapt.targets.posteriordb import PosteriorDatabase
 from stanadapt.targets.stan import bundled
 from stanadapt.targets.target import Target
 
@@ -45,6 +46,12 @@ Exclude = Annotated[
     str | None,
     typer.Option(help="Computed quantities that are not kept, separated by commas."),
 ]
+Posteriordb = Annotated[
+    Path | None,
+    typer.Option(
+        "--posteriordb", help="Copy of posteriordb: MODEL is then the name of a posterior there."
+    ),
+]
 Float32 = Annotated[
     bool,
     typer.Option(
@@ -73,6 +80,12 @@ Repeats = Annotated[
     typer.Option(
         help="Run each sampler so often, with other seeds; show medians and intervals. The same "
         "command goes on with what is in --out."
+    ),
+]
+MoreTargets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target", help="With --repeats, another target: MODEL, or MODEL:DATA; repeatable."
     ),
 ]
 Inits = Annotated[
@@ -106,8 +119,33 @@ SettingsBySampler = Annotated[
 ]
 
 
-def make_target(model: str, data: str | None, *, exclude: str | None = None, **options: Any) -> Any:
-    """Make a target from files where they exist, else from bundled ones of that name."""
+def target_options(
+    include: list[Path] | None, backend: str, unsafe: bool, noise: list[str] | None, rho: float,
+    labels: Path | None, exclude: str | None, quiet: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """Options of a target, as `Target` takes them."""
+    return {
+        "include_paths": include or (), "backend": backend, "unsafe": unsafe, "noise": noise or (),
+        "rho": rho, "labels": labels, "exclude": read_names(exclude) or (),
+        "show_progress": not quiet,
+    }  # fmt: skip
+
+
+def make_target(
+    model: str, data: str | None, posteriordb: Path | None = None, **options: Any
+) -> Any:
+    """Make a target from files where they exist, else from bundled ones of that name.
+
+    With the path of a posteriordb, the model is the name of a posterior there.
+    """
+    if posteriordb is not None:
+        if data is not None:
+            raise StanadaptError(
+                "settings",
+                "--data names data of a program, and posteriors of posteriordb have their own: "
+                "leave out --data or --posteriordb.",
+            )
+        return PosteriorDatabase(posteriordb).target(model, **options)
     program: Any = Path(model)
     source: Any = Path(data) if data else None
     if not program.is_file() and model in bundled.available():
@@ -115,7 +153,7 @@ def make_target(model: str, data: str | None, *, exclude: str | None = None, **o
             program = bundled.available()[model].path
         else:
             program, source = bundled.find(model, data)
-    return Target(program, source, exclude=read_names(exclude) or (), **options)
+    return Target(program, source, **options)
 
 
 def read_inits(text: str | None) -> Any:

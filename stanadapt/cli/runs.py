@@ -25,8 +25,10 @@ from stanadapt.cli.options import (
     Inits,
     LabelsFile,
     Model,
+    MoreTargets,
     Noise,
     Parallel,
+    Posteriordb,
     Quiet,
     Repeats,
     Rho,
@@ -43,17 +45,19 @@ from stanadapt.cli.options import (
     read_names,
     read_settings,
     settings_by_sampler,
+    target_options,
 )
-from stanadapt.cli.repeated import require_repeatable, show_repeats
+from stanadapt.cli.repeated import all_targets, require_repeatable, show_repeats
 from stanadapt.diagnostics.compare import compare as compare_fits
 from stanadapt.diagnostics.report.report import check_report
 from stanadapt.diagnostics.report.report import report as write_report
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, warn
 from stanadapt.sampling.choose_sampler import AUTO, require_sampler
 from stanadapt.sampling.plan import make_plan
 from stanadapt.sampling.sample import sample as draw
 from stanadapt.sampling.stan_nuts.stan_nuts import choose_engine
 from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts as draw_with_stan_nuts
+from stanadapt.targets.posteriordb import PosteriorDatabase
 
 
 def sample(
@@ -103,6 +107,7 @@ def sample(
     choices: Choices = None,
     labels: LabelsFile = None,
     exclude: Exclude = None,
+    posteriordb: Posteriordb = None,
     float32: Float32 = False,
     include: Include = None,
     backend: Backend = "auto",
@@ -117,10 +122,8 @@ def sample(
         (path,) = require_writable([out], force)
         settings: Any = read_settings(choices)
         require_sampler(sampler, **settings)
-        target = make_target(
-            model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
-            noise=noise or (), rho=rho, labels=labels, exclude=exclude, show_progress=not quiet,
-        )  # fmt: skip
+        chosen = target_options(include, backend, unsafe, noise, rho, labels, exclude, quiet)
+        target = make_target(model, data, posteriordb, **chosen)
         fit = draw(
             target, sampler, chains=chains, parallel_chains=parallel_chains,
             threads_per_chain=threads_per_chain,
@@ -164,12 +167,14 @@ def compare(
     thin: Thin = 1,
     seed: Seed = None,
     repeats: Repeats = None,
+    more: MoreTargets = None,
     inits: Inits = None,
     choices: SettingsBySampler = None,
     variables: Variables = None,
     budget: Budget = None,
     labels: LabelsFile = None,
     exclude: Exclude = None,
+    posteriordb: Posteriordb = None,
     float32: Float32 = False,
     include: Include = None,
     backend: Backend = "auto",
@@ -187,13 +192,10 @@ def compare(
             require_sampler(name, **settings[name])
         _require_plan(chains, parallel_chains, iter_warmup, iter_sampling, thin, seed)
         rows = _rows(names, stan_nuts)
-        if repeats is not None:
-            require_repeatable(repeats, report=report, budget=budget)
+        require_repeatable(repeats, more, budget=budget)
         _require_free(rows if repeats is None else None, out, report, force)
-        target = make_target(
-            model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
-            noise=noise or (), rho=rho, labels=labels, exclude=exclude, show_progress=not quiet,
-        )  # fmt: skip
+        chosen = target_options(include, backend, unsafe, noise, rho, labels, exclude, quiet)
+        target = make_target(model, data, posteriordb, **chosen)
         common = {
             "chains": chains, "parallel_chains": parallel_chains, "seed": seed, "thin": thin,
             "inits": read_inits(inits), "show_progress": not quiet,
@@ -201,7 +203,8 @@ def compare(
         lengths: Any = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
         if repeats is not None:
             show_repeats(
-                target, settings, repeats=repeats, engine=stan_nuts, out=out, force=force,
+                all_targets(target, model, data, more, **chosen), settings, repeats=repeats,
+                engine=stan_nuts, out=out, force=force, report=report,
                 var_names=read_names(variables), **common, **lengths,
             )  # fmt: skip
             return
@@ -211,7 +214,8 @@ def compare(
         if len(rows) > len(names):
             draws = {rows[0]: partial(draw_with_stan_nuts, target, engine=stan_nuts), **draws}
         common["save_warmup"] = report is not None
-        fits = _draw_all(draws, common, out, float32)
+        known = _reference_draws(posteriordb, model, target)
+        fits = {**known, **_draw_all(draws, common, out, float32)}
         table = compare_fits(fits, var_names=read_names(variables), budget=budget)
         if out is not None:
             table.to_csv(out / "comparison.csv", index_label="fit")
@@ -242,6 +246,17 @@ def _require_free(
         require_writable([*files, out / "comparison.csv"], force)
     if report is not None:
         require_writable([check_report(report)], force)
+
+
+def _reference_draws(database: Path | None, name: str, target: Any) -> dict[str, Any]:
+    """Draws that a posteriordb publishes of a posterior, as the yardstick; none if it has none."""
+    if database is None:
+        return {}
+    known = PosteriorDatabase(database)
+    if known.posterior(name).reference is None:
+        warn(f"posteriordb has no reference draws of {name}.")
+        return {}
+    return {"posteriordb": known.reference_draws(name, target)}
 
 
 def _write_report(fits: dict[str, Any], path: Path, table: Any) -> None:

@@ -1,6 +1,7 @@
 """Repeated fits in one line per sampler: medians, and intervals that show their spread."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,32 +16,42 @@ FEWEST_FOR_QUANTILES = 5
 CENTRAL, EXTREMES = "central 80 %", "smallest to largest"
 
 
-def summarise(rows: pd.DataFrame, samplers: Sequence[str], repeats: int) -> pd.DataFrame:
-    """Medians and intervals over the repeats of each sampler.
+Key = str | tuple[str, str]
+
+
+def summarise(
+    rows: pd.DataFrame, samplers: Sequence[str], repeats: int, targets: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Medians and intervals over the repeats of each sampler, on each target.
 
     Parameters
     ----------
     rows
         One row per sampler and repeat (1, 2, ...): `sampler`, `repeat`, `verdict`, `failure` ("" if
-        there is a fit) and `MEASURES`.
+        there is a fit) and `MEASURES`; `target`, where there are several.
     samplers
         In the order of the summary.
     repeats
         How many were asked for; later ones are left out.
+    targets
+        In the order of the summary, if there are several.
 
     Returns
     -------
     pandas.DataFrame
-        One row per sampler: `asked`; `repeats`, those that gave a fit; `failed`; `fine`, those with
-        that verdict; `interval`, which one `*_low` and `*_high` are: from the 10th to the 90th
-        percentile (linear interpolation), and from the smallest to the largest where fewer than
-        five repeats gave a fit; `chains`, and `draws` of each. Medians have the names of the
-        measures. What is not a number in some repeats is left out there.
+        One row per sampler, or per (target, sampler) where there are several targets: `asked`;
+        `repeats`, those that gave a fit; `failed`; `fine`, those with that verdict; `interval`,
+        which one `*_low` and `*_high` are: from the 10th to the 90th percentile (linear
+        interpolation), and from the smallest to the largest where fewer than five repeats gave a
+        fit; `chains`, and `draws` of each. Medians have the names of the measures. What is not a
+        number in some repeats is left out there.
 
     """
     lines = {}
-    for name in samplers:
-        own = rows[(rows["sampler"] == name) & (rows["repeat"] <= repeats)]
+    several = len(targets) > 1
+    keys: list[Key] = [(t, s) for t in targets for s in samplers] if several else [*samplers]
+    for key in keys:
+        own = repeats_of(rows, key, repeats)
         drawn = own[own["failure"] == ""]
         enough = len(drawn) >= FEWEST_FOR_QUANTILES
         line = {
@@ -55,8 +66,25 @@ def summarise(rows: pd.DataFrame, samplers: Sequence[str], repeats: int) -> pd.D
         for measure in MEASURES:
             low, middle, high = _spread(drawn[measure].to_numpy(float), enough)
             line |= {measure: middle, f"{measure}_low": low, f"{measure}_high": high}
-        lines[name] = line
-    return pd.DataFrame.from_dict(lines, orient="index").rename_axis("sampler")
+        lines[key] = line
+    table = pd.DataFrame(list(lines.values()))
+    if several:
+        table.index = pd.MultiIndex.from_tuples(lines, names=["target", "sampler"])
+        return table
+    table.index = pd.Index(list(lines), name="sampler")
+    return table
+
+
+def repeats_of(rows: pd.DataFrame, key: Any, repeats: int) -> pd.DataFrame:
+    """Rows of one line of a summary."""
+    *target, sampler = key if isinstance(key, tuple) else (key,)
+    chosen = (rows["sampler"] == sampler) & (rows["repeat"] <= repeats)
+    return rows[chosen & (rows["target"] == target[0])] if target else rows[chosen]
+
+
+def labels(summary: pd.DataFrame) -> list[str]:
+    """Names of the lines of a summary."""
+    return [": ".join(key) if isinstance(key, tuple) else str(key) for key in summary.index]
 
 
 def _spread(values: np.ndarray, enough: bool) -> tuple[float, float, float]:
@@ -72,15 +100,18 @@ def _spread(values: np.ndarray, enough: bool) -> tuple[float, float, float]:
 def sentences(rows: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
     """What the numbers of a summary are, and what they leave out."""
     kinds = dict.fromkeys(summary["interval"])
-    said = [_interval(kind, summary.index[summary["interval"] == kind], kinds) for kind in kinds]
-    for name, line in summary.iterrows():
-        own = rows[(rows["sampler"] == name) & (rows["repeat"] <= line["asked"])]
-        said += _doubts(str(name), line, own)
+    names = labels(summary)
+    said = []
+    for kind in kinds:
+        of_kind = zip(names, summary["interval"], strict=True)
+        said.append(_interval(kind, [name for name, one in of_kind if one == kind], kinds))
+    for name, (key, line) in zip(names, summary.iterrows(), strict=True):
+        said += _doubts(name, line, repeats_of(rows, key, line["asked"]))
     return said
 
 
-def _interval(kind: str, names: pd.Index, kinds: dict[str, None]) -> str:
-    about = f"{', '.join(map(str, names))}: m" if len(kinds) > 1 else "M"
+def _interval(kind: str, names: list[str], kinds: dict[str, None]) -> str:
+    about = f"{', '.join(names)}: m" if len(kinds) > 1 else "M"
     what = (
         f"the {CENTRAL} of the repeats (10th to 90th percentile)"
         if kind == CENTRAL

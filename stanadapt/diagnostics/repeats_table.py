@@ -8,6 +8,7 @@ from rich.console import Console
 
 from stanadapt.diagnostics.comparison_table import Column
 from stanadapt.diagnostics.fitting_columns import show_columns
+from stanadapt.diagnostics.repeats_summary import labels
 
 # in the order of display; the form "" stands for three digits
 COLUMNS = {
@@ -33,9 +34,15 @@ def show_summary(summary: pd.DataFrame, sentences: list[str], console: Console |
         COLUMNS[name].title: ["\n".join(cell) for cell in column]
         for name, column in _cells(summary).items()
     }
-    show_columns("sampler", [str(name) for name in summary.index], shown, ranks, console)
+    show_columns(": ".join(summary.index.names), labels(summary), shown, ranks, console)
     for sentence in sentences:
         console.print(sentence, highlight=False, markup=False)
+
+
+def cells_of(summary: pd.DataFrame) -> tuple[list[str], list[list[list[str]]]]:
+    """Titles, and by column and sampler the lines of a cell."""
+    cells = _cells(summary)
+    return [COLUMNS[name].title for name in cells], list(cells.values())
 
 
 def _cells(summary: pd.DataFrame) -> dict[str, list[list[str]]]:
@@ -74,12 +81,23 @@ def _number(value: float, form: str) -> str:
 def to_latex(summary: pd.DataFrame, heading: list[str]) -> str:
     r"""Return a tabular for the package booktabs; heading: lines of comments above it."""
     cells = _cells(summary)
-    titles = ["sampler", *(COLUMNS[name].title for name in cells)]
+    heads = list(summary.index.names)
+    titles = [*heads, *(COLUMNS[name].title for name in cells)]
     lines = [f"% {' '.join(line.split())}" for line in heading]
-    lines += [r"% \usepackage{booktabs}", rf"\begin{{tabular}}{{l{'r' * len(cells)}}}", r"\toprule"]
+    lines += [
+        r"% \usepackage{booktabs}",
+        rf"\begin{{tabular}}{{{'l' * len(heads)}{'r' * len(cells)}}}",
+        r"\toprule",
+    ]
     lines += [" & ".join(map(escaped, titles)) + r" \\", r"\midrule"]
-    for i, name in enumerate(summary.index):
-        row = [escaped(str(name)), *(_in_latex(column[i]) for column in cells.values())]
+    last = None
+    for i, key in enumerate(summary.index):
+        names = list(key) if isinstance(key, tuple) else [str(key)]
+        if len(names) > 1 and last is not None:
+            lines += [r"\addlinespace"] if names[0] != last else []
+        shown = [*("" if name == last else name for name in names[:-1]), names[-1]]
+        last = names[0]
+        row = [*map(escaped, shown), *(_in_latex(column[i]) for column in cells.values())]
         lines.append(" & ".join(row) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 

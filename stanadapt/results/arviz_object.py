@@ -137,13 +137,13 @@ def _add(fit: Any, ready: Mapping[str, xr.Dataset]) -> None:
 
 def add_groups(
     fit: Any,
-    groups: Mapping[str, Mapping[str, np.ndarray]],
+    groups: Groups,
     dims: Mapping[str, list[str]] | None = None,
     coords: Mapping[str, list] | None = None,
 ) -> None:
     """Add groups of arrays of shape (chain, draw, ...) to a result; see `build`."""
-    filled = {name: dict(group) for name, group in groups.items() if group}
-    made = build({"posterior": {}, **filled}, {}, dims, coords)
+    filled = {name: group for name, group in groups.items() if len(group)}
+    made = build(filled, {}, dims, coords)
     with _quiet():
         _add(fit, {name: dataset(made, name) for name in filled})
 

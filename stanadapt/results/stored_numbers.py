@@ -80,7 +80,7 @@ def _bears_rounding(variable: xr.DataArray) -> bool:
     """Whether four bytes hold draws to far below their spread, in every component."""
     if variable.dtype != np.float64 or "draw" not in variable.dims:
         return False
-    over = [dim for dim in ("chain", "draw") if dim in variable.dims]
+    over: Any = [dim for dim in ("chain", "draw") if dim in variable.dims]
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = variable.astype("float32").astype("float64")
         error = np.abs(rounded - variable).max(over)  # without what is not a number

@@ -83,7 +83,7 @@ def _drawn(target: Target, data: str, plan: Plan, draw: Callable[..., Any]) -> A
         )  # fmt: skip
 
 
-def _groups(target: Target, prior: Any, seed: int) -> dict[str, dict[str, np.ndarray]]:
+def _groups(target: Target, prior: Any, seed: int) -> results.Groups:
     """Groups of the prior, under their names in ArviZ."""
     positions = results.dataset(prior, "unconstrained_posterior")["position"].values
     chains, draws, _ = positions.shape
@@ -94,7 +94,7 @@ def _groups(target: Target, prior: Any, seed: int) -> dict[str, dict[str, np.nda
     held = results.dataset(prior, "sample_stats")
     stats = {str(name): values.values for name, values in held.data_vars.items()}
     groups = phase_groups(target.labels, "", named, stats)
-    return {GROUPS[name]: dict(group) for name, group in groups.items() if name in GROUPS}
+    return {GROUPS[name]: group for name, group in groups.items() if name in GROUPS}
 
 
 def _told(fit: Any, sentence: str) -> None:

@@ -121,8 +121,8 @@ def with_dimensions(given: Any, dims: Any, coords: Any) -> Labels:
         more = _as_labels(dims if isinstance(dims, str | PathLike) else {"dims": dims})
     if coords is not None:
         more = more._replace(coords=_as_labels({"coords": coords}).coords)
-    pairs = zip(Labels._fields, labels, more, strict=True)
-    return Labels(**{field: {**one, **other} for field, one, other in pairs})
+    merged: Any = [{**one, **other} for one, other in zip(labels, more, strict=True)]
+    return Labels(*merged)
 
 
 def _as_labels(given: Any) -> Labels:

@@ -11,10 +11,10 @@ COMPARE = ["compare", "my.stan", "-d", "my.json", "-s", "rwm", "--stan-nuts", "n
 
 def test_repeats_are_summarised_written_and_gone_on_with(files):
     printed = call(*COMPARE, "--set", "initial_scale=1.5", "--repeats", 2, "--out", "r", *TINY)
-    for words in ("of 2", "min ESS", "the smallest and the largest", "tables: r"):
+    for words in ("of 2", "min ESS", "the smallest and the largest", "tables and picture: r"):
         assert words in printed
     assert {path.name for path in (files / "r").iterdir()} == {
-        "repeats.csv", "repeats.json", "summary.tex",
+        "repeats.csv", "repeats.json", "repeats.pdf", "summary.tex",
     }  # fmt: skip
     first = pd.read_csv("r/repeats.csv")
     assert first[["chains", "draws"]].to_numpy().tolist() == [[2, 40]] * 2
@@ -31,7 +31,8 @@ def test_repeats_are_summarised_written_and_gone_on_with(files):
 @pytest.mark.parametrize(("options", "said"), [
     (["--repeats", "0"], "repeats must be a whole number, at least 1, got 0"),
     (["--repeats", "2", "--budget", "seconds"], "--budget is about fits"),
-    (["--repeats", "2", "--report", "r.html"], "--report is about fits"),
+    (["--target", "my.stan"], "--target is for several targets with --repeats"),
+    (["--repeats", "2", "--target", "my.stan:my.json"], "there is a my my already"),
 ])  # fmt: skip
 def test_options_that_do_not_go_together(files, options, said):
     assert said in call(*COMPARE, *options, *TINY, status=1)

@@ -21,6 +21,7 @@ from tests.helpers.page_commands import (
     written_fits,
 )
 from tests.helpers.repository import ROOT
+from tests.helpers.tiny_posteriordb import tiny
 
 DOCS = ROOT / "docs"
 PAGES = {path.stem: path.read_text() for path in sorted(DOCS.glob("*.md"))}
@@ -64,6 +65,7 @@ def reference_text(monkeypatch):
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "stan_models").symlink_to(ROOT / "stan_models")
+    tiny(tmp_path / "posteriordb", name="eight_schools-eight_schools_noncentered")
     return tmp_path
 
 

@@ -1,4 +1,4 @@
-"""Samplers on one target, each with several seeds: the function users call."""
+"""Samplers on one or more targets, each with several seeds: the function users call."""
 
 import json
 import secrets
@@ -8,13 +8,14 @@ from hashlib import sha256
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 
 from stanadapt import results
+from stanadapt.diagnostics.repeats_picture import as_pdf
 from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.samplers.registry import as_chosen, find
 from stanadapt.sampling.choose_sampler import AUTO, DEFAULT, require_sampler
@@ -33,7 +34,7 @@ MOST_REPEATS = 10_000
 
 
 def compare_repeats(
-    target: Target,
+    target: Target | Mapping[str, Target],
     samplers: Mapping[str, Mapping[str, Any]] | Iterable[str] = (AUTO,),
     *,
     repeats: int = 5,
@@ -58,7 +59,7 @@ def compare_repeats(
     Parameters
     ----------
     target
-        A Stan program with its data.
+        A Stan program with its data; or several, by name.
     samplers
         Names, or settings by name of the sampler.
     repeats
@@ -69,9 +70,9 @@ def compare_repeats(
     engine
         Of Stan's NUTS, which is compared too: as for `stan_nuts`, or "none" to leave it out.
     out
-        Folder for the tidy table (`repeats.csv`, `repeats.json`) and the summary (`summary.tex`).
-        It is written after every repeat: the same call goes on with what is there, also with more
-        repeats or more samplers.
+        Folder for the tidy table (`repeats.csv`, `repeats.json`), the summary (`summary.tex`) and
+        its picture (`repeats.pdf`). The table is written after every repeat: the same call goes on
+        with what is there, also with more repeats, samplers or targets.
     force
         Begin anew in `out`, whatever it holds.
     var_names
@@ -95,7 +96,7 @@ def compare_repeats(
         fails with one seed is a row with the reason.
 
     """
-    target = require_target(target)
+    targets = _targets(target)
     repeats = require_whole("repeats", repeats, 1, MOST_REPEATS)
     chosen = _settings(samplers)
     common = {
@@ -104,32 +105,73 @@ def compare_repeats(
     }  # fmt: skip
     lengths = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
     _require_plan(common, lengths)
-    draws: dict[str, Callable[..., Any]] = {
-        name: partial(sample, target, name, **common, **_given(lengths), **given)
-        for name, given in chosen.items()
-    }
     described = {name: _described(name, given) for name, given in chosen.items()}
     if engine != NO_NUTS:
-        name = "stan_nuts" if "nuts" in chosen else "nuts"  # where our own sampler has that name
-        draws = {name: partial(stan_nuts, target, engine=engine, **common), **draws}
-        described = {name: {"engine": choose_engine(engine)}, **described}
+        described = {_nuts_name(chosen): {"engine": choose_engine(engine)}, **described}
     settings = {**common, **lengths, "inits": _digest(inits), "variables": _names(var_names)}
     del settings["show_progress"]
     seed = _seed(seed, out, force)
-    origin = _origin(target, {"seed": seed, **settings}, described)
-    kept = KeptRepeats(out, origin, force)
-    compiled = {name: target.compile_seconds if name in chosen else 0.0 for name in draws}
-    make = partial(_make_missing, kept, draws, compiled, var_names, iter_warmup, show_progress)
-    interrupted = make(seed, repeats)
-    found = RepeatedComparison(kept.table(), kept.origin, list(draws), repeats, interrupted)
-    kept.write(found.to_latex())
+    kept = KeptRepeats(out, _origin(targets, {"seed": seed, **settings}, described), force)
+    jobs = {
+        (name, sampler): job
+        for name, one in targets.items()
+        for sampler, job in _jobs(one, chosen, engine, common, lengths).items()
+    }
+    interrupted = _make_missing(kept, jobs, var_names, iter_warmup, show_progress, seed, repeats)
+    found = RepeatedComparison(
+        kept.table(), kept.origin, list(described), repeats, interrupted, list(targets)
+    )
+    kept.write(found.to_latex(), as_pdf(found.plot()) if out is not None else None)
     return found
+
+
+class _Job(NamedTuple):
+    """How one sampler draws from one target, and the seconds for which this was compiled before."""
+
+    draw: Callable[..., Any]
+    compiled_before: float
+
+
+def _jobs(
+    target: Target,
+    chosen: dict[str, dict[str, Any]],
+    engine: str,
+    common: dict[str, Any],
+    lengths: dict[str, Any],
+) -> dict[str, _Job]:
+    """All samplers on one target, Stan's NUTS first."""
+    jobs = {
+        name: _Job(
+            partial(sample, target, name, **common, **_given(lengths), **given),
+            target.compile_seconds,
+        )
+        for name, given in chosen.items()
+    }
+    if engine == NO_NUTS:
+        return jobs
+    return {
+        _nuts_name(chosen): _Job(partial(stan_nuts, target, engine=engine, **common), 0.0),
+        **jobs,
+    }
+
+
+def _nuts_name(chosen: Collection[str]) -> str:
+    return "stan_nuts" if "nuts" in chosen else "nuts"  # where our own sampler has that name
+
+
+def _targets(given: Any) -> dict[str, Target]:
+    """Targets by name."""
+    if not isinstance(given, Mapping):
+        target = require_target(given)
+        return {target.name: target}
+    if not given:
+        raise StanadaptError("settings", "compare_repeats needs at least one target, got none.")
+    return {str(name): require_target(target) for name, target in given.items()}
 
 
 def _make_missing(
     kept: KeptRepeats,
-    draws: dict[str, Callable[..., Any]],
-    compiled: dict[str, float],
+    jobs: dict[tuple[str, str], _Job],
     var_names: Collection[str] | None,
     iter_warmup: int | None,
     show: bool,
@@ -137,27 +179,29 @@ def _make_missing(
     repeats: int,
 ) -> bool:
     """Make the repeats that are missing, and show how far they are; whether Ctrl-C ended it."""
-    jobs = [(i, name) for i in range(1, repeats + 1) for name in draws if not kept.has(name, i)]
+    missing = [(i, key) for i in range(1, repeats + 1) for key in jobs if not kept.has(*key, i)]
+    several = len({target for target, _ in jobs}) > 1
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
     results.arviz_module()  # its import is not to be timed
-    seen: set[str] = set()
-    with Progress(*columns, console=Console(stderr=True), disable=not (show and jobs)) as bar:
-        shown = bar.add_task("", total=len(jobs))
-        for i, name in jobs:
-            what = f"repeat {i} of {repeats}: {name}"
+    seen: set[tuple[str, str]] = set()
+    with Progress(*columns, console=Console(stderr=True), disable=not (show and missing)) as bar:
+        shown = bar.add_task("", total=len(missing))
+        for i, key in missing:
+            (target, name), job = key, jobs[key]
+            what = f"repeat {i} of {repeats}: {f'{target}, ' if several else ''}{name}"
             try:
-                if name not in seen:
+                if key not in seen:
                     bar.update(shown, description=f"{what}, compiling")
-                    compile_first(draws[name], iter_warmup)
+                    compile_first(job.draw, iter_warmup)
                 bar.update(shown, description=what)
                 row = make_row(
-                    name, i, seed_of(seed, i), draws[name], var_names, compiled[name],
-                    quiet=name in seen,
+                    name, i, seed_of(seed, i), job.draw, var_names, job.compiled_before,
+                    quiet=key in seen,
                 )  # fmt: skip
             except KeyboardInterrupt:
                 return True
-            kept.add(row)
-            seen.add(name)
+            kept.add({"target": target, **row})
+            seen.add(key)
             bar.advance(shown)
     return False
 
@@ -228,16 +272,19 @@ def _seed(seed: int | None, out: str | PathLike | None, force: bool) -> int:
 
 
 def _origin(
-    target: Target, settings: dict[str, Any], samplers: dict[str, dict[str, Any]]
+    targets: dict[str, Target], settings: dict[str, Any], samplers: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """What the rows come from, as plain values."""
     return {
         "versions": {name: version(name) for name in ("stanadapt", *RECORDED)},
-        "target": {
-            "model": target.name,
-            "program_hash": target.program.hash,
-            "data_hash": stan_data.digest(target.data),
-            "backend_version": target.backend_version,
+        "targets": {
+            name: {
+                "model": target.name,
+                "program_hash": target.program.hash,
+                "data_hash": stan_data.digest(target.data),
+                "backend_version": target.backend_version,
+            }
+            for name, target in targets.items()
         },
         "settings": settings,
         "samplers": samplers,

@@ -13,10 +13,11 @@ from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling.repeats.one_repeat import COLUMNS
 
-FORMAT, SCHEMA = "stanadapt repeats", 1
-JSON, CSV, LATEX = "repeats.json", "repeats.csv", "summary.tex"
-# what must be the same for rows to belong together, beside the settings of samplers in common
-SHARED = ("versions", "target", "settings")
+FORMAT, SCHEMA = "stanadapt repeats", 2
+JSON, CSV, LATEX, PICTURE = "repeats.json", "repeats.csv", "summary.tex", "repeats.pdf"
+# what must be the same for rows to belong together, beside targets and samplers in common
+SHARED = ("versions", "settings")
+ROW = ("target", *COLUMNS)
 
 
 class KeptRepeats:
@@ -27,7 +28,7 @@ class KeptRepeats:
     out
         Folder; None: rows are kept in memory only.
     origin
-        Versions, target, settings and the samplers' settings, as plain values.
+        Versions, settings, targets and the samplers' settings, as plain values.
     force
         Begin anew, whatever the folder holds.
 
@@ -51,11 +52,18 @@ class KeptRepeats:
     def _go_on_with(self, found: dict[str, Any]) -> None:
         other = [name for name in SHARED if found[name] != self.origin[name]]
         known, own = found["samplers"], self.origin["samplers"]
+        targets, ours = found["targets"], self.origin["targets"]
         differing = [
             f"{part}.{name} ({found[part].get(name)} there, {self.origin[part].get(name)} here)"
             for part in other
             for name in {**found[part], **self.origin[part]}
             if found[part].get(name) != self.origin[part].get(name)
+        ]
+        differing += [
+            f"target.{name} of {target} ({targets[target].get(name)} there, {value} here)"
+            for target in ours.keys() & targets.keys()
+            for name, value in ours[target].items()
+            if targets[target].get(name) != value
         ]
         differing += [f"settings of {n}" for n in own if n in known and known[n] != own[n]]
         if differing:
@@ -65,20 +73,21 @@ class KeptRepeats:
                 f"{', '.join(differing)}. Name another folder, or begin anew there: --force "
                 "(force=True).",
             )
-        self.origin["samplers"] = {**known, **own}
-        self.rows = [{name: _number(row[name]) for name in COLUMNS} for row in found["rows"]]
+        self.origin["samplers"], self.origin["targets"] = {**known, **own}, {**targets, **ours}
+        self.rows = [{name: _number(row[name]) for name in ROW} for row in found["rows"]]
 
-    def has(self, sampler: str, repeat: int) -> bool:
+    def has(self, target: str, sampler: str, repeat: int) -> bool:
         """Whether a repeat was made, failed or not."""
-        return any((row["sampler"], row["repeat"]) == (sampler, repeat) for row in self.rows)
+        wanted = (target, sampler, repeat)
+        return any((row["target"], row["sampler"], row["repeat"]) == wanted for row in self.rows)
 
     def add(self, row: dict[str, Any]) -> None:
         """Add a row, and write all of them."""
         self.rows.append(row)
         self.write()
 
-    def write(self, latex: str | None = None) -> None:
-        """Write the tidy table, and the summary if there is one yet."""
+    def write(self, latex: str | None = None, picture: bytes | None = None) -> None:
+        """Write the tidy table, and the summary and its picture if there are any yet."""
         if self.folder is None:
             return
         rows = [{name: _storable(value) for name, value in one.items()} for one in self.rows]
@@ -87,17 +96,19 @@ class KeptRepeats:
         self._write(CSV, self.table().to_csv(index=False))
         if latex is not None:
             self._write(LATEX, latex)
+        if picture is not None:
+            self._write(PICTURE, picture)
 
     def table(self) -> pd.DataFrame:
-        """The tidy table: one row per sampler and repeat."""
-        return pd.DataFrame(self.rows, columns=list(COLUMNS))
+        """The tidy table: one row per target, sampler and repeat."""
+        return pd.DataFrame(self.rows, columns=list(ROW))
 
-    def _write(self, name: str, text: str) -> None:
+    def _write(self, name: str, content: str | bytes) -> None:
         """Under another name first: an interruption leaves the old file intact."""
         assert self.folder is not None
         partial = self.folder / f".{name}.{os.getpid()}.partial"
         try:
-            partial.write_text(text, encoding="utf-8")
+            partial.write_bytes(content.encode() if isinstance(content, str) else content)
             partial.replace(self.folder / name)
         except OSError as error:
             raise StanadaptError(
@@ -118,9 +129,9 @@ def _read(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["format"] != FORMAT or found["schema"] != SCHEMA:
             raise ValueError("another format")
-        if missing := [n for n in (*SHARED, "samplers", "rows") if n not in found]:
+        if missing := [n for n in (*SHARED, "targets", "samplers", "rows") if n not in found]:
             raise ValueError(f"it lacks {', '.join(missing)}")
-        if any(set(row) != set(COLUMNS) for row in found["rows"]):
+        if any(set(row) != set(ROW) for row in found["rows"]):
             raise ValueError("its rows have other columns")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StanadaptError(

@@ -30,7 +30,7 @@ def found(schools, tmp_path_factory):
 
 def test_every_sampler_has_every_repeat_with_seeds_of_its_own(found):
     rows = found[0].rows
-    assert list(rows.columns) == list(COLUMNS)
+    assert list(rows.columns) == ["target", *COLUMNS]
     assert rows["sampler"].tolist() == ["rwm", "hmc"] * 3
     assert rows["repeat"].tolist() == [1, 1, 2, 2, 3, 3]
     assert rows["seed"].tolist() == [seed_of(5, i) for i in (1, 1, 2, 2, 3, 3)]
@@ -53,18 +53,19 @@ def test_a_row_is_what_one_run_with_its_seed_measures(found, schools):
 def test_the_files_hold_the_same_table(found):
     result, folder = found
     assert {path.name for path in folder.iterdir()} == {
-        "repeats.csv", "repeats.json", "summary.tex",
+        "repeats.csv", "repeats.json", "repeats.pdf", "summary.tex",
     }  # fmt: skip
     csv = pd.read_csv(folder / "repeats.csv", keep_default_na=False, na_values=["nan"])
     assert csv["seed"].tolist() == result.rows["seed"].tolist()
     np.testing.assert_allclose(csv["r_hat_max"], result.rows["r_hat_max"])
     content = json.loads((folder / "repeats.json").read_text())
-    assert (content["format"], content["schema"]) == ("stanadapt repeats", 1)
+    assert (content["format"], content["schema"]) == ("stanadapt repeats", 2)
     assert content["settings"]["seed"] == 5
     assert content["settings"]["iter_warmup"] == 60
     assert content["samplers"]["rwm"]["initial_scale"] == 0.7
     assert {"stanadapt", "numpy", "numba"} <= content["versions"].keys()
-    assert len(content["target"]["program_hash"]) == len(content["target"]["data_hash"]) == 16
+    (target,) = content["targets"].values()
+    assert len(target["program_hash"]) == len(target["data_hash"]) == 16
     assert [row["ess_bulk_min"] for row in content["rows"]] == result.rows["ess_bulk_min"].tolist()
     assert (folder / "summary.tex").read_text() == result.to_latex()
 

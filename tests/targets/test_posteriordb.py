@@ -1,0 +1,154 @@
+"""Posteriors of a local posteriordb: found by name, compared with their reference draws."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from tests.helpers.command_line import call
+from tests.helpers.tiny_posteriordb import MEAN, NAME, PROGRAM, SD, draws, packed, tiny, written
+
+QUIET = {"show_progress": False, "backend": "stanli"}
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    return sa.posteriordb(tiny(tmp_path_factory.mktemp("clone")))
+
+
+def test_names_and_what_they_stand_for(database):
+    assert database.names == ["bare", NAME]
+    assert sa.posteriordb(database.path).names == database.names  # the folder itself, too
+    known = database.posterior(NAME)
+    assert (known.program, known.data, known.reference) == ("tiny", "tiny_data", NAME)
+
+
+def test_reference_draws_have_stans_shapes(database):
+    target = database.target(NAME, **QUIET)
+    fit = database.reference_draws(NAME, target)
+    posterior, chains = results.dataset(fit, "posterior"), draws()
+    assert posterior["M"].shape == (10, 200, 2, 3)
+    np.testing.assert_array_equal(posterior["M"].values[3, :, 1, 0], chains[3]["M[2,1]"])
+    np.testing.assert_array_equal(posterior["w"].values[9, :, 1], chains[9]["w[2]"])
+    assert posterior["mu"].shape == (10, 200)
+    assert fit.attrs["program_hash"] == target.program.hash
+    assert "rstan 2.19" in fit.attrs["engine"]
+
+
+def test_a_right_fit_agrees_and_a_wrong_one_does_not(database):
+    target = database.target(NAME, **QUIET)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = sa.sample(target, "nuts", chains=4, seed=1, show_progress=False)
+    rng = np.random.default_rng(3)
+    moved = {"mu": MEAN + 0.2 + SD * rng.normal(size=(4, 1000))}
+    wrong = results.build({"posterior": moved}, {})
+    fits = {"ours": fit, "reference": database.reference_draws(NAME, target), "wrong": wrong}
+    table = sa.compare(fits, show=False)
+    assert table.attrs["baseline"] == "reference"
+    assert table.loc["ours", "z_mean"] < 4.5
+    assert table.loc["wrong", "z_mean"] > 6.0
+    assert np.isnan(table.loc["reference", "ess_per_second"])
+    assert table.loc["reference", "verdict"] == "fine"
+
+
+def test_draws_of_another_posterior_are_refused(database):
+    target = database.target(NAME, **QUIET)
+    other = sa.Target(PROGRAM, {"N": 1, "y": [3.0]}, **QUIET)
+    fits = {
+        "here": database.reference_draws(NAME, target),
+        "there": database.reference_draws(NAME, other),
+    }
+    with pytest.raises(sa.StanadaptError, match="one program and one data set"):
+        sa.compare(fits, show=False)
+
+
+def test_names_that_are_not_there(database):
+    with pytest.raises(sa.StanadaptError, match=rf"no posterior 'tiny-tiny' .* {NAME}"):
+        database.target("tiny-tiny")
+    with pytest.raises(sa.StanadaptError, match="no reference draws of bare: compare with Stan's"):
+        database.reference_draws("bare")
+
+
+def test_a_folder_that_is_no_database(tmp_path):
+    with pytest.raises(sa.StanadaptError, match="holds no posteriors: give the path of a clone"):
+        sa.posteriordb(tmp_path)
+
+
+LOST = [
+    ("models/stan/tiny.stan", "target"),
+    ("data/data/tiny_data.json.zip", "target"),
+    (f"reference_posteriors/draws/draws/{NAME}.json.zip", "reference_draws"),
+]
+
+
+@pytest.mark.parametrize(("file", "call"), LOST)
+def test_a_clone_that_lacks_a_file(tmp_path, file, call):
+    database = sa.posteriordb(tiny(tmp_path))
+    (database.path / file).unlink()
+    options = QUIET if call == "target" else {}
+    with pytest.raises(sa.StanadaptError, match=r"which is missing. Update the clone") as caught:
+        getattr(database, call)(NAME, **options)
+    assert caught.value.stage == "files"
+    assert str(caught.value).count("\n") == 0
+
+
+BROKEN = {
+    "no archive": b"<html>",
+    "not a list": {"mu": [1.0]},
+    "unequal chains": [{"mu": [1.0, 2.0]}, {"mu": [1.0]}],
+    "other variables": [{"mu": [1.0]}, {"tau": [1.0]}],
+    "a component lost": [{"M[1,1]": [1.0], "M[2,2]": [1.0]}],
+    "text": [{"mu": ["a", "b"]}],
+    "another shape": [{"w[1]": [1.0, 2.0]}],
+    "nothing in common": [{"tau": [1.0, 2.0]}],
+}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=list(BROKEN))
+def test_broken_reference_draws(tmp_path, content):
+    database = sa.posteriordb(tiny(tmp_path))
+    target = database.target(NAME, **QUIET)
+    path = database.path / "reference_posteriors" / "draws" / "draws" / f"{NAME}.json"
+    if isinstance(content, bytes):
+        path.with_name(f"{path.name}.zip").write_bytes(content)
+    else:
+        packed(path, content)
+    with pytest.raises(sa.StanadaptError, match=r"cannot be read|does not hold draws of") as caught:
+        database.reference_draws(NAME, target)
+    assert caught.value.stage == "files"
+
+
+def test_a_program_that_stan_no_longer_reads(tmp_path):
+    old = "parameters { real mu; } model { increment_log_prob(-mu * mu); }"
+    database = sa.posteriordb(tiny(tmp_path, program=old))
+    with pytest.raises(sa.StanadaptError, match="Stan says") as caught:
+        database.target("bare", **QUIET)
+    assert caught.value.stage == "syntax"
+    assert "increment_log_prob" in caught.value.stan
+
+
+def test_files_may_be_unpacked(tmp_path):
+    database = sa.posteriordb(tiny(tmp_path))
+    file = database.path / "data" / "data" / "tiny_data.json"
+    file.with_name(f"{file.name}.zip").unlink()
+    written(file, {"N": 0, "y": []})
+    assert json.loads(database.target(NAME, **QUIET).data)["N"] == 0
+
+
+def test_from_the_command_line(tmp_path, database):
+    path, out = database.path.parent, tmp_path / "out"
+    listed = call("models", "--posteriordb", path)
+    assert NAME in listed
+    assert "reference draws" in listed
+    shown = call(
+        "compare", NAME, "--posteriordb", path, "--sampler", "nuts", "--stan-nuts", "none",
+        "--backend", "stanli", "--iter-sampling", 200, "--seed", 1, "--out", out, "-q",
+    )  # fmt: skip
+    assert "largest difference from posteriordb (posteriordb, rstan 2.19" in shown
+    assert (out / "nuts.nc").is_file()
+    refused = call("sample", NAME, "--posteriordb", path, "--data", "x.json", status=1)
+    assert "leave out --data or --posteriordb" in refused
