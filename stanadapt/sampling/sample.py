@@ -6,6 +6,7 @@ from os import PathLike
 from typing import Any
 
 from stanadapt.errors import StanadaptError, warn
+from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import find, with_standardized_defaults
 from stanadapt.samplers.renamed import with_new_names
 from stanadapt.sampling import compatibility
@@ -25,7 +26,7 @@ from stanadapt.sampling.on_workers.run_on_workers import (
     outcome,
 )
 from stanadapt.sampling.pack_result import ExtraGroups
-from stanadapt.sampling.plan import make_plan
+from stanadapt.sampling.plan import Plan, make_plan
 from stanadapt.sampling.prior_group import with_prior
 from stanadapt.sampling.run_progress import RunProgress, Watch
 from stanadapt.sampling.saved_run.begin import begin
@@ -185,11 +186,7 @@ def sample(
         iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
         save_warmup=save_warmup, show_progress=show_progress,
     )  # fmt: skip
-    compatibility.require_exact(program, found)
-    compatibility.require_batches(target, found)
-    compatibility.require_threads(found, typed, plan.threads_per_chain)
-    if save_pseudo:
-        compatibility.require_pseudo_samples(target, found)
+    _require_compatible(target, found, typed, plan, save_pseudo)
     chain_init = choose_chain_init(target, found, typed, plan, given)
     coordinates = choose_coordinates(standardize, target, found, plan, given)
     if coordinates.kind != NO:
@@ -213,6 +210,17 @@ def sample(
     keeper = begin(run, start, runs, design, keep, known, chain_init.prior_data)
     fit = _carried_out(keeper, workers, watch, start, runs, known, keep)
     return with_prior(fit, program, chain_init.prior_data, plan, sample)
+
+
+def _require_compatible(
+    target: Samplable, sampler: Sampler, settings: Any, plan: Plan, save_pseudo: bool
+) -> None:
+    """Raise StanadaptError where the sampler is not for this target, or has not what is asked."""
+    compatibility.require_exact(target.target, sampler)
+    compatibility.require_batches(target, sampler)
+    compatibility.require_threads(sampler, settings, plan.threads_per_chain)
+    if save_pseudo:
+        compatibility.require_pseudo_samples(target, sampler)
 
 
 def _carried_out(
