@@ -107,9 +107,10 @@ def sample(
         now, a sentence says so, and they are learned afresh. kameleon learns from these draws as if
         they were its own.
     reference_distribution, prior_data
-        For samplers that temper (simulated_tempering, parallel_tempering, pseudo_extended, smc):
-        what lies at the hot end, a `ReferenceDistribution` or, but for smc, the same program under
-        other data, such as none; default: one that is learned during warm-up.
+        For samplers that temper (simulated_tempering, continuous_tempering, parallel_tempering,
+        pseudo_extended, smc): what lies at the hot end, a `ReferenceDistribution` or, but for smc,
+        the same program under other data, such as none; default: one that is learned during
+        warm-up.
     network
         For nice: a `Network` that `train_nice` made for this program, or its file.
     standardize

@@ -351,6 +351,27 @@ BUGS = {
         "samplers/test_repelling_attracting.py",
         "draw_for_draw",
     ),
+    "truncated_exponential_reversed": Bug(
+        "kernels/tempering/coordinate.py",
+        "return distance if rate < 0.0 else 1.0 - distance",
+        "return distance if rate >= 0.0 else 1.0 - distance",
+        "kernels/tempering/test_coordinate.py",
+        "truncated or draws",
+    ),
+    "jacobian_of_the_coordinate_left_out": Bug(
+        "kernels/tempering/continuous.py",
+        "- at.c + log_jacobian(u)",
+        "- at.c + 0.0 * log_jacobian(u)",
+        "kernels/tempering/test_continuous.py",
+        "derivatives",
+    ),
+    "unweighted_positions_as_draws": Bug(
+        "kernels/tempering/continuous.py",
+        "np.floor(cold / _weight_of_a_draw(walker) + rng.random())",
+        "np.floor(1.0 + 0.0 * cold / _weight_of_a_draw(walker))",
+        "kernels/tempering/test_continuous.py",
+        "without_an_atom",
+    ),
     "couplings_inverted_in_their_own_order": Bug(
         "kernels/learned/additive_couplings.py",
         "k if forward else count - 1 - k",
