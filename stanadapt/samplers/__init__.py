@@ -2,6 +2,7 @@
 
 from stanadapt.samplers import (
     am,
+    continuous_tempering,
     gad_hmc,
     gad_mala,
     gad_rwm,
@@ -23,6 +24,7 @@ from stanadapt.samplers import (
 
 __all__ = [
     "am",
+    "continuous_tempering",
     "gad_hmc",
     "gad_mala",
     "gad_rwm",
