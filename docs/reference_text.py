@@ -86,6 +86,9 @@ def _sampler(sampler) -> str:
         f"Coordinates: {STANDARDIZE[_coordinates(sampler)]}.",
         f"Adapts: {'always' if sampler.adapts_forever else adapts}.",
     ]
+    if sampler.exact is not True:
+        when = "as settings say" if callable(sampler.exact) else "no, `compare` shows its bias"
+        facts.append(f"Exact: {when}.")
     names = ", ".join(f"``{a}`` for ``{own}``" for a, own in sampler.setting_aliases.items())
     if names:
         facts.append(f"Other names of settings that are accepted: {names}.")

@@ -72,7 +72,9 @@ def _show_sampler(console: Console, sampler: Any) -> None:
     chosen = as_chosen(sampler.settings())
     defaults = ", ".join(f"{k}={v}" for k, v in chosen.items())
     summary = " ".join(sampler.documentation.split("\n\n")[0].split())
-    console.print(f"[bold]{sampler.name}[/bold]  {plain(summary)}", highlight=False)
+    exact, _ = find(sampler.name)
+    mark = "" if exact.exact else "  (not exact)"
+    console.print(f"[bold]{sampler.name}[/bold]{mark}  {plain(summary)}", highlight=False)
     lengths = f"iter_warmup={sampler.iter_warmup}, iter_sampling={sampler.iter_sampling}"
     console.print(f"    {defaults}; {lengths}", highlight=False)
 

@@ -10,7 +10,7 @@ from stanadapt import results
 from stanadapt.diagnostics.comparable import counted_variables, require_comparable
 from stanadapt.diagnostics.comparison_table import Comparison, present
 from stanadapt.diagnostics.efficiency import Efficiency, efficiency
-from stanadapt.diagnostics.importance import is_exact
+from stanadapt.diagnostics.importance import is_approximation, is_exact
 from stanadapt.diagnostics.missed_modes import Columns, is_stationary, missed, separate_regions
 from stanadapt.diagnostics.verdict import Verdict, verdict
 from stanadapt.errors import StanadaptError
@@ -63,7 +63,11 @@ def compare(
         and `z_sd` are the largest differences from the baseline, in joint Monte Carlo standard
         errors: with many parameters, 3 to 4 is what chance gives. `missed` is the largest share
         of another fit's draws that lie where this one has none, over fits with chains that agree:
-        about 0, unless it missed modes. `attrs` holds the name of the `baseline`; `density`:
+        about 0, unless it missed modes. Fits that are not `exact` (approximations, and samplers
+        that do not leave the target invariant) stand in a part of their own, without ESS per cost,
+        but with `bias_mean`, the largest difference of a mean from the baseline in standard
+        deviations of that, and `bias_sd`, the largest relative difference of a standard deviation:
+        z says how much of both may be chance. `attrs` holds the name of the `baseline`; `density`:
         sentences on whether our density is CmdStan's; `missed`: sentences on fits that clearly
         missed something; `reasons`: those of each verdict; `separate_regions`: for each fit with
         chains that disagree, the number of separate regions in which they lie.
@@ -83,13 +87,18 @@ def compare(
     columns = {name: results.columns(fit, wanted=wanted) for name, fit in fits.items()}
     measured = {name: efficiency(values) for name, values in columns.items()}
     judgements = {name: verdict(fit) for name, fit in fits.items()}
-    measured = {n: m if is_exact(fits[n]) else _independent(m) for n, m in measured.items()}
+    measured = {n: _independent(m) if is_approximation(fits[n]) else m for n, m in measured.items()}
     rows = {name: _row(fit, measured[name], judgements[name]) for name, fit in fits.items()}
     for name, row in rows.items():
         mean, sd = np.nan, np.nan
         if chosen and name != chosen:
             mean, sd = disagreement(measured[name], measured[chosen])
-        row |= {"z_mean": mean, "z_sd": sd}
+        row |= {"z_mean": mean, "z_sd": sd, "bias_mean": np.nan, "bias_sd": np.nan}
+        row["exact"] = is_exact(fits[name])
+        if not row["exact"]:
+            row |= {"ess_per_second": np.nan, "ess_per_gradient": np.nan}
+            if chosen and name != chosen:
+                row |= bias(measured[name], measured[chosen])
     table = Comparison(pd.DataFrame.from_dict(rows, orient="index"))
     table.attrs |= {"baseline": chosen, "density": _density_checks(fits)}
     table.attrs["baseline_is_ours"] = chosen is not None and _shares_our_density(fits[chosen])
@@ -183,13 +192,26 @@ def disagreement(one: Efficiency, other: Efficiency) -> tuple[float, float]:
     return _largest(z[0]), _largest(z[1])
 
 
+def bias(one: Efficiency, other: Efficiency) -> dict[str, float]:
+    """Largest difference of means, in sds of the other, and largest relative one of sds."""
+    at = {name: j for j, name in enumerate(other.names)}
+    common = [(i, at[name]) for i, name in enumerate(one.names) if name in at]
+    if not common:
+        return {"bias_mean": np.nan, "bias_sd": np.nan}
+    i, j = np.array(common).T
+    return {
+        "bias_mean": _largest(np.abs(one.mean[i] - other.mean[j]) / other.sd[j]),
+        "bias_sd": _largest(np.abs(one.sd[i] / other.sd[j] - 1.0)),
+    }
+
+
 def _largest(values: np.ndarray) -> float:
     return float(np.nanmax(values)) if np.isfinite(values).any() else np.nan
 
 
 def _trajectory(name: str, fit: Any) -> str:
     """What a sampler that chose its trajectories found in warm-up; that a fit is not exact."""
-    if not is_exact(fit):
+    if is_approximation(fit):
         meaning = results.attribute(fit, "pareto_k_meaning")
         return f"{name}: an approximation ({results.made_by(fit)}), not exact. {meaning}"
     found = results.attribute(fit, "trajectory")
@@ -215,7 +237,7 @@ def _add_budget(table: pd.DataFrame, budget: str) -> None:
     if cost.isna().all():
         raise StanadaptError("settings", f"no fit records its {budget}: leave out budget.")
     least = float(cost.min())
-    table["ess_at_budget"] = table["ess_bulk_min"] * least / cost
+    table["ess_at_budget"] = (table["ess_bulk_min"] * least / cost).where(table["exact"])
     counted = "gradients (and evaluations of the density alone)"
     amount = f"{least:.3g} s of one core" if budget == "seconds" else f"{least:,.0f} {counted}"
     table.attrs["budget"] = [
@@ -248,6 +270,8 @@ def _add_missed(table: pd.DataFrame, columns: dict[str, Columns]) -> None:
 
 
 def _agrees(row: pd.Series, columns: Columns) -> bool:
+    if not row["exact"]:
+        return False
     if row["chains"] == 1:
         return is_stationary(columns, LARGEST_R_HAT)
     return bool(row["r_hat_max"] <= LARGEST_R_HAT)

@@ -44,8 +44,24 @@ COLUMNS = {
     "z_sd": Column("z sd", "{:.1f}", 6),
     "missed": Column("missed", "{:.0%}", 3),
 }
+# of fits that are not exact: what they cost per effective draw is beside the point
+BIASED_COLUMNS = {
+    "verdict": COLUMNS["verdict"],
+    "size": COLUMNS["size"],
+    "r_hat_max": COLUMNS["r_hat_max"],
+    "bias_mean": Column("bias mean", "{:.3f}", 0),
+    "z_mean": COLUMNS["z_mean"]._replace(rank=0),
+    "bias_sd": Column("bias sd", "{:.1%}", 0),
+    "z_sd": COLUMNS["z_sd"]._replace(rank=0),
+    "missed": COLUMNS["missed"],
+    "seconds_warmup": COLUMNS["seconds_warmup"],
+    "seconds_sampling": COLUMNS["seconds_sampling"],
+    "seconds_compile": COLUMNS["seconds_compile"],
+    "gradients": COLUMNS["gradients"],
+    "failed": COLUMNS["failed"],
+}
 # what the remarks are made of: without it, a table is shown as any other frame
-NEEDED = {"verdict", "sampler", "chains", "draws", "stopped_chains", "interrupted"}
+NEEDED = {"verdict", "sampler", "exact", "chains", "draws", "stopped_chains", "interrupted"}
 
 
 class Comparison(pd.DataFrame):
@@ -94,12 +110,16 @@ def _cell() -> int:
 
 
 def _as_html(table: pd.DataFrame) -> str:
-    shown = cells(table)
-    head = "".join(f"<th>{html.escape(title)}</th>" for title in ["fit", *shown])
-    rows = [[str(name), *row] for name, row in zip(table.index, _rows(shown), strict=True)]
+    found = "".join(_part_as_html(*part) for part in parts(table))
+    return found + "".join(f"<p>{html.escape(sentence)}</p>" for sentence in remarks(table))
+
+
+def _part_as_html(title: str, part: pd.DataFrame, columns: dict[str, Column]) -> str:
+    shown = cells(part, columns)
+    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in [title, *shown])
+    rows = [[str(name), *row] for name, row in zip(part.index, _rows(shown), strict=True)]
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in r)}</tr>" for r in rows)
-    notes = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in remarks(table))
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _as_text(table: pd.DataFrame) -> str:
@@ -113,16 +133,25 @@ def _as_text(table: pd.DataFrame) -> str:
 def show_table(table: pd.DataFrame, console: Console | None = None) -> None:
     """Print a comparison, as wide as the console is, and the remarks on it."""
     console = console or Console(file=sys.stdout)
-    ranks = {column.title: column.rank for column in COLUMNS.values()}
-    show_columns("fit", [str(name) for name in table.index], cells(table), ranks, console)
+    for title, part, columns in parts(table):
+        ranks = {column.title: column.rank for column in columns.values()}
+        names = [str(name) for name in part.index]
+        show_columns(title, names, cells(part, columns), ranks, console)
     for sentence in remarks(table):
         console.print(sentence, highlight=False, markup=False)
 
 
-def cells(table: pd.DataFrame) -> dict[str, list[str]]:
+def parts(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, dict[str, Column]]]:
+    """Title, fits and columns of the parts in which a table is shown: exact fits, and others."""
+    exact = table["exact"].astype(bool)
+    found = [("fit", table[exact], COLUMNS), ("not exact", table[~exact], BIASED_COLUMNS)]
+    return [part for part in found if len(part[1])]
+
+
+def cells(table: pd.DataFrame, columns: dict[str, Column] | None = None) -> dict[str, list[str]]:
     """Text by title and fit, in the order of display; columns without a number are left out."""
     found = {}
-    for name, (title, form, _) in COLUMNS.items():
+    for name, (title, form, _) in (columns or COLUMNS).items():
         if name == "size":
             sizes = zip(table["chains"], table["draws"], strict=True)
             column = [f"{chains} x {draws:,}" for chains, draws in sizes]
@@ -150,11 +179,31 @@ def remarks(table: pd.DataFrame) -> list[str]:
             f"z: largest difference from {chosen} ({engine}{shared}) in joint Monte Carlo "
             "standard errors."
         )
+    messages += _on_bias(table, chosen)
     messages += table.attrs.get("budget", []) + table.attrs.get("trajectories", [])
     messages += table.attrs.get("density", []) + table.attrs.get("missed", [])
     for name, row in table.iterrows():
         messages += _remarks_on(name, row, table.attrs)
     return messages
+
+
+def _on_bias(table: pd.DataFrame, baseline: Any) -> list[str]:
+    """How to read the part of fits that are not exact; that the baseline itself is not."""
+    biased = [str(name) for name in table.index[~table["exact"].astype(bool)]]
+    if not biased:
+        return []
+    if baseline is None:
+        return [
+            f"not exact: {', '.join(biased)}. How large the bias is only a comparison with an "
+            "exact fit tells: name one as baseline."
+        ]
+    if not table.loc[baseline, "exact"]:
+        return [f"{baseline}, the baseline, is not exact: differences from it may be its own bias."]
+    return [
+        f"not exact: bias mean is the largest difference from {baseline} in its standard "
+        "deviations, bias sd the largest relative difference of standard deviations; with z below "
+        "about 4, either may be chance."
+    ]
 
 
 def _remarks_on(name: Any, row: pd.Series, attrs: dict) -> list[str]:

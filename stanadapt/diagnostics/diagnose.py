@@ -8,7 +8,7 @@ from rich.console import Console
 
 from stanadapt import results
 from stanadapt.diagnostics.efficiency import Efficiency, efficiency
-from stanadapt.diagnostics.importance import is_exact
+from stanadapt.diagnostics.importance import is_approximation
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import FINE, Verdict, verdict
 
@@ -84,7 +84,7 @@ def in_figures(measured: Efficiency, fit: Any) -> str:
     """Largest R-hat and smallest effective sample sizes, with the parameters they belong to."""
     sizes = results.dataset(fit, "posterior").sizes
     parts = [f"{sizes['chain']} x {sizes['draw']:,} draws"]
-    if not is_exact(fit):
+    if is_approximation(fit):
         k = float(results.attribute(fit, "pareto_k", np.nan))
         return f"{parts[0]} of an approximation ({results.made_by(fit)}); Pareto k {k:.2f}."
     if np.isfinite(measured.r_hat).any():

@@ -20,8 +20,22 @@ FEWEST = 10  # draws below which no limit is known
 
 
 def is_exact(fit: Any) -> bool:
-    """Whether draws of a fit follow the posterior itself: False of approximations."""
+    """Whether draws of a fit follow the posterior itself, or would in the limit of many.
+
+    Not those of approximations, nor of samplers that do not leave the posterior invariant.
+    """
     return results.attribute(fit, "exact", 1) != 0
+
+
+def is_approximation(fit: Any) -> bool:
+    """Whether a fit holds independent draws of an approximation, with importance weights."""
+    return not is_exact(fit) and results.attribute(fit, "pareto_k") is not None
+
+
+UNSEEN_BIAS = (
+    "Its draws are not exact: they have a bias that R-hat and effective sample sizes do not see. "
+    "Compare its means and standard deviations with those of an exact sampler (stanadapt.compare)."
+)
 
 
 def largest_usable(draws: int) -> float:

@@ -17,7 +17,14 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.efficiency import TAILS
-from stanadapt.diagnostics.importance import GOOD, is_exact, is_usable, meaning
+from stanadapt.diagnostics.importance import (
+    GOOD,
+    UNSEEN_BIAS,
+    is_approximation,
+    is_exact,
+    is_usable,
+    meaning,
+)
 from stanadapt.diagnostics.outlying_chain import outlying_chain
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.errors import ConvergenceWarning, warn
@@ -63,7 +70,8 @@ def verdict(fit: Any) -> Verdict:
     fit
         A result of `sample` or `stan_nuts`, or any ArviZ object with a posterior. Its parameters
         are judged where the attribute `parameters` names them, else all variables. A result of
-        `approximate` is judged by the Pareto k of its importance weights.
+        `approximate` is judged by the Pareto k of its importance weights; that a sampler is not
+        exact is said, but how large its bias is these draws cannot tell.
 
     Raises
     ------
@@ -72,7 +80,7 @@ def verdict(fit: Any) -> Verdict:
 
     """
     results.require_draws(fit, "the fit")
-    if not is_exact(fit):
+    if is_approximation(fit):
         return _of_approximation(fit)
     stats = _statistics(fit)
     columns, constant = _parameters(fit)
@@ -81,6 +89,8 @@ def verdict(fit: Any) -> Verdict:
     if not stuck:
         thin = int(results.attribute(fit, "thin", 1))
         reasons += [*_convergence(columns, thin), *_never_moved(constant)]
+    if not is_exact(fit):
+        reasons.append(Reason(FINE, UNSEEN_BIAS))
     order = [FINE, TOO_SHORT, DO_NOT_USE]
     worst = max((r.verdict for r in reasons), key=order.index, default=FINE)
     return Verdict(worst, [reason.sentence for reason in reasons])

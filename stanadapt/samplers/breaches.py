@@ -35,7 +35,7 @@ def breaches(sampler: Sampler, registered: Mapping[str, Sampler]) -> list[str]:
         return [f"{sentence}." for sentence in wrong]
     found = [*_name(sampler, registered), *_settings(sampler), *_info(sampler), *_state(sampler)]
     found += [sentence for part in SIGNATURES for sentence in _function(sampler, part)]
-    found += [*_check(sampler), *_coordinates(sampler)]
+    found += [*_check(sampler), *_coordinates(sampler), *_exactness(sampler)]
     return [f"{sampler.name}: {sentence}." for sentence in found]
 
 
@@ -143,6 +143,11 @@ def _coordinates(sampler: Sampler) -> Iterator[str]:
             yield f"when_standardized names {name}, which is no field of Settings"
     if sampler.may_accept_more and "target_accept" not in sampler.settings._fields:
         yield "may_accept_more says what target_accept means, which is no field of Settings"
+
+
+def _exactness(sampler: Sampler) -> Iterator[str]:
+    if not isinstance(sampler.exact, bool) and not callable(sampler.exact):
+        yield f"exact must be True, False or a function of settings, got {sampler.exact!r}"
 
 
 def _arity(part: str, function: Callable, wanted: tuple[str, ...]) -> Iterator[str]:

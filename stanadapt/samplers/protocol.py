@@ -208,6 +208,10 @@ class Sampler(NamedTuple):
     exact_on_estimates
         Whether a sampler without gradients leaves the target invariant where the density is an
         estimate with noise: it does if it evaluates one proposal per iteration, by `proposed`.
+    exact
+        Whether it leaves the target invariant, so that means over ever more draws are those of the
+        target; or a function of the settings. Where it does not, results say so, `compare` shows
+        their bias, and `check_sampler` asks for everything but invariance.
     sentences
         (settings, dim, stats) -> list of what the user should know of a run: dim is the number of
         parameters, stats has the statistics of the draws by name, arrays of shape (chain, draw).
@@ -242,6 +246,7 @@ class Sampler(NamedTuple):
     may_accept_more: bool = False
     proposal: Callable[[Any, Any], tuple] | None = None
     exact_on_estimates: bool = True
+    exact: bool | Callable[[Any], bool] = True
     sentences: Callable[[Any, int, dict[str, Any]], list[str]] | None = None
     threading: Threading | None = None
     tempering: Tempering | None = None

@@ -48,8 +48,8 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
     Returns
     -------
     sampler, settings
-        `uses_gradient`, `adapts_forever` and `standardize` of the sampler are those under these
-        settings.
+        `uses_gradient`, `adapts_forever`, `standardize` and `exact` of the sampler are those under
+        these settings.
 
     """
     found, base = _look_up(sampler)
@@ -59,14 +59,11 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
     settings = found.settings(**{name: _typed(found, name, v) for name, v in values.items()})
     found.check(settings)
     forever = getattr(settings, "adapts_forever", found.adapts_forever)
-    gradient = found.uses_gradient
-    if callable(gradient):
-        gradient = gradient(settings)
-    coordinates = found.standardize
-    if callable(coordinates):
-        coordinates = coordinates(settings)
-    found = found._replace(uses_gradient=gradient, standardize=coordinates)
-    return found._replace(adapts_forever=forever), settings
+    fixed = {}
+    for name in ("uses_gradient", "standardize", "exact"):
+        value = getattr(found, name)
+        fixed[name] = value(settings) if callable(value) else value
+    return found._replace(adapts_forever=forever, **fixed), settings
 
 
 def _with_own_names(sampler: Sampler, given: dict[str, Any]) -> dict[str, Any]:

@@ -201,6 +201,7 @@ def _attributes(target: Samplable, runs: list[Chain]) -> dict[str, Any]:
         **origin(program, runs[0].plan),
         **target.description,
         "sampler": runs[0].sampler.name,
+        "exact": runs[0].sampler.exact,
         "settings": json.dumps(as_chosen(runs[0].settings)),
         "backend": program.backend,
         "backend_reason": program.backend_reason,

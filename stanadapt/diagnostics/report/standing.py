@@ -58,7 +58,8 @@ def standing(runs: list[Run], baseline: str | None) -> Standing:
 
 
 def _sound(run: Run) -> bool:
-    return run.row["verdict"] == FINE and not run.missed and run.row["chains"] > 1
+    fine = run.row["verdict"] == FINE and not run.missed
+    return bool(fine and run.row["exact"] and run.row["chains"] > 1)
 
 
 def _objection(run: Run, reference: Run, sound: bool, z: tuple[float, float]) -> str:
@@ -66,6 +67,8 @@ def _objection(run: Run, reference: Run, sound: bool, z: tuple[float, float]) ->
         return str(run.row["verdict"])
     if run.missed:
         return "missed modes"
+    if not run.row["exact"]:
+        return "not exact"
     largest = np.fmax(*z)
     if sound and largest > largest_z(run, reference):
         return f"disagrees with {reference.name}"

@@ -200,6 +200,7 @@ def _attributes(
     return {
         **origin(target, plan),
         "sampler": "nuts",
+        "exact": True,
         "settings": json.dumps(settings._asdict()),
         "engine": outcome.engine,
         "engine_independent": engine == "cmdstan",
