@@ -16,7 +16,7 @@ from stanadapt.samplers.gad_hmc import LARGEST_WEIGHT
 from stanadapt.samplers.registry import as_chosen, find, registered
 from stanadapt.samplers.tempering_settings import RATE_OF_TRAJECTORIES, RATE_OF_WALKS
 from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, advance_together, run
-from stanadapt.sampling.contract import CHECKS, Case, tuning
+from stanadapt.sampling.contract import CHECKS, Case, checks_of, tuning
 from tests.helpers.chains import FASTER, column, finish, make_chains
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 from tests.helpers.sampler_settings import VARIANTS
@@ -116,8 +116,12 @@ def test_an_interrupted_run_is_the_beginning_of_the_whole(case):
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_every_sampler_passes_the_checks_that_authors_run(case, check):
-    """A right sampler fails the check of moments with probability 1e-4; the others are exact."""
-    assert CHECKS[check](Case(*case)) == ""
+    """A right sampler fails the check of moments with probability 1e-4; the others are exact.
+
+    Of a sampler that is not exact there is no bound to hold moments to: its own tests have one.
+    """
+    if check in checks_of(find(case[0])[0]):
+        assert CHECKS[check](Case(*case)) == ""
 
 
 def test_the_tuning_of_a_sampler_is_not_empty(case):

@@ -372,6 +372,27 @@ BUGS = {
         "kernels/tempering/test_continuous.py",
         "without_an_atom",
     ),
+    "ratio_of_a_jump_without_the_hotter_chain": Bug(
+        "kernels/tempering/equi_energy.py",
+        "return own - hotter",
+        "return own - 0.0 * hotter",
+        "kernels/tempering/test_equi_energy.py",
+        "log_ratio",
+    ),
+    "file_of_the_wrong_chain": Bug(
+        "kernels/tempering/equi_energy.py",
+        "    count = files.counts[i, ring]\n",
+        "    i = max(i - 1, 0)\n    count = files.counts[i, ring]\n",
+        "kernels/tempering/test_equi_energy.py",
+        "hotter_chain",
+    ),
+    "ring_jumps_always_accepted": Bug(
+        "kernels/tempering/equi_energy.py",
+        "    if not rng.random() < acceptance_probability(log_jump_ratio(",
+        "    if not 0.0 * rng.random() < 1.0 + acceptance_probability(log_jump_ratio(",
+        "kernels/tempering/test_equi_energy.py",
+        "exact_file",
+    ),
     "couplings_inverted_in_their_own_order": Bug(
         "kernels/learned/additive_couplings.py",
         "k if forward else count - 1 - k",
