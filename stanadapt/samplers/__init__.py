@@ -3,6 +3,7 @@
 from stanadapt.samplers import (
     am,
     continuous_tempering,
+    equi_energy,
     gad_hmc,
     gad_mala,
     gad_rwm,
@@ -25,6 +26,7 @@ from stanadapt.samplers import (
 __all__ = [
     "am",
     "continuous_tempering",
+    "equi_energy",
     "gad_hmc",
     "gad_mala",
     "gad_rwm",
