@@ -2,6 +2,8 @@
 
 from stanadapt.samplers import (
     am,
+    continuous_tempering,
+    equi_energy,
     gad_hmc,
     gad_mala,
     gad_rwm,
@@ -25,6 +27,8 @@ from stanadapt.samplers import (
 
 __all__ = [
     "am",
+    "continuous_tempering",
+    "equi_energy",
     "gad_hmc",
     "gad_mala",
     "gad_rwm",

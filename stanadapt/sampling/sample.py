@@ -116,8 +116,8 @@ def sample(
         now, a sentence says so, and they are learned afresh. kameleon learns from these draws as if
         they were its own.
     reference_distribution, prior_data
-        For samplers that temper (simulated_tempering, parallel_tempering, pseudo_extended, smc):
-        what lies at the hot end. The first is a `ReferenceDistribution`, "pathfinder", a result of
+        For samplers that temper (simulated_tempering, continuous_tempering, parallel_tempering,
+        pseudo_extended, smc): what lies at the hot end. The first is a `ReferenceDistribution`, "pathfinder", a result of
         `approximate`, an earlier fit, or its file: see `fit_reference`, which these are given to,
         with the settings inflation and reference_family. `reference` is short for it. The second,
         not for smc, are other data of the program, such as none. Default: what warm_start was

@@ -47,6 +47,13 @@ VARIANTS = {
         {"kernel": "random_walk", "levels": 5},
         {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 4},
     ],
+    "continuous_tempering": [
+        {},
+        {"temperature_update": "gibbs", "coordinate": "uniform", "leapfrogs": 5},
+        {"atom": 0.0, "reference_family": "student_t", "levels": 6},
+        {"coordinate": "uniform", "atom": 0.0, "learn_log_zeta": False, "log_zeta": 0.5},
+    ],
+    "equi_energy": [{}, {"levels": 2, "file_size": 100, "jump_probability": 0.5}],
     "smc": [
         {},
         {"kernel": "nuts", "reference_family": "student_t", "threshold": 0.9},

@@ -202,7 +202,7 @@ def refreshed(chain):
         return 0
     if chain.sampler.name == "parallel_tempering":
         return 1
-    if chain.sampler.name in ("simulated_tempering", "smc"):
+    if "n_redraws" in chain.stat_names:
         return column(chain, "n_redraws")
     if chain.settings.pseudo_samples <= 2:
         return column(chain, "temperature") == 0 if chain.settings.pseudo_samples == 2 else 0

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.helpers.planted_learned import LEARNED
+from tests.helpers.planted_tempering import TEMPERING
 from tests.helpers.repository import ROOT
 
 EVERY, HAMILTONIAN = "samplers/test_every_sampler.py", "kernels/hamiltonian/test_nuts_tree.py"
@@ -353,6 +354,7 @@ BUGS = {
         "draw_for_draw",
     ),
     **{name: Bug(*fault) for name, fault in LEARNED.items()},
+    **{name: Bug(*fault) for name, fault in TEMPERING.items()},
 }
 
 

@@ -41,10 +41,10 @@ def error_of(fit, name, power, truth):
 def test_which_samplers_are_standardised_unless_told_otherwise():
     own = {name for name, sampler in OURS.items() if sampler.standardize == "no"}
     assert set(FULL) == {"am", "gad_hmc", "gad_mala", "gad_rwm", "hmc", "mala", "rwm"}
-    assert DIAGONAL == ["kameleon", "nice", "repelling_attracting"]
+    assert DIAGONAL == ["equi_energy", "kameleon", "nice", "repelling_attracting"]
     assert own == {
-        "nuts", "parallel_tempering", "pooled_am", "pseudo_extended", "simulated_tempering",
-        "smc", "whitened_hmc",
+        "continuous_tempering", "nuts", "parallel_tempering", "pooled_am", "pseudo_extended",
+        "simulated_tempering", "smc", "whitened_hmc",
     }  # fmt: skip
 
 

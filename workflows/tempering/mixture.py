@@ -42,6 +42,8 @@ METHODS = {
     "smc": Method("smc"),
     "annealed importance sampling": Method("smc", {"resample": False, "threshold": 0.9}),
     **{f"pseudo_extended, N = {count}": pseudo(count) for count in (1, 2, 5, 10, 20)},
+    "continuous_tempering": Method("continuous_tempering"),
+    "equi_energy": Method("equi_energy"),
 }
 CHOICES = {"scenarios": list(SCENARIOS), "methods": list(METHODS)}
 QUICK_METHODS = ("our NUTS", "parallel_tempering", "pseudo_extended, N = 2", "smc")

@@ -36,6 +36,7 @@ DIMENSIONS = {
     "short_chain_lp": ("start",),
     "log_weight": ("particle",),
     "weighted_particle": ("particle", "unconstrained"),
+    "coordinate_occupancy": ("tenth",),
 }
 
 Learned = dict[str, Any]
@@ -148,5 +149,15 @@ def _on_levels(name: str, tempering: xr.Dataset, returned: np.ndarray | None) ->
                 f"{name}: one temperature was visited only {np.nanmin(shares):.2f} times as often "
                 "as it should be: its normalising constant was not learned, and modes of very "
                 "different widths may be missed. Lengthen warm-up."
+            )
+    if "coordinate_occupancy" in tempering:
+        least = float(tempering["coordinate_occupancy"].min()) * tempering.sizes["tenth"]
+        if least * UNEVEN < 1.0:
+            zeta = tempering["log_zeta"] + tempering["log_zeta_correction"]
+            messages.append(
+                f"{name}: a tenth of the coordinate was visited only {least:.2f} times as often "
+                "as it should be: draws and round trips are rare. Use coordinate=barrier, a longer "
+                f"warm-up or, with coordinate=uniform, learn_log_zeta=false and "
+                f"log_zeta={float(zeta.mean()):.1f}."
             )
     return messages

@@ -191,9 +191,13 @@ def weigh(walker):
 @inlined
 def _count_tour(walker):
     """End a tour where the latest move was a redraw from the reference."""
-    tours = walker.tours
-    if walker.mover.numbers[0, STEPS] > 0.0 or not regenerates(walker.path, walker.ladder):
-        return
+    if walker.mover.numbers[0, STEPS] == 0.0 and regenerates(walker.path, walker.ladder):
+        end_tour(walker.tours)
+
+
+@inlined
+def end_tour(tours):
+    """Add the tour that ends to the complete ones, if it began with a redraw, and begin another."""
     cold, hot = tours[COLD], tours[HOT]
     if tours[BEGAN] > 0.0:
         tours[COUNT] += 1

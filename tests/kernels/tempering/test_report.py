@@ -141,3 +141,13 @@ def test_rings_that_no_two_temperatures_share_are_told():
     (message,) = messages(chains)
     assert "in 61% of sweeps" in message
     assert "fewer rings" in message
+
+
+def test_an_uneven_coordinate_is_told_with_the_constant_that_would_even_it():
+    one = {**learned(), "log_zeta": 3.0, "log_zeta_correction": -0.5}
+    even = {**one, "coordinate_occupancy": np.full(10, 0.1)}
+    uneven = {**one, "coordinate_occupancy": np.array([0.109] * 9 + [0.009])}
+    assert messages([even]) == []
+    (message,) = messages([even, uneven])
+    assert "visited only 0.09 times as often" in message
+    assert "log_zeta=2.5" in message
