@@ -117,11 +117,11 @@ def sample(
         they were its own.
     reference_distribution, prior_data
         For samplers that temper (simulated_tempering, continuous_tempering, parallel_tempering,
-        pseudo_extended, smc): what lies at the hot end. The first is a `ReferenceDistribution`, "pathfinder", a result of
-        `approximate`, an earlier fit, or its file: see `fit_reference`, which these are given to,
-        with the settings inflation and reference_family. `reference` is short for it. The second,
-        not for smc, are other data of the program, such as none. Default: what warm_start was
-        given, or else a reference that is learned during warm-up.
+        pseudo_extended, smc): what lies at the hot end. The first is a `ReferenceDistribution`,
+        "pathfinder", a result of `approximate`, an earlier fit, or its file: see `fit_reference`,
+        which these are given to, with the settings inflation and reference_family. `reference` is
+        short for it. The second, not for smc, are other data of the program, such as none. Default:
+        what warm_start was given, or else a reference that is learned during warm-up.
     prior_data
         Also, of every sampler: data without observations, under which the program is the prior. The
         default sampler draws from it, and the result has the groups `prior`, `prior_predictive`

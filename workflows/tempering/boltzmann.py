@@ -28,7 +28,8 @@ from workflows.tempering.published import (
     BOLTZMANN_LOG_Z,
     BOLTZMANN_REDONE,
 )
-from workflows.tempering.runs import STAN, Chain, Method, pseudo, recipe
+from workflows.tempering.rivals import IN_ANY_DIMENSION, with_given_widths
+from workflows.tempering.runs import STAN, Chain, Method, recipe
 from workflows.tempering.scatter import scatter
 
 mpl.use("Agg")
@@ -36,7 +37,8 @@ import matplotlib.pyplot as plt
 
 NAME = "tempering/boltzmann"
 GIVEN = ", widths given"
-ANNEALED = {"resample": False, "threshold": 0.9}
+# without a given reference its few weights say little; one pseudo-sample, and many of them
+LEFT_OUT = ("annealed importance sampling", "pseudo_extended, N = 1", "pseudo_extended, N = 20")
 TEMPERATURES = tuple(BOLTZMANN_FIXED)
 QUICK_METHODS = ("our NUTS", "parallel_tempering", "pseudo_extended, N = 2", "NUTS, b = 0.5")
 SHOWN = 10_000  # draws of the first chain
@@ -75,15 +77,8 @@ def methods(sd: np.ndarray) -> dict[str, Method]:
     return {
         "Stan's NUTS": Method(STAN),
         "our NUTS": Method("nuts"),
-        "parallel_tempering": Method("parallel_tempering"),
-        f"parallel_tempering{GIVEN}": Method("parallel_tempering", given),
-        "simulated_tempering": Method("simulated_tempering"),
-        f"simulated_tempering{GIVEN}": Method("simulated_tempering", given),
-        "smc": Method("smc"),
-        f"smc{GIVEN}": Method("smc", given),
-        f"annealed importance sampling{GIVEN}": Method("smc", {**ANNEALED, **given}),
-        **{f"pseudo_extended, N = {n}": pseudo(n) for n in (2, 5, 10)},
-        **{f"pseudo_extended, N = {n}{GIVEN}": pseudo(n, **given) for n in (2, 5)},
+        **{name: rival for name, rival in IN_ANY_DIMENSION.items() if name not in LEFT_OUT},
+        **with_given_widths(GIVEN, given),
         "NUTS, free b": recipe(2, between=(0.1, 0.9)),
         **{f"NUTS, b = {b}": recipe(2, temperature="fixed", fixed_at=b) for b in TEMPERATURES},
         "continuous_tempering": Method("continuous_tempering"),
