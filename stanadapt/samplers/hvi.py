@@ -30,7 +30,9 @@ from stanadapt.kernels.density import value_and_gradient
 from stanadapt.kernels.metropolis import acceptance_probability
 from stanadapt.kernels.variational import advi, hamiltonian_path
 from stanadapt.kernels.variational.advi import Climber
+from stanadapt.kernels.variational.family import Family
 from stanadapt.kernels.variational.hamiltonian_path import (
+    LOWEST,
     PathModel,
     PathWork,
     log_reverse,
@@ -40,7 +42,6 @@ from stanadapt.kernels.variational.moments import fit_to_draws
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import register
 from stanadapt.samplers.setting_checks import require_at_least, require_probability
-from stanadapt.samplers.variational_mcmc import Family
 
 FIT_SHARE = 0.5  # of warm-up, for q_0
 
@@ -126,9 +127,6 @@ class Info(NamedTuple):
     acceptance_rate: float
     log_weight: float
     leapfrogs: int
-
-
-LOWEST = -1e300  # log weight of a path that failed
 
 
 def check(settings: Settings) -> None:

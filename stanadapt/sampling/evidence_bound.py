@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from stanadapt.samplers.hvi import LOWEST
+from stanadapt.kernels.variational.hamiltonian_path import LOWEST
 from stanadapt.sampling.chain import Chain
 from stanadapt.sampling.proposal_weights import on_weights
 from stanadapt.targets.standardised import Standardised

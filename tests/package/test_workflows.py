@@ -36,6 +36,8 @@ WRITTEN = {
     "tempering.boltzmann": ["boltzmann.md", "fixed_temperatures.png", "projections.png"],
     "tempering.horseshoe": ["horseshoe.csv", "predictive.png"],
     "tempering.curved": ["curved.md", "flower.png"],
+    "learned.hvi_bound": ["hvi_bound.csv", "hvi_bound.md", "hvi_bound.json", "hvi_bound.png"],
+    "learned.sgld": ["variances.csv", "regression.csv", "sgld.md", "sgld.png"],
     "learned.integrators": ["integrators.csv", "integrators.md", "integrators.png"],
 }  # fmt: skip
 

@@ -36,6 +36,7 @@ from stanadapt.kernels.variational.gaussian import LOG_2PI
 SMALLEST_STEP, RATIO, STEPS = 0.1, 1.4, 9
 # added to variances, as a share of them, so that a regression always exists
 RIDGE = 1e-8
+LOWEST = -1e300  # log weight of a path that failed
 # paths on which a candidate is judged, at least; and paths for each parameter, in any fit
 JUDGED_PATHS, PATHS_PER_DIMENSION = 400, 20
 
