@@ -63,7 +63,9 @@ def measured(name: str, target: sa.Target, chosen: tuple, seed: int, draws: int)
     """One row per number of transitions."""
     quiet: dict[str, Any] = {"seed": seed, "show_progress": False}
     gaussian, rows = name == "correlated Gaussian", []
-    truth = np.ones(2) if gaussian else spread(sa.sample(target, "nuts", **quiet))
+    truth = (
+        np.ones(2) if gaussian else spread(sa.sample(target, "nuts", target_accept=0.95, **quiet))
+    )
     for transitions in chosen:
         settings = {"transitions": transitions, "iter_sampling": draws, "paths": 20_000, **quiet}
         settings |= STEPS if gaussian else {}
@@ -106,15 +108,11 @@ def draw(path: Path, rows: pd.DataFrame) -> Path:
     figure, axes = plt.subplots(1, len(names), figsize=(9, 3.6), layout="constrained")
     for axis, name in zip(axes, names, strict=True):
         mine = rows[rows["target"] == name]
-        axis.errorbar(
-            mine["transitions"], mine["bound"], 2 * mine["error"], fmt="o-", label="bound"
-        )
-        axis.errorbar(
-            mine["transitions"], mine["log evidence"], 2 * mine["its error"], fmt="s",
-            label="log evidence",
-        )  # fmt: skip
+        at, errors = mine["transitions"], 2 * mine[["error", "its error"]].to_numpy().T
+        axis.errorbar(at, mine["bound"], errors[0], fmt="o-", label="bound")
+        axis.errorbar(at, mine["log evidence"], errors[1], fmt="s", label="log evidence")
         if mine["known"].notna().any():
-            axis.plot(mine["transitions"], mine["known"], "k_", ms=14, label="known bound")
+            axis.plot(at, mine["known"], "k_", ms=14, label="known bound")
             axis.axhline(LOG_EVIDENCE, color="k", lw=0.7)
         axis.set(title=name, xlabel="transitions", ylabel="log evidence")
         axis.legend(frameon=False, fontsize=8)

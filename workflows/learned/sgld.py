@@ -41,8 +41,8 @@ SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 CAPTION = (
     "Mean of normal rows: variance of the draws of sgld over the exact one, by closed form "
     "(1 + e V / 4) / (1 - e / (4 s^2)) and measured, at constant steps e, V the variance of the "
-    "gradient's noise. Regression: bias of means in sd of the exact draws and of sd, relative, with "
-    "z, how many Monte Carlo errors the larger one is; seconds of all chains, warm-up counted."
+    "gradient's noise. Regression: bias of means in sd of the exact draws, and of sd, relative, "
+    "with z, how many Monte Carlo errors the larger one is; seconds of all chains, warm-up counted."
 )
 
 
