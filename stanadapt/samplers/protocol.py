@@ -212,6 +212,9 @@ class Sampler(NamedTuple):
         Whether it leaves the target invariant, so that means over ever more draws are those of the
         target; or a function of the settings. Where it does not, results say so, `compare` shows
         their bias, and `check_sampler` asks for everything but invariance.
+    weighs_paths
+        Whether the statistic log_weight is that of an independent proposal in each iteration, the
+        mean of whose exponential is the evidence: results have the bound and the estimate.
     samples_batches
         Whether it draws, with each gradient, the batch of rows that this is made of: the entries
         of a position after those that are moved, uniform on [0, 1); see `Minibatches`.
@@ -251,6 +254,7 @@ class Sampler(NamedTuple):
     exact_on_estimates: bool = True
     exact: bool | Callable[[Any], bool] = True
     samples_batches: bool = False
+    weighs_paths: bool = False
     sentences: Callable[[Any, int, dict[str, Any]], list[str]] | None = None
     threading: Threading | None = None
     tempering: Tempering | None = None

@@ -31,6 +31,7 @@ from stanadapt.kernels.density import value_and_gradient
 from stanadapt.kernels.metropolis import RANDOM_WALK_SCALE, acceptance_probability
 from stanadapt.kernels.variational import advi
 from stanadapt.kernels.variational.advi import Climber
+from stanadapt.kernels.variational.family import Family
 from stanadapt.kernels.variational.moments import fit_to_draws
 from stanadapt.kernels.variational.proposal import (
     Approximation,
@@ -58,13 +59,6 @@ class Kernel(IntEnum):
     mixture = 1
     block = 2
     mixture_proposal = 3
-
-
-class Family(IntEnum):
-    """Which correlations q has."""
-
-    full_rank = 0
-    mean_field = 1
 
 
 class Settings(NamedTuple):

@@ -13,6 +13,7 @@ from stanadapt.diagnostics.verdict import FAR_BELOW
 from stanadapt.errors import StanadaptError, warn
 from stanadapt.samplers.registry import as_chosen
 from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, Chain, Recording
+from stanadapt.sampling.evidence_bound import on_paths
 from stanadapt.sampling.proposal_weights import on_proposals
 from stanadapt.sampling.provenance import origin
 from stanadapt.sampling.run_warnings import failures, of_draws, short_chains, stan_message_at
@@ -60,6 +61,9 @@ def pack_result(
         notes += pooling.sentences(first.settings, first.progress, _coordinate_names(target))
     if runs[0].sampler.proposal is not None:
         found, said = on_proposals(target, [runs[i] for i in kept], length)
+        attributes, notes = attributes | found, notes + said
+    if runs[0].sampler.weighs_paths:
+        found, said = on_paths(target, [runs[i] for i in kept], length)
         attributes, notes = attributes | found, notes + said
     if runs[0].sampler.tempering is not None:
         notes += add_tempering(target, [runs[i] for i in kept], length, groups)

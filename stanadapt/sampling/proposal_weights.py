@@ -26,6 +26,13 @@ def on_proposals(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return attributes with what was found for each chain, and sentences on what is wrong."""
     weights = [_log_weights(target, i, chain) for i, chain in enumerate(chains)]
+    return on_weights(chains, weights, length)
+
+
+def on_weights(
+    chains: list[Chain], weights: list[np.ndarray], length: int
+) -> tuple[dict[str, Any], list[str]]:
+    """`on_proposals`, from log weights of independent proposals of each chain."""
     k = np.array([results.pareto_smoothed(w)[1] for w in weights])
     shares = np.array([_largest_share(w) for w in weights])
     stays = np.array([_longest_stay(chain, length) for chain in chains]) * chains[0].plan.thin
@@ -34,7 +41,8 @@ def on_proposals(
         "proposal_largest_weight": shares,
         "longest_stay": stays,
     }
-    return attributes, [*_on_weights(chains[0], k, shares), *_on_stays(chains[0], stays, length)]
+    said = [*_on_weights(chains[0], k, shares, len(weights[0]))]
+    return attributes, [*said, *_on_stays(chains[0], stays, length)]
 
 
 def _log_weights(target: Samplable, number: int, chain: Chain) -> np.ndarray:
@@ -73,7 +81,7 @@ def _longest_stay(chain: Chain, length: int) -> int:
     return int(np.diff(ends).max())
 
 
-def _on_weights(chain: Chain, k: np.ndarray, shares: np.ndarray) -> list[str]:
+def _on_weights(chain: Chain, k: np.ndarray, shares: np.ndarray, count: int) -> list[str]:
     worst = int(np.argmax(np.where(np.isnan(k), np.inf, k)))
     # of one chain k is too uncertain; a q that failed shows in its largest weight
     if np.median(k) <= HIGHEST and shares.max() <= LARGEST_SHARE:
@@ -82,7 +90,7 @@ def _on_weights(chain: Chain, k: np.ndarray, shares: np.ndarray) -> list[str]:
         f"{chain.sampler.name}: the distribution of its independent proposals misses a part of the "
         f"posterior. The Pareto k of its importance weights is {k[worst]:.2f} in chain {worst + 1} "
         f"(where it is above {HIGHEST}, a chain can stay in one place for any time), and the "
-        f"largest of {DRAWS} weights is {shares.max():.0%} of their sum. Use "
+        f"largest of {count} weights is {shares.max():.0%} of their sum. Use "
         "approximation='full_rank', kernel='mixture' or degrees above 0 where these are not set; "
         "else another sampler."
     ]

@@ -36,4 +36,25 @@ LEARNED = {
         "kernels/learned/test_network.py",
         "inverse",
     ),
+    "euler_for_leapfrog": (
+        "kernels/hamiltonian/leapfrog.py",
+        "position[i] += step_size * scale[i] * momentum[i]",
+        "position[i] += step_size * scale[i] * (momentum[i] - step_size * scale[i] * gradient[i])",
+        "samplers/test_hvi.py",
+        "bound_rises",
+    ),
+    "raw_draws_passed_as_exact": (
+        "samplers/hvi.py",
+        "exact=lambda settings: settings.exact",
+        "exact=lambda settings: True",
+        "samplers/test_hvi.py",
+        "raw",
+    ),
+    "reverse_fitted_without_its_mean": (
+        "kernels/variational/hamiltonian_path.py",
+        "total = ends[t, 1, i] - model.offsets[t, i]",
+        "total = ends[t, 1, i]",
+        "samplers/test_hvi.py",
+        "units",
+    ),
 }

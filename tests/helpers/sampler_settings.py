@@ -17,6 +17,11 @@ VARIANTS = {
         {"leapfrogs": 2, "exact": True},
     ],
     "hmc": [{}, {"jitter": 0.3, "leapfrogs": 3}, {"leapfrogs": 0, "trajectory_length": 0.5}],
+    "hvi": [
+        {},
+        {"approximation": "full_rank", "transitions": 2, "leapfrogs": 1},
+        {"exact": False, "transitions": 1},
+    ],
     "nuts": [{}, {"dense": True, "max_treedepth": 4}],
     "rwm": [{}, {"tune_scale": False, "initial_scale": 1.5}],
     "am": [{}, {"tune_scale": False}],

@@ -42,6 +42,8 @@ WRITTEN = {
     "learned.nice_2d": ["nice_2d.csv", "nice_2d.md", "nice_2d.json", "draws.png"],
     "learned.nice_logistic": ["nice_logistic.csv", "nice_logistic.md", "nice_logistic.json"],
     "learned.variational_mcmc": ["variational_mcmc.csv", "variational_mcmc.md"],
+    "learned.hvi_bound": ["hvi_bound.csv", "hvi_bound.md", "hvi_bound.json", "hvi_bound.png"],
+    "learned.sgld": ["variances.csv", "regression.csv", "sgld.md", "sgld.png"],
     "learned.integrators": ["integrators.csv", "integrators.md", "integrators.png"],
 }  # fmt: skip
 
