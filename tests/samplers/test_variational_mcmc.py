@@ -129,6 +129,18 @@ def test_q_of_an_earlier_fit_stays():
     np.testing.assert_allclose(x.std((0, 1)) / [2, 0.1], 1.0, atol=0.05)
 
 
+@pytest.mark.filterwarnings("ignore:.*Pareto k", "ignore:.*did not move")
+def test_chains_begin_at_draws_of_the_earlier_fit():
+    """From 300 scales out in the tails, whose weight is beyond all others, none would move."""
+    target = sa.Target("parameters { vector[2] x; } model { x ~ student_t(4, 300, 1); }")
+    rough = sa.approximate(target, draws=500, seed=1, show_progress=False)
+    fit = sa.sample(
+        target, "variational_mcmc", chains=4, iter_warmup=20, iter_sampling=500, seed=1,
+        kernel="independence", warm_start=rough, show_progress=False,
+    )  # fmt: skip
+    assert np.all(fit["sample_stats"]["acceptance_rate"].values.mean(axis=1) > 0.3)
+
+
 # --- what a run says -----------------------------------------------------------------------------
 
 LOGISTIC = "stan_models/logistic/logistic.stan"

@@ -26,7 +26,9 @@ def bundled_target(name, data):
     return sa.Target(*bundled.find(name, data), show_progress=False)
 
 
-@pytest.fixture(scope="module")
+# made first: stanli's compiler cannot start in a process where JAX has multiplied matrices, if
+# faulthandler is on, as it is in pytest
+@pytest.fixture(scope="module", autouse=True)
 def mog2():
     return bundled_target("mixture", "mog2")
 
