@@ -45,6 +45,7 @@ from stanadapt.sampling.standardise import (
 from stanadapt.sampling.warm_start import (
     GivenStart,
     choose_chain_init,
+    starting_values,
     with_kept_reference,
 )
 from stanadapt.targets.estimated import noise_warnings
@@ -197,7 +198,7 @@ def sample(
         found, typed, plan, len(program.column_names), any(keep), keep.pseudo, chain_init.init
     )
     require_memory(design, program.dim, on_disk=run is not None)
-    inits = given.warm_start if inits is None and found.init_from_draws is None else inits
+    inits = starting_values(inits, found, given)
     with explained(found):
         start, runs, seconds = _ready_chains(target, design, inits, coordinates, chain_init.fitted)
     known = {

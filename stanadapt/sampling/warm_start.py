@@ -127,6 +127,16 @@ def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit
     return ChainInit(init, {"warm_start_draws": len(positions)})
 
 
+def starting_values(inits: Any, sampler: Sampler, given: GivenStart) -> Any:
+    """Return where chains start: where nothing else is said, at draws of the fit in `warm_start`.
+
+    Not those of samplers that learn from these draws, unless they propose from what they learn:
+    from far out in its tails an independent proposal may never be accepted.
+    """
+    learns = sampler.init_from_draws is not None and sampler.proposal is None
+    return inits if inits is not None or learns else given.warm_start
+
+
 def with_kept_reference(sampler: Sampler, given: GivenStart) -> GivenStart:
     """Add the reference that the fit in `warm_start` was given, if another is not given now.
 

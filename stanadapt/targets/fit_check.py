@@ -10,6 +10,10 @@ from stanadapt.targets.target import Target
 
 def check_same_target(target: Target, fit: Any) -> None:
     """Raise StanadaptError, stage "settings", unless a fit has the target's program and data."""
+    if not results.is_fit(fit):
+        raise StanadaptError(
+            "settings", f"an earlier fit of {target.name} is expected, got {fit!r}."
+        )
     ours = {"program_hash": target.program.hash, "data_hash": stan_data.digest(target.data)}
     for what, hashed in ours.items():
         theirs = results.attribute(fit, what, hashed)

@@ -114,19 +114,30 @@ def test_q_is_found():
     assert column(chain, "n_evaluations").max() == 1
 
 
+def from_approximation(target, draws, **lengths):
+    """Independent proposals of what Pathfinder finds."""
+    rough = sa.approximate(target, draws=draws, seed=1, show_progress=False)
+    options = {"kernel": "independence", "iter_warmup": 20, "seed": 1, "show_progress": False}
+    return sa.sample(target, "variational_mcmc", warm_start=rough, **options, **lengths)
+
+
 def test_q_of_an_earlier_fit_stays():
     target = sa.Target("parameters { vector[2] x; } model { x ~ normal([3, -1]', [2, 0.1]'); }")
-    rough = sa.approximate(target, draws=2000, seed=1, show_progress=False)
-    fit = sa.sample(
-        target, "variational_mcmc", chains=2, iter_warmup=20, iter_sampling=4000, seed=1,
-        kernel="independence", warm_start=rough, show_progress=False,
-    )  # fmt: skip
+    fit = from_approximation(target, 2000, chains=2, iter_sampling=4000)
     assert fit.attrs["n_gradients_warmup"] == 2 * 21  # nothing is fitted
     assert fit["sample_stats"]["acceptance_rate"].values.mean() > 0.9
     x = fit["posterior"]["x"].values
     # some 7000 effective draws: errors of 1.2 % of an sd; five
     np.testing.assert_allclose((x.mean((0, 1)) - [3, -1]) / [2, 0.1], 0.0, atol=0.06)
     np.testing.assert_allclose(x.std((0, 1)) / [2, 0.1], 1.0, atol=0.05)
+
+
+@pytest.mark.filterwarnings("ignore:.*Pareto k", "ignore:.*did not move")
+def test_chains_begin_at_draws_of_the_earlier_fit():
+    """From 300 scales out in the tails, whose weight is beyond all others, none would move."""
+    target = sa.Target("parameters { vector[2] x; } model { x ~ student_t(4, 300, 1); }")
+    fit = from_approximation(target, 500, chains=4, iter_sampling=500)
+    assert np.all(fit["sample_stats"]["acceptance_rate"].values.mean(axis=1) > 0.3)
 
 
 # --- what a run says -----------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.sampling.approximation.importance_draws import Draws, importance_draws
 from stanadapt.sampling.approximation.methods import (
     Fitted,
@@ -93,8 +93,9 @@ def approximate(
         )
     require_size(method, chosen, typed, target.dim)
     plan = make_plan(
-        chains=getattr(typed, "paths", 1), parallel_chains=None, iter_warmup=0, iter_sampling=draws,
-        thin=1, seed=seed, save_warmup=False, show_progress=show_progress,
+        chains=getattr(typed, "paths", 1), parallel_chains=None, iter_warmup=0,
+        iter_sampling=require_whole("draws", draws, 1), thin=1, seed=seed, save_warmup=False,
+        show_progress=show_progress,
     )  # fmt: skip
     return _approximate(target, method, chosen, typed, plan, inits, save_unconstrained)
 

@@ -1,6 +1,7 @@
 """From a target to a trained network: the function users call."""
 
 import time
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from stanadapt.kernels.learned.network import Coupling, Network
 from stanadapt.sampling.initial_values import initial_positions, positions_of_fit
 from stanadapt.sampling.learned.rehearsal import Rehearsal, rehearse
 from stanadapt.sampling.plan import make_plan
+from stanadapt.sampling.saved_run.partial import load
 from stanadapt.targets.fit_check import check_same_target
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.status import Report, status
@@ -51,9 +53,10 @@ def train_nice(
     target
         A Stan program with its data; its density must not be an estimate.
     warm_start
-        An earlier fit of the same program and data, whose draws are learned from first: from one
-        that has visited all modes the network learns to lead to all. Default: draws with a network
-        of random weights, which finds modes only where chains start in them or jump there by luck.
+        An earlier fit of the same program and data, or its file or run folder, whose draws are
+        learned from first: from one that has visited all modes the network learns to lead to all.
+        Default: draws with a network of random weights, which finds modes only where chains start
+        in them or jump there by luck.
     inits
         Where chains start at first: see `initial_values.initial_positions`.
     iterations
@@ -177,6 +180,8 @@ class _Training:
         return int(self.plan.chains)
 
     def _first_draws(self, warm_start: Any, inits: Any) -> np.ndarray:
+        if isinstance(warm_start, str | PathLike):
+            warm_start = load(warm_start)
         if warm_start is not None:
             check_same_target(self.target, warm_start)
             return positions_of_fit(self.target, warm_start)

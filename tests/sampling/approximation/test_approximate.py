@@ -223,7 +223,7 @@ def test_a_method_that_is_misspelt(method):
         ("pathfinder", {"history": 0}, "history must be a whole number, at least 1, got 0"),
         ("advi", {"algorithm": "full"}, "algorithm must be fullrank or meanfield, got 'full'"),
         ("advi", {"learning_rate": 2}, "learning_rate must lie between 0 and 1, got 2"),
-        ("laplace", {"draws": 0}, "iter_sampling must be a whole number, at least 1, got 0"),
+        ("laplace", {"draws": 0}, "draws must be a whole number, at least 1, got 0"),
         ("laplace", {"seed": -1}, "seed must be"),
     ],
 )

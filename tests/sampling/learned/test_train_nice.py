@@ -26,7 +26,9 @@ def bundled_target(name, data):
     return sa.Target(*bundled.find(name, data), show_progress=False)
 
 
-@pytest.fixture(scope="module")
+# made first: stanli's compiler cannot start in a process where JAX has multiplied matrices, if
+# faulthandler is on, as it is in pytest
+@pytest.fixture(scope="module", autouse=True)
 def mog2():
     return bundled_target("mixture", "mog2")
 
@@ -138,6 +140,8 @@ def test_bad_input_is_refused(mog2):
         ({"learning_rate": 2.0}, "learning_rate must lie between 0 and 1"),
         ({"draws": 3}, "draws must be a whole number, at least 100"),
         ({"auxiliary": 0}, "auxiliary must be"),
+        ({"warm_start": 3}, "an earlier fit of mixture is expected, got 3"),
+        ({"warm_start": "missing.nc"}, "there is no file missing.nc"),
     ):
         with pytest.raises(StanadaptError, match=words):
             sa.train_nice(mog2, **(QUICK | wrong))
