@@ -330,8 +330,7 @@ def save(fit: Any, path: str | os.PathLike) -> Path:
             "settings", f"save takes a result of sample or stan_nuts, got {type(fit).__name__}."
         )
     path = check_writable(path)
-    # under another name first, a short one: an interruption leaves the old file intact
-    partial = path.with_name(f".{crc32(path.name.encode()):08x}.{os.getpid()}.partial")
+    partial = partial_of(path)
     try:
         _write(fit, str(partial))
         partial.replace(path)
@@ -340,6 +339,11 @@ def save(fit: Any, path: str | os.PathLike) -> Path:
     finally:
         partial.unlink(missing_ok=True)
     return path
+
+
+def partial_of(path: Path) -> Path:
+    """Return the name of a file until it is complete, a short one: the old one is left intact."""
+    return path.with_name(f".{crc32(path.name.encode()):08x}.{os.getpid()}.partial")
 
 
 def load(path: str | os.PathLike) -> Any:
@@ -359,7 +363,9 @@ def load(path: str | os.PathLike) -> Any:
 
 
 def _write(fit: Any, path: str) -> None:
-    _with_storable_attributes(fit).to_netcdf(path, engine="h5netcdf")
+    # draws hardly get smaller, and ten times slower: 300 MB would keep Ctrl-C waiting for seconds
+    raw = {} if _is_tree() else {"compress": False}  # the default of ArviZ 1.x
+    _with_storable_attributes(fit).to_netcdf(path, engine="h5netcdf", **raw)
 
 
 def _with_storable_attributes(fit: Any) -> Any:

@@ -2,10 +2,12 @@
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from os import PathLike
 from typing import Any
 
 from stanadapt.errors import warn
+from stanadapt.results import arviz_module
 from stanadapt.samplers.registry import find, with_standardized_defaults
 from stanadapt.samplers.renamed import with_new_names
 from stanadapt.sampling import compatibility
@@ -137,7 +139,7 @@ def sample(
     executor
         A `concurrent.futures.Executor`, or a client of Dask, whose workers run the chains, all at
         once if there are so many; default: threads of this process. The draws are the same. Workers
-        need this version of the package, and what the backend needs. Scales are learned here.
+        need this version of the package, and what the backend needs.
     show_progress
         Bars in a terminal, lines elsewhere.
     settings
@@ -185,13 +187,14 @@ def sample(
     require_memory(design, program.dim, on_disk=run is not None)
     inits = given.warm_start if inits is None and found.init_from_draws is None else inits
     with explained(found):
-        start, runs, compile_seconds = _ready_chains(target, design, inits, coordinates)
+        start, runs, compile_seconds = _ready_chains(target, design, inits, coordinates, executor)
     known = {
         "compile_seconds": compile_seconds + start.compile_seconds + program.compile_seconds,
         "sampler_reason": choice.reason,
         **chain_init.description,
         **start.description,
     }
+    arviz_module()  # its import takes seconds, for which Ctrl-C is not to wait after the last draw
     workers = on_workers(executor, start.target, design, chain_init.prior_data)
     keeper = begin(run, start, runs, design, keep, known, chain_init.prior_data)
     return _carried_out(keeper, workers, watch, start, runs, known, keep)
@@ -207,12 +210,18 @@ def _carried_out(
     keep: ExtraGroups,
 ) -> Any:
     """Run chains that are ready, in a folder if they are kept in one, and return the result."""
-    with keeper.folder.lock() if keeper else contextlib.nullcontext():
+    with keeper.writing() if keeper else contextlib.nullcontext():
         interrupted = advance(chains, keeper, watch, workers)
         known |= outcome(watch, workers, interrupted, known)
         if keeper:
             return close(keeper, start.target, chains, known, keep)
         return packed_up(start.target, chains, known, keep)
+
+
+def _learn(target: Samplable, executor: Any, chains: list[Chain], design: ChainDesign) -> bool:
+    """Run chains that learn scales for others, where those will run; whether it was interrupted."""
+    workers = on_workers(executor, target, design, None)
+    return advance(chains, workers=workers, task="learning the scales")
 
 
 def _given_start(
@@ -233,7 +242,7 @@ def _given_start(
 
 
 def _ready_chains(
-    target: Samplable, design: ChainDesign, inits: Any, coordinates: Coordinates
+    target: Samplable, design: ChainDesign, inits: Any, coordinates: Coordinates, executor: Any
 ) -> tuple[Start, list[Chain], float]:
     """Find out where chains start, make and compile them; warn of a noisy estimate.
 
@@ -253,7 +262,8 @@ def _ready_chains(
         start = as_given(target, positions, why)
     else:
         rngs = [source.scales for source in sources]
-        start = learn_scales(target, sampler, kind, plan, positions, rngs)
+        learn = partial(_learn, target, executor)
+        start = learn_scales(target, sampler, kind, plan, positions, rngs, learn)
     if scales is not None and scales.misfit:
         start.description["notes"] = [scales.misfit, *start.description.get("notes", [])]
     words = f"Compiling {sampler.name} (once; up to two minutes)"
