@@ -22,6 +22,8 @@ PATIENCE = 0.7  # seconds for the main thread to hear of Ctrl-C
 PAUSE = 0.02  # seconds, for the main thread to leave a callback
 
 written: list[Path] = []  # files that the command has written
+incomplete: list[Path] = []  # what they are called until they are complete
+runs: list[Path] = []  # folders of what it draws
 _heard = threading.Event()  # by the main thread
 _repeated = threading.Event()  # the next signal is our own
 _nothing_to_lose = threading.Event()  # neither draws nor files: while modules are imported
@@ -29,8 +31,12 @@ _nothing_to_lose = threading.Event()  # neither draws nor files: while modules a
 
 def sentence() -> str:
     """What is said of an interruption."""
-    names = ", ".join(map(str, written))
-    return f"interrupted; written before: {names}" if names else "interrupted; nothing was written"
+    if written:
+        return f"interrupted; written before: {', '.join(map(str, written))}"
+    for folder in runs:
+        if (folder / "run.json").exists():
+            return f"interrupted; `stanadapt resume {folder}` goes on with the run"
+    return "interrupted; nothing was written"
 
 
 def listen() -> None:
@@ -54,7 +60,7 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except SystemExit as end:
-        if _heard.is_set() and end.code != 0:
+        if end.code == CODE or (_heard.is_set() and end.code != 0):
             _end()
         raise
     except BaseException:
@@ -116,6 +122,9 @@ def _end() -> None:
     if not _nothing_to_lose.is_set():  # else nothing has been started, or all of it has ended
         _kill_children()
         sys.modules["stanadapt._numba.cache_folder"].remove_stand_ins()
+        for path in incomplete:
+            with contextlib.suppress(OSError):
+                path.unlink()
     with contextlib.suppress(OSError, ValueError):  # a pipe that nobody reads
         sys.stdout.flush()
     os._exit(CODE)

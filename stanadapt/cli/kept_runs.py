@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from stanadapt import results
+from stanadapt.cli import interruption
 from stanadapt.cli.files import require_writable, save
 from stanadapt.cli.messages import reported
 from stanadapt.cli.options import Float32, Force, Parallel, Quiet
@@ -43,6 +44,7 @@ def resume(
     """Go on with a run that was stopped, or make it longer."""
     with reported():
         (path,) = require_writable([out], force)
+        interruption.runs.append(run)
         fit = go_on(
             run, iter_sampling=iter_sampling, until_ess=until_ess, max_minutes=max_minutes,
             parallel_chains=parallel_chains, show_progress=not quiet,

@@ -17,6 +17,7 @@ def reported() -> Iterator[None]:
     """Print errors and warnings on standard error; exit with 1, or with 130 after Ctrl-C."""
     console = Console(stderr=True, soft_wrap=True)
     interruption.written.clear()
+    interruption.runs.clear()
 
     def show(message: Any, *args: Any, **kwargs: Any) -> None:
         console.print(f"[yellow]note:[/yellow] {plain(str(message))}", highlight=False)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from stanadapt import results
+from stanadapt.cli import interruption
 from stanadapt.cli.files import require_writable, save
 from stanadapt.cli.messages import reported
 from stanadapt.cli.options import (
@@ -120,6 +121,7 @@ def sample(
     """Draw from a Stan program with one sampler and write an ArviZ file."""
     with reported():
         (path,) = require_writable([out], force)
+        interruption.runs += [] if run is None else [run]
         settings: Any = read_settings(choices)
         require_sampler(sampler, **settings)
         chosen = target_options(include, backend, unsafe, noise, rho, labels, exclude, quiet)

@@ -41,8 +41,11 @@ def efficiency(columns: dict[str, np.ndarray]) -> Efficiency:
     # ArviZ ignores warnings for moments: threads that leave these in another order than they
     # entered would have all later warnings ignored, ours of bad fits among them
     with warnings.catch_warnings(), ThreadPoolExecutor() as pool:
-        # sorting and Fourier transforms release the GIL
-        rows = list(pool.map(_row, moving.values()))
+        try:  # sorting and Fourier transforms release the GIL
+            rows = list(pool.map(_row, moving.values()))
+        except BaseException:  # Ctrl-C is not to wait for columns that have not been begun
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     table = np.array(rows, dtype=float).reshape(len(moving), 7).T
     return Efficiency(list(moving), *table)
 

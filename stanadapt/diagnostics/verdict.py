@@ -171,11 +171,15 @@ def _stuck_chains(columns: dict[str, np.ndarray]) -> list[Reason]:
     """Chains of which no parameter moves, or which repeat one draw for most of their length."""
     if not columns:
         return []
-    table = np.stack(list(columns.values()), axis=2)
-    draws = table.shape[1]
+    first, *others = columns.values()
+    draws = first.shape[1]
     if draws < 2:
         return [Reason(TOO_SHORT, "One draw per chain cannot be judged: raise iter_sampling.")]
-    same = np.all(table[:, 1:] == table[:, :-1], axis=2)
+    same = first[:, 1:] == first[:, :-1]
+    for x in others:
+        if not same.any():
+            break
+        same &= x[:, 1:] == x[:, :-1]
     frozen = [str(c + 1) for c in np.flatnonzero(same.all(axis=1))]
     if frozen:
         return [

@@ -23,7 +23,7 @@ from stanadapt.results.arviz_object import (
     shapes,
     variables,
 )
-from stanadapt.results.files import as_path, check_writable, load, save
+from stanadapt.results.files import as_path, check_writable, load, partial_of, save
 
 __all__ = [
     "PSEUDO",
@@ -43,6 +43,7 @@ __all__ = [
     "made_by",
     "parameters",
     "pareto_smoothed",
+    "partial_of",
     "require_draws",
     "save",
     "shapes",

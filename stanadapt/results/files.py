@@ -91,8 +91,7 @@ def save(
     if "thin" in attributes:  # verdicts of kept draws depend on it
         attributes["thin"] = int(attributes["thin"]) * thin
     path = check_writable(path)
-    # under another name first, a short one: an interruption leaves the old file intact
-    partial = path.with_name(f".{crc32(path.name.encode()):08x}.{os.getpid()}.partial")
+    partial = partial_of(path)
     try:
         _write(groups, _storable_attributes(attributes), str(partial), chosen)
         partial.replace(path)
@@ -101,6 +100,11 @@ def save(
     finally:
         partial.unlink(missing_ok=True)
     return path
+
+
+def partial_of(path: Path) -> Path:
+    """Return the name of a file until it is complete, a short one: the old one is left intact."""
+    return path.with_name(f".{crc32(path.name.encode()):08x}.{os.getpid()}.partial")
 
 
 def load(path: str | os.PathLike) -> Any:

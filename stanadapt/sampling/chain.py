@@ -5,10 +5,11 @@ is in charge: it constrains the new draws, reports progress and notices Ctrl-C. 
 neither on the chunk size nor on the number of threads.
 """
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ FAILURES_BEFORE_STOP = 1000
 # at most a quarter of a second, and no more draws than stay in the processor's cache until they
 # are constrained: fresh memory for a large chunk costs more than the calls it saves
 CHUNK_SECONDS, FIRST_CHUNK, LARGEST_CHUNK = 0.25, 4, 1024
+PATIENCE = 0.4  # seconds that Ctrl-C waits for the chunks under way
 # numbers: a chunk of long positions is shorter, so that it takes no more than 16 MB
 LARGEST_BUFFER = 2_000_000
 
@@ -165,6 +167,7 @@ class Chain:
         self.state = init(density, self.compiled_settings, position, rng)
         self.thread_pool = ThreadPool(sampler, self.compiled_settings, self.state, workers)
         self.n_done, self.stopped, self.acceptance_rate = 0, False, np.nan
+        self.abandoned, self._recording = False, threading.Lock()
         # of a pooled warm-up: where it is, and at which iteration the chain waits for the others
         self.progress: Any = None
         self.iter_warmup, self.warming_up = plan.iter_warmup, True
@@ -217,13 +220,24 @@ class Chain:
 
         began = time.perf_counter()
         draws, stats, done = self._run(start, self.n_done, stop, warming_up, rows)
-        self.stopped = done < stop or self._only_failures()
-        self.n_done = done
-        kept = -(-(done - start) // self.plan.thin) - first if rows else 0
-        self._record(recording, draws[:kept], stats[:kept])
-        if warming_up and self.n_done == end and self.sampler.pooling is None:
-            self.end_warmup()
-        self._account(time.perf_counter() - began, warming_up)
+        with self._recording:
+            if self.abandoned:
+                return
+            self.stopped = done < stop or self._only_failures()
+            self.n_done = done
+            kept = -(-(done - start) // self.plan.thin) - first if rows else 0
+            self._record(recording, draws[:kept], stats[:kept])
+            if warming_up and self.n_done == end and self.sampler.pooling is None:
+                self.end_warmup()
+            self._account(time.perf_counter() - began, warming_up)
+
+    def abandon(self) -> None:
+        """Let what the chain is doing in another thread come to nothing: its draws are final.
+
+        Its state is in the hands of that thread: there is no going on from it.
+        """
+        with self._recording:
+            self.abandoned = True
 
     def _only_failures(self) -> bool:
         return bool(self.density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP)
@@ -315,7 +329,8 @@ def run(
     """Advance every chain to its end, `parallel_chains` at a time.
 
     Chains that learn together are pooled whenever all of them have reached the end of a block.
-    Ctrl-C lets each thread finish its chunk and returns True: the run was interrupted.
+    Ctrl-C lets each thread finish its chunk, if that takes less than a second, and abandons it
+    otherwise: a single iteration may take minutes. Returns True then: the run was interrupted.
     """
     keeper = keeper or Keeper()
     stop = threading.Event()
@@ -323,26 +338,45 @@ def run(
     def work(chain: Chain) -> None:
         while not (chain.finished or chain.waiting or stop.is_set()):
             chain.advance(chunk)
-            keeper.chunk_done(chain)
+            if not chain.abandoned:
+                keeper.chunk_done(chain)
 
-    interrupted = False
-    with ThreadPoolExecutor(parallel_chains) as pool:
-        try:
-            while True:
-                running = {pool.submit(work, chain) for chain in chains}
-                while running:
-                    done, running = wait(running, timeout=0.1, return_when=FIRST_EXCEPTION)
-                    for future in done:
-                        future.result()
-                    on_progress(chains)
-                together = [chain for chain in chains if chain.waiting]
-                if not together:
-                    break
-                pool_chains(together)
-                keeper.pooled(chains)
-        except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            stop.set()
+    interrupted, running = False, {}
+    pool = ThreadPoolExecutor(parallel_chains)
+    try:
+        while True:
+            running = {pool.submit(work, chain): chain for chain in chains}
+            _wait_for(running, lambda: on_progress(chains))
+            together = [chain for chain in chains if chain.waiting]
+            if not together:
+                break
+            pool_chains(together)
+            keeper.pooled(chains)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        stop.set()
+        pool.shutdown(wait=not interrupted, cancel_futures=True)
+    if interrupted:
+        _abandon_slow(running)
     on_progress(chains)
     return interrupted and not all(chain.finished for chain in chains)
+
+
+def _wait_for(running: dict[Future, Chain], on_progress: Callable[[], Any]) -> None:
+    """Return when all are done, raising what one of them raised."""
+    waiting = set(running)
+    while waiting:
+        done, waiting = wait(waiting, timeout=0.1, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
+        on_progress()
+
+
+def _abandon_slow(running: dict[Future, Chain]) -> None:
+    """Give chunks that are under way a moment to end; Ctrl-C once more gives them none."""
+    with contextlib.suppress(KeyboardInterrupt):
+        wait(running, timeout=PATIENCE)
+    for future, chain in running.items():
+        if not future.done():
+            chain.abandon()

@@ -14,19 +14,24 @@ from stanadapt.sampling.progress import reporter
 from stanadapt.targets.stan.status import slow_step
 from stanadapt.targets.target import Samplable
 
+# numbers that are judged in some tenths of a second
+QUICKLY_JUDGED = 2_000_000
+
 
 def advance(
     chains: list[Chain],
     keeper: Keeper | None = None,
     on_progress: Callable[[list[Chain]], Any] = lambda chains: None,
     workers: RunOnWorkers | None = None,
+    task: str = "",
 ) -> bool:
     """Run chains to their end, with a display of it; return whether they were interrupted.
 
-    On the workers of an executor, if there are any, and in threads of this process otherwise.
+    On the workers of an executor, if there are any, and in threads of this process otherwise. task
+    is what they do, where that is neither warm-up nor sampling.
     """
     plan = chains[0].plan
-    with reporter(plan.show_progress) as report, _terminated_as_interrupted():
+    with reporter(plan.show_progress, task) as report, _terminated_as_interrupted():
 
         def update(chains: list[Chain]) -> None:
             report.update(chains)
@@ -49,13 +54,20 @@ def packed_up(
 ) -> Any:
     """Return the ArviZ object of chains that have run, judged if there is time; see `pack_result`.
 
-    Ctrl-C while it is put together, or before that (`hurried`), leaves no time.
+    Ctrl-C while it is put together, or before that (`hurried`), leaves no time; during sampling,
+    some tenths of a second.
     """
+    if known["interrupted"]:
+        size = sum(chain.sampling.rows * chain.sampling.constrained.shape[1] for chain in chains)
+        hurried = hurried or size > QUICKLY_JUDGED
     words = "Putting the result together, and judging it"
     with slow_step(chains[0].plan.show_progress, words):
         with uninterrupted() as pressed:
             fit = pack_result(target, chains, known, keep)
-        return not_judged(fit) if hurried or pressed else judged(fit)
+        if hurried or pressed:
+            return not_judged(fit)
+        with _handling(signal.SIGINT, signal.default_int_handler):  # ends the judging, not the run
+            return judged(fit)
 
 
 @contextlib.contextmanager

@@ -2,16 +2,17 @@
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from os import PathLike
 from typing import Any
 
 from stanadapt.errors import StanadaptError, warn
+from stanadapt.results import arviz_module
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import find, with_standardized_defaults
 from stanadapt.samplers.renamed import with_new_names
 from stanadapt.sampling import compatibility
 from stanadapt.sampling.approximation.fit_reference import read_source
-from stanadapt.sampling.approximation.pooled_reference import FittedReference
 from stanadapt.sampling.chain import Chain, ChainDesign
 from stanadapt.sampling.choose_sampler import AUTO, choose_sampler
 from stanadapt.sampling.compile_errors import explained
@@ -43,6 +44,7 @@ from stanadapt.sampling.standardise import (
     learn_scales,
 )
 from stanadapt.sampling.warm_start import (
+    ChainInit,
     GivenStart,
     choose_chain_init,
     starting_values,
@@ -154,7 +156,7 @@ def sample(
     executor
         A `concurrent.futures.Executor`, or a client of Dask, whose workers run the chains, all at
         once if there are so many; default: threads of this process. The draws are the same. Workers
-        need this version of the package, and what the backend needs. Scales are learned here.
+        need this version of the package, and what the backend needs.
     show_progress
         Bars in a terminal, lines elsewhere.
     settings
@@ -200,13 +202,9 @@ def sample(
     require_memory(design, program.dim, on_disk=run is not None)
     inits = starting_values(inits, found, given)
     with explained(found):
-        start, runs, seconds = _ready_chains(target, design, inits, coordinates, chain_init.fitted)
-    known = {
-        "compile_seconds": seconds + start.compile_seconds + program.compile_seconds,
-        "sampler_reason": choice.reason,
-        **chain_init.description,
-        **start.description,
-    }
+        start, runs, known = _ready_chains(target, design, inits, coordinates, chain_init, executor)
+    known["sampler_reason"] = choice.reason
+    arviz_module()  # its import takes seconds, for which Ctrl-C is not to wait after the last draw
     workers = on_workers(executor, start.target, design, chain_init.prior_data)
     keeper = begin(run, start, runs, design, keep, known, chain_init.prior_data)
     fit = _carried_out(keeper, workers, watch, start, runs, known, keep)
@@ -234,12 +232,18 @@ def _carried_out(
     keep: ExtraGroups,
 ) -> Any:
     """Run chains that are ready, in a folder if they are kept in one, and return the result."""
-    with keeper.folder.lock() if keeper else contextlib.nullcontext():
+    with keeper.writing() if keeper else contextlib.nullcontext():
         interrupted = advance(chains, keeper, watch, workers)
         known |= outcome(watch, workers, interrupted, known)
         if keeper:
             return close(keeper, start.target, chains, known, keep)
         return packed_up(start.target, chains, known, keep)
+
+
+def _learn(target: Samplable, executor: Any, chains: list[Chain], design: ChainDesign) -> bool:
+    """Run chains that learn scales for others, where those will run; whether it was interrupted."""
+    workers = on_workers(executor, target, design, None)
+    return advance(chains, workers=workers, task="learning the scales")
 
 
 def _given_start(
@@ -272,11 +276,12 @@ def _ready_chains(
     design: ChainDesign,
     inits: Any,
     coordinates: Coordinates,
-    fitted: FittedReference | None,
-) -> tuple[Start, list[Chain], float]:
+    chain_init: ChainInit,
+    executor: Any,
+) -> tuple[Start, list[Chain], dict[str, Any]]:
     """Find out where chains start, make and compile them; warn of a noisy estimate.
 
-    The last of what is returned are the seconds of compilation.
+    The last of what is returned are attributes of the result that are known by then.
     """
     plan, sampler, program = design.plan, design.sampler, target.target
     sources = randomness(plan)
@@ -292,12 +297,15 @@ def _ready_chains(
         start = as_given(target, positions, why)
     else:
         rngs = [source.scales for source in sources]
-        start = learn_scales(target, sampler, kind, plan, positions, rngs)
+        learn = partial(_learn, target, executor)
+        start = learn_scales(target, sampler, kind, plan, positions, rngs, learn)
     if scales is not None and scales.misfit:
         start.description["notes"] = [scales.misfit, *start.description.get("notes", [])]
-    if fitted is not None:
-        start = start.after(fitted)
+    if chain_init.fitted is not None:
+        start = start.after(chain_init.fitted)
     words = f"Compiling {sampler.name} (once; up to two minutes)"
     with slow_step(plan.show_progress, words):
         runs = make_chains(start, design, sources)
-        return start, runs, runs[0].compile()
+        seconds = runs[0].compile() + start.compile_seconds + program.compile_seconds
+    known = {"compile_seconds": seconds, **chain_init.description, **start.description}
+    return start, runs, known

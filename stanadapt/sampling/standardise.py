@@ -6,6 +6,8 @@ values until these are known. The sampler itself then runs in standardised coord
 those without from values alone, so that a density without a usable gradient stays one.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +23,9 @@ from stanadapt.kernels.density import (
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import find
 from stanadapt.sampling.approximation.pooled_reference import FittedReference
-from stanadapt.sampling.chain import Chain, ChainDesign, run
+from stanadapt.sampling.chain import Chain, ChainDesign
 from stanadapt.sampling.pack_result import no_draws
 from stanadapt.sampling.plan import Plan
-from stanadapt.sampling.progress import reporter
 from stanadapt.sampling.scales_of_fit import Scales, scales_of_fit
 from stanadapt.sampling.warm_start import GivenStart
 from stanadapt.targets.minibatches import moves_parameters
@@ -186,6 +187,7 @@ def learn_scales(
     plan: Plan,
     positions: list[np.ndarray],
     rngs: list[np.random.Generator],
+    advance: Callable[[list[Chain], ChainDesign], bool],
 ) -> Start:
     """Run chains from these positions until scales are known, FULL or DIAGONAL ones.
 
@@ -197,6 +199,8 @@ def learn_scales(
         For which, and for how long a run.
     positions, rngs
         One per chain; the generators are used for nothing else.
+    advance
+        Runs chains of a design to their end, and returns whether that was interrupted.
 
     Raises
     ------
@@ -207,11 +211,9 @@ def learn_scales(
     gradient = bool(sampler.uses_gradient)
     with slow_step(plan.show_progress, "Compiling what learns the scales (once; up to a minute)"):
         learned_of = target.target if moves_parameters(target) else target
-        chains = _learning_chains(learned_of, gradient, kind, plan, positions, rngs)
+        chains, design = _learning_chains(learned_of, gradient, kind, plan, positions, rngs)
         compile_seconds = chains[0].compile()
-    with reporter(plan.show_progress, "learning the scales") as report:
-        interrupted = run(chains, plan.parallel_chains, report.update)
-    if interrupted:
+    if advance(chains, design):
         raise no_draws(target, chains, True)
     start = _start(target, kind, positions, chains)
     calls = np.array([chain.density.calls[COUNTED] for chain in chains])
@@ -221,7 +223,7 @@ def learn_scales(
 
 def _learning_chains(
     target: Samplable, gradient: bool, kind: str, plan: Plan, positions: list, rngs: list
-) -> list[Chain]:
+) -> tuple[list[Chain], ChainDesign]:
     name, diagonal = LEARNERS[gradient]
     learner, settings = find(name, **(diagonal if kind == DIAGONAL else {}))
     assert learner.pooling is not None
@@ -230,15 +232,14 @@ def _learning_chains(
     values = int(np.clip(VALUES_PER_DIMENSION * target.dim, FEWEST_VALUES, MOST_VALUES))
     ceiling = min(plan.iter_warmup, MOST_GRADIENTS if gradient else values)
     plan = plan._replace(iter_warmup=ceiling, iter_sampling=0, save_warmup=False)
-    design = ChainDesign(learner._replace(pooling=pooling), settings, plan, 0)
-    return [
-        Chain(design, target.density(i), position, rng, lambda: _constrain_nothing)
+    columns = len(target.target.column_names)
+    design = ChainDesign(learner._replace(pooling=pooling), settings, plan, columns)
+    chains = [
+        # nothing is recorded: constrainers are for workers, which make chains from their design
+        Chain(design, target.density(i), position, rng, partial(target.constrainer, 0, i))
         for i, (position, rng) in enumerate(zip(positions, rngs, strict=True))
     ]
-
-
-def _constrain_nothing(positions: np.ndarray, out: np.ndarray) -> int:
-    return 0
+    return chains, design
 
 
 def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -> Start:

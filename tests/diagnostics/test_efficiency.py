@@ -5,12 +5,15 @@ ESS = n (1 - rho) / (1 + rho); its square has lag-k correlation rho^(2k), so for
 ESS = n (1 - rho^2) / (1 + rho^2), and the error of the sd is sqrt(2 / ESS) / 2.
 """
 
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from scipy.signal import lfilter
 
+from stanadapt.diagnostics import efficiency as efficiency_module
 from stanadapt.diagnostics.efficiency import efficiency, ess_of_chain
 from stanadapt.results import arviz_module
 
@@ -190,3 +193,24 @@ def test_warnings_are_shown_afterwards_as_before():
     for _ in range(5):
         efficiency(columns)
         assert warnings.filters == before
+
+
+def test_ctrl_c_does_not_wait_for_columns_that_have_not_been_begun(monkeypatch):
+    """Also where it comes while these are handed out, which takes a second for 20,000."""
+    begun, submitted = [], iter(range(10_000))
+
+    class Pressed(ThreadPoolExecutor):
+        def submit(self, *arguments):
+            if next(submitted) == 1000:
+                raise KeyboardInterrupt
+            return super().submit(*arguments)
+
+    def slow(draws):
+        begun.append(1)
+        time.sleep(0.02)
+
+    monkeypatch.setattr(efficiency_module, "ThreadPoolExecutor", Pressed)
+    monkeypatch.setattr(efficiency_module, "_row", slow)
+    with pytest.raises(KeyboardInterrupt):
+        efficiency({str(i): np.arange(4.0) for i in range(10_000)})
+    assert len(begun) < 100

@@ -9,6 +9,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.diagnostics import screening
 from stanadapt.diagnostics.comparison_table import remarks
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import judged, verdict
@@ -354,3 +355,12 @@ def test_compare_shows_what_a_fine_fit_is_warned_of():
 def test_compare_shows_the_verdict():
     table = sa.compare({"good": made(), "bad": made(sigma=shifted(1.0))}, show=False)
     assert table["verdict"].to_dict() == {"good": "fine", "bad": "do not use"}
+
+
+def test_the_worst_columns_do_not_depend_on_how_many_are_measured_at_once(monkeypatch):
+    x = np.cumsum(np.random.default_rng(3).normal(size=(300, 4, 60)), axis=2)
+    columns = {str(i): column for i, column in enumerate(x)}
+    whole = worst_columns(columns)
+    for size in (1, 70):
+        monkeypatch.setattr(screening, "BLOCK", size)
+        assert worst_columns(columns) == whole

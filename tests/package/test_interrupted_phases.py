@@ -38,6 +38,8 @@ event.register("numba:compile", Listener())
 """
 # LLVM: what it does, no signal ends
 DEAF = "hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)"
+# seconds in which no signal is heard
+DEAF_FOR_SECONDS = "hashlib.pbkdf2_hmac('sha256', b'', b'', 4 * 10**6)"
 SWALLOWED = """
         while True:
             try:
@@ -69,7 +71,7 @@ def files(tmp_path):
     return tmp_path
 
 
-def interrupted(files, prepare, backend, short=False, **keywords):
+def interrupted(files, prepare, backend, short=False, more=(), **keywords):
     """A short run uses code that is compiled already, or will be."""
     variables = {} if short else {
         "STANADAPT_CACHE": files / "cache", "BRIDGESTAN": files, "CXX": files / "g++",
@@ -77,7 +79,7 @@ def interrupted(files, prepare, backend, short=False, **keywords):
     }  # fmt: skip
     return interrupt(
         prepare, "sample", files / "program.stan", "--data", files / "data.json", "--backend",
-        backend, "--out", files / "fit.nc", *(SHORT if short else ["--quiet"]), **keywords,
+        backend, "--out", files / "fit.nc", *(SHORT if short else ["--quiet"]), *more, **keywords,
         environment=os.environ | {name: str(value) for name, value in variables.items()},
     )  # fmt: skip
 
@@ -123,14 +125,14 @@ def test_where_a_callback_loses_the_exception_it_is_raised_again(files):
 
 # the draws are there, and what follows takes long; a sampler that compiles fast
 DRAWN = f"""
-import time
+import hashlib, time
 from stanadapt import results
 from stanadapt.diagnostics import compare, verdict
 from stanadapt.results import files
 from stanadapt.sampling import pack_result
 def slow(*arguments, **keywords):
     print({READY!r}, flush=True)
-    time.sleep(%s)
+    %s
     return function(*arguments, **keywords)
 function = %s
 %s = slow
@@ -138,17 +140,18 @@ function = %s
 
 
 @pytest.mark.parametrize(
-    ("name", "sleeps"),
+    ("name", "slowly"),
     [
-        pytest.param("results.build", 1.0, marks=pytest.mark.slow),
-        ("verdict.verdict", 60),
-        pytest.param("files._write", 1.0, marks=pytest.mark.slow),
-        pytest.param("compare._add_missed", 60, marks=pytest.mark.slow),
+        pytest.param("results.build", "time.sleep(1.0)", marks=pytest.mark.slow),
+        pytest.param("verdict.verdict", "time.sleep(60)", marks=pytest.mark.slow),
+        ("verdict.verdict", DEAF_FOR_SECONDS),
+        pytest.param("files._write", "time.sleep(1.0)", marks=pytest.mark.slow),
+        pytest.param("compare._add_missed", "time.sleep(60)", marks=pytest.mark.slow),
     ],
 )
-def test_while_a_result_is_put_together_judged_or_written_no_draw_is_lost(files, name, sleeps):
+def test_while_a_result_is_put_together_judged_or_written_no_draw_is_lost(files, name, slowly):
     """Its building and writing go on; judging and the table are left out."""
-    drawn = DRAWN % (sleeps, name, name)
+    drawn = DRAWN % (slowly, name, name)
     seconds, code, errors = interrupted(files, drawn, "stanli", short=True)
     assert code == 130
     assert f"interrupted; written before: {files / 'fit.nc'}\n" in errors
@@ -159,3 +162,39 @@ def test_while_a_result_is_put_together_judged_or_written_no_draw_is_lost(files,
     assert results.dataset(fit, "posterior").sizes == {"chain": 2, "draw": 40}
     assert (fit.attrs["verdict"] == "not judged") is (name in ("results.build", "verdict.verdict"))
     assert [path.name for path in files.glob(".*")] == []
+
+
+def half_written(files, name):
+    """Code by which a file is begun under another name, and something takes long."""
+    begun = f"open({str(files / '.half')!r}, 'w'); time.sleep(60)"
+    named = (
+        "from stanadapt import results\nresults.partial_of = lambda path: path.with_name('.half')"
+    )
+    return f"{named}\n{DRAWN % (begun, name, name)}"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param("verdict.verdict", marks=pytest.mark.slow), "files._write"]
+)
+def test_where_a_run_folder_keeps_the_draws_it_ends_at_once(files, name):
+    run = files / "run"
+    seconds, code, errors = interrupted(
+        files, half_written(files, name), "stanli", short=True, more=["--run", run], after=0.1
+    )
+    assert code == 130
+    assert errors.endswith(f"interrupted; `stanadapt resume {run}` goes on with the run\n")
+    assert seconds < 1.0
+    assert not (files / "fit.nc").exists()
+    # a file that was begun is removed
+    assert (files / ".half").exists() is (name == "verdict.verdict")
+    posterior = results.dataset(sa.load(run), "posterior")
+    assert posterior.sizes == {"chain": 2, "draw": 40}
+
+
+@pytest.mark.slow
+def test_a_second_one_while_a_file_is_written_leaves_nothing_half_written(files):
+    prepared = half_written(files, "files._write")
+    seconds, code, errors = interrupted(files, prepared, "stanli", short=True, presses=2, after=0.1)
+    assert (code, seconds < 1.0) == (130, True)
+    assert errors.endswith("interrupted; nothing was written\n")
+    assert not (files / ".half").exists()

@@ -23,7 +23,9 @@ def close(
     """
     with uninterrupted() as pressed:
         for chain in chains:
-            keeper.write(chain)
+            if not chain.abandoned:
+                keeper.write(chain)
+        keeper.finish()
         for name, whole in keeper.folder.private_arrays().items():
             phase, _, kind = name.partition("_")
             for chain, share in zip(chains, whole, strict=True):

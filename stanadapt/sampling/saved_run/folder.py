@@ -13,6 +13,7 @@ full disk is an error then and not later.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import zipfile
@@ -169,6 +170,18 @@ class RunFolder:
             longer.flush()
             partial.replace(path)
             return longer
+
+    def flush(self) -> None:
+        """Return when the draws recorded before are on the disk.
+
+        As `fsync`, which on POSIX systems writes what was changed in memory too: Python's own call
+        for that stops all of its threads. Elsewhere, and after a kill, the system writes it anyway.
+        """
+        for phase, kind in itertools.product(PHASES, KINDS):
+            path = self.path / f"{phase}_{kind}.npy"
+            if path.exists():
+                with writing(self.path), path.open("r+b") as file:
+                    os.fsync(file.fileno())
 
     def private_arrays(self) -> dict[str, np.ndarray]:
         """Arrays of the folder by name, "sampling_stats"; changes to them are not written."""
