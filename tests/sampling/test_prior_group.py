@@ -65,6 +65,8 @@ def test_predictions_of_the_prior_are_at_the_observations(fit):
     prior = results.dataset(fit, "prior")
     assert predicted.dims == ("chain", "draw", "unit")
     assert list(predicted["unit"].values) == ["p", "q", "r"]
+    # named for y_rep only: ArviZ 1.x wants the same of the observations
+    assert results.dataset(fit, "observed_data")["y"].dims == ("unit",)
     np.testing.assert_allclose(prior["mu"].values, prior["a"].values[..., None] * X, rtol=1e-12)
     noise = (predicted.values - prior["mu"].values) / prior["s"].values[..., None]
     assert noise.std() == pytest.approx(1.0, rel=5.0 / np.sqrt(2.0 * noise.size))
