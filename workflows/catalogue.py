@@ -1,7 +1,7 @@
 """The experiments of the papers: what each reproduces, and how long it takes.
 
-Durations were measured on two cores, those of `quick` while other work kept these busy; None was not
-measured. `python -m workflows.gad.neal` is `stanadapt paper gad-neal`.
+Durations were measured on two cores, those of `quick` while other work kept these busy; None was
+not measured. `python -m workflows.gad.neal` is `stanadapt paper gad-neal`.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,8 @@ EXPERIMENTS = (
         "a few seconds", "two minutes",
     ),
     Experiment(
-        "gad.neal", "the same, table of Neal's 100-dimensional Gaussian", "a few minutes", "a minute",
+        "gad.neal", "the same, table of Neal's 100-dimensional Gaussian",
+        "a few minutes", "a minute",
     ),
     Experiment(
         "gad.logistic", "the same, tables of Bayesian logistic regression", None, "a minute",
