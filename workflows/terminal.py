@@ -10,8 +10,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 def parser(docstring: str) -> argparse.ArgumentParser:
     """Make a parser described by the first line of a docstring.
 
-    Its usage line names the module: as a script, by its path, a workflow does not run.
+    Its usage line names the command, or the module: as a script, by its path, a workflow does not
+    run.
     """
+    if sys.argv[0].startswith("stanadapt "):
+        return argparse.ArgumentParser(sys.argv[0], description=docstring.split("\n", 1)[0])
     spec = sys.modules["__main__"].__spec__
     program = f"python -m {spec.name.removesuffix('.__main__')}" if spec else None
     return argparse.ArgumentParser(program, description=docstring.split("\n", 1)[0])

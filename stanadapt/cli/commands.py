@@ -13,6 +13,7 @@ from stanadapt.cli import (
     information,
     kept_runs,
     learned,
+    papers,
     runs,
 )
 
@@ -30,6 +31,14 @@ for command in (
     information.samplers, information.models, information.doctor, information.install_cmdstan,
 ):  # fmt: skip
     app.command(name=command.__name__.replace("_", "-"))(command)
+
+
+# its options are those of the experiment
+app.command(
+    name="paper",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)(papers.paper)
 
 
 def print_version(asked: bool) -> None:

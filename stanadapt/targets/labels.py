@@ -204,12 +204,21 @@ def data_groups(labels: Labels, data: str) -> results.Groups:
     for group, names in (("observed_data", observed), ("constant_data", known.keys() - observed)):
         variables = {}
         for name in sorted(names):
-            dims = labels.dims.get(name) or [f"{name}_dim_{i}" for i in range(known[name].ndim)]
-            variables[name] = (dims, known[name])
+            variables[name] = (_dims_of_data(labels, name, known[name].ndim), known[name])
         used = {dim for dims, _ in variables.values() for dim in dims}
         coords = {dim: values for dim, values in labels.coords.items() if dim in used}
         groups[group] = xr.Dataset(variables, coords)
     return groups
+
+
+def _dims_of_data(labels: Labels, name: str, ndim: int) -> list[str]:
+    """Names of the dimensions of data; those of what replicates them, which ArviZ 1.x needs."""
+    same = (name, labels.posterior_predictive.get(name), labels.log_likelihood.get(name))
+    for variable in same:
+        dims = labels.dims.get(variable or "")
+        if dims and len(dims) == ndim:
+            return list(dims)
+    return [f"{name}_dim_{i}" for i in range(ndim)]
 
 
 def named_dimensions(labels: Labels) -> dict[str, Any]:

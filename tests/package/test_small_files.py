@@ -103,3 +103,6 @@ def test_a_small_file_can_be_made_of_a_file(fit, tmp_path):
     loaded, _ = stored(fit, tmp_path, float32=True)
     again, _ = stored(loaded, tmp_path, thin=250)
     assert results.dataset(again, "posterior").sizes["draw"] == 2
+    packed, small = stored(fit, tmp_path)
+    _, large = stored(packed, tmp_path, compression=0)
+    assert large > 1.05 * small

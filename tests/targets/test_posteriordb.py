@@ -49,6 +49,7 @@ def test_a_right_fit_agrees_and_a_wrong_one_does_not(database):
     fits = {"ours": fit, "reference": database.reference_draws(NAME, target), "wrong": wrong}
     table = sa.compare(fits, show=False)
     assert table.attrs["baseline"] == "reference"
+    assert not table.attrs["baseline_is_ours"]  # Stan's own density made them
     assert table.loc["ours", "z_mean"] < 4.5
     assert table.loc["wrong", "z_mean"] > 6.0
     assert np.isnan(table.loc["reference", "ess_per_second"])

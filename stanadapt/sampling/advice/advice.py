@@ -35,6 +35,8 @@ class Advice:
         DataFrame, one row per trial, the fastest first: verdict, ess (the smallest of bulk, tails
         and squares over parameters), seconds_warmup and seconds_sampling of one core, and
         seconds_needed for the effective draws asked for, NaN where that cannot be told.
+    candidates
+        What was tried, each a sampler with its settings, in the order of the trials.
     fits
         The draws of each trial by row.
     facts
@@ -51,6 +53,7 @@ class Advice:
         sentences: list[str],
     ) -> None:
         self._ess, self.facts = ess, facts
+        self.candidates = [trial.candidate for trial in trials]
         self.fits = {t.candidate.name: t.fit for t in trials if t.fit is not None}
         self.table = _table(trials, excluded, ess)
         by_name = {trial.candidate.name: trial for trial in trials}

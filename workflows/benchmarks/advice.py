@@ -1,0 +1,179 @@
+"""What `advise` recommends, against full runs of everything that it tries.
+
+    python -m workflows.benchmarks.advice                       # all targets, two seeds
+    python -m workflows.benchmarks.advice --targets pima,funnel --minutes 0.5
+    python -m workflows.benchmarks.advice --quick               # does it run?
+
+For each target: the advice of one set of short trials, and runs of every sampler that was tried, of
+its default length, with other seeds. A run is worth the evaluations of the density, with or without
+gradient and warm-up counted, that it needs for 1000 effective draws: of the bulk, the tails and
+the squared deviations from the mean, whichever is least. `relative` is the cost of the recommended
+sampler over that of the cheapest one of which every run can be used, in medians over seeds: 1 is
+the best choice there was, and 1.5 the worst that is acceptable. Evaluations, unlike seconds, do not
+depend on what else the machine does; samplers whose own work per evaluation is large, such as those
+with dense matrices, look cheaper by them than they are.
+"""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics.missed_modes import missed
+from stanadapt.sampling.advice.candidates import Candidate
+from stanadapt.sampling.advice.trial import smallest_ess
+from stanadapt.targets.stan.bundled import find
+from workflows import record, terminal
+from workflows.benchmarks.samplers import show
+
+ESS = 1000.0
+FUNNEL = """
+parameters { real v; vector[9] x; }
+model { v ~ normal(0, 3); x ~ normal(0, exp(v / 2)); }
+"""
+# an estimate of a Gaussian's density whose noise grows with x[1], and whose mean is exact
+NOISY = """
+data { int M; real s; }
+parameters { vector[2] x; vector[M] u; }
+model {
+  vector[M] terms;
+  for (m in 1:M) terms[m] = s * exp(x[1] / 2) * u[m] - square(s * exp(x[1] / 2)) / 2;
+  x[1] ~ normal(0.3, 0.5);
+  x[2] ~ normal(-2, 3);
+  target += log_sum_exp(terms) - log(M);
+  u ~ std_normal();
+}
+"""
+BUNDLED = (
+    ("logistic", "ripley"), ("logistic", "pima"), ("linear", "california"),
+    ("student_t", "davis"), ("negative_binomial", "deep_sea"), ("ordered_logistic", "bank"),
+    ("eight_schools_noncentered", "eight_schools"), ("weibull", "veteran"),
+    ("varying_slopes", "sleepstudy"), ("neal", "neal"), ("logistic", "german"),
+    ("gaussian_process", "motorcycle"), ("varying_intercepts", "minnesota"),
+)  # fmt: skip
+
+
+def targets():
+    """How each target is made, by name."""
+    made = {data: lambda pair=(program, data): sa.Target(*find(*pair)) for program, data in BUNDLED}
+    return {
+        "funnel": lambda: sa.Target(FUNNEL),
+        "noisy": lambda: sa.Target(NOISY, {"M": 10, "s": 0.7}, noise=["u"]),
+        **made,
+        "twenty modes": lambda: sa.Target(*find("mixture", "twenty")),
+    }
+
+
+def full_run(target, candidate, seed, length):
+    """One run of default length: its cost for ESS effective draws, and its parameters' draws."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            fit = sa.sample(
+                target, candidate.sampler, chains=4, seed=seed, show_progress=False,
+                **candidate.settings, **length,
+            )  # fmt: skip
+        except sa.StanadaptError:
+            return np.inf, "failed", {}
+    counts = {
+        name: sum(
+            results.attribute(fit, f"{kind}{name}", 0) for kind in ("n_gradients", "n_density")
+        )
+        for name in ("", "_warmup")
+    }
+    ess = smallest_ess(fit)
+    sampling = counts[""] - counts["_warmup"]
+    cost = counts["_warmup"] + sampling * ESS / ess if ess > 0.0 else np.inf
+    columns = results.columns(fit, wanted=results.parameters(fit))
+    return cost, results.attribute(fit, "verdict"), columns
+
+
+def rows_of(name, make, minutes, seeds, length):
+    """One row per sampler that was tried on a target; the recommended one is marked."""
+    target = make()
+    advice = sa.advise(target, minutes=minutes, seed=1000, show=False, show_progress=False)
+    chosen = Candidate(advice.sampler, advice.settings).name
+    rows, draws = [], {}
+    for candidate in advice.candidates:
+        runs = [full_run(target, candidate, seed, length) for seed in range(1, seeds + 1)]
+        draws[candidate.name] = runs[0][2]
+        rows.append({
+            "target": name, "parameters": target.dim - target.noise_size,
+            "sampler": candidate.name, "recommended": candidate.name == chosen,
+            "cost": float(np.median([cost for cost, _, _ in runs])),
+            "usable": all(verdict == "fine" for _, verdict, _ in runs),
+            "verdicts": json.dumps([verdict for _, verdict, _ in runs]),
+        })  # fmt: skip
+    for row in rows:
+        own = draws[row["sampler"]]
+        fine = [r["sampler"] for r in rows if r["usable"] and r is not row]
+        row["missed"] = any(missed(draws[other], own).clear for other in fine if own)
+    return rows
+
+
+def summary(table):
+    """One row per target: what was recommended, what was cheapest, and their ratio."""
+    lines = []
+    for name, part in table.groupby("target", sort=False):
+        good = part[part["usable"] & ~part["missed"] & np.isfinite(part["cost"])]
+        (mine,) = part[part["recommended"]].to_dict("records")
+        best = good.loc[good["cost"].idxmin()] if len(good) else None
+        sound = best is not None and mine["sampler"] in set(good["sampler"])
+        lines.append({
+            "target": name, "parameters": mine["parameters"], "recommended": mine["sampler"],
+            "cheapest": "none" if best is None else best["sampler"],
+            "relative": mine["cost"] / best["cost"] if sound else np.nan,
+            "of": f"{len(good)} of {len(part)}",
+        })  # fmt: skip
+    return pd.DataFrame(lines)
+
+
+def markdown(table):
+    """The table of the documentation."""
+    lines = [
+        "| target | parameters | recommended | cheapest usable | relative cost | usable samplers |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in table.to_dict("records"):
+        ratio = "–" if np.isnan(row["relative"]) else f"{row['relative']:.2f}"
+        lines.append(
+            f"| {row['target']} | {row['parameters']} | `{row['recommended']}` | "
+            f"`{row['cheapest']}` | {ratio} | {row['of']} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    """Measure, print and write."""
+    parser, known = terminal.parser(__doc__), targets()
+    parser.add_argument("--targets", default="", help="names, separated by commas; default: all")
+    parser.add_argument("--minutes", type=float, default=0.5, help="of trials for each target")
+    parser.add_argument("--seeds", type=terminal.positive, default=2, help="of the full runs")
+    parser.add_argument("--quick", action="store_true", help="one target, short runs")
+    chosen = parser.parse_args()
+    names = [n for n in chosen.targets.split(",") if n] or list(known)
+    if unknown := set(names) - set(known):
+        parser.error(f"no target {sorted(unknown)[0]!r} among {', '.join(known)}")
+    names = ["ripley"] if chosen.quick else names
+    length = {"iter_warmup": 300, "iter_sampling": 300} if chosen.quick else {}
+    folder, rows = record.folder("benchmarks/advice"), []
+    with terminal.progress_bar() as bar:
+        task = bar.add_task("", total=len(names))
+        for name in names:
+            bar.update(task, description=name)
+            minutes = 0.05 if chosen.quick else chosen.minutes
+            rows += rows_of(name, known[name], minutes, 1 if chosen.quick else chosen.seeds, length)
+            pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
+            table = summary(pd.DataFrame(rows))
+            (folder / "advice.md").write_text(markdown(table), encoding="utf-8")
+            bar.advance(task)
+    show("what advise recommends, against full runs", table.astype(object))
+    record.write_settings(folder / "settings.json", vars(chosen))
+    print(f"tables: {folder}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""The experiments of the papers: what each reproduces, and how long it takes.
+
+Durations were measured on two cores, those of `quick` while other work kept these busy; None was
+not measured. `python -m workflows.gad.neal` is `stanadapt paper gad-neal`.
+"""
+
+from typing import NamedTuple
+
+
+class Experiment(NamedTuple):
+    """One workflow: its module below `workflows`, what it reproduces, and durations in words."""
+
+    module: str
+    reproduces: str
+    duration: str | None
+    quick: str | None
+
+    @property
+    def name(self) -> str:
+        """Name on the command line."""
+        return self.module.replace(".", "-").replace("_", "-")
+
+
+EXPERIMENTS = (
+    Experiment(
+        "gad.gaussians", "Titsias and Dellaportas (2019), figures 1 and 2: what L learns",
+        "a few seconds", "two minutes",
+    ),
+    Experiment(
+        "gad.neal", "the same, table of Neal's 100-dimensional Gaussian",
+        "a few minutes", "a minute",
+    ),
+    Experiment(
+        "gad.logistic", "the same, tables of Bayesian logistic regression", None, "a minute",
+    ),
+    Experiment(
+        "kameleon.synthetic",
+        "Sejdinovic et al. (2014), synthetic experiments: bananas and flower",
+        "5 to 10 minutes", "half a minute",
+    ),
+    Experiment(
+        "kameleon.glass", "the same, Gaussian process classification of Glass",
+        "half an hour on two idle cores", None,
+    ),
+    Experiment(
+        "tempering.one_dim", "Nemeth et al. (2019), figures 1 and 2: two Gaussians on a line",
+        "a minute", None,
+    ),
+    Experiment(
+        "tempering.mixture", "the same, table 1, figures 3 and 7: twenty Gaussians in the plane",
+        None, None,
+    ),
+    Experiment(
+        "tempering.boltzmann", "the same, figures 4, 5 and 8: a Boltzmann machine of 28 spins",
+        None, None,
+    ),
+    Experiment(
+        "tempering.horseshoe",
+        "the same, figure 6: a horseshoe regression in 403 dimensions, on other data",
+        "about ten minutes", None,
+    ),
+    Experiment(
+        "tempering.curved", "the same, figure 10: the banana and the flower in the plane",
+        "a few minutes", None,
+    ),
+    Experiment(
+        "learned.integrators",
+        "Euler, symplectic Euler and leapfrog: phase space, order, volume, reversibility",
+        "a few seconds", "15 seconds",
+    ),
+)  # fmt: skip
