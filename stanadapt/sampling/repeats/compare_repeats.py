@@ -18,6 +18,7 @@ from stanadapt import results
 from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.samplers.registry import as_chosen, find
 from stanadapt.sampling.choose_sampler import AUTO, DEFAULT, require_sampler
+from stanadapt.sampling.on_workers.executor import require_executor
 from stanadapt.sampling.plan import LARGEST_SEED, make_plan
 from stanadapt.sampling.provenance import RECORDED
 from stanadapt.sampling.repeats.kept_repeats import KeptRepeats, seed_in
@@ -48,6 +49,7 @@ def compare_repeats(
     iter_sampling: int | None = None,
     thin: int = 1,
     inits: Any = None,
+    executor: Any = None,
     show_progress: bool = True,
 ) -> RepeatedComparison:
     """Draw with every sampler several times, and summarise cost and verdicts over the repeats.
@@ -80,6 +82,9 @@ def compare_repeats(
         As for `sample`, of all samplers.
     iter_warmup, iter_sampling
         As for `sample`; Stan's NUTS keeps its own.
+    executor
+        Whose workers run the chains of our samplers, as for `sample`; Stan's NUTS runs here. Draws
+        are the same, and seconds are those of the workers.
     show_progress
         A bar in a terminal.
 
@@ -96,6 +101,7 @@ def compare_repeats(
 
     """
     target = require_target(target)
+    require_executor(executor)
     repeats = require_whole("repeats", repeats, 1, MOST_REPEATS)
     chosen = _settings(samplers)
     common = {
@@ -105,7 +111,7 @@ def compare_repeats(
     lengths = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
     _require_plan(common, lengths)
     draws: dict[str, Callable[..., Any]] = {
-        name: partial(sample, target, name, **common, **_given(lengths), **given)
+        name: partial(sample, target, name, executor=executor, **common, **_given(lengths), **given)
         for name, given in chosen.items()
     }
     described = {name: _described(name, given) for name, given in chosen.items()}
