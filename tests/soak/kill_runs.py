@@ -32,6 +32,8 @@ model { x ~ normal([1, -20, 0], [1e-3, 50, 2]); s ~ gamma(3, x[3]^2 + 1); }
 generated quantities { real y = normal_rng(x[1], s); }
 """
 LENGTH = {"chains": 2, "iter_warmup": 300, "iter_sampling": 2000, "seed": 9}
+# beside each registered sampler as it is by default
+OTHERS = {"energy_rings": ("parallel_tempering", {"swaps": "energy_rings", "rings": 2})}
 NOT_BEGUN = "holds no run that can be resumed"
 
 
@@ -83,15 +85,16 @@ class Draw:
         self.seconds = time.monotonic() - began
 
     def __call__(self, **changes):
-        settings = {**LENGTH, **FASTER.get(self.name, {}), **changes}
-        return sa.sample(self.target, self.name, show_progress=False, **settings)
+        name, chosen = OTHERS.get(self.name, (self.name, FASTER.get(self.name, {})))
+        settings = {**LENGTH, **chosen, **changes}
+        return sa.sample(self.target, name, show_progress=False, **settings)
 
 
 def main():
     """Kill runs of every sampler; the exit code is the number of those that came out different."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=3)
-    parser.add_argument("--samplers", default=",".join(registered()))
+    parser.add_argument("--samplers", default=",".join([*registered(), *OTHERS]))
     chosen, different = parser.parse_args(), 0
     warnings.simplefilter("ignore")
     write_checkpoints.SECONDS = write_checkpoints.SHARE = 0.02

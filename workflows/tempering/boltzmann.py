@@ -81,8 +81,6 @@ def methods(sd: np.ndarray) -> dict[str, Method]:
         **with_given_widths(GIVEN, given),
         "NUTS, free b": recipe(2, between=(0.1, 0.9)),
         **{f"NUTS, b = {b}": recipe(2, temperature="fixed", fixed_at=b) for b in TEMPERATURES},
-        "continuous_tempering": Method("continuous_tempering"),
-        f"continuous_tempering{GIVEN}": Method("continuous_tempering", given),
     }
 
 

@@ -19,6 +19,7 @@ from stanadapt.diagnostics.repeats_picture import as_pdf
 from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.samplers.registry import as_chosen, find
 from stanadapt.sampling.choose_sampler import AUTO, DEFAULT, require_sampler
+from stanadapt.sampling.on_workers.executor import require_executor
 from stanadapt.sampling.plan import LARGEST_SEED, make_plan
 from stanadapt.sampling.provenance import RECORDED
 from stanadapt.sampling.repeats.kept_repeats import KeptRepeats, seed_in
@@ -49,6 +50,7 @@ def compare_repeats(
     iter_sampling: int | None = None,
     thin: int = 1,
     inits: Any = None,
+    executor: Any = None,
     show_progress: bool = True,
 ) -> RepeatedComparison:
     """Draw with every sampler several times, and summarise cost and verdicts over the repeats.
@@ -81,6 +83,9 @@ def compare_repeats(
         As for `sample`, of all samplers.
     iter_warmup, iter_sampling
         As for `sample`; Stan's NUTS keeps its own.
+    executor
+        Whose workers run the chains of our samplers, as for `sample`; Stan's NUTS runs here. Draws
+        are the same, and seconds are those of the workers.
     show_progress
         A bar in a terminal.
 
@@ -97,6 +102,7 @@ def compare_repeats(
 
     """
     targets = _targets(target)
+    require_executor(executor)
     repeats = require_whole("repeats", repeats, 1, MOST_REPEATS)
     chosen = _settings(samplers)
     common = {
@@ -115,7 +121,7 @@ def compare_repeats(
     jobs = {
         (name, sampler): job
         for name, one in targets.items()
-        for sampler, job in _jobs(one, chosen, engine, common, lengths).items()
+        for sampler, job in _jobs(one, chosen, engine, common, lengths, executor).items()
     }
     interrupted = _make_missing(kept, jobs, var_names, iter_warmup, show_progress, seed, repeats)
     found = RepeatedComparison(
@@ -138,11 +144,12 @@ def _jobs(
     engine: str,
     common: dict[str, Any],
     lengths: dict[str, Any],
+    executor: Any,
 ) -> dict[str, _Job]:
     """All samplers on one target, Stan's NUTS first."""
     jobs = {
         name: _Job(
-            partial(sample, target, name, **common, **_given(lengths), **given),
+            partial(sample, target, name, executor=executor, **common, **_given(lengths), **given),
             target.compile_seconds,
         )
         for name, given in chosen.items()

@@ -1,6 +1,7 @@
 """Repeats on a real target: seeds, measures, and what the folder holds."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -89,3 +90,25 @@ def test_stans_nuts_is_compared_too(schools):
     assert list(found.summary.index) == ["nuts", "rwm"]
     assert found.rows["draws"].tolist() == [1000, 50] * 2
     assert found.origin["samplers"]["nuts"] == {"engine": "stanli"}
+
+
+def test_the_workers_of_an_executor_run_the_chains(found, schools):
+    """Of every repeat: the table is the same, but for seconds."""
+
+    class Counting(ThreadPoolExecutor):
+        sent = 0
+
+        def submit(self, *arguments):
+            self.sent += 1
+            return super().submit(*arguments)
+
+    with Counting(2) as executor:
+        there = sa.compare_repeats(
+            schools, {"rwm": SAMPLERS["rwm"]}, repeats=3, seed=5, engine="none", executor=executor,
+            **SHORT,
+        )  # fmt: skip
+    assert executor.sent >= 3 * SHORT["chains"]
+    rows = found[0].rows
+    rows = rows[rows["sampler"] == "rwm"]
+    for name in ("seed", "ess_bulk_min", "r_hat_max", "densities", "verdict"):
+        assert there.rows[name].tolist() == rows[name].tolist(), name
