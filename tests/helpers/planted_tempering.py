@@ -31,8 +31,8 @@ TEMPERING = {
     ),
     "file_of_the_wrong_chain": (
         "kernels/tempering/equi_energy.py",
-        "    count = files.counts[i, ring]\n",
-        "    i = max(i - 1, 0)\n    count = files.counts[i, ring]\n",
+        "copy(files.positions[i, row], chains.positions[i])",
+        "copy(files.positions[max(i - 1, 0), row], chains.positions[i])",
         "kernels/tempering/test_equi_energy.py",
         "hotter_chain",
     ),
