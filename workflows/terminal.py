@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -18,6 +19,15 @@ def parser(docstring: str) -> argparse.ArgumentParser:
     spec = sys.modules["__main__"].__spec__
     program = f"python -m {spec.name.removesuffix('.__main__')}" if spec else None
     return argparse.ArgumentParser(program, description=docstring.split("\n", 1)[0])
+
+
+def usual_parser(docstring: str, name: str, quick: str) -> argparse.ArgumentParser:
+    """Make a parser with --seed, --out and --quick, of which the last is explained."""
+    made = parser(docstring)
+    made.add_argument("--seed", type=int, default=1, help="of all runs; default: 1")
+    made.add_argument("--out", type=Path, help=f"folder; default: output/{name}")
+    made.add_argument("--quick", action="store_true", help=f"{quick}: does it run?")
+    return made
 
 
 def positive(text: str) -> int:

@@ -43,7 +43,7 @@ WRITTEN = {
     "learned.nice_logistic": ["nice_logistic.csv", "nice_logistic.md", "nice_logistic.json"],
     "learned.variational_mcmc": ["variational_mcmc.csv", "variational_mcmc.md"],
     "learned.hvi_bound": ["hvi_bound.csv", "hvi_bound.md", "hvi_bound.json", "hvi_bound.png"],
-    "learned.sgld": ["variances.csv", "regression.csv", "sgld.md", "sgld.png"],
+    "learned.sgld": ["sgld.csv", "sgld.md", "sgld.png"],
     "learned.integrators": ["integrators.csv", "integrators.md", "integrators.png"],
 }  # fmt: skip
 

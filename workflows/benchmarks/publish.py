@@ -14,6 +14,7 @@ import pandas as pd
 
 from workflows import terminal
 from workflows.benchmarks.against_nuts import MEASURES, NUTS, cases, mean_of, summary
+from workflows.conclude import markdown_table
 
 DOCS = Path("docs/benchmarks")
 PREAMBLE = """# Every general sampler against Stan's NUTS
@@ -79,10 +80,8 @@ def figure(number):
     return np.format_float_positional(number, precision=2, fractional=False, trim="-")
 
 
-def markdown(table):
-    """A data frame as a table."""
-    rows = [list(table), ["---"] * table.shape[1], *table.astype(str).to_numpy().tolist()]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+def _as_text(table):
+    return markdown_table(table.astype(str)) + "\n"
 
 
 def page(runs, settings):
@@ -97,9 +96,9 @@ def page(runs, settings):
     if lacking:
         parts.append(f"Not measured this time: {', '.join(lacking)}.\n")
     parts.append(OVERALL)
-    parts.append(markdown(overall(table, runs)))
+    parts.append(_as_text(overall(table, runs)))
     for sampler in table["sampler"].unique():
-        parts += [f"## {sampler}\n", markdown(by_program(table, sampler))]
+        parts += [f"## {sampler}\n", _as_text(by_program(table, sampler))]
     parts.append(
         f"Made by `python -m workflows.benchmarks.against_nuts` and `... .publish` on "
         f"{settings['machine']}, Python {settings['python']}, {versions}; NUTS: {engines}.\n"

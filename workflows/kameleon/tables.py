@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stanadapt.diagnostics import discrepancy
+from workflows.conclude import markdown_table
 from workflows.gad.tables import number
 from workflows.kameleon.published import DRAFT, LIMITS, REDONE, Row
 
@@ -154,9 +155,7 @@ def markdown(title: str, table: pd.DataFrame, caption: str, notes: list[str]) ->
     """Compose the whole Markdown file."""
     parts = [f"# {title}", caption]
     for target in table.index.unique("target"):
-        text = lines(table, target)
-        cells = [list(text.columns), ["---"] * text.shape[1], *text.to_numpy().tolist()]
-        parts += [f"## {_title(target, table)}", "\n".join(f"| {' | '.join(c)} |" for c in cells)]
+        parts += [f"## {_title(target, table)}", markdown_table(lines(table, target))]
     parts += ["## Notes", "\n".join(f"- {note}" for note in notes)]
     return "\n\n".join(parts) + "\n"
 

@@ -20,7 +20,7 @@ import pandas as pd
 import stanadapt as sa
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
-from workflows.tempering.study import show
+from workflows.conclude import Results, conclude
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -124,11 +124,7 @@ def draw(path: Path, rows: pd.DataFrame) -> Path:
 def main() -> None:
     """Sample, print, write, draw."""
     began = time.perf_counter()
-    parser = terminal.parser(__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="of all runs; default: 1")
-    parser.add_argument("--out", type=Path, help=f"folder; default: output/{NAME}")
-    parser.add_argument("--quick", action="store_true", help="short runs: does it run?")
-    chosen = parser.parse_args()
+    chosen = terminal.usual_parser(__doc__, NAME, "short runs").parse_args()
     folder = record.folder(NAME, chosen.out)
     transitions, draws = (QUICK, 500) if chosen.quick else (FULL, 5000)
     parts = [
@@ -136,17 +132,9 @@ def main() -> None:
         for name, target in targets().items()
     ]
     rows = pd.concat(parts, ignore_index=True)
-    text = table(rows)
-    show("Hamiltonian variational inference", text)
-    paths = [folder / "hvi_bound.csv", folder / "hvi_bound.md"]
-    rows.to_csv(paths[0], index=False)
-    lines = [list(text.columns), ["---"] * text.shape[1], *text.to_numpy().tolist()]
-    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    paths[1].write_text(f"# {NAME}\n\n{CAPTION}\n\n{body}\n", encoding="utf-8")
-    paths.append(draw(folder / "hvi_bound.png", rows))
-    settings = {**vars(chosen), "caption": CAPTION, "seconds_in_all": time.perf_counter() - began}
-    paths.append(record.write_settings(folder / "hvi_bound.json", settings))
-    print("\n".join([CAPTION, "Written:", *(f"  {path}" for path in paths)]))
+    figure = draw(folder / "hvi_bound.png", rows)
+    results = Results({"Hamiltonian variational inference": table(rows)}, [rows], [], [figure])
+    conclude(NAME, chosen, results, CAPTION, began)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import pandas as pd
 import stanadapt as sa
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
-from workflows.tempering.study import show, text_table
+from workflows.conclude import Results, conclude, text_table
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -220,26 +220,14 @@ def draw(path: Path, systems: list[System], rows: pd.DataFrame) -> Path:
 def main() -> None:
     """Measure, print, write, draw."""
     began = time.perf_counter()
-    parser = terminal.parser(__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="of the starts; default: 1")
-    parser.add_argument("--out", type=Path, help=f"folder; default: output/{NAME}")
-    parser.add_argument("--quick", action="store_true", help="few step sizes: does it run?")
-    chosen = parser.parse_args()
+    chosen = terminal.usual_parser(__doc__, NAME, "few step sizes").parse_args()
     folder, rng = record.folder(NAME, chosen.out), np.random.default_rng(chosen.seed)
     starts, halvings = (2, QUICK_HALVINGS) if chosen.quick else (10, HALVINGS)
     systems = [oscillator(starts, rng), program(starts, rng)]
     rows = pd.concat([measured(system, halvings) for system in systems], ignore_index=True)
-    text = table(rows)
-    show("Integrators", text)
-    paths = [folder / "integrators.csv", folder / "integrators.md"]
-    rows.to_csv(paths[0], index=False)
-    lines = [list(text.columns), ["---"] * text.shape[1], *text.to_numpy().tolist()]
-    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    paths[1].write_text(f"# {NAME}\n\n{CAPTION}\n\n{body}\n", encoding="utf-8")
-    paths.append(draw(folder / "integrators.png", systems, rows))
-    settings = {**vars(chosen), "caption": CAPTION, "seconds_in_all": time.perf_counter() - began}
-    paths.append(record.write_settings(folder / "integrators.json", settings))
-    print("\n".join([CAPTION, "Written:", *(f"  {path}" for path in paths)]))
+    figure = draw(folder / "integrators.png", systems, rows)
+    results = Results({"Integrators": table(rows)}, [rows], [], [figure])
+    conclude(NAME, chosen, results, CAPTION, began)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,10 @@ from stanadapt import results
 from stanadapt.diagnostics.known_moments_ess import ess_known_moments
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
+from workflows.conclude import Results, conclude, text_table
 from workflows.learned.costs import COSTS, MISTUNED, Learning, line, of_network, published
 from workflows.learned.published import PLANE
 from workflows.tempering.runs import STAN, collected_warnings, own_seed
-from workflows.tempering.study import Results, conclude, text_table
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -212,15 +212,12 @@ def picture(path: Path, shown: dict[str, dict[str, np.ndarray]]) -> Path:
 def main() -> None:
     """Train, sample, compare."""
     began = time.perf_counter()
-    parser = terminal.parser(__doc__)
+    parser = terminal.usual_parser(__doc__, NAME, "tiny lengths")
     parser.add_argument("--targets", nargs="+", choices=list(planes()), help="default: all")
     parser.add_argument(
         "--iterations", type=terminal.positive, default=2000, help="of training; default: 2000"
     )
     parser.add_argument("--train", action="store_true", help="train anew")
-    parser.add_argument("--seed", type=int, default=1, help="default: 1")
-    parser.add_argument("--out", type=Path, help=f"folder; default: output/{NAME}")
-    parser.add_argument("--quick", action="store_true", help="tiny lengths: does it run?")
     chosen = parser.parse_args()
     folder = record.folder(NAME, chosen.out)
     names = chosen.targets or (["mog2"] if chosen.quick else list(planes()))

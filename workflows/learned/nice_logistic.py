@@ -22,10 +22,10 @@ from stanadapt import results
 from stanadapt.diagnostics.efficiency import efficiency
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
+from workflows.conclude import Results, conclude, text_table
 from workflows.learned.costs import COSTS, MISTUNED, Learning, line, of_network, published
 from workflows.learned.published import REGRESSIONS
 from workflows.tempering.runs import STAN, collected_warnings, own_seed
-from workflows.tempering.study import Results, conclude, text_table
 
 NAME = "learned/nice_logistic"
 DATA = ("pima", "german")
@@ -127,15 +127,12 @@ def compared(
 def main() -> None:
     """Train, sample, compare."""
     began = time.perf_counter()
-    parser = terminal.parser(__doc__)
+    parser = terminal.usual_parser(__doc__, NAME, "tiny lengths")
     parser.add_argument("--data", nargs="+", choices=DATA, help="default: both")
     parser.add_argument(
         "--iterations", type=terminal.positive, default=2000, help="of training; default: 2000"
     )
     parser.add_argument("--train", action="store_true", help="train anew")
-    parser.add_argument("--seed", type=int, default=1, help="default: 1")
-    parser.add_argument("--out", type=Path, help=f"folder; default: output/{NAME}")
-    parser.add_argument("--quick", action="store_true", help="tiny lengths: does it run?")
     chosen = parser.parse_args()
     folder = record.folder(NAME, chosen.out)
     sections, parts, notes = {}, [], []

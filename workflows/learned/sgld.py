@@ -19,7 +19,7 @@ import pandas as pd
 
 import stanadapt as sa
 from workflows import record, terminal
-from workflows.tempering.study import show
+from workflows.conclude import Results, conclude
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -135,20 +135,10 @@ def draw(path: Path, rows: pd.DataFrame) -> Path:
     return path
 
 
-def markdown(rows: pd.DataFrame) -> str:
-    """A table."""
-    lines = [list(rows.columns), ["---"] * rows.shape[1], *rows.to_numpy().tolist()]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def main() -> None:
     """Sample, print, write, draw."""
     began = time.perf_counter()
-    parser = terminal.parser(__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="of all runs; default: 1")
-    parser.add_argument("--out", type=Path, help=f"folder; default: output/{NAME}")
-    parser.add_argument("--quick", action="store_true", help="short runs: does it run?")
-    chosen = parser.parse_args()
+    chosen = terminal.usual_parser(__doc__, NAME, "short runs").parse_args()
     folder = record.folder(NAME, chosen.out)
     if chosen.quick:
         rows = variances(5000, SHARES[2:4], chosen.seed)
@@ -156,18 +146,10 @@ def main() -> None:
     else:
         rows = variances(100_000, SHARES, chosen.seed)
         biases = regression(20_000, 50, 100_000, chosen.seed)
-    shown = [as_text(rows), as_text(biases)]
-    show("Variance at constant steps", shown[0])
-    show("Regression", shown[1])
-    paths = [folder / "variances.csv", folder / "regression.csv", folder / "sgld.md"]
-    rows.to_csv(paths[0], index=False)
-    biases.to_csv(paths[1], index=False)
-    body = "\n\n".join(markdown(part) for part in shown)
-    paths[2].write_text(f"# {NAME}\n\n{CAPTION}\n\n{body}\n", encoding="utf-8")
-    paths.append(draw(folder / "sgld.png", rows))
-    settings = {**vars(chosen), "caption": CAPTION, "seconds_in_all": time.perf_counter() - began}
-    paths.append(record.write_settings(folder / "sgld.json", settings))
-    print("\n".join([CAPTION, "Written:", *(f"  {path}" for path in paths)]))
+    sections = {"Variance at constant steps": as_text(rows), "Regression": as_text(biases)}
+    parts = [rows.assign(part="variance"), biases.assign(part="regression")]
+    results = Results(sections, parts, [], [draw(folder / "sgld.png", rows)])
+    conclude(NAME, chosen, results, CAPTION, began)
 
 
 if __name__ == "__main__":

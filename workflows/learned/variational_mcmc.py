@@ -10,7 +10,6 @@ a part of that. With all correlations, nearly every proposal is accepted.
 
 import argparse
 import time
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -20,9 +19,9 @@ from stanadapt import results
 from stanadapt.diagnostics.efficiency import efficiency
 from stanadapt.targets.stan import bundled
 from workflows import terminal
+from workflows.conclude import Results, conclude, text_table
 from workflows.learned.costs import COSTS, NOTHING, Learning, line, number
 from workflows.tempering.runs import STAN, collected_warnings, own_seed
-from workflows.tempering.study import Results, conclude, text_table
 
 NAME = "learned/variational_mcmc"
 DATA = ("pima", "german")
@@ -107,11 +106,8 @@ def compared(
 def main() -> None:
     """Sample, compare."""
     began = time.perf_counter()
-    parser = terminal.parser(__doc__)
+    parser = terminal.usual_parser(__doc__, NAME, "tiny lengths")
     parser.add_argument("--data", nargs="+", choices=DATA, help="default: both")
-    parser.add_argument("--seed", type=int, default=1, help="default: 1")
-    parser.add_argument("--out", type=Path, help=f"folder; default: output/{NAME}")
-    parser.add_argument("--quick", action="store_true", help="tiny lengths: does it run?")
     chosen = parser.parse_args()
     sections, parts, notes = {}, [], []
     for index, data in enumerate(DATA):

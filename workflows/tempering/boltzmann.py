@@ -21,6 +21,7 @@ import pandas as pd
 import stanadapt as sa
 from stanadapt.targets.stan import bundled
 from workflows import record
+from workflows.conclude import Results, conclude, text_table
 from workflows.tempering import study
 from workflows.tempering.published import (
     BOLTZMANN,
@@ -123,7 +124,7 @@ def table(system: Known, rows: pd.DataFrame, with_published: bool) -> pd.DataFra
             }
             for name, values in BOLTZMANN_REDONE.items()
         ]  # fmt: skip
-    return study.text_table(lines)
+    return text_table(lines)
 
 
 def fixed_temperatures(path: Path, rows: pd.DataFrame, with_published: bool) -> Path:
@@ -169,7 +170,7 @@ def main() -> None:
     budget = study.budget_of(chosen, quick_warmup=400)
     chains, notes = study.run_all(system.target, every, budget, chosen.seed)
     rows = study.rows(chains, lambda chain: measured(system, chain))
-    results = study.Results({}, [rows] if len(rows) else [], notes, [])
+    results = Results({}, [rows] if len(rows) else [], notes, [])
     if chains:
         published = chosen.system == "system_10"
         results.sections[chosen.system] = table(system, rows, published)
@@ -177,7 +178,7 @@ def main() -> None:
             fixed_temperatures(folder / "fixed_temperatures.png", rows, published)
         )
         results.figures.append(projections(folder / "projections.png", chains))
-    study.conclude(NAME, chosen, results, CAPTION, began)
+    conclude(NAME, chosen, results, CAPTION, began)
 
 
 if __name__ == "__main__":

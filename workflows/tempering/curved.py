@@ -18,6 +18,7 @@ import pandas as pd
 import stanadapt as sa
 from stanadapt.targets.stan import bundled
 from workflows import record
+from workflows.conclude import Results, conclude, text_table
 from workflows.tempering import study
 from workflows.tempering.published import CURVED
 from workflows.tempering.runs import STAN, Chain, Method, pseudo, recipe
@@ -89,14 +90,14 @@ def table(curved: Curved, rows: pd.DataFrame) -> pd.DataFrame:
                 "error": f"{error(curved, group):.3f}", **study.shown_costs(group),
             }
         )  # fmt: skip
-    return study.text_table(lines)
+    return text_table(lines)
 
 
 def main() -> None:
     """Run both targets, print, write, draw."""
     began = time.perf_counter()
     chosen = study.options(__doc__, 200_000, 10, (1_000, 2))
-    folder, results = record.folder(NAME, chosen.out), study.Results({}, [], [], [])
+    folder, results = record.folder(NAME, chosen.out), Results({}, [], [], [])
     budget = study.budget_of(chosen, quick_warmup=400)
     for number, curved in enumerate(TARGETS):
         target, every = sa.Target(*bundled.find(curved.program, "two_dim")), methods(curved)
@@ -111,7 +112,7 @@ def main() -> None:
             shown = {name: repeats[0].vector()[:SHOWN] for name, repeats in chains.items()}
             path = folder / f"{curved.program}.png"
             results.figures.append(scatter(path, shown, f"{curved.program}: one chain"))
-    study.conclude(NAME, chosen, results, CAPTION, began)
+    conclude(NAME, chosen, results, CAPTION, began)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import stanadapt as sa
 from stanadapt.results import arviz_module
 from stanadapt.targets.stan import bundled
 from workflows import record
+from workflows.conclude import Results, conclude, text_table
 from workflows.tempering import study
 from workflows.tempering.runs import STAN, Chain, Method, pseudo, recipe
 
@@ -121,13 +122,13 @@ def main() -> None:
     budget, target = study.budget_of(chosen, quick_warmup=100), sa.Target(program, data)
     chains, notes = study.run_all(target, every, budget, chosen.seed, keep=KEPT)
     rows = study.rows(chains, measured)
-    results = study.Results({}, [rows] if chains else [], notes, [])
+    results = Results({}, [rows] if chains else [], notes, [])
     if chains:
-        results.sections["golub: 30 rows, 8 to predict"] = study.text_table(
+        results.sections["golub: 30 rows, 8 to predict"] = text_table(
             [line(name, group) for name, group in rows.groupby("method", sort=False)]
         )
         results.figures.append(predictive_figure(folder / "predictive.png", chains))
-    study.conclude(NAME, chosen, results, CAPTION, began)
+    conclude(NAME, chosen, results, CAPTION, began)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import pandas as pd
 import stanadapt as sa
 from stanadapt.targets.stan import bundled
 from workflows import record
+from workflows.conclude import Results, conclude, text_table
 from workflows.tempering import mixture_figures, study
 from workflows.tempering.published import (
     CALLS,
@@ -146,7 +147,7 @@ def table(scenario: str, known: Known, rows: pd.DataFrame) -> pd.DataFrame:
         if scenario == "twenty":
             line[EFFICIENCY] = f"{REDONE_EFFICIENCY[name]:.1f}"
         lines.append(line)
-    return study.text_table(lines)
+    return text_table(lines)
 
 
 def one_scenario(
@@ -173,7 +174,7 @@ def main() -> None:
     began = time.perf_counter()
     chosen = study.options(__doc__, 400_000, 20, (1_000, 2), CHOICES)
     folder = record.folder(NAME, chosen.out)
-    results = study.Results({}, [], [], [])
+    results = Results({}, [], [], [])
     for scenario in chosen.scenarios or SCENARIOS:
         rows, text, notes, drawn = one_scenario(scenario, chosen, folder)
         results.notes.extend(notes)
@@ -181,7 +182,7 @@ def main() -> None:
             results.parts.append(rows)
             results.sections[f"{scenario}: {SCENARIOS[scenario]}"] = text
             results.figures.extend(drawn)
-    study.conclude(NAME, chosen, results, CAPTION, began)
+    conclude(NAME, chosen, results, CAPTION, began)
 
 
 if __name__ == "__main__":

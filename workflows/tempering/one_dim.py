@@ -23,6 +23,7 @@ from scipy import stats
 import stanadapt as sa
 from stanadapt.targets.stan import bundled
 from workflows import record
+from workflows.conclude import Results, conclude, text_table
 from workflows.tempering import study
 from workflows.tempering.published import ONE_DIM, ONE_DIM_POOLED
 from workflows.tempering.runs import STAN, Chain, Method, collected_warnings, pseudo, recipe
@@ -173,7 +174,7 @@ def methods_table(rows: pd.DataFrame) -> pd.DataFrame:
                 **study.shown_costs(group),
             }
         )  # fmt: skip
-    return study.text_table(lines)
+    return text_table(lines)
 
 
 def figure_1(path: Path, target: sa.Target, axis: np.ndarray, density: np.ndarray) -> Path:
@@ -233,8 +234,8 @@ def main() -> None:
         figure_1(folder / "figure_1.png", target, axis, density),
         figure_2(folder / "figure_2.png", target, free),
     ]
-    results = study.Results(sections, [rows], [*messages, *notes], figures)
-    study.conclude(NAME, chosen, results, CAPTION, began)
+    results = Results(sections, [rows], [*messages, *notes], figures)
+    conclude(NAME, chosen, results, CAPTION, began)
 
 
 if __name__ == "__main__":

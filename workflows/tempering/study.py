@@ -1,21 +1,16 @@
 """What the tempering workflows share: options, running all methods, printing, writing."""
 
 import argparse
-import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 
 import stanadapt as sa
-from workflows import record, terminal
+from workflows import terminal
 from workflows.tempering.runs import Budget, Chain, Method, own_seed, run
 
-QUICK_NOTE = "quick run: too short for its numbers to mean anything."
 EQUAL = (
     "After its warm-up, every chain of every method has used the same number of gradients of the "
     "program (densities, if it uses no gradients), to within one trajectory; warm-up has the "
@@ -134,76 +129,8 @@ def shown_costs(table: pd.DataFrame) -> dict[str, str]:
     return {name: f"{table[name].mean():,.0f}" for name in ("gradients", "warm-up", "draws")}
 
 
-def text_table(lines: list[dict[str, str]]) -> pd.DataFrame:
-    """Lines as a table, with the columns of the longest line in their order."""
-    return pd.DataFrame(lines, columns=list(max(lines, key=len))).fillna("")
-
-
 def spread(values: Any, digits: int) -> str:
     """Write the mean and the standard deviation over repeats."""
     values = pd.Series(values, dtype=float)
     text = f"{values.mean():.{digits}f}"
     return text if len(values) < 2 else f"{text} ({values.std():.{digits}f})"
-
-
-def show(title: str, text: pd.DataFrame) -> None:
-    """Print a table of text; rows that are not from here are dim."""
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:
-        console.width = 180  # a pipe has no width: long lines are better than broken words
-    shown = Table(title=title, box=None, header_style="bold")
-    for heading in text:
-        shown.add_column(heading, justify="left" if heading in ("method", "from") else "right")
-    for _, line in text.iterrows():
-        shown.add_row(*line, style=None if line.get("from", "here") == "here" else "dim")
-    console.print(shown)
-
-
-class Results(NamedTuple):
-    """The results of a workflow.
-
-    sections
-        Tables of text by title.
-    parts
-        Every chain in full precision, in tables to be joined.
-    notes, figures
-        Messages for the reader; files that are already written.
-
-    """
-
-    sections: dict[str, pd.DataFrame]
-    parts: list[pd.DataFrame]
-    notes: list[str]
-    figures: list[Path]
-
-
-def conclude(
-    name: str, chosen: argparse.Namespace, results: Results, caption: str, began: float
-) -> None:
-    """Print the tables, write them and the settings, and print where they are."""
-    if not results.parts:
-        message = "No method was finished: nothing was written."
-        raise SystemExit("\n".join([*results.notes, message]))
-    folder, stem = record.folder(name, chosen.out), name.rpartition("/")[2]
-    notes = [QUICK_NOTE] * chosen.quick + results.notes
-    for title, text in results.sections.items():
-        show(title, text)
-    paths = [folder / f"{stem}.csv", folder / f"{stem}.md"]
-    pd.concat(results.parts, ignore_index=True).to_csv(paths[0], index=False)
-    text = _markdown(name, results.sections, caption, notes)
-    paths[1].write_text(text, encoding="utf-8")
-    settings = {
-        **vars(chosen), "caption": caption, "notes": notes,
-        "seconds_in_all": time.perf_counter() - began,
-    }  # fmt: skip
-    paths += [*results.figures, record.write_settings(folder / f"{stem}.json", settings)]
-    print("\n".join([caption, *notes, "Written:", *(f"  {path}" for path in paths)]))
-
-
-def _markdown(name: str, sections: dict[str, pd.DataFrame], caption: str, notes: list[str]) -> str:
-    parts = [f"# {name}", caption]
-    for title, text in sections.items():
-        cells = [list(text.columns), ["---"] * text.shape[1], *text.to_numpy().tolist()]
-        parts += [f"## {title}", "\n".join(f"| {' | '.join(row)} |" for row in cells)]
-    parts += ["## Notes", "\n".join(f"- {note}" for note in notes)] if notes else []
-    return "\n\n".join(parts) + "\n"
