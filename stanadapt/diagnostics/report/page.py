@@ -10,12 +10,13 @@ HERE = "stanadapt.diagnostics.report"
 
 def page(template: str = "page.html", **content: Any) -> str:
     """Return the page as HTML; all text in `content` is escaped, but for pictures and styles."""
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     maker = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return maker.from_string(_text(template)).render(style=_text("style.css"), hues=HUES, **content)
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return maker.get_template(template).render(style=_text("style.css"), hues=HUES, **content)
 
 
 def _text(name: str) -> str:
