@@ -48,6 +48,16 @@ def test_the_bound_rises_towards_the_evidence_and_is_never_above_it(paths):
     assert np.all(np.diff(bounds) > 0.0)
 
 
+def test_without_transitions_the_bound_is_that_of_the_approximation(target, paths):
+    """T = 0: the best Gaussian without correlations is log(0.19) / 2 below the evidence."""
+    fit = sa.approximate(target, "advi", algorithm="meanfield", draws=20_000, **QUIET)
+    stats = fit["sample_stats"]
+    weights = (stats["lp"] - stats["lp_approx"]).values.ravel()
+    error = weights.std() / np.sqrt(len(weights))
+    assert abs(weights.mean() - (LOG_EVIDENCE + np.log(MEAN_FIELD))) < 4.0 * error + 0.003
+    assert weights.mean() < paths[1].attrs["bound"]
+
+
 def test_weights_estimate_the_evidence(paths):
     for t, fit in paths.items():
         error = fit.attrs["log_evidence_error"]
