@@ -39,11 +39,14 @@ class Estimate(NamedTuple):
     z: float
 
 
-def noise_names(given: Any) -> tuple[str, ...]:
-    """Names of the parameters that are noise, from one name or several."""
+def given_names(argument: str, given: Any) -> tuple[str, ...]:
+    """Names of variables, from one name or several that an argument was given."""
     names = (given,) if isinstance(given, str) else given
     if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise _wrong(f"give the name of a parameter, or a list of names, got {given!r}.")
+        raise StanadaptError(
+            "settings",
+            f"{argument}: give the name of a variable, or a list of names, got {given!r}.",
+        )
     return tuple(names)
 
 

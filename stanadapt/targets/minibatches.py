@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from stanadapt.errors import StanadaptError
 from stanadapt.kernels.density import Density
 from stanadapt.kernels.minibatch_density import BatchTerms, minibatch_density
-from stanadapt.targets.estimated import noise_names
+from stanadapt.targets.estimated import given_names
 from stanadapt.targets.row_data import Rows, read_rows
 from stanadapt.targets.target import Samplable, Target, require_target
 
@@ -72,7 +72,7 @@ class Minibatches(Samplable):
         self._base = require_target(target)
         if self._base.noise:
             raise _wrong(f"the density of {target.name} is an estimate already: make it without.")
-        self.rows, self.batches = noise_names(rows), _whole("batches", batches, 1)
+        self.rows, self.batches = given_names("rows", rows), _whole("batches", batches, 1)
         self.control_variates, self.seed = bool(control_variates), _whole("seed", seed, 0)
         self.name, self.dim = self._base.name, self._base.dim
         found = read_rows(self._base, self.rows)

@@ -16,7 +16,7 @@ from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.kernels.density import Density, make_density
 from stanadapt.targets.constrainer import Constrainer, address_of
-from stanadapt.targets.estimated import noise_names, noise_size, require_correlation
+from stanadapt.targets.estimated import given_names, noise_size, require_correlation
 from stanadapt.targets.excluded import excluded, variable_name
 from stanadapt.targets.labels import data_groups, make_labels, with_dimensions
 from stanadapt.targets.prior_data import require_same_parameters
@@ -165,7 +165,7 @@ class Target(Samplable):
         show_progress: bool = True,
     ) -> None:
         self.unsafe = unsafe
-        self.noise = noise_names(noise)
+        self.noise = given_names("noise", noise)
         self.rho = require_correlation(rho)
         self.program = program if isinstance(program, Program) else read(program, include_paths)
         self.name = self.program.name

@@ -98,6 +98,7 @@ TWO = {"N": 4, "y": [1, 2, 3, 4], "z": [2, 1, 0, 1]}
         ([3], 2, "list of names"),
         (["y"], 2, "N, the length of y, is also a size of z. Name z too"),
         (["y", "z"], 5, "there are 4 rows, too few for 5 batches"),
+        (3, 2, "rows: give the name of a variable, or a list of names, got 3"),
         (["y", "z"], 0, "batches must be a whole number, at least 1, got 0"),
         (["y", "z"], 2.5, "batches must be a whole number, at least 1, got 2.5"),
     ],

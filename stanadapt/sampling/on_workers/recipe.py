@@ -93,8 +93,7 @@ def recipe_of(target: Samplable, design: ChainDesign, prior_data: str | None) ->
     if base is not program and not isinstance(base, Extended):
         raise StanadaptError(
             "settings",
-            f"executor: {target!r} cannot be sent to a worker. Use the sampler pseudo_extended on "
-            "the target itself, or leave executor out.",
+            f"executor: {target!r} cannot be sent to a worker: leave executor out.",
         )
     return Recipe(
         key=secrets.token_hex(8),
