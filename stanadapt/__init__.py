@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stanadapt.errors import ConvergenceWarning, StanadaptError
     from stanadapt.kernels.learned.network import Network
     from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
-    from stanadapt.results import save
+    from stanadapt.results.files import save
     from stanadapt.sampling.advice.advise import advise
     from stanadapt.sampling.approximation.approximate import approximate
     from stanadapt.sampling.approximation.fit_reference import fit_reference
@@ -59,7 +59,7 @@ _PLACES = {
     "report": "diagnostics.report.report",
     "resume": "sampling.saved_run.resume",
     "sample": "sampling.sample",
-    "save": "results",
+    "save": "results.files",
     "sbc": "sampling.calibration.sbc",
     "stan_nuts": "sampling.stan_nuts.stan_nuts",
     "train_nice": "sampling.learned.train_nice",

@@ -34,6 +34,11 @@ EXPERIMENTS = (
         "gad.logistic", "the same, tables of Bayesian logistic regression", None, "a minute",
     ),
     Experiment(
+        "gad.digits",
+        "the same, logistic regression in 785 dimensions: 1,000 handwritten digits, after "
+        "`pip install 'stanadapt[data]'`; memory, cost of an iteration", None, None,
+    ),
+    Experiment(
         "kameleon.synthetic",
         "Sejdinovic et al. (2014), synthetic experiments: bananas and flower",
         "5 to 10 minutes", "half a minute",
@@ -62,6 +67,31 @@ EXPERIMENTS = (
     Experiment(
         "tempering.curved", "the same, figure 10: the banana and the flower in the plane",
         "a few minutes", None,
+    ),
+    Experiment(
+        "learned.hvi_bound",
+        "Hamiltonian variational inference: bound and evidence against the number of transitions",
+        None, None,
+    ),
+    Experiment(
+        "learned.sgld",
+        "stochastic gradients: variance against the step beside the closed form, bias on a "
+        "regression", None, None,
+    ),
+    Experiment(
+        "learned.nice_2d",
+        "Song, Zhao and Ermon (2017), table 1: A-NICE-MC on ring, two and six Gaussians, five "
+        "rings", "three to ten minutes", None,
+    ),
+    Experiment(
+        "learned.nice_logistic",
+        "the same, table 2: German credit, with smaller networks; and Pima",
+        "three to seven minutes", None,
+    ),
+    Experiment(
+        "learned.variational_mcmc",
+        "de Freitas et al. (2001): approximations and moves of variational MCMC, on Pima and "
+        "German", "one to three minutes", None,
     ),
     Experiment(
         "learned.integrators",

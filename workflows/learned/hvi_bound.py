@@ -1,7 +1,7 @@
 """Hamiltonian variational inference: its bound against the number of transitions.
 
     python -m workflows.learned.hvi_bound --quick    # does it run?
-    python -m workflows.learned.hvi_bound            # a minute
+    python -m workflows.learned.hvi_bound
 
 On the correlated Gaussian whose values are known, and on a bundled program: the lower bound on the
 log evidence for paths of more and more transitions, the evidence by the weights of the paths, and

@@ -1,7 +1,7 @@
 """Stochastic gradient Langevin dynamics: its bias, in closed form and on a regression.
 
     python -m workflows.learned.sgld --quick    # does it run?
-    python -m workflows.learned.sgld            # two minutes
+    python -m workflows.learned.sgld
 
 On the mean of normal rows: the variance of draws against the step size, with batches, with control
 variates and with all rows, beside the closed form. On a regression of many rows: the bias against
