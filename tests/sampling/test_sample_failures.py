@@ -165,7 +165,7 @@ def ctrl_c(monkeypatch):
                     self.pressed = True
                     raise KeyboardInterrupt
 
-        monkeypatch.setattr("stanadapt.sampling.drive.reporter", lambda show: Interrupting())
+        monkeypatch.setattr("stanadapt.sampling.drive.reporter", lambda show, task: Interrupting())
 
     return arrange
 
@@ -253,7 +253,7 @@ class Reporting(progress.Silent):
         if all(chain.sampling.rows for chain in chains):
             print("sampling", flush=True)
 
-drive.reporter = lambda show: Reporting()
+drive.reporter = lambda show, task: Reporting()
 cli.main()
 """
 

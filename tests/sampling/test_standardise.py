@@ -8,7 +8,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results, samplers
 from stanadapt.samplers.registry import registered
-from stanadapt.sampling import chain, progress, standardise
+from stanadapt.sampling import chain, drive, progress
 from tests.helpers.short_runs import values
 
 # scales of 500, 1e-5 and about 1e-3; the last one is skewed, and unconstrained by its logarithm
@@ -156,7 +156,7 @@ def test_an_interruption_while_scales_are_learned(target, monkeypatch):
                 self.raised = True
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(standardise, "reporter", lambda show, task: Interrupting())
+    monkeypatch.setattr(drive, "reporter", lambda show, task: Interrupting())
     with pytest.raises(sa.StanadaptError, match="interrupted during warm-up"):
         sa.sample(target, "mala", **PLAN)
 
