@@ -233,7 +233,7 @@ def test_correlated_noise_lowers_the_noise_of_the_ratio():
 # --- sampling ------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.cmdstan
 def test_a_short_chain_finds_the_posterior():
     """Mg alone is well determined (mean -0.24, sd 0.31): it must be found within a few errors."""

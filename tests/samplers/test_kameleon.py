@@ -288,7 +288,7 @@ def test_history_must_hold_two_subsamples():
 BANDS = {"slight": (2.0, 0.02), "strong": (3.6, 0.025), "flower": (2.5, 0.01)}
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("preset", ["published", "ours"])
 @pytest.mark.parametrize("name", PAPER)
 def test_curved_targets_are_covered(name, preset):

@@ -276,7 +276,7 @@ SYSTEM_PLANS = {
 
 # small modes, of which a run of 0.4 million gradients may see nothing: that is told
 @pytest.mark.filterwarnings("ignore:.*short chains of warm-up")
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("name", ALONG_THE_PATH)
 def test_boltzmann_machine(name, given):

@@ -29,6 +29,7 @@ def target():
 @pytest.mark.filterwarnings("ignore:.*R-hat")
 @pytest.mark.filterwarnings("ignore:.*misses a part of the posterior")
 @pytest.mark.filterwarnings("ignore:.*density evaluations per iteration")
+@pytest.mark.filterwarnings("ignore:equi_energy: ")
 @pytest.mark.parametrize("name", registered())
 def test_draws_of_every_sampler_have_stan_shapes_and_counts_are_of_the_program(target, name):
     fit = sa.sample(extend(target, 3), name, chains=2, iter_warmup=100, iter_sampling=80, seed=3,

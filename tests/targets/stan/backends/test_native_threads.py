@@ -108,7 +108,7 @@ def test_threads_share_a_model():
     assert stress(target, 3) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_threads_share_a_model_that_throws_half_of_the_time():
     assert 0.4 < stress(sa.Target(REJECTING, backend="cmdstan"), 4) < 0.6
 
