@@ -55,6 +55,6 @@ LEARNED = {
         "total = ends[t, 1, i] - model.offsets[t, i]",
         "total = ends[t, 1, i]",
         "samplers/test_hvi.py",
-        "units",
+        "posterior_lies",
     ),
 }

@@ -90,6 +90,13 @@ def test_raw_draws_are_too_narrow_and_say_that_they_are_not_exact(target):
     assert abs(np.corrcoef(x[1:], x[:-1])[0, 1]) < 4.0 / np.sqrt(len(x))
 
 
+@pytest.mark.filterwarnings("ignore:hvi. chain")
+def test_the_bound_does_not_depend_on_where_the_posterior_lies():
+    code = CORRELATED.replace("x[1]", "(x[1] - 3)").replace("x[2]", "(x[2] + 2)")
+    fit = sa.sample(sa.Target(code, backend="stanli"), "hvi", transitions=3, **SHEET, **QUIET)
+    assert abs(fit.attrs["bound"] - BOUNDS[3]) < 4.0 * fit.attrs["bound_error"] + 0.003
+
+
 def test_the_bound_does_not_depend_on_units_and_counts_all_constants():
     """Log evidence of two Gaussians without their constants, in coordinates of any scale."""
     code = """
