@@ -218,13 +218,8 @@ def adapt(density, settings, state, info, t, iter_warmup):
 @jit
 def _followed(state):
     """Let q_0 be the mean of the iterates of a window, and begin the next."""
-    model, climber, share = state.model, state.climber, 1.0 / state.averaged
-    for i in range(model.location.shape[0]):
-        model.location[i] = share * climber.total_location[i]
-    for a in range(model.factor.shape[0]):
-        for i in range(model.factor.shape[1]):
-            model.factor[a, i] = share * climber.total_factor[a, i]
-    advi.start_anew(climber)
+    model = state.model
+    advi.average_into(state.climber, state.averaged, model.location, model.factor)
     return _anew(replace(state, averaged=0))
 
 

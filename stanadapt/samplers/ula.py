@@ -22,9 +22,8 @@ import numpy as np
 
 from stanadapt._numba.jit import jit
 from stanadapt._numba.replace import replace
-from stanadapt._numba.vectors import fill_normal
+from stanadapt.kernels import langevin
 from stanadapt.kernels.adaptation.robbins_monro import rescaled
-from stanadapt.kernels.density import value_and_gradient
 from stanadapt.kernels.metropolis import acceptance_probability
 from stanadapt.kernels.points import GradientPoint, gradient_at, unused_gradient
 from stanadapt.samplers.protocol import Sampler
@@ -107,15 +106,8 @@ def init(density, settings, position, rng):
 @jit
 def step(density, settings, state, rng):
     """Move to y = x + s^2 g(x) / 2 + s eps, unless the density fails there; test it in warm-up."""
-    x, y, eps, s = state.current, state.scratch, state.noise, state.step_size
-    fill_normal(rng, eps)
-    for i in range(density.dim):
-        y.position[i] = x.position[i] + 0.5 * s * s * x.gradient[i] + s * eps[i]
-    log_density = value_and_gradient(density, y.position, y.gradient)
-    log_ratio = log_density - x.log_density
-    for i in range(density.dim):
-        reverse = eps[i] + 0.5 * s * (x.gradient[i] + y.gradient[i])
-        log_ratio += 0.5 * (eps[i] * eps[i] - reverse * reverse)
+    x, y, s = state.current, state.scratch, state.step_size
+    log_density, log_ratio = langevin.propose(density, x, y, state.noise, s, rng)
     rate = acceptance_probability(log_ratio)
     info = Info(acceptance_rate=rate, step_size=s)
     moved = GradientPoint(y.position, log_density, y.gradient)

@@ -253,13 +253,8 @@ def adapt(density, settings, state, info, t, iter_warmup):
 @jit
 def _followed(density, settings, state):
     """Let q be the mean of the iterates of a window, go on from a draw of it, begin the next."""
-    q, climber, share = state.q, state.climber, 1.0 / state.averaged
-    for i in range(q.location.shape[0]):
-        q.location[i] = share * climber.total_location[i]
-    for a in range(q.factor.shape[0]):
-        for i in range(q.factor.shape[1]):
-            q.factor[a, i] = share * climber.total_factor[a, i]
-    advi.start_anew(climber)
+    q, climber = state.q, state.climber
+    advi.average_into(climber, state.averaged, q.location, q.factor)
     x, y = state.current, state.scratch
     triangular.times(q.factor, climber.noise[0], y.position)
     for i in range(q.location.shape[0]):

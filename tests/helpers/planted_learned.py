@@ -16,7 +16,7 @@ LEARNED = {
         "mean",
     ),
     "whole_step_along_the_gradient": (
-        "samplers/ula.py",
+        "kernels/langevin.py",
         "x.position[i] + 0.5 * s * s * x.gradient[i]",
         "x.position[i] + s * s * x.gradient[i]",
         "samplers/test_ula.py",

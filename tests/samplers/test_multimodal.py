@@ -233,8 +233,10 @@ def test_twenty_modes_after_equally_many_calls(plan):
     target, content = bundled("mixture", "twenty")
     method = runs.Method(*PLANS[plan])
     chains, _ = runs.run(target, method, runs.Budget(CALLS, 4, 4000), seed=1)
+    # excursions of continuous_tempering are long: the last that fits may end well before
+    slack = 0.05 if plan == "continuous" else 0.01
     for chain in chains:
-        assert chain.gradients == pytest.approx(CALLS, rel=0.05)
+        assert chain.gradients == pytest.approx(CALLS, rel=slack)
         assert set(nearest(chain.vector()[np.newaxis], content)[0]) == set(range(20))
     shortest = min(chain.draws for chain in chains)
     x = np.stack([chain.vector()[:shortest] for chain in chains])
@@ -242,7 +244,7 @@ def test_twenty_modes_after_equally_many_calls(plan):
         assert abs(surprise(x[..., i], first)) < 4
         assert abs(surprise(x[..., i] ** 2, second)) < 4
     ess = min(effective(x[..., i]) for i in range(2))
-    assert ess / (4 * CALLS) * 1e5 > FEWEST.get(plan, 150)
+    assert ess / (4 * CALLS) * 1e5 > FEWEST.get(plan, 200)
     evidence = np.array([chain.log_evidence for chain in chains])
     if "repelling" not in plan:
         np.testing.assert_allclose(evidence, 0.0, atol=0.4)

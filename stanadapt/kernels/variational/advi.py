@@ -153,6 +153,18 @@ def clear(matrix):
 
 
 @jit
+def average_into(climber, count, location, factor):
+    """Write the mean of `count` iterates that were added up, and forget them."""
+    share = 1.0 / count
+    for i in range(location.shape[0]):
+        location[i] = share * climber.total_location[i]
+    for a in range(factor.shape[0]):
+        for i in range(factor.shape[1]):
+            factor[a, i] = share * climber.total_factor[a, i]
+    start_anew(climber)
+
+
+@jit
 def start_anew(climber):
     """Forget the iterates that were averaged."""
     for i in range(climber.location.shape[0]):
