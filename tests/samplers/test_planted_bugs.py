@@ -96,8 +96,8 @@ BUGS = {
     ),
     "allocation_in_a_step": Bug(
         "samplers/mala.py",
-        "fill_normal(rng, eps)",
-        "fill_normal(rng, eps)\n    eps = eps.copy()",
+        "state.noise, s, rng",
+        "state.noise.copy(), s, rng",
         EVERY,
         "allocates and mala and not gad",
     ),
