@@ -13,7 +13,7 @@ from stanadapt import results
 from stanadapt.cli import interruption
 from stanadapt.cli.files import require_writable, save
 from stanadapt.cli.messages import reported
-from stanadapt.cli.options import Float32, Force, Parallel, Quiet
+from stanadapt.cli.options import Float32, Force, MaxMinutes, Parallel, Quiet, UntilEss
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.efficiency import efficiency
 from stanadapt.errors import StanadaptError
@@ -31,11 +31,8 @@ def resume(
     iter_sampling: Annotated[
         int | None, typer.Option(help="Iterations per chain in all; default: as first asked for.")
     ] = None,
-    until_ess: Annotated[
-        float | None,
-        typer.Option(help="Go on until every parameter has this ESS, and R-hat is below 1.01."),
-    ] = None,
-    max_minutes: Annotated[float | None, typer.Option(help="Stop after this time.")] = None,
+    until_ess: UntilEss = None,
+    max_minutes: MaxMinutes = None,
     parallel_chains: Parallel = None,
     float32: Float32 = False,
     quiet: Quiet = False,

@@ -71,6 +71,11 @@ Warmup = Annotated[
 Draws = Annotated[
     int | None, typer.Option(help="Sampling iterations per chain; default: the sampler's.")
 ]
+UntilEss = Annotated[
+    float | None,
+    typer.Option(help="Go on until every parameter has this ESS, and R-hat is below 1.01."),
+]
+MaxMinutes = Annotated[float | None, typer.Option(help="Stop after this time.")]
 Thin = Annotated[int, typer.Option(help="Keep every thin-th iteration.")]
 Seed = Annotated[
     int | None, typer.Option(help="Same seed, same draws; default: random, and recorded.")

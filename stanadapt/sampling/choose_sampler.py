@@ -19,16 +19,17 @@ CHECK_SEED, POSITIONS = 20_140, 3
 
 
 class Choice(NamedTuple):
-    """Name of the sampler or its Settings, and the reason as part of a sentence."""
+    """Name of the sampler or its Settings, the reason as part of a sentence; who chose it."""
 
     sampler: Any
     reason: str
+    automatic: bool = True
 
 
 def choose_sampler(target: Samplable, asked: Any = AUTO) -> Choice:
     """Return what was asked for; for "auto", find out what suits, and warn if not the default."""
     if not isinstance(asked, str) or asked != AUTO:
-        return Choice(asked, "asked for")
+        return Choice(asked, "asked for", automatic=False)
     choice = _suitable(target)
     if choice.sampler != DEFAULT:
         warn(f"{choice.sampler} was chosen, which needs no gradient: {choice.reason}.")

@@ -31,7 +31,7 @@ def advance(
     is what they do, where that is neither warm-up nor sampling.
     """
     plan = chains[0].plan
-    with reporter(plan.show_progress, task) as report, _terminated_as_interrupted():
+    with reporter(plan.show_progress, task) as report, terminated_as_interrupted():
 
         def update(chains: list[Chain]) -> None:
             report.update(chains)
@@ -79,7 +79,7 @@ def uninterrupted() -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def terminated_as_interrupted() -> Iterator[None]:
     """Let SIGTERM, by which batch systems end a job, do what Ctrl-C does."""
     with _handling(signal.SIGTERM, signal.default_int_handler):
         yield

@@ -13,7 +13,11 @@ MOST_CHAINS = 10_000  # each has memory of its own, and is one thread
 
 
 class Plan(NamedTuple):
-    """What a run will do, checked. Names are CmdStanPy's."""
+    """What a run will do, checked. Names are CmdStanPy's.
+
+    A run whose draws are not enough goes on (`sufficient`): until_ess is the smallest effective
+    sample size to reach, 0 for none, and most_iterations how long iter_sampling may get, 0 for any.
+    """
 
     chains: int
     parallel_chains: int
@@ -24,6 +28,8 @@ class Plan(NamedTuple):
     seed: int
     save_warmup: bool
     show_progress: bool
+    until_ess: float = 0.0
+    most_iterations: int = 0
 
     @property
     def draws(self) -> int:

@@ -98,6 +98,11 @@ class Bars(Silent):
             )
 
 
+def say(show: bool, text: str) -> None:
+    """Print a sentence on standard error, if `show`."""
+    Console(file=sys.stderr, quiet=not show).print(text, highlight=False, markup=False)
+
+
 def reporter(show: bool, task: str = "") -> Silent:
     """Return the reporter that suits standard error; a silent one unless `show`.
 

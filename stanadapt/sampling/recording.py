@@ -24,6 +24,15 @@ class Recording:
         self.extra = np.empty((rows, n_extra))
         self.rows = 0
 
+    def grow(self, rows: int) -> None:
+        """Make room for so many rows in all; those that are filled stay."""
+        for name in ("constrained", "stats", "unconstrained", "extra"):
+            kept = getattr(self, name)
+            if kept is not None and len(kept) < rows:
+                longer = np.empty((rows, kept.shape[1]))
+                longer[: self.rows] = kept[: self.rows]
+                setattr(self, name, longer)
+
     def trim(self) -> None:
         """Give up the rows that were not filled: warm-up may end early."""
         for name in ("constrained", "stats", "unconstrained", "extra"):

@@ -16,16 +16,13 @@ from stanadapt.sampling.approximation.fit_reference import read_source
 from stanadapt.sampling.chain import Chain, ChainDesign
 from stanadapt.sampling.choose_sampler import AUTO, choose_sampler
 from stanadapt.sampling.compile_errors import explained
+from stanadapt.sampling.draw_on import Surroundings, draw_on
 from stanadapt.sampling.drive import advance, packed_up
 from stanadapt.sampling.initial_values import initial_positions
 from stanadapt.sampling.make_chains import make_chains, randomness
 from stanadapt.sampling.memory import require_memory
 from stanadapt.sampling.on_workers.executor import require_executor
-from stanadapt.sampling.on_workers.run_on_workers import (
-    RunOnWorkers,
-    on_workers,
-    outcome,
-)
+from stanadapt.sampling.on_workers.run_on_workers import on_workers
 from stanadapt.sampling.pack_result import ExtraGroups
 from stanadapt.sampling.plan import Plan, make_plan
 from stanadapt.sampling.prior_group import with_prior
@@ -33,7 +30,6 @@ from stanadapt.sampling.run_progress import RunProgress, Watch
 from stanadapt.sampling.saved_run.begin import begin
 from stanadapt.sampling.saved_run.close import close
 from stanadapt.sampling.saved_run.partial import load
-from stanadapt.sampling.saved_run.write_checkpoints import WriteCheckpoints
 from stanadapt.sampling.standardise import (
     NO,
     Coordinates,
@@ -43,6 +39,7 @@ from stanadapt.sampling.standardise import (
     in_scales_of,
     learn_scales,
 )
+from stanadapt.sampling.sufficient import require_limits, until_usable
 from stanadapt.sampling.warm_start import (
     ChainInit,
     GivenStart,
@@ -67,6 +64,8 @@ def sample(
     threads_per_chain: int = 1,
     iter_warmup: int | None = None,
     iter_sampling: int | None = None,
+    until_ess: float | None = None,
+    max_minutes: float | None = None,
     thin: int = 1,
     seed: int | None = None,
     inits: Any = None,
@@ -105,7 +104,13 @@ def sample(
         not depend on it.
     iter_warmup, iter_sampling
         Iterations per chain; default: what suits the sampler. The warm-up of whitened_hmc ends when
-        it has settled: there iter_warmup is the most it may take.
+        it has settled: there iter_warmup is the most it may take. Of the default sampler ("auto")
+        without iter_sampling, chains go on to four times that where this is likely to bring R-hat
+        below 1.01 and the bulk and tail effective sample sizes above 100 per chain.
+    until_ess, max_minutes
+        Go on until the smallest bulk and tail effective sample size of the parameters is the
+        former, and R-hat below 1.01; stop after the latter, of warm-up and sampling, and return
+        what there is.
     thin
         Keep every thin-th iteration.
     seed
@@ -176,7 +181,8 @@ def sample(
 
     """
     program = require_samplable(target).target
-    watch = Watch(program, on_progress)
+    require_limits(until_ess, max_minutes)
+    watch = Watch(program, on_progress, max_minutes)
     require_executor(executor)
     given = _given_start(warm_start, reference_distribution, prior_data, network, settings)
     choice = choose_sampler(target, sampler)
@@ -189,6 +195,10 @@ def sample(
         iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
         save_warmup=save_warmup, show_progress=show_progress,
     )  # fmt: skip
+    if until_ess is not None:
+        plan = plan._replace(until_ess=float(until_ess))
+    elif choice.automatic and iter_sampling is None:
+        plan = until_usable(plan)
     _require_compatible(target, found, typed, plan, save_pseudo)
     chain_init = choose_chain_init(target, found, typed, plan, given)
     coordinates = choose_coordinates(standardize, target, found, plan, given)
@@ -205,9 +215,16 @@ def sample(
         start, runs, known = _ready_chains(target, design, inits, coordinates, chain_init, executor)
     known["sampler_reason"] = choice.reason
     arviz_module()  # its import takes seconds, for which Ctrl-C is not to wait after the last draw
-    workers = on_workers(executor, start.target, design, chain_init.prior_data)
     keeper = begin(run, start, runs, design, keep, known, chain_init.prior_data)
-    fit = _carried_out(keeper, workers, watch, start, runs, known, keep)
+
+    def workers(plan: Plan) -> Any:
+        longer = design._replace(plan=plan)
+        return on_workers(executor, start.target, longer, chain_init.prior_data)
+
+    def room(plan: Plan) -> None:
+        require_memory(design._replace(plan=plan), program.dim, on_disk=run is not None)
+
+    fit = _carried_out(Surroundings(keeper, watch, workers, room), start, runs, known, keep)
     return with_prior(fit, program, chain_init.prior_data, plan, sample)
 
 
@@ -223,18 +240,16 @@ def _require_compatible(
 
 
 def _carried_out(
-    keeper: WriteCheckpoints | None,
-    workers: RunOnWorkers | None,
-    watch: Watch,
+    around: Surroundings,
     start: Start,
     chains: list[Chain],
     known: dict[str, Any],
     keep: ExtraGroups,
 ) -> Any:
     """Run chains that are ready, in a folder if they are kept in one, and return the result."""
+    keeper = around.keeper
     with keeper.writing() if keeper else contextlib.nullcontext():
-        interrupted = advance(chains, keeper, watch, workers)
-        known |= outcome(watch, workers, interrupted, known)
+        known = draw_on(start.target.target, chains, around, known)
         if keeper:
             return close(keeper, start.target, chains, known, keep)
         return packed_up(start.target, chains, known, keep)

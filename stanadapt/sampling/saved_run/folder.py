@@ -26,10 +26,13 @@ import numpy as np
 
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling.chain import Chain
+from stanadapt.sampling.plan import Plan
 from stanadapt.sampling.saved_run.checkpoint import PHASES
 
 FORMAT = 1
 MANIFEST = "run.json"
+# its entry on why a run has become longer than it was asked for
+LENGTHENED = "lengthened"
 KINDS = ("constrained", "stats", "unconstrained", "extra")
 
 
@@ -154,6 +157,22 @@ class RunFolder:
                 whole = self._array(name, shape, new) if shape[2] else np.empty(shape)
                 for chain, share in zip(chains, whole, strict=True):
                     setattr(getattr(chain, phase), kind, share)
+
+    def lengthen(self, chains: list[Chain], reasons: list[str]) -> None:
+        """Give chains whose plan has grown room for more draws; write down that plan, and why."""
+        self.give_memory(chains, ("sampling",))
+        self.manifest[LENGTHENED] = reasons
+        self.write_plan(chains[0].plan)
+
+    @property
+    def lengthened(self) -> list[str]:
+        """Why the run has become longer so far."""
+        return [*self.manifest.get(LENGTHENED, [])]
+
+    def write_plan(self, plan: Plan) -> None:
+        """Write down how long the run is to be."""
+        self.manifest["plan"] = plan._asdict()
+        self.write_manifest()
 
     def _array(self, name: str, shape: tuple[int, int, int], new: bool) -> np.memmap:
         path = self.path / name

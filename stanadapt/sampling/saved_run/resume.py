@@ -1,6 +1,7 @@
 """A run goes on from its folder, in another process: draw for draw as if it had never stopped."""
 
 from collections.abc import Callable
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -9,14 +10,11 @@ import numpy as np
 from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.sampling.chain import Chain, ChainDesign
 from stanadapt.sampling.compile_errors import explained
-from stanadapt.sampling.drive import advance
+from stanadapt.sampling.draw_on import Surroundings, draw_on
 from stanadapt.sampling.make_chains import randomness
+from stanadapt.sampling.memory import require_memory
 from stanadapt.sampling.on_workers.executor import require_executor
-from stanadapt.sampling.on_workers.run_on_workers import (
-    RunOnWorkers,
-    on_workers,
-    outcome,
-)
+from stanadapt.sampling.on_workers.run_on_workers import RunOnWorkers, on_workers
 from stanadapt.sampling.pack_result import ExtraGroups
 from stanadapt.sampling.plan import Plan
 from stanadapt.sampling.prior_group import with_prior
@@ -33,10 +31,10 @@ from stanadapt.sampling.saved_run.recipe import (
     sampler_of,
     target_of,
 )
-from stanadapt.sampling.saved_run.sufficient import missing_growth
 from stanadapt.sampling.saved_run.tree import unpacked
 from stanadapt.sampling.saved_run.write_checkpoints import WriteCheckpoints, newest
 from stanadapt.sampling.standardise import Start
+from stanadapt.sampling.sufficient import require_limits
 from stanadapt.targets.stan.status import slow_step
 from stanadapt.targets.standardised import Standardised
 from stanadapt.targets.target import Samplable
@@ -67,7 +65,8 @@ def resume(
         Its target; default: made from the program and the data in the folder. Needed for an
         `Extended`.
     iter_sampling
-        Iterations per chain in all, no fewer than the run was asked for; default: as many.
+        Iterations per chain in all, no fewer than the run was asked for; default: as many, or as
+        many as it then takes, if the run was asked for enough effective draws.
     until_ess
         Go on until the smallest bulk and tail effective sample size of the parameters is this
         large and R-hat is below 1.01.
@@ -89,12 +88,12 @@ def resume(
 
     """
     folder = RunFolder.open(run)
-    _require_limits(until_ess, max_minutes)
+    require_limits(until_ess, max_minutes)
     require_executor(executor)
     with folder.lock():
-        plan = _changed(plan_of(folder), iter_sampling, parallel_chains, show_progress)
-        resumed = _Resumed(folder, target, plan)
-        return resumed.run(until_ess, max_minutes, on_progress, executor)
+        plan = _changed(plan_of(folder), iter_sampling, until_ess, parallel_chains)
+        resumed = _Resumed(folder, target, plan._replace(show_progress=bool(show_progress)))
+        return resumed.run(max_minutes, on_progress, executor)
 
 
 class _Resumed:
@@ -120,7 +119,7 @@ class _Resumed:
         ):
             self.chains, generation = self._chains(self.design)
         self.keeper = WriteCheckpoints(folder, self.chains, generation)
-        _write_plan(folder, plan)
+        folder.write_plan(plan)
 
     def _chains(self, design: ChainDesign) -> tuple[list[Chain], int]:
         prior_handle = self._prior.density().handle if self._prior else 0
@@ -139,54 +138,32 @@ class _Resumed:
 
     def run(
         self,
-        until_ess: float | None,
         max_minutes: float | None,
         on_progress: Callable[[RunProgress], Any] | None,
         executor: Any,
     ) -> Any:
         """Advance the chains until they suffice, and return the result."""
         program = self.start.target.target
-        watch = Watch(program, on_progress, max_minutes)
-        while True:
-            workers = self._workers(executor)
-            interrupted = advance(self.chains, self.keeper, watch, workers)
-            if interrupted or watch.note or until_ess is None:
-                break
-            growth = missing_growth(program, self.chains, until_ess)
-            if growth <= 1.0:
-                break
-            self._lengthen(growth)
+        around = Surroundings(
+            self.keeper,
+            Watch(program, on_progress, max_minutes),
+            partial(self._workers, executor),
+            partial(self._require_memory, program.dim),
+        )
         notes = [*self.known.get("notes", []), *other_versions(self.folder)]
-        known = {**self.known, "notes": notes}
-        known |= outcome(watch, workers, interrupted, known)
+        known = draw_on(program, self.chains, around, {**self.known, "notes": notes})
         fit = close(self.keeper, self.start.target, self.chains, known, self.keep)
         return with_prior(fit, program, self._prior_data, self.chains[0].plan, sample)
 
-    def _workers(self, executor: Any) -> RunOnWorkers | None:
-        design = self.design._replace(plan=self.chains[0].plan)
+    def _workers(self, executor: Any, plan: Plan) -> RunOnWorkers | None:
+        design = self.design._replace(plan=plan)
         return on_workers(executor, self.start.target, design, self._prior_data)
 
-    def _lengthen(self, growth: float) -> None:
-        plan = self.chains[0].plan
-        longer = plan._replace(iter_sampling=int(np.ceil(growth * plan.iter_sampling)))
-        for chain in self.chains:
-            chain.plan = longer
-        self.folder.give_memory(self.chains, ("sampling",))
-        _write_plan(self.folder, longer)
+    def _require_memory(self, dim: int, plan: Plan) -> None:
+        require_memory(self.design._replace(plan=plan), dim, on_disk=True)
 
 
-def _write_plan(folder: RunFolder, plan: Plan) -> None:
-    folder.manifest["plan"] = plan._asdict()
-    folder.write_manifest()
-
-
-def _require_limits(until_ess: Any, max_minutes: Any) -> None:
-    for name, value in (("until_ess", until_ess), ("max_minutes", max_minutes)):
-        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
-            raise StanadaptError("settings", f"{name} must be a number above zero, got {value!r}.")
-
-
-def _changed(plan: Plan, iter_sampling: Any, parallel_chains: Any, show_progress: bool) -> Plan:
+def _changed(plan: Plan, iter_sampling: Any, until_ess: Any, parallel_chains: Any) -> Plan:
     """Return a plan with what may differ from that of the run."""
     if iter_sampling is not None:
         least = plan.iter_sampling
@@ -196,11 +173,13 @@ def _changed(plan: Plan, iter_sampling: Any, parallel_chains: Any, show_progress
                 f"iter_sampling counts all iterations, of which the run was asked for {least}: "
                 f"give {least} or more, got {iter_sampling}.",
             )
-        plan = plan._replace(iter_sampling=int(iter_sampling))
+        plan = plan._replace(iter_sampling=int(iter_sampling), until_ess=0.0, most_iterations=0)
+    if until_ess is not None:
+        plan = plan._replace(until_ess=float(until_ess), most_iterations=0)
     if parallel_chains is not None:
         parallel = require_whole("parallel_chains", parallel_chains, 1)
         plan = plan._replace(parallel_chains=min(parallel, plan.chains))
-    return plan._replace(show_progress=bool(show_progress))
+    return plan
 
 
 def _prior_data(folder: RunFolder) -> str | None:
