@@ -7,7 +7,18 @@ import typer
 
 from stanadapt.cli.files import require_writable
 from stanadapt.cli.messages import reported
-from stanadapt.cli.options import Backend, Data, Force, Include, Model, Noise, Quiet, Rho, Unsafe
+from stanadapt.cli.options import (
+    Backend,
+    Data,
+    Force,
+    Include,
+    Model,
+    Noise,
+    Posteriordb,
+    Quiet,
+    Rho,
+    Unsafe,
+)
 from stanadapt.cli.options import make_target as made_from
 from stanadapt.sampling.advice.advise import advise as try_samplers
 
@@ -24,6 +35,7 @@ def advise(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A JSON file for advice and trials.")
     ] = None,
+    posteriordb: Posteriordb = None,
     include: Include = None,
     backend: Backend = "auto",
     unsafe: Unsafe = False,
@@ -36,7 +48,7 @@ def advise(
     with reported():
         (path,) = require_writable([out], force) if out is not None else (None,)
         target = made_from(
-            model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
+            model, data, posteriordb, include_paths=include or (), backend=backend, unsafe=unsafe,
             noise=noise or (), rho=rho, show_progress=not quiet,
         )  # fmt: skip
         advice = try_samplers(
@@ -45,4 +57,4 @@ def advise(
         if path is not None:
             path.write_text(advice.to_json() + "\n")
             print(f"advice: {path}")
-        print(advice.command(model, data))
+        print(advice.command(model, data, posteriordb))

@@ -16,6 +16,7 @@ from stanadapt.cli.options import (
     Inits,
     LabelsFile,
     Model,
+    Posteriordb,
     Quiet,
     Seed,
     Unsafe,
@@ -44,6 +45,7 @@ def approximate(
         typer.Option("--set", help="A setting of the method, NAME=VALUE; may be repeated."),
     ] = None,
     labels: LabelsFile = None,
+    posteriordb: Posteriordb = None,
     include: Include = None,
     backend: Backend = "auto",
     unsafe: Unsafe = False,
@@ -56,7 +58,7 @@ def approximate(
         settings: Any = read_settings(choices)
         choose_method(method, settings)
         target = make_target(
-            model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
+            model, data, posteriordb, include_paths=include or (), backend=backend, unsafe=unsafe,
             labels=labels, show_progress=not quiet,
         )  # fmt: skip
         fit = find(

@@ -8,8 +8,10 @@ from typing import Any
 import typer
 
 from stanadapt.cli.options import make_target
+from stanadapt.diagnostics.report.repeats_page import is_repeats_page
 from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.sampling.repeats.compare_repeats import MOST_REPEATS, compare_repeats
+from stanadapt.sampling.repeats.kept_repeats import JSON
 from stanadapt.targets.target import Target
 
 
@@ -27,6 +29,13 @@ def require_repeatable(repeats: int | None, more: list[str] | None, **options: A
                 f"--{name} is about fits that are kept, and --repeats keeps measures only: leave "
                 "out one of the two.",
             )
+
+
+def goes_on(out: Path | None, report: Path | None) -> bool:
+    """Whether a page of repeats is to be written anew, with those that its folder holds."""
+    if out is None or report is None or not (out / JSON).is_file():
+        return False
+    return report.is_file() and is_repeats_page(report)
 
 
 def all_targets(

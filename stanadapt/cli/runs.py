@@ -50,7 +50,7 @@ from stanadapt.cli.options import (
     settings_by_sampler,
     target_options,
 )
-from stanadapt.cli.repeated import all_targets, require_repeatable, show_repeats
+from stanadapt.cli.repeated import all_targets, goes_on, require_repeatable, show_repeats
 from stanadapt.diagnostics.compare import compare as compare_fits
 from stanadapt.diagnostics.report.report import check_report
 from stanadapt.diagnostics.report.report import report as write_report
@@ -200,7 +200,8 @@ def compare(
         _require_plan(chains, parallel_chains, iter_warmup, iter_sampling, thin, seed)
         rows = _rows(names, stan_nuts)
         require_repeatable(repeats, more, budget=budget)
-        _require_free(rows if repeats is None else None, out, report, force)
+        again = repeats is not None and goes_on(out, report)
+        _require_free(rows if repeats is None else None, out, report, force or again)
         chosen = target_options(include, backend, unsafe, noise, rho, labels, exclude, quiet)
         target = make_target(model, data, posteriordb, **chosen)
         common = {

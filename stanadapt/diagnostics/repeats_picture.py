@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stanadapt.diagnostics.repeats_summary import labels, repeats_of
+from stanadapt.diagnostics.repeats_summary import repeats_of
 from stanadapt.diagnostics.report.pictures.canvas import (
     INK,
     MUTED,
@@ -21,6 +21,7 @@ from stanadapt.diagnostics.report.pictures.palette import LIGHT
 
 PANELS = {"ess_per_second": "ESS per second", "ess_per_gradient": "ESS per gradient"}
 LINE = 0.26  # inches of a sampler
+LONGEST_TITLE = 48  # characters of a target: it lies over the panel, not beside it
 
 
 def draw_repeats(rows: pd.DataFrame, summary: pd.DataFrame, for_page: bool = False) -> Any:
@@ -34,14 +35,19 @@ def draw_repeats(rows: pd.DataFrame, summary: pd.DataFrame, for_page: bool = Fal
         Whether colours are to be replaced by those of a page.
 
     """
-    places = _places(summary)
+    places, titles = _places(summary)
     shown = [name for name in PANELS if np.isfinite(summary[name].to_numpy(float)).any()]
     with own_settings():
         figure = new_figure(0.9 + LINE * (max(places) + 1))
         axes = np.atleast_1d(figure.subplots(1, max(len(shown), 1), sharey=True))
         for axis, name in zip(axes, shown, strict=False):
             _panel(axis, name, rows, summary, places, for_page)
-        axes[0].set_yticks(places, [short(label) for label in labels(summary)])
+        axes[0].set_yticks(places, [short(name) for name in _samplers(summary)])
+        for place, title in titles.items():
+            axes[0].text(
+                0.015, place, short(title, LONGEST_TITLE), fontweight="bold", va="center",
+                transform=axes[0].get_yaxis_transform(), color=INK if for_page else "black",
+            )  # fmt: skip
         axes[0].set_ylim(max(places) + 0.6, -0.6)
         if not shown:
             axes[0].set_title("no repeat has a number to show")
@@ -56,21 +62,29 @@ def as_pdf(figure: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _places(summary: pd.DataFrame) -> list[float]:
-    """Heights of the lines, with a gap between targets."""
+def _places(summary: pd.DataFrame) -> tuple[list[float], dict[float, str]]:
+    """Heights of the lines; and of the names of targets, each above the lines of its samplers."""
+    if not isinstance(summary.index, pd.MultiIndex):
+        return [float(i) for i in range(len(summary))], {}
     places: list[float] = []
+    titles: dict[float, str] = {}
     height, last = 0.0, None
-    for key in summary.index:
-        target = key[0] if isinstance(key, tuple) else None
-        height += 0.5 if places and target != last else 0.0
+    for target, _ in summary.index:
+        if target != last:
+            titles[height], last = str(target), target
+            height += 1.0
         places.append(height)
-        height, last = height + 1.0, target
-    return places
+        height += 1.0
+    return places, titles
 
 
-def _colours(summary: pd.DataFrame) -> list[int]:
+def _samplers(summary: pd.DataFrame) -> list[str]:
+    return [str(key[-1] if isinstance(key, tuple) else key) for key in summary.index]
+
+
+def colours(summary: pd.DataFrame) -> list[int]:
     """Numbers of colours: one per sampler, whatever the target is."""
-    names = [key[-1] if isinstance(key, tuple) else key for key in summary.index]
+    names = _samplers(summary)
     order = list(dict.fromkeys(names))
     return [order.index(name) for name in names]
 
@@ -80,7 +94,7 @@ def _panel(
     for_page: bool,
 ) -> None:  # fmt: skip
     axis.set_xscale("log")
-    entries = zip(places, _colours(summary), summary.iterrows(), strict=True)
+    entries = zip(places, colours(summary), summary.iterrows(), strict=True)
     for place, number, (key, line) in entries:
         colour = hue(number) if for_page else LIGHT[number % len(LIGHT)]
         own = repeats_of(rows, key, int(line["asked"]))[name].to_numpy(float)

@@ -99,15 +99,26 @@ def _spread(values: np.ndarray, enough: bool) -> tuple[float, float, float]:
 
 def sentences(rows: pd.DataFrame, summary: pd.DataFrame) -> list[str]:
     """What the numbers of a summary are, and what they leave out."""
-    kinds = dict.fromkeys(summary["interval"])
-    names = labels(summary)
+    doubtful = zip(labels(summary), doubts(rows, summary), strict=True)
+    return intervals(summary) + [f"{name}: {text}" for name, own in doubtful for text in own]
+
+
+def intervals(summary: pd.DataFrame) -> list[str]:
+    """Which interval the numbers of a summary have."""
+    kinds, names = dict.fromkeys(summary["interval"]), labels(summary)
     said = []
     for kind in kinds:
         of_kind = zip(names, summary["interval"], strict=True)
         said.append(_interval(kind, [name for name, one in of_kind if one == kind], kinds))
-    for name, (key, line) in zip(names, summary.iterrows(), strict=True):
-        said += _doubts(name, line, repeats_of(rows, key, line["asked"]))
     return said
+
+
+def doubts(rows: pd.DataFrame, summary: pd.DataFrame) -> list[list[str]]:
+    """For each line of a summary, what it leaves out and what is not fine."""
+    return [
+        list(_doubts(line, repeats_of(rows, key, line["asked"])))
+        for key, line in summary.iterrows()
+    ]
 
 
 def _interval(kind: str, names: list[str], kinds: dict[str, None]) -> str:
@@ -120,24 +131,24 @@ def _interval(kind: str, names: list[str], kinds: dict[str, None]) -> str:
     return f"{about}edians, with {what}."
 
 
-def _doubts(name: str, line: pd.Series, own: pd.DataFrame) -> Iterator[str]:
+def _doubts(line: pd.Series, own: pd.DataFrame) -> Iterator[str]:
     """Failures, missing repeats, numbers that are missing, and verdicts that are not fine."""
     if line["failed"]:
         first = own.loc[own["failure"] != "", "failure"].iloc[0]
-        yield f"{name}: {line['failed']} of {line['asked']} repeats failed. The first: {first}"
+        yield f"{line['failed']} of {line['asked']} repeats failed. The first: {first}"
     missing = line["asked"] - len(own)
     if missing:
-        yield f"{name}: {missing} of {line['asked']} repeats were not made."
+        yield f"{missing} of {line['asked']} repeats were not made."
     drawn = own[own["failure"] == ""]
     for measure in ("ess_bulk_min", "r_hat_max"):
         lost = int((~np.isfinite(drawn[measure].to_numpy(float))).sum())
         if lost:
-            yield f"{name}: {measure} is not a number in {lost} repeats, and left out there."
+            yield f"{measure} is not a number in {lost} repeats, and left out there."
     doubtful = drawn[drawn["verdict"] != "fine"]
     if len(doubtful):
         one = doubtful.iloc[0]
         why = f" {one['reasons']}" if one["reasons"] else ""
         yield (
-            f"{name}: {len(doubtful)} of {len(drawn)} fits are not fine. The first, repeat "
+            f"{len(doubtful)} of {len(drawn)} fits are not fine. The first, repeat "
             f"{one['repeat']}: {one['verdict']}.{why}"
         )

@@ -38,14 +38,21 @@ def test_medians_intervals_and_repeats_are_where_the_numbers_are():
     assert lengths == [[0.1, 0.8]] * 2 + [[0.2, 1.6]] * 2
     faint = [sorted(line.get_xdata()) for line in axis.lines if len(line.get_xdata()) == 3]
     assert faint[0] == [0.1, 0.2, 0.8]
-    assert [text.get_text() for text in axis.get_yticklabels()] == [
-        "one: a", "one: b", "two: a", "two: b",
-    ]  # fmt: skip
-    places = list(axis.get_yticks())
-    assert places == [0.0, 1.0, 2.5, 3.5]  # a gap between targets
+    assert [text.get_text() for text in axis.get_yticklabels()] == ["a", "b", "a", "b"]
+    assert list(axis.get_yticks()) == [1.0, 2.0, 4.0, 5.0]
+    # each target has the line above its samplers
+    assert {text.get_text(): text.get_position()[1] for text in axis.texts} == {
+        "one": 0.0, "two": 3.0,
+    }  # fmt: skip
     colours = [line.get_color() for line in medians(axis)]
     assert colours[0] == colours[2] != colours[1] == colours[3]
     assert list(summary.index.names) == ["target", "sampler"]
+
+
+def test_long_names_of_targets_are_told_apart():
+    targets = [f"eight_schools_centered eight_schools {i}" for i in (1, 2)]
+    figure, _ = drawn(rows_of(targets, ["a"], [0.1, 0.2, 0.8]), ["a"], targets)
+    assert [text.get_text() for text in figure.axes[0].texts] == targets
 
 
 def test_a_median_is_hollow_where_not_all_repeats_are_fine():

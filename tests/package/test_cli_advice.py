@@ -2,10 +2,15 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from stanadapt import results
 from stanadapt.samplers.registry import registered
+from stanadapt.sampling.advice import advise as module
+from stanadapt.sampling.advice.candidates import Candidate
 from tests.helpers.command_line import call
+from tests.helpers.tiny_posteriordb import MEAN, NAME, SD, tiny
 
 MODEL = """
 data { int N; vector[N] y; }
@@ -46,6 +51,22 @@ def test_advise(files):
     # the file is not overwritten unasked
     again = call("advise", model, "--data", data, "--out", out, status=1)
     assert "would be overwritten" in again
+
+
+def test_posteriors_of_posteriordb(tmp_path, monkeypatch):
+    """`advise` and `approximate` take them by name, and the command it recommends does so too."""
+    monkeypatch.setattr(module, "first_candidates", lambda *_: [Candidate("rwm", {})])
+    database = tiny(tmp_path / "database")
+    common = [NAME, "--posteriordb", database, "--quiet", "--backend", "stanli"]
+    printed = call("advise", *common, "--minutes", "0.02")
+    assert f"stanadapt sample {NAME} --posteriordb {database} --sampler" in printed
+    out = tmp_path / "approximation.nc"
+    call("approximate", *common, "--seed", "1", "--out", out)
+    mu = results.columns(results.load(out))["mu"]
+    assert abs(mu.mean() - MEAN) < 5 * SD / np.sqrt(mu.size)
+    for command in ("advise", "approximate"):
+        both = call(command, *common, "--data", "pima", status=1)
+        assert "leave out --data or --posteriordb" in both
 
 
 def test_advise_refuses_nonsense(files):

@@ -28,6 +28,22 @@ def test_repeats_are_summarised_written_and_gone_on_with(files):
     assert len(pd.read_csv("r/repeats.csv")) == 1
 
 
+def test_the_page_of_repeats_is_written_anew_and_no_other_file(files):
+    page = files / "r.html"
+    command = [*COMPARE, "--out", "r", "--report", page, *TINY]
+    call(*command, "--repeats", 1)
+    first = page.read_text()
+    assert "0 of 1" in first
+    call(*command, "--repeats", 2)
+    assert "0 of 2" in page.read_text()
+    page.write_text("<p>something else</p>")
+    assert "would be overwritten" in call(*command, "--repeats", 2, status=1)
+    # a page of repeats that are not in the folder
+    page.write_text(first)
+    elsewhere = [*COMPARE, "--out", "s", "--report", page, "--repeats", 1, *TINY]
+    assert "would be overwritten" in call(*elsewhere, status=1)
+
+
 @pytest.mark.parametrize(("options", "said"), [
     (["--repeats", "0"], "repeats must be a whole number, at least 1, got 0"),
     (["--repeats", "2", "--budget", "seconds"], "--budget is about fits"),

@@ -57,19 +57,31 @@ def conclude(runs: list[Run], judged: Standing) -> Conclusion:
     if not usable:
         choice = "No sampler can be recommended until the problems below are solved."
         return Conclusion(trust, choice, None)
-    costs = {name: per_second(runs, name) for name in usable}
+    choice, winner = choose(
+        {name: per_second(runs, name) for name in usable},
+        {name: per_gradient(runs, name) for name in usable},
+        alone=len(names) == 1,
+    )
+    return Conclusion(trust, choice, winner)
+
+
+def choose(
+    seconds: dict[str, Cost], gradients: dict[str, Cost], *, alone: bool
+) -> tuple[str, str | None]:
+    """Return a sentence on which of the names that can be used is fastest, and this name.
+
+    alone says that there were no others to begin with.
+    """
     ranked = sorted(
-        (name for name in usable if np.isfinite(costs[name].median)),
-        key=lambda name: -costs[name].median,
+        (name for name, cost in seconds.items() if np.isfinite(cost.median)),
+        key=lambda name: -seconds[name].median,
     )
     if not ranked:
-        choice = "Which is fastest cannot be said: the fits did not record their seconds."
-        return Conclusion(trust, choice, None)
-    unknown = [name for name in usable if name not in ranked]
-    choice = _choice(runs, ranked, costs) + _gradients(runs, ranked) + "."
-    if unknown:
-        choice = f"{choice[:-1]}; {_listed(unknown)} did not record seconds."
-    return Conclusion(trust, choice, ranked[0])
+        return "Which is fastest cannot be said: the fits did not record their seconds.", None
+    choice = _choice(ranked, seconds, alone) + _gradients(ranked, gradients)
+    unknown = [name for name in seconds if name not in ranked]
+    without = f"; {_listed(unknown)} did not record seconds" if unknown else ""
+    return f"{choice}{without}.", ranked[0]
 
 
 def _trust(runs: list[Run], judged: Standing, names: list[str], usable: list[str]) -> str:
@@ -100,12 +112,11 @@ def _objections(runs: list[Run], judged: Standing, name: str) -> str:
     return words if len(own) == 1 else f"{words} in {bad} of {len(own)} repeats"
 
 
-def _choice(runs: list[Run], ranked: list[str], costs: dict[str, Cost]) -> str:
+def _choice(ranked: list[str], costs: dict[str, Cost], alone: bool) -> str:
     first = ranked[0]
     speed = f"{number(costs[first].median)} effective draws of its slowest quantity per second"
     if len(ranked) == 1:
-        compared = len({run.name for run in runs}) > 1
-        return f"Use {first}, {'the only one left' if compared else 'alone here'}: {speed}"
+        return f"Use {first}, {'alone here' if alone else 'the only one left'}: {speed}"
     second = ranked[1]
     ratio = costs[first].median / costs[second].median
     if not _apart(costs[first], costs[second], ratio):
@@ -124,9 +135,9 @@ def _apart(first: Cost, second: Cost, ratio: float) -> bool:
     return ratio > CLEARLY_AHEAD
 
 
-def _gradients(runs: list[Run], ranked: list[str]) -> str:
+def _gradients(ranked: list[str], gradients: dict[str, Cost]) -> str:
     """Whether the cost in gradients says the same."""
-    costs = {name: per_gradient(runs, name).median for name in ranked}
+    costs = {name: gradients[name].median for name in ranked}
     counted = sorted((n for n in ranked if np.isfinite(costs[n])), key=lambda name: -costs[name])
     if len(ranked) < 2 or not counted:
         return ""

@@ -1,6 +1,7 @@
 """Settings, seeds, versions and hashes: what is needed to make the fits of a report again."""
 
 import json
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -49,6 +50,8 @@ def origin(runs: list[Run]) -> Origin:
     shared, different = [], []
     for name, words in FIELDS.items():
         values = [_words(results.attribute(run.fit, name)) for run in runs]
+        if name == "created_at":
+            values = [_to_the_second(value) for value in values]
         if not any(values):
             continue
         if len(set(values)) == 1:
@@ -57,6 +60,17 @@ def origin(runs: list[Run]) -> Origin:
             different.append((words, [value or "–" for value in values]))
     page = ", ".join(f"{name} {version(name)}" for name in OURS)
     return Origin(shared, [run.label for run in runs], different, page)
+
+
+def _to_the_second(time: str) -> str:
+    """Write a time of ISO 8601 with blanks, where a line can break; leave other text as it is."""
+    try:
+        read = datetime.fromisoformat(time)
+    except ValueError:
+        return time
+    zone = read.tzinfo is not None
+    read = read.astimezone(UTC) if zone else read
+    return f"{read:%Y-%m-%d %H:%M:%S}{' UTC' if zone else ''}"
 
 
 def _words(value: Any) -> str:

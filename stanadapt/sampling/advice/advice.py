@@ -4,6 +4,7 @@ import io
 import json
 import math
 import shlex
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -70,10 +71,13 @@ class Advice:
         length = {} if self.iter_sampling is None else {"iter_sampling": self.iter_sampling}
         return {"sampler": self.sampler, **length, **self.settings}
 
-    def command(self, model: str, data: str | None = None) -> str:
-        """Return the command that runs what is recommended."""
+    def command(
+        self, model: str, data: str | None = None, posteriordb: PathLike | None = None
+    ) -> str:
+        """Return the command that runs what is recommended; arguments as given to `advise`."""
         parts = ["stanadapt", "sample", model]
         parts += ["--data", data] if data else []
+        parts += ["--posteriordb", str(posteriordb)] if posteriordb else []
         parts += ["--sampler", self.sampler]
         if self.iter_sampling is not None:
             parts += ["--iter-sampling", str(self.iter_sampling)]

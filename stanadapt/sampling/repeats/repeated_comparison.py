@@ -74,10 +74,8 @@ class RepeatedComparison:
         return draw_repeats(self.rows, self.summary)
 
     def report(self, path: str | PathLike, *, command: str = "") -> Path:
-        """Write table, picture, sentences and origin as one HTML file; return its path."""
-        content = repeats_page(
-            self.rows, self.summary, self.sentences, self._heading(), command, self.origin
-        )
+        """Write which sampler, table, picture, problems and origin as one HTML file."""
+        content = repeats_page(self.rows, self.summary, self._heading(), command, self.origin)
         checked = check_writable(path)
         checked.write_text(content, encoding="utf-8")
         return checked

@@ -14,7 +14,10 @@ import pytest
 from matplotlib.image import imread
 
 import stanadapt as sa
+from stanadapt.diagnostics.repeats_summary import summarise
+from stanadapt.diagnostics.report.repeats_page import repeats_page
 from tests.helpers import made_up_fits as made_up
+from tests.helpers import made_up_repeats
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -23,13 +26,14 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
 ]
-PHONE = 390  # pixels
+PHONE, DESKTOP = 390, 1440  # pixels
 # inside a frame, as a window cannot be so narrow
 FRAME = """<body style="margin: 0"><script>
 addEventListener("message", event => { document.title = event.data; });
 </script><iframe src="{page}" style="width: {width}px; height: 800px; border: 0"></iframe>"""
 MEASURE = """<script>
-const widths = [document.documentElement, document.querySelector(".wide")].map(x => x.scrollWidth);
+const wide = document.querySelector(".wide");
+const widths = [document.documentElement.scrollWidth, wide.scrollWidth, wide.clientWidth];
 parent.postMessage("widths " + widths.join(" "), "*");
 </script></body>"""
 
@@ -42,6 +46,32 @@ def page(tmp_path_factory):
         "frozen": made_up.frozen(3),
     }
     return sa.report(fits, tmp_path_factory.mktemp("browser") / "report.html")
+
+
+@pytest.fixture(scope="module")
+def repeats(tmp_path_factory):
+    """A page of two samplers on three targets, one of them with a long name."""
+    rows, targets, samplers = [], [], ["nuts", "a sampler with a long name"]
+    names = ["pima", "eight_schools_centered eight_schools", "linear"]
+    for k, target in enumerate(names):
+        for sampler in samplers:
+            for i in (1, 2, 3):
+                bad = {"verdict": "do not use", "reasons": "R-hat is 1.9."} if k == 1 else {}
+                rows.append(made_up_repeats.row(sampler, i, (k + 1) * i * 0.01234, **bad))
+                targets.append(target)
+    table = made_up_repeats.table(*rows).assign(target=targets)
+    versions = {"settings": {"seed": 1}, "samplers": {}, "versions": {"stanadapt": "0"}}
+    text = repeats_page(
+        table, summarise(table, samplers, 3, names), ["seed 1"], "stanadapt", versions
+    )
+    path = tmp_path_factory.mktemp("browser") / "repeats.html"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(params=["page", "repeats"])
+def either(request):
+    return request.getfixturevalue(request.param)
 
 
 def chromium(page, profile, *arguments):
@@ -67,13 +97,14 @@ def screenshot(page, folder, *arguments):
     return imread(image)[..., :3]
 
 
-def test_light_and_dark(page, tmp_path):
-    """Paper fills most of the picture; ink and all three colours of fits are on it."""
-    light = screenshot(page, tmp_path)
-    dark = screenshot(page, tmp_path, "--blink-settings=preferredColorScheme=0")
+def test_light_and_dark(either, page, tmp_path):
+    """Paper fills most of the picture; ink and the colours of all fits are on it."""
+    light = screenshot(either, tmp_path)
+    dark = screenshot(either, tmp_path, "--blink-settings=preferredColorScheme=0")
+    count = 3 if either == page else 2
     for shot, paper, fits in (
-        (light, "ffffff", ("0072b2", "c44e00", "00795a")),
-        (dark, "14171b", ("5db4ea", "ff9a57", "2fc79c")),
+        (light, "ffffff", ("0072b2", "c44e00", "00795a")[:count]),
+        (dark, "14171b", ("5db4ea", "ff9a57", "2fc79c")[:count]),
     ):
         assert share(shot, paper) > 0.7
         assert share(shot, paper) < 0.98
@@ -94,18 +125,21 @@ def test_a_console_error_would_be_seen(page, tmp_path):
     assert any("missing is not defined" in line for line in console)
 
 
-def test_a_phone_shows_it_without_scrolling_the_page(page, tmp_path):
-    """Wide tables and pictures scroll inside their own frames."""
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_wide_tables_scroll_inside_their_own_frames(either, tmp_path, width):
+    """On a phone the page does not scroll sideways; on a desktop, not even the table."""
     inner, outer = tmp_path / "inner.html", tmp_path / "outer.html"
-    inner.write_text(page.read_text().replace("</body>", MEASURE))
-    outer.write_text(FRAME.replace("{page}", inner.name).replace("{width}", str(PHONE)))
+    inner.write_text(either.read_text().replace("</body>", MEASURE))
+    outer.write_text(FRAME.replace("{page}", inner.name).replace("{width}", str(width)))
     printed, _ = chromium(outer, tmp_path / "profile", "--dump-dom")
-    whole, table = map(int, re.search(r"<title>widths (\d+) (\d+)</title>", printed).groups())
-    assert whole <= PHONE < table
+    found = re.search(r"<title>widths (\d+) (\d+) (\d+)</title>", printed)
+    whole, table, room = map(int, found.groups())
+    assert whole <= width
+    assert (table > room) == (width == PHONE)
 
 
-def test_it_can_be_printed(page, tmp_path):
+def test_it_can_be_printed(either, tmp_path):
     pdf = tmp_path / "report.pdf"
-    chromium(page, tmp_path / "profile", "--no-pdf-header-footer", f"--print-to-pdf={pdf}")
+    chromium(either, tmp_path / "profile", "--no-pdf-header-footer", f"--print-to-pdf={pdf}")
     pages = re.findall(rb"/Type\s*/Page\b", pdf.read_bytes())
-    assert 2 <= len(pages) <= 8
+    assert 1 <= len(pages) <= 8

@@ -9,6 +9,7 @@ import stanadapt as sa
 from stanadapt.sampling.repeats import compare_repeats as module
 from stanadapt.sampling.repeats.one_repeat import SAMPLING, seed_of
 from tests.helpers import made_up_fits
+from tests.helpers.html_page import Page
 
 PROGRAM = "data { real m; } parameters { real x; } model { x ~ normal(m, 1); }"
 
@@ -91,8 +92,14 @@ def test_latex_has_a_column_of_targets(targets, runs):
 def test_the_page_is_whole_and_needs_no_network(targets, runs, tmp_path):
     path = repeated(targets).report(tmp_path / "r.html", command="stanadapt compare <x>")
     text = path.read_text()
-    for words in ("near: rwm", "far_off: mala", "<svg", "stanadapt compare &lt;x&gt;"):
-        assert words in text
+    page = Page(text)
+    for words in ("near", "far_off", "rwm", "mala"):
+        assert words in page.words("table")
+        assert words in text[text.index("<svg") :]  # the picture names them too
+    assert "stanadapt compare <x>" in page.words("origin")
+    assert "None was found" in page.words("problems")
+    assert page.links
+    assert all(link.startswith(("#", "data:,")) for link in page.links)
     assert "http" not in text.replace("http://www.w3.org", "")
     assert "#fa57" not in text  # colours of the page, in light and dark
 

@@ -9,6 +9,7 @@ from stanadapt.diagnostics.report.pictures.canvas import (
     Picture,
     as_svg,
     hue,
+    iteration_labels,
     log_labels,
     new_figure,
     short,
@@ -39,7 +40,8 @@ def draw(runs: list[Run], places: dict[str, int]) -> Picture | None:
     for axes in grid[-1]:
         axes.set_xlabel("iteration; sampling begins after 0")
     caption = _caption(runs, shown)
-    return Picture("Adaptation", caption, as_svg(figure, "adaptation", "Adaptation"))
+    said = "Acceptance rates and step sizes along the iterations, by sampler"
+    return Picture("Adaptation", caption, as_svg(figure, "adaptation", said))
 
 
 def _panel(axes: Any, run: Run, name: str, colour: str) -> None:
@@ -60,6 +62,7 @@ def _panel(axes: Any, run: Run, name: str, colour: str) -> None:
         for c, row in enumerate(blocks):
             strength = 1 - (1 - FAINTEST) * c / max(len(blocks) - 1, 1)
             axes.plot(at, row, color=colour, lw=0.9, alpha=strength)
+    iteration_labels(axes.xaxis)
     if warmup.shape[1]:
         axes.axvline(0, color=MUTED, lw=0.8, ls=(0, (3, 2)))
     if name == "step_size":

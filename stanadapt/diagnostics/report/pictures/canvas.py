@@ -83,9 +83,9 @@ def new_figure(height: float) -> Any:
     return Figure(figsize=(WIDTH, height), layout="constrained")
 
 
-def short(name: str) -> str:
+def short(name: str, longest: int = LONGEST) -> str:
     """Return a name as a picture has room for it; the table has it in full."""
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def hue(index: int) -> str:
@@ -110,6 +110,14 @@ def log_labels(axis: Any) -> None:
     axis.set_major_locator(LogLocator(subs=between))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def iteration_labels(axis: Any) -> None:
+    """Give an axis of iterations a few whole numbers, thousands separated as in the table."""
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    axis.set_major_locator(MaxNLocator(5, integer=True))
+    axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
 def as_svg(figure: Any, name: str, title: str) -> str:

@@ -35,7 +35,8 @@ def draw(runs: list[Run], refused: list[str]) -> Picture | None:
         _panel(axes, title, panel, [name in refused for name in names])
     panels[0].set_yticks(range(len(names)), [short(name) for name in names])
     panels[0].set_ylim(len(names) - 0.5, -0.5)
-    return Picture("Cost", _caption(runs, refused), as_svg(figure, "costs", "Effective draws"))
+    said = "Smallest effective sample size per second and per gradient, by sampler"
+    return Picture("Cost", _caption(runs, refused), as_svg(figure, "costs", said))
 
 
 def _panel(axes: Any, title: str, costs: list[Cost], hollow: list[bool]) -> None:

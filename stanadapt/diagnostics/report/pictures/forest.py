@@ -73,7 +73,9 @@ def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | N
     axes.set_xlabel("distance from the mean of the reference, in its standard deviations")
     caption = _caption(len(names), len(ordered))
     return Picture(
-        "Posterior by each sampler", caption, as_svg(figure, "forest", "Posterior intervals")
+        "Posterior by each sampler",
+        caption,
+        as_svg(figure, "forest", "Medians and intervals of each parameter by each sampler"),
     )
 
 

@@ -49,7 +49,8 @@ def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | N
     figure.supxlabel(short(names[0]), fontsize=9)
     figure.supylabel(short(names[1]), fontsize=9)
     caption = _caption(runs, reference, able) + cut
-    return Picture("The two parameters that differ most", caption, as_svg(figure, "pairs", "Draws"))
+    said = f"Draws of {names[0]} and {names[1]}, a panel per sampler"
+    return Picture("The two parameters that differ most", caption, as_svg(figure, "pairs", said))
 
 
 def _finite(run: Run, name: str) -> bool:

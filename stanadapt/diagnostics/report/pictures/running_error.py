@@ -77,7 +77,8 @@ def draw(runs: list[Run], reference: Run, sound: bool, places: dict[str, int]) -
     axes.set_ylabel("largest error, in posterior sd")
     axes.legend(fontsize=8)
     caption = _caption(runs, shown, reference, sound)
-    return Picture("Error of the means", caption, as_svg(figure, "error", "Running error of means"))
+    said = "Largest error of the means against gradients spent, a line per sampler"
+    return Picture("Error of the means", caption, as_svg(figure, "error", said))
 
 
 def _slope(axes: Any, through: tuple[float, float]) -> None:

@@ -11,6 +11,7 @@ from stanadapt.diagnostics.report.pictures.canvas import (
     Picture,
     as_svg,
     hue,
+    iteration_labels,
     new_figure,
     short,
 )
@@ -51,7 +52,8 @@ def draw(run: Run, place: int) -> Picture | None:
     grid[-1, 0].set_xlabel("draw")
     grid[-1, 1].set_xlabel("rank among all draws")
     title = f"Traces and ranks: {run.label}"
-    return Picture(title, _caption(run, names), as_svg(figure, f"traces{place}", title))
+    said = f"Trace, and ranks by chain, of {', '.join(names)} by {run.label}"
+    return Picture(title, _caption(run, names), as_svg(figure, f"traces{place}", said))
 
 
 def _title(run: Run, name: str) -> str:
@@ -69,6 +71,7 @@ def _trace(axes: Any, draws: np.ndarray, colour: str) -> None:
         strength = 1 - (1 - FAINTEST) * c / max(chains - 1, 1)
         axes.plot(at + 1, draws[c, at], color=colour, lw=0.7, alpha=strength)
     axes.margins(x=0)
+    iteration_labels(axes.xaxis)
 
 
 def _ranks(axes: Any, draws: np.ndarray, colour: str) -> None:
