@@ -19,17 +19,21 @@ CHECK_SEED, POSITIONS = 20_140, 3
 
 
 class Choice(NamedTuple):
-    """Name of the sampler or its Settings, the reason as part of a sentence; who chose it."""
+    """Name of the sampler or its Settings, and the reason as part of a sentence."""
 
     sampler: Any
     reason: str
-    automatic: bool = True
+
+
+def is_automatic(asked: Any) -> bool:
+    """Whether the choice of a sampler is left to us."""
+    return isinstance(asked, str) and asked == AUTO
 
 
 def choose_sampler(target: Samplable, asked: Any = AUTO) -> Choice:
     """Return what was asked for; for "auto", find out what suits, and warn if not the default."""
-    if not isinstance(asked, str) or asked != AUTO:
-        return Choice(asked, "asked for", automatic=False)
+    if not is_automatic(asked):
+        return Choice(asked, "asked for")
     choice = _suitable(target)
     if choice.sampler != DEFAULT:
         warn(f"{choice.sampler} was chosen, which needs no gradient: {choice.reason}.")

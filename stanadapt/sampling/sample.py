@@ -14,7 +14,7 @@ from stanadapt.samplers.renamed import with_new_names
 from stanadapt.sampling import compatibility
 from stanadapt.sampling.approximation.fit_reference import read_source
 from stanadapt.sampling.chain import Chain, ChainDesign
-from stanadapt.sampling.choose_sampler import AUTO, choose_sampler
+from stanadapt.sampling.choose_sampler import AUTO, choose_sampler, is_automatic
 from stanadapt.sampling.compile_errors import explained
 from stanadapt.sampling.draw_on import Surroundings, draw_on
 from stanadapt.sampling.drive import advance, packed_up
@@ -22,7 +22,7 @@ from stanadapt.sampling.initial_values import initial_positions
 from stanadapt.sampling.make_chains import make_chains, randomness
 from stanadapt.sampling.memory import require_memory
 from stanadapt.sampling.on_workers.executor import require_executor
-from stanadapt.sampling.on_workers.run_on_workers import on_workers
+from stanadapt.sampling.on_workers.run_on_workers import RunOnWorkers, on_workers
 from stanadapt.sampling.pack_result import ExtraGroups
 from stanadapt.sampling.plan import Plan, make_plan
 from stanadapt.sampling.prior_group import with_prior
@@ -30,6 +30,7 @@ from stanadapt.sampling.run_progress import RunProgress, Watch
 from stanadapt.sampling.saved_run.begin import begin
 from stanadapt.sampling.saved_run.close import close
 from stanadapt.sampling.saved_run.partial import load
+from stanadapt.sampling.saved_run.write_checkpoints import WriteCheckpoints
 from stanadapt.sampling.standardise import (
     NO,
     Coordinates,
@@ -39,7 +40,7 @@ from stanadapt.sampling.standardise import (
     in_scales_of,
     learn_scales,
 )
-from stanadapt.sampling.sufficient import require_limits, until_usable
+from stanadapt.sampling.sufficient import require_limits, until
 from stanadapt.sampling.warm_start import (
     ChainInit,
     GivenStart,
@@ -195,10 +196,7 @@ def sample(
         iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
         save_warmup=save_warmup, show_progress=show_progress,
     )  # fmt: skip
-    if until_ess is not None:
-        plan = plan._replace(until_ess=float(until_ess))
-    elif choice.automatic and iter_sampling is None:
-        plan = until_usable(plan)
+    plan = until(plan, until_ess, is_automatic(sampler) and iter_sampling is None)
     _require_compatible(target, found, typed, plan, save_pseudo)
     chain_init = choose_chain_init(target, found, typed, plan, given)
     coordinates = choose_coordinates(standardize, target, found, plan, given)
@@ -216,15 +214,8 @@ def sample(
     known["sampler_reason"] = choice.reason
     arviz_module()  # its import takes seconds, for which Ctrl-C is not to wait after the last draw
     keeper = begin(run, start, runs, design, keep, known, chain_init.prior_data)
-
-    def workers(plan: Plan) -> Any:
-        longer = design._replace(plan=plan)
-        return on_workers(executor, start.target, longer, chain_init.prior_data)
-
-    def room(plan: Plan) -> None:
-        require_memory(design._replace(plan=plan), program.dim, on_disk=run is not None)
-
-    fit = _carried_out(Surroundings(keeper, watch, workers, room), start, runs, known, keep)
+    around = _surroundings(keeper, watch, start, design, chain_init.prior_data, executor)
+    fit = _carried_out(around, start, runs, known, keep)
     return with_prior(fit, program, chain_init.prior_data, plan, sample)
 
 
@@ -237,6 +228,26 @@ def _require_compatible(
     compatibility.require_threads(sampler, settings, plan.threads_per_chain)
     if save_pseudo:
         compatibility.require_pseudo_samples(target, sampler)
+
+
+def _surroundings(
+    keeper: WriteCheckpoints | None,
+    watch: Watch,
+    start: Start,
+    design: ChainDesign,
+    prior_data: str | None,
+    executor: Any,
+) -> Surroundings:
+    """What chains run in, also when their plan grows."""
+
+    def workers(plan: Plan) -> RunOnWorkers | None:
+        return on_workers(executor, start.target, design._replace(plan=plan), prior_data)
+
+    def room(plan: Plan) -> None:
+        dim = start.target.target.dim
+        require_memory(design._replace(plan=plan), dim, on_disk=keeper is not None)
+
+    return Surroundings(keeper, watch, workers, room)
 
 
 def _carried_out(

@@ -33,6 +33,13 @@ class Shortfall(NamedTuple):
     reason: str
 
 
+def until(plan: Plan, until_ess: float | None, by_default: bool) -> Plan:
+    """Return a plan that grows as was asked for; `until_usable` if that is the default's task."""
+    if until_ess is not None:
+        return plan._replace(until_ess=float(until_ess))
+    return until_usable(plan) if by_default else plan
+
+
 def until_usable(plan: Plan) -> Plan:
     """Return a plan that grows until the verdict finds enough draws, or is too far from that."""
     most = MOST_BY_DEFAULT * plan.iter_sampling
