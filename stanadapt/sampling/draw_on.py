@@ -11,7 +11,7 @@ from stanadapt.sampling.plan import Plan
 from stanadapt.sampling.progress import say
 from stanadapt.sampling.run_progress import Watch
 from stanadapt.sampling.saved_run.write_checkpoints import WriteCheckpoints
-from stanadapt.sampling.sufficient import shortfall
+from stanadapt.sampling.sufficient import Shortfall, shortfall
 from stanadapt.targets.stan.status import slow_step
 from stanadapt.targets.target import Target
 
@@ -50,11 +50,15 @@ def draw_on(
         while True:
             workers = around.workers(chains[0].plan)
             interrupted = advance(chains, around.keeper, around.watch, workers)
-            if interrupted or around.watch.note:
+            if interrupted:
                 break
             try:
-                if not _grown(target, chains, around, reasons):
+                found = _lacking(target, chains)
+                # time may be up just when chains have reached their length
+                interrupted = found is not None and bool(around.watch.note)
+                if found is None or interrupted:
                     break
+                _grow(chains, found, around, reasons)
             except KeyboardInterrupt:
                 interrupted = True
                 break
@@ -67,20 +71,23 @@ def draw_on(
     return known | outcome(around.watch, workers, interrupted, known)
 
 
-def _grown(target: Target, chains: list[Chain], around: Surroundings, reasons: list[str]) -> bool:
-    """Make the run longer if it lacks draws, and add to the reasons; return whether it was."""
+def _lacking(target: Target, chains: list[Chain]) -> Shortfall | None:
+    """Look at the draws, and return what they lack; None where they are enough."""
     plan = chains[0].plan
     with slow_step(plan.show_progress, "Looking whether there are enough draws"):
         found = shortfall(target, chains)
-    if found.iter_sampling == plan.iter_sampling:
-        return False
+    return None if found.iter_sampling == plan.iter_sampling else found
+
+
+def _grow(chains: list[Chain], found: Shortfall, around: Surroundings, reasons: list[str]) -> None:
+    """Make the run longer, and add to the reasons."""
+    plan = chains[0].plan
     longer = plan._replace(iter_sampling=found.iter_sampling)
     around.require_memory(longer)
     why = f"{plan.iter_sampling} gave {found.reason}"
     _lengthen(chains, longer, around.keeper, [*reasons, why])
     reasons.append(why)
     say(plan.show_progress, f"Drawing on: {why}.")
-    return True
 
 
 def _lengthen(

@@ -140,6 +140,20 @@ class TestUntilEss:
         assert "stopped after 0.02 minutes, as asked for." in fit.attrs["notes"]
         assert results.dataset(fit, "posterior").sizes["draw"] > 200
 
+    def test_a_stop_just_when_a_length_is_reached_is_told(self, target, until_300):
+        """But not where the draws were enough."""
+
+        def ended(progress):
+            return all(chain.n_done == chain.n_total for chain in progress.chains)
+
+        fit = draw(target, iter_sampling=200, until_ess=300, on_progress=ended)
+        assert fit.attrs["iter_sampling"] == 200
+        assert "stopped by on_progress after" in fit.attrs["notes"]
+        assert fit.attrs["interrupted"] == 0
+        length = int(until_300.attrs["iter_sampling"])
+        fit = draw(target, iter_sampling=length, until_ess=300, on_progress=ended)
+        assert "stopped" not in fit.attrs["notes"]
+
     @pytest.mark.parametrize("limit", [{"until_ess": 0}, {"max_minutes": np.nan}])
     def test_limits_out_of_range(self, target, limit):
         with pytest.raises(StanadaptError, match="must be a number above zero"):
