@@ -55,7 +55,7 @@ class StanadaptError(Exception):
 
 
 class ConvergenceWarning(UserWarning):
-    """A fit is too short, or should not be used: the sentence says why, and what to try."""
+    """A fit is not exact, too short, or not to be used: the sentence says why, and what to try."""
 
 
 LARGEST_WHOLE = 10**15  # beyond it, iterations do not end and sums of integers overflow

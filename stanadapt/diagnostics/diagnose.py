@@ -36,8 +36,8 @@ def diagnose(fit: Any, show: bool = True) -> Verdict:
     Returns
     -------
     Verdict
-        `verdict`: "fine", "too short" or "do not use"; `sentences`: what is wrong, each with what
-        to try, and what the run itself had to say.
+        `verdict`: "fine", "not exact", "too short" or "do not use"; `sentences`: what is wrong,
+        each with what to try, and what the run itself had to say.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Whether a fit can be used: fine, too short, or not to be used, with reasons and what to try next.
+"""Whether a fit can be used: fine, not exact, too short, or not to be used; why, and what to try.
 
 References
 ----------
@@ -29,7 +29,9 @@ from stanadapt.diagnostics.outlying_chain import outlying_chain
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.errors import ConvergenceWarning, warn
 
-FINE, TOO_SHORT, DO_NOT_USE = "fine", "too short", "do not use"
+# from best to worst; no fit of a sampler that is not exact is fine, however well its chains mix
+FINE, NOT_EXACT, TOO_SHORT, DO_NOT_USE = "fine", "not exact", "too short", "do not use"
+ORDER = [FINE, NOT_EXACT, TOO_SHORT, DO_NOT_USE]
 NOT_JUDGED = "not judged"
 R_HAT, R_HAT_APART, ESS_PER_CHAIN, BFMI = 1.01, 1.05, 100, 0.3
 # the acceptance rate is far from its target a below a / 2, and above 1 - (1 - a) / 8: the mean of
@@ -70,8 +72,8 @@ def verdict(fit: Any) -> Verdict:
     fit
         A result of `sample` or `stan_nuts`, or any ArviZ object with a posterior. Its parameters
         are judged where the attribute `parameters` names them, else all variables. A result of
-        `approximate` is judged by the Pareto k of its importance weights; that a sampler is not
-        exact is said, but how large its bias is these draws cannot tell.
+        `approximate` is judged by the Pareto k of its importance weights. Of a sampler that is not
+        exact it is "not exact" at best: how large the bias is the draws cannot tell.
 
     Raises
     ------
@@ -90,9 +92,8 @@ def verdict(fit: Any) -> Verdict:
         thin = int(results.attribute(fit, "thin", 1))
         reasons += [*_convergence(columns, thin), *_never_moved(constant)]
     if not is_exact(fit):
-        reasons.append(Reason(FINE, UNSEEN_BIAS))
-    order = [FINE, TOO_SHORT, DO_NOT_USE]
-    worst = max((r.verdict for r in reasons), key=order.index, default=FINE)
+        reasons.append(Reason(NOT_EXACT, UNSEEN_BIAS))
+    worst = max((r.verdict for r in reasons), key=ORDER.index, default=FINE)
     return Verdict(worst, [reason.sentence for reason in reasons])
 
 

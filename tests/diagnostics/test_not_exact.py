@@ -9,10 +9,11 @@ from rich.console import Console
 import stanadapt as sa
 from stanadapt.diagnostics import comparison_table
 from stanadapt.diagnostics.report.conclusion import conclude
-from stanadapt.diagnostics.report.runs import collect
+from stanadapt.diagnostics.report.runs import collect, representatives
 from stanadapt.diagnostics.report.standing import standing
+from stanadapt.diagnostics.report.table import lines
 from stanadapt.samplers.breaches import breaches
-from stanadapt.samplers.registry import find
+from stanadapt.samplers.registry import find, registered
 from stanadapt.sampling.contract import INVARIANCE, checks_of
 from tests.helpers import made_up_fits
 
@@ -77,9 +78,36 @@ def test_without_a_baseline_the_bias_is_unknown(fits):
 
 def test_the_verdict_says_what_convergence_does_not_show(fits):
     found = sa.verdict(fits["biased"])
-    assert found.verdict == "fine"  # as far as its draws can tell
+    assert found.verdict == "not exact"
     assert "Compare its means and standard deviations" in found.sentences[-1]
     assert not sa.verdict(fits["hmc"]).sentences
+
+
+@pytest.mark.parametrize("name", [n for n, s in registered().items() if s.exact is not True])
+def test_no_fit_of_a_sampler_that_is_not_exact_is_fine(fits, name):
+    """Draws as good as those of an exact one, by a sampler that says of itself what it is."""
+    chosen = {"exact": False} if "exact" in registered()[name].setting_types else {}
+    attributes = {"sampler": name, "exact": find(name, **chosen)[0].exact}
+    fit = made_up_fits.fit(1, shape=SHAPE, **attributes)
+    assert sa.verdict(fit).verdict == "not exact"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "shown"),
+    [
+        (["not exact", "fine"], "not exact"),
+        (["too short", "not exact"], "too short"),
+        (["not exact", "do not use"], "do not use"),
+    ],
+)
+def test_a_report_shows_the_worst_verdict_of_repeats(fits, verdicts, shown):
+    compared = collect({"biased": [fits["biased"]] * 2, "nuts": [fits["nuts"]]}, None, None)
+    own = [run for run in compared.runs if run.name == "biased"]
+    for run, verdict in zip(own, verdicts, strict=True):
+        run.row["verdict"] = verdict
+    found = lines(compared.runs, standing(compared.runs, "nuts"))
+    assert (found[0].verdict, found[0].usable) == (shown, False)
+    assert representatives(compared.runs)[0].row["verdict"] == shown
 
 
 def test_a_report_neither_measures_by_them_nor_recommends_them(fits):

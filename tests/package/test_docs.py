@@ -42,6 +42,7 @@ UNUSABLE = {
         "funnel": "too short", "funnel_nuts": "too short",
     },
     "many_modes": {"default": "do not use"},
+    "densities": {"fit": "not exact"},
     "calibration": {"right": "calibrated", "wrong": "not calibrated"},
 }  # fmt: skip
 # no C++ compiler, as in the build of the pages; figures are not shown

@@ -82,6 +82,7 @@ def test_raw_draws_are_too_narrow_and_say_that_they_are_not_exact(target):
     with pytest.warns(sa.ConvergenceWarning, match="are not exact"):
         fit = sa.sample(target, "hvi", exact=False, transitions=3, **SHEET, **QUIET)
     assert fit.attrs["exact"] == 0
+    assert fit.attrs["verdict"] == "not exact"
     found = covariance(fit)
     error = np.sqrt(2.0 / 20_000)
     np.testing.assert_allclose(np.diag(found), 0.68, atol=4.0 * 0.68 * error + 0.01)

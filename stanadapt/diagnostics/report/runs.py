@@ -11,7 +11,7 @@ from stanadapt.diagnostics.comparable import counted_variables
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.efficiency import Efficiency, efficiency
 from stanadapt.diagnostics.missed_modes import Columns
-from stanadapt.diagnostics.verdict import DO_NOT_USE, FINE, TOO_SHORT
+from stanadapt.diagnostics.verdict import ORDER
 from stanadapt.errors import StanadaptError
 
 Repeats = dict[str, list[Any]]
@@ -179,14 +179,13 @@ def parameters(run: Run) -> list[str]:
 
 def representatives(runs: list[Run]) -> list[Run]:
     """Return one run per name, for the pictures: the worst by verdict, then by ESS per second."""
-    order = [DO_NOT_USE, TOO_SHORT, FINE]
     chosen: dict[str, Run] = {}
     for run in runs:
         other = chosen.get(run.name)
-        if other is None or _badness(run, order) < _badness(other, order):
+        if other is None or _badness(run) < _badness(other):
             chosen[run.name] = run
     return list(chosen.values())
 
 
-def _badness(run: Run, order: list[str]) -> tuple[int, float]:
-    return order.index(run.row["verdict"]), float(np.nan_to_num(run.ess_per_second, nan=-1.0))
+def _badness(run: Run) -> tuple[int, float]:
+    return -ORDER.index(run.row["verdict"]), float(np.nan_to_num(run.ess_per_second, nan=-1.0))

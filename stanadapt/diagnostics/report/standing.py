@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 from stanadapt.diagnostics.compare import disagreement
 from stanadapt.diagnostics.report.runs import Run
-from stanadapt.diagnostics.verdict import FINE
+from stanadapt.diagnostics.verdict import FINE, NOT_EXACT
 
 CHANCE = 1e-4  # that a fit without error is said to disagree, were its errors exactly normal
 
@@ -63,7 +63,7 @@ def _sound(run: Run) -> bool:
 
 
 def _objection(run: Run, reference: Run, sound: bool, z: tuple[float, float]) -> str:
-    if run.row["verdict"] != FINE:
+    if run.row["verdict"] not in (FINE, NOT_EXACT):
         return str(run.row["verdict"])
     if run.missed:
         return "missed modes"

@@ -8,7 +8,7 @@ import numpy as np
 from stanadapt.diagnostics.report.conclusion import Cost, number, per_gradient, per_second
 from stanadapt.diagnostics.report.runs import Run
 from stanadapt.diagnostics.report.standing import Standing
-from stanadapt.diagnostics.verdict import DO_NOT_USE, FINE, TOO_SHORT
+from stanadapt.diagnostics.verdict import FINE, NOT_EXACT, ORDER
 
 TITLES = {
     "ESS/s": "smallest bulk effective sample size per second of one core, warm-up included",
@@ -44,10 +44,9 @@ def lines(runs: list[Run], judged: Standing) -> list[Line]:
     found = []
     for place, name in enumerate(names):
         own = [run for run in runs if run.name == name]
-        verdicts = {str(run.row["verdict"]) for run in own}
-        worst = next((v for v in (DO_NOT_USE, TOO_SHORT, FINE) if v in verdicts), FINE)
+        worst = max((str(run.row["verdict"]) for run in own), key=ORDER.index)
         words = [judged.objections[run.label] for run in own if judged.objections[run.label]]
-        shown = worst if worst != FINE or not words else words[0]
+        shown = worst if worst not in (FINE, NOT_EXACT) or not words else words[0]
         found.append(Line(name, place, shown, not words, _cells(runs, own, judged)))
     return found
 
