@@ -1,12 +1,21 @@
 """Runs that are killed at random moments, and what becomes of them; by itself, without pytest.
 
-    python -m tests.soak.kill_runs --kills 3
+    python -m tests.soak.kill_runs --kills 5
 
-For each sampler: one run that is left alone, then some in processes of their own that are ended by
-SIGKILL, resumed and compared with it. Prints one line per sampler and, at last, how many differed.
+For each sampler: one run that is left alone, and the same in processes that are ended by SIGKILL,
+one after another, five at most: the first begins it, each other goes on from what is on disk, and
+what is left in the end is done here. The draws must be those of the run that was left alone, to the
+bit. Prints a line per sampler, with what the last checkpoints knew when the process was killed:
+
+    no run yet    the folder had not been filled
+    not moved     no more than after the kill before
+    warm-up, sampling, finished
+
+and, at last, the sums over all samplers and how many runs differed.
 """
 
 import argparse
+import contextlib
 import os
 import random
 import shutil
@@ -15,15 +24,18 @@ import sys
 import tempfile
 import time
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.errors import StanadaptError
 from stanadapt.samplers.registry import registered
+from stanadapt.sampling import chain
 from stanadapt.sampling.saved_run import write_checkpoints
+from stanadapt.sampling.saved_run.checkpoint import summary_of
+from stanadapt.sampling.saved_run.folder import MANIFEST, RunFolder
 from tests.helpers.sampler_settings import FASTER
 
 PROGRAM = """
@@ -31,84 +43,153 @@ parameters { vector[3] x; real<lower=0> s; }
 model { x ~ normal([1, -20, 0], [1e-3, 50, 2]); s ~ gamma(3, x[3]^2 + 1); }
 generated quantities { real y = normal_rng(x[1], s); }
 """
-LENGTH = {"chains": 2, "iter_warmup": 300, "iter_sampling": 2000, "seed": 9}
+# lengths before they are multiplied, so that chains take some tenths of a second
+LENGTH = {"chains": 2, "seed": 9, "save_warmup": True}
+WARMUP, SAMPLING, SECONDS = 200, 1000, 0.3
+MOST = 16
 # beside each registered sampler as it is by default
 OTHERS = {"energy_rings": ("parallel_tempering", {"swaps": "energy_rings", "rings": 2})}
-NOT_BEGUN = "holds no run that can be resumed"
+IN_A_ROW = 5
+SOONER = 0.1  # how often a process is killed without waiting for its first checkpoint
+PATIENCE = 120.0  # seconds for a process to begin; one that has not is a failure
+COUNTED = ("n_density", "n_gradients", "n_failed", "n_failed_quantities", "iter_warmup")
 
 
-def killed(draw, folder, seconds):
-    """Draw in another process, which is killed after some seconds."""
+class Drawing:
+    """Draws of one sampler, and the run that was left alone.
+
+    seconds
+        From when its chains move, in a folder, to when they have ended.
+
+    """
+
+    def __init__(self, target, name, folder):
+        self.target, self.name, self.folder, self.times = target, name, folder, 1
+        self()  # what is slow the first time
+        _, seconds = self.left_alone()
+        self.times = int(np.clip(SECONDS / seconds, 1, MOST))
+        self.whole, self.seconds = self.left_alone()
+
+    def __call__(self, **changes):
+        name, chosen = OTHERS.get(self.name, (self.name, FASTER.get(self.name, {})))
+        length = {"iter_warmup": WARMUP * self.times, "iter_sampling": SAMPLING * self.times}
+        settings = {**LENGTH, **length, **chosen, **changes}
+        return sa.sample(self.target, name, show_progress=False, **settings)
+
+    def left_alone(self):
+        """Return a fit, and the seconds that its chains took."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        fit = self(run=self.folder)
+        ends = [path.stat().st_mtime for path in self.folder.glob("chain_*.npz")]
+        return fit, max(ends) - (self.folder / MANIFEST).stat().st_mtime
+
+    def lived(self, kills):
+        """What the kills found, in their order, and whether the run came out the same."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        found, share = [], 0.0
+        for left in range(kills, 0, -1):
+            killed(self.go_on, self.folder, self.moment(1 - share, left))
+            what, share = reached(self.folder, share)
+            found.append(what)
+        return found, same(self.go_on(), self.whole)
+
+    def go_on(self):
+        """Begin the run, or go on with it."""
+        if (self.folder / MANIFEST).exists():
+            return sa.resume(self.folder, show_progress=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return self(run=self.folder)
+
+    def moment(self, share, kills):
+        """After how many seconds to kill, and whether these count from the first checkpoint.
+
+        So that, on average, the kills that are left divide the share that is left evenly.
+        """
+        if random.random() < SOONER:
+            return random.uniform(0.0, self.seconds), False
+        return random.uniform(0.0, 2 * share * self.seconds / (kills + 1)), True
+
+
+def killed(work, folder, moment):
+    """Do something in another process, which is killed after some seconds."""
+    seconds, once_moved = moment
+    before = _checkpoints(folder)
     child = os.fork()
     if child == 0:
         try:
-            draw(run=folder)
+            work()
         finally:
             os._exit(0)
+    latest = time.monotonic() + PATIENCE
+    while once_moved and _checkpoints(folder) <= before:
+        assert time.monotonic() < latest, f"no chain has moved within {PATIENCE} s"
+        time.sleep(0.001)
     time.sleep(seconds)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
 
 
+def _checkpoints(folder):
+    """When a chain was written last; 0 before any was."""
+    times = [0]
+    for number in range(LENGTH["chains"]):
+        with contextlib.suppress(FileNotFoundError):
+            times.append((folder / write_checkpoints.chain_file(number)).stat().st_mtime_ns)
+    return max(times)
+
+
+def reached(folder, share_before):
+    """What the last checkpoints of a run know, and the share of its iterations; see the module."""
+    if not (folder / MANIFEST).exists():
+        return "no run yet", share_before
+    held = write_checkpoints.newest(RunFolder.open(folder), LENGTH["chains"])
+    chains = [summary_of(arrays) for arrays in held]
+    share = sum(each["done"] for each in chains) / sum(each["total"] for each in chains)
+    warming_up = any(each["warming_up"] for each in chains)
+    if share == share_before and share < 1:
+        return "not moved", share
+    return "warm-up" if warming_up else "sampling" if share < 1 else "finished", share
+
+
 def same(one, two):
-    """Whether all draws and statistics of two results are the same bits."""
-    groups = ("posterior", "sample_stats")
+    """Whether all draws, statistics and counts of two results are the same bits."""
+    kinds = ("posterior", "sample_stats")
+    groups = [f"{phase}{kind}" for phase in ("", "warmup_") for kind in kinds]
     pairs = [(results.dataset(one, group), results.dataset(two, group)) for group in groups]
     return all(
-        np.array_equal(first[name].values, second[name].values, equal_nan=True)
+        list(first) == list(second)
+        and all(first[name].values.tobytes() == second[name].values.tobytes() for name in first)
         for first, second in pairs
-        for name in first
-    )
-
-
-def tried(draw, seconds, folder):
-    """What became of a run that was killed: "same", "different" or "not begun"."""
-    shutil.rmtree(folder, ignore_errors=True)
-    killed(draw, folder, seconds)
-    try:
-        fit = sa.resume(folder, show_progress=False)
-    except StanadaptError as error:
-        if NOT_BEGUN not in error.message:
-            raise
-        return "not begun"
-    return "same" if same(fit, draw.whole) else "different"
-
-
-class Draw:
-    """Draws of one sampler, and the run that was left alone."""
-
-    def __init__(self, target, name):
-        self.target, self.name = target, name
-        self()
-        began = time.monotonic()
-        self.whole = self()
-        self.seconds = time.monotonic() - began
-
-    def __call__(self, **changes):
-        name, chosen = OTHERS.get(self.name, (self.name, FASTER.get(self.name, {})))
-        settings = {**LENGTH, **chosen, **changes}
-        return sa.sample(self.target, name, show_progress=False, **settings)
+    ) and all(results.attribute(one, name) == results.attribute(two, name) for name in COUNTED)
 
 
 def main():
     """Kill runs of every sampler; the exit code is the number of those that came out different."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--kills", type=int, default=IN_A_ROW, help="of each sampler's runs")
     parser.add_argument("--samplers", default=",".join([*registered(), *OTHERS]))
-    chosen, different = parser.parse_args(), 0
+    parser.add_argument("--seed", type=int, default=7)
+    chosen, different, sums = parser.parse_args(), 0, Counter()
     warnings.simplefilter("ignore")
-    write_checkpoints.SECONDS = write_checkpoints.SHARE = 0.02
-    random.seed(7)
+    # short chunks, and a checkpoint after each: what a kill meets is a matter of chance
+    write_checkpoints.SECONDS, write_checkpoints.SHARE, chain.CHUNK_SECONDS = 0.0, 1.0, 0.005
+    os.fsync = lambda number: None  # what the system has been given outlives the process
+    random.seed(chosen.seed)
     target = sa.Target(PROGRAM, show_progress=False)
     with tempfile.TemporaryDirectory() as scratch:
         for name in chosen.samplers.split(","):
-            draw, folder = Draw(target, name), Path(scratch) / "run"
-            moments = [random.uniform(0.0, 1.2 * draw.seconds) for _ in range(chosen.kills)]
-            found = [tried(draw, seconds, folder) for seconds in moments]
-            different += found.count("different")
-            print(name, {what: found.count(what) for what in sorted(set(found))}, flush=True)
+            drawing = Drawing(target, name, Path(scratch) / "run")
+            found, equal = Counter(), Counter()
+            for first in range(0, chosen.kills, IN_A_ROW):
+                kills = min(IN_A_ROW, chosen.kills - first)
+                what, is_same = drawing.lived(kills)
+                found.update(what)
+                equal["same" if is_same else "different"] += 1
+            sums, different = sums + found, different + equal["different"]
+            print(name, dict(equal), dict(found), flush=True)
+    print(f"kills: {sums.total()} {dict(sums)}")
     print(f"different: {different}")
-    return different
+    return min(different, 100)
 
 
 if __name__ == "__main__":
