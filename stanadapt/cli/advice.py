@@ -20,6 +20,7 @@ from stanadapt.cli.options import (
     Unsafe,
 )
 from stanadapt.cli.options import make_target as made_from
+from stanadapt.results import write_text
 from stanadapt.sampling.advice.advise import advise as try_samplers
 
 
@@ -55,6 +56,6 @@ def advise(
             target, minutes=minutes, ess=ess, chains=chains, seed=seed, show_progress=not quiet
         )
         if path is not None:
-            path.write_text(advice.to_json() + "\n")
+            write_text(path, advice.to_json() + "\n")
             print(f"advice: {path}")
         print(advice.command(model, data, posteriordb))

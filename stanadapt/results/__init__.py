@@ -23,7 +23,14 @@ from stanadapt.results.arviz_object import (
     shapes,
     variables,
 )
-from stanadapt.results.files import as_path, check_writable, load, partial_of, save
+from stanadapt.results.files import (
+    as_path,
+    check_writable,
+    load,
+    partial_of,
+    save,
+    write_text,
+)
 
 __all__ = [
     "PSEUDO",
@@ -48,4 +55,5 @@ __all__ = [
     "save",
     "shapes",
     "variables",
+    "write_text",
 ]

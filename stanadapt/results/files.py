@@ -107,6 +107,29 @@ def partial_of(path: Path) -> Path:
     return path.with_name(f".{crc32(path.name.encode()):08x}.{os.getpid()}.partial")
 
 
+def write_text(path: str | os.PathLike, text: str) -> Path:
+    """Write a text file as a whole: an interruption, or a full disk, leaves an older one intact.
+
+    What UTF-8 has not, such as half a surrogate pair in a name, becomes a question mark.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "files" where nothing can be written.
+
+    """
+    path = check_writable(path)
+    partial = partial_of(path)
+    try:
+        partial.write_text(text, encoding="utf-8", errors="replace")
+        partial.replace(path)
+    except OSError as error:
+        raise StanadaptError("files", f"{path} could not be written: {error}.") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
 def load(path: str | os.PathLike) -> Any:
     """Read a result from a netCDF file into memory, as an object of the installed ArviZ."""
     path = as_path(path)

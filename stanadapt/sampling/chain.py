@@ -173,6 +173,8 @@ class Chain:
         self.iter_warmup, self.warming_up = plan.iter_warmup, True
         self.pause = 0 if sampler.pooling else plan.iter_warmup
         self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
+        # of its own thread: what other programs take of the machine does not count
+        self.warmup_processor_seconds = self.sampling_processor_seconds = 0.0
         self.failed_quantities = 0
         self.warmup_calls = np.zeros(3, np.int64)
         self._chunk = FIRST_CHUNK
@@ -218,7 +220,7 @@ class Chain:
         first, last = (-(-(i - start) // self.plan.thin) for i in (self.n_done, stop))
         rows = last - first if len(recording.constrained) else 0
 
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.thread_time()
         draws, stats, done = self._run(start, self.n_done, stop, warming_up, rows)
         with self._recording:
             if self.abandoned:
@@ -229,7 +231,8 @@ class Chain:
             self._record(recording, draws[:kept], stats[:kept])
             if warming_up and self.n_done == end and self.sampler.pooling is None:
                 self.end_warmup()
-            self._account(time.perf_counter() - began, warming_up)
+            used = time.thread_time() - used
+            self._account(time.perf_counter() - began, used, warming_up)
 
     def abandon(self) -> None:
         """Let what the chain is doing in another thread come to nothing: its draws are final.
@@ -270,6 +273,11 @@ class Chain:
         recording.extra[rows] = draws[:, self.density.size :][:, : recording.extra.shape[1]]
         recording.rows = rows.stop
 
+    def count_as_warmup(self, seconds: float, processor_seconds: float) -> None:
+        """Add what was spent on the chain outside of it: by the clock, and of a processor."""
+        self.warmup_seconds += seconds
+        self.warmup_processor_seconds += processor_seconds
+
     def end_warmup(self) -> None:
         """Go on with sampling: what was learned is kept as it is."""
         self.iter_warmup, self.warming_up = self.n_done, False
@@ -278,11 +286,12 @@ class Chain:
         self.warmup_calls[:] = self.density.calls[:3]
         self.density.calls[RECORDED_CALLS] = self.warmup_calls[:2].sum()
 
-    def _account(self, seconds: float, warming_up: bool) -> None:
+    def _account(self, seconds: float, processor_seconds: float, warming_up: bool) -> None:
         if warming_up:
-            self.warmup_seconds += seconds
+            self.count_as_warmup(seconds, processor_seconds)
         else:
             self.sampling_seconds += seconds
+            self.sampling_processor_seconds += processor_seconds
         pace = CHUNK_SECONDS / max(seconds, 1e-6)
         largest = max(1, min(LARGEST_CHUNK, LARGEST_BUFFER // self._width))
         self._chunk = int(np.clip(self._chunk * min(pace, 4.0), 1, largest))

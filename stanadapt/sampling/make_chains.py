@@ -55,7 +55,7 @@ def make_chains(start: Start, design: ChainDesign, sources: list[Randomness]) ->
     """Return one chain per position of a start."""
     chains = [make_chain(start, design, source, i) for i, source in enumerate(sources)]
     for chain, seconds in zip(chains, start.seconds, strict=True):
-        chain.warmup_seconds += seconds
+        chain.count_as_warmup(*seconds)
     _share_arrays(chains)
     return chains
 

@@ -214,6 +214,8 @@ def _attributes(target: Samplable, runs: list[Chain]) -> dict[str, Any]:
         "rho": program.rho,
         "warmup_seconds": [chain.warmup_seconds for chain in runs],
         "sampling_seconds": [chain.sampling_seconds for chain in runs],
+        "warmup_processor_seconds": [chain.warmup_processor_seconds for chain in runs],
+        "sampling_processor_seconds": [chain.sampling_processor_seconds for chain in runs],
         "n_gradients": each * sum(chain.calls["gradients"] for chain in runs),
         "n_gradients_warmup": each * int(sum(chain.warmup_calls[1] for chain in runs)),
         "n_density": each * sum(chain.calls["values"] for chain in runs),

@@ -10,7 +10,7 @@ def pool_chains(chains: list[Any]) -> None:
     All of them wait at the same iteration; those that were stopped are not among them. The seconds
     this takes are shared out among the chains.
     """
-    began, first = time.perf_counter(), chains[0]
+    began, used, first = time.perf_counter(), time.thread_time(), chains[0]
     pooling, settings = first.sampler.pooling, first.compiled_settings
     states = [chain.state for chain in chains]
     if first.progress is None:
@@ -22,6 +22,6 @@ def pool_chains(chains: list[Any]) -> None:
         chain.pause = chain.n_done + progress.block
         if not progress.block:
             chain.end_warmup()
-    seconds = (time.perf_counter() - began) / len(chains)
+    seconds, used = time.perf_counter() - began, time.thread_time() - used
     for chain in chains:
-        chain.warmup_seconds += seconds
+        chain.count_as_warmup(seconds / len(chains), used / len(chains))

@@ -45,11 +45,17 @@ class RunProgress:
         A `ChainProgress` each.
     seconds
         Since chains began to move: compilation is not counted.
+    processor_seconds
+        Spent on all chains so far, learning the scales included; what other programs take of the
+        machine does not count.
 
     """
 
     def __init__(self, target: Target, chains: list[Chain], seconds: float) -> None:
         self._target, self._chains, self.seconds = target, chains, seconds
+        self.processor_seconds = sum(
+            chain.warmup_processor_seconds + chain.sampling_processor_seconds for chain in chains
+        )
         self.chains = [_progress_of(chain) for chain in chains]
         self._found: Efficiency | None = None
 

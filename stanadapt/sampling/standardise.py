@@ -57,7 +57,7 @@ class Start(NamedTuple):
     calls
         Evaluations so far: values, gradients, failures; shape (chain, 3).
     seconds
-        Of each chain.
+        Of each chain: by the clock, and of a processor; shape (chain, 2).
     compile_seconds
         Of the sampler that learned.
     description
@@ -68,7 +68,7 @@ class Start(NamedTuple):
     target: Samplable
     positions: list[np.ndarray]
     calls: np.ndarray
-    seconds: list[float]
+    seconds: np.ndarray
     compile_seconds: float
     description: dict[str, Any]
 
@@ -80,9 +80,9 @@ class Start(NamedTuple):
 
     def after(self, fitted: FittedReference) -> "Start":
         """Return the same start, with what the reference has cost, which counts as warm-up."""
-        calls, seconds = self.calls.copy(), list(self.seconds)
+        calls, seconds = self.calls.copy(), self.seconds.copy()
         calls[0] += fitted.calls
-        seconds[0] += fitted.seconds
+        seconds[0] += fitted.seconds, fitted.processor_seconds
         return self._replace(
             calls=calls, seconds=seconds,
             compile_seconds=self.compile_seconds + fitted.compile_seconds,
@@ -94,7 +94,7 @@ def as_given(target: Samplable, positions: list[np.ndarray], why: str) -> Start:
     chains = len(positions)
     description = {"standardized": f"no: {why}"}
     return Start(
-        target, positions, np.zeros((chains, 3), np.int64), [0.0] * chains, 0.0, description
+        target, positions, np.zeros((chains, 3), np.int64), np.zeros((chains, 2)), 0.0, description
     )
 
 
@@ -177,7 +177,7 @@ def in_scales_of(target: Samplable, scales: Scales, positions: list[np.ndarray])
     calls = np.zeros((len(positions), 3), np.int64)
     calls[0, 1] = scales.evaluations
     description = {"standardized": f"{standardised.kind}, by warm_start"}
-    return Start(standardised, z, calls, [0.0] * len(z), 0.0, description)
+    return Start(standardised, z, calls, np.zeros((len(z), 2)), 0.0, description)
 
 
 def learn_scales(
@@ -217,7 +217,7 @@ def learn_scales(
         raise no_draws(target, chains, True)
     start = _start(target, kind, positions, chains)
     calls = np.array([chain.density.calls[COUNTED] for chain in chains])
-    seconds = [chain.warmup_seconds for chain in chains]
+    seconds = np.array([[c.warmup_seconds, c.warmup_processor_seconds] for c in chains])
     return start._replace(calls=calls, seconds=seconds, compile_seconds=compile_seconds)
 
 
@@ -261,7 +261,7 @@ def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -
     if kind == FULL:
         description["notes"] = _unsettled(chains[0], progress)
     z = [standardised.standardised(position) for position in positions]
-    return Start(standardised, z, np.empty(0), [], 0.0, description)
+    return Start(standardised, z, np.empty(0), np.empty(0), 0.0, description)
 
 
 def _spread(positions: list, chains: list[Chain], dim: int) -> np.ndarray:

@@ -5,13 +5,12 @@
     python -m workflows.benchmarks.advice --quick               # does it run?
 
 For each target: the advice of one set of short trials, and runs of every sampler that was tried, of
-its default length, with other seeds. A run is worth the evaluations of the density, with or without
-gradient and warm-up counted, that it needs for 1000 effective draws: of the bulk, the tails and
-the squared deviations from the mean, whichever is least. `relative` is the cost of the recommended
-sampler over that of the cheapest one of which every run can be used, in medians over seeds: 1 is
-the best choice there was, and 1.5 the worst that is acceptable. Evaluations, unlike seconds, do not
-depend on what else the machine does; samplers whose own work per evaluation is large, such as those
-with dense matrices, look cheaper by them than they are.
+its default length, with other seeds. The cost of a run is the processor time, warm-up counted, that
+it needs for 1000 effective draws: of the bulk, the tails and the squared deviations from the mean,
+whichever is least. `relative` is the cost of the recommended sampler over that of the cheapest one
+of which every run can be used, in medians over seeds: 1 is the best choice there was, and 1.5 the
+worst that is acceptable. `evaluations` is the same ratio by evaluations of the density, with or
+without gradient, which do not depend on the machine at all, nor on a sampler's own work for each.
 """
 
 import json
@@ -68,7 +67,11 @@ def targets():
 
 
 def full_run(target, candidate, seed, length):
-    """One run of default length: its cost for ESS effective draws, and its parameters' draws."""
+    """One run of default length.
+
+    Returns seconds of processor time and evaluations for ESS effective draws, the verdict, and the
+    parameters' draws.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -77,18 +80,23 @@ def full_run(target, candidate, seed, length):
                 **candidate.settings, **length,
             )  # fmt: skip
         except sa.StanadaptError:
-            return np.inf, "failed", {}
+            return np.inf, np.inf, "failed", {}
     counts = {
         name: sum(
             results.attribute(fit, f"{kind}{name}", 0) for kind in ("n_gradients", "n_density")
         )
         for name in ("", "_warmup")
     }
+    warmup, sampling = (
+        float(np.sum(results.attribute(fit, f"{phase}_processor_seconds")))
+        for phase in ("warmup", "sampling")
+    )
     ess = smallest_ess(fit)
-    sampling = counts[""] - counts["_warmup"]
-    cost = counts["_warmup"] + sampling * ESS / ess if ess > 0.0 else np.inf
+    longer = ESS / ess if ess > 0.0 else np.inf
+    seconds = warmup + sampling * longer
+    evaluations = counts["_warmup"] + (counts[""] - counts["_warmup"]) * longer
     columns = results.columns(fit, wanted=results.parameters(fit))
-    return cost, results.attribute(fit, "verdict"), columns
+    return seconds, evaluations, results.attribute(fit, "verdict"), columns
 
 
 def rows_of(name, make, minutes, seeds, length):
@@ -99,13 +107,14 @@ def rows_of(name, make, minutes, seeds, length):
     rows, draws = [], {}
     for candidate in advice.candidates:
         runs = [full_run(target, candidate, seed, length) for seed in range(1, seeds + 1)]
-        draws[candidate.name] = runs[0][2]
+        draws[candidate.name] = runs[0][3]
         rows.append({
             "target": name, "parameters": target.dim - target.noise_size,
             "sampler": candidate.name, "recommended": candidate.name == chosen,
-            "cost": float(np.median([cost for cost, _, _ in runs])),
-            "usable": all(verdict == "fine" for _, verdict, _ in runs),
-            "verdicts": json.dumps([verdict for _, verdict, _ in runs]),
+            "cost": float(np.median([seconds for seconds, *_ in runs])),
+            "evaluations": float(np.median([evaluations for _, evaluations, *_ in runs])),
+            "usable": all(verdict == "fine" for *_, verdict, _ in runs),
+            "verdicts": json.dumps([verdict for *_, verdict, _ in runs]),
         })  # fmt: skip
     for row in rows:
         own = draws[row["sampler"]]
@@ -122,10 +131,12 @@ def summary(table):
         (mine,) = part[part["recommended"]].to_dict("records")
         best = good.loc[good["cost"].idxmin()] if len(good) else None
         sound = best is not None and mine["sampler"] in set(good["sampler"])
+        fewest = good["evaluations"].min()
         lines.append({
             "target": name, "parameters": mine["parameters"], "recommended": mine["sampler"],
             "cheapest": "none" if best is None else best["sampler"],
             "relative": mine["cost"] / best["cost"] if sound else np.nan,
+            "evaluations": mine["evaluations"] / fewest if sound else np.nan,
             "of": f"{len(good)} of {len(part)}",
         })  # fmt: skip
     return pd.DataFrame(lines)
@@ -134,14 +145,18 @@ def summary(table):
 def markdown(table):
     """The table of the documentation."""
     lines = [
-        "| target | parameters | recommended | cheapest usable | relative cost | usable samplers |",
-        "|---|---|---|---|---|---|",
+        "| target | parameters | recommended | cheapest usable | relative cost | "
+        "relative evaluations | usable samplers |",
+        "|---|---|---|---|---|---|---|",
     ]
     for row in table.to_dict("records"):
-        ratio = "–" if np.isnan(row["relative"]) else f"{row['relative']:.2f}"
+        cost, evaluations = (
+            "–" if np.isnan(row[name]) else f"{row[name]:.2f}"
+            for name in ("relative", "evaluations")
+        )
         lines.append(
             f"| {row['target']} | {row['parameters']} | `{row['recommended']}` | "
-            f"`{row['cheapest']}` | {ratio} | {row['of']} |"
+            f"`{row['cheapest']}` | {cost} | {evaluations} | {row['of']} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -99,8 +99,7 @@ def report(
         command=command,
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
-    _write(text, path)
-    return path
+    return results.write_text(path, text)
 
 
 def check_report(path: str | os.PathLike) -> Path:
@@ -185,15 +184,3 @@ def _pictures(runs: list[Run], judged: Standing) -> list[Picture]:
         found += [traces.draw(run, places[run.name]) for run in _traced(shown, judged)]
         found.append(adaptation.draw(shown, places))
     return [picture for picture in found if picture is not None]
-
-
-def _write(text: str, path: Path) -> None:
-    # under another name first: an interruption leaves an older report intact
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8", errors="replace")
-        partial.replace(path)
-    except OSError as error:
-        raise StanadaptError("files", f"{path} could not be written: {error}.") from None
-    finally:
-        partial.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stanadapt import results
-from stanadapt.sampling.advice.candidates import Candidate
+from stanadapt.sampling.advice.candidates import Candidate, is_answer
 from stanadapt.sampling.advice.trial import Trial
 from stanadapt.sampling.choose_sampler import DEFAULT
 
@@ -34,7 +34,7 @@ class Advice:
         Why, and what else was seen.
     table
         DataFrame, one row per trial, the fastest first: verdict, ess (the smallest of bulk, tails
-        and squares over parameters), seconds_warmup and seconds_sampling of one core, and
+        and squares over parameters), seconds_warmup and seconds_sampling of processor time, and
         seconds_needed for the effective draws asked for, NaN where that cannot be told.
     candidates
         What was tried, each a sampler with its settings, in the order of the trials.
@@ -170,8 +170,9 @@ def _preferred(ranked: list[Trial], ess: float) -> Trial:
 
 
 def _fallback(trials: list[Trial]) -> Candidate:
-    """Return what was tried last: it was tried since the others did not serve."""
-    return trials[-1].candidate
+    """Return what was tried last because the others did not serve; else what was tried first."""
+    answers = [trial.candidate for trial in trials if is_answer(trial.candidate)]
+    return answers[-1] if answers else trials[0].candidate
 
 
 def _length(trial: Trial, ess: float) -> int | None:

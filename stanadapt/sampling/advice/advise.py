@@ -1,5 +1,6 @@
 """Which sampler, which settings, how long: the function users call."""
 
+import time
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ from rich.console import Console
 
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare
-from stanadapt.diagnostics.missed_modes import missed, separate_regions
+from stanadapt.diagnostics.missed_modes import missed
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.sampling.advice.advice import Advice
@@ -17,14 +18,15 @@ from stanadapt.sampling.advice.candidates import (
     for_divergences,
     for_many_modes,
 )
+from stanadapt.sampling.advice.separate_modes import LARGEST_R_HAT, separate_modes
 from stanadapt.sampling.advice.trial import Trial, run_trial
 from stanadapt.sampling.choose_sampler import without_gradient
 from stanadapt.sampling.plan import LARGEST_SEED
+from stanadapt.targets.stan.status import slow_step
 from stanadapt.targets.target import Target, require_samplable
 
 # a trial that is no longer than this shows nothing
 SHORTEST_TRIAL = 0.5
-LARGEST_R_HAT = 1.05
 MOST_COLUMNS = 300
 
 
@@ -40,22 +42,24 @@ def advise(
 ) -> Advice:
     """Try several samplers on a target, and say which to use, and for how long.
 
-    The default comes first, then what may be faster. Where chains end in separate regions, samplers
+    The default comes first, then what may be faster. Where chains end in separate modes, samplers
     for many modes are tried; where trajectories diverge, shorter steps. Each trial is a run with
-    the sampler's defaults that is stopped when its share of the time is over.
+    the sampler's defaults that is stopped when its share of the time is over. Trials are compared
+    by processor time, which does not depend on what else the machine does.
 
     Parameters
     ----------
     target
         A Stan program with its data.
     minutes
-        Time for all trials together. Compilation is not counted: once for each sampler, up to two
-        minutes.
+        Time for all trials together, of as many cores as there are chains; up to twice as long by
+        the clock where the machine is busy. Compilation is not counted: once for each sampler, up
+        to two minutes.
     ess
         Wanted effective sample size: of the bulk, the tails and the squared deviations from the
         mean, of every parameter.
     chains, seed
-        Of each trial. Lengths of trials depend on the clock: two calls may differ where samplers
+        Of each trial. Lengths of trials are measured in time: two calls may differ where samplers
         are about equally fast.
     show
         Also print the trials and the recommendation.
@@ -102,7 +106,7 @@ class _Trials:
         self.target, self.left, self.common = target, seconds, common
         self.problem = without_gradient(target)
         self.trials: list[Trial] = []
-        self.regions = 1
+        self.modes = 1
 
     def made(self) -> "_Trials":
         """Make the trials; what the first ones show decides on the later ones."""
@@ -111,11 +115,17 @@ class _Trials:
         while waiting and self.left > SHORTEST_TRIAL:
             trial = self._try(waiting.pop(0), len(waiting) + 1)
             if tempering and self._apart(trial):
-                # of chains that lie apart, those of other samplers of one mode would too
-                waiting, tempering = tempering, []
+                waiting, tempering = self._with(tempering, waiting), []
             elif careful and self._diverged(trial):
                 waiting, careful = [*waiting, *careful], []
         return self
+
+    def _with(self, tempering: list[Candidate], waiting: list[Candidate]) -> list[Candidate]:
+        """Return what to try next where chains stay in modes of their own."""
+        if any(trial.usable for trial in self.trials):  # the modes may be of no weight
+            return [*waiting, *tempering]
+        # chains of other samplers for one mode would lie apart too
+        return tempering
 
     def _try(self, candidate: Candidate, waiting: int) -> Trial:
         share = max(self.left / waiting, SHORTEST_TRIAL)
@@ -134,8 +144,12 @@ class _Trials:
         row = compare({"trial": trial.fit}, show=False)
         if not row["r_hat_max"].iloc[0] > LARGEST_R_HAT:
             return False
-        self.regions = max(self.regions, separate_regions(_parameters(trial.fit)))
-        return self.regions > 1
+        began = time.thread_time()
+        with slow_step(self.common["show_progress"], "Climbing, to tell modes from slow chains"):
+            found = separate_modes(self.target, trial.fit, self.problem)
+        self.left -= time.thread_time() - began
+        self.modes = max(self.modes, found)
+        return found > 1
 
     def _diverged(self, trial: Trial) -> bool:
         if trial.fit is None or self.problem:
@@ -181,10 +195,10 @@ class _Trials:
 
     def _sentences(self) -> list[str]:
         found = []
-        if self.regions > 1:
+        if self.modes > 1:
             found.append(
-                f"Chains ended in {self.regions} separate regions: there are several modes, or "
-                "chains that are on their way. See stanadapt modes for their weights."
+                f"Chains ended in {self.modes} separate regions, and the density is lower between "
+                "them: there are several modes. See stanadapt modes for their weights."
             )
         if any(self._diverged(trial) for trial in self.trials):
             found.append(

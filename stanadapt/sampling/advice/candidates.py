@@ -49,3 +49,8 @@ def for_many_modes(without_gradient: str) -> list[Candidate]:
 def for_divergences() -> list[Candidate]:
     """Samplers for trajectories that diverged: shorter steps."""
     return [Candidate("nuts", {"target_accept": CAREFUL})]
+
+
+def is_answer(candidate: Candidate) -> bool:
+    """Whether it is tried only because of what the trials before it showed."""
+    return candidate.sampler in TEMPERING or candidate in for_divergences()

@@ -1,5 +1,6 @@
 """One trial: a sampler runs for some seconds, and what it reached in them is measured."""
 
+import os
 import warnings
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ from stanadapt.sampling.run_progress import RunProgress
 from stanadapt.sampling.sample import sample
 from stanadapt.targets.target import Target
 
+BUSY = 2.0
+
 
 class Trial(NamedTuple):
     """What a sampler reached.
@@ -29,9 +32,9 @@ class Trial(NamedTuple):
         Smallest effective sample size over parameters, of the bulk, the tails and the squared
         deviations from the mean; NaN without a fit.
     warmup_seconds, sampling_seconds
-        Of one core, summed over chains.
+        Of processor time, summed over chains: a busy machine does not lengthen it.
     seconds
-        Of running, by the clock.
+        Of the time for all trials: processor time over the cores that chains share.
 
     """
 
@@ -49,7 +52,7 @@ class Trial(NamedTuple):
         return self.verdict.verdict != DO_NOT_USE and self.ess > 0.0
 
     def seconds_to(self, ess: float) -> float:
-        """Seconds of one core, warm-up counted, to so many effective draws; NaN if unusable."""
+        """Processor seconds, warm-up counted, to so many effective draws; NaN if unusable."""
         if not self.usable:
             return np.nan
         return self.warmup_seconds + self.sampling_seconds * ess / self.ess
@@ -68,20 +71,24 @@ def run_trial(
     seed: int,
     show_progress: bool,
 ) -> Trial:
-    """Run a sampler with its own lengths, and stop it after so many seconds of running."""
-    took = 0.0
+    """Run a sampler with its own lengths, and stop it after so many seconds of the cores it uses.
+
+    On a busy machine these take longer, but no longer than BUSY times as long by the clock.
+    """
+    took, cores = 0.0, min(chains, os.cpu_count() or 1)
 
     def stop(progress: RunProgress) -> bool:
         nonlocal took
-        took = progress.seconds
-        return took > seconds
+        took = progress.processor_seconds / cores
+        return took > seconds or progress.seconds > BUSY * seconds
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is in the table
         try:
             fit = sample(
                 target, candidate.sampler, chains=chains, seed=seed, on_progress=stop,
-                show_progress=show_progress, **candidate.settings,
+                # all chains get on alike, so that a trial that is stopped has draws of each
+                parallel_chains=chains, show_progress=show_progress, **candidate.settings,
             )  # fmt: skip
         except StanadaptError as error:
             why = error.message.partition(": there are no draws")[0]
@@ -90,7 +97,7 @@ def run_trial(
         raise KeyboardInterrupt
     warmup, sampling = (
         float(np.sum(results.attribute(fit, name)))
-        for name in ("warmup_seconds", "sampling_seconds")
+        for name in ("warmup_processor_seconds", "sampling_processor_seconds")
     )
     return Trial(candidate, fit, verdict(fit), smallest_ess(fit), warmup, sampling, took)
 

@@ -157,7 +157,7 @@ def _make(recipe: Recipe) -> Made:
     chains = recipe.plan.chains
     nowhere = [np.zeros(target.dim)] * chains  # a checkpoint says where chains are
     calls = np.zeros((chains, 3), np.int64)
-    start = Start(target, nowhere, calls, [0.0] * chains, 0.0, {})
+    start = Start(target, nowhere, calls, np.zeros((chains, 2)), 0.0, {})
     design = ChainDesign(
         sampler, settings, recipe.plan, len(base.column_names), recipe.keep_unconstrained,
         recipe.keep_extra,

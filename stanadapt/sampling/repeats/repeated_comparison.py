@@ -13,7 +13,7 @@ from stanadapt.diagnostics.repeats_picture import draw_repeats
 from stanadapt.diagnostics.repeats_summary import sentences, summarise
 from stanadapt.diagnostics.repeats_table import show_summary, to_latex
 from stanadapt.diagnostics.report.repeats_page import repeats_page
-from stanadapt.results import check_writable
+from stanadapt.results import write_text
 
 
 class RepeatedComparison:
@@ -76,9 +76,7 @@ class RepeatedComparison:
     def report(self, path: str | PathLike, *, command: str = "") -> Path:
         """Write which sampler, table, picture, problems and origin as one HTML file."""
         content = repeats_page(self.rows, self.summary, self._heading(), command, self.origin)
-        checked = check_writable(path)
-        checked.write_text(content, encoding="utf-8")
-        return checked
+        return write_text(path, content)
 
     def _heading(self) -> list[str]:
         targets, versions = self.origin["targets"], self.origin["versions"]

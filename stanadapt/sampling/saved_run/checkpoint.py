@@ -14,7 +14,8 @@ from stanadapt.sampling.standardise import Start
 
 COUNTS = (
     "n_done", "stopped", "acceptance_rate", "iter_warmup", "warming_up", "pause",
-    "warmup_seconds", "sampling_seconds", "constrain_seconds", "failed_quantities", "warmup_calls",
+    "warmup_seconds", "sampling_seconds", "warmup_processor_seconds", "sampling_processor_seconds",
+    "constrain_seconds", "failed_quantities", "warmup_calls",
 )  # fmt: skip
 PHASES = ("warmup", "sampling")
 SUMMARY = "summary"

@@ -191,4 +191,6 @@ def _start(given: Samplable, held: dict[str, Any], chains: int) -> Start:
     if held["location"] is not None:
         target = Standardised(given, held["location"], held["factor"])
     nothing = np.zeros((chains, 3), np.int64)
-    return Start(target, held["positions"], nothing, [0.0] * chains, 0.0, held["description"])
+    return Start(
+        target, held["positions"], nothing, np.zeros((chains, 2)), 0.0, held["description"]
+    )
