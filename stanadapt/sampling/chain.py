@@ -173,7 +173,7 @@ class Chain:
         self.iter_warmup, self.warming_up = plan.iter_warmup, True
         self.pause = 0 if sampler.pooling else plan.iter_warmup
         self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
-        # of its own thread: what other programs take of the machine does not count
+        # of its threads: what other programs take of the machine does not count
         self.warmup_processor_seconds = self.sampling_processor_seconds = 0.0
         self.failed_quantities = 0
         self.warmup_calls = np.zeros(3, np.int64)
@@ -220,7 +220,7 @@ class Chain:
         first, last = (-(-(i - start) // self.plan.thin) for i in (self.n_done, stop))
         rows = last - first if len(recording.constrained) else 0
 
-        began, used = time.perf_counter(), time.thread_time()
+        began, used = time.perf_counter(), self._processor_seconds()
         draws, stats, done = self._run(start, self.n_done, stop, warming_up, rows)
         with self._recording:
             if self.abandoned:
@@ -231,8 +231,11 @@ class Chain:
             self._record(recording, draws[:kept], stats[:kept])
             if warming_up and self.n_done == end and self.sampler.pooling is None:
                 self.end_warmup()
-            used = time.thread_time() - used
+            used = self._processor_seconds() - used
             self._account(time.perf_counter() - began, used, warming_up)
+
+    def _processor_seconds(self) -> float:
+        return time.thread_time() + self.thread_pool.processor_seconds
 
     def abandon(self) -> None:
         """Let what the chain is doing in another thread come to nothing: its draws are final.

@@ -7,6 +7,7 @@ next one comes within microseconds, and yield where other threads need the proce
 import contextlib
 import ctypes
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -48,12 +49,18 @@ class ThreadPool:
     densities
         One per worker: neither counters nor, where it matters, models are shared.
 
+    Attributes
+    ----------
+    processor_seconds
+        Of all workers so far.
+
     """
 
     def __init__(
         self, sampler: Sampler, settings: tuple, state: Any, densities: Sequence[Density]
     ) -> None:
         self._settings, self._states, self._queue = settings, [], None
+        self.processor_seconds = 0.0
         if densities and sampler.threading is not None:
             make_worker = sampler.threading.make_worker
             workers = [make_worker(density, settings, state) for density in densities]
@@ -69,16 +76,18 @@ class ThreadPool:
             return
         self._queue[OPEN] = 1
         with ThreadPoolExecutor(len(self._states)) as pool:
-            futures = [
-                pool.submit(self._work, self._settings, state, self._queue)
-                for state in self._states
-            ]
+            futures = [pool.submit(self._run_worker, state) for state in self._states]
             try:
                 yield
             finally:
                 self._queue[OPEN] = 0
-        for future in futures:
-            future.result()
+        self.processor_seconds += sum(future.result() for future in futures)
+
+    def _run_worker(self, state: Any) -> float:
+        """Run a worker until the queue is closed; returns its thread's processor seconds."""
+        began = time.thread_time()
+        self._work(self._settings, state, self._queue)
+        return time.thread_time() - began
 
 
 def yield_address() -> int:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -116,6 +117,23 @@ def test_helpers_help_and_go(name):
         chain.advance()
         assert threading.active_count() == before
     assert all(helper.calls[:2].any() for helper in workers)
+
+
+def test_the_processor_time_of_helpers_counts(monkeypatch):
+    seconds = 0.1
+
+    def worked(*arguments):
+        end = time.thread_time() + seconds
+        while time.thread_time() < end:
+            pass
+        return work(*arguments)
+
+    chain, *_ = make(settings("parallel_tempering"), 3)
+    chain.compile()
+    work = chain.thread_pool._work
+    monkeypatch.setattr(chain.thread_pool, "_work", worked)
+    chain.advance(5)
+    assert chain.warmup_processor_seconds >= 2 * seconds  # of two helpers
 
 
 @pytest.fixture(scope="module")
