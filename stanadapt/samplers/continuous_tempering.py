@@ -27,7 +27,6 @@ from stanadapt.errors import StanadaptError
 from stanadapt.kernels.points import ValuePoint
 from stanadapt.kernels.tempering import continuous as engine
 from stanadapt.kernels.tempering import coordinate as coordinates
-from stanadapt.kernels.tempering import ladder as ladders
 from stanadapt.kernels.tempering import parallel as path_engine
 from stanadapt.kernels.tempering import warmup_rounds as rounds
 from stanadapt.kernels.tempering.ladder import LOG_STEP, LOG_Z
@@ -50,8 +49,8 @@ from stanadapt.samplers.tempering_settings import (
     first_path,
 )
 
-# share of warm-up of its first part, and its levels for each unit of the barrier
-PATH_SHARE, LEVELS_PER_BARRIER = 0.6, 2.0
+# share of warm-up of its first part
+PATH_SHARE = 0.6
 ON_THE_PATH, LEARNING, FROZEN = 0, 1, 2
 # fewest tours from which an error can be told; largest atom
 FEWEST_TOURS, LARGEST_ATOM = 50, 0.45
@@ -235,7 +234,7 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 def _design(settings, learns_reference):
     """Design of the first part of warm-up."""
     return rounds.WarmupDesign(
-        settings.levels, LEVELS_PER_BARRIER, 0.0, learns_reference, settings.inflation,
+        settings.levels, rounds.LEVELS_PER_BARRIER, 0.0, learns_reference, settings.inflation,
         RATE_OF_TRAJECTORIES, settings.step_size, True,
     )  # fmt: skip
 
@@ -275,12 +274,7 @@ def step(density, settings, state, rng):
 def _place(settings, state):
     """Go over from the parallel tempering to the walker, on a continuous coordinate."""
     tempering, walker, ladder = state.tempering, state.walker, state.tempering.ladder
-    if rounds.in_short_chains(ladder):
-        rounds.end_short_chains(tempering, _design(settings, state.learns_reference))
-    if tempering.statistics.counts[path_engine.SWEEPS] > 0:
-        rounds.learn(tempering, _design(settings, state.learns_reference))
-    else:
-        ladders.measure(ladder, np.ones(ladder.size[0]))
+    rounds.conclude(tempering, _design(settings, state.learns_reference))
     coldest = ladder.size[0] - 1
     if settings.coordinate != UNIFORM:
         coordinates.set_barrier(walker.coordinate, ladder)
@@ -297,16 +291,14 @@ def _place(settings, state):
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Tune at the end of a round; after the last one, go on with the walker."""
-    last, phase, current = int(PATH_SHARE * iter_warmup) - 1, state.phase, state.current
-    placed = state.placed
-    if phase == ON_THE_PATH and t < last:
-        rounds.after_sweep(state.tempering, _design(settings, state.learns_reference), t, last + 1)
-        current = path_engine.coldest_point(state.tempering, current.position)
-    elif phase == ON_THE_PATH:
+    current, design = state.current, _design(settings, state.learns_reference)
+    if state.phase != ON_THE_PATH:
+        return state
+    if rounds.last_sweep(state.tempering, design, t, int(PATH_SHARE * iter_warmup)):
         _place(settings, state)
-        phase, placed = LEARNING, True
         current = engine.current(state.walker, current.position)
-    return replace(state, current=current, phase=phase, placed=placed)
+        return replace(state, current=current, phase=LEARNING, placed=True)
+    return replace(state, current=path_engine.coldest_point(state.tempering, current.position))
 
 
 @jit

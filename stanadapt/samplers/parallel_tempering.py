@@ -38,8 +38,6 @@ from stanadapt.samplers.tempering_settings import (
     warmup_design,
 )
 
-# levels for each unit of the barrier: about the best for the rate of round trips (section 5)
-LEVELS_PER_BARRIER = 2.0
 LARGEST_RINGS = 1000
 
 
@@ -180,7 +178,7 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 
 @jit
 def _design(settings, learns_reference):
-    return warmup_design(settings, settings.levels, learns_reference, LEVELS_PER_BARRIER)
+    return warmup_design(settings, settings.levels, learns_reference)
 
 
 @jit

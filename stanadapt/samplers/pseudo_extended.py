@@ -19,7 +19,6 @@ import numpy as np
 from stanadapt._numba.jit import jit
 from stanadapt._numba.replace import replace
 from stanadapt.kernels.points import ValuePoint
-from stanadapt.kernels.tempering import ladder as ladders
 from stanadapt.kernels.tempering import parallel as path_engine
 from stanadapt.kernels.tempering import pseudo_gibbs as engine
 from stanadapt.kernels.tempering import warmup_rounds as rounds
@@ -40,10 +39,8 @@ from stanadapt.samplers.tempering_settings import (
     warmup_design,
 )
 
-# share of warm-up of its first part; levels for each unit of the barrier there, and afterwards,
-# where 15 are no worse than 20, 34 or 60 on a Boltzmann relaxation with a barrier of 5.7
-PATH_SHARE, LEVELS_PER_BARRIER = 0.6, 2.0
-LEVELS_OF_PSEUDO_SAMPLES, FEWEST_LEVELS, ROOM = 2.5, 16, 128
+# share of warm-up of its first part
+PATH_SHARE = 0.6
 ON_THE_PATH, LEARNING, FROZEN = 0, 1, 2
 
 
@@ -155,8 +152,7 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
     """`init` on a path whose reference is given, not learned."""
     options = options_of(settings, density.dim)
     tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
-    room = ROOM if settings.levels == 0 else settings.levels
-    ladder = ladders.no_ladder(room, density.dim)
+    ladder = rounds.no_finer_ladder(settings.levels, density.dim)
     queue = tempering.mover.queue
     pseudo = engine.no_pseudo_samples(path, options, ladder, settings.pseudo_samples, queue)
     current = path_engine.coldest_point(tempering, np.empty(density.dim))
@@ -173,7 +169,7 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 @jit
 def _design(settings, learns_reference):
     """Design of the first part of warm-up, whose levels are its own."""
-    return warmup_design(settings, 0, learns_reference, LEVELS_PER_BARRIER)
+    return warmup_design(settings, 0, learns_reference)
 
 
 @jit
@@ -202,40 +198,28 @@ def step(density, settings, state, rng):
 @jit
 def _place(settings, state):
     """Go over from the parallel tempering to the pseudo-samples, on a finer ladder."""
-    tempering, pseudo, design = (
-        state.tempering,
-        state.pseudo,
-        _design(settings, state.learns_reference),
-    )
-    if rounds.in_short_chains(tempering.ladder):
-        rounds.end_short_chains(tempering, design)
-    if tempering.statistics.counts[path_engine.SWEEPS] > 0:
-        total = rounds.learn(tempering, design)
-    else:
-        total = ladders.measure(tempering.ladder, np.ones(tempering.ladder.size[0]))
-    count = settings.levels
-    if count == 0:
-        count = min(max(int(np.ceil(LEVELS_OF_PSEUDO_SAMPLES * total)), FEWEST_LEVELS), ROOM)
-    ladders.respace(tempering.ladder, pseudo.ladder, count)
+    tempering, pseudo = state.tempering, state.pseudo
+    barrier = rounds.conclude(tempering, _design(settings, state.learns_reference))
+    rounds.set_finer_ladder(tempering, barrier, settings.levels, pseudo.ladder)
     rows = tempering.ladder.size[0]
     for j in range(settings.pseudo_samples):
         # the first from the coldest level, the others from the hottest on
         row = tempering.order[0, rows - 1 if j == 0 else (j - 1) % rows]
         copy_replica(tempering.replicas, row, pseudo.replicas, j)
-    pseudo.where[engine.LEVEL, 0] = count - 1
+    pseudo.where[engine.LEVEL, 0] = pseudo.ladder.size[0] - 1
 
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Tune at the end of a round; after the last one, go on with the pseudo-samples."""
-    last, phase, current = int(PATH_SHARE * iter_warmup) - 1, state.phase, state.current
-    if phase == ON_THE_PATH and t < last:
-        rounds.after_sweep(state.tempering, _design(settings, state.learns_reference), t, last + 1)
-        current = path_engine.coldest_point(state.tempering, current.position)
-    elif phase == ON_THE_PATH:
+    current, design = state.current, _design(settings, state.learns_reference)
+    if state.phase != ON_THE_PATH:
+        return state
+    if rounds.last_sweep(state.tempering, design, t, int(PATH_SHARE * iter_warmup)):
         _place(settings, state)
-        phase, current = LEARNING, engine.current(state.pseudo, current.position)
-    return replace(state, current=current, phase=phase)
+        current = engine.current(state.pseudo, current.position)
+        return replace(state, current=current, phase=LEARNING)
+    return replace(state, current=path_engine.coldest_point(state.tempering, current.position))
 
 
 @jit

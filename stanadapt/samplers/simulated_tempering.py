@@ -22,7 +22,6 @@ import numpy as np
 from stanadapt._numba.jit import jit
 from stanadapt._numba.replace import replace
 from stanadapt.kernels.points import ValuePoint
-from stanadapt.kernels.tempering import ladder as ladders
 from stanadapt.kernels.tempering import parallel as path_engine
 from stanadapt.kernels.tempering import simulated as engine
 from stanadapt.kernels.tempering import warmup_rounds as rounds
@@ -41,9 +40,8 @@ from stanadapt.samplers.tempering_settings import (
     warmup_design,
 )
 
-# share of warm-up of its first part; levels for each unit of the barrier there, and afterwards
-PATH_SHARE, LEVELS_PER_BARRIER = 0.6, 2.0
-LEVELS_OF_THE_WALKER, FEWEST_LEVELS, ROOM = 2.5, 16, 128
+# share of warm-up of its first part
+PATH_SHARE = 0.6
 ON_THE_PATH, LEARNING, FROZEN = 0, 1, 2
 # most moves of an excursion, for each level; fewest tours from which an error can be told
 MOVES_PER_LEVEL, FEWEST_TOURS = 1000, 50
@@ -159,8 +157,8 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
     """`init` on a path whose reference is given, not learned."""
     options = options_of(settings, density.dim)
     tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
-    room = ROOM if settings.levels == 0 else settings.levels
-    walker = engine.no_walker(path, options, ladders.no_ladder(room, density.dim))
+    ladder = rounds.no_finer_ladder(settings.levels, density.dim)
+    walker = engine.no_walker(path, options, ladder)
     return State(
         current=path_engine.coldest_point(tempering, np.empty(density.dim)),
         walker=walker,
@@ -174,7 +172,7 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 @jit
 def _design(settings, learns_reference):
     """Design of the first part of warm-up, whose levels are its own."""
-    return warmup_design(settings, 0, learns_reference, LEVELS_PER_BARRIER)
+    return warmup_design(settings, 0, learns_reference)
 
 
 @jit
@@ -215,32 +213,24 @@ def step(density, settings, state, rng):
 def _place(settings, state):
     """Go over from the parallel tempering to the walker, on a finer ladder."""
     tempering, walker = state.tempering, state.walker
-    if rounds.in_short_chains(tempering.ladder):
-        rounds.end_short_chains(tempering, _design(settings, state.learns_reference))
-    if tempering.statistics.counts[path_engine.SWEEPS] > 0:
-        total = rounds.learn(tempering, _design(settings, state.learns_reference))
-    else:
-        total = ladders.measure(tempering.ladder, np.ones(tempering.ladder.size[0]))
-    count = settings.levels
-    if count == 0:
-        count = min(max(int(np.ceil(LEVELS_OF_THE_WALKER * total)), FEWEST_LEVELS), ROOM)
-    ladders.respace(tempering.ladder, walker.ladder, count)
+    barrier = rounds.conclude(tempering, _design(settings, state.learns_reference))
+    rounds.set_finer_ladder(tempering, barrier, settings.levels, walker.ladder)
     coldest = tempering.order[0, tempering.ladder.size[0] - 1]
     copy_replica(tempering.replicas, coldest, walker.replicas, 0)
-    walker.where[engine.LEVEL] = count - 1
+    walker.where[engine.LEVEL] = walker.ladder.size[0] - 1
 
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Tune at the end of a round; after the last one, go on with the walker."""
-    last, phase, current = int(PATH_SHARE * iter_warmup) - 1, state.phase, state.current
-    if phase == ON_THE_PATH and t < last:
-        rounds.after_sweep(state.tempering, _design(settings, state.learns_reference), t, last + 1)
-        current = path_engine.coldest_point(state.tempering, current.position)
-    elif phase == ON_THE_PATH:
+    current, design = state.current, _design(settings, state.learns_reference)
+    if state.phase != ON_THE_PATH:
+        return state
+    if rounds.last_sweep(state.tempering, design, t, int(PATH_SHARE * iter_warmup)):
         _place(settings, state)
-        phase, current = LEARNING, engine.current(state.walker, current.position)
-    return replace(state, current=current, phase=phase)
+        current = engine.current(state.walker, current.position)
+        return replace(state, current=current, phase=LEARNING)
+    return replace(state, current=path_engine.coldest_point(state.tempering, current.position))
 
 
 @jit

@@ -44,8 +44,8 @@ from stanadapt.samplers.tempering_settings import (
     target_rate,
 )
 
-# share of warm-up that learns the reference, and its levels for each unit of the barrier
-PATH_SHARE, LEVELS_PER_BARRIER = 0.5, 2.0
+# share of warm-up that learns the reference
+PATH_SHARE = 0.5
 ON_THE_PATH, ANNEALING, FROZEN = 0, 1, 2
 FEWEST_PARTICLES = 100
 
@@ -190,8 +190,8 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 def _design(settings, learns_reference):
     """Design of the first part of warm-up."""
     return rounds.WarmupDesign(
-        0, LEVELS_PER_BARRIER, 0.0, learns_reference, settings.inflation, target_rate(settings),
-        settings.step_size, settings.kernel != RANDOM_WALK,
+        0, rounds.LEVELS_PER_BARRIER, 0.0, learns_reference, settings.inflation,
+        target_rate(settings), settings.step_size, settings.kernel != RANDOM_WALK,
     )  # fmt: skip
 
 
@@ -243,13 +243,13 @@ def _anneal(settings, state, rng):
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """End a round of the parallel tempering; after the last one, go on with the particles."""
-    last, phase, current = int(PATH_SHARE * iter_warmup) - 1, state.phase, state.current
-    if phase == ON_THE_PATH and t < last:
-        rounds.after_sweep(state.tempering, _design(settings, state.learns_reference), t, last + 1)
-        current = path_engine.coldest_point(state.tempering, current.position)
-    elif phase == ON_THE_PATH:
-        phase = ANNEALING
-    return replace(state, current=current, phase=phase)
+    design = _design(settings, state.learns_reference)
+    if state.phase != ON_THE_PATH:
+        return state
+    if rounds.last_sweep(state.tempering, design, t, int(PATH_SHARE * iter_warmup)):
+        return replace(state, phase=ANNEALING)
+    current = path_engine.coldest_point(state.tempering, state.current.position)
+    return replace(state, current=current)
 
 
 @jit

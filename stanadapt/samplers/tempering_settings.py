@@ -12,7 +12,7 @@ from stanadapt.kernels.hamiltonian.nuts_tree import LARGEST_DEPTH
 from stanadapt.kernels.tempering.moves import RANDOM_WALK, Options
 from stanadapt.kernels.tempering.path import DISTRIBUTION, POWER, TemperingPath
 from stanadapt.kernels.tempering.reference_distribution import make_reference
-from stanadapt.kernels.tempering.warmup_rounds import WarmupDesign
+from stanadapt.kernels.tempering.warmup_rounds import LEVELS_PER_BARRIER, WarmupDesign
 from stanadapt.samplers.registry import find_name
 from stanadapt.samplers.setting_checks import (
     require_at_least,
@@ -79,11 +79,11 @@ def target_rate(settings):
 
 
 @jit
-def warmup_design(settings, levels, learns_reference, levels_a_barrier):
+def warmup_design(settings, levels, learns_reference):
     """Return what warm-up is to come to, with `levels` temperatures, 0 for as many as needed."""
     learns = learns_reference and settings.reference_family != POWER_ONLY
     return WarmupDesign(
-        levels, levels_a_barrier, settings.min_inverse_temperature, learns, settings.inflation,
+        levels, LEVELS_PER_BARRIER, settings.min_inverse_temperature, learns, settings.inflation,
         target_rate(settings), settings.step_size, settings.kernel != RANDOM_WALK,
     )  # fmt: skip
 

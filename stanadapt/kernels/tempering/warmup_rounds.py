@@ -1,5 +1,8 @@
 """Warm-up of parallel tempering: rounds of sweeps of doubling length, each of which tunes the next.
 
+Other samplers on the same path begin with it, in the first part of their warm-up: see `last_sweep`,
+`conclude` and `set_finer_ladder`.
+
 All chains start at b = 1, from positions of their own: short chains whose pooled draws give the
 first reference distribution. The end of every later round resets, from its draws, the number and
 spacing of the levels, the normalising constants, and the scales of each level; all rounds but the
@@ -48,6 +51,11 @@ from stanadapt.kernels.tempering.path import (
 # rounds end after 2^-6, 2^-5, ..., 1 of the warm-up; the first two rounds are the short chains
 HALVINGS = 6
 LAST_REFIT = 1
+# levels for each unit of the barrier: about the best for the rate of round trips (section 5)
+LEVELS_PER_BARRIER = 2.0
+# of a ladder along which single chains move: for pseudo-samples 15 levels are no worse than 20, 34
+# or 60 on a Boltzmann relaxation with a barrier of 5.7
+FINER_PER_BARRIER, FEWEST_FINER, FINER_ROOM = 2.5, 16, 128
 # the reference is fitted to draws of the levels with b at least this, and of at least three levels
 SMALLEST_COLD_B, FEWEST_COLD = 0.5, 3
 # inflation in two dimensions; and its minimum in all fits but the last: a reference that misses a
@@ -137,6 +145,43 @@ def after_sweep(tempering, design, t, iter_warmup):
         end_short_chains(tempering, design)
     else:
         _tune(tempering, design, halvings)
+
+
+@jit
+def last_sweep(tempering, design, t, sweeps):
+    """Tune after sweep t of `sweeps`, unless it is the last, after which others `conclude`."""
+    last = t >= sweeps - 1
+    if not last:
+        after_sweep(tempering, design, t, sweeps)
+    return last
+
+
+@jit
+def conclude(tempering, design):
+    """Learn from what was swept since the latest round, also if that was nothing.
+
+    Returns the barrier.
+    """
+    if in_short_chains(tempering.ladder):
+        end_short_chains(tempering, design)
+    if tempering.statistics.counts[SWEEPS] > 0:
+        return learn(tempering, design)
+    return ladders.measure(tempering.ladder, np.ones(tempering.ladder.size[0]))
+
+
+@jit
+def no_finer_ladder(levels, dim):
+    """Return a ladder without levels, with room for so many, or for any number of `FINER_ROOM`."""
+    return ladders.no_ladder(FINER_ROOM if levels == 0 else levels, dim)
+
+
+@jit
+def set_finer_ladder(tempering, barrier, levels, ladder):
+    """Space so many levels, 0: as many as the barrier asks for, on what the rounds have learned."""
+    if levels == 0:
+        levels = int(np.ceil(FINER_PER_BARRIER * barrier))
+        levels = min(max(levels, FEWEST_FINER), FINER_ROOM)
+    ladders.respace(tempering.ladder, ladder, levels)
 
 
 @jit

@@ -14,14 +14,15 @@ from stanadapt.kernels.tempering.path import (
     no_replicas,
 )
 from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
-from stanadapt.kernels.tempering.warmup_rounds import HALVINGS, LAST_REFIT, ROOM
-from stanadapt.samplers.parallel_tempering import LEVELS_PER_BARRIER
-from stanadapt.samplers.pseudo_extended import (
-    FEWEST_LEVELS,
-    FROZEN,
-    LEVELS_OF_PSEUDO_SAMPLES,
-    PATH_SHARE,
+from stanadapt.kernels.tempering.warmup_rounds import (
+    FEWEST_FINER,
+    FINER_PER_BARRIER,
+    HALVINGS,
+    LAST_REFIT,
+    LEVELS_PER_BARRIER,
+    ROOM,
 )
+from stanadapt.samplers.pseudo_extended import FROZEN, PATH_SHARE
 from stanadapt.samplers.registry import as_chosen, find
 from stanadapt.sampling.chain import Chain, ChainDesign
 from stanadapt.sampling.contract import copy_draws
@@ -245,7 +246,7 @@ def test_the_number_of_levels_follows_the_barrier():
     path_levels = chain.warmup.stats[int(PATH_SHARE * 4000) - 1, -1]
     ladder = chain.state.pseudo.ladder
     barrier = ladder.levels[ladder.size[0] - 1, BARRIER]
-    expected = max(np.ceil(LEVELS_OF_PSEUDO_SAMPLES * barrier), FEWEST_LEVELS)
+    expected = max(np.ceil(FINER_PER_BARRIER * barrier), FEWEST_FINER)
     assert column(chain, "levels")[0] == ladder.size[0] == expected != path_levels
 
 
