@@ -8,7 +8,8 @@ leaves to others; its entries climb by the same rule.
 References
 ----------
 Titsias and Dellaportas (2019), Gradient-based Adaptive Markov Chain Monte Carlo, NeurIPS:
-objective in section 2, step rule in section 3 and its supplement.
+objective in section 2, step rule in section 3 and its supplement. Deviations: the entropy weight is
+bounded (`after_step`), and the rates of a large triangle are in single precision (`SINGLE_FROM`).
 
 """
 
@@ -19,8 +20,13 @@ import numpy as np
 from stanadapt._numba.jit import inlined, jit
 from stanadapt.kernels.adaptation import proposal_factor as factors
 
-SMALLEST_DIAGONAL, SMALLEST_WEIGHT = 1e-3, 1e-4
+SMALLEST_DIAGONAL, SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-3, 1e-4, 1e6
 FORGETTING, WEIGHT_RATE = 0.9, 0.02
+# of a triangle of so many parameters, G is kept in single precision: a climb waits for memory,
+# roots and divisions
+SINGLE_FROM = 256
+# G stays below, since an infinite one would stay so
+LARGEST_SQUARE = 1e38
 # numbers in the longest vectors of today's processors
 BLOCK = 8
 
@@ -30,8 +36,9 @@ class Tuning(NamedTuple):
 
     factor
         L as in `proposal_factor`: shape (n, n), (1, n) or (1 + 2 r, n). Updated in place.
-    mean_square
-        G, running mean of squared derivatives, same shape. Updated in place.
+    mean_square, single
+        G, running mean of squared derivatives, in the first or, in single precision, in the second,
+        with the shape of factor; the other one has no rows. Updated in place.
     entropy_weight
         beta > 0, tuned to bring the acceptance rate to its target.
     updates
@@ -49,6 +56,7 @@ class Tuning(NamedTuple):
 
     factor: np.ndarray
     mean_square: np.ndarray
+    single: np.ndarray
     entropy_weight: float
     updates: int
     left: np.ndarray
@@ -62,18 +70,14 @@ class Tuning(NamedTuple):
 def start(dim, scale, diagonal, terms=3, rank=0):
     """Start from L = scale / sqrt(n) * I and beta = 1, with room for so many outer products."""
     factor = factors.initial(dim, scale / np.sqrt(dim), diagonal, rank)
-    low = factors.has_low_rank(factor)
+    low, rows = factors.has_low_rank(factor), factor.shape[0]
+    coarse = dim if rows == dim and dim >= SINGLE_FROM else 0
     return Tuning(
-        factor, np.zeros_like(factor), 1.0, 0,
+        factor, np.zeros((0 if coarse else rows, dim)), np.zeros((coarse, dim), np.float32), 1.0, 0,
         np.zeros((terms, dim)), np.zeros((terms, dim)), np.zeros(dim),
-        np.zeros((factor.shape[0] if low else 0, dim)),
+        np.zeros((rows if low else 0, dim)),
         np.zeros((rank if low else 0, 2 * rank)),
     )  # fmt: skip
-
-
-@inlined
-def _mean_square(before, derivative, forgetting):
-    return forgetting * before + (1.0 - forgetting) * derivative * derivative
 
 
 @inlined
@@ -84,12 +88,18 @@ def _move(value, mean_square, derivative, learning_rate):
 
 @jit
 def _climb_row(values, mean_square, scale, direction, length, forgetting, learning_rate):
-    """Climb where the derivative is scale * direction, in the first `length` entries of a row."""
+    """Climb where the derivative is scale * direction, in the first `length` entries of a row.
+
+    In the precision of mean_square: of the rate alone, since small steps add up in values.
+    """
+    number = mean_square.dtype.type
+    one, kept, added = number(1.0), number(forgetting), number(1.0 - forgetting)
+    eta, largest = number(learning_rate), number(LARGEST_SQUARE)
     for j in range(length):
-        d = scale * direction[j]
-        g = _mean_square(mean_square[j], d, forgetting)
+        d = number(scale * direction[j])
+        g = min(kept * mean_square[j] + added * d * d, largest)
         mean_square[j] = g
-        values[j] = _move(values[j], g, d, learning_rate)
+        values[j] += np.float64(eta * d / (one + np.sqrt(g)))
 
 
 @jit
@@ -105,20 +115,20 @@ def _sum_products(tuning, rank, i, length):
 
 
 @jit
-def _ascend_triangle(tuning, rank, weight, forgetting, learning_rate):
+def _ascend_triangle(tuning, mean_square, rank, weight, forgetting, learning_rate):
     """Climb all rows of a triangle, in whole blocks, beyond the diagonal where it ends in one.
 
     The rest of a vector is done entry by entry, which took a third of the time for 100 parameters,
     and nothing reads the upper triangle.
     """
-    factor, mean_square, row = tuning.factor, tuning.mean_square, tuning.row
-    n = row.shape[0]
+    factor, row, n = tuning.factor, tuning.row, tuning.row.shape[0]
+    kept = mean_square.dtype.type(forgetting)
     for i in range(n):
         length = min((i // BLOCK + 1) * BLOCK, n)
         pivot, g, d = factor[i, i], mean_square[i, i], weight / factor[i, i]
         if rank == 0:  # the derivative is zero but on the diagonal
             for j in range(length):
-                mean_square[i, j] *= forgetting
+                mean_square[i, j] *= kept
         else:
             scale, products = 1.0, row
             if rank == 1:
@@ -129,7 +139,7 @@ def _ascend_triangle(tuning, rank, weight, forgetting, learning_rate):
                 factor[i], mean_square[i], scale, products, length, forgetting, learning_rate
             )
             d += scale * products[i]
-        g = _mean_square(g, d, forgetting)
+        g = min(forgetting * g + (1.0 - forgetting) * d * d, LARGEST_SQUARE)
         mean_square[i, i] = g
         factor[i, i] = max(_move(pivot, g, d, learning_rate), SMALLEST_DIAGONAL)
 
@@ -175,20 +185,24 @@ def ascend(tuning, rank, direction, learning_rate):
         for i in range(n):
             factor[0, i] = max(factor[0, i], SMALLEST_DIAGONAL)
         return
-    _ascend_triangle(tuning, rank, weight, forgetting, learning_rate)
+    if tuning.single.shape[0] > 0:
+        _ascend_triangle(tuning, tuning.single, rank, weight, forgetting, learning_rate)
+    else:
+        _ascend_triangle(tuning, tuning.mean_square, rank, weight, forgetting, learning_rate)
 
 
 @jit
-def after_step(tuning, accepted, target_accept, largest_weight=np.inf):
+def after_step(tuning, accepted, target_accept, largest_weight=LARGEST_WEIGHT):
     """Update beta <- max(beta (1 + 0.02 (a - a*)), 1e-4), with a = 1 if accepted, else 0.
 
-    Where the entropy alone does not bring the acceptance rate down to its target, beta would grow
-    without end: it stays below `largest_weight`.
+    It stays below `largest_weight`. A step of L is hardly longer for a larger beta, however far L
+    has to go: without a bound beta grew to 1e150 on the way, in 785 dimensions, and while it came
+    back L went on, to acceptance rates far below the target.
     """
     outcome = 1.0 if accepted else 0.0
     weight = tuning.entropy_weight * (1.0 + WEIGHT_RATE * (outcome - target_accept))
     return Tuning(
-        tuning.factor, tuning.mean_square,
+        tuning.factor, tuning.mean_square, tuning.single,
         min(max(weight, SMALLEST_WEIGHT), largest_weight), tuning.updates + 1,
         tuning.left, tuning.right, tuning.row, tuning.slope, tuning.inverse,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import stanadapt as sa
 from stanadapt.kernels.adaptation import speed_measure
 from stanadapt.kernels.density import value, value_and_gradient
 from stanadapt.samplers.registry import find
@@ -122,6 +123,56 @@ def test_step_rule_is_rmsprop_on_the_lower_triangle(diagonal):
     ours = np.diag(tuning.factor[0]) if diagonal else np.tril(tuning.factor)
     np.testing.assert_allclose(ours, factor, rtol=1e-12)
     assert tuning.entropy_weight == pytest.approx(beta, rel=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e15])
+def test_steps_of_a_large_triangle_are_right_to_single_precision(scale):
+    """Of four steps with any number of terms; squares of 1e30 are below the largest, 1e38."""
+    eta, n = 1e-3, speed_measure.SINGLE_FROM + 5  # a row that ends within a block
+    tuning = speed_measure.start(n, 2.0, False)
+    assert (tuning.mean_square.shape, tuning.single.shape) == ((0, n), (n, n))
+    rng, start = np.random.default_rng(6), tuning.factor.copy()
+    factor, mean_square, beta = start.copy(), None, 1.0
+    for rank in (1, 0, 3, 1):
+        tuning.left[:], tuning.right[:] = rng.standard_normal((2, 3, n))
+        tuning.left[:] *= scale
+        d = np.tril(tuning.left[:rank].T @ tuning.right[:rank]) + np.diag(beta / np.diag(factor))
+        mean_square = d**2 if mean_square is None else 0.9 * mean_square + 0.1 * d**2
+        factor = factor + eta / (1 + np.sqrt(mean_square)) * d
+        speed_measure.ascend(tuning, rank, 1.0, eta)
+        tuning, beta = speed_measure.after_step(tuning, True, 0.3), beta * (1 + 0.02 * 0.7)
+    np.testing.assert_allclose(np.tril(tuning.factor) - start, factor - start, rtol=0, atol=1e-9)
+    assert np.abs(factor - start).max() > eta
+
+
+def test_derivatives_too_large_for_single_precision_are_forgotten():
+    """Their squares are infinite there: L may go too far, and learns again."""
+    n = speed_measure.SINGLE_FROM
+    tuning = speed_measure.start(n, 2.0, False)
+    for left in (1e25, 1.0):
+        tuning.left[0], tuning.right[0] = left, 1.0
+        for _ in range(1000):
+            before = tuning.factor.copy()
+            speed_measure.ascend(tuning, 1, 1.0, 1e-3)
+            tuning = speed_measure.after_step(tuning, True, 0.3)
+    assert np.isfinite(tuning.factor).all()
+    moved = np.tril(tuning.factor - before, -1)[np.tril_indices(n, -1)]
+    np.testing.assert_allclose(moved, 1e-3 / 2.0, rtol=0.01)
+
+
+def test_a_long_way_does_not_wind_the_entropy_weight_up():
+    """L goes from 0.01 to about 1 by steps of 1e-4: beta would be 1e60, and end at its lower bound.
+
+    The acceptance rate at the end, of 5000 draws with an ESS above 100, is known to 0.03.
+    """
+    target = sa.Target("parameters { vector[3] x; } model { x ~ std_normal(); }", backend="stanli")
+    fit = sa.sample(
+        target, "gad_rwm", standardize=False, learning_rate=1e-4, initial_scale=0.02, chains=1,
+        iter_warmup=20_000, iter_sampling=5000, save_warmup=True, seed=1, show_progress=False,
+    )  # fmt: skip
+    weights = fit["warmup_sample_stats"]["entropy_weight"].values
+    assert weights.max() == speed_measure.LARGEST_WEIGHT
+    assert fit["sample_stats"]["acceptance_rate"].values.mean() == pytest.approx(0.25, abs=0.1)
 
 
 def test_diagonal_and_beta_stay_above_their_lower_bounds():
