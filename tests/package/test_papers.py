@@ -1,10 +1,11 @@
 """`stanadapt paper`: every experiment can be reached from an installed package."""
 
 import re
-import shutil
 import subprocess
 import sys
-import tomllib
+import zipfile
+
+import pytest
 
 from stanadapt.cli import papers
 from tests.helpers.command_line import call
@@ -31,14 +32,39 @@ def test_the_catalogue_is_that_of_the_readme():
         assert (ROOT / "workflows" / f"{experiment.module.replace('.', '/')}.py").is_file()
 
 
-def test_a_wheel_holds_them(tmp_path):
-    """The package as a wheel lays it out, in a process that cannot see the repository."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    added = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "stanadapt", tmp_path / "stanadapt", ignore=ignored)
-    for source, inside in added.items():
-        shutil.copytree(ROOT / source, tmp_path / inside, ignore=ignored)
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel that `pip install .` builds, opened."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (built,) = folder.glob("*.whl")
+    with zipfile.ZipFile(built) as opened:
+        yield opened
+
+
+def test_a_wheel_holds_every_file(wheel):
+    """Code, types, pages and styles of reports, programs, data, experiments: all, nothing else."""
+    inside = {
+        "stanadapt": "stanadapt", "stan_models": "stanadapt/stan_models",
+        "workflows": "stanadapt/_workflows/workflows",
+    }  # fmt: skip
+    expected = {
+        f"{folder}/{path.relative_to(ROOT / source).as_posix()}"
+        for source, folder in inside.items()
+        for path in (ROOT / source).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    for some in ("py.typed", "diagnostics/report/style.css", "stan_models/logistic/pima.json"):
+        assert f"stanadapt/{some}" in expected
+    found = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert found == expected
+
+
+def test_experiments_run_from_a_wheel(wheel, tmp_path):
+    """In a process that cannot see the repository."""
+    wheel.extractall(tmp_path)
     code = """
 import sys
 folder = sys.argv.pop(1)
