@@ -28,7 +28,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.kernels.points import ValuePoint
 from stanadapt.kernels.tempering import equi_energy as engine
 from stanadapt.kernels.tempering.parallel import GAIN_OFFSET, GAIN_POWER
-from stanadapt.samplers.protocol import Sampler
+from stanadapt.samplers.protocol import Sampler, Storage
 from stanadapt.samplers.registry import register
 from stanadapt.samplers.setting_checks import (
     require_at_least,
@@ -210,6 +210,11 @@ def sentences(settings: Settings, dim: int, stats: dict[str, np.ndarray]) -> lis
     return said
 
 
+def bytes_of_files(settings: Settings, dim: int) -> int:
+    """Of each chain."""
+    return (settings.levels - 1) * settings.file_size * engine.bytes_per_row(settings.levels, dim)
+
+
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
@@ -219,6 +224,6 @@ register(
             "chains.lowest",
         ),
         uses_gradient=False, standardize="diagonal", exact_on_estimates=False, exact=False,
-        sentences=sentences,
+        sentences=sentences, storage=Storage(bytes_of_files, "files", ("file_size", "levels")),
     )
 )  # fmt: skip

@@ -119,6 +119,23 @@ class ExtraOutput(NamedTuple):
     size: Callable[[Any, int], int]
 
 
+class Storage(NamedTuple):
+    """What a chain stores whose size settings choose, such as particles: asked for before a run.
+
+    size
+        (settings, dim) -> bytes of each chain, dim being the number of parameters.
+    name
+        What it is, for a sentence.
+    settings
+        Names of the settings that make it smaller.
+
+    """
+
+    size: Callable[[Any, int], int]
+    name: str
+    settings: tuple[str, ...]
+
+
 class Pooling(NamedTuple):
     """How chains learn from each other: in blocks of warm-up, after each of which they are pooled.
 
@@ -198,6 +215,8 @@ class Sampler(NamedTuple):
         number of parameters. A value that the user chooses holds in any coordinates.
     dense_matrices
         settings -> number of arrays of shape (dim, dim) in State: memory is asked for before a run.
+    storage
+        What else it stores that may be large; None if nothing.
     may_accept_more
         Whether a chain that has learned may accept far more often than its setting `target_accept`,
         because something else bounds its moves: then the rate is only judged where it is too low.
@@ -249,6 +268,7 @@ class Sampler(NamedTuple):
     standardize: str | Callable[[Any], str] = "full"
     when_standardized: Mapping[str, Callable[[int], Any]] = MappingProxyType({})
     dense_matrices: Callable[[Any], int] = no_matrices
+    storage: Storage | None = None
     may_accept_more: bool = False
     proposal: Callable[[Any, Any], tuple] | None = None
     exact_on_estimates: bool = True

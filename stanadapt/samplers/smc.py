@@ -29,7 +29,7 @@ from stanadapt.kernels.tempering import warmup_rounds as rounds
 from stanadapt.kernels.tempering.ladder import B
 from stanadapt.kernels.tempering.moves import RANDOM_WALK, MoveKernel
 from stanadapt.kernels.tempering.particle_report import describe_particles
-from stanadapt.samplers.protocol import Sampler, Tempering, Threading
+from stanadapt.samplers.protocol import Sampler, Storage, Tempering, Threading
 from stanadapt.samplers.registry import register
 from stanadapt.samplers.setting_checks import (
     require_at_least,
@@ -280,6 +280,11 @@ def learned(state: State) -> dict:
     return describe_particles(state.population, state.tempering.short_chain_ends)
 
 
+def bytes_of_particles(settings: Settings, dim: int) -> int:
+    """Of each chain."""
+    return settings.particles * engine.bytes_per_particle(dim)
+
+
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
@@ -290,6 +295,7 @@ register(
         freeze=freeze, iter_warmup=4_000, iter_sampling=1_000, arrays_in_place=True,
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
         standardize="no", tempering=Tempering(init_from_path, learned, draws_reference=True),
+        storage=Storage(bytes_of_particles, "particles", ("particles",)),
         threading=Threading(
             make_worker, run_task, max_threads=lambda settings: settings.particles
         ),

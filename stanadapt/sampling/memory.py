@@ -4,6 +4,8 @@ A system may promise more memory than it has, and end the program when it is use
 would be lost without a word.
 """
 
+from typing import NamedTuple
+
 import psutil
 
 from stanadapt.errors import StanadaptError, warn
@@ -32,24 +34,45 @@ def require_memory(design: ChainDesign, dim: int, on_disk: bool = False) -> None
         Stage "settings".
 
     """
+    parts = _parts(design, dim, on_disk)
+    total, free = sum(part.size for part in parts), psutil.virtual_memory().available
+    if total < MUCH * free:
+        return
+    taken = ", ".join(f"{part.name} {part.size / 1e9:,.1f} GB" for part in parts)
+    largest = max(parts, key=lambda part: part.size)
+    found = f"{taken}, and {free / 1e9:,.1f} GB are free. {largest.advice}"
+    if total > free:
+        raise StanadaptError("settings", f"the run does not fit into memory: {found}")
+    warn(f"the run takes much of the memory: {found}")
+
+
+class Part(NamedTuple):
+    """What takes memory: bytes of all chains, the beginning of a sentence, and what to do."""
+
+    size: int
+    name: str
+    advice: str
+
+
+def _parts(design: ChainDesign, dim: int, on_disk: bool) -> list[Part]:
     plan, sampler = design.plan, design.sampler
     kept = plan.chains * (plan.draws + plan.warmup_draws)
     draws = 0 if on_disk else NUMBER * kept * numbers_per_draw(design, dim)
     matrices = NUMBER * plan.chains * sampler.dense_matrices(design.settings) * dim**2
-    free = psutil.virtual_memory().available
-    if draws + matrices < MUCH * free:
-        return
-    needed = (
-        f"{kept:,} draws take {draws / 1e9:,.1f} GB, matrices of {sampler.name} for {dim} "
-        f"parameters {matrices / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free. "
-    )
-    if draws >= matrices:
-        advice = "Keep fewer draws: iter_sampling, thin, chains."
-    else:
-        advice = "Use the default sampler, which takes none, or diagonal=True where there is one."
-    if draws + matrices > free:
-        raise StanadaptError("settings", f"the run does not fit into memory: {needed}{advice}")
-    warn(f"the run takes much of the memory: {needed}{advice}")
+    parts = [
+        Part(draws, f"{kept:,} draws take", "Keep fewer draws: iter_sampling, thin, chains."),
+        Part(
+            matrices,
+            f"matrices of {sampler.name} for {dim} parameters",
+            "Use the default sampler, which takes none, or diagonal=True where there is one.",
+        ),
+    ]
+    if sampler.storage is not None:
+        storage = sampler.storage
+        lower = ", ".join([*storage.settings, "chains"])
+        stored = plan.chains * storage.size(design.settings, dim)
+        parts.append(Part(stored, f"{storage.name} of {sampler.name}", f"Lower {lower}."))
+    return parts
 
 
 def numbers_per_draw(design: ChainDesign, dim: int) -> int:

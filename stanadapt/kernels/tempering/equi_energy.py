@@ -130,6 +130,11 @@ def scatter(density, chains, rng):
         chains.lowest[0] = min(chains.lowest[0], chains.energies[i])
 
 
+def bytes_per_row(levels: int, size: int) -> int:
+    """Of Files: position, energy, and its places in the rings of a level."""
+    return 8 * (size + 1) + 4 * (levels + 1)
+
+
 @jit
 def no_files(levels, rows, size):
     """Return empty Files."""

@@ -29,9 +29,12 @@ from stanadapt.kernels.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder, no_la
 from stanadapt.kernels.tempering.moves import (
     ACCEPTANCE_RATE,
     DIVERGING,
+    INTEGERS,
     NORMALS,
+    NUMBERS,
     RANDOM_WALK,
     STEPS,
+    VECTORS,
     Mover,
     make_mover,
     move,
@@ -122,6 +125,12 @@ def no_population(path, options, particles, queue):
         np.zeros(particles), np.zeros(particles), np.zeros((3, particles), np.int64),
         np.zeros(3, np.int64),
     )  # fmt: skip
+
+
+def bytes_per_particle(dim: int) -> int:
+    """Of a Population: the particle, what it was resampled from, and the memory of its moves."""
+    moves = VECTORS * dim + NUMBERS + INTEGERS
+    return 8 * (2 * (3 * dim + 2) + moves + 5)
 
 
 @jit
