@@ -18,9 +18,9 @@ def separate_modes(target: Target, fit: Any, without_gradient: str = "") -> int:
     """Count the modes in which chains of a trial stay; 1 where there is no sign of several.
 
     Chains that have not converged lie apart too, in regions of which each misses most of the other.
-    From draws of theirs the log density is therefore climbed. Regions count where chains have most
-    of their draws below different maxima, between which the density dips; a region without a
-    maximum, as in the neck of a funnel, does not.
+    From draws of theirs the log density is therefore climbed. Regions count where different maxima,
+    between which the density dips, have the largest share of the draws of chains; a region without
+    a maximum, as in the neck of a funnel, does not.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def separate_modes(target: Target, fit: Any, without_gradient: str = "") -> int:
 
 
 def _homes(table: Any, chains: int) -> set[int]:
-    """Modes that have a maximum, and more than half of the draws of a chain."""
+    """Rows that hold the largest share of a chain, and have a maximum."""
     weights = table[[f"weight_{c}" for c in range(1, chains + 1)]].to_numpy()
-    maximum = np.isfinite(table["log_density"].to_numpy())
-    return {int(mode) for mode in np.flatnonzero(maximum & (weights > 0.5).any(axis=1))}
+    largest = {int(row) for row in np.argmax(weights, axis=0)}
+    return {row for row in largest if np.isfinite(table["log_density"].iloc[row])}

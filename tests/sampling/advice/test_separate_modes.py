@@ -54,6 +54,22 @@ def test_chains_in_one_of_two_modes():
     assert separate_modes(target(TWO), fit) == 1
 
 
+def test_chains_that_move_among_different_modes():
+    """No mode has half of a chain's draws."""
+    program = """
+    parameters { real x; }
+    model {
+      vector[6] terms;
+      for (k in 1:6) terms[k] = normal_lpdf(x | 10 * k, 0.5);
+      target += log_sum_exp(terms);
+    }
+    """
+    rng = np.random.default_rng(2)
+    x = 10.0 * rng.integers([[1], [4]], [[4], [7]], size=(2, 300)) + 0.5 * rng.normal(size=(2, 300))
+    fit = results.build({"posterior": {"x": x}}, {"sampler": "made up"})
+    assert separate_modes(target(program), fit) == 2
+
+
 @pytest.mark.parametrize(
     ("program", "centres", "scales"),
     [
