@@ -4,6 +4,7 @@ import operator
 import os
 import sys
 import warnings
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +81,47 @@ def require_between(name: str, value: Any, low: float, high: float) -> float:
     """Return value as a float; StanadaptError unless it lies strictly between low and high."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = low
     if not low < number < high:
         raise StanadaptError(
             "settings", f"{name} must lie between {low:g} and {high:g}, got {value!r}."
         )
     return number
+
+
+def require_flag(name: str, value: Any) -> bool:
+    """Return whether value counts as true; StanadaptError where that is not told, as of arrays."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        raise StanadaptError(
+            "settings", f"{name} must be True or False, got {type(value).__name__}."
+        ) from None
+
+
+def require_names(name: str, value: Any) -> list[str]:
+    """Return a name, or some, as a list; StanadaptError where value is neither."""
+    found: list[str] = []
+    try:
+        for each in [value] if isinstance(value, str) else value:
+            if not isinstance(each, str):  # at the first: there may be no end of them
+                raise TypeError
+            found.append(each)
+    except TypeError:
+        raise StanadaptError(
+            "settings", f"{name} must be a name, or a list of names, got {value!r}."
+        ) from None
+    return found
+
+
+def is_one_of(value: Any, known: Collection[Any]) -> bool:
+    """Whether value is among the known; False also for what cannot be looked up, as a list."""
+    try:
+        hash(value)  # arrays and tables are compared with each element, and may seem to be equal
+        return bool(value in known)
+    except TypeError:
+        return False
 
 
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:

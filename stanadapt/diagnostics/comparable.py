@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from stanadapt import results
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, is_one_of, require_names
 
 HASHES = ("program_hash", "data_hash")
 
@@ -16,11 +16,12 @@ def require_comparable(fits: Mapping[str, Any], baseline: str | None) -> None:
             "settings", "compare takes a mapping of fits by name, {'name': fit}, not one fit."
         )
     for name, fit in fits.items():
+        _require_printable(name)
         results.require_draws(fit, repr(name))
     if not fits:
         raise StanadaptError("settings", "compare needs at least one fit, got none.")
-    if baseline is not None and baseline not in fits:
-        names = ", ".join(fits)
+    if baseline is not None and not is_one_of(baseline, fits.keys()):
+        names = ", ".join(map(str, fits))
         raise StanadaptError(
             "settings", f"baseline must be one of the fits ({names}), got {baseline!r}."
         )
@@ -34,6 +35,16 @@ def require_comparable(fits: Mapping[str, Any], baseline: str | None) -> None:
                 f"all fits must be of one program and one data set, but {what} differs ({listed}).",
             )
     _require_same_variables(fits)
+
+
+def _require_printable(name: Any) -> None:
+    """Tables take numbers too; None, NaN and functions mean something else to them."""
+    number = isinstance(name, int | float) and not isinstance(name, bool) and name == name
+    text = isinstance(name, str) and not any("\ud800" <= letter <= "\udfff" for letter in name)
+    if not (number or text):
+        raise StanadaptError(
+            "settings", f"the name of a fit must be text that can be printed, got {name!r}."
+        )
 
 
 def _shapes(fit: Any) -> dict[str, tuple[int, ...]]:
@@ -81,8 +92,7 @@ def counted_variables(
     if var_names is None:
         recorded = [names for names in map(results.parameters, fits.values()) if names]
         return set().union(*recorded) if recorded else None
-    if isinstance(var_names, str):
-        var_names = [var_names]
+    var_names = require_names("var_names", var_names)
     known = {name: None for fit in fits.values() for name in _shapes(fit)}
     there = f"there are {', '.join(known)}."
     if not var_names:
@@ -90,4 +100,4 @@ def counted_variables(
     for name in var_names:
         if name not in known:
             raise StanadaptError("settings", f"no fit has a variable {name!r}; {there}")
-    return list(var_names)
+    return var_names

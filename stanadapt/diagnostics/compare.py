@@ -13,7 +13,7 @@ from stanadapt.diagnostics.efficiency import Efficiency, efficiency
 from stanadapt.diagnostics.importance import is_approximation, is_exact
 from stanadapt.diagnostics.missed_modes import Columns, is_stationary, missed, separate_regions
 from stanadapt.diagnostics.verdict import Verdict, verdict
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, is_one_of, require_flag
 from stanadapt.samplers.renamed import with_new_names
 
 # above it a fit is reported as not usable, whatever its effective sample size
@@ -108,7 +108,7 @@ def compare(
     if budget is not None:
         _add_budget(table, budget)
     _add_missed(table, columns)
-    if show:
+    if require_flag("show", show):
         present(table)
     return table
 
@@ -231,7 +231,7 @@ def _add_budget(table: pd.DataFrame, budget: str) -> None:
         "seconds": table["seconds_warmup"] + table["seconds_sampling"],
         "gradients": table["gradients"] + table["densities"],
     }
-    if budget not in costs:
+    if not is_one_of(budget, costs.keys()):
         raise StanadaptError("settings", f"budget must be seconds or gradients, got {budget!r}.")
     cost = costs[budget].where(costs[budget] > 0.0)
     if cost.isna().all():

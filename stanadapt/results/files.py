@@ -26,7 +26,12 @@ def as_path(path: Any) -> Path:
     """Return a path; StanadaptError for what is none."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise StanadaptError("files", f"the name of a file must be text or a Path, got {path!r}.")
-    return Path(path)
+    try:
+        if b"\0" not in os.fsencode(path):
+            return Path(path)
+    except UnicodeEncodeError:
+        pass
+    raise StanadaptError("files", f"no file can be called {path!r} here: choose another name.")
 
 
 def check_writable(path: str | os.PathLike) -> Path:

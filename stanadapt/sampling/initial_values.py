@@ -11,7 +11,7 @@ from stanio.reshape import VariableType
 from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling.approximation.starting_points import PATHFINDER, pathfinder_positions
-from stanadapt.targets.stan.program import user_path
+from stanadapt.targets.stan.program import read_text, user_path
 from stanadapt.targets.target import Samplable, Target
 
 TRIES, RADIUS = 100, 2.0
@@ -123,12 +123,12 @@ def _parsed(inits: Any) -> Any:
     if not text.lstrip().startswith(("{", "[")):
         path = user_path(inits)
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise _wrong(f"the file {path} cannot be read: {error}.") from None
+            text = read_text(path, "file of initial values")
+        except StanadaptError as error:
+            raise _wrong(f"the file {path} cannot be read. {error.message}") from None
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise _wrong(f"the initial values are not JSON: {error}.") from None
 
 
@@ -221,5 +221,5 @@ def _check_names_and_shapes(target: Target, start: Mapping, given: Mapping) -> N
 def _shape(value: Any) -> Any:
     try:
         return np.shape(value)
-    except (ValueError, RecursionError):
-        return "none: its lists are of unequal lengths, or too deep"
+    except (TypeError, ValueError, RecursionError):
+        return "none: it is no number or array, or its lists are of unequal lengths, or too deep"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.errors import StanadaptError, require_whole
+from stanadapt.errors import StanadaptError, require_flag, require_whole
 
 LARGEST_SEED = 2**32 - 1  # CmdStan's
 MOST_CHAINS = 10_000  # each has memory of its own, and is one thread
@@ -90,5 +90,5 @@ def make_plan(
     )
     return Plan(
         chains, min(parallel, chains), threads, iter_warmup, iter_sampling, thin, seed,
-        bool(save_warmup), bool(show_progress),
+        require_flag("save_warmup", save_warmup), require_flag("show_progress", show_progress),
     )  # fmt: skip

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, require_names
 
 
 def variable_name(column: str) -> str:
@@ -24,7 +24,7 @@ def excluded(
         Stage "settings", for a name that is none of a computed quantity.
 
     """
-    names = [given] if isinstance(given, str) else list(given)
+    names = require_names("exclude", given)
     computed = [n for n in dict.fromkeys(map(variable_name, columns)) if n not in parameters]
     for name in names:
         if name not in computed:

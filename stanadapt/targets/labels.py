@@ -16,6 +16,7 @@ import xarray as xr
 
 from stanadapt import results
 from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan.program import read_text
 
 # a variable y_rep of a program replicates y
 REPLICATED, LOG_LIKELIHOOD = "_rep", "log_lik"
@@ -155,8 +156,12 @@ def _only_dims(given: Any) -> bool:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return json.loads(read_text(path, "file of labels"))
+    except StanadaptError as error:
+        raise StanadaptError(
+            "files", f"labels: {str(path)[:200]!r} is no JSON file: {error.message}"
+        ) from None
+    except (ValueError, RecursionError) as error:
         raise StanadaptError("files", f"labels: {path} is no JSON file: {error}.") from None
 
 

@@ -9,6 +9,7 @@ Algorithms, AISTATS. The layout is that of github.com/stan-dev/posteriordb; noth
 
 import difflib
 import json
+import os
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -67,7 +68,7 @@ class PosteriorDatabase:
 
     def __init__(self, path: str | PathLike) -> None:
         given = results.as_path(path).expanduser()
-        found = [root for root in (given / INSIDE, given) if (root / "posteriors").is_dir()]
+        found = [root for root in (given / INSIDE, given) if os.path.isdir(root / "posteriors")]
         if not found:
             raise StanadaptError(
                 "files",

@@ -13,7 +13,7 @@ import numpy as np
 import stanio
 
 from stanadapt import results
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, require_flag
 from stanadapt.kernels.density import Density, make_density
 from stanadapt.targets.constrainer import Constrainer, address_of
 from stanadapt.targets.estimated import given_names, noise_size, require_correlation
@@ -164,7 +164,7 @@ class Target(Samplable):
         exclude: str | Sequence[str] = (),
         show_progress: bool = True,
     ) -> None:
-        self.unsafe = unsafe
+        self.unsafe = require_flag("unsafe", unsafe)
         self.noise = given_names("noise", noise)
         self.rho = require_correlation(rho)
         self.program = program if isinstance(program, Program) else read(program, include_paths)

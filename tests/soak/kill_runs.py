@@ -3,9 +3,10 @@
     python -m tests.soak.kill_runs --kills 5
 
 For each sampler: one run that is left alone, and the same in processes that are ended by SIGKILL,
-one after another, five at most: the first begins it, each other goes on from what is on disk, and
-what is left in the end is done here. The draws must be those of the run that was left alone, to the
-bit. Prints a line per sampler, with what the last checkpoints knew when the process was killed:
+one after another, five at most: the first begins it, each other goes on from what is on disk, the
+last while it samples, and what is left in the end is done here. The draws must be those of the run
+that was left alone, to the bit. Prints a line per sampler, with what the last checkpoints knew when
+the process was killed:
 
     no run yet    the folder had not been filled
     not moved     no more than after the kill before
@@ -25,6 +26,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +51,8 @@ WARMUP, SAMPLING, SECONDS = 200, 1000, 0.3
 MOST = 16
 # beside each registered sampler as it is by default
 OTHERS = {"energy_rings": ("parallel_tempering", {"swaps": "energy_rings", "rings": 2})}
+# a ceiling, below which its warm-up ends by itself: it has another length than was asked for
+OWN = {"whitened_hmc": {"iter_warmup": 1500}}
 IN_A_ROW = 5
 SOONER = 0.1  # how often a process is killed without waiting for its first checkpoint
 PATIENCE = 120.0  # seconds for a process to begin; one that has not is a failure
@@ -73,7 +77,7 @@ class Drawing:
     def __call__(self, **changes):
         name, chosen = OTHERS.get(self.name, (self.name, FASTER.get(self.name, {})))
         length = {"iter_warmup": WARMUP * self.times, "iter_sampling": SAMPLING * self.times}
-        settings = {**LENGTH, **length, **chosen, **changes}
+        settings = {**LENGTH, **length, **OWN.get(self.name, {}), **chosen, **changes}
         return sa.sample(self.target, name, show_progress=False, **settings)
 
     def left_alone(self):
@@ -88,10 +92,22 @@ class Drawing:
         shutil.rmtree(self.folder, ignore_errors=True)
         found, share = [], 0.0
         for left in range(kills, 0, -1):
-            killed(self.go_on, self.folder, self.moment(1 - share, left))
+            # on average, the kills that are left divide the share that is left evenly
+            seconds = random.uniform(0.0, 2 * (1 - share) * self.seconds / (left + 1))
+            if random.random() < SOONER:
+                killed(self.go_on, random.uniform(0.0, self.seconds))
+            else:
+                before = _last_checkpoint(self.folder)
+                killed(self.go_on, seconds, partial(self.moves, before, sampling=left == 1))
             what, share = reached(self.folder, share)
             found.append(what)
         return found, same(self.go_on(), self.whole)
+
+    def moves(self, before, sampling):
+        """Whether a chain has been written since; and, where it is asked for, one that samples."""
+        if _last_checkpoint(self.folder) <= before:
+            return False
+        return not sampling or not all(chain["warming_up"] for chain in summaries(self.folder))
 
     def go_on(self):
         """Begin the run, or go on with it."""
@@ -100,20 +116,9 @@ class Drawing:
         shutil.rmtree(self.folder, ignore_errors=True)
         return self(run=self.folder)
 
-    def moment(self, share, kills):
-        """After how many seconds to kill, and whether these count from the first checkpoint.
 
-        So that, on average, the kills that are left divide the share that is left evenly.
-        """
-        if random.random() < SOONER:
-            return random.uniform(0.0, self.seconds), False
-        return random.uniform(0.0, 2 * share * self.seconds / (kills + 1)), True
-
-
-def killed(work, folder, moment):
-    """Do something in another process, which is killed after some seconds."""
-    seconds, once_moved = moment
-    before = _checkpoints(folder)
+def killed(work, seconds, begins=lambda: True):
+    """Do something in another process, which is killed some seconds after it has begun."""
     child = os.fork()
     if child == 0:
         try:
@@ -121,7 +126,7 @@ def killed(work, folder, moment):
         finally:
             os._exit(0)
     latest = time.monotonic() + PATIENCE
-    while once_moved and _checkpoints(folder) <= before:
+    while not begins():
         assert time.monotonic() < latest, f"no chain has moved within {PATIENCE} s"
         time.sleep(0.001)
     time.sleep(seconds)
@@ -129,7 +134,7 @@ def killed(work, folder, moment):
     os.waitpid(child, 0)
 
 
-def _checkpoints(folder):
+def _last_checkpoint(folder):
     """When a chain was written last; 0 before any was."""
     times = [0]
     for number in range(LENGTH["chains"]):
@@ -138,16 +143,21 @@ def _checkpoints(folder):
     return max(times)
 
 
+def summaries(folder):
+    """How far each chain was at its last checkpoint."""
+    held = write_checkpoints.newest(RunFolder.open(folder), LENGTH["chains"])
+    return [summary_of(arrays) for arrays in held]
+
+
 def reached(folder, share_before):
     """What the last checkpoints of a run know, and the share of its iterations; see the module."""
     if not (folder / MANIFEST).exists():
         return "no run yet", share_before
-    held = write_checkpoints.newest(RunFolder.open(folder), LENGTH["chains"])
-    chains = [summary_of(arrays) for arrays in held]
+    chains = summaries(folder)
     share = sum(each["done"] for each in chains) / sum(each["total"] for each in chains)
-    warming_up = any(each["warming_up"] for each in chains)
     if share == share_before and share < 1:
         return "not moved", share
+    warming_up = any(each["warming_up"] for each in chains)
     return "warm-up" if warming_up else "sampling" if share < 1 else "finished", share
 
 

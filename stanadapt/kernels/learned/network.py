@@ -157,6 +157,8 @@ class Network:
     def load(cls, path: str | PathLike) -> "Network":
         """Read what `save` wrote; StanadaptError, stage "files", for any other file."""
         try:
+            if Path(path).is_fifo():  # reading would wait for ever
+                raise OSError("it is a named pipe, not a file")
             # opened here: of a broken file, NumPy leaves its own open
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
                 header = json.loads(str(held["network"]))

@@ -1,10 +1,10 @@
 """The function users call to make a reference distribution for tempering out of something else."""
 
 import math
+import os
 from os import PathLike
 from typing import Any
 
-from stanadapt import results
 from stanadapt.errors import require_between, require_whole
 from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.sampling.approximation.pooled_reference import reference_from
@@ -64,5 +64,6 @@ def fit_reference(
 
 def read_source(source: Any) -> Any:
     """Return the fit where its file or run folder is given, and all else as it is."""
-    is_file = isinstance(source, str) and source != PATHFINDER and results.as_path(source).exists()
+    # False too for names that the system refuses
+    is_file = isinstance(source, str) and source != PATHFINDER and os.path.exists(source)
     return load(source) if is_file or isinstance(source, PathLike) else source

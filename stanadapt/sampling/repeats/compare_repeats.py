@@ -16,7 +16,7 @@ from rich.progress import Progress, TimeElapsedColumn
 
 from stanadapt import results
 from stanadapt.diagnostics.repeats_picture import as_pdf
-from stanadapt.errors import StanadaptError, require_whole
+from stanadapt.errors import StanadaptError, is_one_of, require_names, require_whole
 from stanadapt.samplers.registry import as_chosen, find
 from stanadapt.sampling.choose_sampler import AUTO, DEFAULT, require_sampler
 from stanadapt.sampling.on_workers.executor import require_executor
@@ -112,7 +112,7 @@ def compare_repeats(
     lengths = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
     _require_plan(common, lengths)
     described = {name: _described(name, given) for name, given in chosen.items()}
-    if engine != NO_NUTS:
+    if not is_one_of(engine, {NO_NUTS}):
         described = {_nuts_name(chosen): {"engine": choose_engine(engine)}, **described}
     settings = {**common, **lengths, "inits": _digest(inits), "variables": _names(var_names)}
     del settings["show_progress"]
@@ -215,13 +215,15 @@ def _make_missing(
 
 def _settings(samplers: Any) -> dict[str, dict[str, Any]]:
     """Settings by name of the sampler, each checked."""
-    if isinstance(samplers, str):
-        samplers = [samplers]
     if not isinstance(samplers, Mapping):
-        samplers = {name: {} for name in samplers}
+        samplers = {name: {} for name in require_names("samplers", samplers)}
     if not samplers:
         raise StanadaptError("settings", "compare_repeats needs at least one sampler, got none.")
     for name, given in samplers.items():
+        if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+            raise StanadaptError(
+                "settings", f"settings of {name} must be a mapping by name, got {given!r}."
+            )
         require_sampler(name, **given)
     return {name: dict(given) for name, given in samplers.items()}
 
@@ -253,7 +255,7 @@ def _plain(value: Any) -> Any:
 def _names(var_names: Collection[str] | None) -> list[str] | None:
     if var_names is None:
         return None
-    return sorted([var_names] if isinstance(var_names, str) else var_names)
+    return sorted(require_names("var_names", var_names))
 
 
 def _digest(inits: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.verdict import judged
-from stanadapt.errors import StanadaptError, require_between, require_whole, warn
+from stanadapt.errors import StanadaptError, is_one_of, require_between, require_whole, warn
 from stanadapt.sampling.initial_values import initial_positions
 from stanadapt.sampling.plan import Plan, make_plan
 from stanadapt.sampling.provenance import origin
@@ -108,7 +108,7 @@ def stan_nuts(
 
 def choose_engine(engine: str) -> str:
     """Return the engine that a name or "auto" stands for; StanadaptError if it is missing."""
-    if engine not in ("auto", *ENGINES):
+    if not is_one_of(engine, {"auto", *ENGINES}):
         known = ", ".join(["auto", *ENGINES])
         raise StanadaptError("settings", f"engine must be one of {known}, got {engine!r}.")
     if engine == "auto":

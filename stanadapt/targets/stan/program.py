@@ -1,6 +1,8 @@
 """The text of a Stan program: resolving includes, locating blocks, listing branches."""
 
+import os
 import re
+import stat
 from collections.abc import Iterable
 from hashlib import sha256
 from os import PathLike, fspath
@@ -83,11 +85,12 @@ def read(
     """
     if isinstance(include_paths, str | PathLike):
         include_paths = (include_paths,)
-    if not isinstance(include_paths, Iterable):
+    try:
+        folders = tuple(map(_folder, include_paths))
+    except TypeError:
         raise StanadaptError(
             "files", f"include_paths must be a folder or a list of folders, got {include_paths!r}."
-        )
-    folders = tuple(_folder(folder) for folder in include_paths)
+        ) from None
     if isinstance(program, str) and ("\n" in program or "{" in program or not program.strip()):
         path, text, home = None, program, Path.cwd()
     else:
@@ -164,6 +167,10 @@ def read_text(path: Path, what: str) -> str:
     is missing, a folder, unreadable or not UTF-8.
     """
     try:
+        # without a process that writes into it, reading would wait for ever; what a shell puts in
+        # the place of a file, <(...), has no path of its own
+        if stat.S_ISFIFO(path.stat().st_mode) and os.path.exists(os.path.realpath(path)):
+            raise OSError("it is a named pipe, not a file")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
@@ -198,7 +205,7 @@ def _program_path(program: str | PathLike) -> Path:
             f"got {type(program).__name__}.",
         )
     path = user_path(program)
-    if path.suffix != ".stan" and not path.is_dir():
+    if path.suffix != ".stan" and not os.path.isdir(path):  # False too for names that are too long
         raise StanadaptError(
             "files",
             f"The name of a Stan program's file must end in .stan, got {str(path)[:200]!r}. "
@@ -219,7 +226,7 @@ def _folder(folder: str | PathLike) -> Path:
         path = user_path(folder).resolve()
     except (TypeError, ValueError, RuntimeError, OSError) as error:  # a loop of links for one
         raise StanadaptError("files", f"include_paths: {folder!r} is no folder: {error}.") from None
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise StanadaptError("files", f"The include path {path} is not a folder. Check the path.")
     return path
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, is_one_of
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends import bridgestan, cmdstan, stanli
 from stanadapt.targets.stan.program import Program
@@ -111,14 +111,14 @@ def choose(name: str) -> list[tuple[Backend, str]]:
     backend cannot be used on this computer.
     """
     chosen, reason = name, "requested"
-    if name == "auto" and os.environ.get(VARIABLE):
+    if is_one_of(name, ["auto"]) and os.environ.get(VARIABLE):
         chosen, reason = os.environ[VARIABLE], f"requested by {VARIABLE}"
-    if chosen == "auto":
+    if is_one_of(chosen, ["auto"]):
         states = [(backend, *backend.availability()) for backend in BACKENDS.values()]
         return [(backend, why) for backend, usable, why in states if usable]
-    if chosen not in BACKENDS:
+    if not is_one_of(chosen, BACKENDS):
         names = ", ".join(["auto", *BACKENDS])
-        where = "backend" if chosen == name else f"the environment variable {VARIABLE}"
+        where = "backend" if chosen is name else f"the environment variable {VARIABLE}"
         raise StanadaptError("settings", f"{where} must be one of {names}, got {chosen!r}.")
     usable, why = BACKENDS[chosen].availability()
     if not usable:

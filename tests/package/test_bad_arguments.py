@@ -1,0 +1,136 @@
+"""Arguments of wrong types and kinds: one sentence that names the argument, never a traceback."""
+
+import itertools
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import stanadapt as sa
+from stanadapt.errors import StanadaptError, require_between
+from tests.helpers import made_up_fits
+from tests.helpers.short_runs import NORMAL
+
+# none of them a name, a list of names, or anything that can be looked up or is true or false
+NEITHER = {
+    "an array": np.array([1, 2]),
+    "an empty array": np.array([]),
+    "a number as an array": np.array(3.0),
+    "an array of objects": np.array([None, {}], object),
+    "a table": pd.DataFrame({1: [1.0]}),
+    "a nested list": [[1], [1, 2]],
+    "a data set": xr.Dataset({"a": 1.0}).assign({1: 2.0}),
+    "no end of numbers": itertools.count(),
+}
+# nor anything that can be iterated over
+ALONE = NEITHER | {"a number": 1e300, "a function": len, "a type": int, "bytes": b"x"}
+NEITHER_TRUE = {what: NEITHER[what] for what in ("an array", "an array of objects", "a table")}
+UNREADABLE = ["a\0b", "\ud800", "x" * 5000]
+
+
+def target(**options):
+    return sa.Target(NORMAL, show_progress=False, **options)
+
+
+@pytest.fixture(scope="module")
+def known():
+    return target()
+
+
+@pytest.fixture(scope="module")
+def fits():
+    return {"one": made_up_fits.fit(1), "two": made_up_fits.fit(2)}
+
+
+def refused(argument, call):
+    with pytest.raises(StanadaptError, match=argument) as caught:
+        call()
+    assert len(str(caught.value)) < 20_000
+
+
+@pytest.mark.parametrize("value", ALONE.values(), ids=ALONE)
+class TestOfOtherKinds:
+    """What is a name, or some."""
+
+    def test_of_a_backend(self, value):
+        refused("backend must be one of", lambda: target(backend=value))
+
+    def test_of_fits(self, value, fits):
+        for argument in ("baseline", "budget"):
+            refused(argument, lambda name=argument: sa.compare(fits, **{name: value}, show=False))
+
+    def test_of_an_engine(self, value, known):
+        refused("engine must be one of", lambda: sa.stan_nuts(known, engine=value))
+        refused("engine must be one of", lambda: sa.compare_repeats(known, "rwm", engine=value))
+
+    def test_of_several(self, value, known, fits):
+        if isinstance(value, np.ndarray) and value.size == 0:
+            value = [b""]
+        refused("exclude must be a name", lambda: target(exclude=value))
+        refused("include.path", lambda: target(include_paths=value))
+        refused("var_names must be a name", lambda: sa.compare(fits, var_names=value, show=False))
+        refused("samplers must be a name|settings of a", lambda: sa.compare_repeats(known, value))
+        refused("settings of rwm must be", lambda: sa.compare_repeats(known, {"rwm": value}))
+
+
+@pytest.mark.parametrize("value", NEITHER_TRUE.values(), ids=NEITHER_TRUE)
+def test_neither_true_nor_false(value, fits):
+    refused("unsafe must be True or False", lambda: target(unsafe=value))
+    refused("show must be True or False", lambda: sa.compare(fits, show=value))
+
+
+@pytest.mark.parametrize("name", UNREADABLE, ids=["NUL", "no text", "long"])
+def test_names_of_files_that_the_system_refuses(name, known, fits, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refused("files", lambda: sa.Target(name, show_progress=False))
+    refused("files", lambda: sa.Target(f"{name}.stan", show_progress=False))
+    for argument in ("data", "include_paths", "labels", "dims"):
+        refused("files", lambda name_of=argument: target(**{name_of: name}))
+    refused("initialisation", lambda: sa.stan_nuts(known, engine="stanli", inits=name))
+    refused("settings|files", lambda: sa.fit_reference(known, name))
+    for read in (sa.load, sa.resume, sa.posteriordb, sa.Network.load):
+        refused("files", lambda read=read: read(name))
+    for write in (sa.save, sa.report):
+        given = fits["one"] if write is sa.save else fits
+        refused("files", lambda write=write, given=given: write(given, name))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_that_nobody_writes_into_is_not_waited_for(known, tmp_path):
+    pipe = tmp_path / "pipe.stan"
+    os.mkfifo(pipe)
+    for call in (
+        lambda: sa.Target(pipe, show_progress=False),
+        lambda: target(data=pipe),
+        lambda: target(labels=pipe),
+        lambda: sa.stan_nuts(known, engine="stanli", inits=pipe),
+        lambda: sa.Network.load(pipe),
+    ):
+        refused("pipe", call)
+
+
+def test_what_a_shell_puts_in_the_place_of_a_file_is_read():
+    reading, writing = os.pipe()
+    os.write(writing, b'{"n": 2}')
+    os.close(writing)
+    program = "data { int n; } parameters { vector[n] x; } model { x ~ normal(0, 1); }"
+    try:
+        assert sa.Target(program, f"/dev/fd/{reading}", show_progress=False).dim == 2
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.parametrize("name", [None, np.nan, True, len, int, "\ud800"])
+def test_names_that_no_table_can_show(name, fits):
+    refused("name of a fit", lambda: sa.compare({name: fits["one"]}, show=False))
+
+
+def test_a_name_that_no_page_can_show(fits, tmp_path):
+    refused("name of a fit", lambda: sa.report({"\ud800": fits["one"]}, tmp_path / "page.html"))
+
+
+def test_numbers_beyond_the_largest():
+    refused("share must lie between", lambda: require_between("share", 10**400, 0.0, 1.0))
