@@ -44,10 +44,10 @@ TEMPERING = {
         "exact_file",
     ),
     "evidence_error_of_one_run": (
-        "kernels/tempering/particle_report.py",
+        "kernels/tempering/evidence_error.py",
         'error[known] = error_of_log_mean(tempering["log_weight"].values[known])',
         'error[0] = error_of_log_mean(tempering["log_weight"].values[:1])',
-        "samplers/test_smc.py",
+        "kernels/tempering/test_evidence_error.py",
         "takes_four",
     ),
     "swap_backwards": (
