@@ -5,7 +5,8 @@ leapfrogs that bring its draws closer to it. A whole such path is the proposal o
 Metropolis step, so that draws are exact: nearly independent where the approximation is good, while
 a chain stays for long where it is not. Each path also gives a lower bound on the log evidence, and
 an unbiased estimate of the evidence: attributes of a result hold both with their errors (`bound`,
-`bound_error`, `log_evidence`, `log_evidence_error`). With exact=False every path is taken: draws of
+`bound_error`, `log_evidence`, `log_evidence_error`, which is left out where the largest weights do
+not tell it). With exact=False every path is taken: draws of
 the approximation itself, which are not exact.
 
 References

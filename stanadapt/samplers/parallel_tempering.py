@@ -239,7 +239,7 @@ def learned(state: State) -> dict:
     statistics = tempering.statistics
     sweeps, count = max(int(statistics.counts[engine.SWEEPS]), 1), len(found["temperature"])
     rejection = statistics.levels[: count - 1, engine.REJECTION] / sweeps
-    engine.log_normalizers(statistics, count, found["log_normalizer"])
+    engine.log_normalizers(statistics, tempering.ladder, found["log_normalizer"])
     found["rejection"] = rejection
     found["barrier"] = float(rejection.sum())
     if np.isfinite(found["log_evidence"]):

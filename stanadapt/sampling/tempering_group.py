@@ -7,7 +7,7 @@ import xarray as xr
 
 from stanadapt import results
 from stanadapt.diagnostics import mode_volumes, unvisited_modes
-from stanadapt.kernels.tempering import particle_report, report
+from stanadapt.kernels.tempering import evidence_error, particle_report, report
 from stanadapt.results import arviz_module
 from stanadapt.sampling.chain import Chain
 from stanadapt.targets.standardised import Standardised
@@ -30,10 +30,10 @@ def add_tempering(
     if isinstance(target, Standardised):
         learned = [_in_original_coordinates(target, one) for one in learned]
     group, stats = report.group(learned, constant), groups["sample_stats"]
+    evidence_error.add_errors(group)
     groups["tempering"] = group
     assert isinstance(stats, dict)
     if "ancestors" in group:
-        particle_report.add_error_of_runs(group)
         messages = particle_report.particle_sentences(name, group, stats)
     else:
         messages = report.sentences(name, group, stats)

@@ -44,10 +44,10 @@ TEMPERING = {
         "exact_file",
     ),
     "evidence_error_of_one_run": (
-        "kernels/tempering/particle_report.py",
+        "kernels/tempering/evidence_error.py",
         'error[known] = error_of_log_mean(tempering["log_weight"].values[known])',
         'error[0] = error_of_log_mean(tempering["log_weight"].values[:1])',
-        "samplers/test_smc.py",
+        "kernels/tempering/test_evidence_error.py",
         "takes_four",
     ),
     "swap_backwards": (
@@ -119,5 +119,97 @@ TEMPERING = {
         "    return replace(state, partner=state.scratch_partner, scratch_partner=z), info\n",
         "samplers/test_repelling_attracting.py",
         "draw_for_draw",
+    ),
+    "draws_at_fixed_times": (
+        "kernels/tempering/simulated.py",
+        "if where[LEVEL] == coldest or moves >= longest:",
+        "if moves >= 4 or moves >= longest:",
+        "kernels/tempering/test_simulated.py",
+        "whole_excursion",
+    ),
+    "constants_of_the_wrong_sign": (
+        "kernels/tempering/simulated.py",
+        "shares[k] = levels[k, B] * finite_delta - levels[k, LOG_Z]",
+        "shares[k] = levels[k, B] * finite_delta + levels[k, LOG_Z]",
+        "kernels/tempering/test_simulated.py",
+        "formula",
+    ),
+    "constants_learned_while_drawing": (
+        "kernels/tempering/simulated.py",
+        "    if learning:\n        _learn_normalizers(walker)\n    else:",
+        "    _learn_normalizers(walker)\n    if not learning:",
+        "kernels/tempering/test_simulated.py",
+        "asked_for",
+    ),
+    "particles_weighed_after_their_move": (
+        "kernels/tempering/particles.py",
+        "    rise = reweigh(p.work, p.log_weights, b - levels[last, B])\n",
+        "    levels[last + 1, B], p.ladder.size[0], p.indices[LEVEL] = b, last + 2, last + 1\n"
+        "    _set_scales(population, last + 1)\n"
+        "    for _ in range(8):\n"
+        "        sweep(population, 0.8, rng)\n"
+        "    for n in range(p.work.shape[0]):\n"
+        "        p.work[n] = log_ratio(p.replicas, n)\n"
+        "    rise = reweigh(p.work, p.log_weights, b - levels[last, B])\n",
+        "kernels/tempering/test_particles.py",
+        "moments_and_evidence",
+    ),
+    "siblings_scattered": (
+        "kernels/tempering/particles.py",
+        "    systematic(p.work, rng.random(), chosen)\n",
+        "    systematic(p.work, rng.random(), chosen)\n    rng.shuffle(chosen)\n",
+        "kernels/tempering/test_particles.py",
+        "side_by_side",
+    ),
+    "a_uniform_number_for_each_particle": (
+        "kernels/tempering/particle_weights.py",
+        "goal = (n + uniform) / rows * total",
+        "goal = (n + (uniform + 0.618 * n) % 1.0) / rows * total",
+        "kernels/tempering/test_particle_weights.py",
+        "systematic",
+    ),
+    "sum_of_weights_short_by_its_rounding": (
+        "kernels/tempering/particle_weights.py",
+        "while passed <= goal and index < last:",
+        "while passed <= goal and index < rows - 1:",
+        "kernels/tempering/test_particle_weights.py",
+        "systematic",
+    ),
+    "auxiliary_ratio_upside_down": (
+        "kernels/repelling_attracting.py",
+        "+ log_downhill(x, z) - log_downhill(x_star, z_star)",
+        "- log_downhill(x, z) + log_downhill(x_star, z_star)",
+        "kernels/test_repelling_attracting.py",
+        "ratio",
+    ),
+    "absolute_constant_in_forced_moves": (
+        "kernels/repelling_attracting.py",
+        "rise = proposal.log_density - start.log_density\n",
+        "rise = np.logaddexp(proposal.log_density, -709.0)\n"
+        "        rise -= np.logaddexp(start.log_density, -709.0)\n",
+        "samplers/test_repelling_attracting.py",
+        "constant",
+    ),
+    "uphill_from_the_start": (
+        "samplers/repelling_attracting.py",
+        "forced_move(density, valley, star, scales, UPHILL, most, rng)",
+        "forced_move(density, ValuePoint(valley.position, x.log_density), star, scales, UPHILL,"
+        " most, rng)",
+        "samplers/test_repelling_attracting.py",
+        "draw_for_draw",
+    ),
+    "old_reference_after_a_new_fit": (
+        "kernels/tempering/warmup_rounds.py",
+        "    for k in range(tempering.ladder.size[0]):\n        evaluate_reference(",
+        "    for k in range(0):\n        evaluate_reference(",
+        "kernels/tempering/test_warmup_rounds.py",
+        "of_the_moment",
+    ),
+    "guess_of_the_wrong_sign": (
+        "kernels/tempering/parallel.py",
+        "_log_logistic(gap * hot - guess)",
+        "_log_logistic(gap * hot + guess)",
+        "kernels/tempering/test_parallel.py",
+        "hardly_overlap",
     ),
 }

@@ -59,11 +59,38 @@ def test_without_transitions_the_bound_is_that_of_the_approximation(target, path
 
 
 def test_weights_estimate_the_evidence(paths):
+    """The tail of weights of short paths, of T = 1 and maybe 2, is too heavy to tell an error."""
     for t, fit in paths.items():
-        error = fit.attrs["log_evidence_error"]
-        assert error < 0.05
-        if t > 1:  # the weights of short paths have too heavy a tail for their error to hold
-            assert fit.attrs["log_evidence"] == pytest.approx(LOG_EVIDENCE, abs=4.0 * error)
+        error, reason = (fit.attrs[f"log_evidence_error{x}"] for x in ("", "_reason"))
+        assert np.isnan(error) == reason.startswith("the Pareto k of the weights is")
+        assert error < 0.05 or t < 3
+        assert t > 1 or np.isnan(error)
+        if t > 1:
+            largest = 0.05 if np.isnan(error) else 4.0 * error
+            assert fit.attrs["log_evidence"] == pytest.approx(LOG_EVIDENCE, abs=largest)
+
+
+@pytest.mark.soak
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("transitions", [4, 8])
+def test_the_error_of_the_log_evidence_is_right(target, transitions):
+    """Fifty seeds: a variance of 1 is estimated to 20 %; a chance of 1 in 300 that one is above 4.
+
+    Where the error is left out nothing is claimed; for T = 4 that is in half of the runs.
+    """
+    surprises = []
+    for seed in range(50):
+        fit = sa.sample(
+            target, "hvi", transitions=transitions, iter_sampling=1000, seed=seed,
+            show_progress=False,
+        )  # fmt: skip
+        miss = fit.attrs["log_evidence"] - LOG_EVIDENCE
+        surprises.append(miss / fit.attrs["log_evidence_error"])
+    known = np.array(surprises)[np.isfinite(surprises)]
+    print(f"T = {transitions}: {len(known)}, {np.mean(known**2):.2f}, {np.abs(known).max():.2f}")
+    assert len(known) >= 15
+    assert 0.6 < np.mean(known**2) < 1.6
+    assert np.abs(known).max() < 4.0
 
 
 def test_accepted_and_rejected_paths_have_the_right_variances(paths):

@@ -1,10 +1,7 @@
 """What annealed particles have found, per chain, and warnings based on it.
 
 The numbers join the group `tempering` of a result. A run's particles descend from the first ones:
-with few ancestors left, it knows little. The error of the log evidence comes from the weights of
-all chains, if they were kept, and else from the spread of independent runs, that is, of chains. (An
-estimate from the number of descendants of each ancestor holds for multinomial resampling alone:
-systematic resampling, which is better, made it 0 where the truth was 0.05 or more.)
+with few ancestors left, it knows little. The error of the log evidence: `evidence_error`.
 """
 
 from collections.abc import Mapping
@@ -16,8 +13,8 @@ from stanadapt.kernels.tempering.particles import ANCESTOR, DONE, MOST_STAGES, P
 from stanadapt.kernels.tempering.path import POSITION
 from stanadapt.kernels.tempering.report import Learned, describe_path
 
-# below this effective number of ancestors, modes may have been lost; fewest runs that show an error
-FEWEST_ANCESTORS, FEWEST_RUNS = 20.0, 4
+# below this effective number of ancestors, modes may have been lost
+FEWEST_ANCESTORS = 20.0
 # above this spread of the log evidence of runs, their weights differ by more than half
 LARGEST_SPREAD = 0.5
 
@@ -30,43 +27,10 @@ def describe_particles(population: Population, short_chain_ends: np.ndarray) -> 
     counts = np.bincount(population.indices[ANCESTOR], minlength=particles)
     learned["ancestors"] = float(np.count_nonzero(counts))
     learned["effective_ancestors"] = particles**2 / float(np.sum(counts.astype(float) ** 2))
-    learned["log_evidence_error"] = float("nan")
     if population.counts[DONE] and population.log_weights.any():
         learned["log_weight"] = population.log_weights.copy()
         learned["weighted_particle"] = population.spare.vectors[:particles, POSITION].copy()
     return learned
-
-
-def add_error_of_runs(tempering: xr.Dataset) -> None:
-    """Fill in the error of each run's log evidence: one number for all runs, or NaN."""
-    evidence, error = tempering["log_evidence"].values, tempering["log_evidence_error"]
-    known = np.isfinite(evidence)
-    if "log_weight" in tempering:
-        if known.any():
-            error[known] = error_of_log_mean(tempering["log_weight"].values[known])
-    elif len(evidence) >= FEWEST_RUNS and known.all():
-        error[:] = error_of_spread(evidence)
-
-
-def error_of_log_mean(log_weights: np.ndarray) -> float:
-    """Standard error of the log of the mean weight of one run, by the delta method.
-
-    From the weights of all runs, shape (run, particle). A run that missed the few large weights has
-    too small an evidence, and by its own weights too small an error as well: on a Boltzmann machine
-    with 1000 particles a run was then off by 4.9 of its errors, and is by 3.0 of those from four.
-    """
-    weights = np.exp(log_weights - log_weights.max())
-    return float(weights.std() / weights.mean() / np.sqrt(weights.shape[1]))
-
-
-def error_of_spread(evidence: np.ndarray) -> float:
-    """Standard error of one of n > 3 runs: their standard deviation, raised as n is small.
-
-    With z = (evidence - truth) / standard deviation, of normal evidences, the mean of z^2 is
-    (n - 1) (n - 2) / (n (n - 3)), which is 1.5 for four runs.
-    """
-    n = len(evidence)
-    return float(evidence.std(ddof=1) * np.sqrt((n - 1) * (n - 2) / (n * (n - 3))))
 
 
 def particle_sentences(

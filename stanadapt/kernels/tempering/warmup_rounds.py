@@ -234,7 +234,7 @@ def learn(tempering, design):
     """Set scales, constants and Lambda of each level from a round; returns the barrier."""
     ladder, statistics = tempering.ladder, tempering.statistics
     _learn_scales(tempering, design)
-    log_normalizers(statistics, ladder.size[0], ladder.levels[:, LOG_Z])
+    log_normalizers(statistics, ladder, ladder.levels[:, LOG_Z])
     return ladders.measure(ladder, statistics.levels[:, REJECTION] / statistics.counts[SWEEPS])
 
 

@@ -163,7 +163,7 @@ def test_every_level_is_left_invariant():
     # constants and rejections are of neighbours, in all sweeps
     assert tempering.statistics.counts[parallel.SWEEPS] == 120_000
     log_z = np.zeros(7)
-    parallel.log_normalizers(tempering.statistics, 5, log_z)
+    parallel.log_normalizers(tempering.statistics, tempering.ladder, log_z)
     exact = [TemperedDistribution(b).log_z for b in LEVELS]
     # the six sweeps of a start count as one: five times an error of 1 / sqrt(20,000) at each gap
     np.testing.assert_allclose(log_z[:5], exact, atol=5 * 2 / np.sqrt(20_000))

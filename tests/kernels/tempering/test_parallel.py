@@ -6,10 +6,12 @@ moments of some level after a few sweeps.
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.special import expit, log_expit
 
 from stanadapt._numba.jit import jit
 from stanadapt.kernels.tempering import parallel as engine
-from stanadapt.kernels.tempering.ladder import LOG_STEP
+from stanadapt.kernels.tempering.ladder import LOG_STEP, LOG_Z
 from stanadapt.kernels.tempering.moves import STEPS, MoveKernel, move
 from stanadapt.kernels.tempering.parallel import BACKWARD, FORWARD, REJECTION, SWEEPS, TRIPS
 from stanadapt.kernels.tempering.path import (
@@ -91,14 +93,14 @@ def test_rejections_and_constants_are_those_of_exact_draws():
     assert np.all(found > 0.1)
     assert np.ptp(found) > 0.05  # gaps are distinguished
     log_z = np.zeros(7)
-    engine.log_normalizers(statistics, 5, log_z)
+    engine.log_normalizers(statistics, tempering.ladder, log_z)
     exact = np.array([TemperedDistribution(b).log_z for b in LEVELS])
     assert exact[-1] == pytest.approx(LOG_EVIDENCE, abs=1e-6)
     assert exact[0] == pytest.approx(0.0, abs=1e-6)
-    # standard error of the mean of two log-mean-exps, by the delta method
-    forward, backward = np.exp(gap * delta[:, :-1]), np.exp(-gap * delta[:, 1:])
+    # standard error of the difference of two logs of means, by the delta method
+    forward, backward = expit(gap * delta[:, :-1]), expit(-gap * delta[:, 1:])
     relative = [y.std(axis=0) / y.mean(axis=0) for y in (forward, backward)]
-    error = 0.5 * np.sqrt((relative[0] ** 2 + relative[1] ** 2) / REPLICATES)
+    error = np.sqrt((relative[0] ** 2 + relative[1] ** 2) / REPLICATES)
     assert np.all(np.abs(np.diff(log_z[:5]) - np.diff(exact)) < 5 * error)
     assert np.sqrt((error**2).sum()) < 0.05
     assert abs(log_z[4] - LOG_EVIDENCE) < 5 * np.sqrt((error**2).sum())
@@ -127,7 +129,7 @@ def test_constants_where_the_target_fails():
     x = np.stack([distribution.draws(n, rng) for distribution in distributions], axis=1)
     _swept(tempering, x, 1, rng, np.zeros(n, np.int64))
     log_z = np.zeros(7)
-    engine.log_normalizers(tempering.statistics, 5, log_z)
+    engine.log_normalizers(tempering.statistics, tempering.ladder, log_z)
     # five standard errors: a relative error of 1 / sqrt(n) = 0.014 at each of four gaps
     exact = [distribution.log_z for distribution in distributions]
     np.testing.assert_allclose(log_z[:5], exact, atol=5 * 2 * 0.014)
@@ -147,9 +149,27 @@ def test_constants_where_reference_and_target_each_fail():
         tempering.statistics.counts[SWEEPS] += 1
         engine.swap_neighbours(tempering, 0, rng)
     log_z = np.zeros(2)
-    engine.log_normalizers(tempering.statistics, 2, log_z)
+    engine.log_normalizers(tempering.statistics, tempering.ladder, log_z)
     # both estimates are shares of draws, with relative standard errors below sqrt(0.6 / n)
     assert log_z[1] == pytest.approx(np.log(target.sum()), abs=5 * np.sqrt(0.6 / n))
+
+
+@pytest.mark.parametrize("guess", [0.0, 2.0, -3.0])
+def test_constants_of_levels_that_hardly_overlap(guess):
+    """N(0, 8^2) and N(0, 0.1^2): five standard errors, the worst of which is 0.07.
+
+    The mean of exp(-Delta) over draws of the latter has no variance, and its log is too low.
+    """
+    tempering, rng, n = make_tempering([0.0, 1.0], room=2), np.random.default_rng(17), 20_000
+    tempering.ladder.levels[1, LOG_Z] = guess
+    x = rng.standard_normal((n, 2)) * [8.0, 0.1]
+    logs = np.stack([stats.norm.logpdf(x, 0.0, 0.1) + 0.7, stats.norm.logpdf(x, 0.0, 8.0)], axis=2)
+    for both in logs:
+        tempering.replicas.logs[tempering.order[0]] = both
+        engine.swap_neighbours(tempering, engine.NEITHER, rng)
+    log_z = np.zeros(2)
+    engine.log_normalizers(tempering.statistics, tempering.ladder, log_z)
+    assert log_z[1] == pytest.approx(0.7, abs=5 * 0.07)
 
 
 # --- swaps ---------------------------------------------------------------------------------------
@@ -175,6 +195,8 @@ def test_swaps_equal_the_algorithm_with_the_same_random_numbers():
         order[:5] = rng.permutation(5)
         tempering.replicas.logs[:] = 3 * rng.normal(size=(7, 2))
         delta = tempering.replicas.logs[:, TARGET] - tempering.replicas.logs[:, REFERENCE]
+        tempering.ladder.levels[:5, LOG_Z] = rng.normal(size=5)
+        guess = np.diff(tempering.ladder.levels[:5, LOG_Z])
         before = order[:5].copy()
         expected, rates = plain_swap(LEVELS, before, delta, parity, np.random.default_rng(i))
         found = engine.swap_neighbours(tempering, parity, np.random.default_rng(i))
@@ -182,8 +204,9 @@ def test_swaps_equal_the_algorithm_with_the_same_random_numbers():
         assert found == pytest.approx(rates.mean())
         sums, gap = tempering.statistics.levels, np.diff(LEVELS)
         np.testing.assert_allclose(sums[:4, REJECTION], 1 - rates, atol=1e-12)
-        np.testing.assert_allclose(sums[:4, FORWARD], gap * delta[before][:-1])
-        np.testing.assert_allclose(sums[:4, BACKWARD], -gap * delta[before][1:])
+        forward, backward = gap * delta[before][:-1] - guess, guess - gap * delta[before][1:]
+        np.testing.assert_allclose(sums[:4, FORWARD], log_expit(forward))
+        np.testing.assert_allclose(sums[:4, BACKWARD], log_expit(backward))
         swapped += expected[:-1] == before[1:]
     assert np.all(swapped > 20)
 
@@ -199,7 +222,7 @@ def test_a_row_where_the_target_fails_sinks_to_the_reference_and_never_rises():
     engine.reset(tempering.statistics)
     tempering.statistics.counts[SWEEPS] = 1
     engine.swap_neighbours(tempering, 0, np.random.default_rng(1))
-    engine.log_normalizers(tempering.statistics, 3, log_z)
+    engine.log_normalizers(tempering.statistics, tempering.ladder, log_z)
     assert np.isfinite(log_z).all()
 
 
