@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 from stanadapt import results
@@ -93,19 +94,20 @@ def _show_sampler(console: Console, sampler: Any) -> None:
 def models(posteriordb: Posteriordb = None) -> None:
     """List the bundled Stan programs and their data sets, or the posteriors of a posteriordb."""
     with reported():
-        table = Table(box=None, header_style="bold")
         if posteriordb is not None:
+            table = Table(box=None, header_style="bold")
             for column in ("posterior", "components", "reference"):
                 table.add_column(column)
             for row in about_posteriors(PosteriorDatabase(posteriordb)):
                 table.add_row(*map(plain, row))
             Console().print(table)
             return
-        for column in ("program", "data", "what it is for"):
-            table.add_column(column)
+        console = Console()
         for program in bundled.available().values():
-            table.add_row(program.name, ", ".join(program.data), plain(program.description))
-        Console().print(table)
+            data = f"; data: {', '.join(program.data)}" if program.data else ""
+            console.print(f"[bold]{program.name}[/bold]{data}", highlight=False)
+            # below the name: beside it, three words a line are all that 80 columns have room for
+            console.print(Padding(plain(program.description), (0, 0, 0, 4)), highlight=False)
 
 
 def doctor() -> None:

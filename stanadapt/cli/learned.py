@@ -43,7 +43,7 @@ def train_nice(
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Train a network for the sampler nice (needs JAX: pip install 'stanadapt[learn]')."""
+    r"""Train a network for the sampler nice (needs JAX: pip install 'stanadapt\[learn]')."""
     with reported():
         (path,) = require_writable([output], force)
         target = make_target(

@@ -40,6 +40,10 @@ def test_help_of_every_command(command, flag):
     assert command in printed
 
 
+def test_help_keeps_what_is_in_brackets():
+    assert "'stanadapt[learn]'" in call("train-nice", "--help")
+
+
 def test_no_command_prints_the_help():
     printed = CliRunner().invoke(app, []).output
     assert "sample" in printed
@@ -82,6 +86,12 @@ def test_models():
     for program in bundled.available().values():
         assert program.name in printed
         assert all(data in printed for data in program.data)
+
+
+def test_descriptions_of_models_use_the_width_of_a_terminal():
+    printed = CliRunner().invoke(app, ["models"], env={"COLUMNS": "80"}).output
+    for program in bundled.available().values():
+        assert " ".join(program.description.split())[:50] in printed
 
 
 def test_doctor():
