@@ -8,7 +8,8 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.spatial.distance import cdist, pdist, squareform
-from threadpoolctl import threadpool_limits
+
+from stanadapt._numba.one_blas_thread import one_blas_thread
 
 ITERATIONS = 200  # per climb
 MARGIN = 1.0  # climbs may leave the range of the draws by this many of its widths
@@ -73,7 +74,7 @@ def climb(evaluate: Evaluate, starts: np.ndarray, frame: np.ndarray) -> Ends:
     low, high = low - width, high + width
     box = np.stack([low, high], axis=1)
     options = {"maxiter": ITERATIONS, "maxfun": 2 * ITERATIONS, "ftol": 1e-12, "gtol": 1e-5}
-    with _one_blas_thread():
+    with one_blas_thread():
         ended = [
             minimize(
                 _Negative(evaluate, frame), start, jac=True, method="L-BFGS-B", bounds=box,
@@ -86,12 +87,6 @@ def climb(evaluate: Evaluate, starts: np.ndarray, frame: np.ndarray) -> Ends:
     inside = np.all((z > low + near) & (z < high - near), axis=1)
     position = np.array([_product(frame, end) for end in z])
     return Ends(position, np.array([-float(end.fun) for end in ended]), inside)
-
-
-def _one_blas_thread() -> threadpool_limits:
-    # L-BFGS-B factors tiny matrices: on a busy machine, threads that wait for each other make a
-    # climb twenty times slower
-    return threadpool_limits(limits=1, user_api="blas")
 
 
 def _product(frame: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -142,7 +137,7 @@ def group_ends(evaluate: Evaluate, ends: Ends, frame: np.ndarray, dip: float) ->
     tree = minimum_spanning_tree(apart + 1e-12).tocoo()
     pairs = list(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
     for _ in range(2):
-        with _one_blas_thread():
+        with one_blas_thread():
             levels = [path.level(ends, first[i], first[j]) for i, j in pairs]
         for k in np.argsort(levels)[::-1]:
             i, j = pairs[k]

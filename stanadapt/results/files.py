@@ -3,7 +3,7 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -96,15 +96,22 @@ def save(
     if "thin" in attributes:  # verdicts of kept draws depend on it
         attributes["thin"] = int(attributes["thin"]) * thin
     path = check_writable(path)
+    with _replaced_when_complete(path) as partial:
+        _write(groups, _storable_attributes(attributes), str(partial), chosen)
+    return path
+
+
+@contextlib.contextmanager
+def _replaced_when_complete(path: Path) -> Iterator[Path]:
+    """Give the name of a file to write, which replaces that at path when the body has ended."""
     partial = partial_of(path)
     try:
-        _write(groups, _storable_attributes(attributes), str(partial), chosen)
+        yield partial
         partial.replace(path)
     except OSError as error:
         raise StanadaptError("files", f"{path} could not be written: {error}.") from None
     finally:
         partial.unlink(missing_ok=True)
-    return path
 
 
 def partial_of(path: Path) -> Path:
@@ -124,14 +131,8 @@ def write_text(path: str | os.PathLike, text: str) -> Path:
 
     """
     path = check_writable(path)
-    partial = partial_of(path)
-    try:
+    with _replaced_when_complete(path) as partial:
         partial.write_text(text, encoding="utf-8", errors="replace")
-        partial.replace(path)
-    except OSError as error:
-        raise StanadaptError("files", f"{path} could not be written: {error}.") from None
-    finally:
-        partial.unlink(missing_ok=True)
     return path
 
 

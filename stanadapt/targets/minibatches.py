@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from stanadapt._numba.one_blas_thread import one_blas_thread
 from stanadapt.errors import StanadaptError
 from stanadapt.kernels.density import Density
 from stanadapt.kernels.minibatch_density import BatchTerms, minibatch_density
@@ -270,7 +271,9 @@ def _mode(target: Target) -> np.ndarray:
     starts = (rng.uniform(-RADIUS, RADIUS, target.dim) for _ in range(TRIES))
     for start in starts:
         if np.isfinite(target.evaluate(start)[0]):
-            found = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000})
+            options = {"maxiter": 2000}
+            with one_blas_thread():
+                found = minimize(cost, start, jac=True, method="L-BFGS-B", options=options)
             return found.x
     raise _wrong(f"no point was found at which the density of {target.name} is finite.")
 

@@ -17,6 +17,7 @@ and, at last, the sums over all samplers and how many runs differed.
 
 import argparse
 import contextlib
+import faulthandler
 import os
 import random
 import shutil
@@ -24,6 +25,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections import Counter
 from functools import partial
@@ -121,17 +123,30 @@ def killed(work, seconds, begins=lambda: True):
     """Do something in another process, which is killed some seconds after it has begun."""
     child = os.fork()
     if child == 0:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    latest = time.monotonic() + PATIENCE
-    while not begins():
-        assert time.monotonic() < latest, f"no chain has moved within {PATIENCE} s"
+        _end_after(work)
+    latest, ended = time.monotonic() + PATIENCE, 0
+    while not begins() and not ended:
+        if time.monotonic() > latest:
+            os.kill(child, signal.SIGABRT)  # it says where its threads are
+            os.waitpid(child, 0)
+            raise AssertionError(f"no chain has moved within {PATIENCE} s")
         time.sleep(0.001)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+        ended, status = os.waitpid(child, os.WNOHANG)
+    if not ended:
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    assert status in (0, signal.SIGKILL), f"the process failed: wait status {status}"
+
+
+def _end_after(work):
+    """Do something in a forked process, and end it: what the parent holds is the parent's."""
+    try:
+        work()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
 
 
 def _last_checkpoint(folder):
@@ -181,6 +196,7 @@ def main():
     parser.add_argument("--seed", type=int, default=7)
     chosen, different, sums = parser.parse_args(), 0, Counter()
     warnings.simplefilter("ignore")
+    faulthandler.enable()
     # short chunks, and a checkpoint after each: what a kill meets is a matter of chance
     write_checkpoints.SECONDS, write_checkpoints.SHARE, chain.CHUNK_SECONDS = 0.0, 1.0, 0.005
     os.fsync = lambda number: None  # what the system has been given outlives the process

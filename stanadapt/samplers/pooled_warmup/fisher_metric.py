@@ -16,14 +16,12 @@ exceeds a quarter of the dimension is stored as dense.
 
 """
 
-import contextlib
-import functools
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
+from stanadapt._numba.one_blas_thread import one_blas_thread
 from stanadapt.kernels.hamiltonian import factor_rows
 
 RIDGE = 1e-5
@@ -80,18 +78,6 @@ class FisherMetric(NamedTuple):
         return factor_rows.inverse_times(self.factor, positions), factor_rows.transposed_times(
             self.factor, gradients
         )
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-@contextlib.contextmanager
-def one_blas_thread() -> Any:
-    """Sums of several threads may differ in their last bits from run to run."""
-    with _blas().limit(limits=1, user_api="blas"):
-        yield
 
 
 def diagonal_metric(

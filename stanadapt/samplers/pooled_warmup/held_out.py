@@ -8,12 +8,12 @@ whitened draws to a standard normal, which is what they minimise.
 
 import numpy as np
 
+from stanadapt._numba.one_blas_thread import one_blas_thread
 from stanadapt.samplers.pooled_warmup.block import Window
 from stanadapt.samplers.pooled_warmup.fisher_metric import (
     FisherMetric,
     diagonal_metric,
     fisher_metric,
-    one_blas_thread,
 )
 
 

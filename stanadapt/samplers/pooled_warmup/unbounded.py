@@ -7,8 +7,8 @@ scale. Chains that drift without end have a mean near zero, or a positive one.
 
 import numpy as np
 
+from stanadapt._numba.one_blas_thread import one_blas_thread
 from stanadapt.samplers.pooled_warmup.block import Window
-from stanadapt.samplers.pooled_warmup.fisher_metric import one_blas_thread
 
 # it is -1 +- 1.4 / sqrt(effective draws); chains that agree are not suspected at all, and means are
 # taken of all chains and of each: chains in separate modes spoil the former, slow ones the latter

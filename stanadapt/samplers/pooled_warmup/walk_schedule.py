@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt._numba.one_blas_thread import one_blas_thread
 from stanadapt.kernels.metropolis import RANDOM_WALK_SCALE
 from stanadapt.samplers.pooled_warmup.block import Window, window_of, with_room
-from stanadapt.samplers.pooled_warmup.fisher_metric import FisherMetric, one_blas_thread
+from stanadapt.samplers.pooled_warmup.fisher_metric import FisherMetric
 
 States = list[Any]
 
