@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Collection
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,17 @@ def require_between(name: str, value: Any, low: float, high: float) -> float:
             "settings", f"{name} must lie between {low:g} and {high:g}, got {value!r}."
         )
     return number
+
+
+def is_real(value: Any) -> bool:
+    """Whether value is a number that a double can hold, infinity and NaN among them."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
 
 
 def require_flag(name: str, value: Any) -> bool:

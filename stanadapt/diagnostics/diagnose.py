@@ -11,6 +11,7 @@ from stanadapt.diagnostics.efficiency import Efficiency, efficiency
 from stanadapt.diagnostics.importance import is_approximation
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import FINE, Verdict, verdict
+from stanadapt.errors import require_flag
 
 
 class Shown(Verdict):
@@ -47,7 +48,7 @@ def diagnose(fit: Any, show: bool = True) -> Verdict:
     """
     found, notes = verdict(fit), [*_interruption(fit), *results.from_json(fit, "notes", [])]
     sentences = [*found.sentences, *notes]
-    if not show:
+    if not require_flag("show", show):
         return Verdict(found.verdict, sentences)
     _show(fit, found, notes)
     return Shown(found.verdict, sentences)

@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 from stanadapt import results
 from stanadapt.diagnostics.hill_climb import Ends, climb, frame_of, group_ends
 from stanadapt.diagnostics.modes_report import NO_PROOF, on_chains, on_doubt, on_regions, show_modes
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, require_flag
 from stanadapt.results import arviz_module
 from stanadapt.targets.fit_check import check_same_target
 from stanadapt.targets.target import Target, require_target
@@ -62,6 +62,7 @@ def modes(target: Target, fit: Any, *, starts: int = STARTS, show: bool = True) 
 
     """
     _check(target, fit, starts)
+    show = require_flag("show", show)
     rows, chain = _rows(target, fit)
     position = target.unconstrain_rows(rows)
     read = np.isfinite(position).all(axis=1)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from stanadapt.errors import StanadaptError, require_whole
+from stanadapt.errors import StanadaptError, require_flag, require_names, require_whole
 
 # rounding may be this share of a variable's standard deviation, far below any Monte Carlo error
 LARGEST_ROUNDING = 1e-4
@@ -30,7 +30,7 @@ def reduced(
 
     """
     thin = require_whole("thin", thin, 1)
-    names = {exclude} if isinstance(exclude, str) else set(exclude)
+    names = set(require_names("exclude", exclude))
     _require_known(names, groups)
     kept = {}
     for group, held in groups.items():
@@ -69,7 +69,7 @@ def encoding(group: str, held: xr.Dataset, float32: bool, compression: Any) -> d
         if level and variable.size > 1 and variable.dtype.kind in "fiub":
             # bytes of equal weight together: those of signs and exponents are often the same
             one = {"zlib": True, "complevel": level, "shuffle": True}
-        if float32 and drawn and _bears_rounding(variable):
+        if require_flag("float32", float32) and drawn and _bears_rounding(variable):
             one["dtype"] = "float32"
         if one:
             chosen[str(name)] = one

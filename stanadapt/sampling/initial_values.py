@@ -9,7 +9,7 @@ import numpy as np
 from stanio.reshape import VariableType
 
 from stanadapt import results
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, is_real
 from stanadapt.sampling.approximation.starting_points import PATHFINDER, pathfinder_positions
 from stanadapt.targets.stan.program import read_text, user_path
 from stanadapt.targets.target import Samplable, Target
@@ -88,7 +88,7 @@ def _one_per_chain(target: Target, inits: Any, rngs: Sequence[np.random.Generato
     """Turn every form of inits into one radius, position or mapping per chain."""
     inits = _parsed(inits)
     chains = len(rngs)
-    if inits is None or _is_number(inits):
+    if inits is None or is_real(inits):
         radius = RADIUS if inits is None else float(inits)
         if not 0 <= radius < np.inf:
             raise _wrong(f"a radius must be a finite number, at least 0, got {inits!r}.")
@@ -130,10 +130,6 @@ def _parsed(inits: Any) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _wrong(f"the initial values are not JSON: {error}.") from None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def _wrong(message: str, what: str = "inits") -> StanadaptError:

@@ -6,8 +6,8 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-from stanadapt.errors import StanadaptError, warn
-from stanadapt.results import arviz_module
+from stanadapt.errors import StanadaptError, require_flag, warn
+from stanadapt.results import arviz_module, as_path
 from stanadapt.samplers.protocol import Sampler
 from stanadapt.samplers.registry import find, with_standardized_defaults
 from stanadapt.samplers.renamed import with_new_names
@@ -183,6 +183,11 @@ def sample(
     """
     program = require_samplable(target).target
     require_limits(until_ess, max_minutes)
+    run = None if run is None else as_path(run)
+    keep = ExtraGroups(
+        require_flag("save_unconstrained", save_unconstrained),
+        require_flag("save_pseudo", save_pseudo),
+    )
     watch = Watch(program, on_progress, max_minutes)
     require_executor(executor)
     given = _given_start(warm_start, reference_distribution, prior_data, network, settings)
@@ -197,13 +202,12 @@ def sample(
         save_warmup=save_warmup, show_progress=show_progress,
     )  # fmt: skip
     plan = until(plan, until_ess, is_automatic(sampler) and iter_sampling is None)
-    _require_compatible(target, found, typed, plan, save_pseudo)
+    _require_compatible(target, found, typed, plan, keep.pseudo)
     chain_init = choose_chain_init(target, found, typed, plan, given)
     coordinates = choose_coordinates(standardize, target, found, plan, given)
     if coordinates.kind != NO:
         moved = program.dim - program.noise_size
         typed = with_standardized_defaults(found, typed, settings, moved)
-    keep = ExtraGroups(save_unconstrained, save_pseudo)
     design = ChainDesign(
         found, typed, plan, len(program.column_names), any(keep), keep.pseudo, chain_init.init
     )

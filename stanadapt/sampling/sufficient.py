@@ -6,7 +6,7 @@ import numpy as np
 
 from stanadapt.diagnostics.efficiency import efficiency
 from stanadapt.diagnostics.verdict import ESS_PER_CHAIN, R_HAT
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, is_real
 from stanadapt.sampling.chain import Chain
 from stanadapt.sampling.plan import Plan
 from stanadapt.sampling.run_progress import parameters_so_far
@@ -83,5 +83,5 @@ def _rounded(plan: Plan, growth: float) -> int:
 def require_limits(until_ess: Any, max_minutes: Any) -> None:
     """Raise StanadaptError, stage "settings", unless they are None or numbers above zero."""
     for name, value in (("until_ess", until_ess), ("max_minutes", max_minutes)):
-        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
+        if value is not None and not (is_real(value) and 0 < value < np.inf):
             raise StanadaptError("settings", f"{name} must be a number above zero, got {value!r}.")

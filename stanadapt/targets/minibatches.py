@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from stanadapt._numba.one_blas_thread import one_blas_thread
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, require_flag
 from stanadapt.kernels.density import Density
 from stanadapt.kernels.minibatch_density import BatchTerms, minibatch_density
 from stanadapt.targets.estimated import given_names
@@ -74,7 +74,8 @@ class Minibatches(Samplable):
         if self._base.noise:
             raise _wrong(f"the density of {target.name} is an estimate already: make it without.")
         self.rows, self.batches = given_names("rows", rows), _whole("batches", batches, 1)
-        self.control_variates, self.seed = bool(control_variates), _whole("seed", seed, 0)
+        self.control_variates = require_flag("control_variates", control_variates)
+        self.seed = _whole("seed", seed, 0)
         self.name, self.dim = self._base.name, self._base.dim
         found = read_rows(self._base, self.rows)
         if self.batches > found.length:

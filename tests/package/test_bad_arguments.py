@@ -74,11 +74,37 @@ class TestOfOtherKinds:
         refused("samplers must be a name|settings of a", lambda: sa.compare_repeats(known, value))
         refused("settings of rwm must be", lambda: sa.compare_repeats(known, {"rwm": value}))
 
+    def test_of_what_is_left_out_of_a_file(self, value, fits, tmp_path):
+        if isinstance(value, np.ndarray) and value.size == 0:
+            value = [b""]
+        refused(
+            "exclude must be a name", lambda: sa.save(fits["one"], tmp_path / "a", exclude=value)
+        )
+        assert list(tmp_path.iterdir()) == []
+
+    def test_of_a_run_folder(self, value, known):
+        refused("name of a file must be text", lambda: sa.sample(known, run=value))
+
 
 @pytest.mark.parametrize("value", NEITHER_TRUE.values(), ids=NEITHER_TRUE)
-def test_neither_true_nor_false(value, fits):
-    refused("unsafe must be True or False", lambda: target(unsafe=value))
-    refused("show must be True or False", lambda: sa.compare(fits, show=value))
+def test_neither_true_nor_false(value, known, fits, tmp_path):
+    one = fits["one"]
+    for flag, call in {
+        "unsafe": lambda: target(unsafe=value),
+        "show": lambda: sa.compare(fits, show=value),
+        " show": lambda: sa.diagnose(one, show=value),
+        "  show": lambda: sa.advise(known, show=value),
+        "float32": lambda: sa.save(one, tmp_path / "a", float32=value),
+        "save_unconstrained": lambda: sa.sample(known, save_unconstrained=value),
+        "save_pseudo": lambda: sa.sample(known, save_pseudo=value),
+        "control_variates": lambda: sa.Minibatches(rows(), "y", 2, control_variates=value),
+    }.items():
+        refused(f"{flag.strip()} must be True or False", call)
+
+
+def rows():
+    program = "data { vector[4] y; } parameters { real m; } model { y ~ normal(m, 1); }"
+    return sa.Target(program, {"y": [1, 2, 3, 5]}, backend="stanli", show_progress=False)
 
 
 @pytest.mark.parametrize("name", UNREADABLE, ids=["NUL", "no text", "long"])
@@ -132,5 +158,16 @@ def test_a_name_that_no_page_can_show(fits, tmp_path):
     refused("name of a fit", lambda: sa.report({"\ud800": fits["one"]}, tmp_path / "page.html"))
 
 
-def test_numbers_beyond_the_largest():
-    refused("share must lie between", lambda: require_between("share", 10**400, 0.0, 1.0))
+def test_numbers_beyond_the_largest(known):
+    huge = 10**400
+    refused("share must lie between", lambda: require_between("share", huge, 0.0, 1.0))
+    for argument in ("until_ess", "max_minutes", "inits"):
+        refused(argument, lambda name=argument: sa.sample(known, "rwm", **{name: huge}))
+    refused("minutes must be a number", lambda: sa.advise(known, minutes=huge))
+    refused("degrees must be a number", lambda: sa.ReferenceDistribution([0.0], 1.0, degrees=huge))
+    refused("inflation must lie", lambda: sa.fit_reference(known, "pathfinder", inflation=huge))
+
+
+def test_a_fit_is_no_data(fits):
+    program = "data { real posterior; } parameters { real x; } model { x ~ normal(posterior, 1); }"
+    refused("posterior", lambda: sa.Target(program, fits["one"], show_progress=False))

@@ -13,7 +13,7 @@ import numpy as np
 from stanadapt._numba import triangular as factors
 from stanadapt._numba.jit import inlined, jit
 from stanadapt._numba.vectors import fill_normal, squared_norm, vector_sum
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, is_real
 
 DEGREES, LOG_CONSTANT = 0, 1  # entries of CompiledReference.numbers
 # below this, or above its inverse, 1 / sd^2 may be infinite or 0
@@ -179,7 +179,7 @@ class ReferenceDistribution:
             raise _invalid(f"mean must have shape (dim,), got {self.mean.shape}.")
         if (sd is None) == (covariance is None):
             raise _invalid("give either sd or covariance.")
-        if not isinstance(degrees, int | float) or not degrees > 0:
+        if not is_real(degrees) or not degrees > 0:
             raise _invalid(f"degrees must be a number above 0, or infinite, got {degrees!r}.")
         self.degrees = float(degrees)
         self.factor = self._diagonal(sd) if covariance is None else self._dense(covariance)

@@ -10,7 +10,7 @@ from stanadapt import results
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.missed_modes import missed
 from stanadapt.diagnostics.screening import worst_columns
-from stanadapt.errors import StanadaptError, require_whole
+from stanadapt.errors import StanadaptError, is_real, require_flag, require_whole
 from stanadapt.sampling.advice.advice import Advice
 from stanadapt.sampling.advice.candidates import (
     Candidate,
@@ -81,20 +81,22 @@ def advise(
     program = require_samplable(target).target
     if program is not target:
         raise StanadaptError("settings", f"advise takes the Target itself, got {target!r}.")
+    shown = require_flag("show", show)
     minutes, ess = _positive("minutes", minutes), _positive("ess", ess)
     common = {
-        "chains": require_whole("chains", chains, 2, 1000), "show_progress": show_progress,
+        "chains": require_whole("chains", chains, 2, 1000),
+        "show_progress": require_flag("show_progress", show_progress),
         "seed": require_whole("seed", seed, 0, LARGEST_SEED),
     }  # fmt: skip
     found = _Trials(target, 60.0 * minutes, common).made()
     advice = found.advice(ess)
-    if show:
+    if shown:
         advice.show(Console())
     return advice
 
 
 def _positive(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf:
+    if not is_real(value) or not 0 < value < np.inf:
         raise StanadaptError("settings", f"{name} must be a number above zero, got {value!r}.")
     return float(value)
 

@@ -5,7 +5,7 @@ import os
 from os import PathLike
 from typing import Any
 
-from stanadapt.errors import require_between, require_whole
+from stanadapt.errors import is_real, require_between, require_whole
 from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.sampling.approximation.pooled_reference import reference_from
 from stanadapt.sampling.approximation.starting_points import PATHFINDER
@@ -54,7 +54,7 @@ def fit_reference(
 
     """
     require_samplable(target)
-    if inflation != 0:
+    if not (is_real(inflation) and inflation == 0):
         inflation = require_between("inflation", inflation, 0.0, 1e6)
     if seed is not None:
         seed = require_whole("seed", seed, 0, LARGEST_SEED)

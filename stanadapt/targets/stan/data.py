@@ -156,6 +156,7 @@ def _plain(value: Any) -> Any:
         return np.ma.filled(value.astype(float), np.nan) if masked else value.data
     if hasattr(value, "to_numpy"):
         return value.to_numpy()
+    value = dict(value) if isinstance(value, Mapping) else value  # a Dataset claims to be an array
     return np.asarray(value) if hasattr(value, "__array__") or isinstance(value, range) else value
 
 
