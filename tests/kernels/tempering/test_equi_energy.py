@@ -75,6 +75,26 @@ def test_without_a_state_in_the_ring_the_move_is_a_walk():
     assert (chains.rates >= 0).all()
 
 
+def test_without_jumps_the_chains_are_random_walks():
+    """Draw for draw those of exp(-h_i), with the numbers that each takes from the generator."""
+    (chains, files), rng, same = make(dim=2), np.random.default_rng(5), np.random.default_rng(5)
+    mean, sd = np.array([1.0, -3.0]), np.array([0.7, 4.0])
+    density, x, taken = Gaussian(mean, sd).density(), np.zeros((3, 2)), np.zeros(3)
+    energies = np.full(3, 0.5 * np.square(mean / sd).sum())
+    chains.energies[:] = energies
+    for _ in range(300):
+        engine.sweep(density, chains, files, 0.0, 0, 3, rng)
+        for i in (2, 1, 0):
+            if i < 2:
+                same.random()  # to jump, or not
+            y = x[i] + np.exp(chains.tuning[i, LOG_SCALE]) * same.standard_normal(2)
+            energy = 0.5 * np.square((y - mean) / sd).sum()
+            if same.random() < np.exp(h(energies[i], i) - h(energy, i)):
+                x[i], energies[i], taken[i] = y, energy, taken[i] + 1
+        np.testing.assert_allclose(chains.positions, x, rtol=1e-10)
+    assert np.all((taken > 50) & (taken < 300))
+
+
 def test_full_files_hold_a_fair_sample_and_their_lists_agree():
     (chains, files), rng = make(rows=40), np.random.default_rng(4)
     counts, times = np.zeros(400), 300
