@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
+from stanadapt.diagnostics.another_sampler import another_sampler
 from stanadapt.diagnostics.efficiency import TAILS
 from stanadapt.diagnostics.importance import (
     GOOD,
@@ -43,11 +44,6 @@ LONGEST_STAY = 0.5
 # a region which these enter too seldom
 NO_CHANCE, TOLD_WITHOUT, MOST_WITHOUT = 0.01, 0.005, 0.025
 NAMED = 3  # variables that a sentence lists
-# what is tried by a user whose chains do not mix
-OTHER = (
-    "another sampler (the default, or sampler='nuts', for smooth posteriors; 'parallel_tempering' "
-    "for many modes)"
-)
 
 
 class Reason(NamedTuple):
@@ -86,11 +82,13 @@ def verdict(fit: Any) -> Verdict:
         return _of_approximation(fit)
     stats = _statistics(fit)
     columns, constant = _parameters(fit)
-    stuck = _stuck_chains(columns)
-    reasons = [*stuck, *_adaptation(fit), *_acceptance(fit, stats), *_trajectories(fit, stats)]
+    other = another_sampler(fit)
+    stuck = _stuck_chains(columns, other)
+    reasons = [*stuck, *_adaptation(fit), *_acceptance(fit, stats, other)]
+    reasons += _trajectories(fit, stats)
     if not stuck:
         thin = int(results.attribute(fit, "thin", 1))
-        reasons += [*_convergence(columns, thin), *_never_moved(constant)]
+        reasons += [*_convergence(columns, thin, other), *_never_moved(constant)]
     if not is_exact(fit):
         reasons.append(Reason(NOT_EXACT, UNSEEN_BIAS))
     worst = max((r.verdict for r in reasons), key=ORDER.index, default=FINE)
@@ -168,7 +166,7 @@ def _never_moved(constant: list[str]) -> Iterator[Reason]:
         )
 
 
-def _stuck_chains(columns: dict[str, np.ndarray]) -> list[Reason]:
+def _stuck_chains(columns: dict[str, np.ndarray], other: str) -> list[Reason]:
     """Chains of which no parameter moves, or which repeat one draw for most of their length."""
     if not columns:
         return []
@@ -187,7 +185,7 @@ def _stuck_chains(columns: dict[str, np.ndarray]) -> list[Reason]:
             Reason(
                 DO_NOT_USE,
                 f"Chain {', '.join(frozen)} never moved: all of its draws are the same. Start "
-                f"elsewhere (inits), lengthen warm-up, or use {OTHER}.",
+                f"elsewhere (inits), lengthen warm-up, or use {other}.",
             )
         ]
     stays = [_longest_run(row) / draws for row in same]
@@ -197,7 +195,7 @@ def _stuck_chains(columns: dict[str, np.ndarray]) -> list[Reason]:
             Reason(
                 DO_NOT_USE,
                 f"Chain {worst + 1} repeats one draw for {stays[worst]:.0%} of its length: it was "
-                f"stuck. Lengthen warm-up, or use {OTHER}.",
+                f"stuck. Lengthen warm-up, or use {other}.",
             )
         ]
     return []
@@ -218,7 +216,7 @@ def _adaptation(fit: Any) -> Iterator[Reason]:
         yield Reason(TOO_SHORT if cut_short else FINE, str(unsettled))
 
 
-def _acceptance(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
+def _acceptance(fit: Any, stats: dict[str, np.ndarray], other: str) -> Iterator[Reason]:
     rates = stats.get("acceptance_rate")
     if rates is None or np.isnan(rates).all():  # other libraries leave it empty
         return
@@ -227,7 +225,7 @@ def _acceptance(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
         yield Reason(
             DO_NOT_USE,
             f"The acceptance rate of chain {int(np.argmax(np.isnan(means))) + 1} is not a number "
-            f"at some draws: its trajectories failed. Start elsewhere (inits), or use {OTHER}.",
+            f"at some draws: its trajectories failed. Start elsewhere (inits), or use {other}.",
         )
         return
     worst = int(np.argmin(means))
@@ -235,7 +233,7 @@ def _acceptance(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
         yield Reason(
             DO_NOT_USE,
             f"Chain {worst + 1} accepted nothing: its step size is too large, or its density fails "
-            f"everywhere around it. Lengthen warm-up, or use {OTHER}.",
+            f"everywhere around it. Lengthen warm-up, or use {other}.",
         )
         return
     yield from _without_a_chance(fit, rates)
@@ -315,7 +313,7 @@ def _share(where: np.ndarray) -> str:
     return f"{int(where.sum())} of {where.size} draws ({where.mean():.2%})"
 
 
-def _convergence(columns: dict[str, np.ndarray], thin: int) -> Iterator[Reason]:
+def _convergence(columns: dict[str, np.ndarray], thin: int, other: str) -> Iterator[Reason]:
     """R-hat and effective sample sizes of the columns that a cheap screening finds worst."""
     if not columns:
         return
@@ -335,7 +333,7 @@ def _convergence(columns: dict[str, np.ndarray], thin: int) -> Iterator[Reason]:
         return
     chosen = {name: columns[name] for name in worst_columns(columns)}
     if chains > 1:
-        yield from _disagreement(chosen, R_HAT, "the chains disagree")
+        yield from _disagreement(chosen, R_HAT, "the chains disagree", other)
     else:
         yield Reason(
             FINE,  # as far as can be said: its halves are held against each other
@@ -346,11 +344,13 @@ def _convergence(columns: dict[str, np.ndarray], thin: int) -> Iterator[Reason]:
             half = draws // 2
             halves = {n: x[0, : 2 * half].reshape(2, half) for n, x in chosen.items()}
             # of few draws, R-hat may be above the lower limit by chance
-            yield from _disagreement(halves, R_HAT_APART, "the halves of the chain disagree")
+            yield from _disagreement(halves, R_HAT_APART, "the halves of the chain disagree", other)
     yield from _too_few(chosen, thin)
 
 
-def _disagreement(columns: dict[str, np.ndarray], limit: float, what: str) -> Iterator[Reason]:
+def _disagreement(
+    columns: dict[str, np.ndarray], limit: float, what: str, other: str
+) -> Iterator[Reason]:
     arviz = results.arviz_module()
     r_hat = {name: float(arviz.rhat(x)) for name, x in columns.items()}
     # what is not a number is the worst
@@ -362,7 +362,7 @@ def _disagreement(columns: dict[str, np.ndarray], limit: float, what: str) -> It
         DO_NOT_USE if apart else TOO_SHORT,
         f"R-hat of {worst} is {r_hat[worst]:.3f}, above {limit:g}: {what}. "
         + outlying_chain(columns[worst], r_hat[worst])
-        + (f"Lengthen warm-up, or use {OTHER}." if apart else "Run longer (iter_sampling)."),
+        + (f"Lengthen warm-up, or use {other}." if apart else "Run longer (iter_sampling)."),
     )
 
 

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import stanadapt as sa
 from stanadapt import results
@@ -188,6 +189,33 @@ def test_each_sentence_names_what_to_try(fault):
     advice = ("sampler=", "iter_warmup", "iter_sampling", "Raise", "longer", "Repara", "inits")
     for sentence in verdict(made(stats, **columns)).sentences:
         assert any(word in sentence for word in advice), sentence
+
+
+@pytest.mark.parametrize(
+    ("used", "named", "not_named"),
+    [
+        ("whitened_hmc", "parallel_tempering", "the default"),
+        ("nuts", "the default", "'nuts'"),
+        ("gad_mala", "the default, or sampler='nuts'", "parameterisation"),
+    ],
+)
+def test_the_sampler_that_failed_is_not_what_to_try(used, named, not_named):
+    sentence, *_ = verdict(made(mu=shifted(3.0), attributes={"sampler": used})).sentences
+    assert named in sentence
+    assert not_named not in sentence
+
+
+def test_where_tempering_failed_it_is_not_what_to_try():
+    fit = results.build(
+        {
+            "posterior": {"mu": shifted(3.0)},
+            "tempering": xr.Dataset({"barrier": ("chain", np.ones(CHAINS))}),
+        },
+        {"sampler": "parallel_tempering"},
+    )
+    sentence, *_ = verdict(fit).sentences
+    assert "the default, or sampler='nuts', where there is one mode" in sentence
+    assert "tempering" not in sentence
 
 
 def test_an_r_hat_that_is_not_a_number_is_no_pass(monkeypatch):

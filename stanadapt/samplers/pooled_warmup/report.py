@@ -36,12 +36,12 @@ def described(settings: Any, progress: Progress) -> dict[str, Any]:
 def _unsettled(progress: Progress) -> str:
     if progress.choice == CUT_SHORT:
         return (
-            f"whitened_hmc: warm-up was cut short after {progress.used} iterations, before it had "
+            f"Warm-up was cut short after {progress.used} iterations, before it had "
             "learned what it needs: leave iter_warmup to its default, or raise it."
         )
     if not progress.settled:
         return (
-            "whitened_hmc: the log density had not settled when the metric was learned, and the "
+            "The log density had not settled when the metric was learned, and the "
             "chains may still be on their way. Raise iter_warmup, or give inits."
         )
     return ""
