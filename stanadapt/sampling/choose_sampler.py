@@ -25,14 +25,9 @@ class Choice(NamedTuple):
     reason: str
 
 
-def is_automatic(asked: Any) -> bool:
-    """Whether the choice of a sampler is left to us."""
-    return isinstance(asked, str) and asked == AUTO
-
-
 def choose_sampler(target: Samplable, asked: Any = AUTO) -> Choice:
     """Return what was asked for; for "auto", find out what suits, and warn if not the default."""
-    if not is_automatic(asked):
+    if not (isinstance(asked, str) and asked == AUTO):
         return Choice(asked, "asked for")
     choice = _suitable(target)
     if choice.sampler != DEFAULT:

@@ -14,7 +14,7 @@ from stanadapt.samplers.renamed import with_new_names
 from stanadapt.sampling import compatibility
 from stanadapt.sampling.approximation.fit_reference import read_source
 from stanadapt.sampling.chain import Chain, ChainDesign
-from stanadapt.sampling.choose_sampler import AUTO, choose_sampler, is_automatic
+from stanadapt.sampling.choose_sampler import AUTO, choose_sampler
 from stanadapt.sampling.compile_errors import explained
 from stanadapt.sampling.draw_on import Surroundings, draw_on
 from stanadapt.sampling.drive import advance, packed_up
@@ -105,9 +105,9 @@ def sample(
         not depend on it.
     iter_warmup, iter_sampling
         Iterations per chain; default: what suits the sampler. The warm-up of whitened_hmc ends when
-        it has settled: there iter_warmup is the most it may take. Of the default sampler ("auto")
-        without iter_sampling, chains go on to four times that where this is likely to bring R-hat
-        below 1.01 and the bulk and tail effective sample sizes above 100 per chain.
+        it has settled: there iter_warmup is the most it may take. Without iter_sampling, chains of
+        an exact sampler go on to four times its length where this is likely to bring R-hat below
+        1.01 and the bulk and tail effective sample sizes above 100 per chain.
     until_ess, max_minutes
         Go on until the smallest bulk and tail effective sample size of the parameters is the
         former, and R-hat below 1.01; stop after the latter, of warm-up and sampling, and return
@@ -201,7 +201,7 @@ def sample(
         iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
         save_warmup=save_warmup, show_progress=show_progress,
     )  # fmt: skip
-    plan = until(plan, until_ess, is_automatic(sampler) and iter_sampling is None)
+    plan = until(plan, until_ess, found.exact and iter_sampling is None)
     _require_compatible(target, found, typed, plan, keep.pseudo)
     chain_init = choose_chain_init(target, found, typed, plan, given)
     coordinates = choose_coordinates(standardize, target, found, plan, given)

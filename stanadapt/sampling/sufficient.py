@@ -33,11 +33,11 @@ class Shortfall(NamedTuple):
     reason: str
 
 
-def until(plan: Plan, until_ess: float | None, by_default: bool) -> Plan:
-    """Return a plan that grows as was asked for; `until_usable` if that is the default's task."""
+def until(plan: Plan, until_ess: float | None, by_itself: bool) -> Plan:
+    """Return a plan that grows as was asked for; else, if by itself, until it is usable."""
     if until_ess is not None:
         return plan._replace(until_ess=float(until_ess))
-    return until_usable(plan) if by_default else plan
+    return until_usable(plan) if by_itself else plan
 
 
 def until_usable(plan: Plan) -> Plan:

@@ -160,7 +160,7 @@ class TestUntilEss:
             draw(target, **limit)
 
 
-class TestOfTheDefault:
+class TestWithoutALength:
     """`sample(target)` without iter_sampling."""
 
     @pytest.fixture
@@ -174,14 +174,15 @@ class TestOfTheDefault:
 
         monkeypatch.setattr(sample_module, "find", find)
 
-    def test_it_draws_on_until_the_fit_can_be_used(self, target, shorter):
-        fit = draw(target, "auto", chains=4, iter_warmup=None, seed=1)
+    @pytest.mark.parametrize("sampler", ["auto", "gad_hmc"])
+    def test_it_draws_on_until_the_fit_can_be_used(self, target, shorter, sampler):
+        fit = draw(target, sampler, chains=4, iter_warmup=None, seed=1)
         assert "iter_sampling_reason" in fit.attrs
         assert 150 < fit.attrs["iter_sampling"] <= 600
         assert fit.attrs["verdict"] == "fine"
 
-    @pytest.mark.parametrize("asked", [("auto", 150), ("whitened_hmc", None)])
-    def test_not_where_sampler_or_length_are_named(self, target, shorter, asked):
+    @pytest.mark.parametrize("asked", [("auto", 150), ("ula", None)])
+    def test_not_where_the_length_is_given_or_draws_are_biased(self, target, shorter, asked):
         sampler, length = asked
         fit = draw(target, sampler, chains=4, iter_warmup=None, iter_sampling=length, seed=1)
         assert fit.attrs["iter_sampling"] == 150
