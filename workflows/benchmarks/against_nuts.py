@@ -46,6 +46,11 @@ def cases():
     return [(program.name, data) for program in programs for data in program.data]
 
 
+def is_wanted(case, wanted):
+    """Whether a program, or one of its data sets, is named; all are wanted where nothing is."""
+    return not wanted or not wanted.isdisjoint({case[0], "/".join(case)})
+
+
 def columns_of(fit):
     """Columns of the parameters that vary, shape (chain, draw)."""
     wanted = set(json.loads(results.attribute(fit, "parameters")))
@@ -173,12 +178,14 @@ def main():
     parser = terminal.parser(__doc__)
     parser.add_argument("--samplers", default="auto", help="names, separated by commas")
     parser.add_argument("--seeds", type=terminal.positive, default=5)
-    parser.add_argument("--programs", default="", help="names, separated by commas; default: all")
+    parser.add_argument(
+        "--programs", default="", help="NAME or NAME/DATA, separated by commas; default: all"
+    )
     parser.add_argument("--engine", default="auto", help="of NUTS: auto, cmdstan or stanli")
     parser.add_argument("--quick", action="store_true", help="two programs, short chains")
     chosen = parser.parse_args()
     wanted = set(filter(None, chosen.programs.split(",")))
-    listed = QUICK if chosen.quick else [c for c in cases() if not wanted or c[0] in wanted]
+    listed = QUICK if chosen.quick else [c for c in cases() if is_wanted(c, wanted)]
     seeds, samplers = 1 if chosen.quick else chosen.seeds, chosen.samplers.split(",")
     folder, rows = record.folder("benchmarks/against_nuts"), []
     with terminal.progress_bar() as bar:
