@@ -1,10 +1,11 @@
 """The one exception users see, with the stage at which it arose; and checks of arguments."""
 
+import difflib
 import operator
 import os
 import sys
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,12 @@ def is_one_of(value: Any, known: Collection[Any]) -> bool:
         return bool(value in known)
     except TypeError:
         return False
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question that names what is spelt most alike; "" where nothing is."""
+    alike = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {alike[0]!r}?" if alike else ""
 
 
 def warn(sentence: str, category: type[Warning] = UserWarning) -> None:

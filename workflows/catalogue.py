@@ -24,7 +24,7 @@ class Experiment(NamedTuple):
 EXPERIMENTS = (
     Experiment(
         "gad.gaussians", "Titsias and Dellaportas (2019), figures 1 and 2: what L learns",
-        "a few seconds", "two minutes",
+        "a few seconds", "a few seconds",
     ),
     Experiment(
         "gad.neal", "the same, table of Neal's 100-dimensional Gaussian",

@@ -60,6 +60,10 @@ def _list(catalogue: Any) -> None:
     console = Console(soft_wrap=True)
     for experiment in catalogue:
         console.print(f"[bold]{experiment.name}[/bold]  {plain(experiment.reproduces)}")
-        times = f"{experiment.duration or UNKNOWN}; with --quick {experiment.quick or UNKNOWN}"
-        console.print(f"    takes: {times}", highlight=False)
-    console.print("`stanadapt paper NAME --help` lists the options of one.", highlight=False)
+        quick = f"; with --quick {experiment.quick}" if experiment.quick else ""
+        console.print(f"    takes: {experiment.duration or UNKNOWN}{quick}", highlight=False)
+    console.print(
+        "The first run compiles, which takes a minute or more.\n"
+        "`stanadapt paper NAME --help` lists the options of one.",
+        highlight=False,
+    )

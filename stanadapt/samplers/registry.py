@@ -4,7 +4,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
-from stanadapt.errors import LARGEST_WHOLE, StanadaptError
+from stanadapt.errors import LARGEST_WHOLE, StanadaptError, did_you_mean
 from stanadapt.samplers.breaches import breaches
 from stanadapt.samplers.protocol import REGISTRY, Sampler
 from stanadapt.samplers.renamed import with_new_names
@@ -97,8 +97,11 @@ def _look_up(sampler: str | tuple) -> tuple[Sampler, Any]:
     if isinstance(sampler, str):
         known = registered()
         if sampler not in known:
-            names = ", ".join(known)
-            raise StanadaptError("settings", f"sampler must be one of {names}, got {sampler!r}.")
+            raise StanadaptError(
+                "settings",
+                f"sampler must be one of {', '.join(known)}, got {sampler!r}."
+                + did_you_mean(sampler, known),
+            )
         return known[sampler], known[sampler].settings()
     if type(sampler) in REGISTRY:
         return REGISTRY[type(sampler)], sampler
@@ -134,7 +137,8 @@ def _typed(sampler: Sampler, name: str, value: Any) -> Any:
     if name not in declared:
         raise StanadaptError(
             "settings",
-            f"{sampler.name} has no setting {name!r}; it has {', '.join(declared) or 'none'}.",
+            f"{sampler.name} has no setting {name!r}; it has {', '.join(declared) or 'none'}."
+            + did_you_mean(name, declared),
         )
     kind: Any = declared[name]
     if issubclass(kind, IntEnum):

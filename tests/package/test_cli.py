@@ -78,7 +78,8 @@ def test_one_sampler(name):
 
 
 def test_one_unknown_sampler():
-    assert "sampler must be one of" in call("samplers", "nutz", status=1)
+    assert "Did you mean 'nuts'?" in call("samplers", "nutz", status=1)
+    assert "Did you mean" not in call("samplers", "qqqq", status=1)
 
 
 def test_models():

@@ -229,3 +229,6 @@ def test_bad_settings_name_setting_and_value(case):
                 find(case[0], **{name: bad})
     with pytest.raises(StanadaptError, match=f"{case[0]} has no setting 'colour'; it has "):
         find(case[0], colour=1)
+    for name in sampler.settings._fields:
+        with pytest.raises(StanadaptError, match=rf"Did you mean '{name}'\?$"):
+            find(case[0], **{f"{name}s": 1})

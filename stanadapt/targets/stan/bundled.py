@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, did_you_mean
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _IN_WHEEL = _PACKAGE / "stan_models"
@@ -50,7 +50,8 @@ def find(name: str, data: str | None = None) -> tuple[Path, Path | None]:
     if name not in programs:
         raise StanadaptError(
             "settings",
-            f"There is no bundled program {name!r}. There are: {', '.join(programs)}.",
+            f"There is no bundled program {name!r}. There are: {', '.join(programs)}."
+            + did_you_mean(name, programs),
         )
     program = programs[name]
     if data is None and len(program.data) <= 1:
