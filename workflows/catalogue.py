@@ -53,11 +53,11 @@ EXPERIMENTS = (
     ),
     Experiment(
         "tempering.mixture", "the same, table 1, figures 3 and 7: twenty Gaussians in the plane",
-        None, None,
+        "48 minutes on two busy cores", None,
     ),
     Experiment(
         "tempering.boltzmann", "the same, figures 4, 5 and 8: a Boltzmann machine of 28 spins",
-        None, None,
+        "15 minutes on two busy cores", None,
     ),
     Experiment(
         "tempering.horseshoe",
