@@ -231,6 +231,9 @@ class Sampler(NamedTuple):
         Whether it leaves the target invariant, so that means over ever more draws are those of the
         target; or a function of the settings. Where it does not, results say so, `compare` shows
         their bias, and `check_sampler` asks for everything but invariance.
+    draws_on
+        Whether chains of default length go on where that is likely to make a fit usable; not where
+        further draws come from the same particles. Of a sampler that is not exact they never do.
     weighs_paths
         Whether the statistic log_weight is that of an independent proposal in each iteration, the
         mean of whose exponential is the evidence: results have the bound and the estimate.
@@ -274,6 +277,7 @@ class Sampler(NamedTuple):
     exact_on_estimates: bool = True
     exact: bool | Callable[[Any], bool] = True
     samples_batches: bool = False
+    draws_on: bool = True
     weighs_paths: bool = False
     sentences: Callable[[Any, int, dict[str, Any]], list[str]] | None = None
     threading: Threading | None = None

@@ -295,7 +295,7 @@ register(
         freeze=freeze, iter_warmup=4_000, iter_sampling=1_000, arrays_in_place=True,
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
         standardize="no", tempering=Tempering(init_from_path, learned, draws_reference=True),
-        storage=Storage(bytes_of_particles, "particles", ("particles",)),
+        draws_on=False, storage=Storage(bytes_of_particles, "particles", ("particles",)),
         threading=Threading(
             make_worker, run_task, max_threads=lambda settings: settings.particles
         ),

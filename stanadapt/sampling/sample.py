@@ -106,8 +106,8 @@ def sample(
     iter_warmup, iter_sampling
         Iterations per chain; default: what suits the sampler. The warm-up of whitened_hmc ends when
         it has settled: there iter_warmup is the most it may take. Without iter_sampling, chains of
-        an exact sampler go on to four times its length where this is likely to bring R-hat below
-        1.01 and the bulk and tail effective sample sizes above 100 per chain.
+        an exact sampler (but not of smc) go on to four times its length where this is likely to
+        bring R-hat below 1.01 and bulk and tail effective sample sizes above 100 per chain.
     until_ess, max_minutes
         Go on until the smallest bulk and tail effective sample size of the parameters is the
         former, and R-hat below 1.01; stop after the latter, of warm-up and sampling, and return
@@ -201,7 +201,7 @@ def sample(
         iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
         save_warmup=save_warmup, show_progress=show_progress,
     )  # fmt: skip
-    plan = until(plan, until_ess, found.exact and iter_sampling is None)
+    plan = until(plan, until_ess, found if iter_sampling is None else None)
     _require_compatible(target, found, typed, plan, keep.pseudo)
     chain_init = choose_chain_init(target, found, typed, plan, given)
     coordinates = choose_coordinates(standardize, target, found, plan, given)

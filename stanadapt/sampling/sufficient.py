@@ -7,6 +7,7 @@ import numpy as np
 from stanadapt.diagnostics.efficiency import efficiency
 from stanadapt.diagnostics.verdict import ESS_PER_CHAIN, R_HAT
 from stanadapt.errors import StanadaptError, is_real
+from stanadapt.samplers.protocol import Sampler
 from stanadapt.sampling.chain import Chain
 from stanadapt.sampling.plan import Plan
 from stanadapt.sampling.run_progress import parameters_so_far
@@ -33,11 +34,12 @@ class Shortfall(NamedTuple):
     reason: str
 
 
-def until(plan: Plan, until_ess: float | None, by_itself: bool) -> Plan:
-    """Return a plan that grows as was asked for; else, if by itself, until it is usable."""
+def until(plan: Plan, until_ess: float | None, of_default_length: Sampler | None) -> Plan:
+    """Return a plan that grows as was asked for; else until it is usable, if the sampler may."""
     if until_ess is not None:
         return plan._replace(until_ess=float(until_ess))
-    return until_usable(plan) if by_itself else plan
+    sampler = of_default_length
+    return until_usable(plan) if sampler and sampler.exact and sampler.draws_on else plan
 
 
 def until_usable(plan: Plan) -> Plan:

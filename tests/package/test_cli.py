@@ -166,7 +166,7 @@ def test_a_folder_does_not_hide_a_bundled_program(files):
 def test_the_command_gives_the_same_draws_as_the_function(files):
     call("sample", "my.stan", "-d", "my.json", "--thin", "4", "--inits", "0", *TINY)
     target = sa.Target("my.stan", "my.json")
-    with pytest.warns(UserWarning, match="warm-up was cut short"):
+    with pytest.warns(UserWarning, match="Warm-up was cut short"):
         ours = sa.sample(
             target, chains=2, iter_warmup=30, iter_sampling=40, thin=4, inits=0, seed=1,
             show_progress=False,

@@ -181,8 +181,8 @@ class TestWithoutALength:
         assert 150 < fit.attrs["iter_sampling"] <= 600
         assert fit.attrs["verdict"] == "fine"
 
-    @pytest.mark.parametrize("asked", [("auto", 150), ("ula", None)])
-    def test_not_where_the_length_is_given_or_draws_are_biased(self, target, shorter, asked):
+    @pytest.mark.parametrize("asked", [("auto", 150), ("ula", None), ("smc", None)])
+    def test_not_where_the_length_is_given_or_more_would_not_help(self, target, shorter, asked):
         sampler, length = asked
         fit = draw(target, sampler, chains=4, iter_warmup=None, iter_sampling=length, seed=1)
         assert fit.attrs["iter_sampling"] == 150

@@ -25,7 +25,7 @@ def refused(stage, fragments, function, *arguments, **keywords):
     for fragment in fragments:
         assert fragment in str(error), str(error)
     assert str(error).startswith(f"{stage}: ")
-    assert error.message.rstrip().endswith((".", ")")) or error.stan
+    assert error.message.rstrip().endswith((".", ")", "?")) or error.stan
     return error
 
 
