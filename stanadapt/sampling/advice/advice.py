@@ -58,12 +58,13 @@ class Advice:
         self.fits = {t.candidate.name: t.fit for t in trials if t.fit is not None}
         self.table = _table(trials, excluded, ess)
         by_name = {trial.candidate.name: trial for trial in trials}
-        ranked = [by_name[str(name)] for name in self.table.index[self.table["seconds_needed"] > 0]]
+        usable = [by_name[str(name)] for name in self.table.index[self.table["seconds_needed"] > 0]]
+        ranked = _undiverged(usable)
         self._chosen = _preferred(ranked, ess) if ranked else None
         chosen = self._chosen.candidate if self._chosen else _fallback(trials)
         self.sampler, self.settings = chosen.sampler, dict(chosen.settings)
         self.iter_sampling = _length(self._chosen, ess) if self._chosen else None
-        self.sentences = [self._recommendation(ranked), *sentences]
+        self.sentences = [self._recommendation(ranked), *_passed_over(usable, ranked), *sentences]
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -158,6 +159,23 @@ def _table(trials: list[Trial], excluded: dict[str, str], ess: float) -> pd.Data
         }
     table = pd.DataFrame.from_dict(rows, orient="index")
     return table.sort_values("seconds_needed", kind="stable")
+
+
+def _undiverged(usable: list[Trial]) -> list[Trial]:
+    """Leave out trials that diverged, where the trajectories of another one did not.
+
+    A sampler that cannot tell is no such one: it may do as badly where others diverge.
+    """
+    if any(trial.divergences == 0 for trial in usable):
+        return [trial for trial in usable if not trial.divergences > 0]
+    return usable
+
+
+def _passed_over(usable: list[Trial], ranked: list[Trial]) -> list[str]:
+    names = [trial.candidate.name for trial in usable if trial not in ranked]
+    if not names:
+        return []
+    return [f"Passed over, since trajectories diverged: {', '.join(names)}."]
 
 
 def _preferred(ranked: list[Trial], ess: float) -> Trial:

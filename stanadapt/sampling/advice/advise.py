@@ -154,10 +154,7 @@ class _Trials:
         return found > 1
 
     def _diverged(self, trial: Trial) -> bool:
-        if trial.fit is None or self.problem:
-            return False
-        stats = results.dataset(trial.fit, "sample_stats")
-        return "diverging" in stats and bool(stats["diverging"].any())
+        return not self.problem and trial.divergences > 0
 
     def advice(self, ess: float) -> Advice:
         """Weigh the trials."""

@@ -51,6 +51,12 @@ class Trial(NamedTuple):
         """Whether its figures mean anything: chains that agree, or are too short to tell."""
         return self.verdict.verdict != DO_NOT_USE and self.ess > 0.0
 
+    @property
+    def divergences(self) -> float:
+        """Number of draws whose trajectories diverged; NaN where that is not recorded."""
+        stats = {} if self.fit is None else results.dataset(self.fit, "sample_stats")
+        return float(stats["diverging"].sum()) if "diverging" in stats else np.nan
+
     def seconds_to(self, ess: float) -> float:
         """Processor seconds, warm-up counted, to so many effective draws; NaN if unusable."""
         if not self.usable:

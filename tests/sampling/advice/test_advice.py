@@ -48,6 +48,25 @@ def test_a_fit_that_cannot_be_used_is_not_recommended():
     assert "No other trial could be used" in found.sentences[0]
 
 
+def with_divergences(number):
+    stats = made_up_fits.statistics()
+    stats["diverging"].flat[:number] = True
+    return {"stats": stats}
+
+
+def test_trajectories_that_diverged_are_passed_over():
+    diverged = trial("whitened_hmc", 1e5, **with_divergences(3))
+    careful = trial("nuts", 500.0, settings={"target_accept": 0.95})
+    blind = trial("gad_mala", 400.0, stats={"acceptance_rate": np.full(made_up_fits.SHAPE, 0.6)})
+    found = advice(diverged, careful, blind)
+    assert found.arguments["target_accept"] == 0.95
+    assert "gad_mala would take" in found.sentences[0]
+    assert found.sentences[1] == "Passed over, since trajectories diverged: whitened_hmc."
+    # of those that cannot tell, none is better for it
+    assert advice(diverged, blind).sampler == "whitened_hmc"
+    assert len(advice(diverged, blind).sentences) == 1
+
+
 def test_a_fit_that_missed_a_mode_is_not_recommended():
     missing = {"nuts": "it missed where hmc found much of its draws."}
     found = advice(trial("nuts", 1e5), trial("hmc", 400.0), excluded=missing)
