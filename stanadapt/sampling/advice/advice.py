@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stanadapt import results
-from stanadapt.sampling.advice.candidates import Candidate, is_answer
+from stanadapt.sampling.advice.candidates import Candidate, for_divergences, is_answer
 from stanadapt.sampling.advice.trial import Trial
 from stanadapt.sampling.choose_sampler import DEFAULT
 
@@ -59,7 +59,7 @@ class Advice:
         self.table = _table(trials, excluded, ess)
         by_name = {trial.candidate.name: trial for trial in trials}
         usable = [by_name[str(name)] for name in self.table.index[self.table["seconds_needed"] > 0]]
-        ranked = _undiverged(usable)
+        ranked = _undiverged(usable, ess)
         self._chosen = _preferred(ranked, ess) if ranked else None
         chosen = self._chosen.candidate if self._chosen else _fallback(trials)
         self.sampler, self.settings = chosen.sampler, dict(chosen.settings)
@@ -161,21 +161,23 @@ def _table(trials: list[Trial], excluded: dict[str, str], ess: float) -> pd.Data
     return table.sort_values("seconds_needed", kind="stable")
 
 
-def _undiverged(usable: list[Trial]) -> list[Trial]:
-    """Leave out trials that diverged, where the trajectories of another one did not.
+def _undiverged(usable: list[Trial], ess: float) -> list[Trial]:
+    """Leave out trajectories with the usual steps where the best diverged and shorter ones did not.
 
-    A sampler that cannot tell is no such one: it may do as badly where others diverge.
+    All of them: those that had no divergence in a trial have some in longer runs. Samplers that
+    cannot tell stay, but do not count as ones that did not diverge.
     """
-    if any(trial.divergences == 0 for trial in usable):
-        return [trial for trial in usable if not trial.divergences > 0]
-    return usable
+    shorter = [t for t in usable if t.candidate in for_divergences() and t.divergences == 0]
+    if not shorter or not _preferred(usable, ess).divergences > 0:
+        return usable
+    return [t for t in usable if t in shorter or np.isnan(t.divergences)]
 
 
 def _passed_over(usable: list[Trial], ranked: list[Trial]) -> list[str]:
     names = [trial.candidate.name for trial in usable if trial not in ranked]
     if not names:
         return []
-    return [f"Passed over, since trajectories diverged: {', '.join(names)}."]
+    return [f"Passed over, since trajectories with such steps diverged: {', '.join(names)}."]
 
 
 def _preferred(ranked: list[Trial], ess: float) -> Trial:
