@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.diagnostics.efficiency import efficiency
+from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import ESS_PER_CHAIN, R_HAT
 from stanadapt.errors import StanadaptError, is_real
 from stanadapt.samplers.protocol import Sampler
@@ -58,7 +59,10 @@ def shortfall(target: Target, chains: list[Chain]) -> Shortfall:
     enough = Shortfall(plan.iter_sampling, "")
     if not plan.until_ess or not kept:
         return enough
-    found = efficiency(parameters_so_far(target, kept))
+    columns = parameters_so_far(target, kept)
+    if plan.most_iterations:  # no more is measured than the verdict will: of hundreds, a few
+        columns = {name: columns[name] for name in worst_columns(columns)}
+    found = efficiency(columns)
     if not found.names:
         return enough
     smallest = min(found.ess_bulk.min(), found.ess_tail.min())

@@ -14,6 +14,7 @@ from stanadapt.diagnostics import screening
 from stanadapt.diagnostics.comparison_table import remarks
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import judged, verdict
+from stanadapt.sampling.choose_sampler import DEFAULT
 
 CHAINS, DRAWS = 4, 1000
 
@@ -194,7 +195,7 @@ def test_each_sentence_names_what_to_try(fault):
 @pytest.mark.parametrize(
     ("used", "named", "not_named"),
     [
-        ("whitened_hmc", "parallel_tempering", "the default"),
+        (DEFAULT, "parallel_tempering", "the default"),
         ("nuts", "the default", "'nuts'"),
         ("gad_mala", "the default, or sampler='nuts'", "parameterisation"),
     ],

@@ -12,6 +12,7 @@ from stanadapt.diagnostics.efficiency import efficiency
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling import draw_on as module
 from stanadapt.sampling import sample as sample_module
+from stanadapt.sampling import sufficient
 from stanadapt.sampling.chain import Chain
 from stanadapt.sampling.saved_run import write_checkpoints
 from stanadapt.sampling.saved_run.folder import RunFolder
@@ -237,6 +238,22 @@ class TestShortfall:
         found = missing(np.repeat(draws[:, :77], 13, axis=1))
         assert 1200 <= found.iter_sampling <= 2500
         assert missing(np.repeat(draws[:, :10], 100, axis=1)) == (1000, "")  # too few for 4,000
+
+    def test_of_many_columns_the_worst_are_measured(self, missing, draws, monkeypatch):
+        """All of them only where a size of the smallest was asked for."""
+        rng, measured = np.random.default_rng(2), []
+        columns = {f"x[{i}]": rng.standard_normal((4, 1000)) for i in range(200)}
+        columns["x[70]"] = np.repeat(columns["x[70]"][:, :77], 13, axis=1)[:, :1000]
+
+        def counted(columns):
+            measured.append(len(columns))
+            return efficiency(columns)
+
+        monkeypatch.setattr(sufficient, "parameters_so_far", lambda *_: columns)
+        monkeypatch.setattr(sufficient, "efficiency", counted)
+        assert 1200 <= missing(draws).iter_sampling <= 2500
+        assert missing(draws, until_ess=400.0).iter_sampling > 1000
+        assert measured[0] < 50 < measured[1] == 200
 
     def test_chains_that_disagree_a_little_take_more_and_far_apart_are_hopeless(
         self, missing, draws
