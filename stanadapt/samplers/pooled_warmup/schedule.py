@@ -88,9 +88,22 @@ def pool(settings: Any, progress: Progress, states: States) -> tuple[Progress, S
 
 
 def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
-    """`pool`, where metric and location are wanted for another sampler: the rest is left out."""
+    """`pool`, where metric and location are wanted for another sampler: the rest is left out.
+
+    Chains on different levels of the log density go on with NUTS until they have met, as those of
+    the default sampler do: correlations cannot be learned from chains in two places, and another
+    sampler may need more iterations to learn them than it has. Where scales alone are wanted, modes
+    may well be on different levels.
+    """
+    window = window_of(states)
+    apart = settings.metric == Metric.automatic and window.apart(window.positions.shape[2])
+    met = progress.stage is Stage.NUTS_METRIC and not apart
     progress, states = pool(settings, progress, states)
-    if progress.stage in (Stage.TUNE_STEP, Stage.NUTS_METRIC, Stage.NUTS_STEP):
+    if met:
+        return _done(progress._replace(settled=True), states)
+    if progress.stage is Stage.TUNE_STEP and apart:
+        return _begin_nuts(settings, progress, states, kernel_choice.CHAINS_APART)
+    if progress.stage in (Stage.TUNE_STEP, Stage.NUTS_STEP):
         return _done(progress, states)
     return progress, states
 

@@ -5,6 +5,7 @@ import pytest
 
 from stanadapt.samplers.pooled_warmup import schedule
 from stanadapt.samplers.pooled_warmup.block import LOG_DENSITY
+from stanadapt.samplers.pooled_warmup.fisher_metric import Metric
 from stanadapt.samplers.pooled_warmup.progress import Stage
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 
@@ -39,10 +40,10 @@ def begun():
     return settings, progress, states
 
 
-def pooled(begun, below, **changes):
+def pooled(begun, below, pool=schedule.pool, **changes):
     settings, progress, states = begun
     states = [drawn(state, 200, chain, below) for chain, state in enumerate(states)]
-    return schedule.pool(settings, progress._replace(**changes), states)
+    return pool(settings, progress._replace(**changes), states)
 
 
 def test_chains_that_are_apart_go_on_with_scales_of_their_own(begun):
@@ -64,3 +65,23 @@ def test_the_ceiling_ends_it(begun):
     progress, _ = pooled(begun, APART, used=1600)
     assert progress.stage is Stage.NUTS_STEP
     assert progress.used + progress.block <= 2000
+
+
+LAST_METRIC = {"stage": Stage.METRIC, "window": 1, "windows": (200, 200)}
+
+
+@pytest.mark.parametrize("stage", [LAST_METRIC, {}])
+def test_scales_for_another_sampler_are_learned_once_chains_have_met(begun, stage):
+    progress, _ = pooled(begun, APART, schedule.pool_for_scales, settled=False, **stage)
+    assert progress.stage is Stage.NUTS_METRIC
+    assert progress.block > 0
+    progress, _ = pooled(begun, ALIKE, schedule.pool_for_scales, settled=False, **stage)
+    assert progress.stage is Stage.DONE
+    assert progress.settled == (not stage)
+
+
+def test_scales_of_modes_on_different_levels_are_learned_as_usual(begun):
+    settings, progress, states = begun
+    begun = settings._replace(metric=Metric.diagonal), progress, states
+    progress, _ = pooled(begun, APART, schedule.pool_for_scales, **LAST_METRIC)
+    assert progress.stage is Stage.DONE
