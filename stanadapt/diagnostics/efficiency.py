@@ -1,14 +1,11 @@
 """Effective sample sizes and Monte Carlo errors that do not change with ArviZ's version."""
 
-import warnings
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.diagnostics.mixing import mixing, of_each
 from stanadapt.results import arviz_module
-
-TAILS = (0.05, 0.95)  # ArviZ 0.23's; 1.x would take 5.5 % and 94.5 %
 
 
 class Efficiency(NamedTuple):
@@ -38,14 +35,7 @@ class Efficiency(NamedTuple):
 def efficiency(columns: dict[str, np.ndarray]) -> Efficiency:
     """Compute `Efficiency` of columns of shape (chain, draw), leaving out constant ones."""
     moving = {name: x for name, x in columns.items() if not np.all(x == x.flat[0])}
-    # ArviZ ignores warnings for moments: threads that leave these in another order than they
-    # entered would have all later warnings ignored, ours of bad fits among them
-    with warnings.catch_warnings(), ThreadPoolExecutor() as pool:
-        try:  # sorting and Fourier transforms release the GIL
-            rows = list(pool.map(_row, moving.values()))
-        except BaseException:  # Ctrl-C is not to wait for columns that have not been begun
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    rows = of_each(_row, moving.values())
     table = np.array(rows, dtype=float).reshape(len(moving), 7).T
     return Efficiency(list(moving), *table)
 
@@ -56,15 +46,16 @@ def _row(draws: np.ndarray) -> tuple[float, ...]:
     if not np.isfinite(draws).all():
         return (np.nan,) * 7  # shown as NaN, so that a failed quantity is seen
     mean, sd = draws.mean(), draws.std(ddof=1)
+    mixed = mixing(draws)
     with np.errstate(divide="ignore", invalid="ignore"):  # chains of which none moved
         return (
             mean,
             sd,
             sd / np.sqrt(float(arviz.ess(draws, method="mean"))),
             _error_of_sd(draws, float(arviz.ess((draws - mean) ** 2, method="mean"))),
-            float(arviz.ess(draws, method="bulk")),
-            float(arviz.ess(draws, method="tail", prob=TAILS)),
-            float(arviz.rhat(draws)) if len(draws) > 1 else np.nan,
+            mixed.ess_bulk,
+            mixed.ess_tail,
+            mixed.r_hat,
         )
 
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.another_sampler import another_sampler
-from stanadapt.diagnostics.efficiency import TAILS
 from stanadapt.diagnostics.importance import (
     GOOD,
     UNSEEN_BIAS,
@@ -26,6 +25,7 @@ from stanadapt.diagnostics.importance import (
     is_usable,
     meaning,
 )
+from stanadapt.diagnostics.mixing import Mixing, of_columns
 from stanadapt.diagnostics.outlying_chain import outlying_chain
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.errors import ConvergenceWarning, warn
@@ -332,8 +332,9 @@ def _convergence(columns: dict[str, np.ndarray], thin: int, other: str) -> Itera
         yield Reason(TOO_SHORT, f"{draws} draws per chain cannot be judged: raise iter_sampling.")
         return
     chosen = {name: columns[name] for name in worst_columns(columns)}
+    mixed = of_columns(chosen)
     if chains > 1:
-        yield from _disagreement(chosen, R_HAT, "the chains disagree", other)
+        yield from _disagreement(chosen, mixed, R_HAT, "the chains disagree", other)
     else:
         yield Reason(
             FINE,  # as far as can be said: its halves are held against each other
@@ -344,15 +345,16 @@ def _convergence(columns: dict[str, np.ndarray], thin: int, other: str) -> Itera
             half = draws // 2
             halves = {n: x[0, : 2 * half].reshape(2, half) for n, x in chosen.items()}
             # of few draws, R-hat may be above the lower limit by chance
-            yield from _disagreement(halves, R_HAT_APART, "the halves of the chain disagree", other)
-    yield from _too_few(chosen, thin)
+            yield from _disagreement(
+                halves, of_columns(halves), R_HAT_APART, "the halves of the chain disagree", other
+            )
+    yield from _too_few(chosen, mixed, thin)
 
 
 def _disagreement(
-    columns: dict[str, np.ndarray], limit: float, what: str, other: str
+    columns: dict[str, np.ndarray], mixed: dict[str, Mixing], limit: float, what: str, other: str
 ) -> Iterator[Reason]:
-    arviz = results.arviz_module()
-    r_hat = {name: float(arviz.rhat(x)) for name, x in columns.items()}
+    r_hat = {name: found.r_hat for name, found in mixed.items()}
     # what is not a number is the worst
     worst = max(r_hat, key=lambda name: np.inf if np.isnan(r_hat[name]) else r_hat[name])
     if r_hat[worst] <= limit:
@@ -366,14 +368,12 @@ def _disagreement(
     )
 
 
-def _too_few(columns: dict[str, np.ndarray], thin: int) -> Iterator[Reason]:
-    arviz = results.arviz_module()
+def _too_few(
+    columns: dict[str, np.ndarray], mixed: dict[str, Mixing], thin: int
+) -> Iterator[Reason]:
     least, what, ess = "", "", np.inf
-    for name, x in columns.items():
-        for kind, value in (
-            ("bulk", float(arviz.ess(x, method="bulk"))),
-            ("tail", float(arviz.ess(x, method="tail", prob=TAILS))),
-        ):
+    for name, found in mixed.items():
+        for kind, value in (("bulk", found.ess_bulk), ("tail", found.ess_tail)):
             value = value if np.isfinite(value) else 0.0  # what is not a number is the worst
             if value < ess:
                 least, what, ess = name, kind, value

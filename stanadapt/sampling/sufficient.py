@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.diagnostics.efficiency import efficiency
+from stanadapt.diagnostics.mixing import of_columns
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import ESS_PER_CHAIN, R_HAT
 from stanadapt.errors import StanadaptError, is_real
@@ -60,13 +60,14 @@ def shortfall(target: Target, chains: list[Chain]) -> Shortfall:
     if not plan.until_ess or not kept:
         return enough
     columns = parameters_so_far(target, kept)
+    columns = {name: x for name, x in columns.items() if not np.all(x == x.flat[0])}
     if plan.most_iterations:  # no more is measured than the verdict will: of hundreds, a few
         columns = {name: columns[name] for name in worst_columns(columns)}
-    found = efficiency(columns)
-    if not found.names:
+    if not columns:
         return enough
-    smallest = min(found.ess_bulk.min(), found.ess_tail.min())
-    r_hat = found.r_hat.max() if len(kept) > 1 else 1.0
+    r_hats, bulks, tails = np.array(list(of_columns(columns).values())).T
+    smallest = min(bulks.min(), tails.min())
+    r_hat = r_hats.max() if len(kept) > 1 else 1.0
     if smallest >= plan.until_ess and r_hat < R_HAT:
         return enough
     missing = MARGIN * max(plan.until_ess / smallest, (r_hat - 1.0) / (R_HAT - 1.0))

@@ -14,6 +14,7 @@ import pytest
 from scipy.signal import lfilter
 
 from stanadapt.diagnostics import efficiency as efficiency_module
+from stanadapt.diagnostics import mixing
 from stanadapt.diagnostics.efficiency import efficiency, ess_of_chain
 from stanadapt.results import arviz_module
 
@@ -186,11 +187,13 @@ def test_chains_that_never_moved_are_no_cause_of_numpys_warnings(values):
     assert not found.r_hat[0] < 1.01
 
 
-def test_warnings_are_shown_afterwards_as_before():
+def test_warnings_are_shown_afterwards_as_before(monkeypatch):
     """Many columns, so that threads meet inside ArviZ."""
+    monkeypatch.setattr(mixing, "LONG", 1)
     before = list(warnings.filters)
     columns = {str(i): x for i, x in enumerate(autoregression(0.5, (60, 4, 200)))}
     for _ in range(5):
+        monkeypatch.setattr(mixing, "_found", {})
         efficiency(columns)
         assert warnings.filters == before
 
@@ -209,7 +212,8 @@ def test_ctrl_c_does_not_wait_for_columns_that_have_not_been_begun(monkeypatch):
         begun.append(1)
         time.sleep(0.02)
 
-    monkeypatch.setattr(efficiency_module, "ThreadPoolExecutor", Pressed)
+    monkeypatch.setattr(mixing, "LONG", 1)
+    monkeypatch.setattr(mixing, "ThreadPoolExecutor", Pressed)
     monkeypatch.setattr(efficiency_module, "_row", slow)
     with pytest.raises(KeyboardInterrupt):
         efficiency({str(i): np.arange(4.0) for i in range(10_000)})

@@ -10,7 +10,7 @@ import xarray as xr
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics import screening
+from stanadapt.diagnostics import mixing, screening
 from stanadapt.diagnostics.comparison_table import remarks
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import judged, verdict
@@ -221,6 +221,7 @@ def test_where_tempering_failed_it_is_not_what_to_try():
 
 def test_an_r_hat_that_is_not_a_number_is_no_pass(monkeypatch):
     """ArviZ returns one for some draws without variation; here for all."""
+    monkeypatch.setattr(mixing, "_found", {})
     monkeypatch.setattr(results.arviz_module(), "rhat", lambda x: np.nan)
     found = verdict(made())
     assert found.verdict == "do not use"
@@ -233,6 +234,7 @@ def test_an_effective_sample_size_that_is_not_a_number_is_no_pass(monkeypatch):
     true = module.ess
     fit = made(sigma=normal())
     first = results.columns(fit)["mu"]
+    monkeypatch.setattr(mixing, "_found", {})
     monkeypatch.setattr(
         module, "ess", lambda x, **how: np.nan if np.array_equal(x, first) else true(x, **how)
     )

@@ -18,6 +18,7 @@ from tests.helpers.page_commands import (
     repeated_verdicts,
     run,
     run_stanadapt,
+    with_earlier,
     written_fits,
 )
 from tests.helpers.repository import ROOT
@@ -28,6 +29,8 @@ PAGES = {path.stem: path.read_text() for path in sorted(DOCS.glob("*.md"))}
 CELL = r"^```\{code-cell\}\n(?::tags:[^\n]*\n)?(.*?)^```"
 CELLS = {name: re.findall(CELL, page, flags=re.S | re.M) for name, page in PAGES.items()}
 COMMANDS = [(name, command) for name, page in PAGES.items() for command in commands_of(page)]
+# tests/package/test_readme.py runs them
+OF_THE_README = set(commands_of((ROOT / "README.md").read_text()))
 # by the beginning of a command: why it is not run here
 NOT_RUN = {
     "make ": "the script of all checks runs it",
@@ -163,8 +166,11 @@ def test_examples_are_cells():
 @pytest.mark.slow
 @pytest.mark.parametrize("page", sorted({n for n, c in COMMANDS if c.startswith("stanadapt ")}))
 def test_commands(folder, page):
-    """In the order of the page: later ones read what earlier ones wrote."""
-    for command in (c for name, c in COMMANDS if name == page and c.startswith("stanadapt ")):
+    """In the order of the page, those of the README apart that no other reads the files of."""
+    commands = [c for name, c in COMMANDS if name == page and c.startswith("stanadapt ")]
+    own = [c for c in commands if c not in OF_THE_README]
+    needed = {each for command in own for each in with_earlier(command, commands)}
+    for command in (c for c in commands if c in needed):
         run_stanadapt(command, folder, **ENVIRONMENT)
         verdicts = {p.stem: sa.load(p).attrs["verdict"] for p in written_fits(command, folder)}
         assert set(verdicts.values()) <= {"fine"}, verdicts

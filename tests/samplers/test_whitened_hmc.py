@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.diagnostics.efficiency import TAILS
+from stanadapt.diagnostics.mixing import TAILS
 from stanadapt.results import arviz_module, attribute
 from stanadapt.samplers.pooled_warmup.block import no_block
 from stanadapt.samplers.pooled_warmup.progress import Stage

@@ -9,6 +9,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.efficiency import efficiency
+from stanadapt.diagnostics.mixing import of_columns
 from stanadapt.errors import StanadaptError
 from stanadapt.sampling import draw_on as module
 from stanadapt.sampling import sample as sample_module
@@ -247,10 +248,10 @@ class TestShortfall:
 
         def counted(columns):
             measured.append(len(columns))
-            return efficiency(columns)
+            return of_columns(columns)
 
         monkeypatch.setattr(sufficient, "parameters_so_far", lambda *_: columns)
-        monkeypatch.setattr(sufficient, "efficiency", counted)
+        monkeypatch.setattr(sufficient, "of_columns", counted)
         found = missing(draws)
         assert found.iter_sampling > 1000
         assert found == missing(draws, until_ess=400.0)

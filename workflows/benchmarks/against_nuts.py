@@ -28,7 +28,7 @@ import pandas as pd
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.efficiency import TAILS
+from stanadapt.diagnostics.mixing import TAILS
 from stanadapt.targets.stan.bundled import available, find
 from workflows import record, terminal
 from workflows.benchmarks.samplers import show

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
-from stanadapt.diagnostics.efficiency import TAILS
+from stanadapt.diagnostics.mixing import mixing
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import DO_NOT_USE, Verdict, verdict
 from stanadapt.errors import StanadaptError
@@ -119,10 +119,7 @@ def smallest_ess(fit: Any) -> float:
         if x.shape[1] < 4 or not np.isfinite(x).all():
             return 0.0
         squares = (x - x.mean()) ** 2
-        for found in (
-            arviz.ess(x, method="bulk"),
-            arviz.ess(x, method="tail", prob=TAILS),
-            arviz.ess(squares, method="mean"),
-        ):
+        mixed, of_squares = mixing(x), arviz.ess(squares, method="mean")
+        for found in (mixed.ess_bulk, mixed.ess_tail, of_squares):
             smallest = min(smallest, float(found) if np.isfinite(found) else 0.0)
     return smallest if np.isfinite(smallest) else 0.0

@@ -1,0 +1,75 @@
+"""R-hat and effective sample sizes of columns, which are kept by what these contain."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.diagnostics import mixing as module
+from stanadapt.diagnostics.mixing import LONG, TAILS, mixing, of_columns
+from stanadapt.results import arviz_module
+from stanadapt.targets.stan import bundled
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The columns that were computed, with nothing kept before."""
+    seen, real = [], module._computed
+    monkeypatch.setattr(module, "_found", {})
+    monkeypatch.setattr(module, "_computed", lambda draws: seen.append(draws) or real(draws))
+    return seen
+
+
+def draws(chains=4, length=200, seed=1):
+    steps = np.random.default_rng(seed).standard_normal((chains, length))
+    return np.cumsum(steps, axis=1) * 1e-3 + np.cumsum(np.ones(length)) * 1e-5
+
+
+def test_it_is_what_arviz_finds():
+    arviz, x = arviz_module(), draws()
+    expected = (
+        arviz.rhat(x), arviz.ess(x, method="bulk"), arviz.ess(x, method="tail", prob=TAILS),
+    )  # fmt: skip
+    assert mixing(x) == pytest.approx(tuple(map(float, expected)), rel=1e-12)
+    assert len({f"{value:.3g}" for value in mixing(x)}) == 3
+    assert np.isnan(mixing(x[:1]).r_hat)
+    assert mixing(x[:1]).ess_bulk > 0
+
+
+def test_the_same_draws_are_computed_once(computed):
+    x = draws()
+    assert mixing(x) == mixing(x.copy()) == mixing(np.asfortranarray(x))
+    assert len(computed) == 1
+
+
+def test_other_draws_are_computed_anew(computed):
+    x = draws()
+    first = mixing(x)
+    assert mixing(x.reshape(2, -1)) != first  # the same numbers in the same order
+    x[3, -1] += 1.0
+    mixing(x)
+    assert len(computed) == 3
+
+
+def test_no_more_than_some_fits_are_kept(computed, monkeypatch):
+    monkeypatch.setattr(module, "KEPT", 3)
+    several = {f"x[{seed}]": draws(length=20, seed=seed) for seed in range(5)}
+    of_columns(several)
+    assert len(module._found) == 3
+    mixing(several["x[4]"])
+    assert len(computed) == 5
+    mixing(several["x[0]"])
+    assert len(computed) == 6
+
+
+def test_long_columns_in_threads_are_those_of_one_after_the_other(computed):
+    several = {f"x[{seed}]": draws(length=LONG // 4, seed=seed) for seed in range(3)}
+    alone = {name: module._computed(x) for name, x in several.items()}
+    assert of_columns(several) == alone
+    assert list(of_columns(several)) == list(several)
+
+
+def test_the_verdict_of_a_run_finds_what_the_run_has_looked_at(computed):
+    target = sa.Target(*bundled.find("logistic", "ripley"), show_progress=False)
+    fit = sa.sample(target, chains=4, seed=1, show_progress=False)
+    assert fit.attrs["verdict"] == "fine"
+    assert len(computed) == target.dim
