@@ -115,6 +115,11 @@ def main():
     parts = [pd.read_csv(f / "runs.csv", dtype=texts) for f in folders]
     runs = pd.concat(parts, ignore_index=True).fillna(dict.fromkeys(texts, ""))
     runs = runs.drop_duplicates(["program", "data", "sampler", "seed"], keep="last")
+    place = {case: i for i, case in enumerate(cases())}
+    of_case = [
+        place.get(case, len(place)) for case in zip(runs["program"], runs["data"], strict=True)
+    ]
+    runs = runs.iloc[np.argsort(of_case, kind="stable")]
     settings = json.loads((folders[-1] / "settings.json").read_text(encoding="utf-8"))
     table, text = page(runs, settings)
     DOCS.mkdir(parents=True, exist_ok=True)
