@@ -176,7 +176,14 @@ def test_the_comparison_reports_another_backend(target, engine):
 
 # where a gradient takes 30 ms, and trees of eight leaves four minutes
 SMALL_TREES = {"glass": 1}
-BUNDLED = [(p.name, data) for p in bundled.available().values() for data in p.data]
+# CmdStan compiles each program for this test alone: a few for every change, all in the soak. That
+# native densities are those of stanli is tested of all of them with every change
+OFTEN = {"logistic", "eight_schools_centered", "varying_slopes", "galaxies", "lotka_volterra"}
+BUNDLED = [
+    pytest.param(p.name, data, marks=() if p.name in OFTEN else pytest.mark.soak)
+    for p in bundled.available().values()
+    for data in p.data
+]
 
 
 @pytest.mark.cmdstan
