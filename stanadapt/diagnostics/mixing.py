@@ -12,6 +12,7 @@ localization: an improved R-hat, Bayesian Analysis 16.
 """
 
 import hashlib
+import threading
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +46,7 @@ class Mixing(NamedTuple):
 
 
 _found: dict[bytes, Mixing] = {}
+_changing = threading.Lock()  # which column is the oldest cannot be asked while others are added
 
 
 def mixing(draws: np.ndarray) -> Mixing:
@@ -55,9 +57,10 @@ def mixing(draws: np.ndarray) -> Mixing:
     found = _found.get(key)
     if found is None:
         found = _computed(draws)
-        while len(_found) >= KEPT:
-            _found.pop(next(iter(_found)), None)  # another thread may have been faster
-        _found[key] = found
+        with _changing:
+            while len(_found) >= KEPT:
+                del _found[next(iter(_found))]
+            _found[key] = found
     return found
 
 

@@ -334,7 +334,8 @@ def _convergence(columns: dict[str, np.ndarray], thin: int, other: str) -> Itera
     chosen = {name: columns[name] for name in worst_columns(columns)}
     mixed = of_columns(chosen)
     if chains > 1:
-        yield from _disagreement(chosen, mixed, R_HAT, "the chains disagree", other)
+        r_hat = {name: found.r_hat for name, found in mixed.items()}
+        yield from _disagreement(chosen, r_hat, R_HAT, "the chains disagree", other)
     else:
         yield Reason(
             FINE,  # as far as can be said: its halves are held against each other
@@ -345,16 +346,15 @@ def _convergence(columns: dict[str, np.ndarray], thin: int, other: str) -> Itera
             half = draws // 2
             halves = {n: x[0, : 2 * half].reshape(2, half) for n, x in chosen.items()}
             # of few draws, R-hat may be above the lower limit by chance
-            yield from _disagreement(
-                halves, of_columns(halves), R_HAT_APART, "the halves of the chain disagree", other
-            )
+            r_hat = {n: float(results.arviz_module().rhat(x)) for n, x in halves.items()}
+            what = "the halves of the chain disagree"
+            yield from _disagreement(halves, r_hat, R_HAT_APART, what, other)
     yield from _too_few(chosen, mixed, thin)
 
 
 def _disagreement(
-    columns: dict[str, np.ndarray], mixed: dict[str, Mixing], limit: float, what: str, other: str
+    columns: dict[str, np.ndarray], r_hat: dict[str, float], limit: float, what: str, other: str
 ) -> Iterator[Reason]:
-    r_hat = {name: found.r_hat for name, found in mixed.items()}
     # what is not a number is the worst
     worst = max(r_hat, key=lambda name: np.inf if np.isnan(r_hat[name]) else r_hat[name])
     if r_hat[worst] <= limit:

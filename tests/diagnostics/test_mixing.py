@@ -1,11 +1,13 @@
 """R-hat and effective sample sizes of columns, which are kept by what these contain."""
 
+import sys
+
 import numpy as np
 import pytest
 
 import stanadapt as sa
 from stanadapt.diagnostics import mixing as module
-from stanadapt.diagnostics.mixing import LONG, TAILS, mixing, of_columns
+from stanadapt.diagnostics.mixing import LONG, TAILS, Mixing, mixing, of_columns
 from stanadapt.results import arviz_module
 from stanadapt.targets.stan import bundled
 
@@ -59,6 +61,21 @@ def test_no_more_than_some_fits_are_kept(computed, monkeypatch):
     assert len(computed) == 5
     mixing(several["x[0]"])
     assert len(computed) == 6
+
+
+def test_threads_may_add_columns_while_the_oldest_go(computed, monkeypatch):
+    """Which is the oldest was asked while others were added: now and then, an error."""
+    monkeypatch.setattr(module, "KEPT", 5)
+    monkeypatch.setattr(module, "LONG", 1)
+    monkeypatch.setattr(module, "_computed", lambda draws: Mixing(1.0, draws[0, 0], 1.0))
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        found = of_columns({str(i): np.full((4, 4), float(i)) for i in range(20_000)})
+    finally:
+        sys.setswitchinterval(before)
+    assert [mixed.ess_bulk for mixed in found.values()] == list(range(20_000))
+    assert len(module._found) == 5
 
 
 def test_long_columns_in_threads_are_those_of_one_after_the_other(computed):

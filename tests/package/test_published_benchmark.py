@@ -65,6 +65,13 @@ def test_versions_and_engine_are_told_and_numbers_can_be_read(folder):
     assert table["bulk/gradient"].tolist() == [4.0, 500.0]
 
 
+def test_programs_are_in_their_order_and_runs_in_theirs():
+    cases = publish.cases()
+    mixed = [(*cases[3], 1), ("other", "d", 2), (*cases[0], 3), (*cases[3], 4), (*cases[1], 5)]
+    runs = publish.in_order(pd.DataFrame(mixed, columns=["program", "data", "seed"]))
+    assert runs["seed"].tolist() == [3, 5, 1, 4, 2]
+
+
 def test_the_readme_shows_the_published_table():
     page = (ROOT / "docs" / "benchmarks" / "against_nuts.md").read_text()
     readme = (ROOT / "README.md").read_text()

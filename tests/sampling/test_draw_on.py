@@ -241,10 +241,11 @@ class TestShortfall:
         assert missing(np.repeat(draws[:, :10], 100, axis=1)) == (1000, "")  # too few for 4,000
 
     def test_of_many_columns_the_worst_are_measured(self, missing, draws, monkeypatch):
-        """All of them only where a size of the smallest was asked for."""
+        """All that move only where a size of the smallest was asked for; constants never."""
         rng, measured = np.random.default_rng(2), []
         columns = {f"x[{i}]": rng.standard_normal((4, 1000)) for i in range(200)}
         columns["x[70]"] = np.repeat(columns["x[70]"][:, :77], 13, axis=1)[:, :1000]
+        columns |= {f"one[{i}]": np.ones((4, 1000)) for i in range(100)}
 
         def counted(columns):
             measured.append(len(columns))

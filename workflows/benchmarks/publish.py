@@ -106,6 +106,15 @@ def page(runs, settings):
     return table, "\n".join(parts)
 
 
+def in_order(runs):
+    """Return runs in the order of the bundled programs, however they lie in several folders."""
+    place = {case: i for i, case in enumerate(cases())}
+    wanted = [
+        place.get(case, len(place)) for case in zip(runs["program"], runs["data"], strict=True)
+    ]
+    return runs.iloc[np.argsort(wanted, kind="stable")]
+
+
 def main():
     """Read, and write."""
     parser = terminal.parser(__doc__)
@@ -115,11 +124,7 @@ def main():
     parts = [pd.read_csv(f / "runs.csv", dtype=texts) for f in folders]
     runs = pd.concat(parts, ignore_index=True).fillna(dict.fromkeys(texts, ""))
     runs = runs.drop_duplicates(["program", "data", "sampler", "seed"], keep="last")
-    place = {case: i for i, case in enumerate(cases())}
-    of_case = [
-        place.get(case, len(place)) for case in zip(runs["program"], runs["data"], strict=True)
-    ]
-    runs = runs.iloc[np.argsort(of_case, kind="stable")]
+    runs = in_order(runs)
     settings = json.loads((folders[-1] / "settings.json").read_text(encoding="utf-8"))
     table, text = page(runs, settings)
     DOCS.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,6 @@ class Choice(NamedTuple):
 
 UNDECIDED = Choice(False, "")
 ASKED_FOR = "asked for"
-CHAINS_APART = "chains are on different levels of the log density"
 CUT_SHORT = Choice(False, "iter_warmup was too short to find out whether fixed ones suit")
 
 

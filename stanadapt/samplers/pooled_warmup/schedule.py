@@ -102,7 +102,7 @@ def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[
     if met:
         return _done(progress._replace(settled=True), states)
     if progress.stage is Stage.TUNE_STEP and apart:
-        return _begin_nuts(settings, progress, states, kernel_choice.CHAINS_APART)
+        return _begin_nuts(settings, progress, states, kernel_choice.UNDECIDED.reason)
     if progress.stage in (Stage.TUNE_STEP, Stage.NUTS_STEP):
         return _done(progress, states)
     return progress, states
