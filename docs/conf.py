@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for reference_directives
 
 from stanadapt import __name__ as package  # noqa: E402
-from stanadapt._numba.jit import source_fingerprint  # noqa: E402
+from stanadapt.engine.compiled.jit import source_fingerprint  # noqa: E402
 
 # of this process, and so of the kernels that it starts
 os.environ["STANADAPT_BACKEND"] = "stanli"

@@ -10,9 +10,9 @@ from enum import IntEnum
 from types import ModuleType
 
 import stanadapt as sa
-from stanadapt.samplers import authoring
-from stanadapt.samplers.registry import as_chosen, registered
-from stanadapt.sampling.choose_sampler import ABOUT_AUTO
+from stanadapt.engine import authoring
+from stanadapt.engine.registry import as_chosen, registered
+from stanadapt.runs.choose_sampler import ABOUT_AUTO
 
 # rooms of the package in the order of a user's work
 ROOMS = {
@@ -148,7 +148,7 @@ def explained_settings(docstring: str) -> dict[str, str]:
 
 
 def authors_page() -> str:
-    """The page of `stanadapt.samplers.authoring`: a sampler, whole."""
+    """The page of `stanadapt.engine.authoring`: a sampler, whole."""
     return with_blocks(inspect.getdoc(authoring) or "", "python")
 
 

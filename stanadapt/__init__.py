@@ -11,60 +11,60 @@ if TYPE_CHECKING:
     from stanadapt.diagnostics.compare import compare
     from stanadapt.diagnostics.diagnose import diagnose
     from stanadapt.diagnostics.modes import modes
-    from stanadapt.diagnostics.report.report import report
     from stanadapt.diagnostics.verdict import verdict
-    from stanadapt.diagnostics.weighted_summary import weighted_summary
+    from stanadapt.engine.check_sampler import check_sampler
     from stanadapt.errors import ConvergenceWarning, StanadaptError
-    from stanadapt.kernels.learned.network import Network
-    from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
     from stanadapt.results.files import save
-    from stanadapt.sampling.advice.advise import advise
-    from stanadapt.sampling.approximation.approximate import approximate
-    from stanadapt.sampling.approximation.fit_reference import fit_reference
-    from stanadapt.sampling.calibration.sbc import sbc
-    from stanadapt.sampling.check_sampler import check_sampler
-    from stanadapt.sampling.learned.train_nice import train_nice
-    from stanadapt.sampling.repeats.compare_repeats import compare_repeats
-    from stanadapt.sampling.sample import sample
-    from stanadapt.sampling.saved_run.partial import load
-    from stanadapt.sampling.saved_run.resume import resume
-    from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts
-    from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts as reference
-    from stanadapt.targets.labels import Labels
-    from stanadapt.targets.minibatches import Minibatches
+    from stanadapt.results.labels import Labels
+    from stanadapt.runs.load import load
+    from stanadapt.runs.reference import fit_reference
+    from stanadapt.runs.resume import resume
+    from stanadapt.runs.sample import sample
+    from stanadapt.runs.stan_nuts.stan_nuts import stan_nuts
+    from stanadapt.runs.stan_nuts.stan_nuts import stan_nuts as reference
+    from stanadapt.samplers.langevin.minibatches import Minibatches
+    from stanadapt.samplers.nice.network import Network
+    from stanadapt.samplers.nice.train_nice import train_nice
+    from stanadapt.samplers.tempering.extended_target import Extended
+    from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
+    from stanadapt.samplers.tempering.weighted_summary import weighted_summary
+    from stanadapt.studies.advise.advise import advise
+    from stanadapt.studies.approximate.approximate import approximate
+    from stanadapt.studies.calibration.sbc import sbc
+    from stanadapt.studies.repeats.compare_repeats import compare_repeats
+    from stanadapt.studies.report.report import report
     from stanadapt.targets.posteriordb import posteriordb
-    from stanadapt.targets.pseudo_extended import Extended
     from stanadapt.targets.target import Target
 
 # where each name is, within the package
 _PLACES = {
     "ConvergenceWarning": "errors",
-    "Extended": "targets.pseudo_extended",
-    "Labels": "targets.labels",
-    "Minibatches": "targets.minibatches",
-    "Network": "kernels.learned.network",
-    "ReferenceDistribution": "kernels.tempering.reference_distribution",
+    "Extended": "samplers.tempering.extended_target",
+    "Labels": "results.labels",
+    "Minibatches": "samplers.langevin.minibatches",
+    "Network": "samplers.nice.network",
+    "ReferenceDistribution": "samplers.tempering.reference_distribution",
     "StanadaptError": "errors",
     "Target": "targets.target",
-    "advise": "sampling.advice.advise",
-    "approximate": "sampling.approximation.approximate",
-    "check_sampler": "sampling.check_sampler",
+    "advise": "studies.advise.advise",
+    "approximate": "studies.approximate.approximate",
+    "check_sampler": "engine.check_sampler",
     "compare": "diagnostics.compare",
-    "compare_repeats": "sampling.repeats.compare_repeats",
+    "compare_repeats": "studies.repeats.compare_repeats",
     "diagnose": "diagnostics.diagnose",
-    "fit_reference": "sampling.approximation.fit_reference",
-    "load": "sampling.saved_run.partial",
+    "fit_reference": "runs.reference",
+    "load": "runs.load",
     "modes": "diagnostics.modes",
     "posteriordb": "targets.posteriordb",
-    "report": "diagnostics.report.report",
-    "resume": "sampling.saved_run.resume",
-    "sample": "sampling.sample",
+    "report": "studies.report.report",
+    "resume": "runs.resume",
+    "sample": "runs.sample",
     "save": "results.files",
-    "sbc": "sampling.calibration.sbc",
-    "stan_nuts": "sampling.stan_nuts.stan_nuts",
-    "train_nice": "sampling.learned.train_nice",
+    "sbc": "studies.calibration.sbc",
+    "stan_nuts": "runs.stan_nuts.stan_nuts",
+    "train_nice": "samplers.nice.train_nice",
     "verdict": "diagnostics.verdict",
-    "weighted_summary": "diagnostics.weighted_summary",
+    "weighted_summary": "samplers.tempering.weighted_summary",
 }
 _FORMER = {"reference": "stan_nuts", "ReferenceLaw": "ReferenceDistribution"}  # names in 0.1
 
@@ -72,7 +72,7 @@ _FORMER = {"reference": "stan_nuts", "ReferenceLaw": "ReferenceDistribution"}  #
 def __getattr__(name: str) -> Any:
     """Import a name at its first use: a function, a class, or a module of the package."""
     if name == "ReferenceLaw":
-        from stanadapt.samplers.renamed import warn_of_old_name
+        from stanadapt.engine.renamed import warn_of_old_name
 
         warn_of_old_name("stanadapt.ReferenceLaw", "stanadapt.ReferenceDistribution")
     current = _FORMER.get(name, name)

@@ -21,7 +21,7 @@ from stanadapt.cli.options import (
 )
 from stanadapt.cli.options import make_target as made_from
 from stanadapt.results import write_text
-from stanadapt.sampling.advice.advise import advise as try_samplers
+from stanadapt.studies.advise.advise import advise as try_samplers
 
 
 def advise(

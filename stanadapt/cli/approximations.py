@@ -24,8 +24,8 @@ from stanadapt.cli.options import (
     read_inits,
     read_settings,
 )
-from stanadapt.sampling.approximation.approximate import approximate as find
-from stanadapt.sampling.approximation.methods import METHODS, choose_method
+from stanadapt.samplers.variational.methods import METHODS, choose_method
+from stanadapt.studies.approximate.approximate import approximate as find
 
 
 def approximate(

@@ -7,9 +7,9 @@ import typer
 
 from stanadapt.cli.messages import reported
 from stanadapt.cli.options import Backend, Choices, Quiet, read_settings
-from stanadapt.sampling.calibration.calibration import NOT_CALIBRATED
-from stanadapt.sampling.calibration.sbc import sbc as calibrate
-from stanadapt.sampling.choose_sampler import AUTO
+from stanadapt.runs.choose_sampler import AUTO
+from stanadapt.studies.calibration.calibration import NOT_CALIBRATED
+from stanadapt.studies.calibration.sbc import sbc as calibrate
 from stanadapt.targets.stan.program import read
 
 

@@ -15,7 +15,7 @@ from stanadapt import results
 from stanadapt.cli import interruption
 from stanadapt.diagnostics.verdict import NOT_JUDGED
 from stanadapt.errors import StanadaptError
-from stanadapt.sampling.drive import uninterrupted
+from stanadapt.runs.drive import uninterrupted
 
 
 def save(fit: Any, path: Path, float32: bool = False) -> Path:

@@ -25,14 +25,14 @@ from stanadapt.cli.options import (
 )
 from stanadapt.diagnostics.modes import modes as find_modes
 from stanadapt.diagnostics.modes_report import with_scalar_columns
-from stanadapt.samplers.registry import as_chosen, find, registered
-from stanadapt.sampling.choose_sampler import ABOUT_AUTO, AUTO
+from stanadapt.engine.registry import as_chosen, find, registered
+from stanadapt.engine.status import status
+from stanadapt.runs.choose_sampler import ABOUT_AUTO, AUTO
+from stanadapt.targets.doctor import lines as doctor_lines
 from stanadapt.targets.posteriordb import PosteriorDatabase, about_posteriors
 from stanadapt.targets.stan import bundled
 from stanadapt.targets.stan.backends import cmdstan
-from stanadapt.targets.stan.doctor import lines as doctor_lines
 from stanadapt.targets.stan.install_cmdstan import install_cmdstan as install
-from stanadapt.targets.stan.status import status
 
 
 def modes(

@@ -121,7 +121,7 @@ def _end() -> None:
     """End the process at once: the interpreter's own end takes half a second and more."""
     if not _nothing_to_lose.is_set():  # else nothing has been started, or all of it has ended
         _kill_children()
-        sys.modules["stanadapt._numba.cache_folder"].remove_stand_ins()
+        sys.modules["stanadapt.engine.compiled.cache_folder"].remove_stand_ins()
         for path in incomplete:
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -17,8 +17,8 @@ from stanadapt.cli.options import Float32, Force, MaxMinutes, Parallel, Quiet, U
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.efficiency import efficiency
 from stanadapt.errors import StanadaptError
-from stanadapt.sampling.saved_run.partial import load, progress_of
-from stanadapt.sampling.saved_run.resume import resume as go_on
+from stanadapt.runs.load import load, progress_of
+from stanadapt.runs.resume import resume as go_on
 
 Folder = Annotated[Path, typer.Argument(help="The folder that sample was given as --run.")]
 

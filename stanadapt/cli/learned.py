@@ -21,7 +21,7 @@ from stanadapt.cli.options import (
     make_target,
     read_inits,
 )
-from stanadapt.sampling.learned.train_nice import train_nice as train
+from stanadapt.samplers.nice.train_nice import train_nice as train
 
 
 def train_nice(

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from stanadapt.errors import StanadaptError
-from stanadapt.sampling.approximation.starting_points import PATHFINDER
-from stanadapt.sampling.choose_sampler import names_of_settings
+from stanadapt.runs.choose_sampler import names_of_settings
+from stanadapt.samplers.variational.starting_points import PATHFINDER
 from stanadapt.targets.posteriordb import PosteriorDatabase
 from stanadapt.targets.stan import bundled
 from stanadapt.targets.target import Target

@@ -50,16 +50,16 @@ from stanadapt.cli.options import (
     settings_by_sampler,
     target_options,
 )
-from stanadapt.cli.repeated import all_targets, goes_on, require_repeatable, show_repeats
+from stanadapt.cli.repeats import all_targets, goes_on, require_repeatable, show_repeats
 from stanadapt.diagnostics.compare import compare as compare_fits
-from stanadapt.diagnostics.report.report import check_report
-from stanadapt.diagnostics.report.report import report as write_report
+from stanadapt.engine.plan import make_plan
 from stanadapt.errors import StanadaptError, warn
-from stanadapt.sampling.choose_sampler import AUTO, require_sampler
-from stanadapt.sampling.plan import make_plan
-from stanadapt.sampling.sample import sample as draw
-from stanadapt.sampling.stan_nuts.stan_nuts import choose_engine
-from stanadapt.sampling.stan_nuts.stan_nuts import stan_nuts as draw_with_stan_nuts
+from stanadapt.runs.choose_sampler import AUTO, require_sampler
+from stanadapt.runs.sample import sample as draw
+from stanadapt.runs.stan_nuts.stan_nuts import choose_engine
+from stanadapt.runs.stan_nuts.stan_nuts import stan_nuts as draw_with_stan_nuts
+from stanadapt.studies.report.report import check_report
+from stanadapt.studies.report.report import report as write_report
 from stanadapt.targets.posteriordb import PosteriorDatabase
 
 

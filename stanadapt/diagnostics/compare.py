@@ -13,8 +13,8 @@ from stanadapt.diagnostics.efficiency import Efficiency, efficiency
 from stanadapt.diagnostics.importance import is_approximation, is_exact
 from stanadapt.diagnostics.missed_modes import Columns, is_stationary, missed, separate_regions
 from stanadapt.diagnostics.verdict import Verdict, verdict
+from stanadapt.engine.renamed import with_new_names
 from stanadapt.errors import StanadaptError, is_one_of, require_flag
-from stanadapt.samplers.renamed import with_new_names
 
 # above it a fit is reported as not usable, whatever its effective sample size
 LARGEST_R_HAT = 1.05

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.spatial.distance import cdist, pdist, squareform
 
-from stanadapt._numba.one_blas_thread import one_blas_thread
+from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 
 ITERATIONS = 200  # per climb
 MARGIN = 1.0  # climbs may leave the range of the draws by this many of its widths

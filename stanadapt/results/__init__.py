@@ -23,14 +23,7 @@ from stanadapt.results.arviz_object import (
     shapes,
     variables,
 )
-from stanadapt.results.files import (
-    as_path,
-    check_writable,
-    load,
-    partial_of,
-    save,
-    write_text,
-)
+from stanadapt.results.files import as_path, check_writable, load, partial_of, save, write_text
 
 __all__ = [
     "PSEUDO",

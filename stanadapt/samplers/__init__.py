@@ -1,30 +1,22 @@
 """One file a sampler. Importing this package registers them all."""
 
-from stanadapt.samplers import (
-    am,
+from stanadapt.samplers import am, rwm
+from stanadapt.samplers.gad import gad_hmc, gad_mala, gad_rwm
+from stanadapt.samplers.hamiltonian import hmc, nuts
+from stanadapt.samplers.jumps import repelling_attracting
+from stanadapt.samplers.kameleon import kameleon
+from stanadapt.samplers.langevin import mala, sgld, ula
+from stanadapt.samplers.nice import nice
+from stanadapt.samplers.tempering import (
     continuous_tempering,
     equi_energy,
-    gad_hmc,
-    gad_mala,
-    gad_rwm,
-    hmc,
-    hvi,
-    kameleon,
-    mala,
-    nice,
-    nuts,
     parallel_tempering,
-    pooled_am,
     pseudo_extended,
-    repelling_attracting,
-    rwm,
-    sgld,
     simulated_tempering,
     smc,
-    ula,
-    variational_mcmc,
-    whitened_hmc,
 )
+from stanadapt.samplers.variational import hvi, variational_mcmc
+from stanadapt.samplers.whitened import pooled_am, whitened_hmc
 
 __all__ = [
     "am",

@@ -15,16 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt._numba import triangular as factors
-from stanadapt._numba.jit import jit
-from stanadapt._numba.replace import replace
-from stanadapt._numba.vectors import fill_normal
-from stanadapt.kernels.adaptation.robbins_monro import rescaled
-from stanadapt.kernels.metropolis import RANDOM_WALK_SCALE, acceptance_probability
-from stanadapt.kernels.points import ValuePoint, proposed, unused_value, value_at
-from stanadapt.samplers.protocol import Sampler
-from stanadapt.samplers.registry import register
-from stanadapt.samplers.setting_checks import require_positive, require_probability
+from stanadapt.engine.compiled import triangular as factors
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.compiled.vectors import fill_normal
+from stanadapt.engine.metropolis import RANDOM_WALK_SCALE, acceptance_probability
+from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import require_positive, require_probability
+from stanadapt.samplers.robbins_monro import rescaled
 
 DECAY = 4000.0
 

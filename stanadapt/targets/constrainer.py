@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.kernels.density import constrain
+from stanadapt.engine.density import constrain
 
 # rows between two seeds of Stan's generator: making one takes 25 us
 BLOCK = 256

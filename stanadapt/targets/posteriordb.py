@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.reference_draws import draws_of
-from stanadapt.targets.stan.stored_json import read_json, stored
+from stanadapt.targets.stored_json import read_json, stored
 from stanadapt.targets.target import Target
 
 INSIDE = "posterior_database"

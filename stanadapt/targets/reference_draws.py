@@ -9,9 +9,9 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.labels import named_dimensions
+from stanadapt.results.labels import named_dimensions
 from stanadapt.targets.stan import data as stan_data
-from stanadapt.targets.stan.stored_json import read_json
+from stanadapt.targets.stored_json import read_json
 from stanadapt.targets.target import Target
 
 NAME = re.compile(r"([A-Za-z]\w*)(?:\[([\d, ]+)\])?")  # "tau", "theta[3]", "L[2,1]"

@@ -13,18 +13,18 @@ import numpy as np
 import stanio
 
 from stanadapt import results
+from stanadapt.engine.density import Density, make_density
+from stanadapt.engine.status import Report, status
 from stanadapt.errors import StanadaptError, require_flag
-from stanadapt.kernels.density import Density, make_density
+from stanadapt.results.labels import data_groups, make_labels, with_dimensions
 from stanadapt.targets.constrainer import Constrainer, address_of
-from stanadapt.targets.estimated import given_names, noise_size, require_correlation
 from stanadapt.targets.excluded import excluded, variable_name
-from stanadapt.targets.labels import data_groups, make_labels, with_dimensions
+from stanadapt.targets.noise import given_names, noise_size, require_correlation
 from stanadapt.targets.prior_data import require_same_parameters
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.declarations import parse
 from stanadapt.targets.stan.program import Program, block, read, without_block
-from stanadapt.targets.stan.status import Report, status
 
 # characters of JSON: larger data are held once, whatever the number of chains is
 SHARED_ABOVE = 200_000

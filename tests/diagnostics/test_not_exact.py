@@ -8,13 +8,13 @@ from rich.console import Console
 
 import stanadapt as sa
 from stanadapt.diagnostics import comparison_table
-from stanadapt.diagnostics.report.conclusion import conclude
-from stanadapt.diagnostics.report.runs import collect, representatives
-from stanadapt.diagnostics.report.standing import standing
-from stanadapt.diagnostics.report.table import lines
-from stanadapt.samplers.breaches import breaches
-from stanadapt.samplers.registry import find, registered
-from stanadapt.sampling.contract import INVARIANCE, checks_of
+from stanadapt.engine.breaches import breaches
+from stanadapt.engine.contract import INVARIANCE, checks_of
+from stanadapt.engine.registry import find, registered
+from stanadapt.studies.report.conclusion import conclude
+from stanadapt.studies.report.runs import collect, representatives
+from stanadapt.studies.report.standing import standing
+from stanadapt.studies.report.summary_table import lines
 from tests.helpers import made_up_fits
 
 SHAPE = (4, 4000)

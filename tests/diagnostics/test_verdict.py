@@ -14,7 +14,7 @@ from stanadapt.diagnostics import mixing, screening
 from stanadapt.diagnostics.comparison_table import remarks
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import judged, verdict
-from stanadapt.sampling.choose_sampler import DEFAULT
+from stanadapt.runs.choose_sampler import DEFAULT
 
 CHAINS, DRAWS = 4, 1000
 

@@ -3,7 +3,7 @@
 import re
 import textwrap
 
-from stanadapt.samplers import authoring
+from stanadapt.engine import authoring
 
 _FOUND = re.search(r"\n    '''Barker.*?(?=\n`sa\.check_sampler)", authoring.__doc__, re.S)
 SAMPLER_OF_THE_PAGE = textwrap.dedent(_FOUND.group()).replace("'''", '"""')

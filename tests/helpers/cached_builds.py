@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from stanadapt._numba import cache_folder
+from stanadapt.engine.compiled import cache_folder
 
 DAY = 24 * 3600.0
 KEY = "0123456789abcdef"

@@ -1,8 +1,8 @@
 """Chains of a sampler on the awkward target: made, run to the end, and read."""
 
-from stanadapt.sampling import contract
-from stanadapt.sampling.chain import run
-from stanadapt.sampling.contract import Length
+from stanadapt.engine import contract
+from stanadapt.engine.chain import run
+from stanadapt.engine.contract import Length
 from tests.helpers.sampler_settings import FASTER
 
 __all__ = ["FASTER", "column", "finish", "make_chains"]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stanadapt._numba import cache_folder
+from stanadapt.engine.compiled import cache_folder
 from stanadapt.targets.stan import build_cache
 from stanadapt.targets.stan.backends import cmdstan
 

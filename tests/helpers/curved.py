@@ -11,7 +11,7 @@ import numpy as np
 from numba import carray, cfunc, njit, types
 from scipy.stats import chi2
 
-from stanadapt.kernels.density import Density, make_density
+from stanadapt.engine.density import Density, make_density
 
 DIM = 8
 LEVELS = np.arange(1, 10) / 10

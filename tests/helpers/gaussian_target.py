@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 from numba import carray
 
-from stanadapt._numba.jit import c_function
-from stanadapt.kernels.density import GRADIENT_SIGNATURE, VALUE_SIGNATURE, make_density
-from stanadapt.samplers.registry import find
-from stanadapt.sampling.chain import Chain, ChainDesign
-from stanadapt.sampling.contract import copy_draws
-from stanadapt.sampling.plan import make_plan
+from stanadapt.engine.chain import Chain, ChainDesign
+from stanadapt.engine.compiled.jit import c_function
+from stanadapt.engine.contract import copy_draws
+from stanadapt.engine.density import GRADIENT_SIGNATURE, VALUE_SIGNATURE, make_density
+from stanadapt.engine.plan import make_plan
+from stanadapt.engine.registry import find
 
 
 @c_function(VALUE_SIGNATURE)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import norm
 
 import stanadapt as sa
-from stanadapt.sampling.stan_nuts.verification import verify
+from stanadapt.runs.stan_nuts.verification import verify
 
 PROGRAM = """
 data { int N; vector[N] y; }

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from stanadapt._numba.jit import jit
-from stanadapt._numba.work_queue import no_queue
-from stanadapt.kernels.tempering.ladder import LOG_STEP, B, no_ladder
-from stanadapt.kernels.tempering.moves import (
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.work_queue import no_queue
+from stanadapt.samplers.tempering.ladder import LOG_STEP, B, no_ladder
+from stanadapt.samplers.tempering.moves import (
     ACCEPTANCE_RATE,
     DIVERGING,
     STEPS,
@@ -14,7 +14,7 @@ from stanadapt.kernels.tempering.moves import (
     make_mover,
     move,
 )
-from stanadapt.kernels.tempering.path import (
+from stanadapt.samplers.tempering.path import (
     DISTRIBUTION,
     POSITION,
     PRIOR,
@@ -23,7 +23,7 @@ from stanadapt.kernels.tempering.path import (
     evaluate,
     no_replicas,
 )
-from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
+from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from tests.helpers.targets import Awkward
 from tests.helpers.tempered_formula import REFERENCE_MEAN, REFERENCE_SD
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from stanadapt._numba.work_queue import no_queue
-from stanadapt.kernels.tempering.ladder import LOG_STEP, B, no_ladder
-from stanadapt.kernels.tempering.moves import MoveKernel, Options, make_mover
-from stanadapt.kernels.tempering.parallel import Tempering, no_statistics
-from stanadapt.kernels.tempering.path import DISTRIBUTION, TemperingPath, no_replicas
-from stanadapt.kernels.tempering.reference_distribution import ReferenceDistribution
+from stanadapt.engine.compiled.work_queue import no_queue
+from stanadapt.samplers.tempering.ladder import LOG_STEP, B, no_ladder
+from stanadapt.samplers.tempering.moves import MoveKernel, Options, make_mover
+from stanadapt.samplers.tempering.path import DISTRIBUTION, TemperingPath, no_replicas
+from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
+from stanadapt.samplers.tempering.swaps import Tempering, no_statistics
 from tests.helpers.targets import Awkward
 from tests.helpers.tempered_formula import REFERENCE_MEAN, REFERENCE_SD
 

@@ -9,8 +9,9 @@ import sys
 import pytest
 
 import stanadapt as sa
-from stanadapt.samplers import nuts, whitened_hmc
-from stanadapt.samplers.registry import find, registered
+from stanadapt.engine.registry import find, registered
+from stanadapt.samplers.hamiltonian import nuts
+from stanadapt.samplers.whitened import whitened_hmc
 from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE
 from tests.helpers.page_commands import (
     blocks,

@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import chi2
 
 import stanadapt as sa
-from stanadapt.diagnostics import discrepancy
 from stanadapt.targets.stan import bundled
+from workflows.kameleon import discrepancy
 
 DRAWS = 20_000
 BANANAS = ["moderate", "strong", "two_dim"]

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 from stanadapt import samplers
-from stanadapt.errors import StanadaptError
-from stanadapt.kernels.density import (
+from stanadapt.engine.chain import FAILURES_BEFORE_STOP, advance_together, run
+from stanadapt.engine.contract import CHECKS, Case, checks_of, tuning
+from stanadapt.engine.density import (
     FAILED_CALLS,
     GRADIENT_CALLS,
     VALUE_CALLS,
     value,
     value_and_gradient,
 )
-from stanadapt.samplers.gad_hmc import LARGEST_WEIGHT
-from stanadapt.samplers.registry import as_chosen, find, registered
-from stanadapt.samplers.tempering_settings import RATE_OF_TRAJECTORIES, RATE_OF_WALKS
-from stanadapt.sampling.chain import FAILURES_BEFORE_STOP, advance_together, run
-from stanadapt.sampling.contract import CHECKS, Case, checks_of, tuning
+from stanadapt.engine.registry import as_chosen, find, registered
+from stanadapt.errors import StanadaptError
+from stanadapt.samplers.gad.gad_hmc import LARGEST_WEIGHT
+from stanadapt.samplers.tempering.settings import RATE_OF_TRAJECTORIES, RATE_OF_WALKS
 from tests.helpers.chains import FASTER, column, finish, make_chains
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 from tests.helpers.sampler_settings import VARIANTS

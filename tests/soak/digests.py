@@ -3,10 +3,11 @@
     python -m tests.soak.digests --write before.json
     python -m tests.soak.digests --against before.json
 
-Each registered sampler with each of the settings in `sampler_settings`, an `Extended` target, rows in
-batches, a run that is resumed from its folder and runs on the workers of an executor, with two seeds
-each. Prints a line per case: its name, and the first 16 digits of a hash of all draws and statistics.
-Hashes depend on the processor and on the versions of NumPy and Numba, so that none is committed.
+Each registered sampler with each of the settings in `sampler_settings`, an `Extended` target, rows
+in batches, runs that are resumed from their folder, and runs on the workers of an executor, with
+two seeds each. Prints a line per case: its name, and the first 16 digits of a hash of all draws and
+statistics. Hashes depend on the processor and on the versions of NumPy and Numba, so none is
+committed.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from pathlib import Path
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.samplers.registry import registered
+from stanadapt.engine.registry import registered
 from tests.helpers.extended_program import CODE, extend
 from tests.helpers.rows_program import regression
 from tests.helpers.sampler_settings import FASTER, VARIANTS
@@ -42,7 +43,9 @@ def digest(fit):
     for group in GROUPS:
         data = results.dataset(fit, group)
         for name in sorted(data):
-            found.update(f"{group} {name} {data[name].shape}".encode() + data[name].values.tobytes())
+            found.update(
+                f"{group} {name} {data[name].shape}".encode() + data[name].values.tobytes()
+            )
     return found.hexdigest()[:16]
 
 
@@ -63,12 +66,14 @@ def cases(scratch):
     yield "auto", drawn(plain, "auto", iter_warmup=400)
     yield "auto on several types", drawn(typed, "auto", iter_warmup=400)
     yield "Extended, nuts", drawn(extend(typed), "nuts")
-    yield "prior data, parallel_tempering", drawn(
-        typed, "parallel_tempering", prior_data={"n": 0, "y": []}
+    yield (
+        "prior data, parallel_tempering",
+        drawn(typed, "parallel_tempering", prior_data={"n": 0, "y": []}),
     )
-    yield "warm start, gad_mala", lambda seed: drawn(
-        plain, "gad_mala", warm_start=drawn(plain, "nuts")(seed)
-    )(seed)
+    yield (
+        "warm start, gad_mala",
+        lambda seed: drawn(plain, "gad_mala", warm_start=drawn(plain, "nuts")(seed))(seed),
+    )
     yield "batches, sgld", drawn(sa.Minibatches(regression(), ["X", "y"], 6), "sgld")
     for name in ("whitened_hmc", "gad_mala", "parallel_tempering", "am"):
         yield f"resumed, {name}", _resumed(drawn, plain, name, scratch)

@@ -35,11 +35,11 @@ import numpy as np
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.samplers.registry import registered
-from stanadapt.sampling import chain
-from stanadapt.sampling.saved_run import write_checkpoints
-from stanadapt.sampling.saved_run.checkpoint import summary_of
-from stanadapt.sampling.saved_run.folder import MANIFEST, RunFolder
+from stanadapt.engine import chain
+from stanadapt.engine.registry import registered
+from stanadapt.runs import write_checkpoints
+from stanadapt.runs.checkpoint import summary_of
+from stanadapt.runs.folder import MANIFEST, RunFolder
 from tests.helpers.sampler_settings import FASTER
 
 PROGRAM = """

@@ -13,8 +13,8 @@ import numpy as np
 import psutil
 
 import stanadapt as sa
-from stanadapt._numba.jit import jit
-from stanadapt.kernels.density import value_and_gradient
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.density import value_and_gradient
 
 PROGRAM = "data {{ int n; }} parameters {{ vector[n] x; }} model {{ x ~ normal(0, {scale}); }}"
 MOST = 10.0  # megabytes

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.engine.density import make_density
+from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.engine.registry import registered
 from stanadapt.errors import StanadaptError
-from stanadapt.kernels.density import make_density
-from stanadapt.kernels.points import ValuePoint, proposed, unused_value, value_at
-from stanadapt.samplers.registry import registered
-from stanadapt.targets import estimated
+from stanadapt.targets import noise
 from tests.helpers.command_line import call
 from tests.helpers.noisy_program import MEAN, PROGRAM, SD
 
@@ -141,19 +141,19 @@ def test_without_noise_all_parameters_are_moved():
 def test_estimate_measures_the_noise(target):
     position = np.array([0.0, 0.0, 0.0])
     for s in (0.5, 1.0):
-        noise = estimated.estimate(make(s=s), position, draws=2000, seed=4)
+        found = noise.estimate(make(s=s), position, draws=2000, seed=4)
         # log estimate = s u - s^2 / 2; the standard error of an sd is sd / sqrt(2 n)
-        assert noise.sd == pytest.approx(s, abs=5 * s / np.sqrt(2 * 4000))
-        assert noise.z < 4
-    assert estimated.estimate(target, position, 50).log_means[0] != 0
+        assert found.sd == pytest.approx(s, abs=5 * s / np.sqrt(2 * 4000))
+        assert found.z < 4
+    assert noise.estimate(target, position, 50).log_means[0] != 0
 
 
 def test_an_inconsistent_estimate_gives_a_warning():
     # the second statement cancels the normal distribution of u, so the log estimate has 40 terms
     # u^2 / 2 that it should not have, and a large standard deviation
     code = PROGRAM.replace("u ~ std_normal();", "u ~ std_normal(); target += 0.5 * dot_self(u);")
-    noise = estimated.estimate(make(code=code, M=40), np.zeros(42), draws=200)
-    assert noise.sd > estimated.LARGEST_SD
+    found = noise.estimate(make(code=code, M=40), np.zeros(42), draws=200)
+    assert found.sd > noise.LARGEST_SD
     with pytest.warns(UserWarning, match="standard deviation"):
         sa.sample(make(code=code, M=40), "rwm", chains=1, iter_warmup=5, iter_sampling=5, seed=1,
                   show_progress=False)  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.sampling.saved_run.resume import resume
+from stanadapt.runs.resume import resume
 
 # short runs reach far out
 pytestmark = pytest.mark.filterwarnings("ignore:.*no finite density")

@@ -18,8 +18,8 @@ import pandas as pd
 from numba import njit
 
 import stanadapt as sa
-from stanadapt.kernels.density import value, value_and_gradient
-from stanadapt.sampling.stan_nuts.engines.cmdstan import executable
+from stanadapt.engine.density import value, value_and_gradient
+from stanadapt.runs.stan_nuts.cmdstan import executable
 from stanadapt.targets.stan.bundled import find
 from stanadapt.targets.stan.program import read
 from workflows import terminal

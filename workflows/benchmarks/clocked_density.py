@@ -10,7 +10,7 @@ import time
 import numpy as np
 from numba import carray, cfunc, njit
 
-from stanadapt.kernels.density import GRADIENT_SIGNATURE, call_gradient, make_density
+from stanadapt.engine.density import GRADIENT_SIGNATURE, call_gradient, make_density
 
 # of the block: gradient function, its handle, dim, nanoseconds inside, and space for one reading
 ADDRESS, HANDLE, DIM, INSIDE, READING, NUMBERS = 0, 1, 2, 3, 4, 6

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import stanadapt as sa
-from stanadapt.kernels.adaptation import proposal_factor
-from stanadapt.kernels.density import value_and_gradient
-from stanadapt.samplers.registry import find
+from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.registry import find
+from stanadapt.samplers.gad import proposal_factor
 
 CALLS = 300
 

@@ -7,9 +7,8 @@ import matplotlib as mpl
 import numpy as np
 
 import stanadapt as sa
-from stanadapt.kernels.kameleon import proposal
-from stanadapt.kernels.kameleon.history import History, covariance, draw_columns
-from stanadapt.samplers import kameleon
+from stanadapt.samplers.kameleon import kameleon, kernel_proposal
+from stanadapt.samplers.kameleon.history import History, covariance, draw_columns
 from stanadapt.targets.stan import bundled
 
 mpl.use("Agg")
@@ -79,7 +78,7 @@ def _scenes() -> list[Scene]:
 class Learned(NamedTuple):
     """What proposals are made from: the subsample, the covariance F, and the learned s."""
 
-    subsample: proposal.Subsample
+    subsample: kernel_proposal.Subsample
     floor: np.ndarray
     scale: float
 
@@ -94,11 +93,11 @@ def learn(target: sa.Target, settings: kameleon.Settings, iterations: int, seed:
     scale, bandwidth = (
         float(fit["sample_stats"][name].values[0, -1]) for name in ("step_size", "bandwidth")
     )
-    subsample = proposal.no_points(target.dim, settings.subsample, bandwidth)
+    subsample = kernel_proposal.no_points(target.dim, settings.subsample, bandwidth)
     past = History(draws, len(draws), 1, len(draws))
     n = draw_columns(past, subsample.points, np.random.default_rng(seed))
-    subsample = proposal.with_points(subsample, n, subsample.units, bandwidth)
-    proposal.place_landmarks(subsample)
+    subsample = kernel_proposal.with_points(subsample, n, subsample.units, bandwidth)
+    kernel_proposal.place_landmarks(subsample)
     floor = np.eye(target.dim)
     if settings.whiten:
         covariance(draws, floor)
@@ -109,9 +108,11 @@ def ellipse(settings: kameleon.Settings, learned: Learned, position: np.ndarray)
     """Points on the contour of R(y) at one standard deviation in x[1], x[2]; shape (2, n)."""
     y = np.zeros(len(learned.floor))
     y[:2] = position
-    local = proposal.unused_local(len(y))
-    proposal.measure(settings.kernel, settings.normalize_weights, learned.subsample, y, local)
-    proposal.factorise(local, learned.floor, settings.gamma, learned.scale)
+    local = kernel_proposal.unused_local(len(y))
+    kernel_proposal.measure(
+        settings.kernel, settings.normalize_weights, learned.subsample, y, local
+    )
+    kernel_proposal.factorise(local, learned.floor, settings.gamma, learned.scale)
     angle = np.linspace(0, 2 * np.pi, 100)
     # the leading block of a Cholesky factor is the factor of the leading block
     circle = np.array([np.cos(angle), np.sin(angle)])

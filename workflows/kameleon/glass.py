@@ -33,7 +33,7 @@ from rich.table import Table
 
 import stanadapt as sa
 from stanadapt.results import arviz_module
-from stanadapt.samplers import kameleon
+from stanadapt.samplers.kameleon import kameleon
 from workflows import record, terminal
 from workflows.gad.methods import Length
 from workflows.kameleon import glass_curves, glass_noise

@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
-from stanadapt.diagnostics.discrepancy import Polynomial, mean_between, mean_within, norm_of_mean
+from workflows.kameleon.discrepancy import Polynomial, mean_between, mean_within, norm_of_mean
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

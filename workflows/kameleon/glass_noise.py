@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 import stanadapt as sa
-from stanadapt.targets import estimated
+from stanadapt.targets import noise
 from stanadapt.targets.stan import bundled
 
 # our earlier implementation, convention 1: mean sd of log phat over 20 draws, by M; and, by rho,
@@ -60,7 +60,7 @@ def levels(
     for samples, expected in LEVELS.items():
         target = bound(convention, samples)
         middle, *others = [
-            estimated.estimate(target, _with_noise(target, theta), draws, seed + i)
+            noise.estimate(target, _with_noise(target, theta), draws, seed + i)
             for i, theta in enumerate([centre, *positions])
         ]
         sds = [estimate.sd for estimate in others]

@@ -25,12 +25,12 @@ import numpy as np
 import pandas as pd
 
 import stanadapt as sa
-from stanadapt.diagnostics import discrepancy
-from stanadapt.samplers import am, kameleon, rwm
-from stanadapt.samplers.registry import as_chosen
+from stanadapt.engine.registry import as_chosen
+from stanadapt.samplers import am, rwm
+from stanadapt.samplers.kameleon import kameleon
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
-from workflows.kameleon import contours, tables
+from workflows.kameleon import contours, discrepancy, tables
 
 NAME = "kameleon/synthetic"
 REPEATS, QUICK_REPEATS, QUICK_ITERATIONS = 10, 2, 300

@@ -9,9 +9,9 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from stanadapt.diagnostics import discrepancy
 from workflows.conclude import markdown_table
 from workflows.gad.tables import number
+from workflows.kameleon import discrepancy
 from workflows.kameleon.published import DRAFT, LIMITS, REDONE, Row
 
 SHOWN_LEVELS = (0.1, 0.5, 0.9)

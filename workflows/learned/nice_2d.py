@@ -20,11 +20,11 @@ import pandas as pd
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.known_moments_ess import ess_known_moments
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
 from workflows.conclude import Results, conclude, text_table
 from workflows.learned.costs import COSTS, MISTUNED, Learning, line, of_network, published
+from workflows.learned.known_moments_ess import ess_known_moments
 from workflows.learned.published import PLANE
 from workflows.tempering.runs import STAN, collected_warnings, own_seed
 
@@ -38,7 +38,7 @@ QUICK_TRAINING = {
 }  # fmt: skip
 CAPTION = (
     "ESS: the smallest over the coordinates (of five rings: of the radius), by the authors' "
-    "definition with exact moments (stanadapt.diagnostics.known_moments_ess); a chain in one of "
+    "definition with exact moments (workflows.learned.known_moments_ess); a chain in one of "
     "two modes has one effective draw. 'regions': modes or rings that every chain visited, and "
     "the largest difference of a region's share from the truth, over chains together, in standard "
     f"errors. 'nice, no local moves' is the paper's sampler. {COSTS} {MISTUNED}"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from stanadapt._numba.cache_folder import readable_folders, writable_folder
+from stanadapt.engine.compiled.cache_folder import readable_folders, writable_folder
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.child_processes import ended_by_ctrl_c
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.engine import registry
 from stanadapt.errors import STAGES, StanadaptError
-from stanadapt.samplers import registry
-from stanadapt.sampling import initial_values
+from stanadapt.samplers import initial_values
 from stanadapt.targets.stan import toolchain
 
 NORMAL = "parameters { real x; } model { x ~ normal(0, 1); }"

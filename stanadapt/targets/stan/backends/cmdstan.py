@@ -15,11 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stanadapt.engine.status import Report
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends import native
 from stanadapt.targets.stan.program import Program
-from stanadapt.targets.stan.status import Report
 
 BRIDGE = Path(__file__).with_name("bridge.cpp")
 # a library exports the bridge's functions only: two programs in one process must not share Stan's

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stanadapt.engine.status import Report
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends.stan_model import bound_model
 from stanadapt.targets.stan.program import Program
-from stanadapt.targets.stan.status import Report
 
 
 class Library(NamedTuple):

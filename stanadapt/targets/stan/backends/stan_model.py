@@ -4,7 +4,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from stanadapt._numba.user_folders import stand_in_home
+from stanadapt.engine.compiled.user_folders import stand_in_home
 
 VERSIONS_DIFFER = "The version of the compiled model does not match"
 

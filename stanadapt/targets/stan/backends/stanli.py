@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt._numba.cache_folder import cache_root
-from stanadapt._numba.user_folders import environment
+from stanadapt.engine.compiled.cache_folder import cache_root
+from stanadapt.engine.compiled.user_folders import environment
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.backends.native import require_parameters
 from stanadapt.targets.stan.backends.stan_model import bound_model

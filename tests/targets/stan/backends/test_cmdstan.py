@@ -3,7 +3,7 @@
 import pytest
 
 import stanadapt as sa
-from stanadapt._numba.cache_folder import writable_folder
+from stanadapt.engine.compiled.cache_folder import writable_folder
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends import cmdstan

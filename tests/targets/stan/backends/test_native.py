@@ -123,7 +123,7 @@ def test_values_without_gradients_differ_by_a_constant(pair):
 
 
 def test_calls_from_numba_and_from_python_agree(pair):
-    from stanadapt.kernels.density import value, value_and_gradient
+    from stanadapt.engine.density import value, value_and_gradient
 
     target, density = pair[0], pair[0].density()
     for position in points(target, 5):

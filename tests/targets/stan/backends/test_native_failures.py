@@ -8,8 +8,8 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.engine.density import FAILED_CALLS, value, value_and_gradient
 from stanadapt.errors import StanadaptError
-from stanadapt.kernels.density import FAILED_CALLS, value, value_and_gradient
 from stanadapt.targets.stan import build_cache, bundled
 from stanadapt.targets.stan.backends import cmdstan
 from tests.helpers.compile_cache import own_cache

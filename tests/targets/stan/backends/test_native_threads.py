@@ -14,7 +14,7 @@ from numba import njit
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.kernels.density import FAILED_CALLS, GRADIENT_CALLS, value_and_gradient
+from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, value_and_gradient
 from stanadapt.targets.stan import build_cache, bundled
 from stanadapt.targets.stan.backends import native
 from tests.helpers.compile_cache import own_cache

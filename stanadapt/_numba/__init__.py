@@ -1,1 +1,0 @@
-"""What compiled code needs beside statistics: compilation, its cache, vectors, threads."""

@@ -1,0 +1,1 @@
+"""What every sampler is made of: the protocol, the chain, the density, compiled pieces."""

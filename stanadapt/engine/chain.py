@@ -1,0 +1,394 @@
+"""The one loop every sampler runs in.
+
+Compiled code advances a chain by a chunk of iterations without the GIL. Between chunks Python
+is in charge: it constrains the new draws, reports progress and notices Ctrl-C. Draws depend
+neither on the chunk size nor on the number of threads.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import literal_unroll
+
+from stanadapt.engine.compiled.jit import jit, jit_with
+from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.density import (
+    FAILED_CALLS,
+    FAILED_IN_A_ROW,
+    GRADIENT_CALLS,
+    RECORDED_CALLS,
+    VALUE_CALLS,
+    Density,
+)
+from stanadapt.engine.plan import Plan
+from stanadapt.engine.pooled_warmup import pool_chains
+from stanadapt.engine.protocol import (
+    Sampler,
+    adapt,
+    restored_state,
+    state_by_reference,
+    step,
+    write_extra,
+)
+from stanadapt.engine.recording import Constrain, Recording
+from stanadapt.engine.registry import as_compiled
+from stanadapt.engine.threads import ThreadPool
+
+# a chain whose density fails this often in a row is stopped: it has nothing to learn from
+FAILURES_BEFORE_STOP = 1000
+# at most a quarter of a second, and no more draws than stay in the processor's cache until they
+# are constrained: fresh memory for a large chunk costs more than the calls it saves
+CHUNK_SECONDS, FIRST_CHUNK, LARGEST_CHUNK = 0.25, 4, 1024
+PATIENCE = 0.4  # seconds that Ctrl-C waits for the chunks under way
+# numbers: a chunk of long positions is shorter, so that it takes no more than 16 MB
+LARGEST_BUFFER = 2_000_000
+
+
+class Span(NamedTuple):
+    """Which iterations to run: t, ..., stop - 1 of the phase that began at `start`.
+
+    Of these, start, start + thin, ... are recorded.
+    """
+
+    start: int
+    t: int
+    stop: int
+    iter_warmup: int
+    thin: int
+
+
+@jit
+def _advance(density, settings, owned, rng, span, adapting, out):
+    """Run the iterations of a Span.
+
+    `out` is (draws, stats), of shapes (row, size or more) and (row, 2 + fields of Info), filled
+    from row 0 on; nothing is recorded where it has no rows. Returns the state, the next iteration,
+    which is `stop` unless the density failed too often in a row, and the sum of acceptance rates.
+    """
+    draws, stats = out
+    row, accepted, state = 0, 0.0, state_by_reference(settings, owned)
+    for i in range(span.t, span.stop):
+        state, info = step(density, settings, state, rng)
+        accepted += info.acceptance_rate
+        if adapting:
+            state = adapt(density, settings, state, info, i, span.iter_warmup)
+        if row < draws.shape[0] and (i - span.start) % span.thin == 0:
+            calls = density.calls[VALUE_CALLS] + density.calls[GRADIENT_CALLS]
+            copy(state.current.position, draws[row, : density.size])
+            if draws.shape[1] > density.size:
+                write_extra(settings, state, draws[row, density.size :])
+            stats[row, 0] = state.current.log_density
+            stats[row, 1] = calls - density.calls[RECORDED_CALLS]
+            density.calls[RECORDED_CALLS] = calls
+            column = 2
+            for field in literal_unroll(info):
+                stats[row, column] = field
+                column += 1
+            row += 1
+        if density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP:
+            return restored_state(settings, state, owned), i + 1, accepted
+    return restored_state(settings, state, owned), span.stop, accepted
+
+
+class ChainDesign(NamedTuple):
+    """What all chains of a run have in common.
+
+    sampler, settings
+        From `registry.find`.
+    plan
+        Numbers of iterations, and what is kept of them.
+    n_constrained
+        Numbers per draw on the constrained scale.
+    keep_unconstrained, keep_extra
+        Also record unconstrained positions; and the sampler's `extra_output`.
+    init
+        In place of the sampler's own.
+
+    """
+
+    sampler: Sampler
+    settings: Any
+    plan: Plan
+    n_constrained: int
+    keep_unconstrained: bool = False
+    keep_extra: bool = False
+    init: Callable | None = None
+
+
+class Chain:
+    """One chain: where it is, what it has recorded, what it has cost.
+
+    Parameters
+    ----------
+    design
+        What it shares with the other chains of its run.
+    density
+        Its own: counters are not shared between chains.
+    position
+        Where it starts, shape (size,), with a finite density.
+    rng
+        numpy Generator, its only source of randomness.
+    make_constrain
+        Called once per phase, so that what warm-up keeps does not move the random numbers of
+        sampling. Returns (positions, out) -> number of rows whose generated quantities threw,
+        to be called for the kept draws in order.
+    workers
+        Densities of further threads that share its moves.
+
+    """
+
+    def __init__(
+        self,
+        design: ChainDesign,
+        density: Density,
+        position: np.ndarray,
+        rng: np.random.Generator,
+        make_constrain: Callable[[], Constrain],
+        workers: Sequence[Density] = (),
+    ) -> None:
+        sampler, settings, plan = design.sampler, design.settings, design.plan
+        self.sampler, self.settings, self.density = sampler, settings, density
+        # what its functions are given; `settings` are as the user gave them
+        self.compiled_settings = as_compiled(settings)
+        self._advance = jit_with(_advance, sampler.compiled_parts)
+        self.plan, self.rng = plan, rng
+        self.stat_names = ("lp", "n_evaluations", *sampler.info._fields)
+        dim = density.dim if design.keep_unconstrained else 0
+        widths = design.n_constrained, len(self.stat_names), dim
+        n_extra = extra_size(design, density.dim)
+        self.warmup = Recording(plan.warmup_draws, make_constrain(), (*widths, 0))
+        self.sampling = Recording(plan.draws, make_constrain(), (*widths, n_extra))
+        init = design.init or sampler.init
+        self.state = init(density, self.compiled_settings, position, rng)
+        self.thread_pool = ThreadPool(sampler, self.compiled_settings, self.state, workers)
+        self.n_done, self.stopped, self.acceptance_rate = 0, False, np.nan
+        self.abandoned, self._recording = False, threading.Lock()
+        # of a pooled warm-up: where it is, and at which iteration the chain waits for the others
+        self.progress: Any = None
+        self.iter_warmup, self.warming_up = plan.iter_warmup, True
+        self.pause = 0 if sampler.pooling else plan.iter_warmup
+        self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
+        # of its threads: what other programs take of the machine does not count
+        self.warmup_processor_seconds = self.sampling_processor_seconds = 0.0
+        self.failed_quantities = 0
+        self.warmup_calls = np.zeros(3, np.int64)
+        self._chunk = FIRST_CHUNK
+        self._width = density.size + n_extra
+        self._draws = np.empty((0, self._width))
+        self._stats = np.empty((0, len(self.stat_names)))
+        if plan.iter_warmup == 0:
+            self.end_warmup()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it can go on only after chains have been pooled."""
+        return self.warming_up and not self.stopped and self.n_done == self.pause
+
+    @property
+    def n_total(self) -> int:
+        """Number of iterations of both phases; a pooled warm-up may turn out to be shorter."""
+        return self.iter_warmup + self.plan.iter_sampling
+
+    @property
+    def finished(self) -> bool:
+        """Whether all iterations are done, or the chain was stopped."""
+        return self.stopped or self.n_done == self.n_total
+
+    def compile(self) -> float:
+        """Compile, or load from the cache, without moving; returns seconds."""
+        began = time.perf_counter()
+        self._run(0, 0, 0, True, 0)
+        # a state is replaced, not changed: the result is not needed
+        self.sampler.freeze(self.compiled_settings, self.state)
+        nothing = np.empty((0, self.density.size))
+        self.sampling.constrain(nothing, self.sampling.constrained[:0])
+        return time.perf_counter() - began
+
+    def advance(self, chunk: int | None = None) -> None:
+        """Run a chunk of iterations, stopping where a phase or a block ends, and record them."""
+        if self.waiting:
+            raise RuntimeError("a chain that waits goes on only after chains have been pooled")
+        warming_up = self.warming_up
+        start, end = (0, self.pause) if warming_up else (self.iter_warmup, self.n_total)
+        recording = self.warmup if warming_up else self.sampling
+        stop = min(self.n_done + (chunk or self._chunk), end)
+        first, last = (-(-(i - start) // self.plan.thin) for i in (self.n_done, stop))
+        rows = last - first if len(recording.constrained) else 0
+
+        began, used = time.perf_counter(), self._processor_seconds()
+        draws, stats, done = self._run(start, self.n_done, stop, warming_up, rows)
+        with self._recording:
+            if self.abandoned:
+                return
+            self.stopped = done < stop or self._only_failures()
+            self.n_done = done
+            kept = -(-(done - start) // self.plan.thin) - first if rows else 0
+            self._record(recording, draws[:kept], stats[:kept])
+            if warming_up and self.n_done == end and self.sampler.pooling is None:
+                self.end_warmup()
+            used = self._processor_seconds() - used
+            self._account(time.perf_counter() - began, used, warming_up)
+
+    def _processor_seconds(self) -> float:
+        return time.thread_time() + self.thread_pool.processor_seconds
+
+    def abandon(self) -> None:
+        """Let what the chain is doing in another thread come to nothing: its draws are final.
+
+        Its state is in the hands of that thread: there is no going on from it.
+        """
+        with self._recording:
+            self.abandoned = True
+
+    def _only_failures(self) -> bool:
+        return bool(self.density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP)
+
+    def _run(self, start: int, t: int, stop: int, warming_up: bool, rows: int) -> tuple:
+        if rows > len(self._draws):
+            self._draws = np.empty((rows, self._width))
+            self._stats = np.empty((rows, len(self.stat_names)))
+        draws, stats = self._draws[:rows], self._stats[:rows]
+        adapting = warming_up or self.sampler.adapts_forever
+        span = Span(start, t, stop, self.iter_warmup, self.plan.thin)
+        with self.thread_pool.running():
+            self.state, done, accepted = self._advance(
+                self.density, self.compiled_settings, self.state, self.rng, span, adapting,
+                (draws, stats),
+            )  # fmt: skip
+        if done > t:
+            self.acceptance_rate = accepted / (done - t)
+        return draws, stats, done
+
+    def _record(self, recording: Recording, draws: np.ndarray, stats: np.ndarray) -> None:
+        rows = slice(recording.rows, recording.rows + len(draws))
+        began = time.perf_counter()
+        positions = np.ascontiguousarray(draws[:, : self.density.size])
+        self.failed_quantities += recording.constrain(positions, recording.constrained[rows])
+        self.constrain_seconds += time.perf_counter() - began
+        recording.stats[rows] = stats
+        if recording.unconstrained is not None:
+            recording.unconstrained[rows] = draws[:, : self.density.dim]
+        recording.extra[rows] = draws[:, self.density.size :][:, : recording.extra.shape[1]]
+        recording.rows = rows.stop
+
+    def count_as_warmup(self, seconds: float, processor_seconds: float) -> None:
+        """Add what was spent on the chain outside of it: by the clock, and of a processor."""
+        self.warmup_seconds += seconds
+        self.warmup_processor_seconds += processor_seconds
+
+    def end_warmup(self) -> None:
+        """Go on with sampling: what was learned is kept as it is."""
+        self.iter_warmup, self.warming_up = self.n_done, False
+        self.warmup.trim()
+        self.state = self.sampler.freeze(self.compiled_settings, self.state)
+        self.warmup_calls[:] = self.density.calls[:3]
+        self.density.calls[RECORDED_CALLS] = self.warmup_calls[:2].sum()
+
+    def _account(self, seconds: float, processor_seconds: float, warming_up: bool) -> None:
+        if warming_up:
+            self.count_as_warmup(seconds, processor_seconds)
+        else:
+            self.sampling_seconds += seconds
+            self.sampling_processor_seconds += processor_seconds
+        pace = CHUNK_SECONDS / max(seconds, 1e-6)
+        largest = max(1, min(LARGEST_CHUNK, LARGEST_BUFFER // self._width))
+        self._chunk = int(np.clip(self._chunk * min(pace, 4.0), 1, largest))
+
+    @property
+    def calls(self) -> dict[str, int]:
+        """Evaluations so far: values, gradients, and those without a finite density."""
+        names = {"values": VALUE_CALLS, "gradients": GRADIENT_CALLS, "failed": FAILED_CALLS}
+        return {name: int(self.density.calls[column]) for name, column in names.items()}
+
+
+def extra_size(design: ChainDesign, dim: int) -> int:
+    """Numbers per draw that a sampler keeps beside positions and statistics."""
+    output = design.sampler.extra_output
+    return output.size(design.settings, dim) if design.keep_extra and output else 0
+
+
+def advance_together(chains: list[Chain], chunk: int | None = None) -> None:
+    """Advance every chain by a chunk, one after the other, pooling those that wait before it."""
+    waiting = [chain for chain in chains if chain.waiting]
+    if waiting:
+        pool_chains(waiting)
+    for chain in chains:
+        chain.advance(chunk)
+
+
+class Keeper:
+    """Is told of chains that do not move, and may write them down; this one does nothing."""
+
+    def chunk_done(self, chain: Chain) -> None:
+        """In the chain's thread, after each of its chunks."""
+
+    def pooled(self, chains: list[Chain]) -> None:
+        """After chains have been pooled, before any of them goes on."""
+
+
+def run(
+    chains: list[Chain],
+    parallel_chains: int,
+    on_progress: Callable[[list[Chain]], Any] = lambda chains: None,
+    chunk: int | None = None,
+    keeper: Keeper | None = None,
+) -> bool:
+    """Advance every chain to its end, `parallel_chains` at a time.
+
+    Chains that learn together are pooled whenever all of them have reached the end of a block.
+    Ctrl-C lets each thread finish its chunk, if that takes less than a second, and abandons it
+    otherwise: a single iteration may take minutes. Returns True then: the run was interrupted.
+    """
+    keeper = keeper or Keeper()
+    stop = threading.Event()
+
+    def work(chain: Chain) -> None:
+        while not (chain.finished or chain.waiting or stop.is_set()):
+            chain.advance(chunk)
+            if not chain.abandoned:
+                keeper.chunk_done(chain)
+
+    interrupted, running = False, {}
+    pool = ThreadPoolExecutor(parallel_chains)
+    try:
+        while True:
+            running = {pool.submit(work, chain): chain for chain in chains}
+            _wait_for(running, lambda: on_progress(chains))
+            together = [chain for chain in chains if chain.waiting]
+            if not together:
+                break
+            pool_chains(together)
+            keeper.pooled(chains)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        stop.set()
+        pool.shutdown(wait=not interrupted, cancel_futures=True)
+    if interrupted:
+        _abandon_slow(running)
+    on_progress(chains)
+    return interrupted and not all(chain.finished for chain in chains)
+
+
+def _wait_for(running: dict[Future, Chain], on_progress: Callable[[], Any]) -> None:
+    """Return when all are done, raising what one of them raised."""
+    waiting = set(running)
+    while waiting:
+        done, waiting = wait(waiting, timeout=0.1, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
+        on_progress()
+
+
+def _abandon_slow(running: dict[Future, Chain]) -> None:
+    """Give chunks that are under way a moment to end; Ctrl-C once more gives them none."""
+    with contextlib.suppress(KeyboardInterrupt):
+        wait(running, timeout=PATIENCE)
+    for future, chain in running.items():
+        if not future.done():
+            chain.abandon()

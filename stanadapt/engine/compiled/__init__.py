@@ -1,0 +1,1 @@
+"""Pieces of compiled code, and how they are compiled and cached."""

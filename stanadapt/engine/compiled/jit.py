@@ -1,0 +1,226 @@
+"""The two decorators for compiled functions: `jit`, and `c_function` for those called from C.
+
+Numba's disk cache checks only the file that defines a function, so a cached caller keeps
+running the old machine code of a callee edited in another file. The cache therefore lives in
+a folder named after a hash of all sources that compiled code is made from: after an edit of any of
+these everything is rebuilt once.
+
+A user's own sampler is compiled into our loop, and edited more often than anything else. Its
+functions, and the loop around them (`jit_with`), are kept in a folder named after its files too.
+"""
+
+import contextlib
+import functools
+import hashlib
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from numba import cfunc, config, njit, types
+from numba.core.dispatcher import Dispatcher
+from numba.extending import intrinsic
+
+from stanadapt.engine.compiled.cache_folder import writable_folder
+from stanadapt.errors import warn
+
+PACKAGE = Path(__file__).parents[2]
+IMPORTED = re.compile(rb"^\s*(?:from|import) stanadapt\.([\w.]+)", re.MULTILINE)
+# forceinline is set to False explicitly: otherwise the callees of an inlined function inherit the
+# flag from whichever caller is compiled first, and are optimised again at every level above
+OPTIONS: Any = {"nogil": True, "error_model": "numpy", "forceinline": False}
+USES_NUMBA = re.compile(
+    rb"^\s*(?:from|import) (?:numba|stanadapt\.engine\.compiled\.jit)\b", re.MULTILINE
+)
+FOLDERS_KEPT, MINIMUM_AGE = 4, 24 * 3600.0
+
+
+def source_fingerprint() -> str:
+    """Hash of every source file that compiled code is made from, 12 hexadecimal digits."""
+    digest = hashlib.sha256()
+    for _, text in sorted(compiled_sources().items()):
+        digest.update(text)
+    return digest.hexdigest()[:12]
+
+
+def compiled_sources() -> dict[Path, bytes]:
+    """Files that use Numba, and all that they import from the package, directly or not.
+
+    Of a package that is imported from, every module: any of them may be meant.
+    """
+    texts = {path: path.read_bytes() for path in PACKAGE.rglob("*.py")}
+    pending = [path for path, text in texts.items() if USES_NUMBA.search(text)]
+    found: set[Path] = set()
+    while pending:
+        path = pending.pop()
+        if path in found:
+            continue
+        found.add(path)
+        for module in IMPORTED.findall(texts[path]):
+            place = PACKAGE.joinpath(*module.decode().split("."))
+            near = place.glob("*.py") if place.is_dir() else [place.with_suffix(".py")]
+            pending += [other for other in near if other in texts]
+    return {path: texts[path] for path in found}
+
+
+def _cache_folder(kind: str, name: str) -> Path:
+    """Folder for machine code."""
+    folder = writable_folder(kind) / name
+    folder.mkdir(exist_ok=True)
+    with contextlib.suppress(OSError):
+        os.utime(folder)
+    _delete_old_folders(folder)
+    return folder
+
+
+def _delete_old_folders(current: Path) -> None:
+    others = [p for p in current.parent.iterdir() if p != current and p.is_dir()]
+    others.sort(key=lambda p: p.stat().st_mtime, reverse=True)
+    for path in others[FOLDERS_KEPT:]:
+        if time.time() - path.stat().st_mtime > MINIMUM_AGE:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+if config.DISABLE_JIT:
+    # it is for code that Python can run too: ours calls C functions by their addresses
+    warn(
+        "NUMBA_DISABLE_JIT has no effect where stanadapt is used: its code is compiled or nothing."
+    )
+    config.DISABLE_JIT = 0
+FINGERPRINT = source_fingerprint()
+CACHE = _cache_folder("compiled", FINGERPRINT)
+
+
+def _folder_for(functions: Iterable[Callable]) -> Path:
+    """Cache folder for these functions: one of its own if any source is outside the package."""
+    sources = {}
+    pending = list(functions)
+    while pending:
+        function = pending.pop()
+        file = function.__code__.co_filename
+        if file in sources or Path(file).is_relative_to(PACKAGE):
+            continue
+        sources[file] = _source(function)
+        pending += [called.py_func for called in _called_from(function.__globals__)]
+    if not sources:
+        return CACHE
+    digest = hashlib.sha256(FINGERPRINT.encode())
+    for file in sorted(sources):
+        digest.update(file.encode() + sources[file])
+    return _own_folder(digest.hexdigest()[:12])
+
+
+_own_folder = functools.cache(functools.partial(_cache_folder, "own"))
+
+
+def _source(function: Callable) -> bytes:
+    """Return the source file of a function; the bytecode of one typed at a prompt."""
+    try:
+        return Path(function.__code__.co_filename).read_bytes()
+    except OSError:
+        return repr((function.__code__.co_code, function.__code__.co_consts)).encode()
+
+
+def _called_from(names: dict[str, Any]) -> Iterator[Dispatcher]:
+    """Compiled functions reachable from these global names, directly or as module.name."""
+    for value in list(names.values()):
+        members = list(vars(value).values()) if isinstance(value, ModuleType) else [value]
+        yield from (member for member in members if isinstance(member, Dispatcher))
+
+
+@contextlib.contextmanager
+def _caching_in(folder: Path) -> Iterator[None]:
+    """Set Numba's cache folder during a decoration only: other packages keep their own."""
+    saved, config.CACHE_DIR = config.CACHE_DIR, str(folder)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = saved
+
+
+def jit(function: Callable) -> Callable:
+    """Compile without the GIL, cached on disk under the current sources."""
+    return _cached(function, _folder_for([function]), **OPTIONS)
+
+
+def inlined(function: Callable) -> Callable:
+    """`jit` for a function called in a hot loop: its machine code is inlined into the caller's."""
+    return _cached(function, _folder_for([function]), **(OPTIONS | {"forceinline": True}))
+
+
+@intrinsic
+def never_inline(context: Any) -> Any:
+    """Keep the function that calls this from being inlined into its callers.
+
+    For large functions at the bottom of a deep call chain: their code would be optimised again, as
+    part of each caller, at every level of the chain, which takes most of a minute.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.none(), emit
+
+
+def jit_with(compiled: Callable, others: Iterable[Callable]) -> Callable:
+    """Return a `jit` function, or a copy of it cached under the sources of others that it calls."""
+    folder = _folder_for(getattr(other, "py_func", other) for other in others)
+    return compiled if folder == CACHE else _recompiled(compiled, folder)
+
+
+@functools.cache
+def _recompiled(compiled: Callable, folder: Path) -> Callable:
+    return _cached(compiled.py_func, folder, **OPTIONS)
+
+
+def _cached(function: Callable, folder: Path, **options: Any) -> Callable:
+    with _caching_in(folder):
+        compiled = njit(**options)(function)
+        with contextlib.suppress(RuntimeError):  # typed at a prompt: no file
+            compiled.enable_caching()
+            _ignore_missing_classes(compiled._cache._cache_file)
+    return compiled
+
+
+def _ignore_missing_classes(file: Any) -> None:
+    """Treat a cache index as empty if it names classes that cannot be imported.
+
+    A user's own sampler leaves such an index behind; without this, no other program could sample.
+    """
+    load = file._load_index
+
+    def tolerant() -> dict:
+        try:
+            return load()
+        except (ImportError, AttributeError):
+            return {}
+
+    file._load_index = tolerant
+
+
+class CFunction:
+    """A function that C code can call, made by `c_function`."""
+
+    def __init__(self, signature: Any, function: Callable) -> None:
+        self.__doc__, self._signature, self._function = function.__doc__, signature, function
+        self._lock, self._compiled = threading.Lock(), None
+
+    @property
+    def address(self) -> int:
+        """Its address; the first access compiles it, or loads it from the cache."""
+        with self._lock:
+            if self._compiled is None:
+                with _caching_in(CACHE):
+                    self._compiled = cfunc(self._signature, cache=True)(self._function)
+            return self._compiled.address
+
+
+def c_function(signature: Any) -> Callable[[Callable], CFunction]:
+    """Make a function with a Numba signature callable from C, compiled at first use, not import."""
+    return lambda function: CFunction(signature, function)

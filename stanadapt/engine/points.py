@@ -1,0 +1,84 @@
+"""Points: a position with its log density, and its gradient where a sampler uses one.
+
+A density may be an estimate that depends on standard normal noise u; a position (x, u) then holds
+u after the parameters x. The program's log density includes log N(u), so that
+
+    log estimate(x, u) = log density(x, u) - log N(u).
+
+A chain on (x, u) may propose x' by any rule, and u' = rho u + sqrt(1 - rho^2) eps, which leaves
+N(u) invariant; it accepts by the ratio of the estimates: log N(u) cancels. The x are then draws
+from the exact target, however noisy the estimate, if it is unbiased (Andrieu and Roberts 2009,
+Annals of Statistics 37; with rho > 0: Deligiannidis, Doucet and Pitt 2018, JRSS B 80). The estimate
+at the current point is kept, never redrawn.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.density import value, value_and_gradient
+
+
+class ValuePoint(NamedTuple):
+    """A position, shape (size,), and its log density or an estimate of it."""
+
+    position: np.ndarray
+    log_density: float
+
+
+class GradientPoint(NamedTuple):
+    """A position with its log density and gradient; arrays of shape (dim,)."""
+
+    position: np.ndarray
+    log_density: float
+    gradient: np.ndarray
+
+
+@jit
+def _estimate(density, position):
+    """Log density minus that of the noise, if any, up to a constant."""
+    total = value(density, position)
+    for i in range(density.dim, density.size):
+        total += 0.5 * position[i] * position[i]
+    return total
+
+
+@jit
+def value_at(density, position):
+    """Return a ValuePoint at a copy of position, shape (size,)."""
+    return ValuePoint(position.copy(), _estimate(density, position))
+
+
+@jit
+def proposed(density, current, proposal, rng):
+    """Evaluate a proposal whose first dim coordinates are set; its noise is drawn here.
+
+    Both are ValuePoints: the current one, and the proposal, whose position is completed in place.
+    Returns the proposal with its log density.
+    """
+    rho = density.correlation
+    scale = np.sqrt(1.0 - rho * rho)
+    for i in range(density.dim, density.size):
+        proposal.position[i] = rho * current.position[i] + scale * rng.standard_normal()
+    return ValuePoint(proposal.position, _estimate(density, proposal.position))
+
+
+@jit
+def gradient_at(density, position):
+    """Return a GradientPoint at a copy of position."""
+    gradient = np.empty(density.dim)
+    log_density = value_and_gradient(density, position, gradient)
+    return GradientPoint(position.copy(), log_density, gradient)
+
+
+@jit
+def unused_value(size):
+    """Return a ValuePoint to write the first proposal into, its position of shape (size,)."""
+    return ValuePoint(np.empty(size), -np.inf)
+
+
+@jit
+def unused_gradient(dim):
+    """Return a GradientPoint to write the first proposal into."""
+    return GradientPoint(np.empty(dim), -np.inf, np.empty(dim))

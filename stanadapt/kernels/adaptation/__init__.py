@@ -1,1 +1,0 @@
-"""Rules that tune step sizes, scales and metrics during warm-up."""

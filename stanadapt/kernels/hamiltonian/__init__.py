@@ -1,1 +1,0 @@
-"""Leapfrog trajectories, the tree of NUTS, the initial step size."""

@@ -1,1 +1,0 @@
-"""The kernel-adaptive proposal of MCMC Kameleon."""

@@ -1,1 +1,0 @@
-"""Proposals that were learned before a run."""

@@ -1,1 +1,0 @@
-"""The pseudo-extended density, which any sampler can use as its target."""

@@ -1,1 +1,0 @@
-"""Tempering: reference distribution, path, ladder, moves, swaps, warm-up."""

@@ -1,0 +1,1 @@
+"""From a target and a sampler to an ArviZ object."""

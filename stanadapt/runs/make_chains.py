@@ -1,0 +1,68 @@
+"""The chains of a run, at their starting positions, with memory for their draws."""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.chain import Chain, ChainDesign
+from stanadapt.engine.plan import Plan
+from stanadapt.runs.standardise import Start
+
+
+class Randomness(NamedTuple):
+    """Where the random numbers of a chain come from: each use has a source of its own.
+
+    moves, scales
+        Generators for its start and its moves, and for the pre-run that learns scales.
+    quantities
+        Seed of Stan's generator, for generated quantities.
+
+    """
+
+    moves: np.random.Generator
+    quantities: int
+    scales: np.random.Generator
+
+
+def randomness(plan: Plan) -> list[Randomness]:
+    """Return the sources of every chain of a plan."""
+    sources = [source.spawn(3) for source in plan.seeds()]
+    return [
+        Randomness(
+            np.random.default_rng(moves), int(quantities.generate_state(1, np.uint32)[0]),
+            np.random.default_rng(scales),
+        )
+        for moves, quantities, scales in sources
+    ]  # fmt: skip
+
+
+def make_chain(start: Start, design: ChainDesign, source: Randomness, number: int) -> Chain:
+    """Return chain `number`, 0, 1, ..., at its position of a start."""
+    plan, target = design.plan, start.target
+    last = plan.chains * plan.threads_per_chain  # each worker gets a number as a chain does
+    return Chain(
+        design,
+        start.counted(target.density(number), number),
+        start.positions[number],
+        source.moves,
+        partial(target.constrainer, source.quantities, number),
+        [target.density(worker) for worker in range(plan.chains + number, last, plan.chains)],
+    )
+
+
+def make_chains(start: Start, design: ChainDesign, sources: list[Randomness]) -> list[Chain]:
+    """Return one chain per position of a start."""
+    chains = [make_chain(start, design, source, i) for i, source in enumerate(sources)]
+    for chain, seconds in zip(chains, start.seconds, strict=True):
+        chain.count_as_warmup(*seconds)
+    _share_arrays(chains)
+    return chains
+
+
+def _share_arrays(chains: list[Chain]) -> None:
+    """Let all chains write their draws into one array, so that none is copied at the end."""
+    for phase in ("warmup", "sampling"):
+        whole = np.empty((len(chains), *getattr(chains[0], phase).constrained.shape))
+        for chain, share in zip(chains, whole, strict=True):
+            getattr(chain, phase).constrained = share

@@ -1,0 +1,1 @@
+"""Stan's own NUTS, as the reference."""

@@ -1,0 +1,159 @@
+"""Stan's NUTS in CmdStan, run through CmdStanPy."""
+
+import contextlib
+import logging
+import os
+import re
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stanadapt.engine.plan import Plan
+from stanadapt.errors import StanadaptError
+from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings
+from stanadapt.targets.stan import build_cache, toolchain
+from stanadapt.targets.stan.child_processes import ended_by_ctrl_c
+from stanadapt.targets.stan.program import Program
+from stanadapt.targets.target import Target
+
+DIGITS = 17  # every bit of a draw, as its density is compared with ours
+FINISHED = b"Elapsed Time"
+LINES = 12
+SEEDS = 2**31
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence CmdStanPy, which logs each step; failures are reported as errors."""
+    logger = logging.getLogger("cmdstanpy")
+    saved, logger.disabled = logger.disabled, True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.disabled = saved
+
+
+def executable(program: Program, status: Any) -> tuple[Path, float]:
+    """Compile a program, or find it in the cache; return the executable and the seconds taken."""
+    from cmdstanpy import CmdStanModel  # 0.4 s to import
+
+    found = toolchain.required_cmdstan()
+    suffix = ".exe" if os.name == "nt" else ""
+
+    def build(folder: Path) -> None:
+        status(f"Compiling {program.name} with CmdStan {found.version}: about a minute, once")
+        source = folder / "model.stan"
+        source.write_text(program.code, encoding="utf-8")
+        try:
+            with _quiet():
+                CmdStanModel(stan_file=str(source))
+        except (ValueError, RuntimeError) as error:
+            message = str(error).replace(str(source), str(program.path or program.name))
+            stage = "syntax" if re.search(r"(?i)syntax error|semantic error", message) else None
+            raise StanadaptError(
+                stage or "installation",
+                f"CmdStan {found.version} cannot compile {program.name}."
+                f"{toolchain.version_hint(found.version)}",
+                "\n".join(message.splitlines()[-40:]),
+            ) from None
+
+    key = build_cache.make_key("executable", found.path, found.version, program.hash)
+    made = build_cache.find_or_build(f"nuts-{program.name}", key, build)
+    return made.folder / f"model{suffix}", made.seconds
+
+
+def run(
+    target: Target, plan: Plan, settings: NutsSettings, positions: list[np.ndarray], status: Any
+) -> NutsRun:
+    """Sample from the given unconstrained positions; see `NutsRun`."""
+    from cmdstanpy import CmdStanModel
+
+    program, compile_seconds = executable(target.program, status)
+    status(f"Sampling {target.name} with CmdStan's NUTS")
+    folder = Path(tempfile.mkdtemp(prefix="stanadapt-nuts-"))
+    try:
+        data = folder / "data.json"
+        data.write_text(target.data, encoding="utf-8")
+        with _quiet(), ended_by_ctrl_c():
+            model = CmdStanModel(exe_file=str(program))
+            fit, remarks = _sample(
+                model, target, folder, data=str(data), chains=plan.chains,
+                parallel_chains=plan.parallel_chains, thin=plan.thin,
+                seed=plan.seed % SEEDS,  # 2.27 reads larger ones as negative and stops
+                inits=[target.constrain(position) for position in positions],
+                iter_warmup=plan.iter_warmup, iter_sampling=plan.iter_sampling,
+                save_warmup=True, show_progress=False, max_treedepth=settings.max_treedepth,
+                sig_figs=DIGITS, output_dir=str(folder), **_adaptation(plan, settings),
+            )  # fmt: skip
+            draws = fit.draws(inc_warmup=True).transpose(1, 0, 2)
+        return _outcome(fit, draws, compile_seconds, remarks)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _adaptation(plan: Plan, settings: NutsSettings) -> dict[str, Any]:
+    """CmdStanPy refuses adapt_delta where there is no adaptation."""
+    if plan.iter_warmup == 0:
+        return {"adapt_engaged": False}
+    return {"adapt_delta": settings.adapt_delta}
+
+
+def _sample(model: Any, target: Target, folder: Path, **arguments: Any) -> tuple[Any, tuple]:
+    """Sample; if a chain fails, keep the complete ones."""
+    import cmdstanpy
+
+    try:
+        return model.sample(**arguments), ()
+    except (RuntimeError, ValueError) as error:
+        files = [p for p in sorted(folder.glob("*.csv")) if FINISHED in _tail(p)]
+        message = _console(folder) or str(error)
+        chains = arguments["chains"]
+        if not files:
+            raise StanadaptError(
+                "sampling", f"all {chains} chains of CmdStan failed on {target.name}.", message
+            ) from None
+    first = next(iter(message.splitlines()), "no reason given")
+    note = (
+        f"{chains - len(files)} of {chains} chains of CmdStan failed and are not in the result. "
+        f"Stan says: {first}"
+    )
+    return cmdstanpy.from_csv([str(p) for p in files], method="sample"), (note,)
+
+
+def _tail(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 2000))
+        return file.read()
+
+
+def _console(folder: Path) -> str:
+    """Last console lines of a failed chain, without those on progress."""
+    for path in sorted(folder.glob("*.txt")):
+        lines = path.read_text(errors="replace").splitlines()
+        messages = [x for x in lines if x.strip() and not re.match(r"\s*(Iteration:|\w+ = )", x)]
+        if messages and FINISHED.decode() not in "\n".join(lines):
+            return "\n".join(messages[-LINES:])
+    return ""
+
+
+def _outcome(fit: Any, draws: np.ndarray, compile_seconds: float, remarks: tuple) -> NutsRun:
+    names = [n.replace("[", ".").replace(",", ".").rstrip("]") for n in fit.column_names]
+    own = [i for i, name in enumerate(names) if not name.endswith("__")]
+    times = fit.time
+    return NutsRun(
+        column_names=[names[i] for i in own],
+        draws=draws[..., own],
+        statistics=draws[..., [names.index(name) for name in STATISTICS]],
+        warmup_seconds=[chain["warmup"] for chain in times],
+        sampling_seconds=[chain["sampling"] for chain in times],
+        compile_seconds=compile_seconds,
+        engine=f"cmdstan {toolchain.required_cmdstan().version}",
+        remarks=remarks,
+    )

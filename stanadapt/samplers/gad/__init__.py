@@ -1,0 +1,1 @@
+"""Gradient-based adaptive MCMC: gad_mala, gad_hmc, gad_rwm."""

@@ -1,0 +1,265 @@
+"""Hamiltonian trajectories whose mass matrix is learned from gradients (entropy-based HMC).
+
+For smooth posteriors with strong correlations or unequal scales, in place of `gad_mala` where a
+few gradients per draw pay. A trajectory has N leapfrog steps; the factor L of the inverse mass
+matrix, which holds the step size too, climbs the generalised speed measure. With one step it is
+`gad_mala`, move for move. In standardised coordinates L starts where it would climb to for a normal
+posterior, and the climb gains little; in those of the program it has everything to learn.
+
+References
+----------
+Hirt, Titsias and Dellaportas (2021), Entropy-based adaptive Hamiltonian Monte Carlo, NeurIPS.
+
+The objective is E[min(0, log ratio)] + beta E[log |det d q_N / d v|]; the derivative of the first
+term is that of `kernels/hamiltonian/trajectory_derivative`. For the second, with a constant
+Hessian -H, and S = L^T H L,
+
+    d q_N / d v = N L P(S),    N P(S) = U_{N-1}(I - S / 2),
+
+U the Chebyshev polynomial of the second kind: a direction in which S is s = 2 (1 - cos t) adds
+log |sin(N t)|, up to terms of the size of an energy error. That is largest where a trajectory is a
+quarter of a period, t = pi / (2 N), and forgets where it started, and -inf where it is half of one
+and ends opposite. The paper takes P(S) = I - (N^2 - 1) / 6 S and the series of its logarithm,
+stopped at random, with a penalty near the pole at N t = 2.4. We take
+
+    log |det d q_N / d v| = log det L - tr(S^2) / (4 s_N^2) + constant,  s_N = 4 sin^2(pi / (4 N)),
+
+for N > 1 (for N = 1 it is log det L): largest at the quarter period exactly, with a slope in log s
+that follows that of log |sin(N t)| up to 0.9 of half a period, where it is -6; no pole, and no
+series to stop. (A multiple of tr(S) alone has a slope of -1.3 there, too little: an energy error is
+zero at half a period, where chains then end.) With e ~ N(0, I) the derivative of tr(S^2) in L,
+4 H L S, is the mean of 4 (H L e) (L^T H L e)^T, one product with a Hessian; it is taken at q_0, and
+e is the initial momentum, which is independent of q_0. The step rule is that of `gad_mala`, where
+the paper uses Adam.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine import metric_factor
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.compiled.vectors import copy, squared_norm
+from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import (
+    require_at_least,
+    require_at_most,
+    require_positive,
+    require_probability,
+)
+from stanadapt.samplers.gad import speed_measure
+from stanadapt.samplers.gad.trajectory_derivative import (
+    Trajectory,
+    empty_trajectory,
+    hessian_product,
+    log_ratio_derivative,
+)
+from stanadapt.samplers.hamiltonian.leapfrog import (
+    LARGEST_ENERGY_ERROR,
+    Leapfrog,
+    Phase,
+    from_point,
+    move,
+)
+
+# beta stays below, as in the authors' code, where trajectories reach a quarter of a period first
+LARGEST_WEIGHT = 100.0
+# a whole trajectory is kept in memory
+MOST_STEPS = 1000
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    leapfrogs
+        Number N of leapfrog steps per iteration, each one gradient; 1 to 1000. Standardised:
+        (dim / 2)^(1/4), rounded, at least 2: of a normal posterior, quarter periods of that many
+        steps are accepted at about the target, or more often.
+    target_accept
+        Acceptance rate to tune to, in (0, 1). Where trajectories of N steps reach a quarter of a
+        period first, it stays higher.
+    learning_rate
+        eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly how
+        far an entry of L moves per iteration. Where it is not standardised, the default number of
+        iterations of warm-up is too small for the default rate: take 20,000.
+    initial_scale
+        L starts as initial_scale / sqrt(dim) times the identity; 0: a quarter of the period of
+        standard normal parameters. Standardised: 0.
+    adapt_every
+        L climbs after every so many iterations of warm-up, at least 1: a step takes one gradient
+        and O(N dim^2) operations. Standardised, where L starts near its optimum: 4.
+    diagonal
+        Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
+    exact
+        Differentiate the gradients along the trajectory too, which are held constant otherwise, as
+        in the authors' code: N more gradients when L climbs after a negative log ratio. A step up
+        is better then, but not so much better as it is dearer.
+
+    """
+
+    leapfrogs: int = 4
+    target_accept: float = 0.65
+    learning_rate: float = 1.5e-4
+    initial_scale: float = 0.1
+    adapt_every: int = 1
+    diagonal: bool = False
+    exact: bool = False
+
+
+class State(NamedTuple):
+    """The current point, the rejected one, a point on its way, and what the trajectory was."""
+
+    current: GradientPoint
+    scratch: GradientPoint
+    phase: Phase
+    velocity: np.ndarray
+    trajectory: Trajectory
+    log_ratio: float
+    tuning: speed_measure.Tuning
+
+
+class Info(NamedTuple):
+    """What one iteration reports. `diverging`: energy error above 1000, or a failed density."""
+
+    acceptance_rate: float
+    accepted: bool
+    diverging: bool
+    leapfrogs: int
+    entropy_weight: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_at_least(settings, 1, "leapfrogs", "adapt_every")
+    require_at_most(settings, MOST_STEPS, "leapfrogs")
+    require_at_least(settings, 0, "initial_scale")
+    require_probability(settings, "target_accept")
+    require_positive(settings, "learning_rate")
+
+
+@jit
+def quarter_period(leapfrogs):
+    """Return the step size with which so many leapfrogs are a quarter of a period of N(0, 1)."""
+    return 2.0 * np.sin(0.25 * np.pi / leapfrogs)
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,)."""
+    n, steps = density.dim, settings.leapfrogs
+    scale = settings.initial_scale
+    if scale == 0.0:
+        scale = quarter_period(steps) * np.sqrt(n)
+    return State(
+        current=gradient_at(density, position),
+        scratch=unused_gradient(n),
+        phase=Phase(np.empty(n), np.empty(n), np.empty(n)),
+        velocity=np.empty(n),
+        trajectory=empty_trajectory(steps, n),
+        log_ratio=0.0,
+        tuning=speed_measure.start(n, scale, settings.diagonal, 2 * steps + 2),
+    )
+
+
+@jit
+def step(density, settings, state, rng):
+    """Draw a momentum, follow it for N leapfrog steps, accept or reject the end."""
+    x, y, phase, path = state.current, state.scratch, state.phase, state.trajectory
+    leapfrog = Leapfrog(state.tuning.factor, y.gradient, state.velocity)
+    from_point(leapfrog, phase, x, rng)
+    copy(x.position, path.positions[0])
+    copy(x.gradient, path.gradients[0])
+    copy(phase.momentum, path.start)
+    log_ratio = 0.5 * squared_norm(phase.momentum) - x.log_density
+    log_density = -np.inf
+    for k in range(settings.leapfrogs):
+        log_density = move(density, leapfrog, phase, 1.0)
+        if not log_density > -np.inf:
+            break
+        copy(phase.position, path.positions[k + 1])
+        copy(y.gradient, path.gradients[k + 1])
+        for i in range(density.dim):
+            path.velocities[k, i] = phase.momentum[i] - 0.5 * phase.force[i]
+    copy(phase.position, y.position)
+    copy(phase.momentum, path.end)
+    log_ratio += log_density - 0.5 * squared_norm(phase.momentum)
+
+    proposal = GradientPoint(y.position, log_density, y.gradient)
+    rate = acceptance_probability(log_ratio)
+    accepted = rng.random() < rate
+    info = Info(
+        acceptance_rate=rate,
+        accepted=accepted,
+        diverging=not log_ratio > -LARGEST_ENERGY_ERROR,
+        leapfrogs=settings.leapfrogs,
+        entropy_weight=state.tuning.entropy_weight,
+    )
+    if accepted:
+        return replace(state, current=proposal, scratch=x, log_ratio=log_ratio), info
+    return replace(state, scratch=proposal, log_ratio=log_ratio), info
+
+
+@jit
+def entropy_term(density, steps, tuning, path, row):
+    """Write the derivative of -beta tr(S^2) / (4 s_N^2) into a row of left and right.
+
+    Returns the number of rows there are then.
+    """
+    w, direction, shifted = tuning.left[row], path.work[0], path.work[1]
+    metric_factor.times(tuning.factor, path.start, direction)
+    start, gradient = path.positions[0], path.gradients[0]
+    if steps == 1 or not hessian_product(density, start, gradient, direction, w, shifted):
+        return row
+    metric_factor.transposed_times(tuning.factor, w, tuning.right[row])
+    weight = -tuning.entropy_weight / quarter_period(steps) ** 4
+    for i in range(density.dim):
+        w[i] *= weight
+    return row + 1
+
+
+@jit
+def _climb(density, settings, state):
+    """Take one step up the objective; L is updated in place."""
+    tuning, path = state.tuning, state.trajectory
+    rank, direction = 0, 1.0
+    if not state.log_ratio > -np.inf:
+        direction = -1.0
+    else:
+        if state.log_ratio < 0.0:
+            rank = log_ratio_derivative(
+                density, tuning.factor, path, settings.exact, tuning.left, tuning.right
+            )
+        rank = entropy_term(density, settings.leapfrogs, tuning, path, rank)
+    speed_measure.ascend(tuning, rank, direction, settings.learning_rate)
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Climb one step every so often, and tune beta."""
+    if t % settings.adapt_every == 0:
+        _climb(density, settings, state)
+    tuning = speed_measure.after_step(
+        state.tuning, info.accepted, settings.target_accept, LARGEST_WEIGHT
+    )
+    return replace(state, tuning=tuning)
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=(
+            "phase", "velocity", "trajectory", "log_ratio", "tuning.left", "tuning.right",
+        ),
+        when_standardized={
+            "leapfrogs": lambda dim: max(2, round((dim / 2) ** 0.25)),
+            "initial_scale": lambda dim: 0.0, "adapt_every": lambda dim: 4,
+        },
+        dense_matrices=lambda settings: 0 if settings.diagonal else 2,
+        iter_warmup=1000, iter_sampling=5000, may_accept_more=True,
+    )
+)  # fmt: skip

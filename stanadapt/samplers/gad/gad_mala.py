@@ -1,0 +1,247 @@
+"""Langevin moves whose preconditioner is learned from gradients (gadMALA).
+
+For smooth posteriors with strong correlations or very unequal scales, where a draw should cost
+one gradient and a few products with an n x n triangle. The proposal is
+N(x + L L^T g(x) / 2, L L^T); L climbs the generalised speed measure.
+
+References
+----------
+Titsias and Dellaportas (2019), Gradient-based Adaptive Markov Chain Monte Carlo, NeurIPS:
+section 3.2; the fast form drops the Hessian (gadMALAf), `exact` keeps it (gadMALAe). Its defaults
+are ours, and so is the factor of low rank, `proposal_factor`. The Hessian-vector product is a
+central difference of two gradients.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
+from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.metropolis import LANGEVIN_SCALE, acceptance_probability
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import require_at_least, require_positive, require_probability
+from stanadapt.errors import StanadaptError
+from stanadapt.samplers.gad import proposal_factor as factors
+from stanadapt.samplers.gad import speed_measure
+
+# relative to the move L m, itself of the size of the posterior: the truncation error is then
+# about 1e-8 of the product and the rounding error about 1e-12
+DIFFERENCE_STEP = 1e-4
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    target_accept
+        Acceptance rate to tune to, in (0, 1).
+    learning_rate
+        eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly how
+        far an entry of L moves per iteration. The paper takes 1e-5 for 785 parameters.
+    initial_scale
+        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardised: 1.65 dim^(1/3),
+        the optimum for a normal posterior.
+    adapt_every
+        L climbs after every so many iterations of warm-up, at least 1: a step takes O(dim^2)
+        operations, 5 us for 100 parameters. Standardised, where L starts near its optimum: 4.
+    diagonal
+        Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
+    rank
+        Learn L = diag(s) + U V^T with so many columns in U and V: O(rank dim) per iteration, for
+        hundreds of parameters of which few combinations are unlike the rest. 0, or half of the
+        dimension and more: a full triangle.
+    exact
+        Keep the Hessian term of the derivative: two more gradients in about half of the
+        iterations of warm-up. Rarely better; see the paper's tables.
+
+    """
+
+    target_accept: float = 0.55
+    learning_rate: float = 1.5e-4
+    initial_scale: float = 0.1
+    adapt_every: int = 1
+    diagonal: bool = False
+    rank: int = 0
+    exact: bool = False
+
+
+class Point(NamedTuple):
+    """A position, its log density, gradient g, and L^T g; arrays of shape (dim,)."""
+
+    position: np.ndarray
+    log_density: float
+    gradient: np.ndarray
+    scaled_gradient: np.ndarray
+
+
+class State(NamedTuple):
+    """The current point, the rejected one, and what the last proposal was made of.
+
+    noise is eps, drift_and_noise is u / 2 + eps, both of shape (dim,); work has shape (3, dim).
+    """
+
+    current: Point
+    scratch: Point
+    noise: np.ndarray
+    drift_and_noise: np.ndarray
+    log_ratio: float
+    tuning: speed_measure.Tuning
+    work: np.ndarray
+
+
+class Info(NamedTuple):
+    """What one iteration reports."""
+
+    acceptance_rate: float
+    accepted: bool
+    entropy_weight: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_probability(settings, "target_accept")
+    require_positive(settings, "learning_rate", "initial_scale")
+    require_at_least(settings, 1, "adapt_every")
+    require_at_least(settings, 0, "rank")
+    if settings.diagonal and settings.rank:
+        raise StanadaptError(
+            "settings",
+            f"gad_mala: L is diagonal or of low rank: got diagonal=True and rank={settings.rank}. "
+            "Leave out one of them.",
+        )
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,)."""
+    n = density.dim
+    tuning = speed_measure.start(n, settings.initial_scale, settings.diagonal, 3, settings.rank)
+    gradient, scaled = np.empty(n), np.empty(n)
+    log_density = value_and_gradient(density, position, gradient)
+    factors.transposed_times(tuning.factor, gradient, scaled)
+    return State(
+        current=Point(position.copy(), log_density, gradient, scaled),
+        scratch=Point(np.empty(n), -np.inf, np.empty(n), np.empty(n)),
+        noise=np.empty(n),
+        drift_and_noise=np.empty(n),
+        log_ratio=0.0,
+        tuning=tuning,
+        work=np.empty((3, n)),
+    )
+
+
+@jit
+def step(density, settings, state, rng):
+    """Propose y = x + L (u / 2 + eps), u = L^T g(x), and accept or reject it."""
+    x, y, tuning = state.current, state.scratch, state.tuning
+    eps, forward = state.noise, state.drift_and_noise
+    u, v = x.scaled_gradient, y.scaled_gradient
+    fill_normal(rng, eps)
+    for i in range(density.dim):
+        forward[i] = 0.5 * u[i] + eps[i]
+    factors.times(tuning.factor, forward, y.position)
+    for i in range(density.dim):
+        y.position[i] += x.position[i]
+    log_density = value_and_gradient(density, y.position, y.gradient)
+    factors.transposed_times(tuning.factor, y.gradient, v)
+
+    # the reverse move needs the noise -m, m = (u + v) / 2 + eps
+    m = state.work[0]
+    for i in range(density.dim):
+        m[i] = forward[i] + 0.5 * v[i]
+    log_ratio = log_density - x.log_density - 0.5 * (squared_norm(m) - squared_norm(eps))
+
+    proposal = Point(y.position, log_density, y.gradient, v)
+    rate = acceptance_probability(log_ratio)
+    accepted = rng.random() < rate
+    info = Info(
+        acceptance_rate=rate, accepted=accepted, entropy_weight=tuning.entropy_weight
+    )  # fmt: skip
+    if accepted:
+        return replace(state, current=proposal, scratch=x, log_ratio=log_ratio), info
+    return replace(state, scratch=proposal, log_ratio=log_ratio), info
+
+
+@jit
+def _fast_term(state, x, y):
+    """Set the first outer product: -(g(x) - g(y)) / 2 times ((u - v) / 2 + eps)^T."""
+    left, right = state.tuning.left[0], state.tuning.right[0]
+    for i in range(left.shape[0]):
+        left[i] = -0.5 * (x.gradient[i] - y.gradient[i])
+        right[i] = state.drift_and_noise[i] - 0.5 * y.scaled_gradient[i]
+
+
+@jit
+def _hessian_terms(density, state, x, y):
+    """Set the other two outer products, w = H(y) L m: -w/2 (u/2 + eps)^T, -g(x)/4 (L^T w)^T.
+
+    Return 3, the number of products there are; 1 where a gradient failed beside y.
+    """
+    tuning, n = state.tuning, density.dim
+    left, right = tuning.left, tuning.right
+    m, direction, shifted = state.work[0], state.work[1], state.work[2]
+    factors.times(tuning.factor, m, direction)
+    w, backward = left[1], left[2]
+    for i in range(n):
+        shifted[i] = y.position[i] + DIFFERENCE_STEP * direction[i]
+    ahead = value_and_gradient(density, shifted, w)
+    for i in range(n):
+        shifted[i] = y.position[i] - DIFFERENCE_STEP * direction[i]
+    behind = value_and_gradient(density, shifted, backward)
+    if not (ahead > -np.inf and behind > -np.inf):
+        return 1
+    for i in range(n):
+        w[i] = (w[i] - backward[i]) / (2.0 * DIFFERENCE_STEP)
+    factors.transposed_times(tuning.factor, w, right[2])
+    for i in range(n):
+        left[1, i] = -0.5 * w[i]
+        right[1, i] = state.drift_and_noise[i]
+        left[2, i] = -0.25 * x.gradient[i]
+    return 3
+
+
+@jit
+def _climb(density, settings, state, info):
+    """Take one step up the speed measure; L is updated in place."""
+    current = state.current
+    x, y = (state.scratch, current) if info.accepted else (current, state.scratch)
+    rank, direction = 0, 1.0
+    if not state.log_ratio > -np.inf:
+        direction = -1.0
+    elif state.log_ratio < 0.0:
+        rank = 1
+        _fast_term(state, x, y)
+        if settings.exact:
+            rank = _hessian_terms(density, state, x, y)
+    speed_measure.ascend(state.tuning, rank, direction, settings.learning_rate)
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Climb one step, then recompute u = L^T g(x), since L has moved."""
+    tuning, current = state.tuning, state.current
+    if t % settings.adapt_every == 0:
+        _climb(density, settings, state, info)
+        factors.transposed_times(tuning.factor, current.gradient, current.scaled_gradient)
+    tuning = speed_measure.after_step(tuning, info.accepted, settings.target_accept)
+    return replace(state, tuning=tuning)
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        dense_matrices=lambda settings: 0 if settings.diagonal or settings.rank else 2,
+        workspace=(
+            "noise", "drift_and_noise", "log_ratio", "work", "tuning.left", "tuning.right",
+            "tuning.slope", "tuning.inverse",
+        ),
+        when_standardized={
+            "initial_scale": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0),
+            "adapt_every": lambda dim: 4,
+        },
+    )
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Hamiltonian Monte Carlo: hmc, nuts, and the integrators that other families use."""

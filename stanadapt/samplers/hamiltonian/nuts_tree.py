@@ -1,0 +1,227 @@
+"""NUTS: a trajectory that doubles until it turns back, and the draw taken from it.
+
+Each doubling is built leaf by leaf: 2^depth leapfrogs on one side. A leaf is a subtree; two
+neighbours of equal size are joined as soon as both exist, like the digits of a binary counter, so
+that a stack of one subtree per depth is enough. Joins happen in the order of Stan's recursion, and
+the first subtree that turns back, or diverges, ends the trajectory.
+
+Momenta are whitened (`leapfrog.Phase`), so the U-turn criterion needs no metric: Stan's
+p_sharp . rho is the product of a whitened momentum with a sum of whitened momenta.
+
+References
+----------
+Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15. Betancourt (2017), A Conceptual
+Introduction to Hamiltonian Monte Carlo, appendix A: multinomial weights, biased progressive
+sampling, the generalised criterion. The checks across the two halves of a join are Stan's (2.21
+and later): stan/mcmc/hmc/nuts/base_nuts.hpp.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.vectors import squared_norm
+from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, Phase, from_point, move
+
+# 2^25 gradients per iteration: anything deeper never ends
+LARGEST_DEPTH = 25
+
+
+class Tree(NamedTuple):
+    """Memory of a trajectory, overwritten in each iteration. Few arrays: each costs time per call.
+
+    vectors
+        Phases at the backward (rows 0 to 2) and the forward end (3 to 5); the momentum at the end
+        from which the last doubling started (MIDDLE); the sum of momenta of the trajectory before
+        that doubling (TOTAL); shape (8, dim).
+    stack
+        Finished subtrees of the current doubling, in the order in which they were built: momenta of
+        the FIRST and LAST leaf built, the SUM of the momenta of all leaves, POSITION and GRADIENT
+        of the leaf drawn from the subtree in proportion to weight; shape (subtree, 5, dim).
+    numbers
+        LOG_DENSITY and ENERGY of that leaf, and LOG_WEIGHT, the log of the sum over leaves of
+        exp(initial energy - energy); shape (subtree, 3).
+
+    """
+
+    vectors: np.ndarray
+    stack: np.ndarray
+    numbers: np.ndarray
+
+
+MIDDLE, TOTAL = 6, 7
+FIRST, LAST, SUM, POSITION, GRADIENT = 0, 1, 2, 3, 4
+LOG_DENSITY, ENERGY, LOG_WEIGHT = 0, 1, 2
+
+
+class Growth(NamedTuple):
+    """One doubling: whether it was completed or diverged, and how many leaves were built."""
+
+    complete: bool
+    diverging: bool
+    leaves: int
+    acceptance: float  # sum over leaves of min(1, exp(initial energy - energy))
+
+
+class Trajectory(NamedTuple):
+    """The result of an iteration; `moved` is whether the draw differs from the current point."""
+
+    moved: bool
+    log_density: float
+    energy: float
+    depth: int
+    leaves: int
+    acceptance_rate: float
+    diverging: bool
+
+
+@jit
+def make_tree(dim, max_depth):
+    """Return memory for trajectories of up to 2^max_depth - 1 leapfrogs."""
+    return Tree(np.empty((8, dim)), np.empty((max_depth, 5, dim)), np.empty((max_depth, 3)))
+
+
+@jit
+def end_of(tree, side):
+    """Return the Phase at the backward (0) or forward (1) end."""
+    row, vectors = 3 * side, tree.vectors
+    return Phase(vectors[row], vectors[row + 1], vectors[row + 2])
+
+
+@jit
+def draw(density, leapfrog, tree, x, y, step_size, max_depth, rng):
+    """Extend a trajectory from x with a new momentum, and draw one of its points into y.
+
+    x and y are GradientPoints; y is written only if the draw is not x.
+    """
+    forward, backward = end_of(tree, 1), end_of(tree, 0)
+    from_point(leapfrog, forward, x, rng)
+    for i in range(density.dim):
+        backward.position[i] = forward.position[i]
+        backward.momentum[i] = tree.vectors[TOTAL, i] = forward.momentum[i]
+        backward.force[i] = forward.force[i]
+    start = 0.5 * squared_norm(forward.momentum) - x.log_density
+    stack, numbers = tree.stack, tree.numbers
+    moved, log_density, energy = False, x.log_density, start
+    # with a literal 0, _double would also be compiled for its type, to no use
+    depth, leaves, acceptance, log_weight, diverging = np.int64(0), 0, 0.0, 0.0, False
+    while depth < max_depth:
+        side = 1 if rng.random() > 0.5 else 0
+        growth = _double(density, leapfrog, tree, side, step_size, depth, start, rng)
+        leaves += growth.leaves
+        acceptance += growth.acceptance
+        diverging = growth.diverging
+        if not growth.complete:
+            break
+        depth += 1
+        log_ratio = numbers[0, LOG_WEIGHT] - log_weight
+        if log_ratio > 0.0 or rng.random() < np.exp(log_ratio):
+            moved, log_density, energy = True, numbers[0, LOG_DENSITY], numbers[0, ENERGY]
+            y.position[:] = stack[0, POSITION]
+            y.gradient[:] = stack[0, GRADIENT]
+        log_weight = np.logaddexp(log_weight, numbers[0, LOG_WEIGHT])
+        if _turned_back(tree, side):
+            break
+    return Trajectory(moved, log_density, energy, depth, leaves, acceptance / leaves, diverging)
+
+
+@jit
+def _double(density, leapfrog, tree, side, step_size, depth, start, rng):
+    """Build 2^depth leaves on one side; if completed, they end up joined in row 0 of the stack.
+
+    start is the energy at the start of the trajectory.
+    """
+    end = end_of(tree, side)
+    signed = step_size if side == 1 else -step_size
+    tree.vectors[MIDDLE] = end.momentum
+    acceptance, row = 0.0, np.int64(0)
+    for leaf in range(1, 2**depth + 1):
+        log_density = move(density, leapfrog, end, signed)
+        energy = 0.5 * squared_norm(end.momentum) - log_density
+        acceptance += acceptance_probability(start - energy)
+        if not energy - start <= LARGEST_ENERGY_ERROR:
+            return Growth(False, True, leaf, acceptance)
+        _push(tree, row, end, leapfrog.gradient, log_density, energy, start)
+        count = leaf
+        while count % 2 == 0:
+            count //= 2
+            row -= 1
+            if _join(tree, row, rng):
+                return Growth(False, False, leaf, acceptance)
+        row += 1
+    return Growth(True, False, 2**depth, acceptance)
+
+
+@jit
+def _push(tree, row, leaf, gradient, log_density, energy, start):
+    """Write a leaf, given as a Phase, as the subtree of a row."""
+    stack, numbers = tree.stack, tree.numbers
+    for i in range(gradient.shape[0]):
+        stack[row, FIRST, i] = stack[row, LAST, i] = stack[row, SUM, i] = leaf.momentum[i]
+    stack[row, POSITION] = leaf.position
+    stack[row, GRADIENT] = gradient
+    numbers[row, LOG_DENSITY] = log_density
+    numbers[row, ENERGY] = energy
+    numbers[row, LOG_WEIGHT] = start - energy
+
+
+@jit
+def _join(tree, row, rng):
+    """Join the subtrees of row and row + 1 into row; True if the joined subtree turns back."""
+    stack, numbers, other = tree.stack, tree.numbers, row + 1
+    weight = np.logaddexp(numbers[row, LOG_WEIGHT], numbers[other, LOG_WEIGHT])
+    if rng.random() < np.exp(numbers[other, LOG_WEIGHT] - weight):
+        stack[row, POSITION] = stack[other, POSITION]
+        stack[row, GRADIENT] = stack[other, GRADIENT]
+        numbers[row, LOG_DENSITY] = numbers[other, LOG_DENSITY]
+        numbers[row, ENERGY] = numbers[other, ENERGY]
+    numbers[row, LOG_WEIGHT] = weight
+    turned = turns_back(
+        stack[row, FIRST], stack[row, LAST], stack[row, SUM],
+        stack[other, FIRST], stack[other, LAST], stack[other, SUM],
+    )  # fmt: skip
+    stack[row, LAST] = stack[other, LAST]
+    _add(stack[row, SUM], stack[other, SUM])
+    return turned
+
+
+@jit
+def _turned_back(tree, side):
+    """Join the trajectory with the new doubling on one side; True if the result turns back."""
+    new, total = tree.stack[0], tree.vectors[TOTAL]
+    far = end_of(tree, 1 - side).momentum
+    turned = turns_back(far, tree.vectors[MIDDLE], total, new[FIRST], new[LAST], new[SUM])
+    _add(total, new[SUM])
+    return turned
+
+
+@jit
+def _add(total, other):
+    for i in range(total.shape[0]):
+        total[i] += other[i]
+
+
+@jit
+def turns_back(first, middle, total, next_first, last, next_total):
+    """Whether two joined neighbours turn back: as a whole, or one with the other's near end.
+
+    first, middle and total are the momenta of the outer and the inner leaf of one neighbour, and
+    the sum of its momenta; next_first, last and next_total are those of the inner and the outer
+    leaf of the other, and its sum.
+    """
+    whole_first = whole_last = one_first = one_last = other_first = other_last = 0.0
+    for i in range(first.shape[0]):
+        whole = total[i] + next_total[i]
+        whole_first += whole * first[i]
+        whole_last += whole * last[i]
+        one = total[i] + next_first[i]
+        one_first += one * first[i]
+        one_last += one * next_first[i]
+        other = next_total[i] + middle[i]
+        other_first += other * middle[i]
+        other_last += other * last[i]
+    going_on = whole_first > 0.0 and whole_last > 0.0 and one_first > 0.0 and one_last > 0.0
+    return not (going_on and other_first > 0.0 and other_last > 0.0)

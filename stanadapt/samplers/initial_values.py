@@ -1,0 +1,221 @@
+"""Where chains start."""
+
+import json
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from stanio.reshape import VariableType
+
+from stanadapt import results
+from stanadapt.errors import StanadaptError, is_real
+from stanadapt.samplers.variational.starting_points import PATHFINDER, pathfinder_positions
+from stanadapt.targets.stan.program import read_text, user_path
+from stanadapt.targets.target import Samplable, Target
+
+TRIES, RADIUS = 100, 2.0
+# draws taken from an earlier fit: twice the usual subsample; each takes a call from Python
+WARM_START_DRAWS = 2000
+
+
+def initial_positions(
+    target: Samplable, inits: Any, rngs: Sequence[np.random.Generator], gradient: bool = True
+) -> list[np.ndarray]:
+    """One starting position per chain, shape (dim,), with a finite density and gradient.
+
+    Parameters
+    ----------
+    target
+        What will be sampled. A density made from a Target starts from positions of the Target, to
+        which inits refer.
+    inits
+        None: uniform on (-2, 2) on the unconstrained scale. A number r >= 0: uniform on
+        (-r, r); 0 is the origin. A mapping of constrained values, a list of one mapping per
+        chain, or the JSON text or file of either: omitted parameters are drawn as with None. A
+        numpy array of shape (dim,) or (chain, dim): unconstrained positions. An earlier fit of
+        the same program: for each chain, one of its draws at random. "pathfinder": for each chain,
+        a draw of the approximation to which a climb from a random point leads (`approximate`).
+    rngs
+        One numpy Generator per chain; random starts are tried up to 100 times.
+    gradient
+        Whether the gradient must be finite too.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "initialisation": where the density is not finite, with Stan's message.
+
+    """
+    if isinstance(inits, str) and inits == PATHFINDER:
+        program = target.target
+        starts = pathfinder_positions(program, initial_positions(program, None, rngs), rngs)
+    else:
+        starts = _one_per_chain(target.target, inits, rngs)
+    return [
+        _find_start(target, start, rng, number, gradient)
+        for number, (start, rng) in enumerate(zip(starts, rngs, strict=True), 1)
+    ]
+
+
+def positions_of_fit(target: Target, fit: Any, what: str = "warm_start") -> np.ndarray:
+    """Unconstrained positions of an earlier fit's draws, oldest first, for samplers that learn.
+
+    Up to WARM_START_DRAWS, evenly spaced, chains in turn; shape (n, dim without noise). `what` is
+    the argument that the fit was given as, for messages.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "initialisation" unless it is a fit of the same parameters.
+
+    """
+    if not hasattr(fit, "groups"):
+        raise _wrong(f"it must be an earlier fit, got {type(fit).__name__}.", what)
+    values = _draws_of(fit, target, what)
+    chains, draws = next(iter(values.values())).shape[:2]
+    count = chains * draws
+    chosen = np.linspace(0, count - 1, min(count, WARM_START_DRAWS)).astype(int)
+    still = {name: np.zeros(target.parameters[name].dimensions) for name in target.noise}
+    rows = (
+        still | {name: value[i % chains, i // chains] for name, value in values.items()}
+        for i in chosen
+    )
+    return np.array([target.unconstrain(row) for row in rows])[:, : target.dim - target.noise_size]
+
+
+def _one_per_chain(target: Target, inits: Any, rngs: Sequence[np.random.Generator]) -> list:
+    """Turn every form of inits into one radius, position or mapping per chain."""
+    inits = _parsed(inits)
+    chains = len(rngs)
+    if inits is None or is_real(inits):
+        radius = RADIUS if inits is None else float(inits)
+        if not 0 <= radius < np.inf:
+            raise _wrong(f"a radius must be a finite number, at least 0, got {inits!r}.")
+        return [radius] * chains
+    if isinstance(inits, np.ndarray):
+        if inits.dtype.kind not in "iuf":
+            raise _wrong(f"unconstrained positions must be real numbers, got {inits.dtype}.")
+        if inits.shape not in ((target.dim,), (chains, target.dim)):
+            raise _wrong(
+                f"unconstrained positions must have shape ({target.dim},) or "
+                f"({chains}, {target.dim}), got {inits.shape}."
+            )
+        return list(np.broadcast_to(inits.astype(float), (chains, target.dim)))
+    if isinstance(inits, Mapping) and not hasattr(inits, "groups"):
+        return [inits] * chains
+    if isinstance(inits, Sequence):
+        if len(inits) != chains or not all(isinstance(i, Mapping) for i in inits):
+            raise _wrong(f"a list must hold one mapping per chain, {chains} in all, got {inits!r}.")
+        return list(inits)
+    if hasattr(inits, "groups"):
+        return [_draw_of(inits, target, rng) for rng in rngs]
+    raise _wrong(
+        "give None, a radius, 'pathfinder', constrained values (mapping, list of mappings, JSON), "
+        f"an array of unconstrained positions or an earlier fit, got {type(inits).__name__}."
+    )
+
+
+def _parsed(inits: Any) -> Any:
+    if not isinstance(inits, str | PathLike):
+        return inits
+    text = str(inits)
+    if not text.lstrip().startswith(("{", "[")):
+        path = user_path(inits)
+        try:
+            text = read_text(path, "file of initial values")
+        except StanadaptError as error:
+            raise _wrong(f"the file {path} cannot be read. {error.message}") from None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _wrong(f"the initial values are not JSON: {error}.") from None
+
+
+def _wrong(message: str, what: str = "inits") -> StanadaptError:
+    return StanadaptError("initialisation", f"{what}: {message}")
+
+
+def _draw_of(fit: Any, target: Target, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    values = _draws_of(fit, target)
+    chains, draws = next(iter(values.values())).shape[:2]
+    chain, draw = rng.integers(chains), rng.integers(draws)
+    return {name: value[chain, draw] for name, value in values.items()}
+
+
+def _draws_of(fit: Any, target: Target, what: str = "inits") -> dict[str, np.ndarray]:
+    """Values of all parameters but the noise, shape (chain, draw, ...)."""
+    if not results.is_fit(fit):
+        raise _wrong(f"an earlier fit must have a posterior, got {fit!r}.", what)
+    posterior = results.dataset(fit, "posterior")
+    needed = [name for name in target.parameters if name not in target.noise]
+    lacking = [name for name in needed if name not in posterior.data_vars]
+    if lacking:
+        message = f"the earlier fit lacks {', '.join(lacking)}: it is not a fit of {target.name}."
+        raise _wrong(message, what)
+    return {name: posterior[name].values for name in needed}
+
+
+def _find_start(
+    target: Samplable, start: Any, rng: np.random.Generator, number: int, gradient: bool
+) -> np.ndarray:
+    """Try until the density is finite; once if nothing is random."""
+    program = target.target
+    partial = isinstance(start, Mapping) and not program.parameters.keys() <= start.keys()
+    tries = TRIES if partial or (isinstance(start, float) and start > 0) else 1
+    for _ in range(tries):
+        position = target.initial_position(lambda: _propose(program, start, rng), rng)
+        value, slope, message = target.evaluate(position)
+        if np.isfinite(value) and (not gradient or np.all(np.isfinite(slope))):
+            return position
+    what = f"the log density is {value}" if not np.isfinite(value) else "the gradient is not finite"
+    how = (
+        f"after {tries} random starting points, the last at"
+        if tries > 1
+        else "at the given starting point,"
+    )
+    near = np.array2string(position, precision=3, threshold=8, edgeitems=3)
+    raise StanadaptError(
+        "initialisation",
+        f"initialisation failed for chain {number} of {program.name}: {what} {how} "
+        f"unconstrained {near}. Check the data against the priors, or give `inits`.",
+        message,
+    )
+
+
+def _propose(target: Target, start: Any, rng: np.random.Generator) -> np.ndarray:
+    if isinstance(start, np.ndarray):
+        return np.ascontiguousarray(start)
+    radius = start if isinstance(start, float) else RADIUS
+    position = rng.uniform(-radius, radius, target.dim) if radius > 0 else np.zeros(target.dim)
+    moved = target.dim - target.noise_size
+    position[moved:] = rng.standard_normal(target.noise_size)
+    if not isinstance(start, Mapping):
+        return position
+    given = {name: start[name] for name in start if name in target.parameters}
+    _check_names_and_shapes(target, start, given)
+    return target.unconstrain({**target.constrain(position), **given})
+
+
+def _check_names_and_shapes(target: Target, start: Mapping, given: Mapping) -> None:
+    """A misspelt name must not become a random start, nor a matrix its transpose."""
+    program = f"{target.name}; it has {', '.join(target.parameters)}"
+    if not start:
+        raise _wrong(f"the mapping is empty: give a value for some parameter of {program}.")
+    # a draw from elsewhere may hold transformed parameters and generated quantities too
+    others = {name.split(".")[0].split(":")[0] for name in target.column_names}
+    unknown = sorted(str(name) for name in start if name not in others)
+    if unknown or not given:
+        listed = ", ".join(unknown or map(str, start))
+        raise _wrong(f"there is no parameter {listed} in {program}.")
+    for name, value in given.items():
+        declared = target.parameters[name]
+        if declared.type is VariableType.SCALAR and _shape(value) != declared.dimensions:
+            raise _wrong(f"{name} must have shape {declared.dimensions}, got {_shape(value)}.")
+
+
+def _shape(value: Any) -> Any:
+    try:
+        return np.shape(value)
+    except (TypeError, ValueError, RecursionError):
+        return "none: it is no number or array, or its lists are of unequal lengths, or too deep"

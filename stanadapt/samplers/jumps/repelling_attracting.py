@@ -1,0 +1,237 @@
+"""Repelling-attracting Metropolis: jumps between modes without gradients, in few dimensions.
+
+Each iteration is forced downhill, away from where it is, and then uphill, often to another mode. It
+takes as many density evaluations as these need: four to eight in two dimensions. On a standard
+normal, steps with standard deviation 1 take 7 in ten dimensions, 15 in twenty and 30 in thirty;
+those twice as wide take 62 in twenty, and one of 10,000 is accepted. Warm-up then learns short
+steps, which stay within a mode. For more than ten parameters use samplers that temper.
+
+References
+----------
+Tak, Meng and van Dyk (2018), A repelling-attracting Metropolis algorithm for multimodality, Journal
+of Computational and Graphical Statistics 27; formulas and a deviation: `kernels/
+repelling_attracting.py`. Two more deviations, both exact: the number of tries of a forced move has
+a bound, and the proposal's standard deviations are learned in warm-up and then kept
+(`samplers/jumps/scale_grid.py`), where theirs are given.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.density import value
+from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.engine.points import ValuePoint, unused_value, value_at
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import require_at_least, require_positive
+from stanadapt.samplers.jumps import scale_grid
+from stanadapt.samplers.jumps.two_phases import forced_move, log_pair_ratio
+
+DOWNHILL, UPHILL = 1.0, -1.0
+# what is told of: more parameters, a larger share of searches given up (each of which takes as many
+# evaluations as some hundred other iterations), a smaller share of accepted moves
+MANY_PARAMETERS, CAPPED_TOLD, FEW_ACCEPTED = 10, 0.001, 0.01
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    initial_scale
+        The proposal's standard deviation to begin with, in all directions, in units of the
+        unconstrained parameters; > 0. It should match distances between modes; standardised, these
+        are about 1.
+    tune_scale
+        Whether warm-up learns the standard deviation for each parameter with which the chain moves
+        farthest per evaluation. Else it stays as it starts.
+    longest_search
+        Most tries of a forced move, at least 1. Where no try is accepted the chain stays where it
+        is; the draws are exact with any value.
+
+    """
+
+    initial_scale: float = 1.0
+    tune_scale: bool = True
+    longest_search: int = 1000
+
+
+class State(NamedTuple):
+    """The pair (x, z), the rejected one, and how proposals are scaled.
+
+    current, scratch
+        x, and x* where it was rejected, else the x before it.
+    partner, scratch_partner
+        The auxiliary point z ~ q(. | x), and z* or the z before it.
+    valley
+        x', where the last downhill move ended.
+    scales
+        Standard deviations of the proposal, shape (dim,), updated in place.
+    grid
+        From which they are learned.
+
+    """
+
+    current: ValuePoint
+    scratch: ValuePoint
+    partner: ValuePoint
+    scratch_partner: ValuePoint
+    valley: ValuePoint
+    scales: np.ndarray
+    grid: scale_grid.ScaleGrid
+
+
+class Info(NamedTuple):
+    """What one iteration reports.
+
+    acceptance_rate, accepted
+        Of the pair; the rate is 0 where a forced move was given up, or ended at zero density.
+    n_tries
+        Of the three forced moves together: density evaluations.
+    capped
+        Whether one of them was given up after `longest_search` tries.
+    step_size
+        The largest of the proposal's standard deviations.
+
+    """
+
+    acceptance_rate: float
+    accepted: bool
+    n_tries: int
+    capped: bool
+    step_size: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_positive(settings, "initial_scale")
+    require_at_least(settings, 1, "longest_search")
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,), with z drawn around it."""
+    z = position.copy()
+    for i in range(density.dim):
+        z[i] += settings.initial_scale * rng.standard_normal()
+    return State(
+        current=value_at(density, position),
+        scratch=unused_value(density.size),
+        partner=value_at(density, z),
+        scratch_partner=unused_value(density.size),
+        valley=unused_value(density.size),
+        scales=np.full(density.dim, settings.initial_scale),
+        grid=scale_grid.begin(density.dim, settings.initial_scale),
+    )
+
+
+@jit
+def _propose(density, settings, state, rng):
+    """Write x', x*, z* into a State.
+
+    Returns it, the tries, whether a search was given up, and the log ratio (pair). Where x* has no
+    density nothing is to be searched for from there: downhill from x* might never end.
+    """
+    most, scales = settings.longest_search, state.scales
+    x, z, star, z_star = state.current, state.partner, state.scratch, state.scratch_partner
+    valley, tries, found = forced_move(density, x, state.valley, scales, DOWNHILL, most, rng)
+    log_ratio = -np.inf
+    if found:
+        star, more, found = forced_move(density, valley, star, scales, UPHILL, most, rng)
+        tries += more
+    if found and star.log_density > -np.inf:
+        z_star, more, found = forced_move(density, star, z_star, scales, DOWNHILL, most, rng)
+        tries += more
+        if found:
+            log_ratio = log_pair_ratio(
+                x.log_density, z.log_density, star.log_density, z_star.log_density
+            )
+    proposal = replace(state, scratch=star, scratch_partner=z_star, valley=valley)
+    return proposal, tries, not found, log_ratio
+
+
+@jit
+def step(density, settings, state, rng):
+    """Go downhill, uphill, and downhill from there; take both x* and z*, or neither."""
+    x, z = state.current, state.partner
+    state, tries, capped, log_ratio = _propose(density, settings, state, rng)
+    rate = acceptance_probability(log_ratio)
+    accepted = rng.random() < rate
+    info = Info(
+        acceptance_rate=rate, accepted=accepted, n_tries=tries, capped=capped,
+        step_size=state.scales.max(),
+    )  # fmt: skip
+    if accepted:
+        return replace(
+            state, current=state.scratch, scratch=x,
+            partner=state.scratch_partner, scratch_partner=z,
+        ), info  # fmt: skip
+    return state, info
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Measure the present scales, and go on to others where their turn ends."""
+    if not settings.tune_scale:
+        return state
+    grid, x = state.grid, state.current.position
+    end = state.scratch.position
+    scale_grid.measure(grid, x, end, info.acceptance_rate, info.n_tries)
+    grid = scale_grid.turned(grid, t, iter_warmup)
+    return _rescaled(density, replace(state, grid=grid))
+
+
+@jit
+def _rescaled(density, state):
+    """Take the scales of the grid; z moves along with them, so that it is a draw of the new q."""
+    scales, grid, x, z = state.scales, state.grid, state.current, state.partner
+    factor, moved = scale_grid.factor(grid), False
+    for i in range(density.dim):
+        scale = factor * grid.spread[i]
+        if scale != scales[i]:
+            moved = True
+            z.position[i] = x.position[i] + scale / scales[i] * (z.position[i] - x.position[i])
+            scales[i] = scale
+    if moved:
+        z = ValuePoint(z.position, value(density, z.position))
+    return replace(state, partner=z)
+
+
+def sentences(settings: Settings, dim: int, stats: dict[str, np.ndarray]) -> list[str]:
+    """Tell where evaluations explode, searches are given up, or next to nothing is accepted."""
+    said, tempering = [], "Use a sampler that tempers, such as simulated_tempering."
+    if dim > MANY_PARAMETERS:
+        said.append(
+            f"repelling_attracting took {stats['n_tries'].mean():.1f} density evaluations per "
+            f"iteration for {dim} parameters. For steps as wide as the distance between modes the "
+            f"number grows exponentially with the parameters: with more than {MANY_PARAMETERS} it "
+            f"finds few modes or takes very long. {tempering}"
+        )
+    if stats["capped"].mean() > CAPPED_TOLD:
+        said.append(
+            f"repelling_attracting gave up a search after {settings.longest_search} tries "
+            f"(longest_search) in {stats['capped'].mean():.2%} of iterations, and stayed where it "
+            f"was: the draws are exact, but fewer of them are new. {tempering}"
+        )
+    rates = stats["accepted"].mean(axis=1)
+    worst = int(np.argmin(rates))
+    if rates[worst] < FEW_ACCEPTED:
+        said.append(
+            f"repelling_attracting: a chain accepted {rates[worst]:.2%} of its moves, whose scale "
+            f"is too wide (step_size {stats['step_size'][worst, -1]:.3g}). Lengthen warm-up "
+            f"(iter_warmup), in which the scale is learned, or lower initial_scale. {tempering}"
+        )
+    return said
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        iter_warmup=5_000, iter_sampling=20_000,
+        workspace=("partner", "scratch_partner", "valley"),
+        uses_gradient=False, standardize="diagonal", exact_on_estimates=False,
+        sentences=sentences,
+    )
+)  # fmt: skip

@@ -1,0 +1,112 @@
+"""The past positions of a chain in bounded memory, and statistics of them."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled import triangular as factors
+from stanadapt.engine.compiled.jit import jit
+
+# the number of pairwise distances is quadratic; their median is stable with far fewer positions
+POSITIONS_FOR_MEDIAN = 500
+
+
+class History(NamedTuple):
+    """An evenly thinned record of all positions so far.
+
+    rows
+        Every stride-th position, oldest first, shape (capacity, dim); `count` are in use. When it
+        is full, every other row is dropped and the stride doubles. Updated in place.
+    seen
+        Number of positions so far, kept or not.
+
+    """
+
+    rows: np.ndarray
+    count: int
+    stride: int
+    seen: int
+
+
+@jit
+def no_past(capacity, dim):
+    """Return a History without positions; its memory is claimed only as it fills."""
+    return History(np.empty((capacity // 2 * 2, dim)), 0, 1, 0)
+
+
+@jit
+def record(history, position):
+    """Count a position, and keep a copy of its first dim entries if it is a stride-th one."""
+    rows, count, stride, seen = history.rows, history.count, history.stride, history.seen + 1
+    if seen % stride == 0 and count == rows.shape[0]:
+        count, stride = count // 2, 2 * stride
+        for i in range(count):
+            rows[i] = rows[2 * i + 1]
+    if seen % stride == 0:
+        rows[count] = position[: rows.shape[1]]
+        count += 1
+    return History(rows, count, stride, seen)
+
+
+@jit
+def draw_columns(history, out, rng):
+    """Write positions into the columns of out, shape (dim, capacity); returns their number.
+
+    All positions if they fit; otherwise a random one from each of `capacity` consecutive stretches
+    of the past: spread more evenly, and with fewer repetitions, than independent choices.
+    """
+    capacity = out.shape[1]
+    n = min(history.count, capacity)
+    for a in range(n):
+        chosen = a
+        if history.count > capacity:
+            chosen = int((a + rng.random()) * (history.count / capacity))
+        for i in range(out.shape[0]):
+            out[i, a] = history.rows[chosen, i]
+    return n
+
+
+@jit
+def covariance(rows, out):
+    """Fill the lower triangle of out, shape (dim, dim), with the covariance of rows, (n, dim).
+
+    A few positions carry little information on correlations: these are shrunk by n / (n + dim), so
+    that the result is positive definite if every coordinate has moved.
+    """
+    n, dim = rows.shape
+    mean, difference = np.zeros(dim), np.empty(dim)
+    for a in range(n):
+        for i in range(dim):
+            mean[i] += rows[a, i] / n
+    out[:] = 0.0
+    for a in range(n):
+        for i in range(dim):
+            difference[i] = rows[a, i] - mean[i]
+            for j in range(i + 1):
+                out[i, j] += difference[i] * difference[j] / n
+    for i in range(dim):
+        for j in range(i):
+            out[i, j] *= n / (n + dim)
+
+
+@jit
+def median_distance(rows, units):
+    """Return the median of |U^-1 (a - b)| over pairs of rows, shape (n, dim); 0 without pairs.
+
+    At most 500 rows, evenly spaced, are used. Pairs of equal positions, which rejected proposals
+    leave, are left out.
+    """
+    n = min(rows.shape[0], POSITIONS_FOR_MEDIAN)
+    chosen = np.empty((n, rows.shape[1]))
+    for a in range(n):
+        factors.solve(units, rows[a * rows.shape[0] // n], chosen[a])
+    squares, count = np.empty(n * (n - 1) // 2), 0
+    for a in range(n):
+        for b in range(a):
+            total = 0.0
+            for i in range(rows.shape[1]):
+                total += (chosen[a, i] - chosen[b, i]) ** 2
+            if total > 0.0:
+                squares[count] = total
+                count += 1
+    return np.sqrt(np.median(squares[:count])) if count else 0.0

@@ -1,0 +1,396 @@
+"""MCMC Kameleon: a random walk whose covariance changes with the position, learned by a kernel.
+
+For strongly curved posteriors without a usable gradient whose density costs far more than 0.05 ms:
+a proposal costs sums over 1000 points of the chain's past. From y it is N(y, R(y)),
+R(y) = gamma^2 I + nu^2 M H M^T, wide where the past near y was wide; both directions enter the
+acceptance probability.
+
+References
+----------
+Sejdinovic, Strathmann, Lomeli, Andrieu and Gretton (2014), Kernel Adaptive Metropolis-Hastings,
+ICML: algorithm 1, and the schedule of the authors' code, here `PUBLISHED`. Both directions use the
+same subsample and scale (their code caches the one at the current point from an earlier
+iteration), subsamples are spread evenly over the past instead of drawn with replacement, and the
+scale is given as s, nu = s / (2 w(0) sqrt(n)) (see `kameleon.proposal`), which starts near its
+optimum instead of at nu^2 = 0.1. The median heuristic: Gretton, Borgwardt, Rasch, Schölkopf and
+Smola (2012), JMLR 13, section 8.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled import triangular as factors
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.compiled.vectors import fill_normal
+from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import (
+    require_at_least,
+    require_positive,
+    require_probability,
+    require_share,
+)
+from stanadapt.samplers.kameleon.history import (
+    History,
+    covariance,
+    draw_columns,
+    median_distance,
+    no_past,
+    record,
+)
+from stanadapt.samplers.kameleon.kernel_proposal import (
+    Local,
+    Subsample,
+    factorise,
+    log_proposal_ratio,
+    measure,
+    no_points,
+    place_landmarks,
+    unused_local,
+    with_points,
+)
+from stanadapt.samplers.kameleon.kernels import Kernel
+from stanadapt.samplers.kameleon.scale import (
+    Scale,
+    averaged_scale,
+    fresh_scale,
+    tuned_scale,
+)
+
+SHORT = 1000  # iterations; trials for units are not closer than in a warm-up of this length
+
+
+class Settings(NamedTuple):
+    """What the user chooses. The defaults are ours; `PUBLISHED` are the authors'.
+
+    kernel
+        gaussian, matern32, matern52, or linear: Adaptive Metropolis with a floor.
+    subsample
+        n >= 2, the number of past positions that make a proposal, which costs O(n dim^2). Until
+        there are any, proposals are isotropic.
+    bandwidth
+        Of the kernel, in the units of its distances; 0 to learn it from their median after a
+        quarter and a half of warm-up, it being infinite before. Small: proposals follow the
+        curvature, but see few points; large: Adaptive Metropolis.
+    bandwidth_factor
+        A bandwidth that is learned is this times the median distance over sqrt(2); > 0. With 1 it
+        is the median heuristic, the safe choice. With 0.5 proposals follow a ridge that closes
+        on itself better (the flower), and cover what warm-up saw little of worse (Glass).
+    normalize_weights
+        Let proposals keep the size of the past nearby, however far they are from it; else they
+        shrink to gamma, as in the paper (see `kameleon.proposal`).
+    whiten
+        Take gamma in units of the past's covariance, learned as the bandwidth is; else in those
+        of the unconstrained parameters.
+    whiten_kernel
+        Measure the kernel's distances in units of that covariance too: for parameters whose
+        scales differ by orders of magnitude. Else distances are led by the widest parameters,
+        which is better where these are the curved ones, as in the paper's examples.
+    gamma
+        Standard deviation of the isotropic part, > 0, well below 2.38 / sqrt(dim) if whitened.
+    initial_scale
+        The scale s starts as initial_scale / sqrt(dim); > 0.
+    target_accept
+        Acceptance rate to tune s to, in (0, 1).
+    learning_power
+        log s^2 moves by (a - target_accept) / t^learning_power in its t-th update; in (0, 1].
+    average
+        End warm-up with the mean of log s over its second half, not with the last.
+    discard
+        Iterations, at least 1 and at most a quarter of warm-up, that no subsample is taken from.
+    tune_early
+        Tune the isotropic proposals too; else their standard deviation is gamma.
+    redraw
+        Probability of taking another subsample, per iteration of warm-up, in (0, 1].
+    history
+        Largest number of past positions kept, evenly thinned, at least twice the subsample; each
+        takes 8 dim bytes per chain.
+    adapts_forever
+        Go on adapting while draws are kept: subsamples are then redrawn with a probability that
+        falls as 1 / t (diminishing adaptation). Else all is frozen after warm-up.
+
+    """
+
+    kernel: Kernel = Kernel.gaussian
+    subsample: int = 1000
+    bandwidth: float = 0.0
+    bandwidth_factor: float = 1.0
+    normalize_weights: bool = True
+    whiten: bool = True
+    whiten_kernel: bool = False
+    gamma: float = 0.05
+    initial_scale: float = 2.38
+    target_accept: float = 0.234
+    learning_power: float = 0.6
+    average: bool = True
+    discard: int = 500
+    tune_early: bool = True
+    redraw: float = 0.05
+    history: int = 60_000
+    adapts_forever: bool = False
+
+
+# bandwidths of the paper's experiments: 5 or 10 by hand, one a target
+PUBLISHED = Settings(
+    bandwidth=10.0, normalize_weights=False, whiten=False, gamma=0.2, learning_power=0.5,
+    average=False, tune_early=False, redraw=1.0,
+)  # fmt: skip
+
+
+class Past(NamedTuple):
+    """What was learned from the positions so far. Arrays are updated in place.
+
+    floor
+        F, lower triangle of shape (dim, dim).
+    redraw
+        Probability that the next step takes another subsample.
+
+    """
+
+    history: History
+    subsample: Subsample
+    floor: np.ndarray
+    redraw: float
+
+
+class State(NamedTuple):
+    """The current point, the rejected one, what proposals from them need, and the tuning.
+
+    here and there belong to current and scratch; noise and move are workspace, shape (dim,).
+    """
+
+    current: ValuePoint
+    scratch: ValuePoint
+    here: Local
+    there: Local
+    past: Past
+    scale: Scale
+    noise: np.ndarray
+    move: np.ndarray
+
+
+class Info(NamedTuple):
+    """What an iteration reports. `step_size` is s, or gamma until there is a subsample."""
+
+    acceptance_rate: float
+    accepted: bool
+    step_size: float
+    bandwidth: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_positive(settings, "bandwidth_factor", "gamma", "initial_scale")
+    require_probability(settings, "target_accept")
+    require_share(settings, "learning_power", "redraw")
+    require_at_least(settings, 0, "bandwidth")
+    require_at_least(settings, 1, "discard")
+    require_at_least(settings, 2, "subsample")
+    require_at_least(settings, 2 * settings.subsample, "history")
+
+
+@jit
+def _learns_units(settings):
+    return settings.whiten or settings.whiten_kernel or settings.bandwidth == 0.0
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (size,), with isotropic proposals."""
+    n = density.dim
+    known = 0.0 if _learns_units(settings) else settings.bandwidth
+    past = Past(
+        history=no_past(settings.history, n),
+        subsample=no_points(n, settings.subsample, known),
+        floor=factors.initial(n, 1.0, False),
+        redraw=0.0,
+    )
+    here, scale = unused_local(n), fresh_scale(settings, n)
+    return State(
+        current=value_at(density, position),
+        scratch=unused_value(density.size),
+        here=here,
+        there=unused_local(n),
+        past=_factorised(here, past, scale),
+        scale=scale,
+        noise=np.empty(n),
+        move=np.empty(n),
+    )
+
+
+@jit
+def _factorised(here, past, scale):
+    """Fill here.factor from here.spread; where that is not finite, drop the subsample."""
+    if factorise(here, past.floor, scale.gamma, scale.s):
+        return past
+    here.spread[:] = 0.0
+    factorise(here, past.floor, scale.gamma, scale.s)
+    old = past.subsample
+    subsample = with_points(old, 0, old.units, old.bandwidth)
+    return replace(past, subsample=subsample)
+
+
+@jit
+def _redrawn(settings, past, rng):
+    """Take another subsample."""
+    old = past.subsample
+    n = draw_columns(past.history, old.points, rng)
+    subsample = with_points(old, n, old.units, old.bandwidth)
+    place_landmarks(subsample)
+    return replace(past, subsample=subsample)
+
+
+@jit
+def _measure(settings, past, position, local):
+    measure(settings.kernel, settings.normalize_weights, past.subsample, position, local)
+
+
+@jit
+def init_from_draws(density, settings, state, positions, rng):
+    """Begin with a past, shape (n, dim), oldest first; chains that are given the same share it."""
+    x, here, past, scale = state.current, state.here, state.past, state.scale
+    history = past.history
+    for i in range(positions.shape[0]):
+        history = record(history, positions[i])
+    past = replace(past, history=history)
+    if _learns_units(settings):
+        past = _with_new_units(settings, past, True)
+    if past.subsample.bandwidth > 0.0:  # else positions that are all equal taught nothing
+        past = _redrawn(settings, past, rng)
+        _measure(settings, past, x.position[: density.dim], here)
+        past = _factorised(here, past, scale)
+    return replace(state, past=past)
+
+
+@jit
+def step(density, settings, state, rng):
+    """Propose y = x + L(x) eps, L L^T = gamma^2 F + s^2 S(x), and accept or reject it."""
+    x, y, here, there = state.current, state.scratch, state.here, state.there
+    past, scale, noise, move = state.past, state.scale, state.noise, state.move
+    if past.redraw > 0.0 and rng.random() < past.redraw:
+        if past.subsample.count == 0:
+            scale = fresh_scale(settings, density.dim)
+        past = _redrawn(settings, past, rng)
+        _measure(settings, past, x.position[: density.dim], here)
+        past = _factorised(here, past, scale)
+
+    fill_normal(rng, noise)
+    factors.times(here.factor, noise, move)
+    for i in range(density.dim):
+        y.position[i] = x.position[i] + move[i]
+    proposal = proposed(density, x, y, rng)
+    log_ratio = proposal.log_density - x.log_density
+    if log_ratio > -np.inf:
+        _measure(settings, past, y.position[: density.dim], there)
+        fine = factorise(there, past.floor, scale.gamma, scale.s)
+        log_ratio += log_proposal_ratio(here, there, noise, move) if fine else -np.inf
+
+    rate = acceptance_probability(log_ratio)
+    accepted = rng.random() < rate
+    step_size = scale.s if past.subsample.count > 0 else scale.gamma
+    info = Info(
+        acceptance_rate=rate,
+        accepted=accepted,
+        step_size=step_size,
+        bandwidth=past.subsample.bandwidth,
+    )
+    state = replace(state, past=past, scale=scale)
+    if accepted:
+        return replace(state, current=proposal, scratch=x, here=there, there=here), info
+    return replace(state, scratch=proposal), info
+
+
+@jit
+def _is_window(count, iter_warmup, known):
+    """Whether units are learned after `count` iterations: at a half, a quarter, ... of warm-up.
+
+    As long as there are none, also at about every sixteenth.
+    """
+    if not known and count % (1 + max(iter_warmup, SHORT) // 16) == 0:
+        return count != iter_warmup
+    border = iter_warmup // 2
+    while border > count:
+        border //= 2
+    return border == count
+
+
+@jit
+def _with_new_units(settings, past, settled):
+    """Learn whitening and bandwidth from the newer half of the past, and ask for a subsample.
+
+    Where the chain has not moved there, what was learned before stays. In a past that is not
+    settled, a kernel would keep proposals as narrow as it: the bandwidth is infinite then.
+    """
+    history, old = past.history, past.subsample
+    rows, dim = history.rows[history.count // 2 : history.count], past.floor.shape[0]
+    floor, units, bandwidth = past.floor, old.units, settings.bandwidth
+    if settings.whiten or settings.whiten_kernel:
+        found = np.empty((dim, dim))
+        covariance(rows, found)
+        factor = found.copy()
+        if not factors.cholesky(factor):
+            return past
+        floor = found if settings.whiten else floor
+        units = factor if settings.whiten_kernel else units
+    if bandwidth == 0.0:
+        bandwidth = old.bandwidth if old.bandwidth > 0.0 else np.inf
+        if settled:
+            bandwidth = settings.bandwidth_factor * median_distance(rows, units) / np.sqrt(2.0)
+    if not bandwidth > 0.0:
+        return past
+    subsample = with_points(old, old.count, units, bandwidth)
+    return replace(past, subsample=subsample, floor=floor, redraw=1.0)
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Learn the scale, remember the position, and say how likely another subsample is."""
+    past, scale, count, here = state.past, state.scale, t + 1, state.here
+    early, known = past.subsample.count == 0, past.subsample.bandwidth > 0.0
+    discard = min(settings.discard, iter_warmup // 4)
+    if settings.tune_early or not early:
+        averaging, rate = 2 * count > iter_warmup, info.acceptance_rate
+        scale = tuned_scale(settings, scale, early, density.dim, rate, averaging)
+        past = _factorised(here, past, scale)
+    if count > discard:
+        history = record(past.history, state.current.position)
+        share = min(1.0, max(iter_warmup, 1) / count)
+        redraw = settings.redraw * share if known else 0.0
+        past = replace(past, history=history, redraw=redraw)
+        if (
+            _learns_units(settings)
+            and count >= 2 * discard
+            and _is_window(count, iter_warmup, known)
+        ):
+            past = _with_new_units(settings, past, 4 * count >= iter_warmup)
+            scale = Scale(scale.gamma, scale.s, 0, 0.0, 0)
+    return replace(state, past=past, scale=scale)
+
+
+@jit
+def freeze(settings, state):
+    """Keep the subsample for good, and end with the mean scale where `average` asks for it."""
+    past, scale, here = state.past, state.scale, state.here
+    if settings.average:
+        scale = averaged_scale(scale, past.subsample.count == 0)
+    past = _factorised(here, replace(past, redraw=0.0), scale)
+    return replace(state, past=past, scale=scale)
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        dense_matrices=lambda settings: 5,
+        workspace=(
+            "here", "there", "noise", "move", "past.subsample.columns", "past.subsample.weights",
+        ),
+        freeze=freeze, uses_gradient=False, init_from_draws=init_from_draws,
+        standardize="diagonal",
+        old_settings={"evenly": "normalize_weights"},
+    )
+)  # fmt: skip

@@ -1,0 +1,76 @@
+"""Kernels on positions, by the weights of their gradients: what a kernel-adaptive proposal needs.
+
+The gradient of a kernel k(x, z) that depends only on r = |x - z| points from x to z:
+grad_x k(x, z) = weight(r^2) (z - x). A kernel is therefore a function from r^2 to the weight, and a
+`bandwidth` in the units of r. The linear kernel k(x, z) = x^T z has gradient z: weight 1, plus a
+term x that is the same for every z and is removed by the centring of the proposal.
+
+References
+----------
+Sejdinovic, Strathmann, Lomeli, Andrieu and Gretton (2014), Kernel Adaptive Metropolis-Hastings,
+ICML: sections 2 and 4. The Matern kernels are those of Rasmussen and Williams (2006), equation
+4.17; the one with nu = 1/2 has no gradient at r = 0 and is left out.
+
+"""
+
+from enum import IntEnum
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+
+
+class Kernel(IntEnum):
+    """The available kernels."""
+
+    gaussian = 0
+    linear = 1
+    matern32 = 2
+    matern52 = 3
+
+
+@jit
+def gaussian_weight(squared, bandwidth):
+    """Weight of exp(-r^2 / (2 sigma^2))."""
+    return np.exp(-0.5 * squared / bandwidth**2) / bandwidth**2
+
+
+@jit
+def matern32_weight(squared, bandwidth):
+    """Weight of (1 + s) exp(-s), s = sqrt(3) r / rho."""
+    return 3.0 / bandwidth**2 * np.exp(-np.sqrt(3.0 * squared) / bandwidth)
+
+
+@jit
+def matern52_weight(squared, bandwidth):
+    """Weight of (1 + s + s^2 / 3) exp(-s), s = sqrt(5) r / rho."""
+    s = np.sqrt(5.0 * squared) / bandwidth
+    return 5.0 / (3.0 * bandwidth**2) * (1.0 + s) * np.exp(-s)
+
+
+@jit
+def fill_weights(kernel, bandwidth, squared, count, out):
+    """Write the weights at squared[:count] into out[:count]."""
+    if kernel == Kernel.gaussian:
+        for a in range(count):
+            out[a] = gaussian_weight(squared[a], bandwidth)
+    elif kernel == Kernel.matern32:
+        for a in range(count):
+            out[a] = matern32_weight(squared[a], bandwidth)
+    elif kernel == Kernel.matern52:
+        for a in range(count):
+            out[a] = matern52_weight(squared[a], bandwidth)
+    else:
+        out[:count] = 1.0
+
+
+@jit
+def weight_at_zero(kernel, bandwidth):
+    """Weight at r = 0, its maximum."""
+    if kernel == Kernel.gaussian:
+        return gaussian_weight(0.0, bandwidth)
+    if kernel == Kernel.matern32:
+        return matern32_weight(0.0, bandwidth)
+    if kernel == Kernel.matern52:
+        return matern52_weight(0.0, bandwidth)
+    return 1.0

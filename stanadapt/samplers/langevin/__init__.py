@@ -1,0 +1,1 @@
+"""Langevin samplers: mala, ula, and sgld with its mini-batches."""

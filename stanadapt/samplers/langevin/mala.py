@@ -1,0 +1,110 @@
+"""Metropolis-adjusted Langevin with one step size for all directions, tuned during warm-up.
+
+A baseline: good where all unconstrained parameters have about the same scale and little
+correlation, and the simplest use of a gradient.
+
+References
+----------
+Roberts and Tweedie (1996), Bernoulli 2(4), 341-363. Target 0.55 as in the tables of Titsias and
+Dellaportas (2019); theory says 0.574 (Roberts and Rosenthal, 1998).
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine import langevin
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.metropolis import LANGEVIN_SCALE, acceptance_probability
+from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import require_positive, require_probability
+from stanadapt.samplers.robbins_monro import rescaled
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    target_accept
+        Acceptance rate to tune to, in (0, 1).
+    step_size
+        The noise's standard deviation starts as step_size / sqrt(dim), in units of the
+        unconstrained parameters; > 0. Standardised: 1.65 dim^(1/3), the optimum for a normal
+        posterior.
+    learning_rate
+        Relative change of the step size per iteration, in (0, 1).
+
+    """
+
+    target_accept: float = 0.55
+    step_size: float = 0.1
+    learning_rate: float = 0.01
+
+
+class State(NamedTuple):
+    """The current point, the rejected one, the last noise, and the step size."""
+
+    current: GradientPoint
+    scratch: GradientPoint
+    noise: np.ndarray
+    step_size: float
+
+
+class Info(NamedTuple):
+    """What one iteration reports."""
+
+    acceptance_rate: float
+    accepted: bool
+    step_size: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_probability(settings, "target_accept", "learning_rate")
+    require_positive(settings, "step_size")
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,)."""
+    n = density.dim
+    return State(
+        current=gradient_at(density, position),
+        scratch=unused_gradient(n),
+        noise=np.empty(n),
+        step_size=settings.step_size / np.sqrt(n),
+    )
+
+
+@jit
+def step(density, settings, state, rng):
+    """Propose y = x + s^2 g(x) / 2 + s eps and accept or reject it."""
+    x, y, s = state.current, state.scratch, state.step_size
+    log_density, log_ratio = langevin.propose(density, x, y, state.noise, s, rng)
+    proposal = GradientPoint(y.position, log_density, y.gradient)
+    rate = acceptance_probability(log_ratio)
+    accepted = rng.random() < rate
+    info = Info(acceptance_rate=rate, accepted=accepted, step_size=s)
+    if accepted:
+        return replace(state, current=proposal, scratch=x), info
+    return replace(state, scratch=proposal), info
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Move the step size towards the target acceptance rate."""
+    rate, target = info.acceptance_rate, settings.target_accept
+    step_size = rescaled(state.step_size, rate, target, settings.learning_rate, t, iter_warmup)
+    return replace(state, step_size=step_size)
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=("noise",),
+        when_standardized={"step_size": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0)},
+    )
+)  # fmt: skip

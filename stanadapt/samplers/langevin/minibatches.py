@@ -1,0 +1,290 @@
+"""A target whose log density is estimated from batches of the data's rows.
+
+See `minibatch_density.py`. The program is bound to the rows of each batch; it stays as it
+is. Draws, columns and initial values are those of the program with all rows.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
+from stanadapt.engine.density import Density
+from stanadapt.errors import StanadaptError, require_flag
+from stanadapt.samplers.langevin.minibatch_density import BatchTerms, minibatch_density
+from stanadapt.samplers.langevin.row_data import Rows, read_rows
+from stanadapt.targets.noise import given_names
+from stanadapt.targets.target import Samplable, Target, require_target
+
+RADIUS = 2.0  # of random points in the unconstrained space, as Stan's initial values
+POINTS, TRIES = 2, 100
+# relative difference of gradients that rounding may leave
+AGREEMENT = 1e-7
+# rows that a program may insist on, and one more
+FEWEST_ROWS = 4
+CURE = (
+    "a program that computes with all rows, such as one that standardises them in transformed "
+    "data, must be given the result as data; a time series has no independent rows."
+)
+
+
+class Minibatches(Samplable):
+    """A program whose rows are independent given its parameters, with its data split into batches.
+
+    For `sgld`, which evaluates one batch per move, and the program without rows: with many rows a
+    fraction of the cost. With few, the calls themselves take longer than the rows.
+
+    Parameters
+    ----------
+    target
+        A Stan program with all of its data.
+    rows
+        Names of the data variables that have one row (or element) for each observation. What gives
+        their length, such as N, is set to that of a batch.
+    batches
+        Into how many batches of equal size, or nearly, rows are split at random; at least 1.
+    control_variates
+        Also evaluate all batches at the mode of the density, and subtract what is known there of
+        a batch's deviation: far less noise wherever the posterior is narrow beside the prior.
+    seed
+        Of the split.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings": for rows that are not data, or not of one length; where other variables
+        have the same length; for more batches than rows; and where the batches do not add up to
+        the density of all rows, since rows depend on each other.
+
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        rows: str | Sequence[str],
+        batches: int = 20,
+        *,
+        control_variates: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self._base = require_target(target)
+        if self._base.noise:
+            raise _wrong(f"the density of {target.name} is an estimate already: make it without.")
+        self.rows, self.batches = given_names("rows", rows), _whole("batches", batches, 1)
+        self.control_variates = require_flag("control_variates", control_variates)
+        self.seed = _whole("seed", seed, 0)
+        self.name, self.dim = self._base.name, self._base.dim
+        found = read_rows(self._base, self.rows)
+        if self.batches > found.length:
+            raise _wrong(f"there are {found.length} rows, too few for {self.batches} batches.")
+        order = np.random.default_rng(self.seed).permutation(found.length)
+        parts = np.array_split(order, self.batches)
+        self._parts = [self._with(found, np.sort(part)) for part in parts]
+        self._fixed, self._weights = self._without_rows(found)
+        self._require_sum()
+        self._centre = np.zeros(self.dim)
+        self._corrections = np.zeros((self.batches, self.dim))
+        if self.control_variates:
+            self._centre = _mode(self._base)
+            self._corrections = self._corrected(self._centre)
+        self.description = {
+            "batches": self.batches,
+            "rows_per_batch": found.length / self.batches,
+            "row_variables": list(self.rows),
+            "control_variates": self.control_variates,
+        }
+
+    @property
+    def target(self) -> Target:
+        """The program and all of its data."""
+        return self._base
+
+    def __repr__(self) -> str:
+        extra = ", control variates" if self.control_variates else ""
+        return (
+            f"Minibatches({self.name!r}, {self.batches} batches of {', '.join(self.rows)}{extra}, "
+            f"seed {self.seed})"
+        )
+
+    def __reduce__(self) -> tuple:
+        """Pickle and copy what it is made from: its densities are addresses."""
+        return _again, (
+            self._base, self.rows, self.batches, self.control_variates, self.seed,
+        )  # fmt: skip
+
+    def _with(self, rows: Rows, chosen: np.ndarray) -> Target:
+        """Return the program with some rows."""
+        part = self._base.with_data(json.dumps(rows.only(chosen)))
+        if part.dim != self.dim or _sizes(part) != _sizes(self._base):
+            raise _wrong(
+                f"the parameters of {self.name} have other sizes with other rows "
+                f"({', '.join(rows.sizes)}): each row needs a parameter of its own, and batches "
+                "of rows would leave the others without data."
+            )
+        return part
+
+    def _without_rows(self, rows: Rows) -> tuple[list[Target], np.ndarray]:
+        """What gives l_0 with weight 1 - K: the program without rows or, where it needs some, two.
+
+        With one row m times, and m + 1 times, (m + 1) l_m - m l_{m + 1} is without that row.
+        """
+        weight = 1.0 - self.batches
+        if self.batches == 1:
+            return [], np.empty(0)
+        try:
+            empty = self._with(rows, np.empty(0, int))
+            if np.isfinite(empty.evaluate(np.zeros(self.dim))[0]):
+                return [empty], np.array([weight])
+        except StanadaptError:
+            pass  # a lower bound on the length, or a backend that reads no empty array
+        for m in range(1, FEWEST_ROWS):
+            try:
+                two = [self._with(rows, np.zeros(n, int)) for n in (m, m + 1)]
+            except StanadaptError:
+                continue
+            return two, weight * np.array([m + 1.0, -m])
+        raise _wrong(
+            f"{self.name} refuses to be without rows, and to have one several times: {CURE}"
+        )
+
+    def _gradients(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradients of the batches, shape (K, dim), and (1 - K) times that without rows."""
+        each = np.array([part.evaluate(position)[1] for part in self._parts])
+        fixed = np.zeros(self.dim)
+        for weight, part in zip(self._weights, self._fixed, strict=True):
+            fixed += weight * part.evaluate(position)[1]
+        return each, fixed
+
+    def _require_sum(self) -> None:
+        """Raise StanadaptError unless batches add up to the density of all rows."""
+        rng, done = np.random.default_rng(19), 0
+        for _ in range(TRIES):
+            position = rng.uniform(-RADIUS, RADIUS, self.dim)
+            whole = self._base.evaluate(position)[1]
+            if not np.isfinite(whole).all():
+                continue
+            each, fixed = self._gradients(position)
+            scale = np.abs(each).sum(axis=0) + np.abs(fixed) + np.abs(whole)
+            wrong = np.abs(each.sum(axis=0) + fixed - whole)
+            if not np.all(wrong <= AGREEMENT * scale.max()):
+                i = int(np.nanargmax(np.where(np.isfinite(wrong), wrong, np.inf)))
+                raise _wrong(
+                    f"the rows of {self.name} are not independent given the parameters: the "
+                    f"gradient of coordinate {i + 1} is {whole[i]:.6g} with all rows, but that of "
+                    f"the batches adds up to {(each.sum(axis=0) + fixed)[i]:.6g}: {CURE}"
+                )
+            done += 1
+            if done == POINTS:
+                return
+        raise _wrong(f"no point was found at which the gradient of {self.name} is finite.")
+
+    def _corrected(self, centre: np.ndarray) -> np.ndarray:
+        """Corrections c_k at a position, shape (K, dim); their sum is zero."""
+        each, _ = self._gradients(centre)
+        return each.sum(axis=0) - self.batches * each
+
+    def density(self, chain: int = 0) -> Density:
+        """Make a density with its own memory, for one chain. This object must outlive it."""
+        return minibatch_density(
+            BatchTerms(
+                [part.density(chain) for part in self._fixed], self._weights,
+                [part.density(chain) for part in self._parts], self._corrections, self._centre,
+            )
+        )  # fmt: skip
+
+    def gradient_noise(self, position: np.ndarray) -> np.ndarray:
+        """Covariance of the estimated gradient at an unconstrained position, shape (dim, dim)."""
+        each, fixed = self._gradients(np.asarray(position, dtype=float))
+        estimates = self.batches * each + fixed + self._corrections
+        deviations = estimates - estimates.mean(axis=0)
+        return deviations.T @ deviations / self.batches
+
+    def value(self, position: np.ndarray) -> float:
+        """Log density of all rows; -inf where it fails."""
+        return self._base.value(np.ascontiguousarray(position[: self.dim]))
+
+    def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
+        """Log density and gradient of all rows and, where they fail, Stan's message."""
+        return self._base.evaluate(np.ascontiguousarray(position[: self.dim]))
+
+    def constrainer(self, seed: int, chain: int = 0) -> "OfParameters":
+        """Make a callable that turns draws of one chain into columns of the program."""
+        return OfParameters(self._base.constrainer(seed, chain), self.dim)
+
+    def initial_position(
+        self, draw: Callable[[], np.ndarray], rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return the position that `draw` returns."""
+        return draw()
+
+
+class OfParameters:
+    """Turns draws into columns of the program, without the entry that chose the batch."""
+
+    def __init__(self, constrain: Any, dim: int) -> None:
+        self._constrain, self._dim = constrain, dim
+
+    def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
+        """Fill out (draw, column); return in how many rows generated quantities threw (NaN)."""
+        return self._constrain(np.ascontiguousarray(positions[:, : self._dim]), out)
+
+    def held(self) -> dict[str, Any]:
+        """What `resume` needs to go on from here."""
+        return self._constrain.held()
+
+    def resume(self, held: dict[str, Any]) -> None:
+        """Go on from where another of the same seed was."""
+        self._constrain.resume(held)
+
+    def explain(self) -> str:
+        """Stan's message for the last row that threw."""
+        return self._constrain.explain()
+
+
+def moves_parameters(target: Samplable) -> bool:
+    """Whether positions begin with those of the program: scales and draws of it can be used."""
+    return target.target is target or isinstance(target, Minibatches)
+
+
+def _again(
+    target: Target, rows: tuple, batches: int, control_variates: bool, seed: int
+) -> Minibatches:
+    return Minibatches(target, rows, batches, control_variates=control_variates, seed=seed)
+
+
+def _sizes(target: Target) -> dict[str, tuple]:
+    return {name: tuple(variable.dimensions) for name, variable in target.parameters.items()}
+
+
+def _mode(target: Target) -> np.ndarray:
+    """Position of the largest density that a climb from a random point reaches."""
+
+    def cost(position: np.ndarray) -> tuple[float, np.ndarray]:
+        log_density, gradient, _ = target.evaluate(position)
+        if not (np.isfinite(log_density) and np.isfinite(gradient).all()):
+            return 1e300, np.zeros_like(position)
+        return -log_density, -gradient
+
+    rng = np.random.default_rng(23)
+    starts = (rng.uniform(-RADIUS, RADIUS, target.dim) for _ in range(TRIES))
+    for start in starts:
+        if np.isfinite(target.evaluate(start)[0]):
+            options = {"maxiter": 2000}
+            with one_blas_thread():
+                found = minimize(cost, start, jac=True, method="L-BFGS-B", options=options)
+            return found.x
+    raise _wrong(f"no point was found at which the density of {target.name} is finite.")
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise _wrong(f"{name} must be a whole number, at least {least}, got {value!r}.")
+    return int(value)
+
+
+def _wrong(message: str) -> StanadaptError:
+    return StanadaptError("settings", f"Minibatches: {message}")

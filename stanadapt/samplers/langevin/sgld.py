@@ -1,0 +1,146 @@
+"""Langevin moves along gradients of some of the data: for many rows; not exact.
+
+Of `Minibatches(target, rows=..., batches=...)` each move takes the gradient of one batch of rows,
+drawn at random, and makes no acceptance step. Draws have a bias that neither R-hat nor effective
+sample sizes see; steps that become smaller let it fade, and `weighted_summary` averages draws by
+the size of their steps. Of a `Target` itself each gradient is that of all rows.
+
+References
+----------
+Welling and Teh (2011), Bayesian learning via stochastic gradient Langevin dynamics, ICML:
+theta' = theta + (e_t / 2) g + N(0, e_t), with steps e_t = a (b + t)^-gamma and means weighted by
+e_t. Of a normal coordinate of standard deviation s under a constant step and gradients with noise
+of variance V, draws have the variance s^2 (1 + e V / 4) / (1 - e / (4 s^2)). Deviations: steps are
+in standardised coordinates, learned with all rows; warm-up runs at the first step size, and t
+counts from its end.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import require_at_least, require_at_most, require_positive
+
+
+class Settings(NamedTuple):
+    """What the user chooses: steps e_t = first_step (1 + t / delay)^-decay after warm-up.
+
+    first_step
+        e_0, variance of the noise of a move, in squared units of the unconstrained parameters;
+        > 0. It is a (b + t)^-gamma with b = delay, gamma = decay, a = first_step delay^decay.
+    delay
+        Draws after which steps become clearly smaller, > 0.
+    decay
+        In [0, 1]: above 0.5 the weighted means converge, the more slowly the larger it is; with 0
+        the steps stay as they are, and so does the bias.
+
+    """
+
+    first_step: float = 0.05
+    delay: float = 1000.0
+    decay: float = 0.55
+
+
+class Estimated(NamedTuple):
+    """A position, shape (size,), whose last entry chose the batch, and estimates there."""
+
+    position: np.ndarray
+    log_density: float
+    gradient: np.ndarray
+
+
+class State(NamedTuple):
+    """The current point and memory for the next one; t counts draws, and is 0 in warm-up.
+
+    warming_up
+        Whether steps are of the first size.
+
+    """
+
+    current: Estimated
+    scratch: Estimated
+    t: int
+    warming_up: bool
+
+
+class Info(NamedTuple):
+    """What one iteration reports.
+
+    acceptance_rate
+        1, or 0 where the density failed at the next point, to which the chain then did not move.
+    weight
+        e_t, the weight of the draw in means.
+
+    """
+
+    acceptance_rate: float
+    weight: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_positive(settings, "first_step", "delay")
+    require_at_least(settings, 0, "decay")
+    require_at_most(settings, 1, "decay")
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,), with a batch of its own."""
+    point = np.empty(density.size)
+    point[: density.dim] = position[: density.dim]
+    gradient = np.empty(density.size)
+    _draw_batch(density, point, rng)
+    log_density = value_and_gradient(density, point, gradient)
+    return State(
+        current=Estimated(point, log_density, gradient),
+        scratch=Estimated(np.empty(density.size), -np.inf, np.empty(density.size)),
+        t=0,
+        warming_up=True,
+    )
+
+
+@jit
+def _draw_batch(density, position, rng):
+    """Choose the rows of the next gradient, where there is a choice."""
+    for i in range(density.dim, density.size):
+        position[i] = rng.random()
+
+
+@jit
+def step(density, settings, state, rng):
+    """Move along the gradient at the current point, with noise, and draw the rows of the next."""
+    x, y = state.current, state.scratch
+    e = settings.first_step * (1.0 + state.t / settings.delay) ** -settings.decay
+    noise = np.sqrt(e)
+    for i in range(density.dim):
+        y.position[i] = x.position[i] + 0.5 * e * x.gradient[i] + noise * rng.standard_normal()
+    _draw_batch(density, y.position, rng)
+    log_density = value_and_gradient(density, y.position, y.gradient)
+    moved, t = log_density > -np.inf, state.t + (0 if state.warming_up else 1)
+    proposal = Estimated(y.position, log_density, y.gradient)
+    info = Info(acceptance_rate=1.0 if moved else 0.0, weight=e)
+    if moved:
+        return replace(state, current=proposal, scratch=x, t=t), info
+    return replace(state, scratch=proposal, t=t), info
+
+
+@jit
+def freeze(settings, state):
+    """Let steps become smaller from here on."""
+    return replace(state, warming_up=False)
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step,
+        freeze=freeze, iter_warmup=2_000, iter_sampling=100_000, workspace=("t",), exact=False,
+        samples_batches=True,
+    )
+)  # fmt: skip

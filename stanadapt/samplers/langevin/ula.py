@@ -1,0 +1,151 @@
+"""Langevin moves without an acceptance step: not exact, its bias grows with the step.
+
+Every move is made, x' = x + (h / 2) g(x) + sqrt(h) eps. Draws have a bias that neither R-hat nor
+effective sample sizes see, and that does not vanish with more draws: for comparing with `mala`,
+which corrects it. The step follows from the bias that is allowed.
+
+References
+----------
+Roberts and Tweedie (1996), Exponential convergence of Langevin distributions and their discrete
+approximations, Bernoulli 2(4). Of a normal coordinate of standard deviation s, the variance of the
+draws is s^2 / (1 - h / (4 s^2)), and there is none from h = 4 s^2 on. The step rule is ours:
+h = 4 b / (1 + b) gives the share b too much variance where s = 1, as in standardised coordinates,
+and is made smaller in warm-up until a Metropolis test accepts nearly all moves, for densities that
+are steeper in places. Only warm-up makes the test: a chain whose steps are still too large would
+otherwise be thrown far out.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine import langevin
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import require_probability
+from stanadapt.samplers.robbins_monro import rescaled
+
+LEARNING_RATE = 0.01  # relative change of the step per iteration of warm-up
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    variance_bias
+        Share by which the variance of a normal coordinate of unit scale is too large, in (0, 1).
+        Draws are the more correlated the smaller it is.
+    least_accept
+        In warm-up the step is made smaller until a Metropolis test accepts this share of the moves,
+        in (0, 1).
+
+    """
+
+    variance_bias: float = 0.02
+    least_accept: float = 0.9
+
+
+class State(NamedTuple):
+    """The current point, memory for the next one, the last noise, and the sd of the noise.
+
+    testing
+        Whether moves are tested: in warm-up.
+
+    """
+
+    current: GradientPoint
+    scratch: GradientPoint
+    noise: np.ndarray
+    step_size: float
+    testing: bool
+
+
+class Info(NamedTuple):
+    """What one iteration reports.
+
+    acceptance_rate
+        With which probability a Metropolis test would have accepted the move, which is made in any
+        case, except in warm-up.
+    step_size
+        sqrt(h), the standard deviation of the noise.
+
+    """
+
+    acceptance_rate: float
+    step_size: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_probability(settings, "variance_bias", "least_accept")
+
+
+@jit
+def _largest_step(settings):
+    """Return sqrt(h) with h / 4 / (1 - h / 4) = b."""
+    return np.sqrt(4.0 * settings.variance_bias / (1.0 + settings.variance_bias))
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,)."""
+    n = density.dim
+    return State(
+        current=gradient_at(density, position),
+        scratch=unused_gradient(n),
+        noise=np.empty(n),
+        step_size=_largest_step(settings),
+        testing=True,
+    )
+
+
+@jit
+def step(density, settings, state, rng):
+    """Move to y = x + s^2 g(x) / 2 + s eps, unless the density fails there; test it in warm-up."""
+    x, y, s = state.current, state.scratch, state.step_size
+    log_density, log_ratio = langevin.propose(density, x, y, state.noise, s, rng)
+    rate = acceptance_probability(log_ratio)
+    info = Info(acceptance_rate=rate, step_size=s)
+    moved = GradientPoint(y.position, log_density, y.gradient)
+    if log_density > -np.inf and (not state.testing or rng.random() < rate):
+        return replace(state, current=moved, scratch=x), info
+    return replace(state, scratch=moved), info
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Take smaller steps where a test would reject too many, and never larger than the rule's."""
+    step_size = rescaled(
+        state.step_size, info.acceptance_rate, settings.least_accept, LEARNING_RATE, t, iter_warmup
+    )
+    return replace(state, step_size=min(step_size, _largest_step(settings)))
+
+
+@jit
+def freeze(settings, state):
+    """Test no more."""
+    return replace(state, testing=False)
+
+
+def sentences(settings, dim, stats):
+    """Say where a Metropolis test would reject many moves: the bias is larger than allowed."""
+    rate = float(np.mean(stats["acceptance_rate"]))
+    if rate >= settings.least_accept - 0.5 * (1.0 - settings.least_accept):
+        return []
+    return [
+        f"a Metropolis test would reject {1.0 - rate:.0%} of the moves: the bias is larger than "
+        f"variance_bias={settings.variance_bias:g} allows. Lengthen warm-up (iter_warmup), or use "
+        "mala, which makes the test."
+    ]
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        freeze=freeze, iter_warmup=2_000, workspace=("noise",), exact=False, sentences=sentences,
+    )
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""A-NICE-MC: proposals from a trained volume-preserving network."""

@@ -1,0 +1,222 @@
+"""The adversarial training of a NICE network, on draws alone: JAX and optax.
+
+A generator, the network f, runs short chains T without rejection: b steps from noise, m from a
+draw, and m from where the first ended. A critic tells pairs (end, start) of the latter two from
+pairs of independent draws; the generator learns to be taken for the latter, so that ends neither
+leave the distribution nor remember their starts.
+
+References
+----------
+Song, Zhao and Ermon (2017), A-NICE-MC, NIPS, and the authors' code: lengths b, m uniform, drawn
+anew for every batch; a critic with gradient penalty 10 (Gulrajani and others 2017, NIPS), leaky
+ReLUs of slope 0.2, five of its steps per step of the generator; Adam with decay rates 0.5 and 0.9;
+a generator loss that also keeps v standard normal. Deviations: rows are drawn with replacement; the
+gradient penalty takes one mixing number per pair; what is taken for the trained network is the
+running average of its weights, since the last ones swing with the critic.
+
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from stanadapt.samplers.nice.network import Coupling
+
+CRITIC_STEPS, SLOPE, PENALTY = 5, 0.2, 10.0
+MEMORY = 0.99  # of the average of the generator's weights, in steps of 1 / (1 - MEMORY)
+
+
+class Lengths(NamedTuple):
+    """Longest chains from noise and from draws, and rows of a batch."""
+
+    from_noise: int
+    from_data: int
+    batch: int
+
+
+class Trained(NamedTuple):
+    """All that a step changes: layers of both networks, their optimisers, the random key."""
+
+    generator: Any
+    average: Any
+    critic: Any
+    generator_optimiser: Any
+    critic_optimiser: Any
+    key: Any
+
+
+class Trainer:
+    """Trains a generator on standardised draws.
+
+    Parameters
+    ----------
+    couplings, weights
+        Of the generator, as in `Network`.
+    critic_widths
+        Hidden layers of the critic.
+    lengths
+        Of chains and batches.
+    learning_rate
+        Of both.
+    seed
+        Of batches, noise and the first weights of the critic.
+
+    """
+
+    def __init__(
+        self,
+        couplings: Sequence[Coupling],
+        weights: np.ndarray,
+        critic_widths: Sequence[int],
+        lengths: Lengths,
+        learning_rate: float,
+        seed: int,
+    ) -> None:
+        self._moves = tuple(coupling.moves for coupling in couplings)
+        ends = {c.moves: c.widths[-1] for c in couplings}
+        self._dim, self._auxiliary, self._lengths = ends["z"], ends["v"], lengths
+        self._optimiser = optax.adam(learning_rate, b1=0.5, b2=0.9)
+        key, first = jax.random.split(jax.random.key(seed))
+        generator = _layers(couplings, weights)
+        critic = _random_layers(first, (2 * self._dim, *critic_widths, 1))
+        self._trained = Trained(
+            generator,
+            generator,
+            critic,
+            self._optimiser.init(generator),
+            self._optimiser.init(critic),
+            key,
+        )
+        self._steps = jax.jit(self._scanned, static_argnums=2)
+
+    def train(self, rows: np.ndarray, steps: int) -> tuple[float, float]:
+        """Take generator steps on standardised draws; return mean losses: critic, generator."""
+        draws = jnp.asarray(rows, jnp.float32)
+        self._trained, losses = self._steps(self._trained, draws, steps)
+        critic, generator = np.asarray(losses).mean(axis=0)
+        return float(critic), float(generator)
+
+    def weights(self) -> np.ndarray:
+        """Averaged weights of the generator, as in `Network`."""
+        parts = [part for layers in self._trained.average for pair in layers for part in pair]
+        return np.concatenate([np.asarray(part, float).ravel() for part in parts])
+
+    def map(self, z: Any, v: Any) -> tuple[Any, Any]:
+        """Apply the generator with averaged weights to rows of z and v."""
+        return self._map(self._trained.average, jnp.asarray(z), jnp.asarray(v))
+
+    def _map(self, generator: Any, z: Any, v: Any) -> tuple[Any, Any]:
+        for moves, layers in zip(self._moves, generator, strict=True):
+            if moves == "z":
+                z = z + _perceptron(layers, v, jax.nn.relu)
+            else:
+                v = v + _perceptron(layers, z, jax.nn.relu)
+        return z, v
+
+    def _chain(self, generator: Any, z: Any, key: Any, longest: int) -> tuple[Any, Any]:
+        """Return z and v after a random number of steps, the same for all rows."""
+        length, noise = jax.random.split(key)
+        chosen = jax.random.randint(length, (), 0, longest)
+
+        def step(z: Any, key: Any) -> tuple[Any, Any]:
+            fresh = jax.random.normal(key, (z.shape[0], self._auxiliary))
+            z, v = self._map(generator, z, fresh)
+            return z, (z, v)
+
+        _, (all_z, all_v) = jax.lax.scan(step, z, jax.random.split(noise, longest))
+        return all_z[chosen], all_v[chosen]
+
+    def _fakes(self, generator: Any, rows: Any, key: Any) -> tuple[Any, Any]:
+        """Pairs (end, start) of chains, and the last v of each chain."""
+        keys, sizes = jax.random.split(key, 4), self._lengths
+        noise = jax.random.normal(keys[0], (sizes.batch, self._dim))
+        one, v_one = self._chain(generator, noise, keys[1], sizes.from_noise)
+        two, v_two = self._chain(generator, rows, keys[2], sizes.from_data)
+        began = jax.lax.stop_gradient(one)
+        three, v_three = self._chain(generator, began, keys[3], sizes.from_data)
+        pairs = jnp.concatenate([jnp.hstack([two, rows]), jnp.hstack([three, one])])
+        return pairs, jnp.concatenate([v_one, v_two, v_three])
+
+    def _critic_loss(self, critic: Any, generator: Any, draws: Any, key: Any) -> Any:
+        keys, n = jax.random.split(key, 4), self._lengths.batch
+        fake, _ = self._fakes(generator, _rows(draws, n, keys[0]), keys[1])
+        real = _rows(draws, 4 * n, keys[2]).reshape(2 * n, -1)
+        mixing = jax.random.uniform(keys[3], (2 * n, 1))
+        slopes = jax.vmap(jax.grad(lambda pair: _score(critic, pair)))(
+            mixing * real + (1.0 - mixing) * fake
+        )
+        length = jnp.sqrt(jnp.sum(slopes**2, axis=1) + 1e-12)
+        penalty = PENALTY * jnp.mean((length - 1.0) ** 2)
+        return jnp.mean(_score(critic, real)) - jnp.mean(_score(critic, fake)) + penalty
+
+    def _generator_loss(self, generator: Any, critic: Any, draws: Any, key: Any) -> Any:
+        first, second = jax.random.split(key)
+        pairs, v = self._fakes(generator, _rows(draws, self._lengths.batch, first), second)
+        return jnp.mean(_score(critic, pairs)) + 0.5 * jnp.mean(v**2)
+
+    def _step(self, now: Trained, draws: Any) -> tuple[Trained, Any]:
+        key, last, *keys = jax.random.split(now.key, CRITIC_STEPS + 2)
+
+        def criticise(state: Any, key: Any) -> tuple[Any, Any]:
+            critic, held = state
+            loss, slope = jax.value_and_grad(self._critic_loss)(critic, now.generator, draws, key)
+            change, held = self._optimiser.update(slope, held)
+            return (optax.apply_updates(critic, change), held), loss
+
+        start = now.critic, now.critic_optimiser
+        (critic, held), losses = jax.lax.scan(criticise, start, jnp.stack(keys))
+        loss, slope = jax.value_and_grad(self._generator_loss)(now.generator, critic, draws, last)
+        change, own = self._optimiser.update(slope, now.generator_optimiser)
+        generator = optax.apply_updates(now.generator, change)
+        average = jax.tree.map(_moved, now.average, generator)
+        return Trained(generator, average, critic, own, held, key), jnp.stack([losses.mean(), loss])
+
+    def _scanned(self, trained: Trained, draws: Any, steps: int) -> tuple[Trained, Any]:
+        return jax.lax.scan(lambda now, _: self._step(now, draws), trained, length=steps)
+
+
+def _moved(average: Any, now: Any) -> Any:
+    return MEMORY * average + (1.0 - MEMORY) * now
+
+
+def _rows(draws: Any, count: int, key: Any) -> Any:
+    return draws[jax.random.randint(key, (count,), 0, draws.shape[0])]
+
+
+def _score(critic: Any, pairs: Any) -> Any:
+    return _perceptron(critic, pairs, lambda h: jax.nn.leaky_relu(h, SLOPE))[..., 0]
+
+
+def _perceptron(layers: Any, h: Any, activation: Any) -> Any:
+    for matrix, bias in layers[:-1]:
+        h = activation(h @ matrix + bias)
+    matrix, bias = layers[-1]
+    return h @ matrix + bias
+
+
+def _layers(couplings: Sequence[Coupling], weights: np.ndarray) -> Any:
+    """Split flat weights into matrices and biases."""
+    found, begin = [], 0
+    for _, widths in couplings:
+        layers = []
+        for inputs, outputs in itertools.pairwise(widths):
+            end = begin + inputs * outputs
+            matrix = weights[begin:end].reshape(inputs, outputs)
+            layers.append((matrix, weights[end : end + outputs]))
+            begin = end + outputs
+        found.append([tuple(jnp.asarray(part, jnp.float32) for part in pair) for pair in layers])
+    return found
+
+
+def _random_layers(key: Any, widths: Sequence[int]) -> Any:
+    keys = jax.random.split(key, len(widths))
+    make = jax.nn.initializers.glorot_uniform()
+    return [
+        (make(k, (inputs, outputs)), jnp.zeros(outputs))
+        for k, inputs, outputs in zip(keys, widths, widths[1:], strict=False)
+    ]

@@ -1,0 +1,151 @@
+"""Proposals from a neural network that was trained before: for modes that lie far apart.
+
+A network maps a position, with noise of its own, to another position, and back. Trained well it
+leads from mode to mode, and draws are nearly independent; an iteration costs one density value and
+no gradient. Random-walk moves between the others reach what the network does not. Without
+`network=` it has random weights: the draws are exact, but hardly better than those of a random
+walk.
+
+References
+----------
+Song, Zhao and Ermon (2017), A-NICE-MC: Adversarial Training for MCMC, NIPS. With v ~ N(0, I) drawn
+anew, a fair coin proposes f(x, v) or its inverse, accepted with probability
+min(1, p(x') N(v') / (p(x) N(v))): f preserves volume. Deviations: the coin is tossed by each chain,
+not for all together; local moves are mixed in, since nothing makes the chain of f irreducible;
+x is standardised before f.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled import triangular
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
+from stanadapt.engine.metropolis import RANDOM_WALK_SCALE, acceptance_probability
+from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import require_at_least, require_fraction, require_probability
+from stanadapt.samplers.nice import additive_couplings
+from stanadapt.samplers.nice.additive_couplings import CompiledNetwork, Workspace
+from stanadapt.samplers.robbins_monro import rescaled
+
+LOCAL_RATE = 0.05  # relative change of the scale of local moves per local move
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    local_share
+        Of random-walk moves, in [0, 1). With 0, a chain may never reach a part of the posterior.
+    local_target
+        Acceptance rate of these, to which their scale is tuned; in (0, 1).
+    width
+        Hidden units of each coupling of the random network, where none is given; at least 1.
+    network_seed
+        What its weights are made from, the same for all chains; at least 0.
+
+    """
+
+    local_share: float = 0.2
+    local_target: float = 0.234
+    width: int = 32
+    network_seed: int = 0
+
+
+class State(NamedTuple):
+    """The current point, the rejected one, the network, and the scale of local moves."""
+
+    current: ValuePoint
+    scratch: ValuePoint
+    network: CompiledNetwork
+    local_scale: float
+    work: Workspace
+
+
+class Info(NamedTuple):
+    """What one iteration reports; `local` is whether a random-walk move was tried."""
+
+    acceptance_rate: float
+    accepted: bool
+    local: bool
+    local_scale: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_fraction(settings, "local_share")
+    require_probability(settings, "local_target")
+    require_at_least(settings, 1, "width")
+    require_at_least(settings, 0, "network_seed")
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (size,), with a network of random weights."""
+    network = additive_couplings.untrained(density.dim, settings.width, settings.network_seed)
+    return init_from_network(density, settings, position, rng, network)
+
+
+@jit
+def init_from_network(density, settings, position, rng, network):
+    """Start at position, shape (size,), with a given network."""
+    return State(
+        current=value_at(density, position),
+        scratch=unused_value(density.size),
+        network=network,
+        local_scale=RANDOM_WALK_SCALE / np.sqrt(density.dim),
+        work=additive_couplings.workspace(network),
+    )
+
+
+@jit
+def step(density, settings, state, rng):
+    """Propose f(x, v), its inverse, or x + s L eps; accept or reject."""
+    x, y, network, work = state.current, state.scratch, state.network, state.work
+    n, log_ratio = density.dim, 0.0
+    local = rng.random() < settings.local_share
+    if local:
+        fill_normal(rng, work.z)
+        triangular.times(network.factor, work.z, y.position[:n])
+        for i in range(n):
+            y.position[i] = x.position[i] + state.local_scale * y.position[i]
+    else:
+        fill_normal(rng, work.v)
+        log_ratio += 0.5 * squared_norm(work.v)
+        additive_couplings.standardised(network, x.position, work.z)
+        additive_couplings.apply(network, rng.random() < 0.5, work)
+        additive_couplings.restored(network, work.z, y.position)
+        log_ratio -= 0.5 * squared_norm(work.v)
+    proposal = proposed(density, x, y, rng)
+    rate = acceptance_probability(log_ratio + proposal.log_density - x.log_density)
+    accepted = rng.random() < rate
+    info = Info(acceptance_rate=rate, accepted=accepted, local=local, local_scale=state.local_scale)
+    if accepted:
+        return replace(state, current=proposal, scratch=x), info
+    return replace(state, scratch=proposal), info
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Tune the scale of local moves; the network stays as it is."""
+    if not info.local:
+        return state
+    scale = rescaled(
+        state.local_scale, info.acceptance_rate, settings.local_target, LOCAL_RATE, t, iter_warmup
+    )
+    return replace(state, local_scale=scale)
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        uses_gradient=False,
+        init_from_network=init_from_network,
+        workspace=("work",),
+        standardize="diagonal",  # from starts as dispersed as they were: it is for many modes
+    )
+)  # fmt: skip

@@ -1,1 +1,0 @@
-"""Warm-up in which all chains learn scales, correlations and step size together."""

@@ -1,0 +1,1 @@
+"""Samplers for many modes: tempering, pseudo-extended MCMC, smc, equi-energy."""

@@ -1,0 +1,339 @@
+"""Continuous tempering: Hamiltonian trajectories of a position and its temperature at once.
+
+With q = 1 / (1 + exp(-u)) and the `coordinate` b(q), c(q), trajectories follow
+
+    log p(x, u) = b(q) l(x) + (1 - b(q)) psi(x) - c(q) + log(q (1 - q)),
+    d/dx = b l'(x) + (1 - b) psi'(x),
+    d/du = q (1 - q) (b'(q) Delta(x) - c'(q)) + 1 - 2 q,                   Delta = l - psi,
+
+one gradient of the target each leapfrog, whatever b. In the Gibbs form x moves at fixed b, and q is
+then drawn from its law given x, which takes no evaluation.
+
+Positions with b = 1 are draws of the target, if that has positive probability (an atom). Where it
+has none, each position has the weight r(x), the density of q = 1 given x, and becomes a draw N
+times, N whole, with mean proportional to r: resampling as the chain goes. Where N is 0 or 1, these
+too are the states of a Markov chain that leaves the target invariant.
+
+The mean of the density of q = 1 given x over that of q = 0 is the ratio of the constants at the
+ends. A row at b = 0 is redrawn from the reference, and q along with it: what lies between two such
+redraws is independent of all else, and gives the error of that ratio (`simulated`).
+
+References
+----------
+Graham and Storkey (2017), Continuously tempered Hamiltonian Monte Carlo, UAI: the joint form, the
+Gibbs form, and the weights. Deviations: a spacing and constants that are learned, the redraws at
+b = 0, draws in place of weights, and trajectories of random length.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
+from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.engine.points import ValuePoint
+from stanadapt.samplers import dual_averaging
+from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR
+from stanadapt.samplers.tempering import coordinate as coordinates
+from stanadapt.samplers.tempering import reference_distribution
+from stanadapt.samplers.tempering.coordinate import Coordinate, log_jacobian, place_of
+from stanadapt.samplers.tempering.level_walk import COLD, HOT, end_tour
+from stanadapt.samplers.tempering.path import (
+    DISTRIBUTION,
+    POSITION,
+    REFERENCE,
+    REFERENCE_SLOPE,
+    SLOPE,
+    TARGET,
+    Replicas,
+    TemperingPath,
+    copy_replica,
+    evaluate,
+    log_ratio,
+    mixed,
+    no_replicas,
+)
+from stanadapt.samplers.tempering.pseudo_gibbs import IMPOSSIBLE
+
+# without an atom: moves for each draw, if weights have the mean that warm-up has found
+MOVES_PER_DRAW = 5.0
+# share of the coordinate, at least, that counts as an end for round trips
+END_SHARE = 0.1
+TENTHS = 10
+
+
+class Design(NamedTuple):
+    """How the walker moves.
+
+    leapfrogs
+        Most of a trajectory, which has 1 to so many.
+    coordinate_scale
+        Step of u in one of x whose scales are 1; 0 in the Gibbs form.
+    target_accept
+        Acceptance rate to tune the step size to.
+
+    """
+
+    leapfrogs: int
+    coordinate_scale: float
+    target_accept: float
+
+
+class Walker(NamedTuple):
+    """A position and its coordinate; arrays are updated in place.
+
+    replicas
+        The CURRENT one and the END of the latest trajectory.
+    momentum, scale
+        Of the position, and of its steps, shape (dim,).
+    averaging
+        An `Averaging` of the step size, as numbers, and the sum (WEIGHT) and number (WEIGHED) of
+        the densities r(x) seen while it was learned; shape (7,).
+    numbers
+        The coordinate (U); how often the position is still to be handed out (COPIES); whether it
+        has BEEN_HOT since it was last at b = 1; the latest acceptance rate (RATE); shape (4,).
+    visits
+        To each tenth of q; shape (10,).
+    ends
+        Sums of the densities of q = 1 (COLD) and q = 0 (HOT) given x, shape (2,).
+    tours
+        Of these between redraws, as in `simulated.Walker`.
+
+    """
+
+    path: TemperingPath
+    coordinate: Coordinate
+    replicas: Replicas
+    momentum: np.ndarray
+    scale: np.ndarray
+    averaging: np.ndarray
+    numbers: np.ndarray
+    visits: np.ndarray
+    ends: np.ndarray
+    tours: np.ndarray
+
+
+CURRENT, END = 0, 1
+LOG_STEP, LOG_MEAN, WEIGHT, WEIGHED = 3, 4, 5, 6
+U, COPIES, BEEN_HOT, RATE = 0, 1, 2, 3
+# u of a walker that is placed at the target
+COLD_U = 5.0
+
+
+class ExcursionInfo(NamedTuple):
+    """The outcome of the moves from one draw to the next."""
+
+    acceptance_rate: float  # of trajectories, mean; of the latest one where there was none
+    steps: int
+    diverging: bool  # of trajectories from b = 1
+    moves: int
+    redraws: int  # from the reference, one evaluation each
+    returned: bool
+    round_trips: int
+
+
+@jit
+def no_walker(path, atom):
+    """Return a Walker without a position."""
+    dim = path.target.dim
+    return Walker(
+        path, coordinates.no_coordinate(atom), no_replicas(2, dim), np.zeros(dim), np.ones(dim),
+        np.zeros(7), np.zeros(4), np.zeros(TENTHS), np.zeros(2), np.zeros(9),
+    )  # fmt: skip
+
+
+@jit
+def place(walker, replicas, row, scale, log_step):
+    """Put the walker at b = 1, at a row of Replicas, with scales and a step size to begin with."""
+    copy_replica(replicas, row, walker.replicas, CURRENT)
+    copy(scale, walker.scale)
+    walker.numbers[U] = COLD_U
+    _keep(walker, dual_averaging.centred(np.exp(log_step), 1.0))
+
+
+@inlined
+def _keep(walker, averaging):
+    a = walker.averaging
+    a[0], a[1], a[2] = averaging.centre, averaging.count, averaging.shortfall
+    a[LOG_STEP], a[LOG_MEAN] = averaging.log_step, averaging.log_mean
+
+
+@inlined
+def _learn(walker, rate, target_accept):
+    a = walker.averaging
+    averaging = dual_averaging.Averaging(a[0], int(a[1]), a[2], a[LOG_STEP], a[LOG_MEAN])
+    _keep(walker, dual_averaging.update(averaging, rate, target_accept))
+
+
+@jit
+def excursion(walker, design, learning, longest, rng):
+    """Move until there is a draw, `longest` times at most.
+
+    learning
+        Whether to tune the step size.
+
+    """
+    numbers, returned = walker.numbers, True
+    rates, n_moved, steps, moves, redraws, trips, diverging = 0.0, 0, 0, 0, 0, 0, False
+    while numbers[COPIES] < 1.0:
+        if moves >= longest:
+            returned = False
+            break
+        moves += 1
+        redrawn, at = _redraw(walker, learning, rng), place_of(walker.coordinate, numbers[U])
+        redraws += redrawn
+        if not redrawn or design.coordinate_scale > 0.0:
+            step_size = np.exp(walker.averaging[LOG_STEP if learning else LOG_MEAN])
+            rate, made, failed = trajectory(walker, design, step_size, rng)
+            rates, n_moved, steps = rates + rate, n_moved + 1, steps + made
+            diverging = diverging or (failed and at.b == 1.0)
+            if learning:
+                _learn(walker, rate, design.target_accept)
+        trips += _choose_coordinate(walker, design, learning, rng)
+    if n_moved > 0:
+        numbers[RATE] = rates / n_moved
+    numbers[COPIES] = max(numbers[COPIES] - 1.0, 0.0)
+    return ExcursionInfo(numbers[RATE], steps, diverging, moves, redraws, returned, trips)
+
+
+@inlined
+def _redraw(walker, learning, rng):
+    """At b = 0, if the reference can be drawn from, draw the position from it; returns whether."""
+    if walker.path.kind != DISTRIBUTION or not at_hot_atom(walker):
+        return False
+    replicas = walker.replicas
+    reference_distribution.draw(walker.path.reference, replicas.vectors[CURRENT, POSITION], rng)
+    evaluate(walker.path, replicas, CURRENT, True)
+    q = walker.coordinate.atom * (1.0 - rng.random())
+    walker.numbers[U] = np.log(q) - np.log1p(-q)
+    if not learning:
+        end_tour(walker.tours)
+    return True
+
+
+@inlined
+def at_hot_atom(walker):
+    """Whether b is 0, which has positive probability only if there is an atom."""
+    q = 1.0 / (1.0 + np.exp(-walker.numbers[U]))
+    return q <= walker.coordinate.atom
+
+
+@inlined
+def log_joint(walker, row, u, at):
+    """Return log p(x, u) of a row and a coordinate, whose Place is `at`."""
+    logs = walker.replicas.logs
+    return mixed(at.b, logs[row, TARGET], logs[row, REFERENCE]) - at.c + log_jacobian(u)
+
+
+@jit
+def trajectory(walker, design, step_size, rng):
+    """Move position and coordinate; returns the acceptance rate, the leapfrogs, and divergence."""
+    replicas, momentum, u = walker.replicas, walker.momentum, walker.numbers[U]
+    u_step, at = step_size * design.coordinate_scale, place_of(walker.coordinate, u)
+    fill_normal(rng, momentum)
+    u_momentum, steps = rng.standard_normal(), 1 + int(rng.random() * design.leapfrogs)
+    before = log_joint(walker, CURRENT, u, at) - 0.5 * squared_norm(momentum)
+    before -= 0.5 * u_momentum * u_momentum
+    copy_replica(replicas, CURRENT, replicas, END)
+    u_momentum += 0.5 * u_step * force(walker, at)
+    _kick(walker, at.b, 0.5 * step_size)
+    made, after = 0, -np.inf
+    while made < steps:
+        _drift(walker, step_size)
+        u += u_step * u_momentum
+        evaluate(walker.path, replicas, END, True)
+        made, at = made + 1, place_of(walker.coordinate, u)
+        after = log_joint(walker, END, u, at)
+        if not after > -np.inf:
+            break
+        half = 0.5 if made == steps else 1.0
+        u_momentum += half * u_step * force(walker, at)
+        _kick(walker, at.b, half * step_size)
+    log_ratio = after - 0.5 * squared_norm(momentum) - 0.5 * u_momentum * u_momentum - before
+    rate = acceptance_probability(log_ratio)
+    if rng.random() < rate:
+        copy_replica(replicas, END, replicas, CURRENT)
+        walker.numbers[U] = u
+    return rate, made, not log_ratio > -LARGEST_ENERGY_ERROR
+
+
+@inlined
+def force(walker, at):
+    """d/du of log p at the END, whose Place is `at`."""
+    delta = max(log_ratio(walker.replicas, END), IMPOSSIBLE)
+    return at.q * (1.0 - at.q) * (at.b_slope * delta - at.c_slope) + 1.0 - 2.0 * at.q
+
+
+@inlined
+def _kick(walker, b, size):
+    """Add the gradient at the END, times size and scale, to the momentum."""
+    momentum, scale = walker.momentum, walker.scale
+    slope, reference_slope = (
+        walker.replicas.vectors[END, SLOPE],
+        walker.replicas.vectors[END, REFERENCE_SLOPE],
+    )
+    for i in range(momentum.shape[0]):
+        momentum[i] += size * scale[i] * (b * slope[i] + (1.0 - b) * reference_slope[i])
+
+
+@inlined
+def _drift(walker, step_size):
+    momentum, scale = walker.momentum, walker.scale
+    position = walker.replicas.vectors[END, POSITION]
+    for i in range(momentum.shape[0]):
+        position[i] += step_size * scale[i] * momentum[i]
+
+
+@inlined
+def _choose_coordinate(walker, design, learning, rng):
+    """Weigh the position, and in the Gibbs form draw q; returns 1 after a round trip, else 0.
+
+    Also decides how often the position is a draw.
+    """
+    coordinate, numbers = walker.coordinate, walker.numbers
+    cold, hot = coordinates.condition(coordinate, log_ratio(walker.replicas, CURRENT))
+    if design.coordinate_scale == 0.0:
+        q = coordinates.draw(coordinate, rng)
+        numbers[U] = np.log(q) - np.log1p(-q)
+    at = place_of(coordinate, numbers[U])
+    if learning:
+        walker.averaging[WEIGHT] += cold
+        walker.averaging[WEIGHED] += 1.0
+    else:
+        walker.visits[min(int(TENTHS * at.q), TENTHS - 1)] += 1.0
+        walker.ends[COLD] += cold
+        walker.ends[HOT] += hot
+        walker.tours[COLD] += cold
+        walker.tours[HOT] += hot
+    if coordinate.atom > 0.0:
+        numbers[COPIES] = 1.0 if at.q >= 1.0 - coordinate.atom else 0.0
+    else:
+        numbers[COPIES] = np.floor(cold / _weight_of_a_draw(walker) + rng.random())
+    return _count_trip(walker, at.q)
+
+
+@inlined
+def _weight_of_a_draw(walker):
+    """Weight at which a position is one draw on average; fixed while draws are kept."""
+    count = walker.averaging[WEIGHED]
+    return MOVES_PER_DRAW * (walker.averaging[WEIGHT] / count if count > 0.0 else 1.0)
+
+
+@inlined
+def _count_trip(walker, q):
+    end = max(walker.coordinate.atom, END_SHARE)
+    if q <= end:
+        walker.numbers[BEEN_HOT] = 1.0
+    if q < 1.0 - end or walker.numbers[BEEN_HOT] == 0.0:
+        return 0
+    walker.numbers[BEEN_HOT] = 0.0
+    return 1
+
+
+@jit
+def current(walker, position):
+    """Return the point of the walker; its position is copied into `position`."""
+    copy(walker.replicas.vectors[CURRENT, POSITION], position)
+    return ValuePoint(position, walker.replicas.logs[CURRENT, TARGET])

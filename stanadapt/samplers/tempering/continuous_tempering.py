@@ -1,0 +1,342 @@
+"""Continuously tempered HMC for posteriors with many modes: the temperature is one more coordinate.
+
+Trajectories move the position and a continuous inverse temperature together, between a reference
+distribution and the target; both ends have positive probability. Positions at the target are the
+draws, and what lies between two of them is one iteration. The reference, the spacing of
+temperatures and their constants are learned by parallel tempering in the first part of warm-up,
+then the step size. It has to serve all temperatures: simulated_tempering, with one for each, draws
+more from as many gradients.
+
+References
+----------
+Graham and Storkey (2017), Continuously tempered Hamiltonian Monte Carlo, UAI. The kernel and
+deviations from the paper: `continuous_path.py` and `coordinate.py`. As published:
+coordinate="uniform", atom=0, learn_log_zeta=False with a log_zeta, inflation=1; draws are then
+resampled from weighted positions.
+
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.points import ValuePoint
+from stanadapt.engine.protocol import Sampler, Tempering
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import (
+    require_at_least,
+    require_at_most,
+    require_positive,
+    require_probability,
+)
+from stanadapt.errors import StanadaptError
+from stanadapt.samplers.tempering import continuous_path as engine
+from stanadapt.samplers.tempering import coordinate as coordinates
+from stanadapt.samplers.tempering import swaps as path_engine
+from stanadapt.samplers.tempering import warmup_rounds as rounds
+from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
+from stanadapt.samplers.tempering.level_walk import COLD, HOT, log_ratio_error
+from stanadapt.samplers.tempering.moves import MoveKernel, Options
+from stanadapt.samplers.tempering.path import DISTRIBUTION
+from stanadapt.samplers.tempering.report import describe_path
+from stanadapt.samplers.tempering.settings import (
+    LEAPFROGS,
+    RATE_OF_TRAJECTORIES,
+    ReferenceFamily,
+    first_path,
+)
+
+# share of warm-up of its first part
+PATH_SHARE = 0.6
+ON_THE_PATH, LEARNING, FROZEN = 0, 1, 2
+# fewest tours from which an error can be told; largest atom
+FEWEST_TOURS, LARGEST_ATOM = 50, 0.45
+
+
+class Spacing(IntEnum):
+    """How inverse temperatures depend on the coordinate."""
+
+    barrier = 0
+    uniform = 1
+
+
+class Update(IntEnum):
+    """How the temperature moves: along trajectories, or drawn given the position."""
+
+    joint = 0
+    gibbs = 1
+
+
+# for compiled code
+UNIFORM, GIBBS = int(Spacing.uniform), int(Update.gibbs)
+TRAJECTORIES = int(MoveKernel.hmc)
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    coordinate
+        barrier: temperatures as dense as the learned barrier asks for; uniform: b is the coordinate
+        itself, with log constants b times log_zeta, as published. It hardly moves where modes merge
+        only near b = 0.
+    temperature_update
+        joint: the coordinate moves along each trajectory; gibbs: trajectories at a fixed
+        temperature, after each of which it is drawn from its law given the position.
+    atom
+        Share of the coordinate at which b is 0, and at which it is 1; in [0, 0.45]. With 0 there
+        are no visits to the target: weighted positions are resampled, and the log evidence has no
+        error.
+    leapfrogs
+        Most leapfrogs of a trajectory, at least 1.
+    target_accept
+        Acceptance rate of trajectories to tune their step size to, in (0, 1).
+    coordinate_scale
+        Step of the coordinate, on the logit scale, in one step of a parameter of scale 1; > 0. Not
+        used by gibbs.
+    learn_log_zeta, log_zeta
+        Of uniform: whether log_zeta is the log evidence that the first part of warm-up finds, or
+        else what it is, in nats.
+    levels
+        Temperatures of the parallel tempering, at least 2; 0: two for each unit of the barrier.
+    longest_excursion
+        Most trajectories of an iteration, at least 1. One that has no draw by then repeats the
+        last, and the next one goes on from where it was.
+    reference_family
+        The reference: gaussian, or student_t (of 5 degrees).
+    inflation
+        Spread of a learned reference over that of the draws it is learned from; 0: 2^sqrt(2 / d),
+        which is 2 in two dimensions. Before the last fit of warm-up it is at least 4.
+    step_size
+        The step to begin with, in units of the unconstrained parameters; > 0.
+
+    """
+
+    coordinate: Spacing = Spacing.barrier
+    temperature_update: Update = Update.joint
+    atom: float = 0.2
+    leapfrogs: int = 20
+    target_accept: float = 0.8
+    coordinate_scale: float = 0.5
+    learn_log_zeta: bool = True
+    log_zeta: float = 0.0
+    levels: int = 0
+    longest_excursion: int = 10_000
+    reference_family: ReferenceFamily = ReferenceFamily.gaussian
+    inflation: float = 0.0
+    step_size: float = 0.1
+
+
+class State(NamedTuple):
+    """The walker, the parallel tempering of the first part of warm-up, and the latest draw.
+
+    phase
+        ON_THE_PATH, LEARNING (the walker tunes its step size) or FROZEN.
+    parity
+        Which pairs of the parallel tempering swap next.
+    placed
+        Whether the walker has been placed.
+    learns_reference
+        Whether the reference is learned.
+
+    """
+
+    current: ValuePoint
+    walker: engine.Walker
+    tempering: path_engine.Tempering
+    phase: int
+    parity: int
+    placed: bool
+    learns_reference: bool
+
+
+class Info(NamedTuple):
+    """What one iteration reports.
+
+    acceptance_rate, n_steps, diverging
+        Of the trajectories: mean, and that of the latest one where there was none; leapfrogs;
+        whether one that began at the target ended in an energy error above 1000, or where the
+        density failed.
+    n_moves, n_redraws
+        Trajectories from one draw to the next, and draws of the reference before them (instead of
+        them, with gibbs).
+    returned
+        Whether there is a new draw: else the last one is repeated.
+    round_trips
+        How often the chain came back to the cold end of the coordinate from the hot one.
+    step_size
+        Of the trajectories, in units of their scales.
+
+    """
+
+    acceptance_rate: float
+    n_steps: int
+    diverging: bool
+    n_moves: int
+    n_redraws: int
+    returned: bool
+    round_trips: int
+    step_size: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_at_least(settings, 0, "atom", "levels", "inflation")
+    require_at_most(settings, LARGEST_ATOM, "atom")
+    require_at_least(settings, 1, "leapfrogs", "longest_excursion")
+    require_probability(settings, "target_accept")
+    require_positive(settings, "coordinate_scale", "step_size")
+    require_at_least(settings, -1e300, "log_zeta")
+    wrong = []
+    if settings.levels == 1:
+        wrong.append("levels must be 0 (learned) or at least 2, got 1.")
+    if settings.reference_family == ReferenceFamily.power:
+        wrong.append(
+            "reference_family must be gaussian or student_t, got power: down to b = 0 the powers "
+            "of a density are improper."
+        )
+    given = settings.log_zeta != 0.0 or not settings.learn_log_zeta
+    if given and (settings.learn_log_zeta or settings.coordinate != Spacing.uniform):
+        wrong.append(
+            "log_zeta must be left out unless coordinate=uniform and learn_log_zeta=false, got "
+            f"{settings.log_zeta}."
+        )
+    if wrong:
+        raise StanadaptError("settings", f"continuous_tempering: {wrong[0]}")
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
+    return init_from_path(density, settings, position, rng, first_path(density, settings), True)
+
+
+@jit
+def init_from_path(density, settings, position, rng, path, learns_reference):
+    """`init` on a path whose reference is given, not learned."""
+    leapfrogs = max(int(np.round(LEAPFROGS * density.dim**0.25)), 1)
+    options = Options(TRAJECTORIES, leapfrogs, 1)
+    tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
+    return State(
+        current=path_engine.coldest_point(tempering, np.empty(density.dim)),
+        walker=engine.no_walker(path, settings.atom),
+        tempering=tempering,
+        phase=ON_THE_PATH,
+        parity=0,
+        placed=False,
+        learns_reference=learns_reference,
+    )
+
+
+@jit
+def _design(settings, learns_reference):
+    """Design of the first part of warm-up."""
+    return rounds.WarmupDesign(
+        settings.levels, rounds.LEVELS_PER_BARRIER, 0.0, learns_reference, settings.inflation,
+        RATE_OF_TRAJECTORIES, settings.step_size, True,
+    )  # fmt: skip
+
+
+@jit
+def step(density, settings, state, rng):
+    """Move until there is a draw; at first, temper in parallel."""
+    walker, current, parity = state.walker, state.current, state.parity
+    if state.phase == ON_THE_PATH:
+        tempering = state.tempering
+        done = path_engine.sweep(tempering, RATE_OF_TRAJECTORIES, parity, True, rng)
+        hot = tempering.path.kind == DISTRIBUTION and not rounds.in_short_chains(tempering.ladder)
+        coldest = tempering.ladder.size[0] - 1
+        info = Info(
+            done.acceptance_rate, done.steps, done.diverging, coldest + 1, int(hot), True,
+            done.round_trips, np.exp(tempering.ladder.levels[coldest, LOG_STEP]),
+        )  # fmt: skip
+        current = path_engine.coldest_point(tempering, current.position)
+        return replace(state, current=current, parity=1 - parity), info
+    if not state.placed:  # there was no warm-up
+        _place(settings, state)
+    learning = state.phase == LEARNING
+    scale = 0.0 if settings.temperature_update == GIBBS else settings.coordinate_scale
+    design = engine.Design(settings.leapfrogs, scale, settings.target_accept)
+    done = engine.excursion(walker, design, learning, settings.longest_excursion, rng)
+    log_step = walker.averaging[engine.LOG_STEP if learning else engine.LOG_MEAN]
+    info = Info(
+        done.acceptance_rate, done.steps, done.diverging, done.moves, done.redraws,
+        done.returned, done.round_trips, np.exp(log_step),
+    )  # fmt: skip
+    if done.returned:
+        current = engine.current(walker, current.position)
+    return replace(state, current=current, placed=True), info
+
+
+@jit
+def _place(settings, state):
+    """Go over from the parallel tempering to the walker, on a continuous coordinate."""
+    tempering, walker, ladder = state.tempering, state.walker, state.tempering.ladder
+    rounds.conclude(tempering, _design(settings, state.learns_reference))
+    coldest = ladder.size[0] - 1
+    if settings.coordinate != UNIFORM:
+        coordinates.set_barrier(walker.coordinate, ladder)
+    elif settings.learn_log_zeta:
+        coordinates.set_uniform(walker.coordinate, ladder.levels[coldest, LOG_Z])
+    else:
+        coordinates.set_uniform(walker.coordinate, settings.log_zeta)
+    engine.place(
+        walker, tempering.replicas, tempering.order[0, coldest], ladder.scale[coldest],
+        ladder.levels[coldest, LOG_STEP],
+    )  # fmt: skip
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Tune at the end of a round; after the last one, go on with the walker."""
+    current, design = state.current, _design(settings, state.learns_reference)
+    if state.phase != ON_THE_PATH:
+        return state
+    if rounds.last_sweep(state.tempering, design, t, int(PATH_SHARE * iter_warmup)):
+        _place(settings, state)
+        current = engine.current(state.walker, current.position)
+        return replace(state, current=current, phase=LEARNING, placed=True)
+    return replace(state, current=path_engine.coldest_point(state.tempering, current.position))
+
+
+@jit
+def freeze(settings, state):
+    """Tune no more."""
+    return replace(state, phase=FROZEN)
+
+
+def learned(state: State) -> dict:
+    """Ladder and reference; how often each tenth of the coordinate was visited while drawing.
+
+    The densities of both ends of the coordinate, given the positions, improve on the log evidence
+    that warm-up has learned.
+    """
+    walker, coordinate = state.walker, state.walker.coordinate
+    found = describe_path(walker.path, state.tempering.ladder, state.tempering.short_chain_ends)
+    found["step_size"] = float(np.exp(walker.averaging[engine.LOG_MEAN]))
+    cold, hot = walker.ends[[COLD, HOT]]
+    drawn = cold > 0.0 and hot > 0.0
+    correction = float(np.log(cold / hot)) if drawn else float("nan")
+    found["log_zeta"] = float(coordinate.knots[coordinates.C_AT, coordinate.cells[0]])
+    if drawn:
+        found["log_evidence"] = found["log_zeta"] + correction
+    found["log_zeta_correction"] = correction
+    found["log_evidence_error"] = log_ratio_error(walker.tours, FEWEST_TOURS)
+    found["coordinate_occupancy"] = walker.visits / max(walker.visits.sum(), 1.0)
+    return found
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=(
+            "tempering", "parity", "walker.replicas", "walker.momentum", "walker.numbers",
+            "walker.coordinate.logs", "walker.coordinate.masses", "walker.visits",
+            "walker.ends", "walker.tours", "walker.path.target", "walker.path.reference.work",
+        ),
+        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000, arrays_in_place=True,
+        standardize="no", tempering=Tempering(init_from_path, learned),
+    )
+)  # fmt: skip

@@ -1,0 +1,149 @@
+"""Swaps between any two levels of parallel tempering whose states lie in the same energy ring.
+
+A ring is an interval of l, the log density of the target. Of all pairs (i, j) of levels whose
+states share a ring one is picked, each with the same probability, and swapped with the ratio of
+parallel tempering on the path b l + (1 - b) psi,
+
+    log ratio = (b_i - b_j) (Delta_j - Delta_i),    Delta = l - psi.
+
+A swap leaves the set of states as it is, and so the number of pairs to pick from: this is exact for
+every ladder, and for all rings that are fixed while draws are kept. The boundaries are quantiles of
+l over the states of all levels in the last round of warm-up, during all of which neighbours swap,
+so that the ladder is learned as ever.
+
+References
+----------
+Kou, Zhou and Wong (2006), Equi-energy sampler with applications in statistical inference and
+statistical mechanics, Annals of Statistics 34: the rings. Baragatti, Grimaud and Pommeret (2013),
+Parallel tempering with equi-energy moves, Statistics and Computing 23: swaps within them.
+Deviation: their chains are at powers of the target; here they are on the path from a reference, and
+boundaries are learned.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.samplers.tempering import swaps
+from stanadapt.samplers.tempering.ladder import B
+from stanadapt.samplers.tempering.path import TARGET, log_ratio
+
+# values of l that are kept to learn the boundaries from
+KEPT = 4096
+
+
+class EnergyRings(NamedTuple):
+    """Rings of l, updated in place.
+
+    boundaries
+        Values of l between one ring and the next, increasing; inf before they are learned: all
+        states lie in the first ring; shape (rings - 1,).
+    seen
+        Values of l in the last round of warm-up, some sweeps left out.
+    members
+        Of the latest sweep: the RING of each level's state, and how many hotter levels share it
+        (PARTNERS), shape (2, room); without room if there are no rings.
+    without_pair
+        Sweeps in which no two states shared a ring, shape (1,).
+
+    """
+
+    boundaries: np.ndarray
+    seen: np.ndarray
+    members: np.ndarray
+    without_pair: np.ndarray
+
+
+RING, PARTNERS = 0, 1
+
+
+@jit
+def no_rings(count, room):
+    """Return EnergyRings to be learned, for at most `room` levels, 0 for none."""
+    boundaries = np.full(count - 1 if room > 0 else 0, np.inf)
+    seen = np.zeros(max(KEPT, room) if room > 0 else 0)
+    return EnergyRings(boundaries, seen, np.zeros((2, room), np.int64), np.zeros(1, np.int64))
+
+
+@jit
+def learn(rings, tempering, t, iter_warmup):
+    """Keep l of all levels after sweep t of warm-up, in its last round; at its end, set rings."""
+    n = t - (iter_warmup >> 1)
+    if n < 0 or rings.seen.shape[0] == 0:
+        return
+    count, last = tempering.ladder.size[0], iter_warmup - (iter_warmup >> 1) - 1
+    stride = last // (rings.seen.shape[0] // count) + 1
+    if n % stride == 0:
+        for k in range(count):
+            row = tempering.order[0, k]
+            rings.seen[n // stride * count + k] = tempering.replicas.logs[row, TARGET]
+    if n == last:
+        set_boundaries(rings.boundaries, rings.seen[: (n // stride + 1) * count])
+
+
+@jit
+def set_boundaries(boundaries, seen):
+    """Write quantiles of the finite values of `seen`, equally many of which come into each ring."""
+    values = np.sort(seen)
+    values = values[np.searchsorted(values, -np.inf, side="right") :]
+    count = boundaries.shape[0] + 1
+    for r in range(boundaries.shape[0] if values.shape[0] > 0 else 0):
+        boundaries[r] = values[(r + 1) * values.shape[0] // count]
+
+
+@jit
+def sweep(tempering, rings, rng):
+    """Move every chain, then swap two that share a ring: `swaps.sweep` after warm-up."""
+    acceptance_rate, steps, diverging = swaps.move_levels(tempering, 0.0, False, rng)
+    swaps.swap_neighbours(tempering, swaps.NEITHER, rng)
+    swap_rate = swap(tempering, rings, rng)
+    trips = swaps.count_round_trips(tempering)
+    return swaps.SweepInfo(acceptance_rate, swap_rate, steps, diverging, trips)
+
+
+@jit
+def swap(tempering, rings, rng):
+    """Swap two levels whose states share a ring; returns the acceptance probability, 0 if none."""
+    pairs = find_pairs(tempering, rings)
+    if pairs == 0:
+        rings.without_pair[0] += 1
+        return 0.0
+    i, j = find_pair(rings.members, int(rng.random() * pairs))
+    order, levels, replicas = tempering.order[0], tempering.ladder.levels, tempering.replicas
+    delta_i, delta_j = log_ratio(replicas, order[i]), log_ratio(replicas, order[j])
+    rate = acceptance_probability((levels[i, B] - levels[j, B]) * (delta_j - delta_i))
+    if rng.random() < rate:
+        order[i], order[j] = order[j], order[i]
+    return rate
+
+
+@jit
+def find_pairs(tempering, rings):
+    """Fill in the members of all rings; returns the number of pairs of levels that share one."""
+    total, boundaries, members = 0, rings.boundaries, rings.members
+    for j in range(tempering.ladder.size[0]):
+        log_density, ring = tempering.replicas.logs[tempering.order[0, j], TARGET], 0
+        while ring < boundaries.shape[0] and log_density >= boundaries[ring]:
+            ring += 1
+        members[RING, j], members[PARTNERS, j] = ring, 0
+        for i in range(j):
+            members[PARTNERS, j] += members[RING, i] == ring
+        total += members[PARTNERS, j]
+    return total
+
+
+@jit
+def find_pair(members, n):
+    """Return pair n = 0, 1, ... of levels i < j that share a ring, in the order of j, then of i."""
+    j = 0
+    while n >= members[PARTNERS, j]:
+        n -= members[PARTNERS, j]
+        j += 1
+    i = 0
+    while n > 0 or members[RING, i] != members[RING, j]:
+        n -= members[RING, i] == members[RING, j]
+        i += 1
+    return i, j

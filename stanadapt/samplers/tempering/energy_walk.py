@@ -1,0 +1,271 @@
+"""The equi-energy sampler: chains at several temperatures, and jumps to states of equal energy.
+
+With the energy h = -log density, floors H_1 < .. < H_K and temperatures 1 = T_0 < .. < T_K, chain i
+is a random walk on exp(-h_i), where
+
+    h_0(x) = h(x),    h_i(x) = max(h(x), H_i) / T_i,
+
+that now and then jumps to a state y picked evenly among those of chain i + 1 in the file that lie
+in the energy ring of x, an interval between two floors, with probability
+
+    min(1, exp(h_i(x) - h_i(y) - h_(i+1)(x) + h_(i+1)(y))).                                (jump)
+
+It would leave exp(-h_i) invariant if the file had the law of chain i + 1. It comes to that as files
+grow, and only then: what is in a file when a chain jumps is the same error for all its draws.
+
+Files have a fixed number of rows. Once they are full, new states replace random ones, so that each
+state so far is kept with the same probability.
+
+References
+----------
+Kou, Zhou and Wong (2006), Equi-energy sampler with applications in statistical inference and
+statistical mechanics, Annals of Statistics 34. Deviations: the bound of the files; and H_0, below
+all energies there, does not occur.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.density import value
+from stanadapt.engine.metropolis import acceptance_probability
+
+
+class Chains(NamedTuple):
+    """All chains, level 0 on the target; arrays are updated in place.
+
+    positions, energies
+        Shape (level, size) and (level,).
+    tuning
+        Columns: FLOOR and TEMPERATURE of each level, the log standard deviation of its proposals
+        (LOG_SCALE), and how often that was tuned (TUNED); shape (level, 4).
+    rates
+        Acceptance rates of the latest random walks, -1 where there was none, shape (level,).
+    proposal
+        Workspace, shape (size,).
+    lowest
+        The lowest energy so far, shape (1,).
+
+    """
+
+    positions: np.ndarray
+    energies: np.ndarray
+    tuning: np.ndarray
+    rates: np.ndarray
+    proposal: np.ndarray
+    lowest: np.ndarray
+
+
+FLOOR, TEMPERATURE, LOG_SCALE, TUNED = 0, 1, 2, 3
+# floors are spaced by this many temperatures, and start so far above the lowest energy: the
+# constants of the paper's mixture of twenty
+FLOOR_GAP = 1.8
+
+
+class Files(NamedTuple):
+    """States of the past, by level and ring; that of level 0 is never needed, and absent.
+
+    positions, energies
+        Of level i + 1 in entry i, shape (levels - 1, row, size) and (levels - 1, row).
+    members
+        Rows that lie in each ring, the first `counts` of them, shape (levels - 1, ring, row).
+    slots
+        Where each row stands in there, shape (levels - 1, row).
+    counts
+        Number of rows in each ring, shape (levels - 1, ring).
+    offered
+        Number of states so far, shape (levels - 1,).
+
+    """
+
+    positions: np.ndarray
+    energies: np.ndarray
+    members: np.ndarray
+    slots: np.ndarray
+    counts: np.ndarray
+    offered: np.ndarray
+
+
+class SweepInfo(NamedTuple):
+    """The outcome of one move of each chain."""
+
+    acceptance_rate: float  # of random walks, mean
+    evaluations: int
+    jumps: int
+    jumps_accepted: int
+    empty_rings: int  # jumps that became random walks
+
+
+@jit
+def make_chains(levels, position, highest_temperature, step_size):
+    """Return Chains at a position, shape (size,), not evaluated, at geometric temperatures."""
+    size, tuning = position.shape[0], np.zeros((levels, 4))
+    tuning[:, FLOOR] = -np.inf
+    chains = Chains(
+        np.empty((levels, size)), np.full(levels, np.inf), tuning, np.full(levels, -1.0),
+        np.empty(size), np.full(1, np.inf),
+    )  # fmt: skip
+    for i in range(levels):
+        copy(position, chains.positions[i])
+        tuning[i, TEMPERATURE] = highest_temperature ** (i / (levels - 1))
+        tuning[i, LOG_SCALE] = np.log(step_size) + 0.5 * np.log(tuning[i, TEMPERATURE])
+    return chains
+
+
+@jit
+def scatter(density, chains, rng):
+    """Evaluate all chains, the hot ones at random positions around the start, or else there."""
+    start = chains.positions[0]
+    for i in range(chains.energies.shape[0]):
+        position, scale = chains.positions[i], np.exp(chains.tuning[i, LOG_SCALE])
+        for k in range(density.dim if i > 0 else 0):
+            position[k] += scale * rng.standard_normal()
+        chains.energies[i] = -value(density, position)
+        if i > 0 and not chains.energies[i] < np.inf:
+            copy(start, position)
+            chains.energies[i] = chains.energies[0]
+        chains.lowest[0] = min(chains.lowest[0], chains.energies[i])
+
+
+def bytes_per_row(levels: int, size: int) -> int:
+    """Of Files: position, energy, and its places in the rings of a level."""
+    return 8 * (size + 1) + 4 * (levels + 1)
+
+
+@jit
+def no_files(levels, rows, size):
+    """Return empty Files."""
+    hot = levels - 1
+    return Files(
+        np.zeros((hot, rows, size)), np.zeros((hot, rows)),
+        np.zeros((hot, levels, rows), np.int32), np.zeros((hot, rows), np.int32),
+        np.zeros((hot, levels), np.int64), np.zeros(hot, np.int64),
+    )  # fmt: skip
+
+
+@jit
+def set_floors(chains):
+    """Set the floors of all levels but the target's, upwards from the lowest energy so far."""
+    tuning, floor = chains.tuning, chains.lowest[0]
+    for i in range(1, tuning.shape[0]):
+        floor += FLOOR_GAP * tuning[i - 1, TEMPERATURE]
+        tuning[i, FLOOR] = floor
+
+
+@jit
+def ring_of(tuning, energy):
+    """Return the number of floors at or below an energy."""
+    ring = 0
+    while ring + 1 < tuning.shape[0] and energy >= tuning[ring + 1, FLOOR]:
+        ring += 1
+    return ring
+
+
+@inlined
+def tempered(tuning, level, energy):
+    """h_i as a function of h."""
+    return max(energy, tuning[level, FLOOR]) / tuning[level, TEMPERATURE]
+
+
+@jit
+def log_jump_ratio(tuning, level, here, there):
+    """Log of the ratio (jump), from the energies of x and y."""
+    own = tempered(tuning, level, here) - tempered(tuning, level, there)
+    hotter = tempered(tuning, level + 1, here) - tempered(tuning, level + 1, there)
+    return own - hotter
+
+
+@jit
+def sweep(density, chains, files, jump_probability, moving, filing, rng):
+    """Move all levels from the hottest down to `moving`; file those from `filing` up."""
+    last, rates, walks, jumps, taken, empty = chains.energies.shape[0] - 1, 0.0, 0, 0, 0, 0
+    chains.rates[:] = -1.0
+    for i in range(last, moving - 1, -1):
+        jumped = False
+        if i < last and rng.random() < jump_probability:
+            jumped, accepted = _jump(chains, files, i, rng)
+            jumps, taken, empty = jumps + jumped, taken + accepted, empty + (not jumped)
+        if not jumped:
+            chains.rates[i] = _walk(density, chains, i, rng)
+            rates, walks = rates + chains.rates[i], walks + 1
+        if i >= max(filing, 1):
+            file_state(files, chains.tuning, i, chains.positions[i], chains.energies[i], rng)
+    return SweepInfo(rates / max(walks, 1), walks, jumps, taken, empty)
+
+
+@inlined
+def _jump(chains, files, i, rng):
+    """Try a state of the next hotter level; returns whether there was one, and was taken."""
+    here = chains.energies[i]
+    ring = ring_of(chains.tuning, here)
+    count = files.counts[i, ring]
+    if count == 0:
+        return False, False
+    row = files.members[i, ring, int(rng.random() * count)]
+    there = files.energies[i, row]
+    if not rng.random() < acceptance_probability(log_jump_ratio(chains.tuning, i, here, there)):
+        return True, False
+    copy(files.positions[i, row], chains.positions[i])
+    chains.energies[i] = there
+    return True, True
+
+
+@inlined
+def _walk(density, chains, i, rng):
+    """Make a random-walk move; returns its acceptance rate."""
+    position, proposal, tuning = chains.positions[i], chains.proposal, chains.tuning
+    scale = np.exp(tuning[i, LOG_SCALE])
+    copy(position, proposal)
+    for k in range(density.dim):
+        proposal[k] += scale * rng.standard_normal()
+    energy = -value(density, proposal)
+    rate = acceptance_probability(
+        tempered(tuning, i, chains.energies[i]) - tempered(tuning, i, energy)
+    )
+    if rng.random() < rate:
+        copy(proposal, position)
+        chains.energies[i] = energy
+        chains.lowest[0] = min(chains.lowest[0], energy)
+    return rate
+
+
+@jit
+def tune(chains, level, target_accept, gain_offset, gain_power):
+    """Move the scale of a level's proposals towards an acceptance rate, after a random walk."""
+    rate, tuning = chains.rates[level], chains.tuning
+    if rate >= 0.0:
+        gain = (tuning[level, TUNED] + gain_offset) ** -gain_power
+        tuning[level, LOG_SCALE] += gain * (rate - target_accept)
+        tuning[level, TUNED] += 1.0
+
+
+@jit
+def file_state(files, tuning, level, position, energy, rng):
+    """Add a state of a level above 0; once the file is full, in place of a random one, or not."""
+    entry, rows = level - 1, files.energies.shape[1]
+    row = files.offered[entry]
+    files.offered[entry] += 1
+    if row >= rows:
+        row = int(rng.random() * (row + 1))
+        if row >= rows:
+            return
+        _remove(files, entry, ring_of(tuning, files.energies[entry, row]), row)
+    copy(position, files.positions[entry, row])
+    files.energies[entry, row] = energy
+    ring = ring_of(tuning, energy)
+    files.slots[entry, row] = files.counts[entry, ring]
+    files.members[entry, ring, files.counts[entry, ring]] = row
+    files.counts[entry, ring] += 1
+
+
+@inlined
+def _remove(files, entry, ring, row):
+    """Take a row out of the list of its ring, whose last row moves into the gap."""
+    files.counts[entry, ring] -= 1
+    last = files.members[entry, ring, files.counts[entry, ring]]
+    slot = files.slots[entry, row]
+    files.members[entry, ring, slot] = last
+    files.slots[entry, last] = slot

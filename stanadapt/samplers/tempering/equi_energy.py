@@ -1,0 +1,225 @@
+"""Equi-energy sampler, as published: jumps between modes of equal energy. Not exact.
+
+Chains at several temperatures walk one after another, the hottest first, and each jumps to states
+that the next hotter one has left in a file. The draws, those of the coldest chain, have the law of
+the posterior only as files grow: an error of the files is common to all draws of a chain, and may
+be two or three times the Monte Carlo error that they show. Compare at least four chains; for exact
+draws use parallel_tempering, whose swaps="energy_rings" makes the same jumps between chains that
+run at once.
+
+References
+----------
+Kou, Zhou and Wong (2006), Equi-energy sampler with applications in statistical inference and
+statistical mechanics, Annals of Statistics 34. The formulas: `samplers/tempering/energy_walk.py`.
+Deviations: floors and proposals are learned, in a first part of warm-up and in each chain's
+burn-in, where theirs are given. Later analyses: Atchade, Roberts and Rosenthal (2011), Statistics
+and Computing 21, on interacting tempering.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.points import ValuePoint
+from stanadapt.engine.protocol import Sampler, Storage
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import require_at_least, require_positive, require_probability
+from stanadapt.errors import StanadaptError
+from stanadapt.samplers.tempering import energy_walk as engine
+from stanadapt.samplers.tempering.swaps import GAIN_OFFSET, GAIN_POWER
+
+# the first part of warm-up is one over this of it; the rest has a stage of equal length for each
+# level, in the first half of which it burns in
+PILOT = 5
+EXPLORING, FILING, FROZEN = 0, 1, 2
+# what is told of: fewer of the jumps accepted, more of them from an empty ring, fewer chains
+FEW_ACCEPTED, OFTEN_EMPTY, FEWEST_CHAINS = 0.5, 0.05, 4
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    levels
+        Temperatures, and energy rings, at least 2. An iteration evaluates the density as often, but
+        for jumps.
+    highest_temperature
+        Of the hottest chain, above 1, at which modes should merge; those between it and 1 are
+        geometric.
+    jump_probability
+        Share of the moves that are jumps, in (0, 1).
+    file_size
+        Most states kept of each hot chain, at least 100, of 8 bytes for each parameter.
+    target_accept
+        Acceptance rate of the random walks to tune their scales to, in (0, 1).
+    step_size
+        Standard deviation of the coldest chain's proposals to begin with, in units of the
+        unconstrained parameters; > 0.
+
+    """
+
+    levels: int = 5
+    highest_temperature: float = 60.0
+    jump_probability: float = 0.1
+    file_size: int = 50_000
+    target_accept: float = 0.3
+    step_size: float = 0.5
+
+
+class State(NamedTuple):
+    """All chains and their files.
+
+    phase
+        EXPLORING (all chains walk, and no file is kept), FILING, or FROZEN.
+    moving, filing
+        The coldest levels that move, and that are filed.
+
+    """
+
+    current: ValuePoint
+    chains: engine.Chains
+    files: engine.Files
+    phase: int
+    moving: int
+    filing: int
+
+
+class Info(NamedTuple):
+    """What one iteration reports.
+
+    acceptance_rate, n_steps
+        Of the random walks of all levels: mean, and how many there were, which are evaluations.
+    n_jumps, n_jumps_accepted
+        Jumps of all levels.
+    n_empty
+        Jumps that could not be, since nothing was filed in the ring.
+    ring
+        Energy ring of the draw, the lowest energies in 0.
+    step_size
+        Standard deviation of the coldest chain's proposals.
+
+    """
+
+    acceptance_rate: float
+    n_steps: int
+    n_jumps: int
+    n_jumps_accepted: int
+    n_empty: int
+    ring: int
+    step_size: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_at_least(settings, 2, "levels")
+    require_at_least(settings, 100, "file_size")
+    require_probability(settings, "jump_probability", "target_accept")
+    require_positive(settings, "highest_temperature", "step_size")
+    if settings.highest_temperature <= 1.0:
+        raise StanadaptError(
+            "settings",
+            "equi_energy: highest_temperature must be above 1, that of the posterior, got "
+            f"{settings.highest_temperature}.",
+        )
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,), the hot chains around it."""
+    levels = settings.levels
+    chains = engine.make_chains(levels, position, settings.highest_temperature, settings.step_size)
+    engine.scatter(density, chains, rng)
+    return State(
+        current=ValuePoint(position.copy(), -chains.energies[0]),
+        chains=chains,
+        files=engine.no_files(levels, settings.file_size, density.size),
+        phase=EXPLORING,
+        moving=0,
+        filing=levels,
+    )
+
+
+@jit
+def step(density, settings, state, rng):
+    """Move the chains, the hottest first."""
+    chains, position = state.chains, state.current.position
+    share = 0.0 if state.phase == EXPLORING else settings.jump_probability
+    done = engine.sweep(density, chains, state.files, share, state.moving, state.filing, rng)
+    copy(chains.positions[0], position)
+    info = Info(
+        done.acceptance_rate, done.evaluations, done.jumps, done.jumps_accepted, done.empty_rings,
+        engine.ring_of(chains.tuning, chains.energies[0]),
+        np.exp(chains.tuning[0, engine.LOG_SCALE]),
+    )  # fmt: skip
+    return replace(state, current=ValuePoint(position, -chains.energies[0])), info
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Tune chains that are not filed yet; go on to the next colder one at the end of a stage."""
+    levels, pilot, phase = settings.levels, max(iter_warmup // PILOT, 1), state.phase
+    for i in range(state.moving, levels):
+        if phase == EXPLORING or (i == state.moving and state.filing > i):
+            engine.tune(state.chains, i, settings.target_accept, GAIN_OFFSET, GAIN_POWER)
+    after = t + 1 - pilot
+    if after < 0:
+        return state
+    if after == 0:
+        engine.set_floors(state.chains)
+    stage = max((iter_warmup - pilot) // levels, 1)
+    number = min(after // stage, levels - 1)
+    moving = levels - 1 - number
+    filing = moving if after - number * stage >= stage // 2 else moving + 1
+    return replace(state, phase=FILING, moving=moving, filing=max(filing, 1))
+
+
+@jit
+def freeze(settings, state):
+    """Move all chains, and file all but the coldest, from now on."""
+    if state.phase == EXPLORING:  # there was no warm-up
+        engine.set_floors(state.chains)
+    return replace(state, phase=FROZEN, moving=0, filing=1)
+
+
+def sentences(settings: Settings, dim: int, stats: dict[str, np.ndarray]) -> list[str]:
+    """Tell where jumps fail, and where there are too few chains to see the error."""
+    said = []
+    jumps, empty = stats["n_jumps"].sum(), stats["n_empty"].sum()
+    if empty > OFTEN_EMPTY * (jumps + empty):
+        said.append(
+            f"equi_energy: {empty / (jumps + empty):.0%} of jumps found their energy ring empty "
+            "in the file of the hotter chain. Lengthen warm-up, or raise levels."
+        )
+    if jumps and stats["n_jumps_accepted"].sum() < FEW_ACCEPTED * jumps:
+        said.append(
+            f"equi_energy: {stats['n_jumps_accepted'].sum() / jumps:.0%} of jumps were accepted: "
+            "rings are too wide. Raise levels, or lower highest_temperature."
+        )
+    if len(stats["ring"]) < FEWEST_CHAINS:
+        said.append(
+            "equi_energy: the error of its files is common to all draws of a chain, and only "
+            f"several chains tell how large it is: run at least {FEWEST_CHAINS}."
+        )
+    return said
+
+
+def bytes_of_files(settings: Settings, dim: int) -> int:
+    """Of each chain."""
+    return (settings.levels - 1) * settings.file_size * engine.bytes_per_row(settings.levels, dim)
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        freeze=freeze, iter_warmup=50_000, iter_sampling=50_000, arrays_in_place=True,
+        workspace=(
+            "files", "chains.positions", "chains.energies", "chains.rates", "chains.proposal",
+            "chains.lowest",
+        ),
+        uses_gradient=False, standardize="diagonal", exact_on_estimates=False, exact=False,
+        sentences=sentences, storage=Storage(bytes_of_files, "files", ("file_size", "levels")),
+    )
+)  # fmt: skip

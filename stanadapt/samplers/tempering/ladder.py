@@ -1,0 +1,108 @@
+"""A ladder of inverse temperatures, and its spacing.
+
+The rejection rates of swaps between neighbours add up to the communication barrier Lambda, which
+hardly depends on the number of levels. Round trips are fastest on a ladder whose neighbours are
+equally far apart in Lambda.
+
+References
+----------
+Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), Non-reversible parallel tempering: a scalable
+highly parallel MCMC scheme, JRSS B 84: the barrier (section 4), its use for the ladder (section 5).
+Deviation: Lambda is interpolated linearly in b, where they take a monotone cubic.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+
+# lower bound on rejection rates: at 0 two levels would coincide
+SMALLEST_REJECTION = 1e-3
+# shape of the first ladder: b = (k / (levels - 1))^4, denser near the reference
+FIRST_POWER = 4.0
+
+
+class Ladder(NamedTuple):
+    """Levels 0, 1, ... from hot to cold; arrays have room for more, and are updated in place.
+
+    levels
+        Columns: inverse temperature (B), increasing to 1; estimate of log Z(b) minus that of the
+        first level (LOG_Z); log step size of the moves (LOG_STEP); Lambda between the first level
+        and this one (BARRIER); shape (room, 4).
+    scale
+        Diagonal factor of the moves' metric at each level, shape (room, dim).
+    size
+        Number of levels in use, shape (1,).
+
+    """
+
+    levels: np.ndarray
+    scale: np.ndarray
+    size: np.ndarray
+
+
+B, LOG_Z, LOG_STEP, BARRIER = 0, 1, 2, 3
+
+
+@jit
+def no_ladder(room, dim):
+    """Return a Ladder without levels."""
+    # columns are contiguous: every draw of a level goes through them
+    return Ladder(np.zeros((4, room)).T, np.ones((room, dim)), np.zeros(1, np.int64))
+
+
+@jit
+def first_ladder(ladder, count, min_inverse_temperature, log_step):
+    """Write an initial ladder: `count` levels, the first at b = min_inverse_temperature."""
+    for k in range(count):
+        share = (k / (count - 1)) ** FIRST_POWER if count > 1 else 1.0
+        ladder.levels[k, B] = min_inverse_temperature + (1.0 - min_inverse_temperature) * share
+        ladder.levels[k, LOG_Z] = 0.0
+        ladder.levels[k, LOG_STEP] = log_step
+    ladder.size[0] = count
+
+
+@jit
+def measure(ladder, rejection):
+    """Write Lambda at each level; returns that at the last, which is the barrier.
+
+    rejection[k] is the rejection rate of swaps between levels k and k + 1.
+    """
+    ladder.levels[0, BARRIER] = 0.0
+    for k in range(ladder.size[0] - 1):
+        rate = max(rejection[k], SMALLEST_REJECTION)
+        ladder.levels[k + 1, BARRIER] = ladder.levels[k, BARRIER] + rate
+    return ladder.levels[ladder.size[0] - 1, BARRIER]
+
+
+@jit
+def respace(old, new, count):
+    """Write into `new` a ladder of `count` levels, equally spaced in the Lambda of `old`.
+
+    The other columns are interpolated with the same weights as b.
+    """
+    last, j, lambdas = old.size[0] - 1, 0, old.levels[:, BARRIER]
+    for k in range(count):
+        position = lambdas[last] * k / (count - 1)
+        while j < last - 1 and lambdas[j + 1] < position:
+            j += 1
+        share = min(max((position - lambdas[j]) / (lambdas[j + 1] - lambdas[j]), 0.0), 1.0)
+        for column in range(4):
+            below, above = old.levels[j, column], old.levels[j + 1, column]
+            new.levels[k, column] = (1.0 - share) * below + share * above
+        for i in range(old.scale.shape[1]):
+            # scales are positive and span orders of magnitude: their logs are interpolated
+            new.scale[k, i] = old.scale[j, i] * (old.scale[j + 1, i] / old.scale[j, i]) ** share
+    new.levels[count - 1, B] = 1.0
+    new.size[0] = count
+
+
+@jit
+def copy_ladder(source, target):
+    """Copy a ladder into another that has room for it."""
+    count = source.size[0]
+    target.levels[:count] = source.levels[:count]
+    target.scale[:count] = source.scale[:count]
+    target.size[0] = count

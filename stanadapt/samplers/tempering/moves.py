@@ -1,0 +1,289 @@
+"""Moves that leave a tempered density invariant: short trajectories, NUTS, random walks.
+
+A move takes one row of Replicas to a new position or leaves it unchanged, at one inverse
+temperature, with a scale per parameter and a step size. Trajectories have a random number of
+leapfrogs, 1 to `leapfrogs`: short ones of random length cross between modes more often than long
+ones of fixed length.
+
+A sweep first draws the random numbers of all its moves, in order, from the chain's generator. The
+moves are then made in any order, on several threads if there are workers (`queue`).
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled import work_queue
+from stanadapt.engine.compiled.jit import inlined, jit, never_inline
+from stanadapt.engine.compiled.splitmix import SplitMix64
+from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
+from stanadapt.engine.density import (
+    FAILED_CALLS,
+    FAILED_IN_A_ROW,
+    GRADIENT_CALLS,
+    VALUE_CALLS,
+    value,
+    value_and_gradient,
+)
+from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.engine.points import GradientPoint
+from stanadapt.samplers.hamiltonian import nuts_tree
+from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog
+from stanadapt.samplers.tempering import reference_distribution
+from stanadapt.samplers.tempering.ladder import LOG_STEP, B
+from stanadapt.samplers.tempering.path import (
+    DISTRIBUTION,
+    POSITION,
+    Replicas,
+    Tempered,
+    copy_replica,
+    evaluate,
+    fill_slope,
+    log_density_of,
+    recover_target,
+    store,
+)
+from stanadapt.samplers.tempering.trajectory import integrate
+
+# NUTS keeps only b l + (1 - b) psi of its points: below this b, l cannot be recovered from it
+# accurately, and the draw is evaluated once more
+SMALLEST_B = 1e-4
+SEEDS = 2.0**53  # number of seeds to draw from
+
+
+class MoveKernel(IntEnum):
+    """Trajectories of a few leapfrogs; NUTS; a random walk, which needs no gradient."""
+
+    hmc = 0
+    nuts = 1
+    random_walk = 2
+
+
+# for compiled code, where members of an enumeration are not integers
+NUTS, RANDOM_WALK = int(MoveKernel.nuts), int(MoveKernel.random_walk)
+
+
+class Options(NamedTuple):
+    """The `MoveKernel`; the maximum number of leapfrogs of hmc; the maximum tree depth of nuts."""
+
+    kernel: int
+    leapfrogs: int
+    max_treedepth: int
+
+
+class Mover(NamedTuple):
+    """Memory of the moves of a sweep, overwritten each time; one slot per row that moves.
+
+    Few arrays: each one costs seconds of compilation.
+
+    vectors
+        The latest evaluation, as in `Replicas`; the momentum of a trajectory, or the direction and
+        then the proposal of a random walk (NORMALS); `Density.failed_position` after a failure
+        (FAILED_AT); workspace of NUTS from WORK on; shape (slot, 11, dim).
+    numbers
+        The latest evaluation, as in `Replicas`; for a trajectory, the initial log density plus that
+        of the momentum (LOG_DENSITY_BEFORE), and its number of leapfrogs (N_LEAPFROGS); the UNIFORM
+        number of the accept step. Then the outcome of the move: its ACCEPTANCE_RATE, the number of
+        evaluations (STEPS; 0 if the row was redrawn instead), and whether it was DIVERGING;
+        shape (slot, 8).
+    integers
+        What the move added to the first columns of `Density.calls`, the last of which,
+        FAILED_IN_A_ROW, is counted from 0; the SEED of the `SplitMix64` of NUTS; shape (slot, 5).
+    tree
+        Memory of NUTS, one per thread.
+    queue
+        Where slots are offered to workers.
+
+    """
+
+    options: Options
+    vectors: np.ndarray
+    numbers: np.ndarray
+    integers: np.ndarray
+    tree: nuts_tree.Tree
+    queue: np.ndarray
+
+
+NORMALS, FAILED_AT, WORK, VECTORS = 3, 4, 5, 11
+LOG_DENSITY_BEFORE, N_LEAPFROGS, UNIFORM = 2, 3, 4
+ACCEPTANCE_RATE, STEPS, DIVERGING, NUMBERS = 5, 6, 7, 8
+SEED, INTEGERS = 4, 5
+
+
+@jit
+def make_mover(slots, dim, options, queue):
+    """Return memory for moves of up to `slots` rows in `dim` dimensions, with a given queue."""
+    depth = options.max_treedepth if options.kernel == NUTS else 1
+    return Mover(
+        options, np.zeros((slots, VECTORS, dim)), np.zeros((slots, NUMBERS)),
+        np.zeros((slots, INTEGERS), np.int64), nuts_tree.make_tree(dim, depth), queue,
+    )  # fmt: skip
+
+
+@jit
+def mover_of_worker(mover):
+    """Return the same mover with its own tree."""
+    tree = nuts_tree.make_tree(mover.vectors.shape[2], mover.tree.numbers.shape[0])
+    return Mover(
+        mover.options, mover.vectors, mover.numbers, mover.integers, tree, mover.queue
+    )  # fmt: skip
+
+
+@inlined
+def move(task, path, mover, ladder, replicas, count, rows, levels, rng):
+    """Move each of the rows at its level of the ladder; the outcomes are in `mover.numbers`.
+
+    Slot = 0, ..., count - 1 moves row rows[slot] at level levels[slot]; None stands for the slot
+    number itself. task is the kind of task offered to workers, who call `run_move` too.
+    """
+    calls = path.target.calls
+    before = (
+        calls[VALUE_CALLS], calls[GRADIENT_CALLS], calls[FAILED_CALLS], calls[FAILED_IN_A_ROW]
+    )  # fmt: skip
+    for slot in range(count):
+        level = _index_of(levels, slot)
+        draw_randomness(
+            path, mover, replicas, slot, _index_of(rows, slot), ladder.levels[level, B], rng
+        )
+    slot = work_queue.put(mover.queue, task, count)
+    while slot >= 0:
+        run_move(
+            path, mover, ladder, replicas, slot, _index_of(rows, slot), _index_of(levels, slot)
+        )
+        slot = work_queue.done_and_take(mover.queue, slot)
+    work_queue.wait_until_done(mover.queue, count)
+    _add_counts(path.target, mover, count, before)
+
+
+@inlined
+def _index_of(numbers, slot):
+    if numbers is None:
+        return slot
+    return numbers[slot]
+
+
+@inlined
+def _draws_from_reference(path, temperature):
+    """Whether a row is redrawn from the reference: at b = 0, if that is a distribution."""
+    return temperature == 0.0 and path.kind == DISTRIBUTION
+
+
+@inlined
+def draw_randomness(path, mover, replicas, slot, row, temperature, rng):
+    """Draw all random numbers of a move."""
+    if _draws_from_reference(path, temperature):
+        reference_distribution.draw(path.reference, replicas.vectors[row, POSITION], rng)
+    elif mover.options.kernel == NUTS:
+        mover.integers[slot, SEED] = int(SEEDS * rng.random())
+    else:
+        normals, numbers = mover.vectors[slot, NORMALS], mover.numbers[slot]
+        fill_normal(rng, normals)
+        if mover.options.kernel != RANDOM_WALK:
+            start = log_density_of(replicas, row, temperature)
+            numbers[LOG_DENSITY_BEFORE] = start - 0.5 * squared_norm(normals)
+            numbers[N_LEAPFROGS] = 1 + int(rng.random() * mover.options.leapfrogs)
+        numbers[UNIFORM] = rng.random()
+
+
+@jit
+def run_move(path, mover, ladder, replicas, slot, row, level):
+    """Make the move of a row whose random numbers have been drawn."""
+    never_inline()
+    b, calls, numbers = ladder.levels[level, B], path.target.calls, mover.numbers[slot]
+    for column in range(FAILED_IN_A_ROW + 1):
+        calls[column] = 0
+    if _draws_from_reference(path, b):
+        evaluate(path, replicas, row, mover.options.kernel != RANDOM_WALK)
+        numbers[STEPS] = 0.0
+    else:
+        scale, step_size = ladder.scale[level : level + 1], np.exp(ladder.levels[level, LOG_STEP])
+        latest = Replicas(mover.vectors[slot : slot + 1], mover.numbers[slot : slot + 1])
+        density = Tempered(path, b, path.target.dim, latest)
+        if mover.options.kernel == RANDOM_WALK:
+            info = _random_walk_move(mover, density, replicas, slot, row, scale, step_size)
+        elif mover.options.kernel == NUTS:
+            info = _nuts_move(mover, density, replicas, slot, row, scale, step_size)
+        else:
+            info = _hmc_move(mover, density, replicas, slot, row, scale, step_size)
+        numbers[ACCEPTANCE_RATE], numbers[STEPS] = info.acceptance_rate, info.steps
+        numbers[DIVERGING] = info.diverging
+    for column in range(FAILED_IN_A_ROW + 1):
+        mover.integers[slot, column] = calls[column]
+    if calls[FAILED_CALLS] > 0:
+        copy(path.target.failed_position, mover.vectors[slot, FAILED_AT])
+
+
+@inlined
+def _add_counts(target, mover, count, before):
+    """Add the counts of all slots, in their order, as if one thread had made all moves."""
+    values, gradients, failed, in_a_row = before
+    for slot in range(count):
+        calls = mover.integers[slot]
+        values += calls[VALUE_CALLS]
+        gradients += calls[GRADIENT_CALLS]
+        failed += calls[FAILED_CALLS]
+        if calls[FAILED_CALLS] > 0:
+            copy(mover.vectors[slot, FAILED_AT], target.failed_position)
+        if calls[FAILED_CALLS] < calls[VALUE_CALLS] + calls[GRADIENT_CALLS]:
+            in_a_row = 0
+        in_a_row += calls[FAILED_IN_A_ROW]
+    target.calls[VALUE_CALLS], target.calls[GRADIENT_CALLS] = values, gradients
+    target.calls[FAILED_CALLS], target.calls[FAILED_IN_A_ROW] = failed, in_a_row
+
+
+class MoveInfo(NamedTuple):
+    """The outcome of one move: see `Mover.numbers`."""
+
+    acceptance_rate: float
+    steps: int
+    diverging: bool
+
+
+@inlined
+def _hmc_move(mover, density, replicas, slot, row, scale, step_size):
+    """Hamiltonian Monte Carlo with 1 to `leapfrogs` leapfrogs (Neal 2011)."""
+    momentum, numbers = mover.vectors[slot, NORMALS], mover.numbers[slot]
+    leapfrogs = int(numbers[N_LEAPFROGS])
+    after, steps = integrate(density, replicas, row, momentum, scale, step_size, leapfrogs)
+    log_ratio = after - 0.5 * squared_norm(momentum) - numbers[LOG_DENSITY_BEFORE]
+    rate = acceptance_probability(log_ratio)
+    if numbers[UNIFORM] < rate:
+        copy_replica(density.latest, 0, replicas, row)
+    return MoveInfo(rate, steps, not log_ratio > -LARGEST_ENERGY_ERROR)
+
+
+@jit
+def _nuts_move(mover, density, replicas, slot, row, scale, step_size):
+    """One draw from a trajectory that doubles until it turns back (`nuts_tree`)."""
+    b, work = density.temperature, mover.vectors[slot, WORK:]
+    current = GradientPoint(work[0], log_density_of(replicas, row, b), work[1])
+    drawn, metric = GradientPoint(work[2], 0.0, work[5]), Leapfrog(scale, work[3], work[4])
+    copy(replicas.vectors[row, POSITION], current.position)
+    fill_slope(replicas, row, b, current.gradient)
+    depth, rng = mover.options.max_treedepth, SplitMix64(mover.integers[slot, SEED:])
+    trajectory = nuts_tree.draw(
+        density, metric, mover.tree, current, drawn, step_size, depth, rng
+    )  # fmt: skip
+    steps = trajectory.leaves
+    if trajectory.moved:
+        if b < SMALLEST_B:
+            value_and_gradient(density, drawn.position, drawn.gradient)
+            steps += 1
+        else:
+            recover_target(density, drawn.position, trajectory.log_density, drawn.gradient)
+        store(density, drawn.position, replicas, row)
+    return MoveInfo(trajectory.acceptance_rate, steps, trajectory.diverging)
+
+
+@jit
+def _random_walk_move(mover, density, replicas, slot, row, scale, step_size):
+    """A Gaussian random walk, without gradients."""
+    proposal = mover.vectors[slot, NORMALS]
+    for i in range(density.dim):
+        proposal[i] = replicas.vectors[row, POSITION, i] + step_size * scale[0, i] * proposal[i]
+    before = log_density_of(replicas, row, density.temperature)
+    rate = acceptance_probability(value(density, proposal) - before)
+    if mover.numbers[slot, UNIFORM] < rate:
+        store(density, proposal, replicas, row)
+    return MoveInfo(rate, 1, False)

@@ -1,0 +1,349 @@
+"""Annealed particles: sequential Monte Carlo along the path from a reference to the target.
+
+Particles drawn from the reference go to b = 1 in stages. A stage raises b as far as a conditional
+effective sample size allows, weighs each particle by exp((b' - b) Delta(x)) before it moves,
+resamples, and moves all of them in sweeps at b'. The product of the mean weights estimates
+Z(1) / Z(0): without bias for a fixed ladder and fixed moves, consistently for ours, which learn
+from the particles.
+
+Without resampling the particles keep their weights: annealed importance sampling.
+
+References
+----------
+Del Moral, Doucet and Jasra (2006), Sequential Monte Carlo samplers, JRSS B 68. Neal (2001),
+Annealed importance sampling, Statistics and Computing 11. The weights: `particle_weights`.
+Deviation: the scales of the moves are the width of one mode, from gradients, where others take the
+covariance of all particles, which spans modes.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.metropolis import RANDOM_WALK_SCALE
+from stanadapt.engine.points import ValuePoint
+from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder, no_ladder
+from stanadapt.samplers.tempering.moves import (
+    ACCEPTANCE_RATE,
+    DIVERGING,
+    INTEGERS,
+    NORMALS,
+    NUMBERS,
+    RANDOM_WALK,
+    STEPS,
+    VECTORS,
+    Mover,
+    make_mover,
+    move,
+    mover_of_worker,
+    run_move,
+)
+from stanadapt.samplers.tempering.particle_weights import (
+    log_sum,
+    next_temperature,
+    reweigh,
+    systematic,
+)
+from stanadapt.samplers.tempering.path import (
+    POSITION,
+    TARGET,
+    Replicas,
+    TemperingPath,
+    copy_replica,
+    fill_slope,
+    log_ratio,
+    no_replicas,
+    path_of_worker,
+)
+
+# with more stages than these, the last one goes straight to the target
+MOST_STAGES = 200
+SMALLEST_SCALE = 1e-10
+# kinds of task in the queue; those of parallel tempering before it and of others are 0 to 2
+TASK_SWEEP, TASK_ONE = np.int64(3), np.int64(4)
+
+
+class Population(NamedTuple):
+    """The particles and what their moves have learned; arrays are updated in place.
+
+    ladder
+        One level per stage, the first at b = 0; LOG_Z is the estimate of log Z(b).
+    replicas
+        The particles, siblings side by side.
+    spare
+        The particles as they were before they were last resampled and, in the last row, a position
+        of positive density for the case that no particle has one.
+    log_weights
+        Unnormalised, shape (particle,): 0 after resampling; without resampling, those of the rows
+        of `spare` at the end.
+    work
+        Workspace, shape (particle,).
+    indices
+        The level at which each particle moves (LEVEL), always the last; which of the first
+        particles it descends from (ANCESTOR); which one it was resampled from (CHOSEN); shape
+        (3, particle).
+    counts
+        Sweeps until the stage ends (SWEEPS_LEFT), whether the last one has ended (DONE), and which
+        particle is the next draw (TURN), shape (3,).
+
+    """
+
+    path: TemperingPath
+    mover: Mover
+    ladder: Ladder
+    replicas: Replicas
+    spare: Replicas
+    log_weights: np.ndarray
+    work: np.ndarray
+    indices: np.ndarray
+    counts: np.ndarray
+
+
+LEVEL, ANCESTOR, CHOSEN = 0, 1, 2
+SWEEPS_LEFT, DONE, TURN = 0, 1, 2
+
+
+class SweepInfo(NamedTuple):
+    """The outcome of moving particles."""
+
+    acceptance_rate: float  # mean over those that were not drawn from the reference
+    steps: int
+    redraws: int
+    diverging: bool  # of a single particle; always false for a sweep
+
+
+@jit
+def no_population(path, options, particles, queue):
+    """Return a Population without positions."""
+    dim = path.target.dim
+    return Population(
+        path, make_mover(particles, dim, options, queue), no_ladder(MOST_STAGES + 1, dim),
+        no_replicas(particles, dim), no_replicas(particles + 1, dim),
+        np.zeros(particles), np.zeros(particles), np.zeros((3, particles), np.int64),
+        np.zeros(3, np.int64),
+    )  # fmt: skip
+
+
+def bytes_per_particle(dim: int) -> int:
+    """Of a Population: the particle, what it was resampled from, and the memory of its moves."""
+    moves = VECTORS * dim + NUMBERS + INTEGERS
+    return 8 * (2 * (3 * dim + 2) + moves + 5)
+
+
+@jit
+def population_of_worker(density, population):
+    """Return the same population with a worker's own density and memory for moves."""
+    p = population
+    return Population(
+        path_of_worker(density, p.path), mover_of_worker(p.mover), p.ladder, p.replicas, p.spare,
+        p.log_weights, p.work, p.indices, p.counts,
+    )  # fmt: skip
+
+
+@jit
+def run_task(population, kind, slot):
+    """Move one particle, in a worker thread."""
+    p = population
+    row = slot if kind == TASK_SWEEP else p.counts[TURN]
+    run_move(p.path, p.mover, p.ladder, p.replicas, slot, row, p.indices[LEVEL, slot])
+
+
+@jit
+def begin(population, fallback, row, rng):
+    """Draw all particles from the reference; `fallback` is Replicas of which a row is kept."""
+    ladder, indices = population.ladder, population.indices
+    ladder.size[0], ladder.levels[0] = 1, 0.0
+    for n in range(indices.shape[1]):
+        indices[LEVEL, n], indices[ANCESTOR, n] = 0, n
+    factor = population.path.reference.factor
+    for i in range(factor.shape[1]):
+        ladder.scale[0, i] = factor[min(i, factor.shape[0] - 1), i]
+    population.log_weights[:] = 0.0
+    copy_replica(fallback, row, population.spare, indices.shape[1])
+    done = sweep(population, 0.0, rng)
+    population.counts[SWEEPS_LEFT] = 0
+    return done
+
+
+@jit
+def sweep(population, target_accept, rng):
+    """Move every particle once, and tune the step size to target_accept."""
+    p, outcomes, rows = population, population.mover.numbers, population.log_weights.shape[0]
+    move(
+        TASK_SWEEP, p.path, p.mover, p.ladder, p.replicas, rows, None, p.indices[LEVEL], rng
+    )  # fmt: skip
+    rates, moved, steps = 0.0, 0, 0
+    for n in range(rows):
+        if outcomes[n, STEPS] > 0.0:
+            rates += outcomes[n, ACCEPTANCE_RATE]
+            moved += 1
+            steps += int(outcomes[n, STEPS])
+    rate = rates / max(moved, 1)
+    if moved > 0:
+        # a mean over all particles: a gain of 1 does not make it noisy
+        p.ladder.levels[p.ladder.size[0] - 1, LOG_STEP] += rate - target_accept
+    p.counts[SWEEPS_LEFT] -= 1
+    return SweepInfo(rate, steps, rows - moved, False)
+
+
+@jit
+def anneal(population, target_accept, threshold, sweeps, resamples, rng):
+    """Make one sweep, the first of a new stage if the latest one is over.
+
+    The end of the last stage is told by `counts[DONE]`.
+    """
+    counts, ladder = population.counts, population.ladder
+    if counts[SWEEPS_LEFT] <= 0:
+        _next_stage(population, threshold, resamples, rng)
+        counts[SWEEPS_LEFT] = sweeps
+    done = sweep(population, target_accept, rng)
+    if counts[SWEEPS_LEFT] == 0 and ladder.levels[ladder.size[0] - 1, B] == 1.0:
+        counts[DONE] = 1
+        if not resamples:
+            _resample(population, rng)
+        # in order, but from a random one on: a particle taken by its position is no exact draw
+        counts[TURN] = int(rng.random() * population.log_weights.shape[0])
+    return done
+
+
+@jit
+def move_one(population, rng):
+    """Move the next particle, which is then the draw: see `current`."""
+    p, outcome = population, population.mover.numbers[0]
+    move(
+        TASK_ONE, p.path, p.mover, p.ladder, p.replicas, 1, p.counts[TURN:], p.indices[LEVEL], rng
+    )  # fmt: skip
+    return SweepInfo(outcome[ACCEPTANCE_RATE], int(outcome[STEPS]), 0, outcome[DIVERGING] > 0.0)
+
+
+@jit
+def _next_stage(population, threshold, resamples, rng):
+    """Raise b, weigh the particles, resample them if asked, and set scales and step size."""
+    p, levels, last = population, population.ladder.levels, population.ladder.size[0] - 1
+    for n in range(p.work.shape[0]):
+        p.work[n] = log_ratio(p.replicas, n)
+    b = next_temperature(p.work, p.log_weights, levels[last, B], threshold)
+    if last + 1 == MOST_STAGES:
+        b = 1.0
+    rise = reweigh(p.work, p.log_weights, b - levels[last, B])
+    levels[last + 1, B], levels[last + 1, LOG_Z] = b, levels[last, LOG_Z] + rise
+    p.ladder.size[0] = last + 2
+    p.indices[LEVEL] = last + 1
+    if not rise > -np.inf:
+        _start_again(population)
+    elif resamples:
+        _resample(population, rng)
+        p.log_weights[:] = 0.0
+    _set_scales(population, last + 1)
+
+
+@jit
+def _resample(population, rng):
+    """Resample systematically, which keeps siblings side by side."""
+    p, rows = population, population.log_weights.shape[0]
+    chosen, ancestors = p.indices[CHOSEN], p.indices[ANCESTOR]
+    peak = np.max(p.log_weights)
+    for n in range(rows):
+        p.work[n] = np.exp(p.log_weights[n] - peak)
+        copy_replica(p.replicas, n, p.spare, n)
+    systematic(p.work, rng.random(), chosen)
+    for n in range(rows):
+        copy_replica(p.spare, chosen[n], p.replicas, n)
+        # chosen is sorted, and so are the ancestors: none that is still needed is overwritten
+        p.work[n] = ancestors[chosen[n]]
+    for n in range(rows):
+        ancestors[n] = int(p.work[n])
+
+
+@jit
+def _start_again(population):
+    """Put all particles where the density is known to be positive, and go straight to b = 1."""
+    p = population
+    rows, last = p.log_weights.shape[0], p.ladder.size[0] - 1
+    for n in range(rows):
+        copy_replica(p.spare, rows, p.replicas, n)
+        p.indices[ANCESTOR, n] = 0
+    p.log_weights[:] = 0.0
+    p.ladder.levels[last, B], p.ladder.levels[last, LOG_Z] = 1.0, -np.inf
+
+
+@jit
+def _set_scales(population, level):
+    """Set the scales of the moves at a level from the particles there, and a first step size.
+
+    From gradients, 1 / sqrt(mean squared slope), or from standard deviations where the moves use
+    none. The step size is changed so that its product with the scales stays as it is on average.
+    """
+    p, dim = population, population.ladder.scale.shape[1]
+    scale, old = p.ladder.scale[level], p.ladder.scale[level - 1]
+    if p.mover.options.kernel == RANDOM_WALK:
+        _sum_squared_deviations(population, scale)
+    else:
+        _sum_squared_slopes(population, level, scale)
+    change = 0.0
+    for i in range(dim):
+        new = np.sqrt(scale[i])
+        if p.mover.options.kernel != RANDOM_WALK:
+            new = 1.0 / max(new, SMALLEST_SCALE)
+        scale[i] = new if SMALLEST_SCALE < new < np.inf else old[i]
+        change += np.log(scale[i] / old[i]) / dim
+    if level > 1:
+        p.ladder.levels[level, LOG_STEP] = p.ladder.levels[level - 1, LOG_STEP] - change
+    elif p.mover.options.kernel == RANDOM_WALK:
+        p.ladder.levels[level, LOG_STEP] = np.log(RANDOM_WALK_SCALE / np.sqrt(dim))
+    else:
+        p.ladder.levels[level, LOG_STEP] = -0.25 * np.log(dim)
+
+
+@inlined
+def _weigh(population):
+    """Write weights that sum to 1 into `work`."""
+    log_weights, work = population.log_weights, population.work
+    total = log_sum(log_weights)
+    for n in range(work.shape[0]):
+        work[n] = np.exp(log_weights[n] - total)
+
+
+@jit
+def _sum_squared_slopes(population, level, out):
+    """Weighted mean of the squared slope of the tempered density, shape (dim,)."""
+    p, b, slope = population, population.ladder.levels[level, B], population.mover.vectors[0]
+    _weigh(population)
+    out[:] = 0.0
+    for n in range(p.work.shape[0]):
+        if p.work[n] > 0.0:
+            fill_slope(p.replicas, n, b, slope[NORMALS])
+            for i in range(out.shape[0]):
+                out[i] += p.work[n] * slope[NORMALS, i] ** 2
+
+
+@jit
+def _sum_squared_deviations(population, out):
+    """Weighted variance of the positions, shape (dim,)."""
+    p, mean = population, population.mover.vectors[0, NORMALS]
+    _weigh(population)
+    mean[:], out[:] = 0.0, 0.0
+    for n in range(p.work.shape[0]):
+        for i in range(out.shape[0]):
+            mean[i] += p.work[n] * p.replicas.vectors[n, POSITION, i]
+    for n in range(p.work.shape[0]):
+        for i in range(out.shape[0]):
+            out[i] += p.work[n] * (p.replicas.vectors[n, POSITION, i] - mean[i]) ** 2
+
+
+@jit
+def current(population, position):
+    """Return the point of the particle whose turn it is, copied into `position`."""
+    row = population.counts[TURN]
+    copy(population.replicas.vectors[row, POSITION], position)
+    return ValuePoint(position, population.replicas.logs[row, TARGET])
+
+
+@jit
+def pass_turn(population):
+    """Go on to the next particle, and from the last one to the first."""
+    counts = population.counts
+    counts[TURN] = (counts[TURN] + 1) % population.log_weights.shape[0]

@@ -1,0 +1,235 @@
+"""The path from a reference to the target, and the densities on it.
+
+At inverse temperature b in [0, 1] the log density is b l(x) + (1 - b) psi(x), where l is the log
+density of the target and psi that of the reference: a Gaussian or Student t distribution; the same
+program with prior-only data; or nothing (psi = 0), the pure power of the pseudo-extended paper,
+which is proper for few targets only.
+
+Every position is kept with l, psi and their gradients, so that the density at another temperature
+costs no evaluation.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.density import (
+    GRADIENTS,
+    VALUES,
+    Density,
+    gradient_of_program,
+    value_of_program,
+)
+from stanadapt.samplers.tempering import reference_distribution
+from stanadapt.samplers.tempering.reference_distribution import CompiledReference
+
+POWER, DISTRIBUTION, PRIOR = 0, 1, 2  # TemperingPath.kind
+LARGEST_LOG_RATIO = 1e300
+PRIOR_COUNTERS = 8  # index in the target's counters of the first one for the prior-only data
+
+
+class TemperingPath(NamedTuple):
+    """The two ends of a path.
+
+    target
+        Density of the program with the data.
+    reference
+        The reference distribution; psi is its log density if kind is DISTRIBUTION.
+    kind
+        Source of psi: POWER (zero), DISTRIBUTION or PRIOR.
+    prior_handle
+        Handle of the program's model with prior-only data, if kind is PRIOR.
+
+    """
+
+    target: Density
+    reference: CompiledReference
+    kind: int
+    prior_handle: int
+
+
+@jit
+def path_of_worker(density, path):
+    """Return the same path with a worker's own density of the target and workspace."""
+    return TemperingPath(
+        density,
+        reference_distribution.reference_of_worker(path.reference),
+        path.kind,
+        path.prior_handle,
+    )
+
+
+class Replicas(NamedTuple):
+    """Positions with l, psi and their gradients, one row per chain of the path or pseudo-sample.
+
+    vectors
+        POSITION, and the gradients of l (SLOPE) and psi (REFERENCE_SLOPE), shape (row, 3, dim).
+    logs
+        l (TARGET) and psi (REFERENCE), shape (row, 2).
+
+    """
+
+    vectors: np.ndarray
+    logs: np.ndarray
+
+
+POSITION, SLOPE, REFERENCE_SLOPE = 0, 1, 2
+TARGET, REFERENCE = 0, 1
+
+
+class Tempered(NamedTuple):
+    """The density at one inverse temperature, for moves that take a `Density`.
+
+    latest
+        One row: the result of the latest evaluation. Its position is filled in only by
+        `trajectory.integrate`.
+
+    """
+
+    path: TemperingPath
+    temperature: float
+    dim: int
+    latest: Replicas
+
+
+@jit
+def no_replicas(rows, dim):
+    """Return Replicas to be filled."""
+    return Replicas(np.zeros((rows, 3, dim)), np.full((rows, 2), -np.inf))
+
+
+@inlined
+def mixed(temperature, log_target, log_reference):
+    """Log density b l + (1 - b) psi: -inf where a part with positive weight is."""
+    if temperature == 0.0:
+        return log_reference
+    if temperature == 1.0 or log_target == -np.inf:
+        return log_target
+    return temperature * log_target + (1.0 - temperature) * log_reference
+
+
+@inlined
+def log_density_of(replicas, row, temperature):
+    """Tempered log density of a row."""
+    return mixed(temperature, replicas.logs[row, TARGET], replicas.logs[row, REFERENCE])
+
+
+@inlined
+def _prior(path):
+    """Density with the prior-only data, and with its own counters."""
+    d = path.target
+    return Density(
+        d.value_address, d.gradient_address, path.prior_handle, d.dim, d.size, d.correlation,
+        d.value_propto, d.calls[PRIOR_COUNTERS:], d.failed_position,
+    )  # fmt: skip
+
+
+@inlined
+def reference_log_density(path, position, gradient):
+    """Log density psi; its gradient is written into `gradient`."""
+    if path.kind == DISTRIBUTION:
+        return reference_distribution.log_density_and_gradient(path.reference, position, gradient)
+    if path.kind == PRIOR:
+        return gradient_of_program(_prior(path), position, gradient)
+    gradient[:] = 0.0
+    return 0.0
+
+
+@jit
+def _reference_value(path, position):
+    if path.kind == DISTRIBUTION:
+        return reference_distribution.log_density(path.reference, position)
+    return value_of_program(_prior(path), position) if path.kind == PRIOR else 0.0
+
+
+@jit
+def _value(density, position):
+    logs = density.latest.logs
+    logs[0, TARGET] = value_of_program(density.path.target, position)
+    logs[0, REFERENCE] = _reference_value(density.path, position)
+    return log_density_of(density.latest, 0, density.temperature)
+
+
+@inlined
+def _gradient(density, position, gradient):
+    path, b, latest = density.path, density.temperature, density.latest
+    slope, reference_slope = latest.vectors[0, SLOPE], latest.vectors[0, REFERENCE_SLOPE]
+    latest.logs[0, TARGET] = gradient_of_program(path.target, position, slope)
+    latest.logs[0, REFERENCE] = reference_log_density(path, position, reference_slope)
+    fill_slope(latest, 0, b, gradient)
+    return log_density_of(latest, 0, b)
+
+
+VALUES[Tempered], GRADIENTS[Tempered] = _value, _gradient
+
+
+@jit
+def recover_target(density, position, log_density, gradient):
+    """Recover l and psi from the tempered log density and its gradient at a position, b > 0.
+
+    Fills `latest` as an evaluation would, but without evaluating the target.
+    """
+    b, latest = density.temperature, density.latest
+    slope, reference_slope = latest.vectors[0, SLOPE], latest.vectors[0, REFERENCE_SLOPE]
+    latest.logs[0, REFERENCE] = reference_log_density(density.path, position, reference_slope)
+    latest.logs[0, TARGET] = (log_density - (1.0 - b) * latest.logs[0, REFERENCE]) / b
+    for i in range(density.dim):
+        slope[i] = (gradient[i] - (1.0 - b) * reference_slope[i]) / b
+
+
+@inlined
+def store(density, position, replicas, row):
+    """Write a position and the latest evaluation of a Tempered density, made there, into a row."""
+    latest = density.latest
+    copy(position, replicas.vectors[row, POSITION])
+    copy(latest.vectors[0, SLOPE], replicas.vectors[row, SLOPE])
+    copy(latest.vectors[0, REFERENCE_SLOPE], replicas.vectors[row, REFERENCE_SLOPE])
+    replicas.logs[row, TARGET] = latest.logs[0, TARGET]
+    replicas.logs[row, REFERENCE] = latest.logs[0, REFERENCE]
+
+
+@jit
+def evaluate(path, replicas, row, with_gradient):
+    """Fill in l, psi and, if asked, their gradients at the position of a row."""
+    position, slope = replicas.vectors[row, POSITION], replicas.vectors[row, SLOPE]
+    if with_gradient:
+        replicas.logs[row, TARGET] = gradient_of_program(path.target, position, slope)
+    else:
+        replicas.logs[row, TARGET] = value_of_program(path.target, position)
+    evaluate_reference(path, replicas, row, with_gradient)
+
+
+@jit
+def evaluate_reference(path, replicas, row, with_gradient):
+    """Fill in psi and, if asked, its gradient at the position of a row."""
+    position, slope = replicas.vectors[row, POSITION], replicas.vectors[row, REFERENCE_SLOPE]
+    if with_gradient:
+        replicas.logs[row, REFERENCE] = reference_log_density(path, position, slope)
+    else:
+        replicas.logs[row, REFERENCE] = _reference_value(path, position)
+
+
+@inlined
+def copy_replica(source, row, target, into):
+    """Copy one row of Replicas into a row of other Replicas."""
+    for part in range(3):
+        copy(source.vectors[row, part], target.vectors[into, part])
+    target.logs[into, TARGET] = source.logs[row, TARGET]
+    target.logs[into, REFERENCE] = source.logs[row, REFERENCE]
+
+
+@inlined
+def log_ratio(replicas, row):
+    """Delta = l - psi, the derivative of the log density along the path; -inf where l is."""
+    # the prior-only data may fail where the target does not: kept finite, so that no NaN follows
+    return min(replicas.logs[row, TARGET] - replicas.logs[row, REFERENCE], LARGEST_LOG_RATIO)
+
+
+@inlined
+def fill_slope(replicas, row, temperature, out):
+    """Write the gradient of the tempered log density of a row into out, shape (dim,)."""
+    slope, reference_slope = replicas.vectors[row, SLOPE], replicas.vectors[row, REFERENCE_SLOPE]
+    for i in range(out.shape[0]):
+        out[i] = temperature * slope[i] + (1.0 - temperature) * reference_slope[i]

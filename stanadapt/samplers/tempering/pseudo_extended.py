@@ -1,0 +1,293 @@
+"""Pseudo-extended MCMC for posteriors with many modes: N pseudo-samples, one of which is the draw.
+
+One pseudo-sample follows the target; the others move between a reference distribution and the
+target at temperatures of their own, and any of them may become the draw. The reference, the
+temperatures and all step sizes are learned during warm-up, whose first part is parallel tempering.
+
+References
+----------
+Nemeth, Lindsten, Filippone and Hensman (2019), Pseudo-extended Markov chain Monte Carlo, NeurIPS.
+The kernel and how it deviates from theirs: `pseudo_gibbs`. Warm-up: `warmup_rounds`. Their joint
+kernels, on the extended density itself: `stanadapt.Extended`.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.points import ValuePoint
+from stanadapt.engine.protocol import ExtraOutput, Sampler, Tempering, Threading
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import require_at_least
+from stanadapt.samplers.tempering import pseudo_gibbs as engine
+from stanadapt.samplers.tempering import swaps as path_engine
+from stanadapt.samplers.tempering import warmup_rounds as rounds
+from stanadapt.samplers.tempering.ladder import B
+from stanadapt.samplers.tempering.moves import MoveKernel
+from stanadapt.samplers.tempering.path import POSITION, copy_replica
+from stanadapt.samplers.tempering.report import describe_path
+from stanadapt.samplers.tempering.settings import (
+    OLD_SETTINGS,
+    ReferenceFamily,
+    check_tempering,
+    first_path,
+    options_of,
+    target_rate,
+    warmup_design,
+)
+
+# share of warm-up of its first part
+PATH_SHARE = 0.6
+ON_THE_PATH, LEARNING, FROZEN = 0, 1, 2
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    pseudo_samples
+        N; each costs as much as a chain. 1 leaves one chain on the target.
+    kernel
+        How each moves: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
+        gradient.
+    leapfrogs
+        Most leapfrogs of a trajectory of hmc; 0: twice the fourth root of the dimension. Where
+        modes are round, 1 or 2 draw more from as many gradients.
+    max_treedepth
+        Of nuts, 1 to 25.
+    target_accept
+        Acceptance rate to tune each level's step size to, in [0, 1); 0: 0.8, of random_walk 0.3.
+    levels
+        Number of temperatures, at least 2; 0: two and a half times the barrier, at least 16.
+    reference_family
+        The reference: gaussian, student_t (of 5 degrees), or power, which has none: the powers of
+        the target alone, improper for most targets.
+    inflation
+        Spread of a learned reference over that of the draws it is learned from; 0: 2^sqrt(2 / d),
+        which is 2 in two dimensions. Before the last fit of warm-up it is at least 4.
+    min_inverse_temperature
+        Smallest inverse temperature, in [0, 1); above 0 for power.
+    step_size
+        The step to begin with, in units of the unconstrained parameters; > 0.
+
+    """
+
+    pseudo_samples: int = 2
+    kernel: MoveKernel = MoveKernel.hmc
+    leapfrogs: int = 0
+    max_treedepth: int = 6
+    target_accept: float = 0.0
+    levels: int = 0
+    reference_family: ReferenceFamily = ReferenceFamily.gaussian
+    inflation: float = 0.0
+    min_inverse_temperature: float = 0.0
+    step_size: float = 0.1
+
+
+class State(NamedTuple):
+    """The pseudo-samples, and the parallel tempering of the first part of warm-up.
+
+    phase
+        ON_THE_PATH, LEARNING (the pseudo-samples tune the ladder) or FROZEN.
+    parity
+        Which pairs of the parallel tempering swap next.
+    learns_reference
+        Whether the reference is learned.
+
+    """
+
+    current: ValuePoint
+    pseudo: engine.PseudoSamples
+    tempering: path_engine.Tempering
+    phase: int
+    parity: int
+    learns_reference: bool
+
+
+class Info(NamedTuple):
+    """What one iteration reports.
+
+    acceptance_rate, n_steps, diverging
+        Of the moves: a mean over those that moved; leapfrogs (or steps) of all; whether the
+        trajectory on the target ended in an energy error above 1000, or where the density failed.
+    switched
+        The draw is another pseudo-sample than before.
+    largest_weight
+        Of a pseudo-sample; always 1 where none but the draw ever comes near the target.
+    temperature
+        Mean inverse temperature of those that were not the draw.
+    round_trips
+        Pseudo-samples that are the draw again after having been at the hottest level.
+    levels
+        Number of temperatures.
+
+    """
+
+    acceptance_rate: float
+    n_steps: int
+    diverging: bool
+    switched: bool
+    largest_weight: float
+    temperature: float
+    round_trips: int
+    levels: int
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_at_least(settings, 1, "pseudo_samples")
+    check_tempering(settings)
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
+    return init_from_path(density, settings, position, rng, first_path(density, settings), True)
+
+
+@jit
+def init_from_path(density, settings, position, rng, path, learns_reference):
+    """`init` on a path whose reference is given, not learned."""
+    options = options_of(settings, density.dim)
+    tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
+    ladder = rounds.no_finer_ladder(settings.levels, density.dim)
+    queue = tempering.mover.queue
+    pseudo = engine.no_pseudo_samples(path, options, ladder, settings.pseudo_samples, queue)
+    current = path_engine.coldest_point(tempering, np.empty(density.dim))
+    return State(
+        current=current,
+        pseudo=pseudo,
+        tempering=tempering,
+        phase=ON_THE_PATH,
+        parity=0,
+        learns_reference=learns_reference,
+    )
+
+
+@jit
+def _design(settings, learns_reference):
+    """Design of the first part of warm-up, whose levels are its own."""
+    return warmup_design(settings, 0, learns_reference)
+
+
+@jit
+def step(density, settings, state, rng):
+    """Move all pseudo-samples, then draw which one is the draw; at first, temper in parallel."""
+    tempering, pseudo, parity = state.tempering, state.pseudo, state.parity
+    if state.phase == ON_THE_PATH:
+        done = path_engine.sweep(tempering, target_rate(settings), parity, True, rng)
+        info = Info(
+            done.acceptance_rate, done.steps, done.diverging, False, 1.0, 1.0,
+            done.round_trips, tempering.ladder.size[0],
+        )  # fmt: skip
+        current, parity = path_engine.coldest_point(tempering, state.current.position), 1 - parity
+    else:
+        if pseudo.ladder.size[0] == 0:  # there was no warm-up
+            _place(settings, state)
+        done = engine.sweep(pseudo, target_rate(settings), state.phase == LEARNING, rng)
+        info = Info(
+            done.acceptance_rate, done.steps, done.diverging, done.switched, done.largest_weight,
+            done.temperature, done.round_trips, pseudo.ladder.size[0],
+        )  # fmt: skip
+        current = engine.current(pseudo, state.current.position)
+    return replace(state, current=current, parity=parity), info
+
+
+@jit
+def _place(settings, state):
+    """Go over from the parallel tempering to the pseudo-samples, on a finer ladder."""
+    tempering, pseudo = state.tempering, state.pseudo
+    barrier = rounds.conclude(tempering, _design(settings, state.learns_reference))
+    rounds.set_finer_ladder(tempering, barrier, settings.levels, pseudo.ladder)
+    rows = tempering.ladder.size[0]
+    for j in range(settings.pseudo_samples):
+        # the first from the coldest level, the others from the hottest on
+        row = tempering.order[0, rows - 1 if j == 0 else (j - 1) % rows]
+        copy_replica(tempering.replicas, row, pseudo.replicas, j)
+    pseudo.where[engine.LEVEL, 0] = pseudo.ladder.size[0] - 1
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Tune at the end of a round; after the last one, go on with the pseudo-samples."""
+    current, design = state.current, _design(settings, state.learns_reference)
+    if state.phase != ON_THE_PATH:
+        return state
+    if rounds.last_sweep(state.tempering, design, t, int(PATH_SHARE * iter_warmup)):
+        _place(settings, state)
+        current = engine.current(state.pseudo, current.position)
+        return replace(state, current=current, phase=LEARNING)
+    return replace(state, current=path_engine.coldest_point(state.tempering, current.position))
+
+
+@jit
+def freeze(settings, state):
+    """Tune no more."""
+    return replace(state, phase=FROZEN)
+
+
+@jit
+def make_worker(density, settings, state):
+    """Return the state for a worker thread, with a density of its own, and the queue of tasks."""
+    tempering = path_engine.tempering_of_worker(density, state.tempering)
+    pseudo = engine.pseudo_samples_of_worker(density, state.pseudo)
+    return replace(state, pseudo=pseudo, tempering=tempering), tempering.mover.queue
+
+
+@jit
+def run_task(settings, state, kind, slot):
+    """Move one chain of the path, or one pseudo-sample."""
+    if kind == engine.TASK_PSEUDO_SAMPLE:
+        engine.run_task(state.pseudo, slot)
+    else:
+        path_engine.run_task(state.tempering, slot)
+
+
+def learned(state: State) -> dict:
+    """Ladder and reference; how often each level was visited during sampling.
+
+    Visits are proportional to Z / Zhat, so that they improve on what warm-up has learned.
+    """
+    pseudo = state.pseudo
+    found = describe_path(pseudo.path, pseudo.ladder, state.tempering.short_chain_ends)
+    visits = pseudo.visits[1, : len(found["temperature"])].copy()
+    if visits.any():
+        found["occupancy"] = visits
+        if visits[0] > 0 and visits[-1] > 0:
+            found["log_evidence"] += float(np.log(visits[-1] / visits[0]))
+    return found
+
+
+@jit
+def write_pseudo_samples(settings, state, out):
+    """Positions of all pseudo-samples, their inverse temperatures, their weights."""
+    pseudo, n = state.pseudo, settings.pseudo_samples
+    dim = pseudo.replicas.vectors.shape[2]
+    for j in range(n):
+        out[j * dim : (j + 1) * dim] = pseudo.replicas.vectors[j, POSITION]
+        out[n * dim + j] = pseudo.ladder.levels[pseudo.where[engine.LEVEL, j], B]
+        out[n * dim + n + j] = pseudo.probabilities[j, engine.WEIGHT]
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=(
+            "tempering", "parity", "pseudo.replicas", "pseudo.mover", "pseudo.probabilities",
+            "pseudo.where", "pseudo.visits", "pseudo.index", "pseudo.path.target",
+            "pseudo.path.reference.work",
+        ),
+        freeze=freeze, iter_warmup=4_000, iter_sampling=10_000, arrays_in_place=True,
+        uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
+        standardize="no", tempering=Tempering(init_from_path, learned),
+        threading=Threading(
+            make_worker, run_task, max_threads=lambda settings: settings.pseudo_samples
+        ),
+        extra_output=ExtraOutput(
+            write_pseudo_samples, size=lambda settings, dim: settings.pseudo_samples * (dim + 2)
+        ),
+        old_settings=OLD_SETTINGS,
+    )
+)  # fmt: skip

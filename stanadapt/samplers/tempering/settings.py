@@ -1,0 +1,118 @@
+"""What users of samplers that temper set: the family of the reference, checks of settings."""
+
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from stanadapt.engine.compiled import triangular as factors
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.registry import find_name
+from stanadapt.engine.setting_checks import require_at_least, require_fraction, require_positive
+from stanadapt.errors import StanadaptError
+from stanadapt.samplers.hamiltonian.nuts_tree import LARGEST_DEPTH
+from stanadapt.samplers.tempering.moves import RANDOM_WALK, Options
+from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, TemperingPath
+from stanadapt.samplers.tempering.reference_distribution import make_reference
+from stanadapt.samplers.tempering.warmup_rounds import LEVELS_PER_BARRIER, WarmupDesign
+
+# degrees of freedom of a learned Student t; spread of the reference before anything has been
+# learned, that of Stan's random starts
+DEGREES, FIRST_SCALE = 5.0, 2.0
+RATE_OF_TRAJECTORIES, RATE_OF_WALKS = 0.8, 0.3
+# most leapfrogs over the fourth root of the dimension, with which the best number grows (Beskos et
+# al. 2013, Bernoulli 19). At equal gradients, on a Boltzmann relaxation in 26 dimensions, 1 to 5
+# differ in error by less than a tenth, and 5 leave the least time outside gradients (9 %; 3: 16 %).
+# Round modes want fewer: in 20 dimensions 2 give twice the effective draws of 4, in two dimensions
+# 1 half as many again as 2; but 1 gets stuck in the arms of a strongly bent banana
+LEAPFROGS = 2.0
+
+
+class ReferenceFamily(IntEnum):
+    """What lies at the hot end of the path."""
+
+    gaussian = 0
+    student_t = 1
+    power = 2
+
+
+# for compiled code
+STUDENT_T, POWER_ONLY = int(ReferenceFamily.student_t), int(ReferenceFamily.power)
+# names of settings that two samplers had until 0.1
+OLD_SETTINGS = {
+    "moves": "kernel",
+    "law": "reference_family",
+    "lowest": "min_inverse_temperature",
+}
+
+
+@jit
+def first_path(density, settings):
+    """Return the path whose reference will be learned during warm-up."""
+    dim = density.dim
+    degrees = DEGREES if settings.reference_family == STUDENT_T else np.inf
+    reference = make_reference(np.zeros(dim), factors.initial(dim, FIRST_SCALE, True), degrees)
+    return TemperingPath(
+        density, reference, POWER if settings.reference_family == POWER_ONLY else DISTRIBUTION, 0
+    )
+
+
+@jit
+def options_of(settings, dim):
+    """Return how the chains move."""
+    leapfrogs = settings.leapfrogs
+    if leapfrogs == 0:
+        leapfrogs = max(int(np.round(LEAPFROGS * dim**0.25)), 1)
+    return Options(settings.kernel, leapfrogs, settings.max_treedepth)
+
+
+@jit
+def target_rate(settings):
+    """Acceptance rate to tune to."""
+    if settings.target_accept > 0.0:
+        return settings.target_accept
+    return RATE_OF_WALKS if settings.kernel == RANDOM_WALK else RATE_OF_TRAJECTORIES
+
+
+@jit
+def warmup_design(settings, levels, learns_reference):
+    """Return what warm-up is to come to, with `levels` temperatures, 0 for as many as needed."""
+    learns = learns_reference and settings.reference_family != POWER_ONLY
+    return WarmupDesign(
+        levels, LEVELS_PER_BARRIER, settings.min_inverse_temperature, learns, settings.inflation,
+        target_rate(settings), settings.step_size, settings.kernel != RANDOM_WALK,
+    )  # fmt: skip
+
+
+def check_moves(settings: Any) -> None:
+    """Raise StanadaptError for a setting of moves or reference that is out of range."""
+    require_at_least(settings, 1, "max_treedepth")
+    require_fraction(settings, "target_accept")
+    require_at_least(settings, 0, "leapfrogs", "inflation")
+    require_positive(settings, "step_size")
+    name = find_name(settings)
+    if settings.max_treedepth > LARGEST_DEPTH:
+        raise StanadaptError(
+            "settings",
+            f"{name}: max_treedepth must be at most {LARGEST_DEPTH}, got {settings.max_treedepth}.",
+        )
+
+
+def check_tempering(settings: Any) -> None:
+    """Raise StanadaptError for a setting out of range, among those of samplers with a ladder."""
+    check_moves(settings)
+    require_fraction(settings, "min_inverse_temperature")
+    require_at_least(settings, 0, "levels")
+    name = find_name(settings)
+    if settings.levels == 1:
+        raise StanadaptError(
+            "settings", f"{name}: levels must be 0 (learned) or at least 2, got 1."
+        )
+    power = settings.reference_family == ReferenceFamily.power
+    if power and settings.min_inverse_temperature == 0:
+        raise StanadaptError(
+            "settings",
+            f"{name}: min_inverse_temperature must be above 0 with reference_family=power, got "
+            f"{settings.min_inverse_temperature}: at b = 0 the power of the target is constant "
+            "and improper. Use 0.05, or reference_family=gaussian.",
+        )

@@ -1,0 +1,271 @@
+"""Simulated tempering for posteriors with many modes: one chain that wanders along temperatures.
+
+The chain moves at one temperature after another of a ladder between a reference distribution and
+the target, the next one drawn given its position. Its visits to the target are the draws, and what
+lies between two of them is one iteration. The reference, the ladder, the constants and all step
+sizes are learned during warm-up, whose first part is parallel tempering.
+
+References
+----------
+Marinari and Parisi (1992), Simulated tempering: a new Monte Carlo scheme, Europhysics Letters 19.
+Geyer and Thompson (1995), Annealing Markov chain Monte Carlo with applications to ancestral
+inference, JASA 90. The kernel, its errors, and how the constants are learned: `simulated`. Warm-up:
+`warmup_rounds`. Deviation: the level is drawn from its full conditional, not moved to a neighbour,
+which draws half as many again to three times as much from as many evaluations.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.points import ValuePoint
+from stanadapt.engine.protocol import Sampler, Tempering
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import require_at_least
+from stanadapt.samplers.tempering import level_walk as engine
+from stanadapt.samplers.tempering import swaps as path_engine
+from stanadapt.samplers.tempering import warmup_rounds as rounds
+from stanadapt.samplers.tempering.moves import MoveKernel
+from stanadapt.samplers.tempering.path import copy_replica
+from stanadapt.samplers.tempering.report import describe_path
+from stanadapt.samplers.tempering.settings import (
+    ReferenceFamily,
+    check_tempering,
+    first_path,
+    options_of,
+    target_rate,
+    warmup_design,
+)
+
+# share of warm-up of its first part
+PATH_SHARE = 0.6
+ON_THE_PATH, LEARNING, FROZEN = 0, 1, 2
+# most moves of an excursion, for each level; fewest tours from which an error can be told
+MOVES_PER_LEVEL, FEWEST_TOURS = 1000, 50
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    kernel
+        How the chain moves: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
+        gradient.
+    leapfrogs
+        Most leapfrogs of a trajectory of hmc; 0: twice the fourth root of the dimension. Where
+        modes are round, 1 or 2 draw more from as many gradients.
+    max_treedepth
+        Of nuts, 1 to 25.
+    target_accept
+        Acceptance rate to tune each level's step size to, in [0, 1); 0: 0.8, of random_walk 0.3.
+    levels
+        Number of temperatures, at least 2; 0: two and a half times the barrier, at least 16. An
+        iteration takes about as many moves.
+    longest_excursion
+        Most moves of an iteration, at least 0; 0: 1000 per level. One that has not come back by
+        then repeats the last draw, and the next one goes on from where it was.
+    reference_family
+        The reference: gaussian, student_t (of 5 degrees), or power, which has none: the powers of
+        the target alone, improper for most targets.
+    inflation
+        Spread of a learned reference over that of the draws it is learned from; 0: 2^sqrt(2 / d),
+        which is 2 in two dimensions. Before the last fit of warm-up it is at least 4.
+    min_inverse_temperature
+        Smallest inverse temperature, in [0, 1); above 0 for power.
+    step_size
+        The step to begin with, in units of the unconstrained parameters; > 0.
+
+    """
+
+    kernel: MoveKernel = MoveKernel.hmc
+    leapfrogs: int = 0
+    max_treedepth: int = 6
+    target_accept: float = 0.0
+    levels: int = 0
+    longest_excursion: int = 0
+    reference_family: ReferenceFamily = ReferenceFamily.gaussian
+    inflation: float = 0.0
+    min_inverse_temperature: float = 0.0
+    step_size: float = 0.1
+
+
+class State(NamedTuple):
+    """The walker, the parallel tempering of the first part of warm-up, and the latest draw.
+
+    phase
+        ON_THE_PATH, LEARNING (the walker tunes the ladder) or FROZEN.
+    parity
+        Which pairs of the parallel tempering swap next.
+    learns_reference
+        Whether the reference is learned.
+
+    """
+
+    current: ValuePoint
+    walker: engine.Walker
+    tempering: path_engine.Tempering
+    phase: int
+    parity: int
+    learns_reference: bool
+
+
+class Info(NamedTuple):
+    """What one iteration reports.
+
+    acceptance_rate, n_steps, diverging
+        Of the moves: a mean over those that were not redraws from the reference; leapfrogs (or
+        steps) of all; whether a trajectory on the target ended in an energy error above 1000, or
+        where the density failed.
+    n_moves, n_redraws
+        Moves from one visit of the target to the next, and how many of them were redraws from the
+        reference.
+    returned
+        Whether the target was reached: else the last draw is repeated.
+    round_trips
+        1 where the chain came back to the target from the hottest level.
+    levels
+        Number of temperatures.
+
+    """
+
+    acceptance_rate: float
+    n_steps: int
+    diverging: bool
+    n_moves: int
+    n_redraws: int
+    returned: bool
+    round_trips: int
+    levels: int
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_at_least(settings, 0, "longest_excursion")
+    check_tempering(settings)
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
+    return init_from_path(density, settings, position, rng, first_path(density, settings), True)
+
+
+@jit
+def init_from_path(density, settings, position, rng, path, learns_reference):
+    """`init` on a path whose reference is given, not learned."""
+    options = options_of(settings, density.dim)
+    tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
+    ladder = rounds.no_finer_ladder(settings.levels, density.dim)
+    walker = engine.no_walker(path, options, ladder)
+    return State(
+        current=path_engine.coldest_point(tempering, np.empty(density.dim)),
+        walker=walker,
+        tempering=tempering,
+        phase=ON_THE_PATH,
+        parity=0,
+        learns_reference=learns_reference,
+    )
+
+
+@jit
+def _design(settings, learns_reference):
+    """Design of the first part of warm-up, whose levels are its own."""
+    return warmup_design(settings, 0, learns_reference)
+
+
+@jit
+def step(density, settings, state, rng):
+    """Move until the target is reached again; at first, temper in parallel."""
+    tempering, walker, parity, current = (
+        state.tempering,
+        state.walker,
+        state.parity,
+        state.current,
+    )
+    if state.phase == ON_THE_PATH:
+        done = path_engine.sweep(tempering, target_rate(settings), parity, True, rng)
+        info = Info(
+            done.acceptance_rate, done.steps, done.diverging, tempering.ladder.size[0],
+            int(engine.regenerates(tempering.path, tempering.ladder)), True,
+            done.round_trips, tempering.ladder.size[0],
+        )  # fmt: skip
+        current, parity = path_engine.coldest_point(tempering, current.position), 1 - parity
+    else:
+        if walker.ladder.size[0] == 0:  # there was no warm-up
+            _place(settings, state)
+        longest = settings.longest_excursion
+        if longest == 0:
+            longest = MOVES_PER_LEVEL * walker.ladder.size[0]
+        learning = state.phase == LEARNING
+        done = engine.excursion(walker, target_rate(settings), learning, longest, rng)
+        info = Info(
+            done.acceptance_rate, done.steps, done.diverging, done.moves, done.redraws,
+            done.returned, done.round_trips, walker.ladder.size[0],
+        )  # fmt: skip
+        if done.returned:
+            current = engine.current(walker, current.position)
+    return replace(state, current=current, parity=parity), info
+
+
+@jit
+def _place(settings, state):
+    """Go over from the parallel tempering to the walker, on a finer ladder."""
+    tempering, walker = state.tempering, state.walker
+    barrier = rounds.conclude(tempering, _design(settings, state.learns_reference))
+    rounds.set_finer_ladder(tempering, barrier, settings.levels, walker.ladder)
+    coldest = tempering.order[0, tempering.ladder.size[0] - 1]
+    copy_replica(tempering.replicas, coldest, walker.replicas, 0)
+    walker.where[engine.LEVEL] = walker.ladder.size[0] - 1
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Tune at the end of a round; after the last one, go on with the walker."""
+    current, design = state.current, _design(settings, state.learns_reference)
+    if state.phase != ON_THE_PATH:
+        return state
+    if rounds.last_sweep(state.tempering, design, t, int(PATH_SHARE * iter_warmup)):
+        _place(settings, state)
+        current = engine.current(state.walker, current.position)
+        return replace(state, current=current, phase=LEARNING)
+    return replace(state, current=path_engine.coldest_point(state.tempering, current.position))
+
+
+@jit
+def freeze(settings, state):
+    """Tune no more."""
+    return replace(state, phase=FROZEN)
+
+
+def learned(state: State) -> dict:
+    """Ladder and reference; how often each level was visited during sampling.
+
+    Visits are proportional to Z / Zhat, so that they improve on what warm-up has learned.
+    """
+    walker = state.walker
+    found = describe_path(walker.path, walker.ladder, state.tempering.short_chain_ends)
+    visits = walker.visits[1, : len(found["temperature"])].copy()
+    found["log_evidence_error"] = float("nan")
+    if visits.any():
+        found["occupancy"] = visits
+        if visits[0] > 0 and visits[-1] > 0:
+            found["log_evidence"] += float(np.log(visits[-1] / visits[0]))
+            found["log_evidence_error"] = engine.log_ratio_error(walker.tours, FEWEST_TOURS)
+    return found
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=(
+            "tempering", "parity", "walker.replicas", "walker.mover", "walker.probabilities",
+            "walker.where", "walker.visits", "walker.tours", "walker.path.target",
+            "walker.path.reference.work",
+        ),
+        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000, arrays_in_place=True,
+        uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
+        standardize="no", tempering=Tempering(init_from_path, learned),
+    )
+)  # fmt: skip

@@ -1,0 +1,299 @@
+"""Sequential Monte Carlo: many particles annealed from a reference to the target, with evidence.
+
+The particles of a chain are drawn from the reference distribution, and weighed, resampled and moved
+at one inverse temperature after another, all during warm-up. A draw is a move of the next particle
+at b = 1. Chains are independent runs, which show the error of the log evidence. With resample=False
+it is annealed importance sampling.
+
+References
+----------
+Del Moral, Doucet and Jasra (2006), Sequential Monte Carlo samplers, JRSS B 68. Neal (2001),
+Annealed importance sampling, Statistics and Computing 11. The stages: `particles`. Deviations: a
+first half of warm-up, parallel tempering, learns the reference where none is given, since the
+particles see nothing that its draws do not; and particles go on moving at b = 1 for as long as
+draws are asked for.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.points import ValuePoint
+from stanadapt.engine.protocol import Sampler, Storage, Tempering, Threading
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import require_at_least, require_positive, require_probability
+from stanadapt.errors import StanadaptError
+from stanadapt.samplers.tempering import particles as engine
+from stanadapt.samplers.tempering import swaps as path_engine
+from stanadapt.samplers.tempering import warmup_rounds as rounds
+from stanadapt.samplers.tempering.ladder import B
+from stanadapt.samplers.tempering.moves import RANDOM_WALK, MoveKernel
+from stanadapt.samplers.tempering.particle_report import describe_particles
+from stanadapt.samplers.tempering.settings import (
+    ReferenceFamily,
+    check_moves,
+    first_path,
+    options_of,
+    target_rate,
+)
+
+# share of warm-up that learns the reference
+PATH_SHARE = 0.5
+ON_THE_PATH, ANNEALING, FROZEN = 0, 1, 2
+FEWEST_PARTICLES = 100
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    particles
+        Of each chain, at least 100: more of them are more accurate. Ask for as many draws
+        (iter_sampling): fewer leave some out, and of more, those of the same particle are
+        correlated.
+    threshold
+        Conditional effective sample size of a stage as a share of the particles, in (0, 1): nearer
+        1 for more and smaller stages.
+    resample
+        Whether to resample in every stage. Else particles keep their weights until the last one has
+        ended; those of all chains together give an error of the log evidence. It is too small where
+        few of them count: more chains show more of the large ones.
+    sweeps
+        Moves of each particle in a stage, at least 1.
+    kernel
+        How particles move: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
+        gradient.
+    leapfrogs
+        Most leapfrogs of a trajectory of hmc; 0: twice the fourth root of the dimension. Where
+        modes are round, 1 or 2 draw more from as many gradients.
+    max_treedepth
+        Of nuts, 1 to 25.
+    target_accept
+        Acceptance rate to tune each stage's step size to, in [0, 1); 0: 0.8, of random_walk 0.3.
+    reference_family
+        What the particles are drawn from: gaussian, or student_t (of 5 degrees).
+    inflation
+        Spread of a learned reference over that of the draws it is learned from; > 0. More than for
+        parallel tempering: modes where the reference has no draws are lost for good.
+    step_size
+        The step of the parallel tempering to begin with, in units of the unconstrained parameters;
+        > 0.
+
+    """
+
+    particles: int = 1000
+    threshold: float = 0.5
+    resample: bool = True
+    sweeps: int = 8
+    kernel: MoveKernel = MoveKernel.hmc
+    leapfrogs: int = 0
+    max_treedepth: int = 6
+    target_accept: float = 0.0
+    reference_family: ReferenceFamily = ReferenceFamily.gaussian
+    inflation: float = 3.0
+    step_size: float = 0.1
+
+
+class State(NamedTuple):
+    """The particles, and the parallel tempering of the first part of warm-up.
+
+    phase
+        ON_THE_PATH, ANNEALING or FROZEN.
+    parity
+        Which pairs of the parallel tempering swap next.
+    learns_reference
+        Whether the reference is learned.
+
+    """
+
+    current: ValuePoint
+    population: engine.Population
+    tempering: path_engine.Tempering
+    phase: int
+    parity: int
+    learns_reference: bool
+
+
+class Info(NamedTuple):
+    """What one iteration reports.
+
+    acceptance_rate, n_steps, diverging
+        Of its moves: a mean over those that were not drawn from the reference; leapfrogs (or steps)
+        of all; whether the trajectory of the draw ended in an energy error above 1000, or where the
+        density failed.
+    n_redraws
+        Draws from the reference.
+    temperature
+        Inverse temperature of the particles.
+    stage
+        Number of the stage.
+    particle, ancestor
+        Which one is the draw, and which of the first ones it descends from: draws of one ancestor
+        are not independent.
+
+    """
+
+    acceptance_rate: float
+    n_steps: int
+    diverging: bool
+    n_redraws: int
+    temperature: float
+    stage: int
+    particle: int
+    ancestor: int
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_at_least(settings, FEWEST_PARTICLES, "particles")
+    require_at_least(settings, 1, "sweeps")
+    require_probability(settings, "threshold")
+    require_positive(settings, "inflation")
+    check_moves(settings)
+    if settings.reference_family == ReferenceFamily.power:
+        raise StanadaptError(
+            "settings",
+            "smc: reference_family must be gaussian or student_t, got power: the particles are "
+            "drawn from the reference, and the power of a density cannot be drawn from.",
+        )
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
+    return init_from_path(density, settings, position, rng, first_path(density, settings), True)
+
+
+@jit
+def init_from_path(density, settings, position, rng, path, learns_reference):
+    """`init` on a path whose reference is given, not learned."""
+    options = options_of(settings, density.dim)
+    tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
+    queue = tempering.mover.queue
+    return State(
+        current=path_engine.coldest_point(tempering, np.empty(density.dim)),
+        population=engine.no_population(path, options, settings.particles, queue),
+        tempering=tempering,
+        phase=ON_THE_PATH if learns_reference else ANNEALING,
+        parity=0,
+        learns_reference=learns_reference,
+    )
+
+
+@jit
+def _design(settings, learns_reference):
+    """Design of the first part of warm-up."""
+    return rounds.WarmupDesign(
+        0, rounds.LEVELS_PER_BARRIER, 0.0, learns_reference, settings.inflation,
+        target_rate(settings), settings.step_size, settings.kernel != RANDOM_WALK,
+    )  # fmt: skip
+
+
+@jit
+def step(density, settings, state, rng):
+    """Temper in parallel, then anneal, then move the particle whose turn it is."""
+    tempering, population, parity = state.tempering, state.population, state.parity
+    if state.phase == ON_THE_PATH:
+        done = path_engine.sweep(tempering, target_rate(settings), parity, True, rng)
+        redraws = int(tempering.ladder.levels[0, B] == 0.0)
+        info = Info(done.acceptance_rate, done.steps, done.diverging, redraws, 1.0, 0, 0, 0)
+        current = path_engine.coldest_point(tempering, state.current.position)
+        return replace(state, current=current, parity=1 - parity), info
+    if population.counts[engine.DONE]:  # also for what is left of warm-up
+        engine.pass_turn(population)
+        done = engine.move_one(population, rng)
+    else:
+        done = _anneal(settings, state, rng)
+    current = engine.current(population, state.current.position)
+    stage, turn = population.ladder.size[0] - 1, population.counts[engine.TURN]
+    info = Info(
+        done.acceptance_rate, done.steps, done.diverging, done.redraws,
+        population.ladder.levels[stage, B], stage, turn,
+        population.indices[engine.ANCESTOR, turn],
+    )  # fmt: skip
+    return replace(state, current=current), info
+
+
+@jit
+def _anneal(settings, state, rng):
+    """Make a sweep or, if warm-up was too short, all that are left."""
+    population, steps, redraws, rate = state.population, 0, 0, 0.0
+    if population.ladder.size[0] == 0:
+        if rounds.in_short_chains(state.tempering.ladder):
+            rounds.end_short_chains(state.tempering, _design(settings, state.learns_reference))
+        coldest = state.tempering.order[0, state.tempering.ladder.size[0] - 1]
+        redraws = engine.begin(population, state.tempering.replicas, coldest, rng).redraws
+    while not population.counts[engine.DONE]:
+        done = engine.anneal(
+            population, target_rate(settings), settings.threshold, settings.sweeps,
+            settings.resample, rng,
+        )  # fmt: skip
+        steps, rate = steps + done.steps, done.acceptance_rate
+        if state.phase != FROZEN:
+            break
+    return engine.SweepInfo(rate, steps, redraws, False)
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """End a round of the parallel tempering; after the last one, go on with the particles."""
+    design = _design(settings, state.learns_reference)
+    if state.phase != ON_THE_PATH:
+        return state
+    if rounds.last_sweep(state.tempering, design, t, int(PATH_SHARE * iter_warmup)):
+        return replace(state, phase=ANNEALING)
+    current = path_engine.coldest_point(state.tempering, state.current.position)
+    return replace(state, current=current)
+
+
+@jit
+def freeze(settings, state):
+    """Tune no more."""
+    return replace(state, phase=FROZEN)
+
+
+@jit
+def make_worker(density, settings, state):
+    """Return the state for a worker thread, with a density of its own, and the queue of tasks."""
+    tempering = path_engine.tempering_of_worker(density, state.tempering)
+    population = engine.population_of_worker(density, state.population)
+    return replace(state, population=population, tempering=tempering), tempering.mover.queue
+
+
+@jit
+def run_task(settings, state, kind, slot):
+    """Move one chain of the path, or one particle."""
+    if kind == path_engine.TASK_LEVEL:
+        path_engine.run_task(state.tempering, slot)
+    else:
+        engine.run_task(state.population, kind, slot)
+
+
+def learned(state: State) -> dict:
+    """Stages and reference; log evidence; ancestors; weights, if they were kept."""
+    return describe_particles(state.population, state.tempering.short_chain_ends)
+
+
+def bytes_of_particles(settings: Settings, dim: int) -> int:
+    """Of each chain."""
+    return settings.particles * engine.bytes_per_particle(dim)
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        workspace=(
+            "tempering", "parity", "population.replicas", "population.mover", "population.counts",
+            "population.work", "population.path.target", "population.path.reference.work",
+        ),
+        freeze=freeze, iter_warmup=4_000, iter_sampling=1_000, arrays_in_place=True,
+        uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
+        standardize="no", tempering=Tempering(init_from_path, learned, draws_reference=True),
+        draws_on=False, storage=Storage(bytes_of_particles, "particles", ("particles",)),
+        threading=Threading(
+            make_worker, run_task, max_threads=lambda settings: settings.particles
+        ),
+    )
+)  # fmt: skip

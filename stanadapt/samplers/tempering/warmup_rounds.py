@@ -1,0 +1,334 @@
+"""Warm-up of parallel tempering: rounds of sweeps of doubling length, each of which tunes the next.
+
+Other samplers on the same path begin with it, in the first part of their warm-up: see `last_sweep`,
+`conclude` and `set_finer_ladder`.
+
+All chains start at b = 1, from positions of their own: short chains whose pooled draws give the
+first reference distribution. The end of every later round resets, from its draws, the number and
+spacing of the levels, the normalising constants, and the scales of each level; all rounds but the
+last also refit the reference, to the coldest levels. Step sizes are tuned throughout.
+
+References
+----------
+Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), JRSS B 84, algorithm 4 (rounds), section 5.
+Surjanovic, Syed, Bouchard-Cote and Campbell (2022), Parallel tempering with a variational
+reference, NeurIPS, for a reference that is fitted during warm-up. Deviations: see `_refit` and
+`_learn_scales`.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.work_queue import no_queue
+from stanadapt.samplers.tempering import ladder as ladders
+from stanadapt.samplers.tempering import reference_distribution
+from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B
+from stanadapt.samplers.tempering.moves import make_mover
+from stanadapt.samplers.tempering.path import (
+    DISTRIBUTION,
+    POSITION,
+    TARGET,
+    copy_replica,
+    evaluate,
+    evaluate_reference,
+    no_replicas,
+)
+from stanadapt.samplers.tempering.swaps import (
+    DEVIATIONS,
+    MEAN,
+    REJECTION,
+    SQUARES,
+    SWEEPS,
+    Tempering,
+    log_normalizers,
+    no_statistics,
+    reset,
+)
+
+# rounds end after 2^-6, 2^-5, ..., 1 of the warm-up; the first two rounds are the short chains
+HALVINGS = 6
+LAST_REFIT = 1
+# levels for each unit of the barrier: about the best for the rate of round trips (section 5)
+LEVELS_PER_BARRIER = 2.0
+# of a ladder along which single chains move: for pseudo-samples 15 levels are no worse than 20, 34
+# or 60 on a Boltzmann relaxation with a barrier of 5.7
+FINER_PER_BARRIER, FEWEST_FINER, FINER_ROOM = 2.5, 16, 128
+# the reference is fitted to draws of the levels with b at least this, and of at least three levels
+SMALLEST_COLD_B, FEWEST_COLD = 0.5, 3
+# inflation in two dimensions; and its minimum in all fits but the last: a reference that misses a
+# mode never discovers it
+INFLATION_2D, EARLY_INFLATION = 2.0, 4.0
+FIRST_LEVELS, FEWEST_LEVELS, ROOM = 10, 4, 64
+# radius of random starts, as in Stan, and the number of attempts
+RADIUS, ATTEMPTS = 2.0, 100
+SMALLEST_SCALE, PRIOR_DRAWS = 1e-10, 5.0
+
+
+class WarmupDesign(NamedTuple):
+    """What warm-up tunes, and to which values.
+
+    levels, levels_per_barrier
+        Number of levels; if 0, one more than `levels_per_barrier` times the barrier.
+    min_inverse_temperature
+        b of the hottest level.
+    fits_reference, inflation
+        Whether the reference is learned; ratio of its scales to the standard deviations of the
+        draws, 0: see `_inflation`.
+    target_accept, step_size
+        Acceptance rate of the moves; initial step size.
+    uses_gradient
+        Whether the moves use the gradient.
+
+    """
+
+    levels: int
+    levels_per_barrier: float
+    min_inverse_temperature: float
+    fits_reference: bool
+    inflation: float
+    target_accept: float
+    step_size: float
+    uses_gradient: bool
+
+
+@jit
+def begin(path, options, design, position, rng):
+    """Return a Tempering with all chains at b = 1, the first of them at position."""
+    dim, room = path.target.dim, ROOM if design.levels == 0 else design.levels
+    replicas, ladder = no_replicas(room, dim), ladders.no_ladder(room, dim)
+    count = FIRST_LEVELS if design.levels == 0 else room
+    ladders.first_ladder(ladder, count, 1.0, np.log(design.step_size))
+    for row in range(count):
+        _start(path, replicas, row, position, design.uses_gradient, rng)
+    order = np.zeros((2, room), np.int64)
+    order[0] = np.arange(room)
+    mover = make_mover(room, dim, options, no_queue())
+    short_chain_ends = np.full((count, dim + 1), np.nan)
+    return Tempering(
+        path, mover, ladder, replicas, order, no_statistics(room, dim), short_chain_ends
+    )
+
+
+@jit
+def _start(path, replicas, row, position, with_gradient, rng):
+    """Start row 0 at position, other rows at random as in Stan, or at position if that fails."""
+    for _ in range(ATTEMPTS if row > 0 else 0):
+        for i in range(position.shape[0]):
+            replicas.vectors[row, POSITION, i] = RADIUS * (2.0 * rng.random() - 1.0)
+        evaluate(path, replicas, row, with_gradient)
+        if replicas.logs[row, TARGET] > -np.inf:
+            return
+    replicas.vectors[row, POSITION] = position
+    evaluate(path, replicas, row, with_gradient)
+
+
+@jit
+def in_short_chains(ladder):
+    """Whether all levels are still at b = 1."""
+    return ladder.levels[0, B] == 1.0
+
+
+@jit
+def after_sweep(tempering, design, t, iter_warmup):
+    """Tune after sweep t = 0, 1, ... of warm-up, if a round ends with it."""
+    halvings = HALVINGS
+    while halvings >= 0 and t + 1 != max(iter_warmup >> halvings, 1):
+        halvings -= 1
+    if halvings < 0:
+        return
+    if halvings == HALVINGS and iter_warmup >> HALVINGS > 0:
+        reset(tempering.statistics)  # discards the way from the starts to the bulk of the target
+    elif in_short_chains(tempering.ladder):
+        end_short_chains(tempering, design)
+    else:
+        _tune(tempering, design, halvings)
+
+
+@jit
+def last_sweep(tempering, design, t, sweeps):
+    """Tune after sweep t of `sweeps`, unless it is the last, after which others `conclude`."""
+    last = t >= sweeps - 1
+    if not last:
+        after_sweep(tempering, design, t, sweeps)
+    return last
+
+
+@jit
+def conclude(tempering, design):
+    """Learn from what was swept since the latest round, also if that was nothing.
+
+    Returns the barrier.
+    """
+    if in_short_chains(tempering.ladder):
+        end_short_chains(tempering, design)
+    if tempering.statistics.counts[SWEEPS] > 0:
+        return learn(tempering, design)
+    return ladders.measure(tempering.ladder, np.ones(tempering.ladder.size[0]))
+
+
+@jit
+def no_finer_ladder(levels, dim):
+    """Return a ladder without levels, with room for so many, or for any number of `FINER_ROOM`."""
+    return ladders.no_ladder(FINER_ROOM if levels == 0 else levels, dim)
+
+
+@jit
+def set_finer_ladder(tempering, barrier, levels, ladder):
+    """Space so many levels, 0: as many as the barrier asks for, on what the rounds have learned."""
+    if levels == 0:
+        levels = int(np.ceil(FINER_PER_BARRIER * barrier))
+        levels = min(max(levels, FEWEST_FINER), FINER_ROOM)
+    ladders.respace(tempering.ladder, ladder, levels)
+
+
+@jit
+def end_short_chains(tempering, design):
+    """Fit the reference to their draws, if there are any, and set the first ladder."""
+    ladder, reference, count = tempering.ladder, tempering.path.reference, tempering.ladder.size[0]
+    if tempering.statistics.counts[SWEEPS] > 0:
+        for row in range(count):
+            tempering.short_chain_ends[row, :-1] = tempering.replicas.vectors[row, POSITION]
+            tempering.short_chain_ends[row, -1] = tempering.replicas.logs[row, TARGET]
+        _learn_scales(tempering, design)
+        _refit(tempering, design, EARLY_INFLATION)
+    log_step = np.mean(ladder.levels[:count, LOG_STEP])
+    ladders.first_ladder(ladder, count, design.min_inverse_temperature, log_step)
+    for i in range(ladder.scale.shape[1]):
+        target = np.mean(ladder.scale[:count, i] ** -2.0)
+        hot = reference.factor[min(i, reference.factor.shape[0] - 1), i] ** -2.0
+        for k in range(count):
+            # on a path between Gaussians the precisions are averaged with weights b and 1 - b
+            b = ladder.levels[k, B]
+            share = (1.0 - b) * hot if tempering.path.kind == DISTRIBUTION else 0.0
+            ladder.scale[k, i] = 1.0 / np.sqrt(max(b * target + share, SMALLEST_SCALE))
+    _evaluate_references(tempering, design)
+    tempering.order[1] = 0
+    reset(tempering.statistics)
+
+
+@jit
+def _tune(tempering, design, halvings):
+    """End a round: set scales, constants, the ladder, and the reference."""
+    ladder, old, refit = tempering.ladder, tempering.ladder.size[0], halvings >= LAST_REFIT
+    barrier = learn(tempering, design)
+    if refit:
+        _refit(tempering, design, EARLY_INFLATION if halvings > LAST_REFIT else 0.0)
+    count, room = old, ladder.scale.shape[0]
+    if design.levels == 0:
+        count = int(np.ceil(design.levels_per_barrier * barrier)) + 1
+        count = min(max(count, FEWEST_LEVELS), room)
+    new = ladders.no_ladder(room, ladder.scale.shape[1])
+    ladders.respace(ladder, new, count)
+    ladders.copy_ladder(new, ladder)
+    _rearrange(tempering, old, count)
+    if refit:
+        _evaluate_references(tempering, design)
+    reset(tempering.statistics)
+
+
+@jit
+def learn(tempering, design):
+    """Set scales, constants and Lambda of each level from a round; returns the barrier."""
+    ladder, statistics = tempering.ladder, tempering.statistics
+    _learn_scales(tempering, design)
+    log_normalizers(statistics, ladder, ladder.levels[:, LOG_Z])
+    return ladders.measure(ladder, statistics.levels[:, REJECTION] / statistics.counts[SWEEPS])
+
+
+@jit
+def _rearrange(tempering, old, count):
+    """Give each of `count` levels the row of the `old` level nearest in relative position."""
+    replicas, order = tempering.replicas, tempering.order
+    spare = no_replicas(count, replicas.vectors.shape[2])
+    for k in range(count):
+        nearest = int(np.round(k * (old - 1) / max(count - 1, 1)))
+        copy_replica(replicas, order[0, nearest], spare, k)
+    for k in range(count):
+        copy_replica(spare, k, replicas, k)
+        order[0, k] = k
+    order[1] = 0
+
+
+@jit
+def _evaluate_references(tempering, design):
+    """Evaluate the reference at all rows after it has changed."""
+    for k in range(tempering.ladder.size[0]):
+        evaluate_reference(
+            tempering.path, tempering.replicas, tempering.order[0, k], design.uses_gradient
+        )
+
+
+@jit
+def _learn_scales(tempering, design):
+    """Set each level's scales from its round: from gradients if the moves use them, else positions.
+
+    1 / sqrt(mean of the squared gradient) is the standard deviation of a Gaussian; with several
+    modes it is the width of one, which the overall standard deviation does not show. The step size
+    is adjusted so that its product with the scales, on average over parameters, is unchanged.
+    """
+    ladder, statistics, n = (
+        tempering.ladder,
+        tempering.statistics,
+        tempering.statistics.counts[SWEEPS],
+    )
+    weight = n / (n + PRIOR_DRAWS)
+    for k in range(ladder.size[0]):
+        for i in range(ladder.scale.shape[1]):
+            old = ladder.scale[k, i]
+            if design.uses_gradient:
+                mean = weight * statistics.vectors[k, SQUARES, i] / n + (1.0 - weight) * old**-2.0
+                new = 1.0 / np.sqrt(max(mean, SMALLEST_SCALE))
+            else:
+                new = np.sqrt(
+                    weight * statistics.vectors[k, DEVIATIONS, i] / n + (1.0 - weight) * old * old
+                )
+            if SMALLEST_SCALE < new < np.inf:
+                ladder.levels[k, LOG_STEP] -= np.log(new / old) / ladder.scale.shape[1]
+                ladder.scale[k, i] = new
+
+
+@jit
+def _refit(tempering, design, least):
+    """Fit the reference to the draws of the coldest levels: their mean, and inflated spread.
+
+    Several levels are pooled, as several short chains are at first, so that the spread includes
+    that between levels stuck in different regions.
+
+    least
+        Lower bound on the inflation.
+
+    """
+    if not design.fits_reference:
+        return
+    statistics, ladder, reference = tempering.statistics, tempering.ladder, tempering.path.reference
+    n, count = statistics.counts[SWEEPS], ladder.size[0]
+    inflation = max(_inflation(design, reference.mean.shape[0]), least)
+    first = max(count - FEWEST_COLD, 0)
+    while first > 0 and ladder.levels[first - 1, B] >= SMALLEST_COLD_B:
+        first -= 1
+    for i in range(reference.mean.shape[0]):
+        mean, square = np.mean(statistics.vectors[first:count, MEAN, i]), 0.0
+        for k in range(first, count):
+            square += (
+                statistics.vectors[k, DEVIATIONS, i] / n
+                + (statistics.vectors[k, MEAN, i] - mean) ** 2
+            )
+        scale = inflation * np.sqrt(square / (count - first))
+        if np.isfinite(mean) and SMALLEST_SCALE < scale < np.inf:
+            reference.mean[i], reference.factor[0, i] = mean, scale
+    reference_distribution.normalise(reference)
+
+
+@jit
+def _inflation(design, dim):
+    """Return the inflation of the design; if 0, one whose barrier is the same in any dimension.
+
+    Between a Gaussian and one c times as wide, the barrier is sqrt(2 dim / pi) log(c) in the limit
+    of normal energies: the 0.78 of c = 2 in two dimensions takes c = 1.2 in 26.
+    """
+    if design.inflation > 0.0:
+        return design.inflation
+    return INFLATION_2D ** np.sqrt(2.0 / dim)

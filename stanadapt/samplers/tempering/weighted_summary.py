@@ -1,0 +1,160 @@
+"""Posterior means from draws with weights: all pseudo-samples of a run, or draws of sgld.
+
+Iteration t, with pseudo-samples x_t1, ..., x_tN and weights w_t that sum to one, gives
+h_t = sum_i w_ti f(x_ti), and E[h_t] = E[f(x)]. The posterior holds one pseudo-sample per
+iteration, drawn by weight; h_t is the mean of f over that draw, given the state (Rao-Blackwell), so
+that its variance is never larger. Weights are normalised within each iteration; a ratio of sums of
+unnormalised weights over all iterations is a different estimate.
+
+Draws of sgld have the size of their step as weight w_t, and E[f] is estimated by the sum of w_t f_t
+over that of w_t: a ratio, whose error is that of the mean of w_t (f_t - mean) / (mean of w).
+
+References
+----------
+Nemeth, Lindsten, Filippone and Hensman (2019), theorem 2.1; arXiv 1708.05239.
+Welling and Teh (2011), ICML, equation 11: means weighted by step sizes.
+
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from stanadapt import results
+from stanadapt.errors import StanadaptError
+from stanadapt.results import PSEUDO, arviz_module
+from stanadapt.samplers.tempering.pseudo_group import TEMPERATURE, WEIGHT
+
+Function = Callable[[Mapping[str, np.ndarray]], Any]
+LABELS = ["mean", "mcse", "sd", "ess", "draws_mean", "draws_mcse"]
+
+
+def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) -> pd.DataFrame:
+    """Summarise a run by all its pseudo-samples, or weighted draws, beside draws without weights.
+
+    Parameters
+    ----------
+    fit
+        Sampled with `save_pseudo=True`; or by sgld, whose draws have weights.
+    functions
+        Functions of the parameters and transformed parameters, by name of row. Each
+        gets the variables by name, shape (chain, draw, pseudo, ...), and returns an array of
+        shape (chain, draw, pseudo): {"P(x > 0)": lambda draws: draws["x"] > 0}. Of sgld, pseudo is
+        1.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per scalar among the parameters and transformed parameters, then one per
+        function: `mean`, `mcse` and `sd` from weighted pseudo-samples; `ess`, the number of
+        independent draws from the posterior that would give the mean as precisely; `draws_mean`
+        and `draws_mcse` from the posterior's draws.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings" for a fit without pseudo-samples, or a function with another result.
+
+    """
+    if results.is_fit(fit) and _step_weights(fit) is not None:
+        return _of_weighted_draws(fit, functions or {})
+    if not results.is_fit(fit) or PSEUDO not in results.group_names(fit):
+        raise StanadaptError(
+            "settings",
+            "the fit holds no pseudo-samples: sample an Extended, or use the sampler "
+            "pseudo_extended, with save_pseudo=True. (Draws of sgld have weights too.)",
+        )
+    columns, draws = results.columns(fit, PSEUDO), results.columns(fit)
+    weight = columns.pop(WEIGHT)
+    del columns[TEMPERATURE]
+    rows = {name: _row(values, weight, draws.get(name)) for name, values in columns.items()}
+    if functions:
+        pseudo, posterior = _variables(fit)
+        for name, function in functions.items():
+            values = _evaluate(name, function, pseudo, weight.shape)
+            resampled = _evaluate(name, function, posterior, (*weight.shape[:2], 1))
+            rows[name] = _row(values, weight, resampled[..., 0])
+    return pd.DataFrame.from_dict(rows, orient="index", columns=LABELS)
+
+
+def _step_weights(fit: Any) -> np.ndarray | None:
+    """Weights of draws, shape (chain, draw), with mean 1; None where there are none."""
+    if "sample_stats" not in results.group_names(fit):
+        return None
+    found = results.dataset(fit, "sample_stats").data_vars.get("weight")
+    return None if found is None else found.values / found.values.mean()
+
+
+def _of_weighted_draws(fit: Any, functions: Mapping[str, Function]) -> pd.DataFrame:
+    """`weighted_summary` of draws that have one weight each."""
+    weight = _step_weights(fit)
+    assert weight is not None
+    columns = dict(results.columns(fit))
+    variables = {
+        str(name): v.values[:, :, np.newaxis]
+        for name, v in results.dataset(fit, "posterior").data_vars.items()
+    }
+    for name, function in functions.items():
+        columns[name] = _evaluate(name, function, variables, (*weight.shape, 1))[..., 0]
+    rows = {name: _weighted_row(np.asarray(x, float), weight) for name, x in columns.items()}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=LABELS)
+
+
+def _weighted_row(draws: np.ndarray, weight: np.ndarray) -> tuple[float, ...]:
+    """Row of one column; draws and weights have shape (chain, draw), weights the mean 1."""
+    mean = np.mean(weight * draws)
+    variance = np.mean(weight * (draws - mean) ** 2)
+    error = _error(weight * (draws - mean))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ess = variance / np.square(error)
+    return mean, error, np.sqrt(variance), ess, float(np.mean(draws)), _error(draws)
+
+
+def _row(values: np.ndarray, weight: np.ndarray, draws: np.ndarray | None) -> tuple[float, ...]:
+    """Row of one column; its values and weights have shape (chain, draw, pseudo)."""
+    means = np.sum(weight * values, axis=-1)
+    mean = means.mean()
+    variance = np.mean(np.sum(weight * (values - mean) ** 2, axis=-1))
+    error = _error(means)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ess = variance / np.square(error)
+    resampled = (np.nan, np.nan) if draws is None else (float(np.mean(draws)), _error(draws))
+    return mean, error, np.sqrt(variance), ess, *resampled
+
+
+def _error(draws: np.ndarray) -> float:
+    """ArviZ's mcse of the mean; NaN where draws are not finite, or all equal."""
+    draws = np.asarray(draws, dtype=float)
+    if not np.isfinite(draws).all() or np.all(draws == draws.flat[0]):
+        return np.nan
+    return float(draws.std(ddof=1) / np.sqrt(float(arviz_module().ess(draws, method="mean"))))
+
+
+def _variables(fit: Any) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Variables of the pseudo-samples, and of the draws as one pseudo-sample each."""
+    group, posterior = results.dataset(fit, PSEUDO), results.dataset(fit, "posterior")
+    names = [str(name) for name in group.data_vars if name not in (TEMPERATURE, WEIGHT)]
+    pseudo = {name: group[name].values for name in names}
+    return pseudo, {n: posterior[n].values[:, :, None] for n in names if n in posterior.data_vars}
+
+
+def _evaluate(
+    name: str, function: Function, variables: dict[str, np.ndarray], shape: tuple[int, ...]
+) -> np.ndarray:
+    try:
+        found = np.asarray(function(variables), dtype=float)
+    except (TypeError, ValueError, KeyError, IndexError) as error:
+        raise _wrong(name, shape, f"it raised {error!r}") from error
+    if found.shape != shape:
+        raise _wrong(name, shape, f"it returned shape {found.shape}")
+    return found
+
+
+def _wrong(name: str, shape: tuple[int, ...], what: str) -> StanadaptError:
+    return StanadaptError(
+        "settings",
+        f"function {name!r} must turn variables of shape (chain, draw, pseudo, ...) into numbers "
+        f"of shape {shape}, but {what}.",
+    )

@@ -1,0 +1,1 @@
+"""Approximations (Pathfinder, ADVI, Laplace) and samplers that use them."""

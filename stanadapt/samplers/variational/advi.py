@@ -1,0 +1,234 @@
+"""Automatic differentiation variational inference: q = N(mu, L L^T) by stochastic gradients.
+
+With z = mu + L e, e standard normal, and g the gradient of the log density at z, the gradient of
+the ELBO is estimated along the path of z alone,
+
+    d mu = E[h],  d L = tril(E[h e^T]),  h = g + L^-T e,
+
+whose variance vanishes where q is the posterior; L is diagonal in the mean-field family. It starts
+as the standard normal: coordinates must have been standardised. Adam with a falling learning rate
+climbs; the second half of its iterates is averaged. A diagonal entry of L moves on the log scale.
+
+References
+----------
+Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), Automatic differentiation variational
+inference, JMLR 18(14): the families; Roeder, Wu and Duvenaud (2017), Sticking the landing, NeurIPS:
+the gradient; Kingma and Ba (2015), Adam, ICLR. Deviations: Adam in place of a sequence of step
+sizes that a search scales, coordinates standardised by Pathfinder, and the averaged iterate.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled import triangular
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
+from stanadapt.engine.density import value_and_gradient
+from stanadapt.samplers.variational.gaussian import LOG_2PI
+
+DECAY, SQUARED_DECAY, FLOOR = 0.9, 0.999, 1e-8
+# the learning rate falls to this share of itself
+LAST_RATE = 0.05
+
+
+class Ascent(NamedTuple):
+    """Where stochastic gradients ended.
+
+    location, factor
+        mu, shape (dim,), and L: lower triangle of shape (dim, dim), or (1, dim) diagonal.
+    elbo
+        Estimate at each iteration, from its own draws, shape (iteration,).
+    failed
+        Draws without a finite density, of iterations * draws.
+
+    """
+
+    location: np.ndarray
+    factor: np.ndarray
+    elbo: np.ndarray
+    failed: int
+
+
+class Climber(NamedTuple):
+    """What an ascent keeps from one iteration to the next; all arrays are updated in place.
+
+    location, factor
+        mu and L.
+    gradient, mean, square
+        Gradient of the ELBO by mu (row 0) and L (the rows after it), and Adam's averages of those
+        before and of their squares; shape (1 + rows of L, dim).
+    total_location, total_factor
+        Sums of mu and L over the iterates that are averaged.
+    noise
+        Standard normal draws of an iteration, shape (draw, dim).
+    position, slope, solved
+        Workspace, shape (dim,).
+
+    """
+
+    location: np.ndarray
+    factor: np.ndarray
+    gradient: np.ndarray
+    mean: np.ndarray
+    square: np.ndarray
+    total_location: np.ndarray
+    total_factor: np.ndarray
+    noise: np.ndarray
+    position: np.ndarray
+    slope: np.ndarray
+    solved: np.ndarray
+
+
+@jit
+def climber_at(location, diagonal, draws):
+    """Start an ascent at N(location, I), with so many draws per iteration."""
+    n = location.shape[0]
+    factor = triangular.initial(n, 1.0, diagonal)
+    shape = (1 + factor.shape[0], n)
+    return Climber(
+        location.copy(), factor, np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(n),
+        np.zeros(factor.shape), np.zeros((draws, n)), np.empty(n), np.empty(n), np.empty(n),
+    )  # fmt: skip
+
+
+@jit
+def ascend(density, diagonal, iterations, draws, learning_rate, rng):
+    """Return the Ascent of so many iterations with so many draws each, from N(0, I)."""
+    climber = climber_at(np.zeros(density.dim), diagonal, draws)
+    elbo, failed, count = np.empty(iterations), 0, 0
+    for t in range(iterations):
+        draw_noise(climber, rng)
+        elbo[t], lost = climb(density, climber, learning_rate, t, iterations)
+        failed += lost
+        if 2 * t >= iterations:
+            count += 1
+            add_up(climber)
+    return Ascent(climber.total_location / count, climber.total_factor / count, elbo, failed)
+
+
+@jit
+def draw_noise(climber, rng):
+    """Draw what the next iteration needs."""
+    for k in range(climber.noise.shape[0]):
+        fill_normal(rng, climber.noise[k])
+
+
+@jit
+def climb(density, climber, learning_rate, t, iterations):
+    """Make iteration t; return its estimate of the ELBO, and how many of its draws failed."""
+    n, rows, fine, total = density.dim, climber.factor.shape[0], 0, 0.0
+    draws = climber.noise.shape[0]
+    clear(climber.gradient)
+    position, slope = climber.position, climber.slope
+    for k in range(draws):
+        noise = climber.noise[k]
+        triangular.times(climber.factor, noise, position)
+        for i in range(n):
+            position[i] += climber.location[i]
+        log_density = value_and_gradient(density, position, slope)
+        if log_density == -np.inf:
+            continue
+        fine += 1
+        # log p - log q, whose variance vanishes where q is the posterior
+        total += log_density + 0.5 * squared_norm(noise)
+        triangular.transposed_solve(climber.factor, noise, climber.solved)
+        for i in range(n):
+            slope[i] += climber.solved[i]
+        _add(climber.gradient, rows, slope, noise)
+    elbo = total / fine + _log_volume(climber.factor, n) if fine == draws else -np.inf
+    if fine > 0:
+        rate = learning_rate * (1.0 - (1.0 - LAST_RATE) * t / iterations)
+        _adam(climber, 1.0 / fine, rate, t)
+    return elbo, draws - fine
+
+
+@jit
+def clear(matrix):
+    """Fill with zeros."""
+    for a in range(matrix.shape[0]):
+        for i in range(matrix.shape[1]):
+            matrix[a, i] = 0.0
+
+
+@jit
+def average_into(climber, count, location, factor):
+    """Write the mean of `count` iterates that were added up, and forget them."""
+    share = 1.0 / count
+    for i in range(location.shape[0]):
+        location[i] = share * climber.total_location[i]
+    for a in range(factor.shape[0]):
+        for i in range(factor.shape[1]):
+            factor[a, i] = share * climber.total_factor[a, i]
+    start_anew(climber)
+
+
+@jit
+def start_anew(climber):
+    """Forget the iterates that were averaged."""
+    for i in range(climber.location.shape[0]):
+        climber.total_location[i] = 0.0
+    clear(climber.total_factor)
+
+
+@jit
+def add_up(climber):
+    """Count the present iterate among those that are averaged."""
+    for i in range(climber.location.shape[0]):
+        climber.total_location[i] += climber.location[i]
+    for a in range(climber.factor.shape[0]):
+        for i in range(climber.factor.shape[1]):
+            climber.total_factor[a, i] += climber.factor[a, i]
+
+
+@jit
+def _log_volume(factor, n):
+    """Log of the largest value of 1 / q."""
+    total = 0.5 * n * LOG_2PI
+    for i in range(n):
+        total += np.log(factor[i, i] if factor.shape[0] == n else factor[0, i])
+    return total
+
+
+@jit
+def _add(gradient, rows, slope, noise):
+    """Add h to the gradient of mu, and h e^T to that of L."""
+    n = slope.shape[0]
+    for i in range(n):
+        gradient[0, i] += slope[i]
+    if rows < n:
+        for i in range(n):
+            gradient[1, i] += slope[i] * noise[i]
+        return
+    for i in range(n):
+        for j in range(i + 1):
+            gradient[1 + i, j] += slope[i] * noise[j]
+
+
+@jit
+def _adam(climber, weight, rate, t):
+    """Move mu and L along the gradient, a sum over draws that is multiplied by weight."""
+    location, factor = climber.location, climber.factor
+    n, rows = location.shape[0], factor.shape[0]
+    for i in range(n):
+        location[i] += _move(climber, 0, i, weight, rate, t)
+    for a in range(rows):
+        last = a if rows == n else n - 1
+        for i in range(last + 1):
+            if rows < n or i == a:  # on the log scale: it stays positive
+                scale = factor[a, i]
+                factor[a, i] = scale * np.exp(_move(climber, 1 + a, i, weight * scale, rate, t))
+            else:
+                factor[a, i] += _move(climber, 1 + a, i, weight, rate, t)
+
+
+@jit
+def _move(climber, row, i, weight, rate, t):
+    """Take the step of one coordinate, the slope in which is the gradient times weight."""
+    slope = climber.gradient[row, i] * weight
+    mean = DECAY * climber.mean[row, i] + (1.0 - DECAY) * slope
+    square = SQUARED_DECAY * climber.square[row, i] + (1.0 - SQUARED_DECAY) * slope * slope
+    climber.mean[row, i], climber.square[row, i] = mean, square
+    corrected = np.sqrt(square / (1.0 - SQUARED_DECAY ** (t + 1.0))) + FLOOR
+    return rate * mean / (1.0 - DECAY ** (t + 1.0)) / corrected

@@ -1,0 +1,262 @@
+"""Draws by a few leapfrogs from a variational approximation, made exact; a bound on log Z.
+
+Warm-up fits a Gaussian q_0 to the posterior (ADVI), and then finds the step size and the masses of
+leapfrogs that bring its draws closer to it. A whole such path is the proposal of an independent
+Metropolis step, so that draws are exact: nearly independent where the approximation is good, while
+a chain stays for long where it is not. Each path also gives a lower bound on the log evidence, and
+an unbiased estimate of the evidence: attributes of a result hold both with their errors (`bound`,
+`bound_error`, `log_evidence`, `log_evidence_error`, which is left out where the largest weights do
+not tell it). With exact=False every path is taken: draws of
+the approximation itself, which are not exact.
+
+References
+----------
+Salimans, Kingma and Welling (2015), Markov chain Monte Carlo and variational inference: bridging
+the gap, ICML; the paths and their weights: `kernels/variational/hamiltonian_path`. Deviations: the
+Metropolis step; q_0 is fitted first, by ADVI, or has the mean and covariance of an earlier fit's
+draws (`warm_start`), such as those of `approximate` by Pathfinder; and the reverse model is a
+linear regression.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.compiled.vectors import fill_normal
+from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import require_at_least, require_probability
+from stanadapt.samplers.variational import advi, hamiltonian_path
+from stanadapt.samplers.variational.advi import Climber
+from stanadapt.samplers.variational.family import Family
+from stanadapt.samplers.variational.hamiltonian_path import (
+    LOWEST,
+    PathModel,
+    PathWork,
+    log_reverse,
+    walk,
+)
+from stanadapt.samplers.variational.moments import fit_to_draws
+from stanadapt.samplers.windows import window_end
+
+FIT_SHARE = 0.5  # of warm-up, for q_0
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    exact
+        Whether paths are accepted or rejected. Without it draws are those of the approximation,
+        independent and not exact.
+    approximation
+        mean_field, a q_0 without correlations, which the leapfrogs bring in, or full_rank.
+    transitions
+        How often a momentum is drawn in a path, T; at least 1. The bound rises with it.
+    leapfrogs
+        For each momentum, at least 1.
+    step_size
+        Of a leapfrog, in units of the standard deviations of q_0; 0: the one with the highest
+        bound; at least 0.
+    paths
+        To which the reverse model is fitted, at least 100: with more the bound is higher.
+    grad_samples
+        Gradients per iteration of the first half of warm-up; at least 1.
+    learning_rate
+        Length of the first steps of q_0, in units of the coordinates; in (0, 1).
+
+    """
+
+    exact: bool = True
+    approximation: Family = Family.mean_field
+    transitions: int = 4
+    leapfrogs: int = 3
+    step_size: float = 0.0
+    paths: int = 4000
+    grad_samples: int = 10
+    learning_rate: float = 0.05
+
+
+class Weighed(NamedTuple):
+    """The end of a path with its log density, and the log weight of the path."""
+
+    position: np.ndarray
+    log_density: float
+    log_weight: float
+
+
+class State(NamedTuple):
+    """The current point and the rejected one, the model of paths, and how q_0 is found.
+
+    averaged
+        How many iterates the sums of `climber` hold.
+    fitting
+        Whether q_0 is still being found: not where an earlier fit gave it.
+    training_due
+        Whether paths are to be trained before the next one.
+
+    """
+
+    current: Weighed
+    scratch: Weighed
+    model: PathModel
+    climber: Climber
+    averaged: int
+    fitting: bool
+    training_due: bool
+    work: PathWork
+
+
+class Info(NamedTuple):
+    """What one iteration reports.
+
+    acceptance_rate
+        Of the path; without a test 1, or 0 where the density failed on the way.
+    log_weight
+        L of the path that was proposed: a lower bound on the log evidence in its mean, and exp(L)
+        an unbiased estimate; up to constants that the attributes of a result account for. The
+        lowest number there is where the density failed.
+    leapfrogs
+        Gradients of the path: one where it starts, and one for each leapfrog.
+
+    """
+
+    acceptance_rate: float
+    log_weight: float
+    leapfrogs: int
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_at_least(settings, 1, "transitions", "leapfrogs", "grad_samples")
+    require_at_least(settings, 0, "step_size")
+    require_at_least(settings, 100, "paths")
+    require_probability(settings, "learning_rate")
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,), with q_0 = N(position, I) and paths that end there."""
+    n, diagonal = density.dim, settings.approximation == 1
+    work = hamiltonian_path.path_work(n, settings.transitions)
+    log_density = value_and_gradient(density, position, work.gradient)
+    return State(
+        # what is no end of a path yields to the first that is
+        current=Weighed(position.copy(), log_density, -np.inf),
+        scratch=Weighed(np.empty(n), -np.inf, -np.inf),
+        model=hamiltonian_path.path_model(position, settings.transitions, diagonal),
+        climber=advi.climber_at(position, diagonal, settings.grad_samples),
+        averaged=0,
+        fitting=True,
+        training_due=False,
+        work=work,
+    )
+
+
+@jit
+def init_from_draws(density, settings, state, positions, rng):
+    """Let q_0 have the mean and covariance of draws, shape (draw, dim), and keep it."""
+    fit_to_draws(positions, state.model.location, state.model.factor)
+    return replace(state, fitting=False)
+
+
+@jit
+def step(density, settings, state, rng):
+    """Propose the end of a new path; accept or reject it by the ratio of weights."""
+    if state.training_due:
+        hamiltonian_path.train(
+            density,
+            state.model,
+            settings.leapfrogs,
+            settings.step_size,
+            settings.paths,
+            state.work,
+            rng,
+        )
+        state = _anew(replace(state, training_due=False))
+    x, y, work = state.current, state.scratch, state.work
+    for t in range(work.noise.shape[0]):
+        fill_normal(rng, work.noise[t])
+    if state.fitting:
+        advi.draw_noise(state.climber, rng)
+    log_density, base, count = walk(density, state.model, settings.leapfrogs, work, y.position)
+    log_weight = LOWEST
+    if log_density > -np.inf:
+        log_weight = log_density + base + log_reverse(state.model, work.ends, work)
+    rate = 0.0
+    if log_density > -np.inf:
+        rate = 1.0
+        if settings.exact and x.log_weight > -np.inf:
+            rate = acceptance_probability(log_weight - x.log_weight)
+    proposal = Weighed(y.position, log_density, log_weight)
+    info = Info(acceptance_rate=rate, log_weight=log_weight, leapfrogs=count)
+    if rng.random() < rate:
+        return replace(state, current=proposal, scratch=x), info
+    return replace(state, scratch=proposal), info
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Fit q_0 in the first half of warm-up; then train paths, which the second half follows."""
+    half = int(FIT_SHARE * iter_warmup)
+    if state.fitting and t < half:
+        advi.climb(density, state.climber, settings.learning_rate, t, half)
+        end = window_end(t, half)
+        if end >= 0:
+            advi.add_up(state.climber)
+            state = replace(state, averaged=state.averaged + 1)
+            if t == end:
+                state = _followed(state)
+    if t == half:
+        state = replace(state, fitting=False, training_due=True)
+    return state
+
+
+@jit
+def _followed(state):
+    """Let q_0 be the mean of the iterates of a window, and begin the next."""
+    model = state.model
+    advi.average_into(state.climber, state.averaged, model.location, model.factor)
+    return _anew(replace(state, averaged=0))
+
+
+@jit
+def _anew(state):
+    """Forget the weight of the current point, which is that of another model."""
+    x = state.current
+    return replace(state, current=Weighed(x.position, x.log_density, -np.inf))
+
+
+@jit
+def freeze(settings, state):
+    """Stop drawing what only fitting needs."""
+    return replace(state, fitting=False)
+
+
+def coordinates(settings):
+    """Name the coordinates to run in: in those without correlations, mean-field would have all."""
+    return "diagonal" if settings.approximation == Family.mean_field else "full"
+
+
+def dense_matrices(settings):
+    """Of the reverse, two a transition; of a q_0 with correlations and its ascent, six."""
+    return 2 * settings.transitions + 6 * (settings.approximation == Family.full_rank)
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        freeze=freeze,
+        iter_warmup=2000, iter_sampling=5000,
+        init_from_draws=init_from_draws,
+        workspace=("work", "climber.noise"),
+        standardize=coordinates,
+        dense_matrices=dense_matrices,
+        exact=lambda settings: settings.exact,
+        weighs_paths=True,
+    )
+)  # fmt: skip

@@ -1,0 +1,302 @@
+"""Moves from a variational approximation, made exact: for posteriors close to a Gaussian.
+
+During warm-up stochastic gradients fit a Gaussian q, with all correlations or none, to the
+posterior (ADVI). A proposal from q does not depend on where the chain is: where q is good, draws
+are nearly independent, at one density each. Where the posterior has mass that q lacks, the chain
+stays for long; local moves between the others help it out. A result reports the Pareto k of the
+importance weights of q, and for how long chains stayed. Each time that q is fitted anew, the chain
+goes on from a draw of q: from far out in its tails, independent proposals would never return.
+
+References
+----------
+de Freitas, Højen-Sørensen, Jordan and Russell (2001), Variational MCMC, UAI: block moves, the
+mixture with a random walk, refitting. Deviations: q comes from ADVI (`kernels/variational/advi`) in
+place of a bound for sigmoid belief networks; it is refitted in windows of warm-up and then fixed,
+so that no condition on diminishing adaptation is needed. With `warm_start`, q has the mean and
+covariance of an earlier fit's draws, such as those of `approximate` by Pathfinder, and stays.
+
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled import triangular
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.metropolis import RANDOM_WALK_SCALE, acceptance_probability
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import require_at_least, require_probability
+from stanadapt.samplers.robbins_monro import rescaled
+from stanadapt.samplers.variational import advi
+from stanadapt.samplers.variational.advi import Climber
+from stanadapt.samplers.variational.family import Family
+from stanadapt.samplers.variational.moments import fit_to_draws
+from stanadapt.samplers.variational.proposal import (
+    Approximation,
+    Workspace,
+    draw,
+    draw_block,
+    draw_local,
+    log_approximation,
+    log_local,
+    log_mixture,
+    update_precision,
+    workspace,
+)
+from stanadapt.samplers.windows import window_end
+
+LOCAL_RATE = 0.1  # relative change of the scale of local moves per local move
+
+
+class Kernel(IntEnum):
+    """Which moves are made."""
+
+    independence = 0
+    mixture = 1
+    block = 2
+    mixture_proposal = 3
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    approximation
+        full_rank, a q with all correlations, or mean_field, with none: cheaper with thousands of
+        parameters, and nearly always too narrow.
+    kernel
+        independence: each proposal is a draw of q. mixture: that or a local move, each with its own
+        acceptance probability. mixture_proposal: one proposal from the mixture of both
+        distributions. block: some coordinates at a time, drawn from q given the others.
+    local_share
+        Of local moves, for the two mixtures; in (0, 1).
+    block_size
+        Coordinates of a block, at most all; at least 1.
+    degrees
+        Of freedom, of a Student t in place of the Gaussian q, whose tails the posterior's may
+        exceed; at least 0, and 0 for the Gaussian.
+    local_target
+        Acceptance rate of local moves, to which their scale is tuned; in (0, 1).
+    grad_samples
+        Gradients per iteration of warm-up; at least 1.
+    learning_rate
+        Length of the first steps of q, in units of the coordinates; in (0, 1).
+
+    """
+
+    approximation: Family = Family.full_rank
+    kernel: Kernel = Kernel.mixture
+    local_share: float = 0.5
+    block_size: int = 5
+    degrees: float = 0.0
+    local_target: float = 0.234
+    grad_samples: int = 10
+    learning_rate: float = 0.05
+
+
+class Weighed(NamedTuple):
+    """A position with its log density and that of q, up to a constant."""
+
+    position: np.ndarray
+    log_density: float
+    log_approximation: float
+
+
+class State(NamedTuple):
+    """The current point and the rejected one, q, and how it is found.
+
+    averaged
+        How many iterates the sums of `climber` hold.
+    fitting
+        Whether it is still being found: not after warm-up, nor where an earlier fit gave it.
+
+    """
+
+    current: Weighed
+    scratch: Weighed
+    q: Approximation
+    climber: Climber
+    averaged: int
+    fitting: bool
+    local_scale: float
+    gradient: np.ndarray
+    work: Workspace
+
+
+class Info(NamedTuple):
+    """What one iteration reports.
+
+    log_weight
+        Log density minus that of q at the draw, up to a constant of each chain: where it is large,
+        q has too little mass, and the chain stays.
+    local
+        Whether a local move was tried.
+
+    """
+
+    acceptance_rate: float
+    accepted: bool
+    local: bool
+    local_scale: float
+    log_weight: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_probability(settings, "local_share", "local_target", "learning_rate")
+    require_at_least(settings, 1, "block_size", "grad_samples")
+    require_at_least(settings, 0, "degrees")
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,), with q = N(position, I)."""
+    n, diagonal = density.dim, settings.approximation == 1
+    factor = triangular.initial(n, 1.0, diagonal)
+    blocks = settings.kernel == 2 and not diagonal
+    q = Approximation(position.copy(), factor, triangular.initial(n, 1.0, not blocks))
+    work, gradient = workspace(n, min(settings.block_size, n)), np.empty(n)
+    log_density = value_and_gradient(density, position, gradient)
+    return State(
+        current=Weighed(
+            position.copy(), log_density, log_approximation(q, settings.degrees, position, work)
+        ),
+        scratch=Weighed(np.empty(n), -np.inf, -np.inf),
+        q=q,
+        climber=advi.climber_at(position, diagonal, settings.grad_samples),
+        averaged=0,
+        fitting=True,
+        local_scale=RANDOM_WALK_SCALE / np.sqrt(n),
+        gradient=gradient,
+        work=work,
+    )
+
+
+@jit
+def init_from_draws(density, settings, state, positions, rng):
+    """Let q have the mean and covariance of draws, shape (draw, dim), and keep it."""
+    fit_to_draws(positions, state.q.location, state.q.factor)
+    return _refitted(settings, replace(state, fitting=False))
+
+
+@jit
+def _refitted(settings, state):
+    """Compute what depends on q anew: the weight of the current point is that under the new q."""
+    update_precision(state.q)
+    x = state.current
+    log_q = log_approximation(state.q, settings.degrees, x.position, state.work)
+    return replace(state, current=Weighed(x.position, x.log_density, log_q))
+
+
+@jit
+def step(density, settings, state, rng):
+    """Propose from q, from q given all coordinates but a block, or nearby; accept or reject."""
+    x, y, q, work, nu = state.current, state.scratch, state.q, state.work, settings.degrees
+    local, log_ratio, scale = False, 0.0, state.local_scale
+    if settings.kernel == 2:
+        log_ratio = draw_block(q, nu, x.position, rng, work, y.position)
+    else:
+        if settings.kernel != 0:
+            local = rng.random() < settings.local_share
+        if local:
+            draw_local(q, x.position, scale, rng, work, y.position)
+        else:
+            draw(q, nu, rng, work, y.position)
+    if state.fitting:
+        advi.draw_noise(state.climber, rng)
+    log_density = value_and_gradient(density, y.position, state.gradient)
+    log_q = log_approximation(q, nu, y.position, work)
+
+    # log of the reverse proposal's density over that of the proposal
+    if settings.kernel == 3:
+        near, share = log_local(q, x.position, y.position, scale, work), 1.0 - settings.local_share
+        log_ratio = log_mixture(x.log_approximation, near, share) - log_mixture(log_q, near, share)
+    elif settings.kernel != 2 and not local:
+        log_ratio = x.log_approximation - log_q
+
+    rate = acceptance_probability(log_ratio + log_density - x.log_density)
+    accepted = rng.random() < rate
+    proposal = Weighed(y.position, log_density, log_q)
+    if accepted:
+        state = replace(state, current=proposal, scratch=x)
+    else:
+        state = replace(state, scratch=proposal)
+    weight = state.current.log_density - state.current.log_approximation
+    return state, Info(
+        acceptance_rate=rate, accepted=accepted, local=local, local_scale=scale, log_weight=weight
+    )
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Tune local moves; climb the ELBO, and let q follow where a window ends."""
+    if info.local:
+        scale = rescaled(
+            state.local_scale, info.acceptance_rate, settings.local_target, LOCAL_RATE, t,
+            iter_warmup,
+        )  # fmt: skip
+        state = replace(state, local_scale=scale)
+    if not state.fitting:
+        return state
+    advi.climb(density, state.climber, settings.learning_rate, t, iter_warmup)
+    end = window_end(t, iter_warmup)
+    if end < 0:
+        return state
+    advi.add_up(state.climber)
+    state = replace(state, averaged=state.averaged + 1)
+    return _followed(density, settings, state) if t == end else state
+
+
+@jit
+def _followed(density, settings, state):
+    """Let q be the mean of the iterates of a window, go on from a draw of it, begin the next."""
+    q, climber = state.q, state.climber
+    advi.average_into(climber, state.averaged, q.location, q.factor)
+    x, y = state.current, state.scratch
+    triangular.times(q.factor, climber.noise[0], y.position)
+    for i in range(q.location.shape[0]):
+        y.position[i] += q.location[i]
+    log_density = value_and_gradient(density, y.position, state.gradient)
+    if log_density > -np.inf:
+        state = replace(state, current=Weighed(y.position, log_density, 0.0), scratch=x)
+    return _refitted(settings, replace(state, averaged=0))
+
+
+@jit
+def freeze(settings, state):
+    """Stop drawing what only fitting needs."""
+    return replace(state, fitting=False)
+
+
+def proposal(settings, state):
+    """Location, factor and degrees of freedom of q."""
+    return state.q.location, state.q.factor, settings.degrees
+
+
+def coordinates(settings):
+    """Name the coordinates to run in: in those without correlations, mean-field would have all."""
+    return "diagonal" if settings.approximation == Family.mean_field else "full"
+
+
+def dense_matrices(settings):
+    """Of q and its precision, the ascent and its average, and the three of Adam."""
+    if settings.approximation == Family.mean_field:
+        return 0
+    return 6 + (settings.kernel == Kernel.block)
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        freeze=freeze,
+        iter_warmup=2000, iter_sampling=10_000,
+        init_from_draws=init_from_draws,
+        workspace=("gradient", "work", "climber.noise"),
+        standardize=coordinates,
+        dense_matrices=dense_matrices,
+        proposal=proposal,
+    )
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""The default: short trajectories in whitened coordinates that all chains learn together."""

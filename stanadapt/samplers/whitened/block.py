@@ -1,0 +1,162 @@
+"""What a chain holds for a pooled warm-up: its tuning, and what it has done in a block.
+
+A block is a number of iterations that every chain makes on its own; after it, chains are pooled.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.samplers.dual_averaging import Averaging
+
+# columns of Block.numbers
+ACCEPTANCE, LOG_DENSITY, DIVERGING = 0, 1, 2
+
+
+class Tuning(NamedTuple):
+    """How a chain moves, and how it learns its step size within a block.
+
+    two_stage, n_steps
+        Trajectories of n_steps two-stage steps; else NUTS.
+    step_size, averaging
+        In units of the whitened posterior; its dual averaging.
+    learns_step
+        Whether `adapt` moves the step size.
+    search
+        Where positive, the next iteration of NUTS begins with a search for a step size, and dual
+        averaging is centred at this multiple of what was found.
+    max_treedepth
+        Of NUTS.
+    force_known
+        Whether the chain holds L^T g of its current point and this metric's factor L.
+
+    """
+
+    two_stage: bool
+    step_size: float
+    n_steps: int
+    averaging: Averaging
+    learns_step: bool
+    search: float
+    max_treedepth: int
+    force_known: bool
+
+
+class Block(NamedTuple):
+    """The iterations of a chain since chains were last pooled; `rows` of them are filled.
+
+    positions, gradients
+        Shape (length, dim).
+    numbers
+        ACCEPTANCE, LOG_DENSITY and DIVERGING, shape (length, 3).
+
+    """
+
+    positions: np.ndarray
+    gradients: np.ndarray
+    numbers: np.ndarray
+    rows: int
+
+
+@jit
+def no_block(dim):
+    """Return a Block that keeps nothing."""
+    return Block(np.empty((0, dim)), np.empty((0, dim)), np.empty((0, 3)), 0)
+
+
+class Window(NamedTuple):
+    """A block of all chains, in their order.
+
+    positions, gradients, numbers
+        Shapes (chain, iteration, dim) twice, and (chain, iteration, 3).
+    moved
+        Which chains moved at all.
+
+    """
+
+    positions: np.ndarray
+    gradients: np.ndarray
+    numbers: np.ndarray
+    moved: np.ndarray
+
+    @property
+    def acceptance(self) -> np.ndarray:
+        """Acceptance probabilities, shape (chain, iteration)."""
+        return self.numbers[:, :, ACCEPTANCE]
+
+    @property
+    def log_density(self) -> np.ndarray:
+        """Log densities, shape (chain, iteration)."""
+        return self.numbers[:, :, LOG_DENSITY]
+
+    @property
+    def divergences(self) -> int:
+        """Number of trajectories that diverged."""
+        return int(self.numbers[:, :, DIVERGING].sum())
+
+    @property
+    def pooled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and gradients of all chains that moved, shapes (m, dim).
+
+        A chain that never moved has nothing to teach, and its distance from the others would pass
+        for a scale; if none moved, all are returned.
+        """
+        which = self.moved if self.moved.any() else ~self.moved
+        dim = self.positions.shape[2]
+        return self.positions[which].reshape(-1, dim), self.gradients[which].reshape(-1, dim)
+
+    def settled(self, former: np.ndarray, dim: int) -> bool:
+        """Whether the log density no longer changes, within and between chains.
+
+        former holds its means in the block before, shape (chain,); dim is the number of parameters.
+        """
+        means = self.log_density.mean(axis=1)
+        sd = np.sqrt(dim / 2)  # of the log density of a Gaussian
+        same = len(former) == len(means) and bool(np.abs(means - former).max() < sd + 1.0)
+        return same and not self.apart(dim)
+
+    def apart(self, dim: int) -> bool:
+        """Whether chains are on levels of the log density too far apart for one distribution."""
+        return bool(np.ptp(self.log_density.mean(axis=1)) >= 3.0 * np.sqrt(dim / 2) + 2.0)
+
+    def on_its_way(self, former: np.ndarray, dim: int) -> bool:
+        """Whether a chain is far below another, or still rises fast: ten times the bounds above."""
+        means, sd = self.log_density.mean(axis=1), np.sqrt(dim / 2)
+        rises = means - former if len(former) == len(means) else np.zeros(1)
+        return bool(rises.max() > 10.0 * (sd + 1.0) or np.ptp(means) > 10.0 * (3.0 * sd + 2.0))
+
+    @property
+    def r_hat(self) -> float:
+        """Largest split R-hat of all coordinates and the log density, of chains that moved."""
+        values = np.concatenate([self.positions, self.log_density[:, :, None]], axis=2)
+        values = values[self.moved]
+        half = values.shape[1] // 2
+        if not len(values) or half < 2:
+            return np.inf
+        halves = np.concatenate([values[:, :half], values[:, -half:]])
+        within = halves.var(axis=1, ddof=1).mean(axis=0)
+        between = halves.mean(axis=1).var(axis=0, ddof=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.sqrt((half - 1) / half + between / within)
+        return float(np.nanmax(ratio, initial=1.0))
+
+
+def window_of(states: Sequence[Any]) -> Window:
+    """Put together what chains did in a block, all of them equally long."""
+    rows = min(state.block.rows for state in states)
+    positions, gradients, numbers = (
+        np.stack([getattr(state.block, field)[:rows] for state in states])
+        for field in ("positions", "gradients", "numbers")
+    )
+    moved = np.ptp(positions, axis=1).any(axis=1) if rows else np.zeros(len(states), bool)
+    return Window(positions, gradients, numbers, moved)
+
+
+def with_room(state: Any, length: int) -> Any:
+    """Return a state that can keep a block of `length` iterations, with none so far."""
+    block, dim = state.block, state.block.positions.shape[1]
+    if len(block.positions) < length:
+        block = Block(np.empty((length, dim)), np.empty((length, dim)), np.empty((length, 3)), 0)
+    return state._replace(block=block._replace(rows=0))

@@ -1,0 +1,109 @@
+"""What the chains are to do in the next block of a pooled warm-up: kernel, metric, step, length."""
+
+from typing import Any
+
+import numpy as np
+
+from stanadapt.engine import metric_factor
+from stanadapt.samplers import dual_averaging
+from stanadapt.samplers.whitened.block import Window, with_room
+from stanadapt.samplers.whitened.fisher_metric import diagonal_metric
+from stanadapt.samplers.whitened.kernel_choice import CUT_SHORT, UNDECIDED
+from stanadapt.samplers.whitened.progress import Progress, Stage
+
+# iterations kept back for the last stage, where iter_warmup ends the others early
+LAST, LAST_SHARE = 50, 4
+# dual averaging of NUTS and of two-stage steps is centred at these multiples of the first step
+NUTS_CENTRE, TWO_STAGE_CENTRE = 2.0, 1.3
+
+States = list[Any]
+
+
+def with_nuts(
+    progress: Progress,
+    states: States,
+    length: int,
+    *,
+    centre: float = NUTS_CENTRE,
+    max_treedepth: int = 0,
+    stretched: bool = True,
+) -> tuple[Progress, States]:
+    """Let every chain search for a step size of its own, and tune it during a block of NUTS.
+
+    max_treedepth is that of the settings where it is 0.
+    """
+    progress = _with_length(progress, length * (progress.stretch if stretched else 1.0))
+    return progress, _nuts(progress, states, centre, max_treedepth)
+
+
+def with_own_scales(states: States, window: Window, former: list[np.ndarray] | None) -> States:
+    """Give each chain scales from what it did itself, or, where `former` is None, scales of 1.
+
+    former are the factors it did it with. Scales of 1 help where the log density falls by many
+    orders of magnitude on the way, as with exponentials of exponentials: there gradients in one
+    place tell nothing of the scales in the next.
+    """
+    dim, changed = window.positions.shape[2], []
+    for chain, state in enumerate(states):
+        factor = np.ones((1, dim))
+        if former is not None:
+            positions, gradients = window.positions[chain], window.gradients[chain]
+            factor = diagonal_metric(positions, gradients, former[chain][0, :dim]).factor
+        changed.append(state._replace(leapfrog=state.leapfrog._replace(factor=factor)))
+    return changed
+
+
+def with_two_stage(
+    progress: Progress, states: States, length: int, *, learns: bool = False
+) -> tuple[Progress, States]:
+    """Let all chains make two-stage trajectories with the step size of `progress`."""
+    progress = _with_length(progress, length * progress.stretch)
+    if progress.stage is Stage.NUTS_STEP:  # no iterations are left for this block
+        return progress, _nuts(progress, states, NUTS_CENTRE, 0)
+    step_size = progress.step_size
+    averaging = dual_averaging.centred(step_size, TWO_STAGE_CENTRE)
+    return progress, [
+        _prepared(
+            state, progress, two_stage=True, learns_step=learns, step_size=step_size,
+            n_steps=progress.n_steps, averaging=averaging, search=0.0,
+        )
+        for state in states
+    ]  # fmt: skip
+
+
+def _with_length(progress: Progress, length: float) -> Progress:
+    """Set the length of the next block; go to the last stage where the ceiling is near."""
+    left = progress.ceiling - progress.used
+    block = round(length * progress.shrink)
+    if progress.stage is Stage.NUTS_STEP:
+        return progress._replace(block=min(max(block, 1), left))
+    kept_back = max(min(LAST, progress.ceiling // LAST_SHARE), 1)
+    if max(block, 4) <= left - kept_back:
+        return progress._replace(block=max(block, 4))
+    choice = CUT_SHORT if progress.choice == UNDECIDED else progress.choice
+    return progress._replace(stage=Stage.NUTS_STEP, block=left, choice=choice)
+
+
+def _nuts(progress: Progress, states: States, centre: float, max_treedepth: int) -> States:
+    return [
+        _prepared(
+            state, progress, two_stage=False, learns_step=True, search=centre,
+            max_treedepth=_depth(state, progress, max_treedepth),
+        )
+        for state in states
+    ]  # fmt: skip
+
+
+def _depth(state: Any, progress: Progress, max_treedepth: int) -> int:
+    allowed = len(state.tree.stack)
+    if max_treedepth and progress.stage is not Stage.NUTS_STEP:
+        return min(allowed, max_treedepth)
+    return allowed
+
+
+def _prepared(state: Any, progress: Progress, **tuning: Any) -> Any:
+    """Give a chain the metric, its tuning, and room for the block."""
+    leapfrog = state.leapfrog._replace(factor=metric_factor.twofold(progress.metric.factor))
+    return with_room(state, progress.block)._replace(
+        leapfrog=leapfrog, tuning=state.tuning._replace(force_known=False, **tuning)
+    )

@@ -1,0 +1,298 @@
+"""Hamiltonian Monte Carlo on a posterior whitened during warm-up: the default.
+
+All chains together learn location, scales and correlations from draws and gradients, in a few
+hundred iterations. On the whitened posterior one trajectory of fixed length, two gradients per
+draw, does what NUTS needs five to seven for. Where a pilot run shows that it does not suit (a
+funnel, many parameters), NUTS runs on the metric that was learned. The result records which, and
+why.
+
+References
+----------
+Metric: Seyboldt, Carlson and Carpenter (2026), Preconditioning Hamiltonian Monte Carlo by
+minimizing Fisher divergence, arXiv 2603.18845, here pooled over chains. Integrator: Blanes, Casas
+and Sanz-Serna (2014), see `two_stage`. NUTS: see the sampler `nuts`. Schedule, lengths and the rule
+that chooses between the two are ours: `samplers/pooled_warmup`.
+
+The draws of a chain depend on the number of chains, since they learn together.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine import metric_factor
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
+from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.engine.protocol import Pooling, Sampler
+from stanadapt.engine.registry import register
+from stanadapt.engine.setting_checks import (
+    require_at_least,
+    require_at_most,
+    require_fraction,
+    require_positive,
+    require_probability,
+)
+from stanadapt.samplers import dual_averaging
+from stanadapt.samplers.hamiltonian import nuts_tree, two_stage
+from stanadapt.samplers.hamiltonian.initial_step_size import first_step
+from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog
+from stanadapt.samplers.whitened import report, schedule
+from stanadapt.samplers.whitened.block import (
+    ACCEPTANCE,
+    DIVERGING,
+    LOG_DENSITY,
+    Block,
+    Tuning,
+    no_block,
+)
+from stanadapt.samplers.whitened.fisher_metric import Metric
+from stanadapt.samplers.whitened.kernel_choice import Trajectory
+
+
+class Settings(NamedTuple):
+    """What the user chooses.
+
+    trajectory
+        chosen, fixed or nuts.
+    metric
+        automatic or diagonal.
+    target_accept
+        Acceptance rate to tune the step size of fixed trajectories to, in (0, 1).
+    nuts_target_accept
+        The same for NUTS, a mean over each trajectory.
+    trajectory_length
+        Length of a fixed trajectory, in units of the whitened posterior; > 0. Above 1.8 the mean
+        is estimated better and everything else worse: see `samplers/pooled_warmup`.
+    jitter
+        Each fixed trajectory's length is drawn from trajectory_length * (1 +- jitter), in [0, 1).
+    max_treedepth
+        A trajectory of NUTS has at most 2^max_treedepth - 1 leapfrogs; 1 to 25.
+
+    """
+
+    trajectory: Trajectory = Trajectory.chosen
+    metric: Metric = Metric.automatic
+    target_accept: float = 0.87
+    nuts_target_accept: float = 0.8
+    trajectory_length: float = 1.8
+    jitter: float = 0.2
+    max_treedepth: int = 10
+
+
+class State(NamedTuple):
+    """The current point, the rejected one, the memory of a trajectory, and the tuning.
+
+    leapfrog
+        With the factor of the metric, stored as in `metric_factor`.
+    tuning
+        The kernel, its step size, and how the latter is learned.
+    block
+        What this chain has done since the chains were last pooled.
+    force
+        L^T g at the current point, shape (dim,), where the tuning says that it is known.
+
+    """
+
+    current: GradientPoint
+    scratch: GradientPoint
+    tree: nuts_tree.Tree
+    leapfrog: Leapfrog
+    tuning: Tuning
+    block: Block
+    force: np.ndarray
+
+
+class Info(NamedTuple):
+    """What one iteration reports.
+
+    acceptance_rate
+        Of the end of a fixed trajectory; of NUTS: mean of min(1, exp(-energy error)).
+    n_steps, tree_depth
+        Gradients of the trajectory; doublings of NUTS, 0 for a fixed trajectory.
+    diverging
+        An energy error above 1000, or a density that failed.
+    reached_max_treedepth
+        NUTS was doubled as often as allowed.
+    energy
+        Of the draw with its momentum.
+    step_size
+        In units of the whitened posterior.
+
+    """
+
+    acceptance_rate: float
+    n_steps: int
+    tree_depth: int
+    diverging: bool
+    reached_max_treedepth: bool
+    energy: float
+    step_size: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_probability(settings, "target_accept", "nuts_target_accept")
+    require_positive(settings, "trajectory_length")
+    require_fraction(settings, "jitter")
+    require_at_least(settings, 1, "max_treedepth")
+    require_at_most(settings, nuts_tree.LARGEST_DEPTH, "max_treedepth")
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,), with NUTS, and with scales from the gradient."""
+    n = density.dim
+    point, tree = gradient_at(density, position), nuts_tree.make_tree(n, settings.max_treedepth)
+    factor = np.ones((1, n))
+    for i in range(n):
+        if point.gradient[i] != 0.0:
+            factor[0, i] = 1.0 / np.sqrt(np.abs(point.gradient[i]))
+    leapfrog = Leapfrog(factor, np.empty(n), np.empty(n))
+    step_size = first_step(density, leapfrog, nuts_tree.end_of(tree, 1), point, 1.0, rng)
+    tuning = Tuning(
+        two_stage=False,
+        step_size=step_size,
+        n_steps=1,
+        averaging=dual_averaging.start(step_size),
+        learns_step=False,
+        search=0.0,
+        max_treedepth=settings.max_treedepth,
+        force_known=False,
+    )
+    return State(
+        current=point,
+        scratch=unused_gradient(n),
+        tree=tree,
+        leapfrog=leapfrog,
+        tuning=tuning,
+        block=no_block(n),
+        force=np.empty(n),
+    )
+
+
+@jit
+def step(density, settings, state, rng):
+    """Make a trajectory from the current point."""
+    if state.tuning.two_stage:
+        return _fixed(density, settings, state, rng)
+    return _nuts(density, settings, state, rng)
+
+
+@jit
+def _fixed(density, settings, state, rng):
+    """Follow a trajectory of fixed length, accept or reject its end."""
+    state, end = _with_momentum(state, rng)
+    x, y, leapfrog, tuning = state.current, state.scratch, state.leapfrog, state.tuning
+    start = 0.5 * squared_norm(end.momentum) - x.log_density
+    step_size = tuning.step_size * (1.0 + settings.jitter * (2.0 * rng.random() - 1.0))
+    n_steps = tuning.n_steps
+    if n_steps > 2:  # of one or two steps, the jitter of the step size is enough
+        n_steps = max(1, int(n_steps * (0.6 + 0.8 * rng.random()) + 0.5))
+    log_density, energy, made, diverging = -np.inf, start, 0, False
+    # no end at a large energy error: the reverse trajectory might end elsewhere
+    for _ in range(n_steps):
+        made += 1
+        log_density = two_stage.move(density, leapfrog, end, step_size)
+        energy = 0.5 * squared_norm(end.momentum) - log_density
+        diverging |= not energy - start <= LARGEST_ENERGY_ERROR
+        if not log_density > -np.inf:
+            break
+    rate = acceptance_probability(start - energy)
+    accepted = rng.random() < rate
+    info = Info(
+        acceptance_rate=rate,
+        n_steps=2 * made,
+        tree_depth=0,
+        diverging=diverging,
+        reached_max_treedepth=False,
+        energy=energy if accepted else start,
+        step_size=step_size,
+    )
+    if accepted:
+        copy(end.position, y.position)
+        copy(leapfrog.gradient, y.gradient)
+        copy(end.force, state.force)
+        drawn = GradientPoint(y.position, log_density, y.gradient)
+        return replace(state, current=drawn, scratch=x), info
+    return state, info
+
+
+@jit
+def _with_momentum(state, rng):
+    """Set the end of the trajectory to the current point, with a new momentum."""
+    x, tuning, end = state.current, state.tuning, nuts_tree.end_of(state.tree, 1)
+    if not tuning.force_known:  # the last iteration was of NUTS, or with another metric
+        metric_factor.transposed_times(state.leapfrog.factor, x.gradient, state.force)
+        state = replace(state, tuning=replace(tuning, force_known=True))
+    copy(x.position, end.position)
+    copy(state.force, end.force)
+    fill_normal(rng, end.momentum)
+    return state, end
+
+
+@jit
+def _nuts(density, settings, state, rng):
+    """Draw from a trajectory of NUTS, after a search for its step size where one is due."""
+    x, y, tree, tuning = state.current, state.scratch, state.tree, state.tuning
+    if tuning.search > 0.0:
+        end = nuts_tree.end_of(tree, 1)
+        found = first_step(density, state.leapfrog, end, x, tuning.step_size, rng)
+        averaging = dual_averaging.centred(found, tuning.search)
+        tuning = replace(tuning, step_size=found, averaging=averaging, search=0.0)
+    drawn = nuts_tree.draw(
+        density, state.leapfrog, tree, x, y, tuning.step_size, tuning.max_treedepth, rng
+    )
+    info = Info(
+        acceptance_rate=drawn.acceptance_rate,
+        n_steps=drawn.leaves,
+        tree_depth=drawn.depth,
+        diverging=drawn.diverging,
+        reached_max_treedepth=drawn.depth == tuning.max_treedepth,
+        energy=drawn.energy,
+        step_size=tuning.step_size,
+    )
+    if drawn.moved:
+        point = GradientPoint(y.position, drawn.log_density, y.gradient)
+        return replace(state, current=point, scratch=x, tuning=tuning), info
+    return replace(state, tuning=tuning), info
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Move the step size, and keep what the chains are to learn from together."""
+    tuning, block = state.tuning, state.block
+    if tuning.learns_step:
+        target = settings.target_accept if tuning.two_stage else settings.nuts_target_accept
+        averaging = dual_averaging.update(tuning.averaging, info.acceptance_rate, target)
+        longest = settings.trajectory_length / tuning.n_steps if tuning.two_stage else np.inf
+        step_size = min(np.exp(averaging.log_step), longest)
+        tuning = replace(tuning, averaging=averaging, step_size=step_size)
+    row = block.rows
+    if row < block.positions.shape[0]:
+        copy(state.current.position, block.positions[row])
+        copy(state.current.gradient, block.gradients[row])
+        block.numbers[row, ACCEPTANCE] = info.acceptance_rate
+        block.numbers[row, LOG_DENSITY] = state.current.log_density
+        block.numbers[row, DIVERGING] = info.diverging
+        block = replace(block, rows=row + 1)
+    return replace(state, tuning=tuning, block=block)
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        setting_aliases={"adapt_delta": "nuts_target_accept"},
+        workspace=(
+            "tree", "leapfrog.gradient", "leapfrog.velocity", "force", "tuning.force_known",
+        ),
+        iter_warmup=2000, iter_sampling=1000, standardize="no",
+        pooling=Pooling(
+            schedule.begin, schedule.pool, report.described, report.sentences,
+            schedule.pool_for_scales,
+        ),
+    )
+)  # fmt: skip

@@ -1,1 +1,0 @@
-"""Which sampler for this posterior? Short trials, and what they say."""

@@ -1,1 +1,0 @@
-"""Simulation-based calibration: are the posteriors of simulated data those of their parameters?"""

@@ -1,1 +1,0 @@
-"""Networks that propose moves: trained here, sampled with by `nice`."""

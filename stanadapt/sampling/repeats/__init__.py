@@ -1,1 +1,0 @@
-"""The same comparison several times, with other seeds: how much of a difference is chance?"""

@@ -1,1 +1,0 @@
-"""Runs on disk: what a folder holds, and how a run goes on from it."""

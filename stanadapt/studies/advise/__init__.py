@@ -1,0 +1,1 @@
+"""Short trials of several samplers, and which one they recommend."""

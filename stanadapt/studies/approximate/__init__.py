@@ -1,0 +1,1 @@
+"""Approximations by Pathfinder, ADVI and Laplace, as ArviZ objects."""

@@ -1,0 +1,169 @@
+"""From draws of an approximation to an ArviZ object: groups, attributes, warnings."""
+
+import copy
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from stanadapt import results
+from stanadapt.diagnostics.importance import meaning
+from stanadapt.diagnostics.verdict import judged
+from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
+from stanadapt.engine.plan import Plan
+from stanadapt.errors import StanadaptError, warn
+from stanadapt.results.labels import named_dimensions, phase_groups
+from stanadapt.runs.attributes import origin
+from stanadapt.samplers.variational.gaussian import Gaussian
+from stanadapt.samplers.variational.methods import Fitted, coordinate_names
+from stanadapt.studies.approximate.importance_draws import Draws, notes_on
+from stanadapt.targets.target import Samplable
+
+# draws at which a coordinate must have a gradient of zero to be told of
+LOOKED_AT = 5
+
+
+class Run(NamedTuple):
+    """How an approximation was made.
+
+    quantities
+        Seed of Stan's generator, for generated quantities.
+
+    """
+
+    method: str
+    settings: Any
+    plan: Plan
+    quantities: int
+    compile_seconds: float
+    fit_seconds: float
+    draw_seconds: float
+
+
+def pack_approximation(
+    target: Samplable, run: Run, fitted: Fitted, draws: Draws, save_unconstrained: bool
+) -> Any:
+    """Return the ArviZ object of an approximation, and warn of what is doubtful."""
+    program = target.target
+    columns = np.empty((len(draws.positions), len(program.column_names)))
+    constrain = target.constrainer(run.quantities)
+    failed = constrain(np.ascontiguousarray(draws.positions), columns)
+    notes = [
+        *fitted.remarks,
+        *notes_on(draws, len(fitted.parts)),
+        *_without_slope(target, draws),
+    ]
+    if failed:
+        message = " ".join(constrain.explain().split())
+        notes.append(
+            f"generated quantities threw at {failed} draws, which hold NaN"
+            f"{f'; Stan says: {message}' if message else '.'}"
+        )
+    stats = {
+        "lp": draws.log_density,
+        "lp_approx": draws.log_approximation,
+        "log_weight": draws.log_weight,
+    }
+    groups = phase_groups(
+        program.labels, "", results.variables(program.column_names, columns[None]),
+        {name: values[None] for name, values in stats.items()},
+    )  # fmt: skip
+    if save_unconstrained:
+        position = target.original(draws.positions)[None]
+        groups["unconstrained_posterior"] = {"position": position}
+    groups["approximation"] = _gaussians(target, fitted)
+    groups |= copy.deepcopy(program.data_groups)
+    for sentence in notes:
+        warn(sentence)
+    attributes = {**_attributes(target, run, fitted, draws), "n_failed_quantities": failed}
+    named = named_dimensions(program.labels)
+    return judged(results.build(groups, {**attributes, "notes": notes}, **named))
+
+
+def _gaussians(target: Samplable, fitted: Fitted) -> xr.Dataset:
+    parts = fitted.parts
+    rows = max(len(part.factor) for part in parts)
+    factors = np.stack([_padded(part, rows) for part in parts])
+    variables = {
+        "location": (("part", "coordinate"), np.stack([part.location for part in parts])),
+        "sd": (("part", "coordinate"), np.stack([part.sd() for part in parts])),
+        "factor": (("part", "factor_row", "factor_column"), factors),
+    }
+    if fitted.elbo.size:
+        variables["elbo"] = (("path", "iteration"), fitted.elbo)
+    return xr.Dataset(variables, {"coordinate": coordinate_names(target)})
+
+
+def _padded(part: Gaussian, rows: int) -> np.ndarray:
+    """Return the factor with so many rows: of low rank, with directions of no length at the end."""
+    if len(part.factor) == rows:
+        return part.factor
+    out = np.zeros((rows, part.dim + 1))
+    out[: len(part.factor), : part.factor.shape[1]] = part.factor
+    return out
+
+
+def gaussians_of(fit: Any) -> list[Gaussian]:
+    """Read the Gaussians of a result of `approximate`.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", for another object.
+
+    """
+    if not results.is_fit(fit) or "approximation" not in results.group_names(fit):
+        raise StanadaptError("settings", f"a result of approximate is expected, got {fit!r}.")
+    group = results.dataset(fit, "approximation")
+    return [
+        Gaussian(np.ascontiguousarray(location), np.ascontiguousarray(factor))
+        for location, factor in zip(group["location"].values, group["factor"].values, strict=True)
+    ]
+
+
+def _without_slope(target: Samplable, draws: Draws) -> list[str]:
+    """Name coordinates in which the log density has no slope at any of some draws."""
+    fine = draws.positions[np.isfinite(draws.log_density)][:LOOKED_AT]
+    gradients = np.array([target.evaluate(position)[1] for position in fine])
+    still = np.flatnonzero(~np.any(gradients, axis=0))
+    if not len(still):
+        return []
+    names = coordinate_names(target)
+    return [
+        f"the log density has no slope in {', '.join(names[i] for i in still[:3])}"
+        f"{f' and {len(still) - 3} more' if len(still) > 3 else ''}: it does not depend on it, or "
+        "changes in jumps, and the approximation of it is arbitrary. Give it a prior, or use a "
+        "sampler without gradients."
+    ]
+
+
+def _attributes(target: Samplable, run: Run, fitted: Fitted, draws: Draws) -> dict[str, Any]:
+    program, each = target.target, target.evaluations_per_call
+    calls = np.sum([density.calls for density in fitted.densities], axis=0)
+    final = fitted.elbo[np.isfinite(fitted.elbo)] if fitted.elbo.size else np.empty(0)
+    return {
+        **origin(program, run.plan),
+        **target.description,
+        "sampler": run.method,
+        "exact": False,
+        "settings": json.dumps(run.settings._asdict()),
+        "pareto_k": draws.pareto_k,
+        "pareto_k_meaning": meaning(draws.pareto_k, draws.judged),
+        "pareto_k_draws": draws.judged,
+        "highest_elbo": float(final.max()) if final.size else float("nan"),
+        "backend": program.backend,
+        "backend_reason": program.backend_reason,
+        "backend_version": program.backend_version,
+        "warmup_seconds": [run.fit_seconds],
+        "sampling_seconds": [run.draw_seconds],
+        "compile_seconds": run.compile_seconds + program.compile_seconds,
+        "n_gradients": each * int(calls[GRADIENT_CALLS]),
+        "n_gradients_warmup": each * int(calls[GRADIENT_CALLS]),
+        "n_density": each * int(calls[VALUE_CALLS]),
+        "n_density_warmup": each * int(calls[VALUE_CALLS]) - each * draws.judged,
+        "n_failed": int(calls[FAILED_CALLS]),
+        "n_stopped": 0,
+        "interrupted": False,
+        "chains_kept": [1],
+    }

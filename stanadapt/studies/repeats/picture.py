@@ -1,0 +1,117 @@
+"""The picture of repeated comparisons: a dot with an interval per sampler and target."""
+
+import io
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from stanadapt.studies.repeats.summary import repeats_of
+from stanadapt.studies.report.canvas import (
+    INK,
+    MUTED,
+    dash,
+    hue,
+    log_labels,
+    new_figure,
+    own_settings,
+    short,
+)
+from stanadapt.studies.report.palette import LIGHT
+
+PANELS = {"ess_per_second": "ESS per second", "ess_per_gradient": "ESS per gradient"}
+LINE = 0.26  # inches of a sampler
+LONGEST_TITLE = 48  # characters of a target: it lies over the panel, not beside it
+
+
+def draw_repeats(rows: pd.DataFrame, summary: pd.DataFrame, for_page: bool = False) -> Any:
+    """Draw medians with intervals, and every repeat as a faint dot, on logarithmic axes.
+
+    Parameters
+    ----------
+    rows, summary
+        See `repeats_summary.summarise`.
+    for_page
+        Whether colours are to be replaced by those of a page.
+
+    """
+    places, titles = _places(summary)
+    shown = [name for name in PANELS if np.isfinite(summary[name].to_numpy(float)).any()]
+    with own_settings():
+        figure = new_figure(0.9 + LINE * (max(places) + 1))
+        axes = np.atleast_1d(figure.subplots(1, max(len(shown), 1), sharey=True))
+        for axis, name in zip(axes, shown, strict=False):
+            _panel(axis, name, rows, summary, places, for_page)
+        axes[0].set_yticks(places, [short(name) for name in _samplers(summary)])
+        for place, title in titles.items():
+            axes[0].text(
+                0.015, place, short(title, LONGEST_TITLE), fontweight="bold", va="center",
+                transform=axes[0].get_yaxis_transform(), color=INK if for_page else "black",
+            )  # fmt: skip
+        axes[0].set_ylim(max(places) + 0.6, -0.6)
+        if not shown:
+            axes[0].set_title("no repeat has a number to show")
+    return figure
+
+
+def as_pdf(figure: Any) -> bytes:
+    """Return a figure as PDF; the same repeats give the same bytes."""
+    buffer = io.BytesIO()
+    with own_settings():
+        figure.savefig(buffer, format="pdf", metadata={"CreationDate": None})
+    return buffer.getvalue()
+
+
+def _places(summary: pd.DataFrame) -> tuple[list[float], dict[float, str]]:
+    """Heights of the lines; and of the names of targets, each above the lines of its samplers."""
+    if not isinstance(summary.index, pd.MultiIndex):
+        return [float(i) for i in range(len(summary))], {}
+    places: list[float] = []
+    titles: dict[float, str] = {}
+    height, last = 0.0, None
+    for target, _ in summary.index:
+        if target != last:
+            titles[height], last = str(target), target
+            height += 1.0
+        places.append(height)
+        height += 1.0
+    return places, titles
+
+
+def _samplers(summary: pd.DataFrame) -> list[str]:
+    return [str(key[-1] if isinstance(key, tuple) else key) for key in summary.index]
+
+
+def colours(summary: pd.DataFrame) -> list[int]:
+    """Numbers of colours: one per sampler, whatever the target is."""
+    names = _samplers(summary)
+    order = list(dict.fromkeys(names))
+    return [order.index(name) for name in names]
+
+
+def _panel(
+    axis: Any, name: str, rows: pd.DataFrame, summary: pd.DataFrame, places: list[float],
+    for_page: bool,
+) -> None:  # fmt: skip
+    axis.set_xscale("log")
+    entries = zip(places, colours(summary), summary.iterrows(), strict=True)
+    for place, number, (key, line) in entries:
+        colour = hue(number) if for_page else LIGHT[number % len(LIGHT)]
+        own = repeats_of(rows, key, int(line["asked"]))[name].to_numpy(float)
+        own = own[np.isfinite(own) & (own > 0.0)]
+        axis.plot(own, np.full(own.size, place), "o", color=colour, alpha=0.3, markersize=3.5)
+        middle, low, high = (float(line[f"{name}{end}"]) for end in ("", "_low", "_high"))
+        if not middle > 0.0:
+            continue
+        style = dash(number)
+        axis.plot([low, high], [place, place], color=colour, linewidth=1.6, linestyle=style)
+        fine = line["fine"] == line["asked"]
+        face = colour if fine else "none"
+        axis.plot([middle], [place], "o", color=colour, markerfacecolor=face, markersize=6.5)
+    axis.set_title(PANELS[name], color=INK if for_page else "black")
+    axis.grid(axis="x", color=MUTED if for_page else "0.6", alpha=0.3, linewidth=0.6)
+    log_labels(axis.xaxis)
+    if not for_page:
+        axis.tick_params(which="both", colors="black", labelcolor="black")
+        for spine in axis.spines.values():
+            spine.set_color("black")

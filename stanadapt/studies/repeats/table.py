@@ -1,0 +1,121 @@
+"""A summary of repeats on screen and in LaTeX."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+
+from stanadapt.diagnostics.comparison_table import Column
+from stanadapt.diagnostics.fitting_columns import show_columns
+from stanadapt.studies.repeats.summary import labels
+
+# in the order of display; the form "" stands for three digits
+COLUMNS = {
+    "fine": Column("fine", "", 0),
+    "size": Column("draws", "", 5),
+    "ess_bulk_min": Column("min ESS", "", 1),
+    "ess_per_second": Column("ESS/s", "", 0),
+    "ess_per_gradient": Column("ESS/grad", "", 2),
+    "r_hat_max": Column("R-hat", "{:.3f}", 3),
+    "wall_seconds": Column("wall s", "", 4),
+}
+SPECIAL = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "_": r"\_", "%": r"\%", "&": r"\&",
+    "#": r"\#", "$": r"\$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+}  # fmt: skip
+
+
+def show_summary(summary: pd.DataFrame, sentences: list[str], console: Console | None) -> None:
+    """Print a summary as wide as the console is, and sentences below it."""
+    console = console or Console(file=sys.stdout)
+    ranks = {column.title: column.rank for column in COLUMNS.values()}
+    shown = {
+        COLUMNS[name].title: ["\n".join(cell) for cell in column]
+        for name, column in _cells(summary).items()
+    }
+    show_columns(": ".join(summary.index.names), labels(summary), shown, ranks, console)
+    for sentence in sentences:
+        console.print(sentence, highlight=False, markup=False)
+
+
+def cells_of(summary: pd.DataFrame) -> tuple[list[str], list[list[list[str]]]]:
+    """Titles, and by column and sampler the lines of a cell."""
+    cells = _cells(summary)
+    return [COLUMNS[name].title for name in cells], list(cells.values())
+
+
+def _cells(summary: pd.DataFrame) -> dict[str, list[list[str]]]:
+    """Median, and interval if it has a length, by column and sampler; empty columns left out."""
+    found = {}
+    for name, (_, form, _) in COLUMNS.items():
+        if name == "fine":
+            counts = zip(summary["fine"], summary["asked"], strict=True)
+            found[name] = [[f"{fine} of {asked}"] for fine, asked in counts]
+            continue
+        if name == "size":
+            sizes = zip(summary["chains"], summary["draws"], strict=True)
+            found[name] = [[f"{c:.0f} x {n:,.0f}" if c == c else ""] for c, n in sizes]
+            continue
+        ends = (summary[f"{name}_low"], summary[f"{name}_high"])
+        column = [_spread(*line, form) for line in zip(summary[name], *ends, strict=True)]
+        if any(any(cell) for cell in column):
+            found[name] = column
+    return found
+
+
+def _spread(middle: float, low: float, high: float, form: str) -> list[str]:
+    if np.isnan(middle):
+        return [""]
+    middle_text, low_text, high_text = (_number(x, form) for x in (middle, low, high))
+    return [middle_text] if low_text == high_text else [middle_text, f"{low_text}–{high_text}"]
+
+
+def _number(value: float, form: str) -> str:
+    """Write a number with three digits, and all digits before the point."""
+    if form:
+        return form.format(value)
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:#.3g}"
+
+
+def to_latex(summary: pd.DataFrame, heading: list[str]) -> str:
+    r"""Return a tabular for the package booktabs; heading: lines of comments above it."""
+    cells = _cells(summary)
+    heads = list(summary.index.names)
+    titles = [*heads, *(COLUMNS[name].title for name in cells)]
+    lines = [f"% {' '.join(line.split())}" for line in heading]
+    lines += [
+        r"% \usepackage{booktabs}",
+        rf"\begin{{tabular}}{{{'l' * len(heads)}{'r' * len(cells)}}}",
+        r"\toprule",
+    ]
+    lines += [" & ".join(map(escaped, titles)) + r" \\", r"\midrule"]
+    last = None
+    for i, key in enumerate(summary.index):
+        names = list(key) if isinstance(key, tuple) else [str(key)]
+        if len(names) > 1 and last is not None:
+            lines += [r"\addlinespace"] if names[0] != last else []
+        shown = [*("" if name == last else name for name in names[:-1]), names[-1]]
+        last = names[0]
+        row = [*map(escaped, shown), *(_in_latex(column[i]) for column in cells.values())]
+        lines.append(" & ".join(row) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _in_latex(cell: list[str]) -> str:
+    middle, *interval = (_powers(text).replace(" x ", r" $\times$ ") for text in cell)
+    return f"{middle} ({interval[0].replace('–', '--')})" if interval else middle
+
+
+def _powers(text: str) -> str:
+    """Write 1.5e-05 as a power of ten, at either end of an interval."""
+    ends = []
+    for end in text.split("–"):
+        digits, e, power = end.partition("e")
+        ends.append(rf"${digits} \times 10^{{{int(power)}}}$" if e and power else end)
+    return "–".join(ends)
+
+
+def escaped(text: str) -> str:
+    """Return text in which LaTeX reads every character as itself."""
+    return "".join(SPECIAL.get(letter, letter) for letter in text)

@@ -1,0 +1,86 @@
+"""Acceptance rates and step sizes along the iterations, warm-up included where it was saved."""
+
+from typing import Any
+
+import numpy as np
+
+from stanadapt.studies.report.canvas import (
+    MUTED,
+    Picture,
+    as_svg,
+    hue,
+    iteration_labels,
+    log_labels,
+    new_figure,
+    short,
+)
+from stanadapt.studies.report.runs import Run, statistics
+
+BLOCKS = 60  # means over which acceptance is drawn
+FAINTEST = 0.4
+
+
+def draw(runs: list[Run], places: dict[str, int]) -> Picture | None:
+    """One row per run with acceptance rates or step sizes; None without any."""
+    shown = [run for run in runs if {"acceptance_rate", "step_size"} & run.statistics.keys()]
+    if not shown:
+        return None
+    figure = new_figure(0.5 + 1.15 * len(shown))
+    grid = figure.subplots(len(shown), 2, squeeze=False)
+    for (left, right), run in zip(grid, shown, strict=True):
+        colour = hue(places[run.name])
+        _panel(left, run, "acceptance_rate", colour)
+        left.set_ylim(0, 1.02)
+        left.set_title(f"{short(run.label)}: acceptance rate")
+        if "step_size" in run.statistics:
+            _panel(right, run, "step_size", colour)
+            right.set_title("step size")
+        else:
+            right.set_axis_off()
+    for axes in grid[-1]:
+        axes.set_xlabel("iteration; sampling begins after 0")
+    caption = _caption(runs, shown)
+    said = "Acceptance rates and step sizes along the iterations, by sampler"
+    return Picture("Adaptation", caption, as_svg(figure, "adaptation", said))
+
+
+def _panel(axes: Any, run: Run, name: str, colour: str) -> None:
+    warmup, sampling = (
+        statistics(run.fit, group).get(name, np.zeros((1, 0)))
+        for group in ("warmup_sample_stats", "sample_stats")
+    )
+    thin = int(run.fit.attrs.get("thin", 1))
+    everything = []
+    for values, first in ((warmup, -warmup.shape[1]), (sampling, 0)):
+        if not values.shape[1]:
+            continue
+        size = max(1, values.shape[1] // BLOCKS)
+        count = values.shape[1] // size
+        blocks = values[:, : count * size].reshape(len(values), count, size).mean(axis=2)
+        at = (first + (np.arange(count) + 0.5) * size) * thin
+        everything.append(blocks)
+        for c, row in enumerate(blocks):
+            strength = 1 - (1 - FAINTEST) * c / max(len(blocks) - 1, 1)
+            axes.plot(at, row, color=colour, lw=0.9, alpha=strength)
+    iteration_labels(axes.xaxis)
+    if warmup.shape[1]:
+        axes.axvline(0, color=MUTED, lw=0.8, ls=(0, (3, 2)))
+    if name == "step_size":
+        positive = np.concatenate([b[np.isfinite(b) & (b > 0)] for b in everything])
+        if len(positive) and positive.max() > 20 * positive.min():
+            axes.set_yscale("log")
+            log_labels(axes.yaxis)
+
+
+def _caption(runs: list[Run], shown: list[Run]) -> str:
+    text = (
+        "Means over blocks of iterations, one line per chain. Warm-up is left of the dashed line; "
+        "right of it, lines should hold one level, and be alike."
+    )
+    unsaved = [run.label for run in shown if not statistics(run.fit, "warmup_sample_stats")]
+    if unsaved:
+        text += f" Warm-up was not saved (save_warmup=True) by {', '.join(unsaved)}."
+    without = [run.label for run in runs if run not in shown]
+    if without:
+        text += f" Without statistics to show: {', '.join(without)}."
+    return text

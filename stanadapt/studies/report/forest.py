@@ -1,0 +1,97 @@
+"""Posterior intervals of all samplers, in units of the reference's standard deviations."""
+
+from typing import Any
+
+import numpy as np
+
+from stanadapt.diagnostics.compare import disagreement
+from stanadapt.diagnostics.efficiency import Efficiency
+from stanadapt.studies.report.canvas import MUTED, Picture, as_svg, dash, hue, new_figure, short
+from stanadapt.studies.report.runs import Run, parameters
+
+MOST = 16  # parameters
+WIDEST = 6.0  # standard deviations beyond which the axis is cut
+PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def most_different(runs: list[Run], reference: Run) -> list[str]:
+    """Parameters of the reference, those with the largest differences from it first.
+
+    By the largest z of means and sds over all runs; without another run, by the smallest ESS.
+    """
+    measured = reference.measured
+    scores = dict.fromkeys(parameters(reference), 0.0)
+    ess = dict(zip(measured.names, measured.ess_bulk, strict=True))
+    for run in runs:
+        if run is reference:
+            continue
+        for name in set(parameters(run)) & scores.keys():
+            z = disagreement(_only(run, name), _only(reference, name))
+            scores[name] = float(np.fmax(scores[name], np.fmax(*z)))
+    return sorted(scores, key=lambda name: (-scores[name], np.nan_to_num(ess[name]), name))
+
+
+def _only(run: Run, name: str) -> Efficiency:
+    i = run.measured.names.index(name)
+    names, *measures = run.measured
+    return Efficiency(names[i : i + 1], *(values[i : i + 1] for values in measures))
+
+
+def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | None:
+    """One row per parameter, one line per run; None without a parameter that can be drawn."""
+    ordered = most_different(runs, reference)
+    chosen = set(ordered[:MOST])
+    names = [name for name in reference.measured.names if name in chosen]
+    if not names:
+        return None
+    step = 0.8 / len(runs)
+    figure = new_figure(0.8 + len(names) * max(0.24, 0.11 * len(runs)))
+    axes = figure.subplots()
+    for j in range(len(names)):
+        if j % 2:
+            axes.axhspan(j - 0.5, j + 0.5, color=MUTED, alpha=0.1, lw=0)
+    for k, run in enumerate(runs):
+        for j, name in enumerate(names):
+            if name in run.columns and np.isfinite(run.columns[name]).all():
+                points = _standardised(run, name, reference)
+                at = j - 0.4 + step * (k + 0.5)
+                _interval(axes, points, at, hue(places[run.name]), dash(places[run.name]))
+    for value in (-1.645, 0.0, 1.645):
+        axes.axvline(value, color=MUTED, lw=0.7, ls=(0, (3, 2)), zorder=0)
+    left, right = axes.get_xlim()
+    axes.set_xlim(max(left, -WIDEST), min(right, WIDEST))
+    axes.set_yticks(range(len(names)), [short(name) for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel("distance from the mean of the reference, in its standard deviations")
+    caption = _caption(len(names), len(ordered))
+    return Picture(
+        "Posterior by each sampler",
+        caption,
+        as_svg(figure, "forest", "Medians and intervals of each parameter by each sampler"),
+    )
+
+
+def _standardised(run: Run, name: str, reference: Run) -> np.ndarray:
+    i = reference.measured.names.index(name)
+    quantiles = np.quantile(run.columns[name], PROBABILITIES)
+    return (quantiles - reference.measured.mean[i]) / reference.measured.sd[i]
+
+
+def _interval(axes: Any, points: np.ndarray, at: float, colour: str, style: object) -> None:
+    low, quarter, median, three_quarters, high = points
+    axes.plot([low, high], [at, at], color=colour, lw=1, ls=style)
+    axes.plot([quarter, three_quarters], [at, at], color=colour, lw=2.6, solid_capstyle="butt")
+    axes.plot(median, at, "o", color=colour, ms=3.5)
+
+
+def _caption(shown: int, count: int) -> str:
+    which = (
+        f"The {shown} parameters of {count:,} on which the samplers differ most in Monte Carlo "
+        "standard errors"
+        if shown < count
+        else "Every parameter"
+    )
+    return (
+        f"{which}: median, half and 90 % of the posterior by each sampler. Lines of one row should "
+        "agree in place and length; the dashed lines are where a normal posterior has them."
+    )

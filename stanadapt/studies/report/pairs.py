@@ -1,0 +1,104 @@
+"""Draws of the two parameters on which the fits disagree most, with divergences."""
+
+from typing import Any
+
+import numpy as np
+
+from stanadapt.studies.report.canvas import (
+    INK,
+    MUTED,
+    WIDTH,
+    Picture,
+    as_svg,
+    hue,
+    new_figure,
+    short,
+)
+from stanadapt.studies.report.forest import most_different
+from stanadapt.studies.report.runs import Run
+
+MOST_POINTS, MOST_DIVERGENCES, PER_ROW = 1600, 300, 3  # draws of all runs together; panels
+FEWEST_POINTS = 100
+FARTHEST = 12.0  # standard deviations of the reference
+
+
+def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | None:
+    """One panel per run, the reference's draws behind it; None with fewer than two parameters."""
+    names = most_different(runs, reference)[:2]
+    able = [run for run in runs if all(_finite(run, name) for name in names)]
+    if len(names) < 2 or not able:
+        return None
+    columns = 2 if len(able) in (2, 4) else min(len(able), PER_ROW)
+    rows = -(-len(able) // columns)
+    figure = new_figure(0.4 + rows * WIDTH / max(columns, 2) * 0.85)
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    for axes in grid.flat[len(able) :]:
+        axes.set_axis_off()
+    share = max(FEWEST_POINTS, MOST_POINTS // len(able))
+    for axes, run in zip(grid.flat, able, strict=False):
+        if run is not reference:
+            x, y, _ = _points(reference, names, share // 2)
+            axes.plot(x, y, ".", ms=3, color=MUTED, alpha=0.5, mew=0)
+        x, y, diverging = _points(run, names, share)
+        axes.plot(x, y, ".", ms=3.5, color=hue(places[run.name]), alpha=0.6, mew=0)
+        _divergences(axes, run, names, diverging)
+        axes.set_title(short(run.label))
+    for axes in grid.flat[max(0, len(able) - columns) : len(able)]:
+        axes.tick_params(labelbottom=True)
+    cut = _cut(grid[0, 0], reference, names)
+    figure.supxlabel(short(names[0]), fontsize=9)
+    figure.supylabel(short(names[1]), fontsize=9)
+    caption = _caption(runs, reference, able) + cut
+    said = f"Draws of {names[0]} and {names[1]}, a panel per sampler"
+    return Picture("The two parameters that differ most", caption, as_svg(figure, "pairs", said))
+
+
+def _finite(run: Run, name: str) -> bool:
+    return name in run.columns and bool(np.isfinite(run.columns[name]).all())
+
+
+def _points(run: Run, names: list[str], most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Evenly thinned draws of both, and the indices of all draws that diverged."""
+    x, y = (run.columns[name].reshape(-1) for name in names)
+    at = np.unique(np.linspace(0, x.size - 1, min(most, x.size)).round().astype(int))
+    diverging = run.statistics.get("diverging", np.zeros(0))
+    return x[at], y[at], np.flatnonzero(diverging)
+
+
+def _divergences(axes: Any, run: Run, names: list[str], at: np.ndarray) -> None:
+    if not len(at):
+        return
+    at = at[np.linspace(0, len(at) - 1, min(len(at), MOST_DIVERGENCES)).round().astype(int)]
+    x, y = (run.columns[name].reshape(-1)[at] for name in names)
+    axes.plot(x, y, "x", ms=4, mew=1.1, color=INK)
+
+
+def _cut(axes: Any, reference: Run, names: list[str]) -> str:
+    """Keep what is very far from the reference from shrinking everything else to a dot."""
+    cut = ""
+    for name, get, put in (
+        (names[0], axes.get_xlim, axes.set_xlim),
+        (names[1], axes.get_ylim, axes.set_ylim),
+    ):
+        i = reference.measured.names.index(name)
+        mean, sd = reference.measured.mean[i], reference.measured.sd[i]
+        low, high = get()
+        if low < mean - FARTHEST * sd or high > mean + FARTHEST * sd:
+            cut = f" What is more than {FARTHEST:.0f} standard deviations away is cut off."
+            put(max(low, mean - FARTHEST * sd), min(high, mean + FARTHEST * sd))
+    return cut
+
+
+def _caption(runs: list[Run], reference: Run, able: list[Run]) -> str:
+    behind = f", grey: those of {reference.label}" if len(able) > 1 else ""
+    crosses = (
+        " Crosses are divergences: where they crowd, a region is missing."
+        if any(run.statistics.get("diverging", np.zeros(1)).any() for run in able)
+        else " No fit reports a divergence."
+    )
+    why = (
+        "chosen by the largest difference in Monte Carlo standard errors"
+        if len(runs) > 1
+        else "chosen by the smallest effective sample size"
+    )
+    return f"Draws, thinned{behind}; {why}. Clouds should look alike.{crosses}"

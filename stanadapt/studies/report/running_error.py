@@ -1,0 +1,109 @@
+"""Error of the running means, against the gradients that were spent."""
+
+from typing import Any
+
+import numpy as np
+
+from stanadapt.studies.report.canvas import (
+    MUTED,
+    Picture,
+    as_svg,
+    dash,
+    hue,
+    log_labels,
+    new_figure,
+    short,
+)
+from stanadapt.studies.report.runs import Run, parameters
+
+POINTS = 80
+
+
+def running_error(run: Run, reference: Run) -> tuple[np.ndarray, np.ndarray]:
+    """Return evaluations spent, warm-up included, and the largest error of a mean by then.
+
+    Means are over all chains, errors in standard deviations of the reference. Evaluations are
+    spread evenly over the draws, as gradients of warm-up and of sampling are counted in all. The
+    reference ends at its own mean: of it, only the first half is returned.
+    """
+    names = [n for n in parameters(reference) if n in set(parameters(run))]
+    i = [reference.measured.names.index(name) for name in names]
+    mean, sd = reference.measured.mean[i], reference.measured.sd[i]
+    table = np.stack([run.columns[name].mean(axis=0) for name in names], axis=1)
+    length = len(table)
+    last = length // 2 if run is reference else length
+    at = np.unique(np.geomspace(1, max(last, 1), POINTS).round().astype(int))
+    means = np.cumsum(table, axis=0)[at - 1] / at[:, np.newaxis]
+    warmup, total = evaluations(run)
+    return warmup + (total - warmup) * at / length, np.max(np.abs(means - mean) / sd, axis=1)
+
+
+def evaluations(run: Run) -> tuple[float, float]:
+    """Gradients and densities of warm-up, and of the whole run; zeros where they are unknown."""
+
+    def count(name: str) -> float:
+        return float(run.fit.attrs.get(name, 0))
+
+    return (
+        count("n_gradients_warmup") + count("n_density_warmup"),
+        count("n_gradients") + count("n_density"),
+    )
+
+
+def draw(runs: list[Run], reference: Run, sound: bool, places: dict[str, int]) -> Picture | None:
+    """One line per run with counted evaluations; None without any."""
+    shown = [
+        run
+        for run in runs
+        if evaluations(run)[1] > 0 and set(parameters(run)) & set(parameters(reference))
+    ]
+    if not shown:
+        return None
+    figure = new_figure(3.4)
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    through = (np.nan, np.nan)
+    for run in shown:
+        x, y = running_error(run, reference)
+        place = places[run.name]
+        axes.plot(x, y, color=hue(place), ls=dash(place), lw=1.6, label=short(run.label))
+        if run is reference or not np.isfinite(through[0]):
+            through = (float(x[-1]), float(y[-1]))
+    _slope(axes, through)
+    density = any(run.fit.attrs.get("n_density", 0) for run in shown)
+    what = "gradients, or densities of samplers without," if density else "gradients,"
+    axes.set_xlabel(f"{what} of all chains, warm-up included")
+    axes.set_ylabel("largest error, in posterior sd")
+    axes.legend(fontsize=8)
+    caption = _caption(runs, shown, reference, sound)
+    said = "Largest error of the means against gradients spent, a line per sampler"
+    return Picture("Error of the means", caption, as_svg(figure, "error", said))
+
+
+def _slope(axes: Any, through: tuple[float, float]) -> None:
+    """Draw a line of slope -1/2 through a point."""
+    x, y = through
+    left, right = axes.get_xlim()
+    low, high = axes.get_ylim()
+    at = np.geomspace(left, right, 50)
+    axes.plot(at, y * np.sqrt(x / at), color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
+    axes.set_xlim(left, right)
+    axes.set_ylim(low, high)
+    log_labels(axes.xaxis)
+    log_labels(axes.yaxis)
+
+
+def _caption(runs: list[Run], shown: list[Run], reference: Run, sound: bool) -> str:
+    measured = "the mean" if sound else "the mean, itself in doubt,"
+    text = (
+        f"Largest distance of a running mean from {measured} of {reference.label}: lower and "
+        "further left is better, and the dashed line is how errors of independent draws shrink. "
+        "Near the end errors of the reference count too."
+    )
+    if reference in shown:
+        text += " Its own line ends at half of its draws."
+    left_out = [run.label for run in runs if run not in shown]
+    if left_out:
+        text += f" Not shown, as their evaluations were not counted: {', '.join(left_out)}."
+    return text

@@ -1,0 +1,114 @@
+"""Traces and ranks of the three worst parameters of one fit."""
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from stanadapt.diagnostics.verdict import R_HAT
+from stanadapt.studies.report.canvas import (
+    INK,
+    MUTED,
+    Picture,
+    as_svg,
+    hue,
+    iteration_labels,
+    new_figure,
+    short,
+)
+from stanadapt.studies.report.runs import Run, parameters
+
+WORST, BINS = 3, 20
+MOST_POINTS, MOST_CHAINS = 1200, 8  # of a trace, all chains together; of a rank plot
+FAINTEST = 0.4
+TALLEST = 4.0  # bar of a rank plot, in units of what equal chains give: a higher one is cut
+
+
+def worst_parameters(run: Run) -> list[str]:
+    """Return the three with the largest R-hat above 1.01, then with the smallest ESS."""
+    measured, own = run.measured, set(parameters(run))
+    scores = {}
+    for name, r_hat, *ess in zip(
+        measured.names, measured.r_hat, measured.ess_bulk, measured.ess_tail, strict=True
+    ):
+        if name in own:
+            apart = r_hat if r_hat > R_HAT else (np.inf if np.isinf(r_hat) else 0.0)
+            scores[name] = (-apart, float(np.nan_to_num(min(ess), nan=0.0)))
+    return sorted(scores, key=scores.__getitem__)[:WORST]
+
+
+def draw(run: Run, place: int) -> Picture | None:
+    """One row per parameter: its trace, and its ranks by chain; None without a moving one."""
+    names = worst_parameters(run)
+    if not names:
+        return None
+    figure = new_figure(0.5 + 1.45 * len(names))
+    grid = figure.subplots(len(names), 2, squeeze=False, width_ratios=(2, 1))
+    for (left, right), name in zip(grid, names, strict=True):
+        _trace(left, run.columns[name], hue(place))
+        _ranks(right, run.columns[name], hue(place))
+        left.set_title(_title(run, name))
+    grid[0, 1].set_title("ranks by chain")
+    grid[-1, 0].set_xlabel("draw")
+    grid[-1, 1].set_xlabel("rank among all draws")
+    title = f"Traces and ranks: {run.label}"
+    said = f"Trace, and ranks by chain, of {', '.join(names)} by {run.label}"
+    return Picture(title, _caption(run, names), as_svg(figure, f"traces{place}", said))
+
+
+def _title(run: Run, name: str) -> str:
+    i = run.measured.names.index(name)
+    r_hat, ess = run.measured.r_hat[i], run.measured.ess_bulk[i]
+    shown = f"R-hat {r_hat:.3f}, " if np.isfinite(r_hat) else ""
+    return f"{short(name)}: {shown}bulk ESS {ess:,.0f}"
+
+
+def _trace(axes: Any, draws: np.ndarray, colour: str) -> None:
+    chains, length = draws.shape
+    count = min(length, max(50, MOST_POINTS // chains))
+    at = np.unique(np.linspace(0, length - 1, count).round().astype(int))
+    for c in range(chains):
+        strength = 1 - (1 - FAINTEST) * c / max(chains - 1, 1)
+        axes.plot(at + 1, draws[c, at], color=colour, lw=0.7, alpha=strength)
+    axes.margins(x=0)
+    iteration_labels(axes.xaxis)
+
+
+def _ranks(axes: Any, draws: np.ndarray, colour: str) -> None:
+    """One histogram per chain, above each other; the dashed line is what equal chains give."""
+    chains = _shown_chains(draws)
+    ranks = rankdata(draws).reshape(draws.shape) / draws.size
+    expected = draws.shape[1] / BINS
+    counts = {c: np.histogram(ranks[c], BINS, (0, 1))[0] / expected for c in chains}
+    tallest = min(TALLEST, max(1.5, *(count.max() for count in counts.values())))
+    edges = np.linspace(0, 1, BINS + 1)
+    for level, c in enumerate(chains):
+        floor = len(chains) - 1 - level
+        heights = floor + 0.9 * np.minimum(counts[c] / tallest, 1)
+        axes.stairs(heights, edges, baseline=floor, fill=True, color=colour, alpha=0.75)
+        axes.plot([0, 1], [floor + 0.9 / tallest] * 2, color=INK, lw=0.6, ls=(0, (3, 2)))
+        axes.axhline(floor, color=MUTED, lw=0.5)
+    levels = [len(chains) - 1 - level + 0.4 for level in range(len(chains))]
+    axes.set_yticks(levels, [f"chain {c + 1}" for c in chains])
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlim(0, 1)
+    axes.set_xticks([0, 0.5, 1], ["lowest", "", "highest"])
+    axes.set_ylim(0, len(chains))
+
+
+def _shown_chains(draws: np.ndarray) -> list[int]:
+    """All chains, or of many those with the most unusual means."""
+    means = draws.mean(axis=1)
+    unusual = np.argsort(-np.abs(means - np.median(means)), kind="stable")[:MOST_CHAINS]
+    return sorted(unusual.tolist())
+
+
+def _caption(run: Run, names: list[str]) -> str:
+    which = {1: "The only parameter", 2: "The two parameters"}.get(len(names), "The three worst")
+    chains = run.row["chains"]
+    shown = f" (the {MOST_CHAINS} least usual of {chains})" if chains > MOST_CHAINS else ""
+    return (
+        f"{which}, by R-hat where it is above {R_HAT:g}, then by effective sample size: traces of "
+        "good chains lie on top of each other without drift or flat stretches, and the ranks of "
+        f"every chain{shown} are spread evenly, at the height of the dashed line."
+    )

@@ -1,0 +1,50 @@
+"""The report of `stanadapt doctor`: what is installed, what is missing, how to get it."""
+
+from stanadapt.engine.compiled.cache_folder import cache_root
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import toolchain
+from stanadapt.targets.stan.backends import BACKENDS, choose, stanli
+
+
+def lines() -> list[str]:
+    """Lines of the report, in the order in which problems are best fixed."""
+    report = [f"{name} {version}" for name, version in toolchain.versions().items()]
+    report.append(f"cache: {cache_root()}")
+    report += _backends()
+    report.append(_embedded())
+    report.append(_cmdstan())
+    tree = toolchain.bridgestan_tree()
+    report.append(f"BridgeStan's sources: {tree or 'not found (not needed)'}")
+    missing = toolchain.compiler_problem()
+    report.append(f"C++ compiler: {missing or toolchain.compiler()}")
+    return report
+
+
+def _backends() -> list[str]:
+    """Which backends are usable, and which one "auto" selects."""
+    backend, reason = choose("auto")[0]
+    report = [f"backend auto: {backend.name} ({reason})"]
+    for name, other in BACKENDS.items():
+        usable, why = other.availability()
+        report.append(f"backend {name}: {'ready' if usable else 'not usable'}: {why}")
+    return report
+
+
+def _embedded() -> str:
+    try:
+        stanli.self_test(force=True)
+    except StanadaptError as error:
+        return f"embedded backend: NOT USABLE: {error.message}"
+    return "embedded backend: its self-test passes"
+
+
+def _cmdstan() -> str:
+    installed = toolchain.cmdstan()
+    if installed:
+        return f"CmdStan {installed.version} in {installed.path}"
+    problem = toolchain.cmdstan_problem()
+    state = f"not usable: {problem}" if problem else "not installed"
+    return (
+        f"CmdStan: {state}. Without it, stan_nuts runs the NUTS inside stanli. "
+        "To install it: stanadapt install-cmdstan"
+    )

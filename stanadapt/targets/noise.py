@@ -1,0 +1,171 @@
+"""Targets with an estimated density (pseudo-marginal): which parameters are the noise.
+
+A program has an unbiased estimate phat(x, u) of p(x) with noise u ~ N(0, I), and its log density
+is that of both, log phat(x, u) + log N(u). A sampler without gradients proposes x, redraws u and
+accepts by the ratio of estimates (`engine/points.py`): its x then follow p(x) exactly.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan.program import strip
+
+# sd of the log estimate above which chains get stuck: about twice the optimum, which lies between
+# 1.2 and 1.8 (Doucet et al. 2015, Biometrika 102; Sherlock et al. 2015, Annals of Statistics 43)
+LARGEST_SD, LARGEST_Z = 3.0, 6.0
+DRAWS = 30
+
+
+class Estimate(NamedTuple):
+    """The noise of a target's estimate at one position.
+
+    sd
+        Standard deviation of the log estimate over its noise.
+    log_means
+        Log of the mean estimate for each of two seeds; these differ only by chance if the
+        estimate is consistent.
+    z
+        The difference of the two means in standard errors (delta method).
+
+    """
+
+    sd: float
+    log_means: tuple[float, float]
+    z: float
+
+
+def given_names(argument: str, given: Any) -> tuple[str, ...]:
+    """Names of variables, from one name or several that an argument was given."""
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise StanadaptError(
+            "settings",
+            f"{argument}: give the name of a variable, or a list of names, got {given!r}.",
+        )
+    return tuple(names)
+
+
+def noise_size(target: Any, names: tuple[str, ...]) -> int:
+    """Return how many coordinates of a position are noise: the last ones.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings" unless the named parameters are the program's last, are unconstrained,
+        and have a standard normal distribution in the model block.
+
+    """
+    declared = list(target.parameters)
+    unknown = [name for name in names if name not in declared]
+    if unknown:
+        raise _wrong(
+            f"{target.name} has no parameter {', '.join(unknown)}; it has {', '.join(declared)}."
+        )
+    if len(names) == len(declared):
+        raise _wrong(f"all parameters of {target.name} are noise: nothing is left to sample.")
+    if set(declared[-len(names) :]) != set(names):
+        raise _wrong(
+            f"{', '.join(names)} must be declared after the other parameters of {target.name}, "
+            f"which are, in order, {', '.join(declared)}. Move the declaration to the end of the "
+            "block."
+        )
+    size = sum(int(np.prod(target.parameters[name].dimensions)) for name in names)
+    rng = np.random.default_rng(17)
+    position = rng.standard_normal(target.dim)
+    flat = target.model.param_constrain(position)
+    # arrays of vectors are written in a different order than they are read: hence sorted
+    if not np.array_equal(np.sort(flat[flat.size - size :]), np.sort(position[-size:])):
+        raise _wrong(
+            f"{', '.join(names)} of {target.name} must be unconstrained (real, vector, matrix and "
+            "arrays of them, without bounds, offset or multiplier)."
+        )
+    for name in names:
+        _require_standard_normal(target, name)
+    return size
+
+
+def require_correlation(rho: Any) -> float:
+    """Return rho as a float; StanadaptError unless it lies in [0, 1)."""
+    try:
+        number = float(rho)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not 0.0 <= number < 1.0:
+        raise StanadaptError("settings", f"rho must be at least 0 and below 1, got {rho!r}.")
+    return number
+
+
+def _require_standard_normal(target: Any, name: str) -> None:
+    """The normal term is subtracted without a check of values, so the program must contain it."""
+    noise = rf"(?:{name}|(?:to_vector|to_array_1d)\s*\(\s*{name}\s*\))"
+    distribution = r"(?:std_normal\s*\(\s*\)|normal\s*\(\s*0(?:\.0*)?\s*,\s*1(?:\.0*)?\s*\))"
+    if not re.search(rf"(?<![\w.]){noise}\s*~\s*{distribution}\s*;", strip(target.program.code)):
+        raise _wrong(
+            f"the program must declare that {name} is standard normal, by the statement "
+            f"`{name} ~ std_normal();`, or `to_vector({name}) ~ std_normal();` for a matrix."
+        )
+
+
+def _wrong(message: str) -> StanadaptError:
+    return StanadaptError("settings", f"noise: {message}")
+
+
+def estimate(target: Any, position: np.ndarray, draws: int = 1000, seed: int = 0) -> Estimate:
+    """Measure a target's estimate at one position.
+
+    Parameters
+    ----------
+    target
+        Made with `noise`.
+    position
+        Shape (dim,), unconstrained; its noise is ignored.
+    draws
+        Number of estimates for each of the two seeds.
+    seed
+        Seed from which both are spawned.
+
+    """
+    if draws < 2:
+        raise StanadaptError("settings", f"draws must be at least 2, got {draws}.")
+    logs = np.stack([
+        _logs(target, position, draws, np.random.default_rng(source))
+        for source in np.random.SeedSequence(seed).spawn(2)
+    ])  # fmt: skip
+    means = logsumexp(logs, axis=1) - np.log(draws)
+    with np.errstate(invalid="ignore", over="ignore"):
+        relative = np.exp(logs - means[:, None])
+        error = np.sqrt(np.sum(np.var(relative, axis=1, ddof=1) / draws))
+        z = float(abs(means[0] - means[1]) / error) if error > 0 else 0.0
+        sd = float(np.std(logs[np.isfinite(logs)], ddof=1)) if np.isfinite(logs).any() else np.nan
+    return Estimate(sd, (float(means[0]), float(means[1])), z)
+
+
+def _logs(target: Any, position: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
+    logs, moved = np.empty(draws), target.dim - target.noise_size
+    point = np.array(position, dtype=float)
+    for i in range(draws):
+        point[moved:] = rng.standard_normal(target.noise_size)
+        logs[i] = target.value(point) + 0.5 * np.sum(point[moved:] ** 2)
+    return logs
+
+
+def noise_warnings(target: Any, position: np.ndarray, seed: int) -> list[str]:
+    """Warnings about an estimate that is too noisy or inconsistent; based on a few draws."""
+    noise, messages = estimate(target, position, DRAWS, seed), []
+    if not noise.sd <= LARGEST_SD:
+        messages.append(
+            f"the log density of {target.name} is estimated with a standard deviation of "
+            f"{noise.sd:.1f} at the initial value of chain 1; above {LARGEST_SD:.0f} chains get "
+            "stuck. Average over more noise in the program, or correlate it (rho)."
+        )
+    if noise.z > LARGEST_Z:
+        messages.append(
+            f"the mean estimates of {target.name} for two seeds differ by {noise.z:.0f} standard "
+            "errors at the initial value of chain 1: is the estimate unbiased?"
+        )
+    return messages

@@ -1,0 +1,149 @@
+"""A target in standardised coordinates z: its unconstrained position is x = m + L z.
+
+See `engine/standardized_density.py`. Draws, messages and everything that is saved are those of the
+target: only samplers see z.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from stanadapt.engine import factor_rows
+from stanadapt.engine.density import Density
+from stanadapt.engine.standardized_density import original, standardised
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.target import Samplable, Target
+
+
+class Standardised(Samplable):
+    """A target whose coordinates have been moved and scaled, and perhaps rotated.
+
+    Parameters
+    ----------
+    base
+        What is sampled.
+    location
+        m, shape (k,), where k is the dimension without the noise of an estimated density.
+    factor
+        L, stored as in `metric_factor`: shape (1, k) diagonal, (k, k) lower triangular, or
+        (1 + r, k + 1) of low rank.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", where location or factor is not finite or L has no inverse.
+
+    """
+
+    def __init__(self, base: Samplable, location: np.ndarray, factor: np.ndarray) -> None:
+        self.base, self.name, self.dim = base, base.name, base.dim
+        self.location = np.ascontiguousarray(location, dtype=float)
+        self.factor = np.ascontiguousarray(factor, dtype=float)
+        self.evaluations_per_call = base.evaluations_per_call
+        self._kept: list[np.ndarray] = []
+        size = len(self.location)
+        if not (
+            np.isfinite(self.location).all()
+            and np.isfinite(self.factor).all()
+            and np.all(factor_rows.diagonal(self.factor, size) > 0.0)
+        ):
+            raise StanadaptError(
+                "settings", f"the location and scales of {self.name} must be finite, scales > 0."
+            )
+        self.description = {**base.description, "standardized": self.kind}
+
+    @property
+    def kind(self) -> str:
+        """In words: "diagonal", "dense", or "low rank, rank 3"."""
+        if self.factor.shape[0] == 1:
+            return "diagonal"
+        if self.factor.shape[1] == len(self.location):
+            return "dense"
+        return f"low rank, rank {len(self.factor) - 1}"
+
+    @property
+    def log_volume(self) -> float:
+        """Log of |det L|: by how much the log of an integral over z falls short of that over x."""
+        return float(np.log(factor_rows.diagonal(self.factor, len(self.location))).sum())
+
+    @property
+    def target(self) -> Target:
+        """The program and its data."""
+        return self.base.target
+
+    def __repr__(self) -> str:
+        return f"Standardised({self.base!r}, {self.kind})"
+
+    def original(self, positions: np.ndarray) -> np.ndarray:
+        """Positions x of the base, for positions z; of shape (..., dim), or without the noise."""
+        rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, np.shape(positions)[-1])
+        out = np.empty_like(rows)
+        original(self.location, self.factor, rows, out)
+        return out.reshape(np.shape(positions))
+
+    def standardised(self, positions: np.ndarray) -> np.ndarray:
+        """Positions z, for positions x of the base; both of shape (..., dim)."""
+        z, size = np.array(positions, dtype=float), len(self.location)
+        centred = z[..., :size] - self.location
+        rows = factor_rows.inverse_times(self.factor, centred.reshape(-1, size))
+        z[..., :size] = rows.reshape(centred.shape)
+        return z
+
+    def density(self, chain: int = 0) -> Density:
+        """Make a density with its own memory, for one chain. This object must outlive it."""
+        base = self.base.density(chain)
+        self._kept.append(base.calls)  # with the memory of a density that is made of others
+        return standardised(base, self.location, self.factor)
+
+    def value(self, position: np.ndarray) -> float:
+        """Log density at z as samplers without gradients see it; -inf where it fails."""
+        return self.base.value(self.original(position))
+
+    def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
+        """Log density and gradient at z and, where it fails, Stan's message."""
+        log_density, gradient, message = self.base.evaluate(self.original(position))
+        slope, size = np.array(gradient, dtype=float), len(self.location)
+        slope[:size] = factor_rows.transposed_times(self.factor, slope[None, :size])[0]
+        return log_density, slope, message
+
+    def constrainer(self, seed: int, chain: int = 0) -> "FromStandardised":
+        """Make a callable that turns draws of z of one chain into columns of the program."""
+        return FromStandardised(self, self.base.constrainer(seed, chain))
+
+    def initial_position(
+        self, draw: Callable[[], np.ndarray], rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return the position z of an initial position of the base."""
+        return self.standardised(self.base.initial_position(draw, rng))
+
+    def dropped_constant(self, position: np.ndarray) -> float:
+        """The constant that evaluations with a gradient drop from the log density."""
+        return self.base.dropped_constant(self.original(position))
+
+    def split_positions(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Split positions z into pseudo-samples of the base."""
+        return self.base.split_positions(self.original(positions))
+
+
+class FromStandardised:
+    """Turns draws of z into columns of the program."""
+
+    def __init__(self, target: Standardised, constrain: Any) -> None:
+        self._target, self._constrain = target, constrain
+
+    def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
+        """Fill out (draw, column); return in how many rows generated quantities threw (NaN)."""
+        return self._constrain(self._target.original(positions), out)
+
+    def held(self) -> dict[str, Any]:
+        """What `resume` needs to go on from here."""
+        return self._constrain.held()
+
+    def resume(self, held: dict[str, Any]) -> None:
+        """Go on from where another of the same seed was."""
+        self._constrain.resume(held)
+
+    def explain(self) -> str:
+        """Stan's message for the last row that threw."""
+        return self._constrain.explain()

@@ -1,0 +1,341 @@
+"""The command line: every command, and messages instead of tracebacks."""
+
+import json
+from importlib.metadata import version
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import stanadapt as sa
+from stanadapt import cli, results
+from stanadapt.cli.commands import app
+from stanadapt.engine.registry import as_chosen, registered
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import bundled, toolchain
+from tests.helpers.command_line import PROGRAM, TINY, call
+
+COMMANDS = [
+    "sample", "compare", "approximate", "resume", "watch", "advise", "train-nice", "diagnose",
+    "table", "sbc", "modes", "samplers", "models", "doctor", "install-cmdstan",
+]  # fmt: skip
+
+
+# --- information on the package ------------------------------------------------------------------
+
+
+def test_help_lists_every_command():
+    printed = call("--help")
+    for command in COMMANDS:
+        assert command in printed
+    assert "Traceback" not in printed
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_of_every_command(command, flag):
+    printed = call(command, flag)
+    assert "Usage" in printed
+    assert command in printed
+
+
+def test_help_keeps_what_is_in_brackets():
+    assert "'stanadapt[learn]'" in call("train-nice", "--help")
+
+
+def test_no_command_prints_the_help():
+    printed = CliRunner().invoke(app, []).output
+    assert "sample" in printed
+    assert "compare" in printed
+
+
+def test_version():
+    assert call("--version") == f"stanadapt {version('stanadapt')}"
+
+
+def test_unknown_command():
+    done = CliRunner().invoke(app, ["resample"])
+    assert done.exit_code == 2
+    assert "resample" in done.output
+
+
+def test_samplers():
+    printed = call("samplers")
+    for name, sampler in registered().items():
+        assert name in printed
+        for setting in sampler.settings._fields:
+            assert f"{setting}=" in printed
+
+
+@pytest.mark.parametrize("name", list(registered()))
+def test_one_sampler(name):
+    printed = call("samplers", name)
+    sampler = registered()[name]
+    for setting, default in as_chosen(sampler.settings()).items():
+        assert f"{setting}={default}" in printed
+    assert "References" in printed
+
+
+def test_one_unknown_sampler():
+    assert "Did you mean 'nuts'?" in call("samplers", "nutz", status=1)
+    assert "Did you mean" not in call("samplers", "qqqq", status=1)
+
+
+def test_models():
+    printed = call("models")
+    for program in bundled.available().values():
+        assert program.name in printed
+        assert all(data in printed for data in program.data)
+
+
+def test_descriptions_of_models_use_the_width_of_a_terminal():
+    printed = CliRunner().invoke(app, ["models"], env={"COLUMNS": "80"}).output
+    for program in bundled.available().values():
+        assert " ".join(program.description.split())[:50] in printed
+
+
+def test_doctor():
+    printed = call("doctor")
+    for word in (
+        "stanadapt", "numba", "cache", "backend auto", "backend cmdstan", "CmdStan", "compiler",
+    ):  # fmt: skip
+        assert word in printed
+    assert "self-test passes" in printed
+
+
+def test_doctor_without_anything(monkeypatch):
+    monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
+    monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "")
+    monkeypatch.setattr(toolchain, "compiler", lambda: None)
+    monkeypatch.setattr(toolchain, "make", lambda: None)
+    printed = call("doctor")
+    assert "stanadapt install-cmdstan" in printed
+    assert "not installed" in printed
+
+
+def test_doctor_with_a_backend_that_fails_its_test(monkeypatch):
+    from stanadapt.targets.stan.backends import stanli
+
+    monkeypatch.setattr(stanli, "SWITCHES", ())
+    assert "NOT USABLE" in call("doctor")
+
+
+# --- sample --------------------------------------------------------------------------------------
+
+
+def test_sample_files(files):
+    printed = call(
+        "sample", "my.stan", "--data", "my.json", "--out", "deep/out.nc", "--save-warmup",
+        "--sampler", "gad_mala", "--set", "initial_scale=1.5", "--set", "diagonal=true", *TINY,
+    )  # fmt: skip
+    assert "ArviZ file: deep/out.nc" in printed
+    assert "min ESS" in printed
+    fit = sa.load(files / "deep" / "out.nc")
+    assert results.dataset(fit, "posterior")["x"].shape == (2, 40)
+    assert results.dataset(fit, "warmup_posterior")["x"].shape == (2, 30)
+    settings = json.loads(fit.attrs["settings"])
+    assert (settings["initial_scale"], settings["diagonal"]) == (1.5, True)
+    assert fit.attrs["model"] == "my"
+
+
+def test_sample_a_bundled_program(files):
+    call("sample", "gaussian", "-d", "two_dim", "-s", "gad_mala", "-o", "out.nc", *TINY)
+    fit = sa.load("out.nc")
+    assert results.dataset(fit, "posterior")["x"].shape == (2, 40, 2)
+    assert fit.attrs["model"] == "gaussian"
+
+
+def test_a_bundled_program_with_its_only_data(files):
+    call("sample", "eight_schools_noncentered", *TINY)
+    assert (files / "fit.nc").is_file()
+
+
+def test_a_bundled_program_with_a_data_file(files):
+    (files / "three.json").write_text('{"N": 3}')
+    call("sample", "neal", "--data", "three.json", *TINY)
+    assert results.dataset(sa.load("fit.nc"), "posterior")["x"].shape == (2, 40, 3)
+
+
+def test_a_folder_does_not_hide_a_bundled_program(files):
+    (files / "neal").mkdir()
+    call("sample", "neal", *TINY)
+    assert sa.load("fit.nc").attrs["model"] == "neal"
+
+
+def test_the_command_gives_the_same_draws_as_the_function(files):
+    call("sample", "my.stan", "-d", "my.json", "--thin", "4", "--inits", "0", *TINY)
+    target = sa.Target("my.stan", "my.json")
+    with pytest.warns(UserWarning, match="Warm-up was cut short"):
+        ours = sa.sample(
+            target, chains=2, iter_warmup=30, iter_sampling=40, thin=4, inits=0, seed=1,
+            show_progress=False,
+        )  # fmt: skip
+    np.testing.assert_array_equal(
+        results.dataset(sa.load("fit.nc"), "posterior")["x"],
+        results.dataset(ours, "posterior")["x"],
+    )
+
+
+@pytest.mark.parametrize(("option", "said"), [
+    ([], "diagonal"), (["--no-standardize"], "no: asked for"),
+])  # fmt: skip
+def test_standardised_coordinates_can_be_switched_off(files, option, said):
+    run = [*TINY, "--iter-warmup", "60", "--sampler", "mala", "--out", "out.nc"]
+    call("sample", "my.stan", "--data", "my.json", *run, *option)
+    assert sa.load(files / "out.nc").attrs["standardized"] == said
+
+
+def test_inits_from_a_file(files):
+    (files / "inits.json").write_text('{"x": 2.5}')
+    call(
+        "sample", "my.stan", "-d", "my.json", "--inits", "inits.json", "--iter-warmup", "0",
+        "--iter-sampling", "2", "--chains", "1", "-s", "gad_mala", "--set", "initial_scale=1e-9",
+        "--quiet",
+    )  # fmt: skip
+    x = results.dataset(sa.load("fit.nc"), "posterior")["x"].values
+    assert x[0, 0] == pytest.approx(2.5, abs=1e-6)
+
+
+def test_includes(files):
+    (files / "lib").mkdir()
+    (files / "lib" / "f.stan").write_text("real twice(real x) { return 2 * x; }\n")
+    code = "functions {\n#include f.stan\n}\n" + PROGRAM.replace("m, 1", "twice(m), 1")
+    (files / "inc.stan").write_text(code)
+    call("sample", "inc.stan", "-d", "my.json", "--include", "lib", *TINY)
+    assert sa.load("fit.nc").attrs["model"] == "inc"
+
+
+def test_warnings_are_notes(files):
+    (files / "q.stan").write_text(
+        "parameters { real x; } model { x ~ normal(0, 1); }\n"
+        "generated quantities { real z = normal_rng(0, x); }\n"
+    )
+    printed = call("sample", "q.stan", "-s", "gad_mala", "--set", "initial_scale=1.5", *TINY)
+    assert "note: generated quantities threw at" in printed
+    assert "UserWarning" not in printed
+    assert ".py:" not in printed
+
+
+def test_sample_with_a_warm_start(files):
+    lengths = ["--iter-warmup", 40, "--iter-sampling", 40, "--chains", 2, "-q"]
+    call("sample", "my.stan", "-d", "my.json", "-s", "rwm", "-o", "rwm.nc", *lengths)
+    again = ["sample", "my.stan", "-d", "my.json", "-s", "kameleon", *lengths]
+    for option in ("--warm-start", "--past"):
+        call(*again, option, "rwm.nc", "-o", f"kameleon{option}.nc")
+        assert sa.load(f"kameleon{option}.nc").attrs["warm_start_draws"] == 80
+    assert "no file" in call(*again, "--warm-start", "none.nc", "-o", "other.nc", status=1)
+
+
+def test_the_default_sampler_says_what_it_does(files):
+    printed = call("sample", "neal", "--seed", "1", "--quiet")
+    assert "whitened_hmc: whitened_hmc, 2 gradients per draw" not in printed
+    assert "whitened_hmc: 2 gradients per draw: whitened steps of" in printed
+    assert "metric: diagonal" in printed
+    assert sa.load("fit.nc").attrs["verdict"] == "fine"
+
+
+def test_progress_in_a_pipe_is_plain_lines(files):
+    tiny = [flag for flag in TINY if flag != "--quiet"]
+    printed = call("sample", "my.stan", "-d", "my.json", *tiny)
+    assert "chain 1 done 70/70" in printed
+    assert "\x1b" not in printed
+
+
+# --- compare -------------------------------------------------------------------------------------
+
+
+def test_compare(files):
+    printed = call(
+        "compare", "my.stan", "-d", "my.json", "-s", "gad_mala, rwm", "--stan-nuts", "stanli",
+        "--out", "results", *TINY,
+    )  # fmt: skip
+    for word in ("min ESS", "ESS/grad", "z mean", "gad_mala", "rwm", "nuts", "shares"):
+        assert word in printed
+    folder = files / "results"
+    assert {p.name for p in folder.iterdir()} == {
+        "gad_mala.nc", "rwm.nc", "nuts.nc", "comparison.csv",
+    }  # fmt: skip
+    table = pd.read_csv(folder / "comparison.csv", index_col="fit")
+    assert list(table.index) == ["nuts", "gad_mala", "rwm"]
+    assert np.isfinite(table.loc["rwm", "z_mean"])
+    assert sa.load(folder / "nuts.nc").attrs["sampler"] == "nuts"
+    assert results.dataset(sa.load(folder / "rwm.nc"), "posterior")["x"].shape == (2, 40)
+
+
+def test_compare_our_nuts_with_stans(files):
+    call("compare", "neal", "-s", "nuts,rwm", "--stan-nuts", "stanli", "-o", "r", *TINY)
+    table = pd.read_csv(files / "r" / "comparison.csv", index_col="fit")
+    assert list(table.index) == ["stan_nuts", "nuts", "rwm"]
+    assert list(table["z_mean"].isna()) == [True, False, False]
+    assert "engine" in sa.load(files / "r" / "stan_nuts.nc").attrs
+    assert "engine" not in sa.load(files / "r" / "nuts.nc").attrs
+
+
+@pytest.mark.parametrize("option", ["--stan-nuts", "--reference"])
+def test_compare_without_stan_nuts(files, option):
+    printed = call("compare", "neal", option, "none", *TINY)
+    assert "auto: whitened_hmc, NUTS: iter_warmup was too short" in printed
+    assert not any(line.startswith(("nuts", "stan_nuts")) for line in printed.splitlines())
+    assert list(files.glob("*.nc")) == []
+
+
+def constructed(interrupted):
+    """A fit without a target, as the result of a run in the two tests below."""
+    x = np.random.default_rng(1).normal(size=(2, 50))
+    attributes = {"sampler": "gad_mala", "interrupted": interrupted, "program_hash": "p"}
+    return results.build({"posterior": {"x": x}}, attributes)
+
+
+def test_ctrl_c_ends_the_comparison_not_one_sampler(files, monkeypatch):
+    begun = []
+
+    def sample(target, name, **arguments):
+        begun.append(name)
+        return constructed(interrupted=True)
+
+    monkeypatch.setattr(cli.runs, "draw", sample)
+    printed = call(
+        "compare", "neal", "-s", "gad_mala,rwm", "--stan-nuts", "none", "-o", "r", *TINY, status=130
+    )  # fmt: skip
+    assert begun == ["gad_mala"]
+    assert "interrupted" in printed
+    assert (files / "r" / "gad_mala.nc").is_file()
+
+
+def test_a_sampler_that_fails_does_not_lose_stan_nuts(files, monkeypatch):
+    def fail(*arguments, **keywords):
+        raise StanadaptError("sampling", "it went wrong.")
+
+    monkeypatch.setattr(cli.runs, "draw", fail)
+    monkeypatch.setattr(
+        cli.runs, "draw_with_stan_nuts", lambda *a, **k: constructed(interrupted=False)
+    )
+    printed = call("compare", "neal", "-s", "gad_mala", "-o", "r", *TINY, status=1)
+    assert "it went wrong." in printed
+    assert (files / "r" / "nuts.nc").is_file()
+
+
+def test_compare_hands_settings_to_the_samplers_that_have_them(files):
+    call(
+        "compare", "my.stan", "-d", "my.json", "--sampler", "rwm,mala", "--stan-nuts", "none",
+        "--set", "initial_scale=0.5", "--set", "mala.target_accept=0.6", "--thin", "2",
+        "-o", "r", *TINY,
+    )  # fmt: skip
+    fits = {name: sa.load(files / "r" / f"{name}.nc") for name in ("rwm", "mala")}
+    chosen = {name: json.loads(fit.attrs["settings"]) for name, fit in fits.items()}
+    assert chosen["rwm"]["initial_scale"] == 0.5
+    assert chosen["mala"]["target_accept"] == 0.6
+    assert chosen["rwm"]["target_accept"] != 0.6
+    assert results.dataset(fits["rwm"], "posterior").sizes["draw"] == 20
+
+
+def test_modes(files):
+    call("sample", "my.stan", "-d", "my.json", "-s", "rwm", "--out", "fit.nc", *TINY)
+    printed = call("modes", "my.stan", "fit.nc", "-d", "my.json", "--out", "modes.csv", "--quiet")
+    assert "all 2 chains stayed in the same region" in printed
+    assert "No diagnostic proves" in printed
+    table = pd.read_csv("modes.csv", index_col="mode")
+    assert table.loc[1, "x"] == pytest.approx(3, abs=1e-3)
+    (files / "other.json").write_text('{"m": 4}')
+    assert "data_hash" in call("modes", "my.stan", "fit.nc", "-d", "other.json", status=1)

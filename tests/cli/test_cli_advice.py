@@ -1,0 +1,102 @@
+"""The commands `advise` and `sbc`: their answers on screen, in files, and by their status."""
+
+import json
+
+import numpy as np
+import pytest
+
+from stanadapt import results
+from stanadapt.engine.registry import registered
+from stanadapt.studies.advise import advise as module
+from stanadapt.studies.advise.candidates import Candidate
+from tests.helpers.command_line import call
+from tests.helpers.tiny_posteriordb import MEAN, NAME, SD, tiny
+
+MODEL = """
+data { int N; vector[N] y; }
+parameters { real mu; real<lower=0> s; }
+model { mu ~ normal(30, 10); s ~ gamma(4, 2); y ~ normal(mu, s); }
+"""
+GENERATOR = """
+data { int N; }
+generated quantities {
+  real mu = normal_rng(30, 10);
+  real<lower=0> s = gamma_rng(4, 2);
+  vector[N] y;
+  for (n in 1:N) y[n] = normal_rng(mu, s);
+}
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "model.stan").write_text(MODEL)
+    (tmp_path / "generator.stan").write_text(GENERATOR)
+    (tmp_path / "data.json").write_text(json.dumps({"N": 3, "y": [28.0, 31.5, 33.0]}))
+    (tmp_path / "sizes.json").write_text(json.dumps({"N": 3}))
+    return tmp_path
+
+
+def test_advise(files):
+    model, data, out = files / "model.stan", files / "data.json", files / "advice.json"
+    printed = call(
+        "advise", model, "--data", data, "--minutes", "0.05", "--quiet", "--backend", "stanli",
+        "--out", out,
+    )  # fmt: skip
+    advice = json.loads(out.read_text())
+    assert advice["sampler"] in registered()
+    assert f"stanadapt sample {model} --data {data} --sampler {advice['sampler']}" in printed
+    assert "min ESS" in printed
+    assert advice["sentences"][0] in printed
+    # the file is not overwritten unasked
+    again = call("advise", model, "--data", data, "--out", out, status=1)
+    assert "would be overwritten" in again
+
+
+def test_posteriors_of_posteriordb(tmp_path, monkeypatch):
+    """`advise` and `approximate` take them by name, and the command it recommends does so too."""
+    monkeypatch.setattr(module, "first_candidates", lambda *_: [Candidate("rwm", {})])
+    database = tiny(tmp_path / "database")
+    common = [NAME, "--posteriordb", database, "--quiet", "--backend", "stanli"]
+    printed = call("advise", *common, "--minutes", "0.02")
+    assert f"stanadapt sample {NAME} --posteriordb {database} --sampler" in printed
+    out = tmp_path / "approximation.nc"
+    call("approximate", *common, "--seed", "1", "--out", out)
+    mu = results.columns(results.load(out))["mu"]
+    assert abs(mu.mean() - MEAN) < 5 * SD / np.sqrt(mu.size)
+    for command in ("advise", "approximate"):
+        both = call(command, *common, "--data", "pima", status=1)
+        assert "leave out --data or --posteriordb" in both
+
+
+def test_advise_refuses_nonsense(files):
+    model, data = files / "model.stan", files / "data.json"
+    assert "minutes must be" in call("advise", model, "--data", data, "--minutes", "0", status=1)
+    assert "ess must be" in call("advise", model, "--data", data, "--ess", "-1", status=1)
+
+
+@pytest.mark.slow
+def test_sbc(files):
+    common = [
+        "--generator", files / "generator.stan", "--data", files / "sizes.json", "--sampler",
+        "nuts", "--draws", "40", "--iter-sampling", "300", "--backend", "stanli", "--quiet",
+    ]  # fmt: skip
+    picture = files / "ranks.png"
+    printed = call("sbc", files / "model.stan", *common, "--out", picture)
+    assert "Calibration: calibrated" in printed
+    assert picture.stat().st_size > 10_000
+    wrong = files / "wrong.stan"
+    wrong.write_text(MODEL.replace("y ~ normal(mu, s)", "y ~ normal(mu + 3, s)"))
+    kept = files / "kept"
+    first = call("sbc", wrong, *common, "--run", kept, status=1)
+    assert "not calibrated" in first
+    assert "mu" in first
+    # the second call finds all ranks there, and says the same
+    assert call("sbc", wrong, *common, "--run", kept, status=1) == first
+
+
+def test_sbc_without_a_generator(files):
+    printed = call(
+        "sbc", files / "model.stan", "--generator", files / "none.stan", "--quiet", status=1
+    )
+    assert "none.stan" in printed

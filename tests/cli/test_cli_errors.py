@@ -1,0 +1,185 @@
+"""Errors of the command line: messages, and the exit status."""
+
+import subprocess
+import sys
+
+import pytest
+
+from stanadapt import cli
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import toolchain
+from tests.helpers.command_line import call
+
+# --- messages, not tracebacks --------------------------------------------------------------------
+
+WRONG = {
+    "missing program": (["none.stan"], ["files", "none.stan"]),
+    "neither file nor bundled": (["nealx"], ["nealx"]),
+    "missing data file": (["my.stan", "-d", "none.json"], ["files", "none.json"]),
+    "no data": (["my.stan"], ["data", "lack m"]),
+    "data set that is not bundled": (["neal", "-d", "nope"], ["nope", "neal"]),
+    "data set not chosen": (["gaussian"], ["two_dim", "fifty_one_dim"]),
+    "unknown sampler": (["neal", "-s", "nutz"], ["settings", "'nutz'", "gad_mala"]),
+    "unknown setting": (["neal", "--set", "step=1"], ["'step'", "target_accept"]),
+    "bad value": (["neal", "-s", "mala", "--set", "step_size=abc"], ["step_size", "'abc'"]),
+    "negative value": (["neal", "-s", "mala", "--set", "step_size=-1"], ["step_size", "-1"]),
+    "no equals sign": (["neal", "--set", "step_size"], ["NAME=VALUE", "'step_size'"]),
+    "no name": (["neal", "--set", "=1"], ["settings"]),
+    "an option as a setting": (["neal", "--set", "chains=3"], ["settings", "chains"]),
+    "an argument as a setting": (["neal", "--set", "target=3"], ["settings", "target"]),
+    "the sampler as a setting": (["neal", "--set", "sampler=rwm"], ["settings", "sampler"]),
+    "its name as a setting": (["neal", "--set", "name=rwm"], ["settings", "name"]),
+    "zero chains": (["neal", "--chains", "0"], ["chains", "got 0"]),
+    "negative iterations": (["neal", "--iter-sampling", "-5"], ["iter_sampling", "got -5"]),
+    "negative warm-up": (["neal", "--iter-warmup", "-5"], ["iter_warmup", "got -5"]),
+    "thin too large": (["neal", "--iter-sampling", "10", "--thin", "11"], ["thin", "got 11"]),
+    "no threads": (["neal", "--threads-per-chain", "0"], ["threads_per_chain", "got 0"]),
+    "threads of one move": (["neal", "--threads-per-chain", "2"], ["whitened_hmc", "more chains"]),
+    "negative seed": (["neal", "--seed", "-1"], ["seed", "got -1"]),
+    "out is a folder": (["neal", "--out", "."], ["files", "folder"]),
+    "out below a file": (["neal", "--out", "my.stan/fit.nc"], ["files", "my.stan"]),
+    "unknown backend": (["neal", "--backend", "jax"], ["backend", "'jax'"]),
+    "inits that are missing": (["neal", "--inits", "none.json"], ["inits", "none.json"]),
+    "negative radius": (["neal", "--inits", "-1"], ["inits", "radius"]),
+    "missing include folder": (["neal", "--include", "none"], ["none", "folder"]),
+}
+
+
+WRONG_COMPARISONS = {
+    "settings of another sampler": (["--set", "rwm.scale=1"], ["rwm is not among", "(auto)"]),
+    "a setting that none has": (["--set", "leapfrogs=3"], ["leapfrogs", "none of the samplers"]),
+    "a setting twice": (
+        ["--set", "adapt_delta=0.9", "--set", "nuts_target_accept=0.8"], ["give one"],
+    ),
+    "thin too large": (["--thin", "9", "--iter-sampling", "3"], ["thin", "got 9"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"), WRONG_COMPARISONS.values(), ids=list(WRONG_COMPARISONS)
+)
+def test_wrong_comparisons_are_found_before_sampling(files, arguments, words):
+    printed = call("compare", "neal", *arguments, "--quiet", status=1)
+    assert printed.startswith("error in settings")
+    for word in words:
+        assert word in printed
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG.values(), ids=list(WRONG))
+def test_wrong_arguments_are_found_before_sampling(files, monkeypatch, arguments, words):
+    def begun(show):
+        raise AssertionError("sampling began")
+
+    monkeypatch.setattr("stanadapt.runs.drive.reporter", begun)
+    printed = call("sample", *arguments, "--quiet", status=1)
+    assert printed.startswith("error in ")
+    for word in words:
+        assert word in printed
+    assert not (files / "fit.nc").exists()
+
+
+def test_an_unwritable_file_is_found_before_the_program_is_read(files, monkeypatch):
+    def loaded(*arguments, **keywords):
+        raise AssertionError("the target was made first")
+
+    monkeypatch.setattr(cli.options, "Target", loaded)
+    assert "nothing can be written" in call(
+        "sample", "neal", "--out", "my.stan/fit.nc", status=1
+    )  # fmt: skip
+    assert "nothing can be written" in call(
+        "compare", "neal", "--out", "my.stan/folder", status=1
+    )  # fmt: skip
+
+
+def test_an_old_name_of_a_setting_is_a_note(files, monkeypatch):
+    def interrupted(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.runs, "draw", interrupted)
+    arguments = ["sample", "neal", "-s", "parallel_tempering", "--set", "moves=nuts", "--quiet"]
+    assert "note: the sampler parallel_tempering: moves is now" in call(*arguments, status=130)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["neal", "-s", "gad_mala,nope"], ["'nope'"]),
+        (["neal", "-s", "gad_mala", "--stan-nuts", "pymc"], ["engine", "'pymc'"]),
+        (["neal", "-s", ",", "--stan-nuts", "none"], ["at least one"]),
+        (["none.stan"], ["none.stan"]),
+        (["neal", "--chains", "0"], ["chains", "got 0"]),
+        (["neal", "--out", "my.stan"], ["my.stan"]),
+    ],
+)
+def test_wrong_arguments_of_compare(files, arguments, words):
+    printed = call("compare", *arguments, "--quiet", status=1)
+    assert printed.startswith("error in ")
+    for word in words:
+        assert word in printed
+
+
+def test_wrong_iterations_of_compare_are_found_before_stan_nuts_runs(files, monkeypatch):
+    def ran(*arguments, **keywords):
+        raise AssertionError("Stan's NUTS ran first")
+
+    monkeypatch.setattr(cli.runs, "draw_with_stan_nuts", ran)
+    call("compare", "neal", "--iter-sampling", "0", "--quiet", status=1)
+
+
+def test_compare_with_a_missing_cmdstan(files, monkeypatch):
+    monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
+    monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "")
+    printed = call("compare", "neal", "--stan-nuts", "cmdstan", "--quiet", status=1)
+    assert "install-cmdstan" in printed
+
+
+def test_stans_messages_keep_their_brackets(files):
+    (files / "bad.stan").write_text("parameters { array[2] real x; }\nmodel { x[1] ~ nomal(0); }\n")
+    printed = call("sample", "bad.stan", status=1)
+    assert "x[1] ~ nomal(0)" in printed
+    assert "array[2] real x" in printed
+    assert "\\[" not in printed
+
+
+def test_ctrl_c_during_warmup_is_a_message(files, monkeypatch):
+    def interrupted(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.runs, "draw", interrupted)
+    printed = call("sample", "my.stan", "-d", "my.json", "--quiet", status=130)
+    assert "nothing was written" in printed
+
+
+def test_a_failed_installation_is_a_message(monkeypatch):
+    def fail():
+        raise StanadaptError("installation", "no network [at all].")
+
+    monkeypatch.setattr(cli.information, "install", fail)
+    assert "no network [at all]." in call("install-cmdstan", status=1)
+
+
+# --- as a process --------------------------------------------------------------------------------
+
+
+def run_process(*arguments, cwd):
+    code = "from stanadapt.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_the_installed_command(files):
+    done = run_process("sample", "my.stan", "--data", "my.json", "--quiet", cwd=files)
+    assert done.returncode == 0, done.stderr
+    assert "ArviZ file: fit.nc" in done.stdout
+    assert done.stderr == ""
+    assert (files / "fit.nc").is_file()
+
+
+def test_errors_go_to_standard_error(files):
+    done = run_process("sample", "none.stan", "--quiet", cwd=files)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("error in files: There is no Stan program")
+    assert "Traceback" not in done.stderr

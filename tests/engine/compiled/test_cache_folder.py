@@ -1,0 +1,90 @@
+"""The cache's folder: a stand-in where it cannot be written, or where others could write."""
+
+import os
+import stat
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from stanadapt.engine.compiled import cache_folder
+
+USER, OTHER = 1000, 1001
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache_folder, "_stand_ins", {})
+    return tmp_path / "cache"
+
+
+def test_a_folder_of_ones_own_is_made_and_used(root):
+    assert cache_folder.writable_folder("builds") == root / "builds"
+    assert cache_folder.readable_folders("builds") == [root / "builds"]
+
+
+def test_a_file_in_its_place_costs_a_sentence_not_the_run(root):
+    root.write_text("")
+    with pytest.warns(UserWarning, match=r"Nothing can be written to .*cache/builds \("):
+        stand_in = cache_folder.writable_folder("builds")
+    (stand_in / "program.so").write_bytes(b"machine code")
+    assert stand_in in cache_folder.readable_folders("builds")
+    # said once: another kind of compiled code is kept beside it
+    assert cache_folder.writable_folder("compiled").parent == stand_in.parent
+
+
+def test_code_that_anybody_could_have_written_is_not_loaded(root):
+    (root / "builds").mkdir(parents=True)
+    (root / "builds").chmod(0o777)
+    assert cache_folder.readable_folders("builds") == []
+    with pytest.warns(UserWarning, match="Other users can write to"):
+        stand_in = cache_folder.writable_folder("builds")
+    assert cache_folder.readable_folders("builds") == [stand_in]
+
+
+def test_nor_is_code_in_a_cache_whose_folders_anybody_could_replace(root):
+    (root / "builds").mkdir(parents=True)
+    root.chmod(0o777)
+    assert cache_folder.readable_folders("builds") == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "group", "mode", "changed_by_others"),
+    [
+        (USER, USER, 0o755, False),
+        (USER, USER, 0o775, False),  # a group of one, as many systems give each user
+        (USER, 50, 0o775, True),
+        (USER, 50, 0o755, False),
+        (USER, USER, 0o757, True),
+        (0, 0, 0o755, False),  # an administrator's, for all to read
+        (OTHER, OTHER, 0o755, True),
+    ],
+)
+def test_who_can_change_a_folder(owner, group, mode, changed_by_others):
+    status = SimpleNamespace(st_uid=owner, st_gid=group, st_mode=stat.S_IFDIR | mode)
+    assert cache_folder.can_be_changed_by_others(status, USER) is changed_by_others
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("STANADAPT_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(cache_folder.Path, "home", homeless)
+    with pytest.warns(UserWarning, match="Nothing can be written to"):
+        assert cache_folder.writable_folder("builds").is_dir()
+
+
+def test_the_stand_in_is_deleted_with_the_process(root):
+    root.write_text("")
+    code = (
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "from stanadapt.engine.compiled.cache_folder import writable_folder\n"
+        "print(writable_folder('builds'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not os.path.exists(done.stdout.strip())
+    assert os.path.basename(os.path.dirname(done.stdout.strip())).startswith("stanadapt-")

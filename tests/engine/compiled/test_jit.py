@@ -1,0 +1,55 @@
+"""The cache of machine code: which edits it notices; and Numba's configuration."""
+
+import os
+import subprocess
+import sys
+
+from stanadapt.engine.compiled import jit
+from tests.helpers.repository import PACKAGE
+
+
+def sources():
+    return {str(path.relative_to(PACKAGE)) for path in jit.compiled_sources()}
+
+
+def test_all_compiled_code_is_noticed_when_edited():
+    found = sources()
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        if "\n@jit" in text or "\n@inlined" in text or "c_function(" in text:
+            assert str(path.relative_to(PACKAGE)) in found, path
+    for room in ("_numba", "kernels", "samplers"):
+        imported = {str(p.relative_to(PACKAGE)) for p in (PACKAGE / room).glob("*.py")}
+        assert imported - found <= {f"{room}/__init__.py"} | without_numbers(room)
+
+
+def without_numbers(room):
+    """Modules of a room from which no compiled code can take a function or a number."""
+    return {"engine/authoring.py", "engine/renamed.py"} if room == "samplers" else set()
+
+
+def test_constants_of_other_files_count():
+    """plan.py has no compiled code, but chain.py, which has, imports from it."""
+    assert "engine/plan.py" in sources()
+    assert "errors.py" in sources()
+
+
+def test_what_no_compiled_code_imports_does_not_count():
+    """An edit there would make every sampler be compiled anew for nothing."""
+    assert not any(name.startswith(("cli/", "diagnostics/")) for name in sources())
+    assert "runs/sample.py" not in sources()
+
+
+def test_numba_disable_jit_has_no_effect_on_compiled_code():
+    code = (
+        "import warnings; warnings.simplefilter('ignore'); import stanadapt as sa\n"
+        "t = sa.Target('parameters { real x; } model { x ~ normal(3, 2); }', show_progress=False)\n"
+        "o = {'chains': 1, 'iter_warmup': 20, 'iter_sampling': 30, 'show_progress': False}\n"
+        "fit = sa.sample(t, 'rwm', **o)\n"
+        "print(fit['posterior'].sizes['draw'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+    )  # fmt: skip
+    assert done.stdout.strip() == "30", done.stderr

@@ -1,0 +1,80 @@
+"""`replace` in compiled code: the fields that are named change, and no others."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numba.core.errors import TypingError
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+
+
+class Point(NamedTuple):
+    """A position and a number."""
+
+    position: np.ndarray
+    value: float
+
+
+class State(NamedTuple):
+    """Fields of different kinds."""
+
+    current: Point
+    scale: float
+    count: int
+    flag: bool
+
+
+@jit
+def _changed(state, position):
+    state = replace(state, count=state.count + 1, scale=2.0 * state.scale)
+    return replace(state, current=Point(position=position, value=3.0), flag=True)
+
+
+@jit
+def _many(state, repeats):
+    position = np.zeros(3)
+    for i in range(repeats):
+        state = replace(state, current=Point(position, float(i)), count=i)
+    return state
+
+
+@jit
+def _whole_number_for_a_scale(state):
+    return replace(state, scale=1)
+
+
+@jit
+def _misspelt(state):
+    return replace(state, scal=1.0)
+
+
+START = State(current=Point(np.zeros(2), 1.0), scale=1.5, count=2, flag=False)
+
+
+def test_only_the_named_fields_change():
+    found = _changed(START, np.ones(4))
+    assert (found.scale, found.count, found.flag, found.current.value) == (3.0, 3, True, 3.0)
+    np.testing.assert_array_equal(found.current.position, np.ones(4))
+    assert (START.scale, START.count, START.flag) == (1.5, 2, False)
+
+
+def test_python_and_compiled_code_agree():
+    assert replace(START, scale=4.0) == START._replace(scale=4.0)
+
+
+def test_a_value_is_cast_to_the_type_of_its_field():
+    found = _whole_number_for_a_scale(START).scale
+    assert (found, type(found)) == (1.0, float)
+
+
+def test_arrays_are_kept_alive():
+    found = _many(START, 100_000)
+    np.testing.assert_array_equal(found.current.position, np.zeros(3))
+    assert (found.count, found.current.value) == (99_999, 99_999.0)
+
+
+def test_an_unknown_field_is_named():
+    with pytest.raises(TypingError, match=r"State has no field scal; it has current, scale, count"):
+        _misspelt(START)

@@ -1,0 +1,60 @@
+"""SplitMix64 bit for bit, and the distributions of its uniforms and normals."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.splitmix import SplitMix64, bits
+from stanadapt.engine.compiled.vectors import fill_normal
+
+# from seed 1234567, as published with other implementations of SplitMix64
+KNOWN = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
+
+
+@jit
+def _uniforms(stream, out):
+    for i in range(out.shape[0]):
+        out[i] = stream.random()
+
+
+def splitmix(seed, count):
+    """The algorithm in Python integers."""
+    outputs, modulus = [], 2**64
+    for _ in range(count):
+        seed = (seed + 0x9E3779B97F4A7C15) % modulus
+        z = (seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9 % modulus
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % modulus
+        outputs.append(z ^ (z >> 31))
+    return outputs
+
+
+@pytest.mark.parametrize("seed", [0, 1234567, 2**53 - 1])
+def test_bits_and_uniforms(seed):
+    state = np.array([seed])
+    found = [int(bits(state)) % 2**64 for _ in range(1000)]
+    assert found == splitmix(seed, 1000)
+    if seed == 1234567:
+        assert found[:4] == KNOWN
+    uniforms = np.empty(1000)
+    _uniforms(SplitMix64(np.array([seed])), uniforms)
+    np.testing.assert_array_equal(uniforms, [(z >> 11) * 2.0**-53 for z in found])
+
+
+def test_normals():
+    x = np.empty(100_000)
+    fill_normal(SplitMix64(np.array([7])), x)
+    assert stats.kstest(x, "norm").pvalue > 1e-4
+    # standard error of a correlation: 1 / sqrt(n)
+    for lag in (1, 2):
+        assert abs(np.corrcoef(x[:-lag], x[lag:])[0, 1]) < 4.5 / np.sqrt(len(x))
+    assert abs(np.corrcoef(x[:-1] ** 2, x[1:] ** 2)[0, 1]) < 4.5 / np.sqrt(len(x))
+
+
+def test_first_numbers_of_neighbouring_seeds_are_independent():
+    first = np.empty((20_000, 2))
+    for seed, row in enumerate(first):
+        _uniforms(SplitMix64(np.array([seed])), row)
+    for column in first.T:
+        assert stats.kstest(column, "uniform").pvalue > 1e-4
+        assert abs(np.corrcoef(column[:-1], column[1:])[0, 1]) < 4.5 / np.sqrt(len(first))

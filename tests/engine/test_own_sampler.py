@@ -1,0 +1,163 @@
+"""A sampler of a user's own: one file that keeps to the protocol, arguments named at will."""
+
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from stanadapt.engine import protocol
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.engine.registry import register
+from tests.helpers.chains import finish, make_chains
+from tests.helpers.targets import Awkward
+
+
+class Settings(NamedTuple):
+    """What the user chooses."""
+
+    width: float = 1.0
+
+
+class State(NamedTuple):
+    """The point, and one to write the next proposal into: nothing is allocated later."""
+
+    moves: int
+    other: ValuePoint
+    current: ValuePoint
+
+
+class Info(NamedTuple):
+    """What an iteration reports."""
+
+    acceptance_rate: float
+    moves: int
+
+
+@jit
+def init(density, settings, position, rng):
+    return State(0, unused_value(density.size), value_at(density, position))
+
+
+@jit
+def step(target, mine, now, generator):
+    here, there = now.current, now.other
+    for i in range(target.dim):
+        there.position[i] = here.position[i] + mine.width * generator.standard_normal()
+    found = proposed(target, here, there, generator)
+    rate = acceptance_probability(found.log_density - here.log_density)
+    info = Info(rate, now.moves)
+    if generator.random() < rate:
+        return State(now.moves, here, found), info
+    return State(now.moves, found, here), info
+
+
+@jit
+def adapt(target, mine, now, what, t, n):
+    return State(now.moves + 1, now.other, now.current)
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    sampler = protocol.Sampler(Settings, State, Info, lambda settings: None, init, step, adapt)
+    monkeypatch.setitem(protocol.REGISTRY, Settings, sampler)  # to be taken out again
+    register(sampler)
+    return sampler
+
+
+def test_it_runs_and_adapts_in_warmup_alone(registered):
+    (chain,) = finish(make_chains((registered.name, {"width": 0.7}), Awkward(), 1, 50, 80))
+    assert registered.name == "test_own_sampler"
+    assert np.all(np.isfinite(chain.sampling.constrained))
+    assert np.ptp(chain.sampling.constrained[:, 0]) > 0
+    counted = chain.stat_names.index("moves")
+    np.testing.assert_array_equal(chain.warmup.stats[:, counted], np.arange(50))
+    np.testing.assert_array_equal(chain.sampling.stats[:, counted], 50)
+
+
+def test_its_classes_in_the_cache_do_not_stop_a_program_without_them(tmp_path):
+    (tmp_path / "gone.py").write_text(
+        "from typing import NamedTuple\nclass Pair(NamedTuple):\n    one: float\n    two: float\n"
+    )
+    call = "from stanadapt.engine.protocol import keep; print(keep(1, {}))"
+    own = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from gone import Pair; "
+    environment = {**os.environ, "STANADAPT_CACHE": str(tmp_path / "cache")}
+    for code, printed in (
+        (own + call.format("Pair(1.0, 2.0)"), "Pair(one=1.0, two=2.0)\n"),
+        (call.format("2.5"), "2.5\n"),
+    ):
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, printed), done.stderr
+
+
+HELPER = "from stanadapt.engine.compiled.jit import jit\n@jit\ndef version(): return 1\n"
+SAMPLER = """
+from typing import NamedTuple
+import helper
+from stanadapt.engine.authoring import Sampler, register
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.points import ValuePoint, value_at
+
+class Settings(NamedTuple):
+    width: float = 1.0
+
+class State(NamedTuple):
+    current: ValuePoint
+
+class Info(NamedTuple):
+    acceptance_rate: float
+    version: int
+
+@jit
+def init(density, settings, position, rng):
+    return State(value_at(density, position))
+
+@jit
+def step(density, settings, state, rng):
+    return state, Info(1.0, helper.version())
+
+register(Sampler(Settings, State, Info, lambda settings: None, init, step))
+"""
+PROGRAM = """
+import changing, stanadapt as sa
+target = sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", backend="stanli")
+lengths = {"chains": 1, "iter_warmup": 1, "iter_sampling": 4, "show_progress": False}
+fit = sa.sample(target, "changing", **lengths)
+print(*fit["sample_stats"]["version"].values.ravel())
+"""
+
+
+@pytest.mark.slow
+def test_an_edited_sampler_is_recompiled(tmp_path):
+    """The loop is compiled around the sampler, but Numba's cache checks the loop's file only."""
+    environment = {**os.environ, "STANADAPT_CACHE": str(tmp_path / "cache")}
+    environment["PYTHONPATH"] = str(tmp_path)
+    loops = set()
+    for helper, sampler, printed in (
+        (HELPER, SAMPLER, "1 1 1 1"),
+        (HELPER.replace("return 1", "return 22"), SAMPLER, "22 22 22 22"),
+        (HELPER, SAMPLER.replace("version()", "version() + 300"), "301 301 301 301"),
+    ):
+        (tmp_path / "helper.py").write_text(helper)
+        (tmp_path / "changing.py").write_text(sampler)
+        command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, printed + "\n"), done.stderr
+        loops |= set((tmp_path / "cache").rglob("chain._advance*.nbi"))
+        # nothing of it is kept among the package's own machine code
+        assert not list((tmp_path / "cache" / "compiled").rglob("chain._advance*.nbi"))
+    assert len(loops) == 3
+
+
+def test_a_function_typed_at_a_prompt_is_compiled():
+    code = (
+        "from stanadapt.engine.compiled.jit import jit\n"
+        "@jit\ndef twice(x): return 2 * x\nprint(twice(1.5))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "3.0\n"), done.stderr

@@ -1,0 +1,165 @@
+"""Where ArviZ finds predictions, likelihoods and data, and what dimensions are called."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.errors import StanadaptError
+from stanadapt.results.labels import Labels, make_labels
+
+PROGRAM = """
+data { int N; int J; array[N] int g; vector[N] y; matrix[2, 3] x; }
+parameters { vector[J] theta; real<lower=0> s; }
+model { theta ~ normal(0, 5); s ~ normal(0, 2); y ~ normal(theta[g], s); }
+generated quantities {
+  vector[N] y_rep; vector[J] other_rep; vector[N] log_lik;
+  for (i in 1:N) y_rep[i] = normal_rng(theta[g[i]], s);
+  for (j in 1:J) other_rep[j] = theta[j];
+  for (i in 1:N) log_lik[i] = normal_lpdf(y[i] | theta[g[i]], s);
+}
+"""
+GROUP = np.repeat([1, 2, 3], 4)
+DATA = {
+    "N": 12, "J": 3, "g": GROUP, "x": np.arange(6.0).reshape(2, 3),
+    "y": np.random.default_rng(1).normal(GROUP, 1.0),
+}  # fmt: skip
+SCHOOLS = {"dims": {"theta": ["school"]}, "coords": {"school": ["A", "B", "C"]}}
+RUN = {"chains": 2, "iter_sampling": 60, "iter_warmup": 60, "seed": 1, "show_progress": False}
+
+
+def fitted(draw=sa.sample, labels=None, **options):
+    target = sa.Target(PROGRAM, DATA, labels=labels, show_progress=False, backend="stanli")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return draw(target, **RUN, **options)
+
+
+def dims(fit, group, name):
+    return results.dataset(fit, group)[name].dims
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return fitted()
+
+
+def test_replications_and_likelihoods_have_groups_of_their_own(plain):
+    assert set(results.dataset(plain, "posterior").data_vars) == {"theta", "s"}
+    predicted = results.dataset(plain, "posterior_predictive")
+    # of another shape than any data: it keeps its name
+    assert set(predicted.data_vars) == {"y", "other_rep"}
+    assert predicted["y"].shape == (2, 60, 12)
+    np.testing.assert_array_equal(
+        predicted["other_rep"].values, results.dataset(plain, "posterior")["theta"].values
+    )
+    assert set(results.dataset(plain, "log_likelihood").data_vars) == {"log_lik"}
+
+
+def test_data_are_observed_or_constant(plain):
+    observed = results.dataset(plain, "observed_data")
+    np.testing.assert_array_equal(observed["y"].values, DATA["y"])
+    assert set(observed.data_vars) == {"y"}
+    constant = results.dataset(plain, "constant_data")
+    assert set(constant.data_vars) == {"N", "J", "g", "x"}
+    np.testing.assert_array_equal(constant["x"].values, DATA["x"])
+
+
+@pytest.mark.parametrize("draw", [sa.sample, sa.stan_nuts])
+def test_names_of_dimensions_reach_every_group_and_the_file(draw, tmp_path):
+    labels = {
+        **SCHOOLS, "posterior_predictive": {"y": "y_rep"}, "log_likelihood": {"y": "log_lik"},
+        "dims": {**SCHOOLS["dims"], "y": ["pupil"], "y_rep": ["pupil"], "log_lik": ["pupil"]},
+    }  # fmt: skip
+    options = {"engine": "stanli"} if draw is sa.stan_nuts else {}
+    fit = sa.load(sa.save(fitted(draw, labels, **options), tmp_path / "fit.nc"))
+    assert dims(fit, "posterior", "theta") == ("chain", "draw", "school")
+    assert list(results.dataset(fit, "posterior")["school"].values) == ["A", "B", "C"]
+    for group in ("posterior_predictive", "log_likelihood"):
+        assert dims(fit, group, "y") == ("chain", "draw", "pupil")
+    assert dims(fit, "observed_data", "y") == ("pupil",)
+
+
+def test_arviz_finds_what_it_needs():
+    fit = fitted(labels={"log_likelihood": {"y": "log_lik"}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Pareto's k: 120 draws are few
+        found = results.arviz_module().loo(fit)
+    pointwise = results.dataset(fit, "log_likelihood")["y"].values.reshape(120, 12)
+    in_sample = np.log(np.exp(pointwise).mean(axis=0)).sum()
+    elpd = found.elpd_loo if hasattr(found, "elpd_loo") else found.elpd
+    assert in_sample - 10.0 < elpd < in_sample
+
+
+def test_labels_from_a_file(tmp_path):
+    path = tmp_path / "labels.json"
+    path.write_text(json.dumps(SCHOOLS))
+    assert dims(fitted(labels=path), "posterior", "theta")[-1] == "school"
+
+
+def test_data_of_one_fit_are_not_those_of_another():
+    target = sa.Target(PROGRAM, DATA, show_progress=False, backend="stanli")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one, other = (sa.sample(target, **RUN) for _ in range(2))
+    results.dataset(one, "observed_data")["y"].values[0] = 1e9
+    assert results.dataset(other, "observed_data")["y"].values[0] == DATA["y"][0]
+
+
+SHAPES = {"theta": (3,), "y_rep": (12,), "s": ()}
+TEXT = json.dumps({"y": [0.0] * 12, "J": 3})
+WRONG = {
+    "unknown field": ({"dim": {}}, "some of dims, coords"),
+    "no mapping": ({"dims": ["school"]}, "dims must be a mapping"),
+    "no labels": (3, "must be a mapping"),
+    "unknown variable": ({"dims": {"thet": ["school"]}}, "'thet'.*variables y, J, theta"),
+    "too many names": ({"dims": {"theta": ["a", "b"]}}, r"1 names, for shape \(3,\)"),
+    "a word for a list": ({"dims": {"theta": "school"}}, "1 names"),
+    "too few labels": ({**SCHOOLS, "coords": {"school": ["A"]}}, "3 labels, as theta has; got 1"),
+    "a name of ArviZ": ({"dims": {"theta": ["draw"]}}, "'draw' is the name of something else"),
+    "a variable's name": ({"dims": {"theta": ["y"]}}, "'y' is the name of something else"),
+    "no such prediction": (
+        {"posterior_predictive": {"y": "yrep"}},
+        "'yrep'.*computed quantities theta",
+    ),
+    "no such likelihood": ({"log_likelihood": {"y": "ll"}}, "'ll'"),
+    "no such file": ("none.json", "no JSON file"),
+}
+
+
+@pytest.mark.parametrize(("given", "words"), WRONG.values(), ids=list(WRONG))
+def test_wrong_labels_are_found_when_the_target_is_made(given, words):
+    with pytest.raises(StanadaptError, match=words):
+        make_labels(given, SHAPES, TEXT)
+
+
+def test_labels_are_completed_not_replaced():
+    made = make_labels(Labels(posterior_predictive={"z": "y_rep"}), SHAPES, TEXT)
+    assert made.posterior_predictive == {"z": "y_rep"}
+    assert make_labels(None, SHAPES, TEXT).posterior_predictive == {"y": "y_rep"}
+
+
+def test_dims_and_coords_as_arviz_takes_them(tmp_path):
+    path = tmp_path / "dims.json"
+    path.write_text(json.dumps({"theta": ["school"]}))
+    for dims in (path, str(path), {"theta": ["school"]}):
+        target = sa.Target(
+            PROGRAM, DATA, dims=dims, coords=SCHOOLS["coords"], show_progress=False,
+            backend="stanli",
+        )  # fmt: skip
+        assert target.labels.dims == SCHOOLS["dims"]
+        assert target.labels.coords == SCHOOLS["coords"]
+        assert target.labels.posterior_predictive["y"] == "y_rep"
+    path.write_text(json.dumps(SCHOOLS))
+    target = sa.Target(PROGRAM, DATA, dims=path, show_progress=False, backend="stanli")
+    assert target.labels.coords == SCHOOLS["coords"]
+    both = sa.Target(
+        PROGRAM, DATA, labels={"log_likelihood": {"y": "log_lik"}}, dims={"s": []},
+        show_progress=False, backend="stanli",
+    )  # fmt: skip
+    assert both.labels.log_likelihood == {"y": "log_lik"}
+    with pytest.raises(StanadaptError, match="coords must be a mapping"):
+        sa.Target(PROGRAM, DATA, coords=["A"], show_progress=False, backend="stanli")

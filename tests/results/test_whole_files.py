@@ -1,0 +1,66 @@
+"""Reports are written as a whole: what fails or is interrupted leaves an older file as it was."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import stanadapt as sa
+from stanadapt.errors import StanadaptError
+from stanadapt.results import write_text
+from stanadapt.studies.repeats.repeated_comparison import RepeatedComparison
+from tests.helpers import made_up_fits, made_up_repeats
+
+
+def report(path):
+    return sa.report({"rwm": made_up_fits.fit(1)}, path)
+
+
+def report_of_repeats(path):
+    rows = made_up_repeats.table(*(made_up_repeats.row("rwm", k, target="t") for k in (1, 2)))
+    target = {"model": "m", "program_hash": "p", "data_hash": "d"}
+    versions, settings = {"stanadapt": "0"}, {"seed": 1}
+    origin = {
+        "targets": {"t": target}, "versions": versions, "settings": settings, "samplers": {},
+    }  # fmt: skip
+    return RepeatedComparison(rows, origin, ["rwm"], 2, False).report(path)
+
+
+def text(path):
+    return write_text(path, "text\n")
+
+
+@pytest.fixture(params=[text, report, report_of_repeats])
+def write(request):
+    return request.param
+
+
+@pytest.mark.parametrize("ending", [OSError("no space left"), KeyboardInterrupt()])
+def test_an_older_file_is_left_as_it_was(write, tmp_path, monkeypatch, ending):
+    whole = Path.write_text
+
+    def half(path, content, **how):
+        whole(path, content[: len(content) // 2], **how)
+        raise ending
+
+    path = tmp_path / "file.html"
+    path.write_text("older")
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises((StanadaptError, KeyboardInterrupt)) as raised:
+        write(path)
+    if isinstance(ending, OSError):
+        assert raised.value.stage == "files"
+        assert "file.html could not be written: no space left" in raised.value.message
+    assert path.read_text() == "older"
+    assert os.listdir(tmp_path) == ["file.html"]
+
+
+def test_it_is_complete_and_alone(write, tmp_path):
+    path = tmp_path / "folder" / "file.html"
+    assert write(path) == path
+    assert path.read_text().endswith("\n") or path.read_text().rstrip().endswith("</html>")
+    assert os.listdir(path.parent) == ["file.html"]
+
+
+def test_names_that_utf8_has_not_cost_no_report(tmp_path):
+    assert write_text(tmp_path / "a", "x\udc80").read_text() == "x?"

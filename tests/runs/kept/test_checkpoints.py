@@ -1,0 +1,116 @@
+"""Checkpoints are written beside the chains, which do not wait; nor does Ctrl-C."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.engine import chain as chain_module
+from stanadapt.runs import folder as folder_module
+from stanadapt.runs import write_checkpoints
+
+PROGRAM = """
+parameters { vector[3] x; real<lower=0> s; }
+model { x ~ normal([1, -20, 0], [1e-3, 50, 2]); s ~ gamma(3, x[3]^2 + 1); }
+generated quantities { real y = normal_rng(x[1], s); }
+"""
+LENGTH = {"chains": 3, "iter_warmup": 150, "iter_sampling": 60, "seed": 5, "show_progress": False}
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(PROGRAM, show_progress=False)
+
+
+def draw(target, name, **changes):
+    return sa.sample(target, name, **{**LENGTH, **changes})
+
+
+def resume(folder):
+    return sa.resume(folder, show_progress=False)
+
+
+def assert_same(one, two):
+    for group in ("posterior", "sample_stats"):
+        first, second = results.dataset(one, group), results.dataset(two, group)
+        for name in first:
+            np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "not kept"])
+def test_ctrl_c_does_not_wait_for_an_iteration_that_takes_minutes(
+    target, kept, tmp_path, monkeypatch
+):
+    """The draws before it are returned, and a run that is kept goes on from a checkpoint."""
+    run = tmp_path / "run" if kept else None
+    whole, quick = draw(target, "nuts"), chain_module.Chain._run
+    monkeypatch.setattr(chain_module, "FIRST_CHUNK", 7)
+    monkeypatch.setattr(chain_module, "LARGEST_CHUNK", 7)
+    pressed, minutes, waited = threading.Event(), threading.Event(), []
+
+    def slow(chain, *arguments):
+        found = quick(chain, *arguments)
+        if chain.sampling.rows > 20 and not minutes.is_set():
+            if not pressed.is_set():
+                pressed.set()
+                os.kill(os.getpid(), signal.SIGINT)
+            waited.append(minutes.wait(20.0))
+        return found
+
+    monkeypatch.setattr(chain_module.Chain, "_run", slow)
+    fit = draw(target, "nuts", run=run)
+    assert pressed.is_set()
+    assert not waited
+    minutes.set()
+    assert fit.attrs["interrupted"] == 1
+    posterior = results.dataset(fit, "posterior")
+    assert 0 < posterior.sizes["draw"] < 60
+    kept_chains = np.atleast_1d(fit.attrs["chains_kept"]) - 1  # two at a time
+    expected = results.dataset(whole, "posterior")["x"].values[kept_chains]
+    expected = expected[:, : posterior.sizes["draw"]]
+    np.testing.assert_array_equal(posterior["x"], expected)
+    if kept:
+        assert_same(resume(run), whole)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_chains_do_not_wait_for_the_disk(target, tmp_path, monkeypatch):
+    monkeypatch.setattr(write_checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(write_checkpoints, "SHARE", np.inf)
+    flush, sampled, waited = folder_module.RunFolder.flush, threading.Event(), []
+
+    def slow(folder):
+        if all(waited):
+            waited.append(sampled.wait(20.0))
+        flush(folder)
+
+    monkeypatch.setattr(folder_module.RunFolder, "flush", slow)
+    draw(
+        target, "whitened_hmc", run=tmp_path / "run",
+        on_progress=lambda progress: sampled.set() if progress.draws == 60 else None,
+    )  # fmt: skip
+    assert waited
+    assert all(waited)
+    assert_same(resume(tmp_path / "run"), draw(target, "whitened_hmc"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_chains_that_are_pooled_again_and_again_are_written_every_few_seconds(
+    target, tmp_path, monkeypatch
+):
+    write, names = folder_module.RunFolder.write_arrays, []
+
+    def counted(folder, name, arrays):
+        names.append(name)
+        write(folder, name, arrays)
+
+    monkeypatch.setattr(folder_module.RunFolder, "write_arrays", counted)
+    monkeypatch.setattr(write_checkpoints, "SECONDS", 1000.0)
+    draw(target, "whitened_hmc", run=tmp_path / "run")
+    # as they were made, and as they were pooled last, for their own files to count
+    assert names.count(write_checkpoints.TOGETHER) == 2

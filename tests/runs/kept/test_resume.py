@@ -1,0 +1,351 @@
+"""A run that ended anywhere goes on draw for draw, whichever sampler it is of."""
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+
+import filelock
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics.efficiency import efficiency
+from stanadapt.engine import chain as chain_module
+from stanadapt.engine.registry import registered
+from stanadapt.errors import StanadaptError
+from stanadapt.runs import folder as folder_module
+from stanadapt.runs import write_checkpoints
+from tests.helpers.sampler_settings import FASTER, VARIANTS
+
+# scales of 1e-3 to 50, a parameter that is bounded, and quantities that are drawn
+PROGRAM = """
+parameters { vector[3] x; real<lower=0> s; }
+model { x ~ normal([1, -20, 0], [1e-3, 50, 2]); s ~ gamma(3, x[3]^2 + 1); }
+generated quantities { real y_rep = normal_rng(x[1], s); real z = gamma_rng(0.3, 1); }
+"""
+LENGTH = {"chains": 3, "iter_warmup": 150, "iter_sampling": 60, "seed": 5, "show_progress": False}
+CASES = [(n, chosen) for n in registered() for chosen in (VARIANTS.get(n, [{}])[0], {})[:1]]
+THREADED = [("parallel_tempering", {"swaps": "energy_rings"}), ("pseudo_extended", {})]
+
+
+class Crash(Exception):
+    """What ends a run in the middle of a test."""
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(PROGRAM, show_progress=False)
+
+
+@pytest.fixture
+def crash(monkeypatch):
+    """Returns a function: from now on, runs crash after so many chunks of seven iterations.
+
+    Only every third chunk is followed by a checkpoint, so that draws after it are lost.
+    """
+    monkeypatch.setattr(chain_module, "FIRST_CHUNK", 7)
+    monkeypatch.setattr(chain_module, "LARGEST_CHUNK", 7)
+
+    def set_up(after):
+        count = iter(range(10**9))
+
+        def chunk_done(keeper, chain):
+            number = next(count)
+            if number == after:
+                raise Crash
+            if number % 3 == 0:
+                keeper.write(chain)
+
+        monkeypatch.setattr(write_checkpoints.WriteCheckpoints, "chunk_done", chunk_done)
+
+    return set_up
+
+
+def draw(target, case, **changes):
+    name, settings = case
+    chosen = {**LENGTH, **FASTER.get(name, {}), **settings, **changes}
+    return sa.sample(target, name, **chosen)
+
+
+def resume(folder, **changes):
+    return sa.resume(folder, **{"show_progress": False, **changes})
+
+
+def assert_same(one, two):
+    assert set(results.group_names(one)) == set(results.group_names(two))
+    for group in results.group_names(one):
+        first, second = results.dataset(one, group), results.dataset(two, group)
+        assert set(first) == set(second)
+        for name in first:
+            np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
+    timed = {name for name in one.attrs if name.endswith("seconds")}
+    for name in set(one.attrs) - timed - {"created_at", "run"}:
+        np.testing.assert_array_equal(one.attrs[name], two.attrs[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "after", [40, pytest.param(2, marks=pytest.mark.slow), pytest.param(75, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+@pytest.mark.filterwarnings("ignore")
+def test_a_crash_changes_no_draw(target, case, after, crash, tmp_path):
+    whole = draw(target, case, save_warmup=True)
+    crash(after)
+    run = tmp_path / "run"
+    with pytest.raises(Crash):
+        draw(target, case, save_warmup=True, run=run)
+    crash(10**9)
+    assert_same(resume(run), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", THREADED, ids=lambda case: case[0])
+@pytest.mark.filterwarnings("ignore")
+def test_a_crash_of_chains_with_several_threads(target, case, crash, tmp_path):
+    whole = draw(target, case, threads_per_chain=2)
+    crash(50)
+    with pytest.raises(Crash):
+        draw(target, case, threads_per_chain=2, run=tmp_path / "run")
+    crash(10**9)
+    assert_same(resume(tmp_path / "run"), whole)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_two_crashes_and_a_longer_run(target, crash, tmp_path):
+    case, run = ("whitened_hmc", {}), tmp_path / "run"
+    long = draw(target, case, iter_sampling=900, thin=2)
+    crash(60)
+    with pytest.raises(Crash):
+        draw(target, case, thin=2, run=run)
+    crash(5)
+    with pytest.raises(Crash):
+        resume(run)
+    crash(10**9)
+    resume(run, parallel_chains=1)
+    assert_same(resume(run, iter_sampling=900), long)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_pseudo_extension_is_given_again(target, crash, tmp_path):
+    reference = sa.ReferenceDistribution([1.0, -20.0, 0.0, 0.0], [1e-2, 150.0, 6.0, 3.0])
+    extended = sa.Extended(target, 3, reference_distribution=reference)
+    whole = draw(extended, ("nuts", {}), save_pseudo=True)
+    crash(50)
+    with pytest.raises(Crash):
+        draw(extended, ("nuts", {}), save_pseudo=True, run=tmp_path / "run")
+    crash(10**9)
+    with pytest.raises(StanadaptError, match=r"one of Extended.*give it as `target`"):
+        resume(tmp_path / "run")
+    with pytest.raises(StanadaptError, match="pseudo-extension is not that of the run"):
+        resume(tmp_path / "run", target=target)
+    assert_same(resume(tmp_path / "run", target=extended), whole)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_prior_data_are_kept(crash, tmp_path):
+    program = """
+    data { int n; vector[n] y; }
+    parameters { real m; } model { m ~ normal(0, 30); y ~ normal(m, 5); }
+    """
+    target = sa.Target(program, {"n": 2, "y": [40.0, 45.0]}, show_progress=False)
+    prior = {"prior_data": {"n": 0, "y": []}, "threads_per_chain": 1}
+    whole = draw(target, ("parallel_tempering", {}), **prior)
+    crash(30)
+    with pytest.raises(Crash):
+        draw(target, ("parallel_tempering", {}), run=tmp_path / "run", **prior)
+    crash(10**9)
+    assert_same(resume(tmp_path / "run"), whole)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_that_suffices_ends_and_one_that_does_not_grows(target, tmp_path):
+    run = tmp_path / "run"
+    draw(target, ("nuts", {}), iter_warmup=500, run=run)
+    wanted = 1500.0
+    fit = resume(run, until_ess=wanted)
+    found = efficiency(results.columns(fit, wanted=results.parameters(fit)))
+    assert min(found.ess_bulk.min(), found.ess_tail.min()) > wanted
+    assert found.r_hat.max() < 1.01
+    assert results.dataset(fit, "posterior").sizes["draw"] < 60_000
+    again = resume(run, until_ess=0.5 * wanted)
+    assert_same(again, fit)
+
+
+def finished_run(target, path):
+    with np.errstate(all="ignore"):
+        draw(target, ("nuts", {}), run=path)
+    return path
+
+
+@pytest.mark.filterwarnings("ignore")
+class TestOfAFinishedRun:
+    """What is read from its folder, and what is refused."""
+
+    @pytest.fixture(scope="class")
+    def finished(self, target, tmp_path_factory):
+        return finished_run(target, tmp_path_factory.mktemp("kept") / "run")
+
+    @pytest.fixture
+    def run(self, finished, tmp_path):
+        return shutil.copytree(finished, tmp_path / "run")
+
+    def test_the_draws_can_be_read_without_stan(self, target, run):
+        whole = draw(target, ("nuts", {}))
+        fit = sa.load(run)
+        for group in ("posterior", "posterior_predictive", "sample_stats"):
+            for name, x in results.dataset(whole, group).data_vars.items():
+                read = results.dataset(fit, group)[name]
+                assert read.dtype == x.dtype
+                np.testing.assert_array_equal(read.values, x.values)
+        assert fit.attrs["interrupted"] == 0
+        assert fit.attrs["verdict"] == whole.attrs["verdict"]
+
+    def test_changing_a_result_does_not_change_the_folder(self, run):
+        fit = resume(run)
+        before = results.dataset(fit, "posterior")["s"].values.copy()
+        results.dataset(fit, "posterior")["s"].values[:] = 0.0
+        np.testing.assert_array_equal(results.dataset(sa.load(run), "posterior")["s"], before)
+
+    def test_a_second_run_is_not_written_over_it(self, target, run):
+        with pytest.raises(StanadaptError, match="holds a run already: go on with it"):
+            draw(target, ("nuts", {}), run=run)
+        (run / "run.json").unlink()
+        with pytest.raises(StanadaptError, match="not an empty folder"):
+            draw(target, ("nuts", {}), run=run)
+        with pytest.raises(StanadaptError, match="holds no run that can be resumed"):
+            resume(run)
+
+    @pytest.mark.parametrize(
+        ("name", "old", "new", "said"),
+        [
+            ("program.stan", "50", "51", "the program is not that"),
+            ("data.json", "{", '{"a": 1', "the data is not that"),
+            ("run.json", '"format": 1', '"format": 9', "written in format 9"),
+            ("run.json", '"sampler": "nuts"', '"sampler": "mine"', "import its file first"),
+            ("run.json", '"sampler": "nuts"', '"sampler": "rwm"', "not there as it was"),
+            ("run.json", "{", "", "run.json cannot be read"),
+        ],
+    )
+    def test_what_differs_is_named(self, run, name, old, new, said):
+        text = (run / name).read_text()
+        assert old in text
+        (run / name).write_text(text.replace(old, new, 1))
+        with pytest.raises(StanadaptError, match=said):
+            resume(run)
+
+    def test_another_file_of_the_sampler_is_refused(self, run):
+        manifest = json.loads((run / "run.json").read_text())
+        manifest["sampler_hash"] = "0123456789abcdef"
+        (run / "run.json").write_text(json.dumps(manifest))
+        with pytest.raises(StanadaptError, match="file of the sampler nuts is not that"):
+            resume(run)
+
+    def test_other_versions_are_told_of(self, run):
+        manifest = json.loads((run / "run.json").read_text())
+        manifest["versions"]["numba"] = "0.1"
+        (run / "run.json").write_text(json.dumps(manifest))
+        fit = resume(run)
+        assert any("numba 0.1, now" in note for note in json.loads(fit.attrs["notes"]))
+
+    def test_another_target_is_refused(self, run):
+        other = sa.Target(PROGRAM.replace("50", "51"), show_progress=False)
+        with pytest.raises(StanadaptError, match="the program is not that of the run"):
+            resume(run, target=other)
+
+    def test_a_run_is_not_made_shorter(self, run):
+        with pytest.raises(StanadaptError, match="give 60 or more, got 59"):
+            resume(run, iter_sampling=59)
+
+    @pytest.mark.parametrize("limit", [{"until_ess": -1}, {"max_minutes": "2"}])
+    def test_limits_are_numbers(self, run, limit):
+        with pytest.raises(StanadaptError, match="must be a number above zero"):
+            resume(run, **limit)
+
+    @pytest.mark.parametrize("name", ["chains.npz", "start.npz", "sampling_stats.npy"])
+    @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", None])
+    def test_a_damaged_file_is_said_to_be_one(self, run, name, damage):
+        path = run / name
+        for own in run.glob("chain_*.npz"):
+            own.unlink()
+        if damage is None:
+            path.unlink()
+        else:
+            path.write_bytes(damage(path.read_bytes()))
+        with pytest.raises(StanadaptError, match="cannot be read"):
+            resume(run)
+
+    def test_one_process_at_a_time(self, run):
+        with (
+            filelock.FileLock(run / "lock"),
+            pytest.raises(StanadaptError, match="another process is writing"),
+        ):
+            resume(run)
+        assert sa.load(run) is not None
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_full_disk_is_an_error_before_the_first_draw(target, tmp_path, monkeypatch):
+    def full(number, start, size):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(folder_module.os, "posix_fallocate", full)
+    with pytest.raises(StanadaptError, match=r"No space left.*enough space"):
+        draw(target, ("nuts", {}), run=tmp_path / "run")
+    assert not list((tmp_path / "run").glob("*.npy"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_checkpoints_that_cannot_be_written_cost_no_draw(target, tmp_path, monkeypatch):
+    whole = draw(target, ("nuts", {}))
+
+    def refused(keeper, chain):
+        with keeper._remembered():
+            raise StanadaptError("files", "the disk was taken away.")
+
+    monkeypatch.setattr(write_checkpoints.WriteCheckpoints, "write", refused)
+    fit = draw(target, ("nuts", {}), run=tmp_path / "run")
+    np.testing.assert_array_equal(
+        results.dataset(fit, "posterior")["x"], results.dataset(whole, "posterior")["x"]
+    )
+    assert any("the disk was taken away" in note for note in json.loads(fit.attrs["notes"]))
+
+
+def test_a_file_in_place_of_the_folder(target, tmp_path):
+    (tmp_path / "run").write_text("mine")
+    with pytest.raises(StanadaptError, match="not an empty folder"):
+        draw(target, ("nuts", {}), run=tmp_path / "run")
+    assert (tmp_path / "run").read_text() == "mine"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("phase", ["warm-up", "sampling"])
+def test_an_interrupted_run_names_resume(target, phase, number, crash, tmp_path, monkeypatch):
+    whole, run = draw(target, ("nuts", {})), tmp_path / "run"
+    crash(10**9)
+    patient, pressed = write_checkpoints.WriteCheckpoints.chunk_done, threading.Event()
+
+    def chunk_done(keeper, chain):
+        patient(keeper, chain)
+        reached = chain.n_done > 50 if phase == "warm-up" else chain.sampling.rows > 7
+        if reached and not pressed.is_set():
+            pressed.set()
+            os.kill(os.getpid(), number)
+            time.sleep(0.3)  # the main thread looks every tenth of a second
+
+    monkeypatch.setattr(write_checkpoints.WriteCheckpoints, "chunk_done", chunk_done)
+    if phase == "warm-up":
+        with pytest.raises(StanadaptError, match=r"interrupted.*stanadapt\.resume"):
+            draw(target, ("nuts", {}), run=run)
+    else:
+        fit = draw(target, ("nuts", {}), run=run)
+        assert fit.attrs["interrupted"] == 1
+        assert any(
+            "stanadapt.resume" in sentence for sentence in sa.diagnose(fit, show=False).sentences
+        )
+    monkeypatch.setattr(write_checkpoints.WriteCheckpoints, "chunk_done", patient)
+    assert_same(resume(run), whole)

@@ -1,0 +1,115 @@
+"""States as text and arrays: equal, with the same memory shared, and nothing that is run."""
+
+import json
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from stanadapt.engine.density import make_density
+from stanadapt.errors import StanadaptError
+from stanadapt.runs.tree import TREE, Fresh, packed, unpacked
+
+
+class Kind(IntEnum):
+    FIRST = 1
+    SECOND = 2
+
+
+class Inner(NamedTuple):
+    position: np.ndarray
+    weight: float
+
+
+class Outer(NamedTuple):
+    inner: Inner
+    row: np.ndarray
+    matrix: np.ndarray
+    kind: Kind
+    count: int
+    flag: bool
+    nothing: np.ndarray
+    many: list
+    number: np.int64
+
+
+@pytest.fixture
+def thing():
+    matrix = np.arange(12.0).reshape(3, 4)
+    inner = Inner(np.array([np.nan, -0.0, np.inf]), -np.inf)
+    return Outer(
+        inner, matrix[1], matrix, Kind.SECOND, 2**70, True, np.empty((0, 3)), [inner.position, "ü"],
+        np.int64(-5),
+    )  # fmt: skip
+
+
+def test_a_thing_is_equal_in_values_and_types(thing):
+    again = unpacked(packed(thing))
+    assert type(again) is Outer
+    assert type(again.kind) is Kind
+    assert type(again.number) is np.int64
+    assert (again.kind, again.count, again.flag) == (Kind.SECOND, 2**70, True)
+    np.testing.assert_array_equal(again.matrix, thing.matrix)
+    np.testing.assert_array_equal(np.signbit(again.inner.position), [False, True, False])
+    assert again.inner.weight == -np.inf
+    assert again.nothing.shape == (0, 3)
+    assert again.many[1] == "ü"
+
+
+def test_arrays_that_share_memory_share_it_again(thing):
+    again = unpacked(packed(thing))
+    again.row[2] = 77.0
+    assert again.matrix[1, 2] == 77.0
+    again.many[0][0] = 5.0
+    assert again.inner.position[0] == 5.0
+    assert not np.shares_memory(again.matrix, again.inner.position)
+    assert not np.shares_memory(again.matrix, thing.matrix)
+
+
+@pytest.mark.parametrize("view", [np.s_[:, 1], np.s_[::-1], np.s_[::2, ::-1], np.s_[1:1]])
+def test_every_layout_of_an_array_is_kept(view):
+    matrix = np.arange(30.0).reshape(5, 6)
+    again = unpacked(packed((matrix[view], matrix)))
+    np.testing.assert_array_equal(again[0], matrix[view])
+    assert again[0].flags.c_contiguous == matrix[view].flags.c_contiguous
+    assert np.shares_memory(*again) == np.shares_memory(matrix[view], matrix)
+
+
+def test_neighbours_in_memory_are_not_one_block():
+    matrix = np.arange(6.0).reshape(2, 3)
+    first, second = unpacked(packed((matrix[0], matrix[1])))
+    assert not np.shares_memory(first.base, second.base)
+
+
+def test_a_density_is_that_of_the_process():
+    old, new = make_density(11, 12, 13, 2), make_density(21, 22, 23, 2)
+    held = packed((old, old.calls))
+    assert unpacked(held, Fresh(new))[0] is new
+    with pytest.raises(StanadaptError, match="cannot be read"):
+        unpacked(held)
+
+
+def test_what_cannot_be_written_is_refused():
+    for thing in (object(), np.array([object()]), lambda: 0):
+        with pytest.raises(StanadaptError, match="cannot be written to a run folder"):
+            packed((thing,))
+
+
+@pytest.mark.parametrize(
+    "name", ["os:system", "subprocess:Popen", "stanadapt:Target", "not_there:X", "builtins:list"]
+)
+def test_a_file_names_no_other_class(thing, name):
+    held = packed(thing)
+    text = json.loads(held[TREE].tobytes())
+    text["tree"]["class"] = name
+    held[TREE] = np.frombuffer(json.dumps(text).encode(), np.uint8)
+    with pytest.raises(StanadaptError, match="cannot be read by this version"):
+        unpacked(held)
+
+
+def test_other_fields_are_another_version(thing):
+    held = packed(thing)
+    held[TREE] = np.frombuffer(held[TREE].tobytes().replace(b'"row"', b'"column"'), np.uint8)
+    with pytest.raises(StanadaptError, match="has other fields"):
+        unpacked(held)

@@ -1,0 +1,394 @@
+"""stan_nuts(): Stan's NUTS from either engine, as the same kind of result as sample()."""
+
+import json
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics.efficiency import efficiency
+from stanadapt.errors import StanadaptError
+from stanadapt.runs.stan_nuts import stanli
+from stanadapt.targets.stan import bundled, toolchain
+
+SHARED = "shares its density"
+NAMES = {
+    "lp": "f", "acceptance_rate": "f", "step_size": "f", "tree_depth": "i", "n_steps": "i",
+    "diverging": "b", "energy": "f",
+}  # fmt: skip
+NORMAL = "parameters { real x; } model { x ~ normal(0, 1); }"
+SHORT = {"chains": 2, "iter_warmup": 60, "iter_sampling": 50, "seed": 3, "show_progress": False}
+MATRIX = """
+parameters { matrix[2, 3] M; real<lower=0> s; }
+transformed parameters { matrix[3, 2] T = 2 * M'; }
+model { to_vector(M) ~ normal(0, 1); s ~ exponential(1); }
+generated quantities { vector[2] log_lik = [s, 2 * s]'; }
+"""
+
+
+def embedded(target, **changes):
+    with pytest.warns(UserWarning, match=SHARED):
+        return sa.stan_nuts(target, engine="stanli", **(SHORT | changes))
+
+
+def values(fit, name, group="posterior"):
+    return results.dataset(fit, group)[name].values
+
+
+def z_scores(fit, mean, sd):
+    found = efficiency(results.columns(fit))
+    return np.abs(found.mean - mean) / found.mcse_mean, np.abs(found.sd - sd) / found.mcse_sd
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(MATRIX)
+
+
+@pytest.fixture(scope="module")
+def fit(target):
+    return embedded(target, save_warmup=True)
+
+
+# --- the embedded engine -------------------------------------------------------------------------
+
+
+def test_statistics_have_arviz_names_and_types(fit):
+    for group in ("sample_stats", "warmup_sample_stats"):
+        stats = results.dataset(fit, group)
+        assert {name: stats[name].dtype.kind for name in stats} == NAMES
+    assert results.dataset(fit, "sample_stats")["n_steps"].dtype == np.int64
+    assert (values(fit, "n_steps", "sample_stats") >= 1).all()
+    assert (values(fit, "energy", "sample_stats") > -values(fit, "lp", "sample_stats")).all()
+
+
+def test_groups_and_shapes_are_those_of_sample(target, fit):
+    ours = sa.sample(target, "gad_mala", save_warmup=True, **SHORT)
+    assert set(results.group_names(fit)) == set(results.group_names(ours))
+    for group in ("posterior", "warmup_posterior", "log_likelihood"):
+        shapes = [
+            {name: variable.shape for name, variable in results.dataset(f, group).items()}
+            for f in (fit, ours)
+        ]
+        assert shapes[0] == shapes[1]
+    np.testing.assert_allclose(values(fit, "T"), 2 * values(fit, "M").swapaxes(-1, -2))
+
+
+def test_lp_is_our_density(target, fit):
+    for chain, draw in ((0, 0), (1, 20)):
+        x = {name: values(fit, name)[chain, draw] for name in ("M", "s")}
+        value = target.evaluate(target.unconstrain(x))[0]
+        assert values(fit, "lp", "sample_stats")[chain, draw] == pytest.approx(value, abs=1e-9)
+
+
+def test_gradients_are_the_leapfrogs(fit):
+    steps = values(fit, "n_steps", "sample_stats").sum()
+    warmup = values(fit, "n_steps", "warmup_sample_stats").sum()
+    assert fit.attrs["n_gradients"] == steps + warmup
+    assert fit.attrs["n_gradients_warmup"] == warmup
+    assert fit.attrs["n_density"] == 0
+
+
+def test_gradients_of_warmup_are_counted_even_if_it_is_not_kept(target, fit):
+    plain = embedded(target)
+    assert "warmup_posterior" not in results.group_names(plain)
+    assert plain.attrs["n_gradients"] == fit.attrs["n_gradients"]
+
+
+def test_attributes(target, fit):
+    attrs = fit.attrs
+    assert attrs["sampler"] == "nuts"
+    assert attrs["engine"] == "stanli 0.24.0"
+    assert attrs["engine_independent"] == 0
+    assert attrs["program_hash"] == target.program.hash
+    assert json.loads(attrs["settings"]) == {"adapt_delta": 0.8, "max_treedepth": 10}
+    assert np.asarray(attrs["warmup_seconds"]).shape == (2,)
+    assert np.asarray(attrs["sampling_seconds"]).shape == (2,)
+    assert attrs["interrupted"] == attrs["n_stopped"] == 0
+    assert (attrs["seed"], attrs["iter_warmup"], attrs["iter_sampling"]) == (3, 60, 50)
+
+
+def test_one_warning_that_the_density_is_shared(target):
+    with pytest.warns(UserWarning, match=SHARED) as caught:
+        sa.stan_nuts(target, engine="stanli", **SHORT)
+    (warning,) = [w for w in caught if w.category is UserWarning]
+    assert {w.filename for w in caught} == {__file__}
+    assert "cannot confirm" in str(warning.message)
+    assert "install-cmdstan" in str(warning.message)
+
+
+def test_draws_do_not_depend_on_parallel_chains(target):
+    fits = [embedded(target, chains=3, parallel_chains=n) for n in (1, 3)]
+    np.testing.assert_array_equal(values(fits[0], "M"), values(fits[1], "M"))
+    assert (values(embedded(target, chains=3, seed=4), "M") != values(fits[0], "M")).any()
+
+
+def test_chains_differ_even_from_the_same_start(target):
+    m = values(embedded(target, inits=0), "M")
+    assert (m[0] != m[1]).any()
+
+
+@pytest.mark.parametrize(("warmup", "draws", "thin"), [(25, 35, 10), (20, 30, 7), (0, 10, 1)])
+def test_thin_and_lengths(target, warmup, draws, thin):
+    fit = embedded(target, iter_warmup=warmup, iter_sampling=draws, thin=thin, save_warmup=True)
+    assert values(fit, "s").shape == (2, -(-draws // thin))
+    if warmup:
+        assert values(fit, "s", "warmup_posterior").shape == (2, -(-warmup // thin))
+    else:
+        assert "warmup_posterior" not in results.group_names(fit)
+
+
+def test_one_chain(target):
+    fit = embedded(target, chains=1)
+    assert values(fit, "M").shape == (1, 50, 2, 3)
+    assert np.size(fit.attrs["warmup_seconds"]) == 1
+
+
+def test_settings_reach_the_engine(target):
+    shallow = embedded(target, max_treedepth=1)
+    assert (values(shallow, "tree_depth", "sample_stats") <= 1).all()
+    careful = embedded(target, adapt_delta=0.99)
+    assert (
+        values(careful, "step_size", "sample_stats").mean()
+        < values(embedded(target), "step_size", "sample_stats").mean()
+    )
+
+
+def test_inits_reach_the_engine():
+    """A tiny step cannot leave the start in one iteration."""
+    target = sa.Target(NORMAL)
+    short = {"iter_warmup": 0, "iter_sampling": 2, "max_treedepth": 1}
+    fit = embedded(target, inits={"x": 1.875}, **short)
+    far = embedded(target, inits={"x": 400.0}, **short)
+    assert (values(far, "x") > 100).all()
+    assert (np.abs(values(fit, "x")) < 10).all()
+
+
+def test_moments_of_a_gaussian():
+    """8 means and sds in all; a z beyond 5 has probability 6e-7."""
+    program, data = bundled.find("gaussian", "two_dim")
+    given = json.loads(data.read_text())
+    fit = embedded(sa.Target(program, data), iter_warmup=500, iter_sampling=2000, chains=4)
+    mean, sd = given["mu"], np.sqrt(np.diag(given["Sigma"]))
+    for z in z_scores(fit, np.array(mean), sd):
+        assert (z < 5).all()
+    assert (efficiency(results.columns(fit)).ess_bulk > 500).all()
+
+
+def test_moments_of_neal():
+    program, data = bundled.find("neal")
+    n = json.loads(data.read_text())["N"]
+    fit = embedded(sa.Target(program, data), iter_warmup=400, iter_sampling=400)
+    sd = np.arange(1, n + 1) / n
+    for z in z_scores(fit, np.zeros(n), sd):
+        assert (z < 5).all()
+    assert (efficiency(results.columns(fit)).ess_bulk > 100).all()
+
+
+def test_without_cmdstan_the_embedded_engine_is_used(target, monkeypatch):
+    monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
+    with pytest.warns(UserWarning, match=SHARED):
+        fit = sa.stan_nuts(target, **SHORT)
+    assert fit.attrs["engine"].startswith("stanli")
+
+
+def test_errors_of_the_engine_keep_stans_message(target, monkeypatch):
+    import stanli as package
+
+    def fail(self, **arguments):
+        raise RuntimeError("it went wrong.")
+
+    monkeypatch.setattr(package.Model, "sample", fail)
+    with pytest.raises(StanadaptError, match="embedded NUTS failed") as caught:
+        sa.stan_nuts(target, engine="stanli", **SHORT)
+    assert caught.value.stage == "sampling"
+    assert caught.value.stan == "it went wrong."
+
+
+@pytest.mark.filterwarnings("ignore:.*NaN")
+def test_throwing_quantities_are_reported_and_do_not_end_the_run():
+    code = NORMAL + " generated quantities { real z = normal_rng(0, x + 0.5); }"
+    with pytest.warns(UserWarning, match=SHARED) as caught:
+        fit = sa.stan_nuts(sa.Target(code), engine="stanli", **SHORT)
+    lost = int(np.isnan(values(fit, "z")).sum())
+    assert 0 < lost < 100
+    assert np.isfinite(values(fit, "lp", "sample_stats")).all()
+    assert any("NaN" in str(w.message) and str(lost) in str(w.message) for w in caught)
+
+
+def test_seconds_are_read_from_the_printed_output():
+    import io
+
+    printed = io.StringIO(
+        "Elapsed Time: 0.25 seconds (Warm-up)\n  1.5 seconds (Sampling)\n"
+        "Elapsed Time: 0.5 seconds (Warm-up)\n  2 seconds (Sampling)\n"
+    )
+    assert stanli._seconds(printed, "Warm-up") == [0.25, 0.5]
+    assert stanli._seconds(printed, "Sampling") == [1.5, 2.0]
+
+
+def test_nothing_is_printed_without_progress(target, capfd):
+    embedded(target)
+    captured = capfd.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_progress_goes_to_standard_error(target, capsys):
+    embedded(target, show_progress=True)
+    captured = capsys.readouterr()
+    assert "NUTS" in captured.err
+    assert captured.out == ""
+
+
+# --- CmdStan -------------------------------------------------------------------------------------
+
+cmdstan_engine = pytest.mark.cmdstan
+
+
+@pytest.fixture(scope="module")
+def schools():
+    return sa.Target(*bundled.find("eight_schools_noncentered"))
+
+
+@pytest.fixture(scope="module")
+def independent(schools):
+    return sa.stan_nuts(
+        schools, engine="cmdstan", chains=4, iter_warmup=1000, iter_sampling=2000, seed=8,
+        save_warmup=True, show_progress=False, adapt_delta=0.95,
+    )  # fmt: skip
+
+
+@cmdstan_engine
+def test_both_engines_agree(schools, independent):
+    """About 20 columns, means and sds: one z beyond 5 has probability 2e-5."""
+    shared = embedded(
+        schools, chains=4, iter_warmup=1000, iter_sampling=2000, seed=9, adapt_delta=0.95
+    )
+    table = sa.compare({"stanli": shared, "cmdstan": independent}, show=False)
+    assert table.attrs["baseline"] == "cmdstan"
+    assert table.loc["stanli", "z_mean"] < 5
+    assert table.loc["stanli", "z_sd"] < 5
+    assert (table["ess_bulk_min"] > 1000).all()
+
+
+@cmdstan_engine
+def test_columns_are_those_of_the_target(schools, independent):
+    rows = np.zeros((4, 2000, len(schools.column_names)))
+    expected = results.variables(schools.column_names, rows)
+    groups = {"log_lik": "log_likelihood", "y_rep": "posterior_predictive"}
+    assert groups.keys() <= expected.keys()
+    for name, value in expected.items():
+        group = results.dataset(independent, groups.get(name, "posterior"))
+        drawn = group["y" if name == "y_rep" else name]
+        assert drawn.shape == value.shape
+    assert set(results.dataset(independent, "posterior")) == expected.keys() - groups.keys()
+
+
+@cmdstan_engine
+def test_its_lp_is_our_density(schools, independent):
+    """Every bit of a draw is kept: the two densities differ by a constant and rounding."""
+    lp = values(independent, "lp", "sample_stats")
+    differences = []
+    for draw in range(0, 2000, 100):
+        x = {name: values(independent, name)[1, draw] for name in schools.parameters}
+        differences.append(lp[1, draw] - schools.evaluate(schools.unconstrain(x))[0])
+    assert np.ptp(differences) < 1e-8
+
+
+@cmdstan_engine
+def test_statistics_and_attributes_of_cmdstan(independent):
+    stats = results.dataset(independent, "sample_stats")
+    assert {name: stats[name].dtype.kind for name in stats} == NAMES
+    attrs = independent.attrs
+    assert attrs["engine"].startswith("cmdstan 2.")
+    assert attrs["engine_independent"] == 1
+    assert values(independent, "lp", "warmup_sample_stats").shape == (4, 1000)
+    assert attrs["n_gradients"] == (
+        stats["n_steps"].values.sum() + values(independent, "n_steps", "warmup_sample_stats").sum()
+    )
+    assert np.asarray(attrs["sampling_seconds"]).shape == (4,)
+    assert attrs["compile_seconds"] >= 0
+
+
+@cmdstan_engine
+def test_a_compiled_program_is_found_again(schools, independent):
+    fit = sa.stan_nuts(schools, engine="auto", **SHORT)
+    assert fit.attrs["compile_seconds"] == 0
+    assert fit.attrs["engine"].startswith("cmdstan")
+    assert "warmup_posterior" not in results.group_names(fit)
+
+
+@cmdstan_engine
+@pytest.mark.parametrize(("warmup", "draws", "thin"), [(25, 35, 10), (0, 10, 1)])
+def test_thin_and_lengths_of_cmdstan(schools, independent, warmup, draws, thin):
+    fit = sa.stan_nuts(
+        schools, engine="cmdstan", **SHORT | {"iter_warmup": warmup, "iter_sampling": draws},
+        thin=thin, save_warmup=True,
+    )  # fmt: skip
+    assert values(fit, "tau").shape == (2, -(-draws // thin))
+    if warmup:
+        assert values(fit, "tau", "warmup_posterior").shape == (2, -(-warmup // thin))
+
+
+@cmdstan_engine
+def test_same_starts_as_sample(schools, independent):
+    """With one step of a shallow tree at CmdStan's first step size, draws stay near the start."""
+    far = dict.fromkeys(("mu",), 300.0)
+    fit = sa.stan_nuts(
+        schools, engine="cmdstan", inits=far, iter_warmup=0, iter_sampling=2, max_treedepth=1,
+        chains=2, seed=1, show_progress=False,
+    )  # fmt: skip
+    assert (np.abs(values(fit, "mu") - 300) < 50).all()
+
+
+@cmdstan_engine
+def test_a_failed_chain_is_left_out_and_reported(schools, independent, monkeypatch):
+    from cmdstanpy import CmdStanModel
+
+    sample = CmdStanModel.sample
+
+    def second_chain_dies(self, **arguments):
+        from pathlib import Path
+
+        sample(self, **arguments)
+        folder = Path(arguments["output_dir"])
+        last = sorted(folder.glob("*.csv"))[-1]
+        last.write_bytes(last.read_bytes()[:3000])
+        console = sorted(folder.glob("*.txt"))
+        if console:
+            console[-1].write_text("Iteration: 1 / 110\nException: it went wrong.\n")
+        raise RuntimeError("Error during sampling")
+
+    monkeypatch.setattr(CmdStanModel, "sample", second_chain_dies)
+    with pytest.warns(UserWarning, match="1 of 3 chains of CmdStan failed") as caught:
+        fit = sa.stan_nuts(schools, engine="cmdstan", **SHORT | {"chains": 3})
+    assert "Stan says" in str(caught[0].message)
+    assert values(fit, "mu").shape == (2, 50)
+    assert fit.attrs["n_stopped"] == 1
+    assert np.asarray(fit.attrs["warmup_seconds"]).shape == (2,)
+
+
+@cmdstan_engine
+def test_all_chains_fail(schools, independent, monkeypatch):
+    target = sa.Target(*bundled.find("eight_schools_noncentered"))
+    broken = json.loads(target.data)
+    broken["sigma"] = [-1.0] * len(broken["sigma"])
+    target.data = json.dumps(broken)
+    with pytest.raises(StanadaptError, match="all 2 chains of CmdStan failed") as caught:
+        sa.stan_nuts(target, engine="cmdstan", **SHORT)
+    assert caught.value.stage == "sampling"
+    assert "sigma" in caught.value.stan
+
+
+@cmdstan_engine
+def test_a_program_too_new_for_this_cmdstan():
+    """The embedded engine knows a later Stan; CmdStan 2.27 has no sum_to_zero_vector."""
+    if toolchain.cmdstan().version >= "2.36":
+        return
+    target = sa.Target("parameters { sum_to_zero_vector[3] x; }\nmodel { x ~ normal(0, 1); }")
+    with pytest.raises(StanadaptError, match="cannot compile") as caught:
+        sa.stan_nuts(target, engine="cmdstan", **SHORT)
+    assert caught.value.stage == "syntax"
+    assert "line 1" in caught.value.stan
+    assert "/tmp" not in caught.value.stan

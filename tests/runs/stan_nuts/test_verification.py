@@ -1,0 +1,342 @@
+"""verify(): our density against lp__, on constructed draws with and without faults."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.errors import StanadaptError
+from stanadapt.runs.stan_nuts import verification
+from stanadapt.runs.stan_nuts.verification import verify
+from tests.helpers.made_up_draws import (
+    FAULTS,
+    check,
+    faulty,
+    positions,
+    prior,
+    small_target,
+    written,
+)
+
+
+@pytest.fixture(scope="module")
+def target():
+    return small_target()
+
+
+# --- equal ---------------------------------------------------------------------------------------
+
+
+def test_the_same_density_is_equal(target):
+    """Coordinates below 2 are read back to 4e-16; lp below 300 and its slope lose 1e-12 at most."""
+    found = check(target)
+    assert found.verdict == "equal"
+    assert found.draws == 200
+    assert found.difference < 1e-12
+    assert found.sentence.startswith("density verified against CmdStan 2.27.0 at 200 draws, ")
+    assert "left out" not in found.sentence
+
+
+@pytest.mark.parametrize("offset", [-1e-3, 1.0, 1234.5, -1e5])
+def test_a_constant_is_allowed(target, offset):
+    """Adding 1e5 rounds lp to 1.5e-11, far below 1e-8 of lp."""
+    assert check(target, offset=offset).verdict == "equal"
+
+
+def test_rounding_of_an_enormous_density_is_allowed(target):
+    """Where chains have not left a far tail, lp__ can be -1e100; a wrong density still differs."""
+    theirs = faulty(target, lambda x, value: 1e100 * value)
+    ours = faulty(target, lambda x, value: 1e100 * value * (1 + 1e-14 * np.cos(x[0])))
+    assert check(ours, theirs).verdict == "equal"
+    wrong = faulty(target, lambda x, value: 1e100 * value * (1 + 1e-11 * np.cos(x[0])))
+    assert check(wrong, theirs).verdict == "differs"
+
+
+def test_the_same_draws_every_time(target):
+    assert check(target) == check(target)
+
+
+def test_columns_are_found_by_name(target):
+    names, draws, lp = written(target, positions(target))
+    shuffled = np.concatenate([np.full((*lp.shape, 1), np.nan), draws[..., ::-1]], axis=-1)
+    assert verify(target, ["twice", *names[::-1]], shuffled, lp, "2.27.0").verdict == "equal"
+
+
+def test_few_draws_are_all_compared(target):
+    assert check(target, at=positions(target, 14)).draws == 14
+    assert check(target, at=positions(target, 2)).draws == 2
+
+
+def test_draws_are_spread_over_chains_and_iterations(target, monkeypatch):
+    at = positions(target, 2000)
+    names, draws, lp = written(target, at)
+    seen = []
+    read = verification._read
+
+    def record(target, row, lp, chain, draw):
+        seen.append((chain, draw))
+        return read(target, row, lp, chain, draw)
+
+    monkeypatch.setattr(verification, "_read", record)
+    verify(target, names, draws, lp, "2.27.0")
+    chains, iterations = np.array(seen).T
+    assert len(set(seen)) == 200
+    assert 95 <= np.sum(chains == 0) <= 105
+    for chain in (0, 1):
+        assert np.diff(iterations[chains == chain]).max() <= 11
+        assert iterations[chains == chain].min() <= 10
+        assert iterations[chains == chain].max() >= 989
+
+
+# --- differs -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_wrong_density_differs(target, name):
+    found = check(faulty(target, FAULTS[name]), target)
+    assert found.verdict == "differs"
+    assert found.draws == 200
+    assert found.difference > 1e-3
+    assert found.sentence.startswith("density differs from that of CmdStan 2.27.0 at ")
+    assert "at chain " in found.sentence
+
+
+def test_an_error_of_a_tenth_of_a_per_cent(target):
+    """Of a log density between -300 and -5, more than 0.1; of a log prior of -2.6, less."""
+    found = check(faulty(target, lambda x, value: 1.001 * value), target)
+    assert found.verdict == "differs"
+    assert found.difference < 1e-3
+    found = check(faulty(target, lambda x, value: value + 1e-3 * prior(x)), target)
+    assert found.verdict == "close"
+    assert found.difference > 1e-6
+
+
+def test_the_constant_is_not_pulled_by_a_fault(target):
+    """A third of the draws are off by one: the rest agree on the constant."""
+    found = check(faulty(target, lambda x, value: value + (x[0] > 0.7)), target)
+    lp = written(target, positions(target))[2]
+    assert found.verdict == "differs"
+    assert found.difference >= 1 / np.abs(lp).max()
+    wrong = np.mean(positions(target)[..., 0] > 0.7)
+    assert int(found.sentence.split(" at ")[1].split()[0]) == pytest.approx(200 * wrong, abs=15)
+
+
+def test_a_single_wrong_draw_is_found_and_named(target):
+    at = positions(target, 200)
+    bad = at[1, 41]
+    wrong = faulty(target, lambda x, v: v + 0.5 * np.allclose(x, bad, atol=1e-9))
+    found = check(wrong, target, at)
+    assert found.verdict == "differs"
+    assert "at 1 of 200 draws" in found.sentence
+    assert "0.5 in log density, at chain 2, draw 42" in found.sentence
+    lp = target.evaluate(bad)[0]
+    assert found.difference == pytest.approx(0.5 / max(1, abs(lp)), rel=1e-6)
+
+
+def test_where_ours_throws_stans_message_is_kept(target):
+    found = check(faulty(target, FAULTS["minus infinity at some"]), target)
+    assert np.isinf(found.difference)
+    assert "ours is -inf where lp__ is " in found.sentence
+    assert found.stan == "Exception: it went wrong."
+
+
+def test_a_small_part_of_a_large_lp_is_not_small(target):
+    """Off by up to 2 in 1e6: 2e-6 of lp, but weights of draws would be off by exp(2)."""
+    large = faulty(target, lambda x, value: value - 1e6)
+    tilted = faulty(target, lambda x, value: value - 1e6 + x[0])
+    assert check(large, target, offset=-1e6).verdict == "equal"
+    found = check(tilted, target, offset=-1e6)
+    assert found.verdict == "differs"
+    assert found.difference < 1e-5
+
+
+def test_other_releases_functions_are_close(target):
+    """A wobble of 1e-4 where |lp| is between 5 and 300."""
+    found = check(faulty(target, lambda x, value: value + 1e-4 * np.sin(9 * x[0])), target)
+    assert found.verdict == "close"
+    assert 2e-7 < found.difference < 1e-3
+    assert found.sentence.startswith("density close to that of CmdStan 2.27.0 at 200 draws")
+
+
+# --- positions that constrained values do not determine ------------------------------------------
+
+# whether a position of 30 or -30 loses digits
+HARD = {
+    "real<lower=0> x;": False,
+    "real<lower=0, upper=1> x;": True,
+    "vector<lower=-1e6, upper=1>[2] x;": True,
+    "real<upper=3> x;": True,
+    "real<offset=3, multiplier=2> x;": False,
+    "simplex[4] x;": False,  # but in stick-breaking, below
+    "ordered[3] x;": True,
+    "positive_ordered[3] x;": True,
+    "corr_matrix[3] x;": True,
+    "cholesky_factor_corr[3] x;": True,
+    "cov_matrix[3] x;": True,
+    "cholesky_factor_cov[3] x;": False,
+}
+
+
+def hard(declaration):
+    """A density of every element; the first parameter, unconstrained, loses nothing."""
+    flat = "to_array_1d(x)" if "[" in declaration else "x"
+    return sa.Target(
+        f"parameters {{ real free; {declaration} }}\n"
+        f"model {{ free ~ normal(0, 1); {flat} ~ student_t(3, 0.4, 2); }}",
+        backend="stanli",
+    )
+
+
+def extreme(target, seed=2):
+    """Positions of finite density, half of which have one coordinate at or near -30 or 30."""
+    at, rng = positions(target, seed=seed), np.random.default_rng(seed)
+    for x in at.reshape(-1, target.dim):
+        kept, j = x.copy(), rng.integers(1, target.dim)
+        if rng.random() < 0.5:
+            x[j] = rng.choice([-30.0, 30.0])
+            while not np.isfinite(target.evaluate(x)[0]):
+                x[j] *= 0.8
+        assert abs(x[j]) > 5 or x[j] == kept[j]
+    return at
+
+
+def largest_loss(target, at):
+    """Largest error of the density at positions read back; inf if one cannot be read back."""
+    losses = []
+    for x in at.reshape(-1, target.dim):
+        try:
+            back = target.unconstrain(target.constrain(x))
+        except StanadaptError:
+            return np.inf
+        losses.append(abs(target.evaluate(back)[0] - target.evaluate(x)[0]))
+    return np.inf if np.isnan(losses).any() else max(losses)
+
+
+@pytest.mark.parametrize(("declaration", "loses"), HARD.items())
+def test_lost_digits_are_accepted_and_faults_are_not(declaration, loses):
+    """Without the allowance, types that lose digits would fail: their loss exceeds 1e-5."""
+    target = hard(declaration)
+    at = extreme(target)
+    assert (largest_loss(target, at) > 1e-5) == loses
+    found = check(target, at=at)
+    assert found.verdict == "equal", found.sentence
+    assert found.draws >= 140
+    for fault in (lambda x, v: v + 0.2 * x[0], lambda x, v: -np.inf if x[0] > 1.5 else v):
+        wrong = check(faulty(target, fault), target, at)
+        assert wrong.verdict == "differs"
+        assert wrong.draws >= 80
+
+
+def stick_breaking(y):
+    """Stan's transform until 2.36: simplex and log Jacobian, in the order of its operations."""
+    rest, log_jacobian, p = 1.0, 0.0, []
+    for k, one in enumerate(y):
+        x = one - np.log(y.size - k)
+        z = 1 / (1 + np.exp(-x))
+        log_jacobian += np.log(rest) - np.logaddexp(0, -x) - np.logaddexp(0, x)
+        p.append(rest * z)
+        rest -= p[-1]
+    return np.array([*p, rest]), log_jacobian
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 7.0])
+@pytest.mark.parametrize("declaration", ["simplex[3] p", "array[1] simplex[3] p"])
+def test_a_simplex_in_the_transform_of_older_releases(alpha, declaration):
+    """Log Jacobians of both transforms differ by a constant, whatever the alpha."""
+    name = "p[1]" if "array" in declaration else "p"
+    target = sa.Target(
+        f"parameters {{ {declaration}; }} model {{ {name} ~ dirichlet(rep_vector({alpha}, 3)); }}",
+        backend="stanli",
+    )
+    rng, rows, lp = np.random.default_rng(4), [], []
+    while len(lp) < 400:
+        p, log_jacobian = stick_breaking(rng.uniform(-15, 15, 2) / max(alpha, 0.7))
+        if p.min() > 0:
+            rows.append(p)
+            lp.append((alpha - 1) * np.log(p).sum() + log_jacobian)
+    rows, lp = np.array(rows).reshape(2, 200, 3), np.array(lp).reshape(2, 200)
+    found = verify(target, target.model.param_names(), rows, lp, "2.27.0")
+    assert found.verdict == "equal", found.sentence
+    assert found.draws > 150
+    assert verify(target, target.model.param_names(), rows, 1.1 * lp, "2.27.0").verdict == "differs"
+
+
+def test_draws_on_a_boundary_are_left_out_and_counted():
+    target = hard("real<lower=0, upper=1> x;")
+    names, draws, lp = written(target, positions(target, 200))
+    draws[0, :7, 1] = 1.0
+    draws[1, :3, 1] = np.nan
+    found = verify(target, names, draws, lp, "2.27.0")
+    assert (found.verdict, found.draws) == ("equal", 190)
+    assert "; 10 more left out" in found.sentence
+
+
+def test_the_constant_is_that_of_the_most_precise_draws():
+    """Most draws have lost digits: the median of all would be off by their loss."""
+    target = hard("real<upper=3> x;")
+    at = positions(target)
+    at[:, 30:, 1] = np.random.default_rng(1).uniform(29, 31, (2, 120))
+    assert check(target, at=at).verdict == "equal"
+
+
+def test_draws_that_agree_are_counted_despite_rounding(target, monkeypatch):
+    """Where nothing can be read back, draws that agree nevertheless are counted."""
+    monkeypatch.setattr(verification, "_rounding", lambda *_: np.inf)
+    at = positions(target, 200)
+    wrong = faulty(target, lambda x, v: v + 0.5 * np.allclose(x, at[1, 41], atol=1e-9))
+    found = check(wrong, target, at)
+    assert (found.verdict, found.draws) == ("equal", 199)
+    assert found.sentence.endswith("; 1 more left out, too close to a boundary to be read back")
+
+
+# --- not checked ---------------------------------------------------------------------------------
+
+
+def not_checked(target, names, draws, lp):
+    found = verify(target, names, draws, lp, "2.27.0")
+    assert (found.verdict, found.draws) == ("not checked", 0)
+    assert np.isnan(found.difference)
+    assert found.sentence.startswith("density not checked against CmdStan 2.27.0: ")
+    return found.sentence
+
+
+def test_too_few_draws_or_all_the_same(target):
+    names, draws, lp = written(target, positions(target, 40))
+    for few in (slice(0), slice(1)):
+        assert "fewer than two" in not_checked(target, names, draws[:1, few], lp[:1, few])
+    same = np.zeros((2, 20), int), np.zeros((2, 20), int)
+    assert "all the same" in not_checked(target, names, draws[same], lp[same])
+    assert "fewer than two" in not_checked(target, names, draws, np.full_like(lp, np.nan))
+
+
+def test_a_chain_that_never_moved_counts_once(target):
+    names, draws, lp = written(target, positions(target, 40))
+    draws[1], lp[1] = draws[1, 0], lp[1, 0]
+    assert verify(target, names, draws, lp, "2.27.0").draws == 21
+
+
+def test_a_unit_vector():
+    """Draws hold its direction; lp__ has -r^2 / 2 of the length r behind it."""
+    target = sa.Target("parameters { unit_vector[3] u; real x; } model { x ~ normal(0, 1); }",
+                       backend="stanli")  # fmt: skip
+    assert "unit vector" in not_checked(target, *written(target, positions(target)))
+
+
+def test_random_transformed_data():
+    target = sa.Target(
+        "transformed data { real m = normal_rng(0, 1); }\n"
+        "parameters { real x; } model { x ~ normal(m, 1); }",
+        backend="stanli",
+    )
+    assert "random" in not_checked(target, *written(target, positions(target)))
+
+
+def test_missing_columns(target):
+    names, draws, lp = written(target, positions(target))
+    assert "lack sigma" in not_checked(target, names[:1], draws[..., :1], lp)
+
+
+def test_every_draw_on_a_boundary():
+    target = hard("real<lower=0, upper=1> x;")
+    names, draws, lp = written(target, positions(target, 40))
+    draws[..., 1] = 0.0
+    assert "40 of 40 draws" in not_checked(target, names, draws, lp)

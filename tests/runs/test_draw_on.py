@@ -1,0 +1,324 @@
+"""Runs that go on until they have enough draws: when, how far, and what may come between."""
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics.efficiency import efficiency
+from stanadapt.diagnostics.mixing import of_columns
+from stanadapt.engine.chain import Chain
+from stanadapt.errors import StanadaptError
+from stanadapt.runs import draw_on as module
+from stanadapt.runs import sample as sample_module
+from stanadapt.runs import sufficient, write_checkpoints
+from stanadapt.runs.folder import RunFolder
+from stanadapt.runs.sufficient import shortfall, until_usable
+
+# unequal scales, one parameter that is bounded
+PROGRAM = """
+parameters { vector[2] x; real<lower=0> s; }
+model { x ~ normal([1e3, -2], [5, 1e-3]); s ~ gamma(2, 1); }
+"""
+# two modes that no chain leaves: no number of draws helps
+MODES = """
+parameters { real x; }
+model { target += log_mix(0.5, normal_lpdf(x | -30, 1), normal_lpdf(x | 30, 1)); }
+"""
+SHORT = {"chains": 2, "iter_warmup": 150, "seed": 3, "show_progress": False}
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(PROGRAM, show_progress=False)
+
+
+def draw(target, sampler="rwm", **changes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sa.sample(target, sampler, **{**SHORT, **changes})
+
+
+def posterior(fit):
+    return {name: x.values for name, x in results.dataset(fit, "posterior").data_vars.items()}
+
+
+def assert_begins_with(longer, shorter):
+    for name, draws in posterior(shorter).items():
+        np.testing.assert_array_equal(posterior(longer)[name][:, : draws.shape[1]], draws)
+
+
+def assert_same(one, two):
+    assert_begins_with(one, two)
+    assert_begins_with(two, one)
+    for name in ("verdict", "verdict_reasons", "iter_sampling", "iter_sampling_reason"):
+        assert results.attribute(one, name) == results.attribute(two, name)
+
+
+def smallest(fit):
+    found = efficiency(results.columns(fit, wanted=results.parameters(fit)))
+    return min(found.ess_bulk.min(), found.ess_tail.min())
+
+
+@pytest.fixture(scope="module")
+def until_300(target):
+    return draw(target, iter_sampling=200, until_ess=300, max_minutes=3)
+
+
+class TestUntilEss:
+    """`sample(..., until_ess=...)` with a sampler that is named."""
+
+    def test_it_reaches_what_was_asked_for(self, until_300):
+        fit = until_300
+        found = results.columns(fit, wanted=results.parameters(fit))
+        assert fit.attrs["iter_sampling"] == next(iter(found.values())).shape[1] > 200
+        assert smallest(fit) >= 300
+        assert fit.attrs["iter_sampling_reason"].startswith("too few at first: 200 gave effective")
+        assert fit.attrs["interrupted"] == 0
+
+    def test_draws_are_added_and_none_is_changed(self, target, until_300):
+        assert_begins_with(until_300, draw(target, iter_sampling=200))
+        asked = draw(target, iter_sampling=int(until_300.attrs["iter_sampling"]))
+        assert_begins_with(asked, until_300)
+        assert "iter_sampling_reason" not in asked.attrs
+
+    def test_the_same_draws_whoever_runs_the_chains(self, target, until_300, tmp_path):
+        asked = {"iter_sampling": 200, "until_ess": 300}
+        assert_same(draw(target, **asked, parallel_chains=2), until_300)
+        assert_same(draw(target, **asked, run=tmp_path / "run"), until_300)
+        with ThreadPoolExecutor(2) as executor:
+            assert_same(draw(target, **asked, executor=executor), until_300)
+
+    @pytest.mark.parametrize("after", [0, 1])
+    def test_a_crash_between_two_lengths_changes_no_draw(
+        self, target, until_300, after, tmp_path, monkeypatch
+    ):
+        """The n-th time that the run becomes longer; then it goes on by itself."""
+        lengthen, count = RunFolder.lengthen, iter(range(10))
+
+        def crashing(folder, *arguments):
+            if after == next(count):
+                raise ZeroDivisionError
+            lengthen(folder, *arguments)
+            if after == 1:
+                raise ZeroDivisionError
+
+        monkeypatch.setattr(RunFolder, "lengthen", crashing)
+        with pytest.raises(ZeroDivisionError):
+            draw(target, iter_sampling=200, until_ess=300, run=tmp_path / "run")
+        monkeypatch.undo()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert_same(sa.resume(tmp_path / "run", show_progress=False), until_300)
+
+    def test_an_earlier_length_is_kept_when_resumed_with_iterations(self, target, tmp_path):
+        """Who says how many wants no others."""
+        run = tmp_path / "run"
+        first = draw(target, iter_sampling=50, until_ess=60, run=run)
+        asked = int(first.attrs["iter_sampling"]) + 10
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit = sa.resume(run, iter_sampling=asked, show_progress=False)
+        assert fit.attrs["iter_sampling"] == asked
+
+    def test_thinned_and_doubled_recordings_grow_too(self, target):
+        fit = draw(
+            target, iter_sampling=200, until_ess=300, thin=3, save_unconstrained=True,
+            save_warmup=True,
+        )  # fmt: skip
+        draws = results.dataset(fit, "posterior").sizes["draw"]
+        assert draws == -(-int(fit.attrs["iter_sampling"]) // 3)
+        position = results.dataset(fit, "unconstrained_posterior")["position"].values
+        assert position.shape == (2, draws, 3)
+        np.testing.assert_allclose(position[..., 0], posterior(fit)["x"][..., 0], rtol=1e-12)
+
+    def test_time_is_limited(self, target):
+        fit = draw(target, iter_sampling=200, until_ess=1e12, max_minutes=0.02)
+        assert fit.attrs["interrupted"] == 0
+        assert "stopped after 0.02 minutes, as asked for." in fit.attrs["notes"]
+        assert results.dataset(fit, "posterior").sizes["draw"] > 200
+
+    def test_a_stop_just_when_a_length_is_reached_is_told(self, target, until_300):
+        """But not where the draws were enough."""
+
+        def ended(progress):
+            return all(chain.n_done == chain.n_total for chain in progress.chains)
+
+        fit = draw(target, iter_sampling=200, until_ess=300, on_progress=ended)
+        assert fit.attrs["iter_sampling"] == 200
+        assert "stopped by on_progress after" in fit.attrs["notes"]
+        assert fit.attrs["interrupted"] == 0
+        length = int(until_300.attrs["iter_sampling"])
+        fit = draw(target, iter_sampling=length, until_ess=300, on_progress=ended)
+        assert "stopped" not in fit.attrs["notes"]
+
+    @pytest.mark.parametrize("limit", [{"until_ess": 0}, {"max_minutes": np.nan}])
+    def test_limits_out_of_range(self, target, limit):
+        with pytest.raises(StanadaptError, match="must be a number above zero"):
+            draw(target, **limit)
+
+
+class TestWithoutALength:
+    """`sample(target)` without iter_sampling."""
+
+    @pytest.fixture
+    def shorter(self, monkeypatch):
+        """The default length is 150 iterations, which is too short."""
+        found = sample_module.find
+
+        def find(*arguments, **settings):
+            sampler, chosen = found(*arguments, **settings)
+            return sampler._replace(iter_sampling=150), chosen
+
+        monkeypatch.setattr(sample_module, "find", find)
+
+    @pytest.mark.parametrize("sampler", ["auto", "gad_hmc"])
+    def test_it_draws_on_until_the_fit_can_be_used(self, target, shorter, sampler):
+        fit = draw(target, sampler, chains=4, iter_warmup=None, seed=1)
+        assert "iter_sampling_reason" in fit.attrs
+        assert 150 < fit.attrs["iter_sampling"] <= 600
+        assert fit.attrs["verdict"] == "fine"
+
+    @pytest.mark.parametrize("asked", [("auto", 150), ("ula", None), ("smc", None)])
+    def test_not_where_the_length_is_given_or_more_would_not_help(self, target, shorter, asked):
+        sampler, length = asked
+        fit = draw(target, sampler, chains=4, iter_warmup=None, iter_sampling=length, seed=1)
+        assert fit.attrs["iter_sampling"] == 150
+
+    def test_not_where_it_is_hopeless(self, shorter):
+        target = sa.Target(MODES, show_progress=False)
+        inits = [{"x": x} for x in (-30.0, 30.0, -30.0, 30.0)]
+        fit = draw(target, "auto", chains=4, iter_warmup=None, inits=inits)
+        assert fit.attrs["verdict"] == "do not use"
+        assert fit.attrs["iter_sampling"] == 150
+
+
+class Stub(Chain):
+    """A chain that has drawn what it is given."""
+
+    def __init__(self, draws, plan):
+        self.plan, self.stopped = plan, False
+        self.sampling = type("Drawn", (), {"rows": len(draws), "constrained": draws})()
+
+
+class TestShortfall:
+    """How much longer a run should get."""
+
+    @pytest.fixture
+    def missing(self, target):
+        plan = module.Plan(
+            chains=4, parallel_chains=1, threads_per_chain=1, iter_warmup=0, iter_sampling=1000,
+            thin=1, seed=1, save_warmup=False, show_progress=False,
+        )  # fmt: skip
+
+        def found(draws, until_ess=0.0):
+            own = plan._replace(until_ess=until_ess) if until_ess else until_usable(plan)
+            return shortfall(target, [Stub(chain, own) for chain in draws])
+
+        return found
+
+    @pytest.fixture
+    def draws(self):
+        return np.random.default_rng(1).standard_normal((4, 1000, 3)) * [5.0, 1e-3, 2.0]
+
+    def test_independent_draws_suffice(self, missing, draws):
+        assert missing(draws) == (1000, "")
+
+    def test_twice_the_size_takes_twice_the_draws(self, missing, draws):
+        """4,000 independent draws, of which some parameter's tails are worth about 3,600."""
+        found = missing(draws, until_ess=8000.0)
+        assert 2000 <= found.iter_sampling <= 2800
+        assert missing(draws, until_ess=1e9).iter_sampling == 3000  # not all at once
+
+    def test_repeated_draws_are_worth_less(self, missing, draws):
+        """Of each draw, 13 copies: about 300 effective ones."""
+        found = missing(np.repeat(draws[:, :77], 13, axis=1))
+        assert 1200 <= found.iter_sampling <= 2500
+        assert missing(np.repeat(draws[:, :10], 100, axis=1)) == (1000, "")  # too few for 4,000
+
+    def test_of_many_columns_the_worst_are_measured(self, missing, draws, monkeypatch):
+        """All that move only where a size of the smallest was asked for; constants never."""
+        rng, measured = np.random.default_rng(2), []
+        columns = {f"x[{i}]": rng.standard_normal((4, 1000)) for i in range(200)}
+        columns["x[70]"] = np.repeat(columns["x[70]"][:, :77], 13, axis=1)[:, :1000]
+        columns |= {f"one[{i}]": np.ones((4, 1000)) for i in range(100)}
+
+        def counted(columns):
+            measured.append(len(columns))
+            return of_columns(columns)
+
+        monkeypatch.setattr(sufficient, "parameters_so_far", lambda *_: columns)
+        monkeypatch.setattr(sufficient, "of_columns", counted)
+        found = missing(draws)
+        assert found.iter_sampling > 1000
+        assert found == missing(draws, until_ess=400.0)
+        assert measured[0] < 50 < measured[1] == 200
+
+    def test_chains_that_disagree_a_little_take_more_and_far_apart_are_hopeless(
+        self, missing, draws
+    ):
+        slow = np.repeat(draws, 1, axis=1)
+        slow[0, :, 1] += 0.3e-3
+        found = missing(slow)
+        assert 1200 <= found.iter_sampling <= 4000
+        assert "R-hat up to 1.01" in found.reason or "R-hat up to 1.02" in found.reason
+        slow[0, :, 1] += 1e-3
+        assert missing(slow) == (1000, "")
+
+    def test_a_chain_that_does_not_move_is_hopeless_but_grows_if_asked(self, missing, draws):
+        draws[2] = draws[2, :1]
+        assert missing(draws).iter_sampling == 1000
+        assert missing(draws, until_ess=400.0).iter_sampling == 3000
+
+
+class TestNoDrawIsLost:
+    """What may happen between two lengths costs no finished draw."""
+
+    @pytest.fixture
+    def asked(self, target):
+        return lambda **more: draw(target, iter_sampling=200, until_ess=300, **more)
+
+    def assert_first_200(self, target, fit):
+        assert_same(fit, draw(target, iter_sampling=200))
+
+    def test_no_memory_for_more(self, target, asked, monkeypatch):
+        require_memory = sample_module.require_memory
+
+        def refused(design, *arguments, **named):
+            if design.plan.iter_sampling > 200:
+                raise StanadaptError("settings", "the run does not fit into memory: planted.")
+            require_memory(design, *arguments, **named)
+
+        monkeypatch.setattr(sample_module, "require_memory", refused)
+        fit = asked()
+        assert "no more draws were made. the run does not fit" in fit.attrs["notes"]
+        self.assert_first_200(target, fit)
+
+    def test_a_disk_that_is_full(self, target, asked, monkeypatch, tmp_path):
+        monkeypatch.setattr(write_checkpoints, "SECONDS", 0.01)
+
+        def full(folder, chains, reasons):
+            raise StanadaptError("files", "the run cannot be kept in it: No space left on device.")
+
+        monkeypatch.setattr(RunFolder, "lengthen", full)
+        fit = asked(run=tmp_path / "run")
+        assert "No space left" in fit.attrs["notes"]
+        self.assert_first_200(target, fit)
+        monkeypatch.undo()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert smallest(sa.resume(tmp_path / "run", show_progress=False)) >= 300
+
+    @pytest.mark.parametrize("place", ["shortfall", "say"])
+    def test_ctrl_c_between_two_lengths(self, target, asked, monkeypatch, place):
+        def pressed(*arguments):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(module, place, pressed)
+        fit = asked()
+        assert fit.attrs["interrupted"] == 1
+        assert_begins_with(fit, draw(target, iter_sampling=200))
+        assert results.dataset(fit, "posterior").sizes["draw"] == 200

@@ -1,0 +1,128 @@
+"""References for tempering from Pathfinder and from fits: they cover every mode; errors."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.errors import StanadaptError
+from stanadapt.runs import pooled_reference
+from stanadapt.runs.pooled_reference import parts_of_mass, pooled_moments
+from stanadapt.samplers.variational.gaussian import Gaussian
+from stanadapt.studies.approximate.pack_approximation import gaussians_of
+from stanadapt.targets.stan import bundled
+from tests.helpers import noisy_program
+
+QUIET = {"show_progress": False}
+
+
+@pytest.fixture(scope="module")
+def target():
+    """Two modes at (5, 0) and (-5, 0), of sd 0.5: no path sees both."""
+    return sa.Target(*bundled.find("mixture", "mog2"), **QUIET)
+
+
+def of_draws(**variables):
+    return results.build({"posterior": variables}, {})
+
+
+def parts():
+    """Three Gaussians of unequal places and shapes, one diagonal, one of low rank."""
+    rng = np.random.default_rng(4)
+    dense = np.tril(rng.standard_normal((3, 3))) + 2 * np.eye(3)
+    direction = np.array([0.6, 0.0, 0.8])
+    low_rank = np.array([[1.0, 10.0, 0.1, 0.0], [*direction, 3.0]])
+    return [
+        Gaussian(np.array([5.0, 0.0, 1.0]), np.array([[1.0, 0.1, 30.0]])),
+        Gaussian(np.array([-5.0, 2.0, 40.0]), dense),
+        Gaussian(np.array([0.0, -7.0, 3.0]), low_rank),
+    ]
+
+
+def second_moments(mixture):
+    """E x and E x x^T of the mixture, summed over its parts one by one."""
+    mean = sum(part.location for part in mixture) / len(mixture)
+    square = sum(
+        np.outer(part.location, part.location) + part.matrix() @ part.matrix().T for part in mixture
+    )
+    return mean, square / len(mixture) - np.outer(mean, mean)
+
+
+def test_moments_are_those_of_the_mixture(monkeypatch):
+    mean, covariance = second_moments(parts())
+    found = pooled_moments(parts())
+    np.testing.assert_allclose(found.mean, mean)
+    np.testing.assert_allclose(found.covariance, covariance, rtol=1e-12, atol=1e-10)
+    monkeypatch.setattr(pooled_reference, "LARGEST_DENSE", 2)
+    np.testing.assert_allclose(pooled_moments(parts()).covariance, np.diag(covariance))
+
+
+def test_paths_without_mass_are_left_out():
+    """The gap is 20 and one a parameter: 23 here."""
+    assert len(parts_of_mass(parts(), np.array([-100.0, -122.9, -123.1]))) == 2
+    assert len(parts_of_mass(parts(), np.array([1e9, 0.0, 1.0]))) == 1
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_pathfinder_covers_both_modes(target, seed):
+    """Of 16 paths at least three end in each mode, but for 1 seed in 240 (binomial)."""
+    found = sa.fit_reference(target, seed=seed, **QUIET)
+    sd = np.sqrt(np.diag(found.factor @ found.factor.T))
+    least = np.sqrt(0.25 + 25.0 * 4 * (3 / 16) * (13 / 16))
+    assert 2 * least < sd[0] <= 2 * 5.1
+    assert sd[1] == pytest.approx(2 * 0.5, rel=0.05)
+    again = sa.fit_reference(target, "pathfinder", seed=seed, inflation=3.0, degrees=4.0, **QUIET)
+    np.testing.assert_allclose(again.factor, 1.5 * found.factor, rtol=1e-12)
+    assert again.degrees == 4.0
+
+
+def test_an_approximation_gives_all_its_paths_alike(target, tmp_path):
+    fit = sa.approximate(target, draws=50, seed=1, **QUIET)
+    mean, covariance = second_moments(gaussians_of(fit))
+    path = sa.save(fit, tmp_path / "approximation.nc")
+    for source in (fit, path, str(path)):
+        found = sa.fit_reference(target, source)
+        np.testing.assert_allclose(found.mean, mean)
+        np.testing.assert_allclose(found.factor @ found.factor.T, 4 * covariance, atol=1e-8)
+
+
+def test_draws_of_all_chains_count_together(target):
+    """Chains that are stuck in a mode each."""
+    rng = np.random.default_rng(3)
+    x = 0.5 * rng.standard_normal((2, 400, 2))
+    x[0, :, 0] += 5.0
+    x[1, :, 0] -= 5.0
+    found = sa.fit_reference(target, of_draws(x=x), inflation=1.0)
+    np.testing.assert_allclose(found.mean, x.mean(axis=(0, 1)))
+    expected = np.cov(x.reshape(-1, 2), rowvar=False)
+    np.testing.assert_allclose(found.factor @ found.factor.T, expected)
+
+
+def test_sources_that_cannot_be_used(target):
+    few = of_draws(x=np.random.default_rng(1).standard_normal((1, 15, 2)))
+    still = of_draws(x=np.ones((1, 100, 2)))
+    for fit in (few, still):
+        with pytest.raises(StanadaptError, match="finite draws, or a parameter that never moved"):
+            sa.fit_reference(target, fit)
+    with pytest.raises(StanadaptError, match=r"reference_distribution: .* lacks x"):
+        sa.fit_reference(target, of_draws(y=np.ones((1, 100, 2))))
+    with pytest.raises(StanadaptError, match="inflation must lie between"):
+        sa.fit_reference(target, inflation=-1.0)
+    extended = sa.Extended(target, 2, reference_distribution=sa.ReferenceDistribution([0, 0], 5.0))
+    with pytest.raises(StanadaptError, match="has coordinates of its own"):
+        sa.fit_reference(extended, few)
+    with pytest.raises(StanadaptError, match=r"stanadapt.fit_reference makes .* got 'pathfinder'"):
+        sa.Extended(target, 2, reference_distribution="pathfinder")
+
+
+def test_an_approximation_in_other_coordinates(target):
+    fit = sa.approximate(target, draws=50, seed=1, **QUIET)
+    results.dataset(fit, "approximation")["location"].values[:] += 1.0
+    with pytest.raises(StanadaptError, match="are not those of mixture"):
+        sa.fit_reference(target, fit)
+
+
+def test_an_estimated_density_has_no_paths():
+    noisy = sa.Target(noisy_program.PROGRAM, {"M": 2, "s": 0.5}, noise=["u"], **QUIET)
+    with pytest.raises(StanadaptError, match="an estimate with noise"):
+        sa.fit_reference(noisy, **QUIET)

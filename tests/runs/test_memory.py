@@ -1,0 +1,91 @@
+"""Before a run: does it fit into memory?"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import psutil
+import pytest
+
+import stanadapt as sa
+from stanadapt.engine.registry import find, registered
+from stanadapt.runs.memory import MUCH
+from tests.helpers.chains import make_chains
+from tests.helpers.targets import Awkward
+
+SIX = "parameters { vector[6] x; } model { x ~ std_normal(); }"
+RUN = {"chains": 2, "iter_warmup": 20, "iter_sampling": 50, "seed": 1, "show_progress": False}
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(SIX, show_progress=False)
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Sets the bytes that seem to be free."""
+
+    def set_free(number):
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=number))
+
+    return set_free
+
+
+def bytes_of_draws(fit):
+    """Of what a fit holds per draw, not of the log density, which is there once."""
+    groups = ("posterior", "sample_stats")
+    return sum(fit[group][name].size * 8 for group in groups for name in fit[group].data_vars)
+
+
+def test_draws_that_no_machine_has_room_for(target):
+    with pytest.raises(sa.StanadaptError, match=r"not fit into memory: .*Keep fewer draws"):
+        sa.sample(target, "rwm", **{**RUN, "iter_sampling": 10**14})
+
+
+def test_a_run_that_just_fits_is_told_of_and_done(target, free):
+    needed = bytes_of_draws(sa.sample(target, "rwm", **RUN))
+    free(needed)
+    with pytest.warns(UserWarning, match="takes much of the memory"):
+        sa.sample(target, "rwm", **RUN)
+    free(needed - 1)
+    with pytest.raises(sa.StanadaptError, match="does not fit"):
+        sa.sample(target, "rwm", **RUN)
+    free(int(needed / MUCH) + 1)
+    sa.sample(target, "rwm", **RUN)
+
+
+def test_matrices_that_do_not_fit(target, free):
+    free(2 * 8 * 2 * 6**2)
+    few = {**RUN, "iter_sampling": 1}
+    with pytest.raises(sa.StanadaptError, match=r"matrices of gad_mala .*diagonal=True"):
+        sa.sample(target, "gad_mala", **few)
+
+
+STORING = {name: s.storage for name, s in registered().items() if s.storage is not None}
+
+
+def test_particles_that_do_not_fit(target, free):
+    """Two chains; their draws take next to nothing."""
+    free(2 * STORING["smc"].size(find("smc", particles=10_000)[1], 6))
+    with pytest.raises(sa.StanadaptError, match=r"particles of smc .*Lower particles, chains\."):
+        sa.sample(target, "smc", particles=10_000, **RUN)
+
+
+def size_of(state):
+    """Bytes of all arrays of a State."""
+    if isinstance(state, np.ndarray):
+        return state.nbytes
+    return sum(map(size_of, state)) if isinstance(state, tuple) else 0
+
+
+@pytest.mark.parametrize("name", STORING)
+def test_what_is_asked_for_is_what_a_chain_stores(name):
+    """By how much it grows with the first of the settings that its size depends on."""
+    stored, asked = [], []
+    for value in (500, 1700):
+        chosen = {STORING[name].settings[0]: value}
+        (chain,) = make_chains((name, chosen), Awkward())
+        stored.append(size_of(chain.state))
+        asked.append(STORING[name].size(find(name, **chosen)[1], 3))
+    assert stored[1] - stored[0] == asked[1] - asked[0]
+    assert asked[0] > 0

@@ -1,0 +1,145 @@
+"""The group `prior`: from prior_data, under the data of the posterior, with every sampler."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.engine.plan import make_plan
+from stanadapt.engine.registry import find
+from stanadapt.runs import prior
+from stanadapt.runs.resume import resume
+from stanadapt.runs.standardise import FULL, NO, choose_coordinates
+from stanadapt.runs.warm_start import GivenStart
+
+# short runs reach far out
+pytestmark = pytest.mark.filterwarnings("ignore:.*no finite density")
+CODE = """
+data { int N; vector[N] x; vector[N] y; }
+parameters { real a; real<lower=0> s; }
+transformed parameters { vector[N] mu = a * x; }
+model { a ~ normal(3, 2); s ~ lognormal(0.5, 0.4); y ~ normal(mu, s); }
+generated quantities {
+  vector[N] y_rep; vector[N] log_lik;
+  for (i in 1:N) { y_rep[i] = normal_rng(mu[i], s); log_lik[i] = normal_lpdf(y[i] | mu[i], s); }
+}
+"""
+X = np.array([1.0, -2.0, 10.0])
+DATA = {"N": 3, "x": X, "y": [30.0, -61.0, 299.0]}
+NOTHING = {"N": 0, "x": [], "y": []}
+LABELS = {"dims": {"mu": ["unit"], "y_rep": ["unit"]}, "coords": {"unit": ["p", "q", "r"]}}
+RUN = {
+    "chains": 2, "seed": 3, "iter_warmup": 60, "iter_sampling": 40, "show_progress": False,
+    "prior_data": NOTHING,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(CODE, DATA, **LABELS, show_progress=False)
+
+
+def drawn(target, sampler="nuts", **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sa.sample(target, sampler, **RUN, **options)
+
+
+@pytest.fixture(scope="module")
+def fit(target):
+    return drawn(target)
+
+
+def test_the_prior_is_that_of_the_program_and_not_the_posterior(fit):
+    prior = results.dataset(fit, "prior")
+    a, s = prior["a"].values, prior["s"].values
+    ess = float(np.asarray(results.arviz_module().ess(a)))
+    assert ess > 300.0
+    assert a.mean() == pytest.approx(3.0, abs=5.0 * 2.0 / np.sqrt(ess))
+    assert a.std() == pytest.approx(2.0, rel=5.0 / np.sqrt(2.0 * ess))
+    assert np.median(s) == pytest.approx(np.exp(0.5), rel=5.0 * 1.25 * 0.4 / np.sqrt(300.0))
+    # a posterior far out in the prior
+    assert results.dataset(fit, "posterior")["a"].values.mean() > 5.0
+
+
+def test_predictions_of_the_prior_are_at_the_observations(fit):
+    predicted = results.dataset(fit, "prior_predictive")["y"]
+    prior = results.dataset(fit, "prior")
+    assert predicted.dims == ("chain", "draw", "unit")
+    assert list(predicted["unit"].values) == ["p", "q", "r"]
+    # named for y_rep only: ArviZ 1.x wants the same of the observations
+    assert results.dataset(fit, "observed_data")["y"].dims == ("unit",)
+    np.testing.assert_allclose(prior["mu"].values, prior["a"].values[..., None] * X, rtol=1e-12)
+    noise = (predicted.values - prior["mu"].values) / prior["s"].values[..., None]
+    assert noise.std() == pytest.approx(1.0, rel=5.0 / np.sqrt(2.0 * noise.size))
+    assert "log_likelihood" in results.group_names(fit)
+    assert "log_likelihood" not in results.dataset(fit, "prior")
+    assert "acceptance_rate" in results.dataset(fit, "sample_stats_prior")
+
+
+def test_the_posterior_does_not_depend_on_it(target, fit):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        without = sa.sample(
+            target, "nuts", chains=2, seed=3, iter_warmup=60, iter_sampling=40, show_progress=False
+        )
+    for group in ("posterior", "posterior_predictive"):
+        for name, values in results.dataset(without, group).data_vars.items():
+            np.testing.assert_array_equal(values, results.dataset(fit, group)[name])
+    for name, kind in (("mala", FULL), ("parallel_tempering", NO)):  # one begins at the prior
+        plan = make_plan(
+            chains=2, parallel_chains=1, iter_warmup=500, iter_sampling=500, thin=1, seed=1,
+            save_warmup=False, show_progress=False,
+        )  # fmt: skip
+        given = GivenStart(prior_data=NOTHING)
+        assert choose_coordinates(None, target, find(name)[0], plan, given).kind == kind
+
+
+def test_a_file_and_a_resumed_run_have_it(target, fit, tmp_path):
+    loaded = sa.load(sa.save(fit, tmp_path / "fit.nc"))
+    again = drawn(target, run=tmp_path / "run")
+    resumed = resume(tmp_path / "run", show_progress=False)
+    for other in (loaded, again, resumed):
+        for group in ("prior", "prior_predictive"):
+            for name, values in results.dataset(fit, group).data_vars.items():
+                np.testing.assert_array_equal(values, results.dataset(other, group)[name])
+
+
+def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target, monkeypatch):
+    def failing(*arguments):
+        raise sa.StanadaptError("sampling", "no finite density.")
+
+    monkeypatch.setattr(prior, "_drawn", failing)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = sa.sample(target, "nuts", **RUN)
+    assert "the prior could not be drawn. no finite density." in [str(w.message) for w in caught]
+    assert results.dataset(fit, "posterior").sizes["draw"] == 40
+    assert "prior" not in results.group_names(fit)
+    assert "could not be drawn" in fit.attrs["notes"]
+
+
+def test_an_improper_prior_is_told_of():
+    target = sa.Target(
+        "data { int n; vector[n] y; } parameters { real m; } model { y ~ normal(m, 1); }",
+        {"n": 2, "y": [1.0, 2.0]}, show_progress=False,
+    )  # fmt: skip
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sa.sample(target, "nuts", **{**RUN, "prior_data": {"n": 0, "y": []}})
+    told = " ".join(str(w.message) for w in caught)
+    assert "the draws in the group prior" in told or "the prior could not be drawn" in told
+
+
+def test_arviz_plots_predictions_of_prior_and_posterior(fit):
+    arviz = results.arviz_module()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if hasattr(arviz, "plot_ppc_dist"):
+            for group in ("posterior_predictive", "prior_predictive"):
+                assert arviz.plot_ppc_dist(fit, group=group, backend="matplotlib") is not None
+        else:
+            for group in ("posterior", "prior"):
+                assert arviz.plot_ppc(fit, group=group, num_pp_samples=5) is not None

@@ -1,0 +1,112 @@
+"""Processor time of chains: what else the machine does is not in it, and every part of a run is."""
+
+import importlib
+import time
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.engine.pooled_warmup import pool_chains
+from stanadapt.runs.pooled_reference import FittedReference
+from stanadapt.runs.standardise import as_given
+from tests.helpers.chains import make_chains
+from tests.helpers.short_runs import NORMAL, draw
+from tests.helpers.targets import Awkward
+
+SECONDS = 0.1
+WARMUP = DRAWS = 4
+
+
+def worked():
+    end = time.thread_time() + SECONDS
+    while time.thread_time() < end:
+        pass
+
+
+def slept():
+    time.sleep(SECONDS)
+
+
+def before(function, does):
+    def slower(*arguments):
+        does()
+        return function(*arguments)
+
+    return slower
+
+
+def chain_that(does):
+    """A chain that works or sleeps before each of its two chunks."""
+    (chain,) = make_chains(("rwm", {}), Awkward(), warmup=WARMUP, draws=DRAWS)
+    chain.compile()
+    chain._advance = before(chain._advance, does)
+    return chain
+
+
+@pytest.mark.parametrize(("does", "share"), [(worked, (1.0, 1.5)), (slept, (0.0, 0.5))])
+def test_work_counts_and_waiting_does_not(does, share):
+    chain = chain_that(does)
+    chain.advance(WARMUP)
+    low, high = (s * SECONDS for s in share)
+    assert low <= chain.warmup_processor_seconds < high
+    assert chain.sampling_processor_seconds == 0.0
+    chain.advance(DRAWS)
+    assert low <= chain.sampling_processor_seconds < high
+    assert min(chain.warmup_seconds, chain.sampling_seconds) >= SECONDS
+
+
+@pytest.mark.parametrize(("does", "share"), [(worked, (0.5, 0.75)), (slept, (0.0, 0.25))])
+def test_pooling_is_shared_out_among_chains(does, share):
+    chains = make_chains(("pooled_am", {}), Awkward(), n=2, warmup=200)
+    sampler = chains[0].sampler
+    pool_chains(chains)  # compiled now
+    chains = make_chains(("pooled_am", {}), Awkward(), n=2, warmup=200)
+    slower = sampler.pooling._replace(begin=before(sampler.pooling.begin, does))
+    chains[0].sampler = sampler._replace(pooling=slower)
+    pool_chains(chains)
+    for chain in chains:
+        assert share[0] * SECONDS <= chain.warmup_processor_seconds < share[1] * SECONDS
+        assert chain.warmup_seconds >= 0.5 * SECONDS
+
+
+def test_it_is_kept_with_a_run(tmp_path):
+    fit = draw(sa.Target(NORMAL), run=tmp_path / "run")
+    kept = sa.resume(tmp_path / "run", show_progress=False)
+    for phase in ("warmup", "sampling"):
+        spent = np.asarray(kept.attrs[f"{phase}_processor_seconds"])
+        assert np.all(spent > 0.0)
+        np.testing.assert_array_equal(spent, fit.attrs[f"{phase}_processor_seconds"])
+
+
+def test_a_reference_that_was_fitted_counts():
+    fitted = FittedReference(None, "", seconds=3.0, processor_seconds=2.0)
+    start = as_given(Awkward(), [np.zeros(2)] * 2, "").after(fitted)
+    np.testing.assert_array_equal(start.seconds, [[3.0, 2.0], [0.0, 0.0]])
+
+
+def test_a_run_that_learned_the_scales_counts_as_warmup(monkeypatch):
+    def long(chains, **how):
+        interrupted = advance(chains, **how)
+        for chain in chains:
+            chain.warmup_seconds, chain.warmup_processor_seconds = 7e3, 5e3
+        return interrupted
+
+    module = importlib.import_module("stanadapt.runs.sample")
+    advance = module.advance
+    monkeypatch.setattr(module, "advance", long)
+    fit = draw(sa.Target(NORMAL), "mala", iter_warmup=60, standardize=True)
+    assert fit.attrs["standardized"] == "diagonal"
+    assert np.floor(np.asarray(fit.attrs["warmup_seconds"]) / 1e3).tolist() == [7, 7]
+    assert np.floor(np.asarray(fit.attrs["warmup_processor_seconds"]) / 1e3).tolist() == [5, 5]
+
+
+def test_seconds_of_each_chain_are_in_the_result():
+    fit = draw(sa.Target(NORMAL))
+    for phase in ("warmup", "sampling"):
+        by_clock = np.asarray(fit.attrs[f"{phase}_seconds"])
+        spent = np.asarray(fit.attrs[f"{phase}_processor_seconds"])
+        assert spent.shape == (2,)
+        assert np.all(spent > 0.0)
+        # clocks differ by some microseconds
+        assert np.all(spent <= by_clock + 1e-3)

@@ -1,0 +1,50 @@
+"""Plain progress lines: the time left, and the chains for which it is known."""
+
+import io
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from stanadapt.engine import progress
+
+
+def chain(done, total=1000, finished=False):
+    return SimpleNamespace(
+        n_done=done, n_total=total, finished=finished, stopped=False, warming_up=done < 500,
+        acceptance_rate=0.25, calls={"failed": 0}, progress=None,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    """A function that updates with chains at a time in seconds and returns the new lines."""
+    clock, file = [0.0], io.StringIO()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    plain = progress.Plain(Console(file=file, width=100))
+
+    def at(seconds, *chains):
+        clock[0] = seconds
+        file.truncate(file.seek(0))
+        plain.update(list(chains))
+        return file.getvalue().splitlines()
+
+    return at
+
+
+def test_time_left_counts_from_when_a_chain_began(lines):
+    """Chain 2 waited 100 seconds for a core; a waiting chain has no speed yet."""
+    assert lines(5.0, chain(200), chain(0)) == []
+    one, two = lines(10.0, chain(250), chain(0))
+    assert one.endswith("about 30 s left")
+    assert two == "chain 2  warm-up       0/1000"
+    lines(100.0, chain(1000, finished=True), chain(0))
+    one, two = lines(120.0, chain(1000, finished=True), chain(200))
+    assert one.startswith("chain 1  done       1000/1000")
+    assert "left" not in one
+    assert two.endswith("about 80 s left")
+
+
+def test_finished_chains_are_reported_once(lines):
+    assert len(lines(1.0, chain(1000, finished=True))) == 1
+    assert lines(50.0, chain(1000, finished=True)) == []

@@ -1,0 +1,300 @@
+"""sample(): evaluations that fail, and Ctrl-C."""
+
+import re
+import signal
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.engine import progress
+from stanadapt.errors import StanadaptError
+from tests.helpers.short_runs import (
+    NORMAL,
+    PIN,
+    SHORT,
+    THROWING_QUANTITY,
+    WALL,
+    draw,
+    values,
+)
+
+# --- failures ------------------------------------------------------------------------------------
+
+
+def test_throwing_densities_are_rejected_counted_and_reported_once():
+    target = sa.Target(WALL)
+    with pytest.warns(UserWarning, match="evaluations of") as caught:
+        fit = draw(
+            target, iter_warmup=100, iter_sampling=400, save_warmup=True, initial_scale=1.2,
+            inits={"x": 1.0}, standardize=False,
+        )  # fmt: skip
+    assert len(caught) == 1
+    assert caught[0].filename == draw.__code__.co_filename  # which called sample
+    sentence = str(caught[0].message)
+    failed, total = fit.attrs["n_failed"], fit.attrs["n_gradients"]
+    assert sentence.startswith(f"{failed} of {total} evaluations")
+    assert "Stan says" in sentence
+    assert "Scale parameter is -" in sentence
+    assert "\n" not in sentence
+    assert 0.15 < failed / total < 0.6  # about a third: otherwise the test would be empty
+    # failed proposals were rejected: nothing else has an acceptance rate of exactly 0
+    rates = [values(fit, "acceptance_rate", g) for g in ("sample_stats", "warmup_sample_stats")]
+    assert failed == sum((rate == 0).sum() for rate in rates)
+    assert (values(fit, "x") > -0.43).all()
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_the_point_of_a_failure_is_the_one_that_stan_speaks_of(standardize):
+    """On the parameters' own scales, whatever the coordinates of the sampler."""
+    code = """
+    parameters { real<lower=0> s; vector[2] x; array[5] real z; }
+    model {
+      s ~ lognormal(3, 1);
+      x ~ normal(100, 1);
+      z ~ std_normal();
+      1 ~ gamma(2, 101.5 - x[2]);
+    }
+    """
+    inits = {"s": 20.0, "x": [100.0, 100.0], "z": [0.0] * 5}
+    with pytest.warns(UserWarning, match="evaluations of") as caught:
+        draw(
+            sa.Target(code), "rwm", iter_warmup=400, iter_sampling=400, inits=inits,
+            standardize=standardize,
+        )  # fmt: skip
+    (sentence,) = [str(w.message) for w in caught if "evaluations of" in str(w.message)]
+    said = re.search(
+        r"Inverse scale parameter is (\S+), but .* was at s = (\S+), x\[1\] = (\S+), "
+        r"x\[2\] = (\S+), z\[1\] = \S+, z\[2\] = \S+, z\[3\] = \S+ and 2 more\. If",
+        sentence,
+    )
+    assert said, sentence
+    rate, s, first, second = map(float, said.groups())
+    assert rate == pytest.approx(101.5 - second, abs=0.06)  # four digits are shown of x
+    assert s > 0
+    assert 90 < first < 110
+
+
+def test_divergences_are_reported():
+    steps = {"tune": {"step_size": 0.1}, "too_long": {"step_size": 60.0}}
+    target = sa.Target(NORMAL)
+    draw(target, "hmc", **steps["tune"])  # no warning: nothing diverges
+    with pytest.warns(UserWarning, match="diverged") as caught:
+        fit = draw(target, "hmc", iter_warmup=0, **steps["too_long"])
+    count = values(fit, "diverging", "sample_stats").sum()
+    assert count > 0
+    (sentence,) = [str(w.message) for w in caught if "diverged" in str(w.message)]
+    assert sentence.startswith(f"{count} of 80 draws")
+
+
+def test_throwing_quantities_cost_their_draws_not_the_run():
+    target = sa.Target(THROWING_QUANTITY)
+    with pytest.warns(UserWarning, match="generated quantities threw") as caught:
+        fit = draw(target, iter_sampling=200)
+    assert len(caught) == 1
+    sentence = str(caught[0].message)
+    z = values(fit, "z")
+    lost = int(np.isnan(z).sum())
+    assert 0 < lost < z.size
+    assert fit.attrs["n_failed_quantities"] == lost
+    assert f"at {lost} draws" in sentence
+    assert "Stan says" in sentence
+    assert "Scale parameter is -" in sentence
+    assert "\n" not in sentence
+    assert np.isfinite(values(fit, "lp", "sample_stats")).all()
+
+
+def test_throwing_quantities_leave_the_parameters_alone():
+    with pytest.warns(UserWarning, match="generated quantities threw"):
+        fit = draw(sa.Target(THROWING_QUANTITY), iter_sampling=200)
+    x, z = values(fit, "x"), values(fit, "z")
+    assert np.isfinite(x).all()
+    np.testing.assert_array_equal(np.isnan(z), x < -0.5)
+
+
+def test_chains_that_only_fail_are_stopped_with_stans_message():
+    target = sa.Target(PIN)
+    with pytest.raises(StanadaptError, match="2 of 2 chains") as caught:
+        draw(target, inits=0, iter_warmup=5, iter_sampling=1_000_000)
+    assert caught.value.stage == "sampling"
+    assert "1000 evaluations" in caught.value.message
+    assert "inits" in caught.value.message
+    assert "Scale parameter is -" in caught.value.stan
+
+
+@pytest.mark.filterwarnings("ignore:.* evaluations of")
+def test_a_stopped_chain_is_left_out_and_reported():
+    # an open region around 0, and one of 1e-6 around 500 in which every proposal fails
+    code = """
+    parameters { real x; }
+    model { 0 ~ normal(0, fmax(1 - square(x), 1e-12 - square(x - 500))); }
+    """
+    target = sa.Target(code)
+    with pytest.warns(UserWarning, match="stopped after") as caught:
+        fit = draw(
+            target, inits=[{"x": 0.1}, {"x": 500.0}], iter_warmup=0, iter_sampling=1500,
+            initial_scale=0.3,
+        )  # fmt: skip
+    sentences = [str(w.message) for w in caught]
+    assert any("chain 2: stopped" in s and "holds 1 of 2 chains" in s for s in sentences)
+    assert list(np.atleast_1d(fit.attrs["chains_kept"])) == [1]
+    assert fit.attrs["n_stopped"] == 1
+    assert values(fit, "x").shape == (1, 1500)
+    assert (np.abs(values(fit, "x")) < 1).all()
+
+
+# --- Ctrl-C --------------------------------------------------------------------------------------
+
+ENDLESS = 3_000_000
+
+
+@pytest.fixture
+def ctrl_c(monkeypatch):
+    """A function that sends the next run Ctrl-C once a condition on its chains holds."""
+
+    def arrange(when):
+        class Interrupting(progress.Silent):
+            pressed = False
+
+            def update(self, chains):
+                if not self.pressed and when(chains):
+                    self.pressed = True
+                    raise KeyboardInterrupt
+
+        monkeypatch.setattr("stanadapt.runs.drive.reporter", lambda show, task: Interrupting())
+
+    return arrange
+
+
+@pytest.fixture(scope="module")
+def normal():
+    return sa.Target(NORMAL)
+
+
+def draw_until_ctrl_c(target, **options):
+    """Draw; a warning reports the chain that lags far behind and is left out, if there is one."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cut = draw(target, parallel_chains=2, **options)
+    left_out = {1, 2} - set(np.atleast_1d(cut.attrs["chains_kept"]))
+    assert len(caught) == len(left_out)
+    assert all(f"fewer draws: chain {number}." in str(caught[0].message) for number in left_out)
+    return cut
+
+
+@pytest.mark.parametrize("thin", [1, 7])
+def test_ctrl_c_returns_the_draws_so_far(normal, ctrl_c, thin):
+    ctrl_c(lambda chains: all(chain.sampling.rows > 20 for chain in chains))
+    cut = draw_until_ctrl_c(normal, iter_sampling=ENDLESS, thin=thin, save_unconstrained=True)
+    assert cut.attrs["interrupted"] == 1
+    length = values(cut, "x").shape[1]
+    assert 20 < length < ENDLESS // thin
+    shape = (np.size(cut.attrs["chains_kept"]), length)
+    assert values(cut, "x").shape == values(cut, "lp", "sample_stats").shape == shape
+    assert values(cut, "position", "unconstrained_posterior").shape == (*shape, 1)
+    assert cut.attrs["n_gradients"] < 2 * ENDLESS
+
+
+def test_ctrl_c_changes_no_draw(normal, ctrl_c, monkeypatch):
+    ctrl_c(lambda chains: all(chain.sampling.rows > 20 for chain in chains))
+    cut = draw_until_ctrl_c(normal, iter_sampling=ENDLESS, save_warmup=True)
+    monkeypatch.undo()
+    length = values(cut, "x").shape[1]
+    whole = draw(normal, iter_sampling=length + 5, save_warmup=True)
+    kept = np.atleast_1d(cut.attrs["chains_kept"]) - 1
+    for group, rows in (
+        ("posterior", length), ("sample_stats", length), ("warmup_posterior", 30),
+        ("warmup_sample_stats", 30),
+    ):  # fmt: skip
+        for name, variable in results.dataset(cut, group).items():
+            expected = values(whole, name, group)[kept, :rows]
+            np.testing.assert_array_equal(variable.values, expected, err_msg=f"{group} {name}")
+
+
+def test_ctrl_c_before_the_second_chain_began_keeps_the_first(normal, ctrl_c):
+    ctrl_c(lambda chains: chains[0].sampling.rows > 20)
+    with pytest.warns(UserWarning, match="left out, with fewer draws: chain 2"):
+        cut = draw(normal, iter_sampling=ENDLESS, parallel_chains=1)
+    assert list(np.atleast_1d(cut.attrs["chains_kept"])) == [1]
+    assert values(cut, "x").shape[0] == 1
+    assert cut.attrs["interrupted"] == 1
+
+
+def test_ctrl_c_during_warmup_is_an_error_without_draws(normal, ctrl_c):
+    ctrl_c(lambda chains: chains[0].n_done > 20)
+    with pytest.raises(StanadaptError, match="interrupted during warm-up") as caught:
+        draw(normal, iter_warmup=ENDLESS)
+    assert caught.value.stage == "sampling"
+    assert "iter_warmup" in caught.value.message
+
+
+def test_a_finished_run_is_not_interrupted(normal, ctrl_c):
+    ctrl_c(lambda chains: all(chain.finished for chain in chains))
+    fit = draw(normal)
+    assert fit.attrs["interrupted"] == 0
+    assert values(fit, "x").shape == (2, 40)
+
+
+# the command itself, which also reports when it has drawn something: only then is Ctrl-C a test;
+# a background job of a shell, as a CI runner may be, passes on that SIGINT is ignored
+COMMAND = """
+import re
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from stanadapt import cli
+from stanadapt.sampling import drive, progress
+
+class Reporting(progress.Silent):
+    def update(self, chains):
+        if all(chain.sampling.rows for chain in chains):
+            print("sampling", flush=True)
+
+drive.reporter = lambda show, task: Reporting()
+cli.main()
+"""
+
+
+def test_a_real_sigint_ends_the_command_soon_with_a_file(tmp_path):
+    out = tmp_path / "fit.nc"
+    arguments = [
+        "sample", "neal", "--chains", "2", "--parallel-chains", "2", "--seed", "3",
+        "--iter-warmup", "200", "--iter-sampling", "2000000000", "--thin", "400000",
+        "--out", str(out),
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout.readline() == "sampling\n"
+        process.send_signal(signal.SIGINT)
+        # the whole run would take hours
+        printed, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert "interrupted" in printed
+    assert str(out) in printed.replace("\n", "")
+    fit = sa.load(out)
+    assert fit.attrs["interrupted"] == 1
+    assert 0 < results.dataset(fit, "posterior").sizes["draw"] < 5000
+
+
+def test_ctrl_c_while_the_result_is_built_loses_nothing(normal, monkeypatch):
+    build = results.build
+
+    def interrupted_build(*arguments, **labels):
+        signal.raise_signal(signal.SIGINT)
+        return build(*arguments, **labels)
+
+    previous = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(results, "build", interrupted_build)
+    fit = draw(normal)
+    assert values(fit, "x").shape == (SHORT["chains"], SHORT["iter_sampling"])
+    assert fit.attrs["interrupted"] == 0
+    assert signal.getsignal(signal.SIGINT) is previous

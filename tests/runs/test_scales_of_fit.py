@@ -1,0 +1,162 @@
+"""warm_start for every sampler: what is learned from an earlier fit, and when it is not used."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.engine.registry import registered
+from stanadapt.errors import StanadaptError
+from stanadapt.runs.scales_of_fit import scales_of_fit
+from tests.helpers.sampler_settings import FASTER
+
+# two correlated slopes in raw units and a scale; `width` changes the posterior, not its parameters
+PROGRAM = """
+data { real width; real shift; }
+parameters { vector[2] b; real<lower=0> s; }
+model {
+  b[1] ~ normal(shift + 1e-4, 1e-6 * width);
+  b[2] ~ normal(300 + 4e7 * (b[1] - shift - 1e-4), 30 * width);
+  s ~ lognormal(1, 0.3 * width);
+}
+"""
+DATA = {"width": 1.0, "shift": 0.0}
+QUIET = {"show_progress": False}
+# Cov(b) of these data: sd 1e-6 and sqrt(40^2 + 30^2) = 50, correlation 0.8
+SDS, CORRELATION = np.array([1e-6, 50.0, 0.3]), 0.8
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*(round trips|was visited|trajectories that|no finite density|had not settled|"
+    "at least 4)"
+)
+
+
+def made(**changes):
+    return sa.Target(PROGRAM, {**DATA, **changes}, **QUIET)
+
+
+@pytest.fixture(scope="module")
+def target():
+    return made()
+
+
+@pytest.fixture(scope="module")
+def earlier(target):
+    return sa.sample(target, seed=1, **QUIET)
+
+
+def standardised_errors(fit):
+    """Differences of means from the truth, in posterior standard deviations."""
+    b = fit["posterior"]["b"].values.reshape(-1, 2).mean(axis=0)
+    log_s = np.log(fit["posterior"]["s"].values).mean()
+    return (np.array([b[0], b[1], log_s]) - [1e-4, 300.0, 1.0]) / SDS
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_the_scales_are_those_of_the_posterior(target, earlier, gradient, diagonal):
+    scales = scales_of_fit(target, earlier, gradient, diagonal)
+    assert not scales.misfit
+    assert scales.draws == 2000
+    assert scales.evaluations == (400 if gradient else 0)
+    factor = scales.factor
+    covariance = np.diag(factor[0] ** 2) if diagonal else np.tril(factor) @ np.tril(factor).T
+    sds = np.sqrt(np.diag(covariance))
+    # about 1000 effective draws: 4 errors of a standard deviation are 0.09
+    np.testing.assert_allclose(sds, SDS, rtol=0.12)
+    if not diagonal:
+        assert covariance[0, 1] / (sds[0] * sds[1]) == pytest.approx(CORRELATION, abs=0.05)
+    np.testing.assert_allclose((scales.location - [1e-4, 300.0, 1.0]) / SDS, 0.0, atol=0.15)
+
+
+@pytest.mark.parametrize("name", registered())
+def test_every_sampler_begins_with_an_earlier_fit(target, earlier, name):
+    fit = sa.sample(
+        target, name, chains=2, iter_warmup=200, iter_sampling=400, seed=3, warm_start=earlier,
+        **FASTER.get(name, {}), **QUIET,
+    )  # fmt: skip
+    assert fit.attrs["warm_start_draws"] > 0
+    # from the start on in the right place: errors of 800 draws of any mixing chain are below 1 sd
+    assert np.abs(standardised_errors(fit)).max() < 1.0
+    if registered()[name].init_from_draws is None:
+        assert "by warm_start" in fit.attrs["standardized"]
+        assert fit.attrs.get("standardization_iterations") is None
+
+
+def test_the_same_draws_for_any_number_of_threads(target, earlier):
+    options = {"chains": 3, "iter_warmup": 300, "iter_sampling": 50, "seed": 2, **QUIET}
+    one, two = (
+        sa.sample(target, "gad_mala", warm_start=earlier, parallel_chains=threads, **options)
+        for threads in (1, 3)
+    )
+    np.testing.assert_array_equal(one["posterior"]["b"].values, two["posterior"]["b"].values)
+
+
+def test_warmup_of_the_default_is_shorter(target, earlier):
+    afresh = sa.sample(target, seed=5, **QUIET)
+    warm = sa.sample(target, seed=5, warm_start=earlier, **QUIET)
+    assert warm.attrs["verdict"] == "fine"
+    assert warm.attrs["n_gradients_warmup"] < 0.7 * afresh.attrs["n_gradients_warmup"]
+
+
+def test_a_posterior_that_has_moved_keeps_its_scales(earlier):
+    fit = sa.sample(made(shift=3e-6), seed=4, warm_start=earlier, **QUIET)
+    assert "by warm_start" in fit.attrs["standardized"]
+    assert fit.attrs["verdict"] == "fine"
+    assert fit["posterior"]["b"].values[..., 0].mean() == pytest.approx(1.03e-4, abs=2e-7)
+
+
+@pytest.mark.parametrize(("width", "word"), [(0.05, "narrower"), (30.0, "wider")])
+def test_other_scales_are_told_and_learned_afresh(earlier, width, word):
+    with pytest.warns(UserWarning, match=f"warm_start do not fit: .* is {word} now"):
+        fit = sa.sample(made(width=width), "gad_mala", seed=4, warm_start=earlier, **QUIET)
+    assert "by warm_start" not in fit.attrs["standardized"]
+    sd = np.log(fit["posterior"]["s"].values).std()
+    assert sd == pytest.approx(0.3 * width, rel=0.15)
+
+
+def test_draws_where_the_density_fails_are_told(earlier):
+    target = sa.Target(PROGRAM.replace("s ~", "target += log(s - 100); s ~"), DATA, **QUIET)
+    assert "at 400 of 400 draws of warm_start" in scales_of_fit(target, earlier, True, False).misfit
+
+
+def test_too_few_draws_are_told(target, earlier):
+    few = earlier.isel(chain=[0], draw=slice(0, 10))
+    with pytest.warns(UserWarning, match="warm_start has 10 draws, fewer than 20"):
+        sa.sample(
+            target, "hmc", chains=2, iter_warmup=100, iter_sampling=20, seed=1, warm_start=few,
+            **QUIET,
+        )  # fmt: skip
+
+
+def test_a_file_or_a_run_folder_will_do(target, earlier, tmp_path):
+    sa.save(earlier, tmp_path / "fit.nc")
+    options = {"chains": 2, "iter_warmup": 100, "iter_sampling": 20, "seed": 1, **QUIET}
+    from_file = sa.sample(target, "nuts", warm_start=tmp_path / "fit.nc", **options)
+    given = sa.sample(target, "nuts", warm_start=earlier, **options)
+    np.testing.assert_array_equal(
+        from_file["posterior"]["b"].values, given["posterior"]["b"].values
+    )
+    sa.sample(target, seed=2, run=tmp_path / "run", **QUIET)
+    from_run = sa.sample(target, "nuts", warm_start=tmp_path / "run", **options)
+    assert "by warm_start" in from_run.attrs["standardized"]
+
+
+def test_a_kept_run_that_began_with_a_fit_is_resumed(target, earlier, tmp_path):
+    options = {"chains": 2, "iter_warmup": 150, "seed": 1, **QUIET}
+    whole = sa.sample(target, "nuts", warm_start=earlier, iter_sampling=300, **options)
+    sa.sample(target, "nuts", warm_start=earlier, iter_sampling=20, run=tmp_path / "r", **options)
+    fit = sa.resume(tmp_path / "r", iter_sampling=300, **QUIET)
+    np.testing.assert_array_equal(fit["posterior"]["b"].values, whole["posterior"]["b"].values)
+    assert results.attribute(fit, "standardized") == results.attribute(whole, "standardized")
+
+
+def test_what_is_no_fit_of_the_program_is_refused(target, earlier, tmp_path):
+    other = sa.Target("parameters { real z; } model { z ~ normal(0, 1); }", **QUIET)
+    with pytest.raises(StanadaptError, match="lacks z"):
+        sa.sample(other, "hmc", warm_start=earlier)
+    with pytest.raises(StanadaptError, match="must be an earlier fit, got int"):
+        sa.sample(target, "hmc", warm_start=5)
+    with pytest.raises(StanadaptError):
+        sa.sample(target, "hmc", warm_start=tmp_path / "missing.nc")
+    with pytest.raises(StanadaptError, match="leave `warm_start` out"):
+        sa.sample(sa.Extended(target, 1), "hmc", warm_start=earlier)

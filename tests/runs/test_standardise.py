@@ -1,0 +1,201 @@
+"""Every sampler in the learned scale: `sample(..., standardize=)`."""
+
+import json
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results, samplers
+from stanadapt.engine import chain, progress
+from stanadapt.engine.registry import registered
+from stanadapt.runs import drive
+from tests.helpers.short_runs import values
+
+# scales of 500, 1e-5 and about 1e-3; the last one is skewed, and unconstrained by its logarithm
+UNEQUAL = """
+parameters { real a; real b; real<lower=0> g; }
+model { a ~ normal(2000, 500); b ~ normal(-3e-4 + 1.6e-8 * a, 6e-6); g ~ gamma(2, 1000); }
+"""
+MEANS = {"a": 2000.0, "b": -2.68e-4, "g": 2e-3}
+SECONDS = {"a": 500.0**2, "b": 1e-10, "g": 2e-6}
+# without those that other tests register
+OURS = {name: registered()[name] for name in samplers.__all__}
+ALL_FULL = [name for name, sampler in OURS.items() if sampler.standardize == "full"]
+FULL = [name for name in ALL_FULL if OURS[name].exact is True]
+DIAGONAL = [name for name, sampler in OURS.items() if sampler.standardize == "diagonal"]
+PLAN = {"chains": 4, "seed": 3, "show_progress": False}
+FAST = {"kameleon": {"subsample": 50}}
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(UNEQUAL)
+
+
+def error_of(fit, name, power, truth):
+    """Error of the mean of powers of deviations from the truth, in Monte Carlo errors."""
+    deviation = (values(fit, name) - MEANS[name]) ** power
+    effective = float(results.arviz_module().ess(deviation))
+    return (deviation.mean() - truth) / (deviation.std() / np.sqrt(effective)), effective
+
+
+def test_which_samplers_are_standardised_unless_told_otherwise():
+    own = {name for name, sampler in OURS.items() if sampler.standardize == "no"}
+    assert set(FULL) == {"am", "gad_hmc", "gad_mala", "gad_rwm", "hmc", "mala", "rwm"}
+    assert set(ALL_FULL) - set(FULL) == {"sgld", "ula"}
+    assert DIAGONAL == ["equi_energy", "kameleon", "nice", "repelling_attracting"]
+    assert own == {
+        "continuous_tempering", "nuts", "parallel_tempering", "pooled_am", "pseudo_extended",
+        "simulated_tempering", "smc", "whitened_hmc",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*FULL, "pooled_am"])
+def test_scales_that_differ_by_seven_orders_of_magnitude(name, target):
+    fit = sa.sample(target, name, iter_warmup=2000, iter_sampling=3000, **PLAN)
+    for variable in MEANS:
+        for power, truth in ((1, 0.0), (2, SECONDS[variable])):
+            error, effective = error_of(fit, variable, power, truth)
+            assert abs(error) < 5.0, (variable, power)  # 42 comparisons: 2e-5 by chance
+            assert effective > 150, (variable, power)
+    assert fit.attrs["standardized"] == ("dense" if name in FULL else "no: pooled_am learns scales "
+                                         "on its own")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["gad_mala", "rwm"])
+def test_what_is_saved_is_in_the_program_s_own_coordinates(name, target):
+    fit = sa.sample(
+        target, name, iter_warmup=300, iter_sampling=200, save_warmup=True, save_unconstrained=True,
+        **PLAN,
+    )  # fmt: skip
+    x = values(fit, "position", "unconstrained_posterior")
+    np.testing.assert_array_equal(x[..., :2], np.stack([values(fit, n) for n in "ab"], axis=2))
+    np.testing.assert_allclose(np.exp(x[..., 2]), values(fit, "g"), rtol=1e-14)
+    lp = values(fit, "lp", "sample_stats")
+    evaluate = target.value if name == "rwm" else lambda position: target.evaluate(position)[0]
+    for row in ((0, 0), (1, 77), (3, 199)):
+        assert lp[row] == pytest.approx(evaluate(x[row]), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["mala", "am", "kameleon"])
+def test_draws_depend_neither_on_threads_nor_on_chunks(name, target, monkeypatch):
+    fits = []
+    for parallel, seconds in ((1, 0.25), (4, 1e-4)):
+        monkeypatch.setattr(chain, "CHUNK_SECONDS", seconds)
+        fits.append(sa.sample(target, name, parallel_chains=parallel, iter_warmup=400,
+                              iter_sampling=100, **PLAN, **FAST.get(name, {})))  # fmt: skip
+    assert fits[0].attrs["standardized"] in ("dense", "diagonal")
+    for variable in MEANS:
+        np.testing.assert_array_equal(values(fits[0], variable), values(fits[1], variable))
+    for count in ("n_gradients_warmup", "n_density_warmup", "standardization_iterations"):
+        assert fits[0].attrs[count] == fits[1].attrs[count]
+
+
+@pytest.mark.parametrize(("name", "count", "none"), [
+    ("mala", "n_gradients", "n_density"), ("rwm", "n_density", "n_gradients"),
+])  # fmt: skip
+def test_the_pre_run_counts_as_warm_up(name, count, none, target):
+    fit = sa.sample(target, name, iter_warmup=400, iter_sampling=150, **PLAN)
+    assert values(fit, count, "sample_stats").sum() == 4 * 150
+    # one evaluation where each chain starts
+    rest = fit.attrs[f"{count}_warmup"] - 4 * (1 + 400)
+    assert rest >= 4 * fit.attrs["standardization_iterations"] > 0
+    assert fit.attrs[count] == fit.attrs[f"{count}_warmup"] + 4 * 150
+    assert fit.attrs[none] == 0
+
+
+def test_only_defaults_change_with_the_coordinates(target):
+    def settings(**chosen):
+        fit = sa.sample(target, "gad_rwm", iter_warmup=60, iter_sampling=5, **PLAN, **chosen)
+        return json.loads(fit.attrs["settings"])
+
+    assert settings()["initial_scale"] == 2.38
+    assert settings(initial_scale=0.3)["initial_scale"] == 0.3
+    assert settings(initial_scale=0.1)["initial_scale"] == 0.1  # also where it is the default
+    assert settings(standardize=False)["initial_scale"] == 0.1
+
+
+def test_why_not_is_recorded(target):
+    run = {"iter_warmup": 2000, "iter_sampling": 5, **PLAN}
+    for name, changed, reason in (
+        ("rwm", {"standardize": False}, "asked for"),
+        ("rwm", {"iter_warmup": 49}, "iter_warmup is below 50"),
+        ("pooled_am", {}, "pooled_am learns scales on its own"),
+    ):
+        fit = sa.sample(target, name, **(run | changed))
+        assert fit.attrs["standardized"] == f"no: {reason}"
+
+
+@pytest.mark.parametrize(("sampler", "changed", "reason"), [
+    ("rwm", {"standardize": "yes"}, "must be True, False or None"),
+    ("whitened_hmc", {"standardize": True}, "learns scales on its own"),
+])  # fmt: skip
+def test_what_cannot_be_standardised_is_refused(sampler, changed, reason, target):
+    with pytest.raises(sa.StanadaptError, match=reason):
+        sa.sample(target, sampler, **changed, **PLAN)
+
+
+def test_what_kameleon_begins_with_is_in_the_programs_own_coordinates(target):
+    fit = sa.sample(target, iter_sampling=50, **PLAN)
+    with pytest.raises(sa.StanadaptError, match="warm_start is given"):
+        sa.sample(target, "kameleon", standardize=True, warm_start=fit, **PLAN)
+
+
+def test_an_extended_target_stays_as_it_is(target):
+    extended = sa.Extended(target, 1)
+    fit = sa.sample(extended, "rwm", iter_warmup=60, iter_sampling=5, **PLAN)
+    assert fit.attrs["standardized"].startswith("no: Extended(")
+    with pytest.raises(sa.StanadaptError, match="has coordinates of its own"):
+        sa.sample(extended, "rwm", standardize=True, **PLAN)
+
+
+def test_an_interruption_while_scales_are_learned(target, monkeypatch):
+    class Interrupting(progress.Silent):
+        raised = False
+
+        def update(self, chains):
+            if not self.raised:
+                self.raised = True
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(drive, "reporter", lambda show, task: Interrupting())
+    with pytest.raises(sa.StanadaptError, match="interrupted during warm-up"):
+        sa.sample(target, "mala", **PLAN)
+
+
+def test_the_task_is_shown(target, capsys):
+    plan = PLAN | {"show_progress": True}
+    sa.sample(target, "rwm", iter_warmup=60, iter_sampling=5, **plan)
+    assert "learning the scales, done" in capsys.readouterr().err
+
+
+def test_chains_for_many_modes_keep_their_starts(target):
+    inits = np.array([2000.0, -3e-4, -6.5]) + np.diag([300.0, 4e-6, 1.0])[[0, 1, 2, 0]]
+    fit = sa.sample(target, "kameleon", iter_warmup=200, iter_sampling=5, inits=inits,
+                    save_warmup=True, subsample=20, gamma=1e-6, initial_scale=1e-9, **PLAN,
+                    tune_early=False)  # fmt: skip
+    assert fit.attrs["standardized"] == "diagonal"
+    # isotropic moves of 1e-6 standard deviations, at first
+    np.testing.assert_allclose(values(fit, "a", "warmup_posterior")[:, 0], inits[:, 0], rtol=1e-5)
+    np.testing.assert_allclose(values(fit, "b", "warmup_posterior")[:, 0], inits[:, 1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["parallel_tempering", "pseudo_extended"])
+def test_tempering_reports_the_program_s_own_evidence_and_reference(name):
+    """The evidence of a product of densities is 1; in z it would be exp(9.2)."""
+    target = sa.Target(
+        "parameters { vector[2] x; } model { target += normal_lpdf(x | [70, -3], 0.01); }"
+    )
+    fit = sa.sample(target, name, standardize=True, iter_warmup=1000, iter_sampling=1000,
+                    inits={"x": [70.0, -3.0]}, **PLAN)  # fmt: skip
+    group = results.dataset(fit, "tempering")
+    assert fit.attrs["standardized"] == "diagonal"
+    assert np.abs(group["log_evidence"].values).max() < 0.5
+    centre = group["reference_mean"].values
+    np.testing.assert_allclose(centre, np.tile([70.0, -3.0], (4, 1)), atol=0.05)
+    spread = group["reference_sd"].values
+    assert ((spread > 0.01) & (spread < 0.1)).all()
+    # log Z at b = 1 is the evidence, and at b = 0 that of the reference, which is 1
+    constants = group["log_normalizer"].values
+    assert np.abs(constants[:, 0]).max() < 1e-9

@@ -1,0 +1,204 @@
+"""Threads of one chain change nothing but the time: same draws, counts, stops; words for misuse."""
+
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import StanadaptError, results
+from stanadapt.engine import plan
+from stanadapt.engine.chain import Chain, ChainDesign, run
+from stanadapt.engine.contract import copy_draws
+from stanadapt.engine.registry import find, registered
+from stanadapt.samplers.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
+from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
+from stanadapt.targets.stan import bundled
+from tests.helpers.targets import MEAN, Awkward
+
+SHARING = [name for name, sampler in registered().items() if sampler.threading]
+MOVES = ["hmc", "nuts", "random_walk"]
+COVARIANCE = np.array([[4.0, 0.5, 0.0], [0.5, 1.0, -1.0], [0.0, -1.0, 30.0]])
+LAWS = {"dense": {"covariance": COVARIANCE}, "student": {"sd": [2.0, 0.7, 6.0], "degrees": 4.0}}
+
+
+def settings(name, **chosen):
+    many = {
+        "pseudo_extended": {"pseudo_samples": 5},
+        # neighbours swap in warm-up
+        "parallel_tempering": {"levels": 5, "swaps": "energy_rings", "rings": 2},
+        "smc": {"particles": 100},
+    }
+    return find(name, **many[name], **chosen)
+
+
+def init_on_path(reference, sampler):
+    """Return an init on a path with that reference, or None where it is learned."""
+    if reference == "learned":
+        return None
+    reference = ReferenceDistribution(MEAN, **LAWS.get(reference, {"sd": 1.0})).compiled(3)
+
+    def init(density, chosen, position, rng):
+        prior = Awkward(2.0).density().handle
+        path = TemperingPath(
+            density, reference, PRIOR if reference == "prior" else DISTRIBUTION, prior
+        )
+        return sampler.tempering.init_from_path(density, chosen, position, rng, path, False)
+
+    return init
+
+
+def make(found, threads, reference="learned", wall=1.0, draws=300):
+    """Return a chain, the densities of its workers, and the target."""
+    (sampler, chosen), target = found, Awkward(wall)
+    schedule = plan.make_plan(
+        chains=1, parallel_chains=1, iter_warmup=200, iter_sampling=draws, thin=1, seed=1,
+        save_warmup=True, show_progress=False,
+    )  # fmt: skip
+    workers = [target.density() for _ in range(threads - 1)]
+
+    start, rng = MEAN + np.array([-1.0, 0.2, 3.0]), np.random.default_rng(2)
+    design = ChainDesign(sampler, chosen, schedule, 3, init=init_on_path(reference, sampler))
+    chain = Chain(design, target.density(), start, rng, lambda: copy_draws, workers)
+    return chain, workers, target
+
+
+def recorded(chain):
+    """All that a chain leaves behind."""
+    return [
+        chain.sampling.constrained, chain.warmup.constrained, chain.sampling.stats,
+        chain.warmup.stats, chain.density.calls[:5], chain.density.failed_position,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("reference", ["learned", "dense", "student", "prior"])
+@pytest.mark.parametrize("kernel", MOVES)
+@pytest.mark.parametrize("name", SHARING)
+def test_draws_and_counts_do_not_depend_on_threads(name, kernel, reference):
+    """The density fails behind a wall now and then; what is told of that is the same too."""
+    if reference == "prior" and registered()[name].tempering.draws_reference:
+        return
+    found, wanted = settings(name, kernel=kernel), None
+    for threads, chunk in ((1, None), (2, None), (5, 7)):
+        chain, *_ = make(found, threads, reference)
+        run([chain], 1, chunk=chunk)
+        if wanted is None:
+            wanted = recorded(chain)
+        for one, other in zip(recorded(chain), wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert chain.calls["failed"] > 0
+    assert np.isfinite(chain.density.failed_position).all()
+    assert np.ptp(chain.sampling.constrained, axis=0).min() > 0
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_a_hopeless_chain_stops_at_the_same_iteration(name):
+    stops = []
+    for threads in (1, 3):
+        chain, _, target = make(settings(name), threads, draws=3000)
+        chain.advance(150)
+        target.wall[0] = -1e9
+        run([chain], 1)
+        assert chain.stopped
+        stops.append((chain.n_done, *chain.density.calls[:4]))
+    assert stops[0] == stops[1]
+    assert stops[0][0] > 150
+
+
+@pytest.mark.parametrize("name", SHARING)
+def test_helpers_help_and_go(name):
+    """They leave no thread behind, between chunks or at the end."""
+    before = threading.active_count()
+    # a sweep must outlast the time slices of a busy machine
+    chain, workers, _ = make(settings(name, leapfrogs=5000), 3, draws=10_000)
+    while not all(helper.calls[:2].any() for helper in workers) and not chain.finished:
+        chain.advance()
+        assert threading.active_count() == before
+    assert all(helper.calls[:2].any() for helper in workers)
+
+
+def test_the_processor_time_of_helpers_counts(monkeypatch):
+    seconds = 0.1
+
+    def worked(*arguments):
+        end = time.thread_time() + seconds
+        while time.thread_time() < end:
+            pass
+        return work(*arguments)
+
+    chain, *_ = make(settings("parallel_tempering"), 3)
+    chain.compile()
+    work = chain.thread_pool._work
+    monkeypatch.setattr(chain.thread_pool, "_work", worked)
+    chain.advance(5)
+    assert chain.warmup_processor_seconds >= 2 * seconds  # of two helpers
+
+
+@pytest.fixture(scope="module")
+def twenty():
+    return sa.Target(*bundled.find("mixture", "twenty"), show_progress=False)
+
+
+def draw(target, name, **chosen):
+    return sa.sample(
+        target, name, chains=2, iter_warmup=100, iter_sampling=50, seed=3, show_progress=False,
+        **chosen,
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of a run as short as this
+@pytest.mark.parametrize("name", SHARING)
+def test_of_a_stan_program(twenty, name):
+    """A seed gives the same fit, whatever shares the work."""
+    fits = [
+        draw(twenty, name, threads_per_chain=threads, parallel_chains=parallel)
+        for threads, parallel in ((1, 1), (2, 1), (2, 2))
+    ]
+    for fit in fits[1:]:
+        for group in ("posterior", "sample_stats"):
+            one, other = results.dataset(fit, group), results.dataset(fits[0], group)
+            assert all(np.array_equal(one[v].values, other[v].values) for v in other)
+        for count in ("n_gradients", "n_density", "n_failed"):
+            assert fit.attrs[count] == fits[0].attrs[count]
+
+
+@pytest.mark.parametrize("name", [name for name in registered() if name not in SHARING])
+def test_a_sampler_of_one_move_says_which_have_more(twenty, name):
+    with pytest.raises(StanadaptError) as caught:
+        draw(twenty, name, threads_per_chain=2)
+    assert caught.value.stage == "settings"
+    for word in ("threads_per_chain is 2", name, "more chains", *SHARING):
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen", "most"),
+    [
+        ("pseudo_extended", {}, 2),
+        ("pseudo_extended", {"pseudo_samples": 6}, 6),
+        ("parallel_tempering", {"levels": 4}, 4),
+        ("parallel_tempering", {}, 64),
+        ("smc", {"particles": 120}, 120),
+    ],
+)
+def test_no_more_threads_than_moves(twenty, name, chosen, most):
+    with pytest.raises(StanadaptError, match=f"{name}.*has {most} moves.*no more"):
+        draw(twenty, name, threads_per_chain=most + 1, **chosen)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "2", None, True])
+def test_a_number_of_threads_is_whole_and_positive(twenty, bad):
+    with pytest.raises(StanadaptError, match=f"threads_per_chain must be a whole .*{bad!r}"):
+        draw(twenty, "pseudo_extended", threads_per_chain=bad)
+
+
+@pytest.mark.parametrize(("cores", "threads", "at_once"), [(8, 3, 2), (2, 3, 1), (8, 1, 4)])
+def test_chains_at_once_leave_cores_for_threads(monkeypatch, cores, threads, at_once):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    made = plan.make_plan(
+        chains=4, parallel_chains=None, iter_warmup=1, iter_sampling=1, thin=1, seed=1,
+        save_warmup=False, show_progress=False, threads_per_chain=threads,
+    )  # fmt: skip
+    assert made.parallel_chains == at_once

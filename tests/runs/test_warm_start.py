@@ -1,0 +1,267 @@
+"""How chains begin, through `sample`: errors, exactness, and what is recorded."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results, weighted_summary
+from stanadapt.engine.registry import registered
+
+CODE = """
+data { int n; int k; vector[n] y; }
+parameters { vector[k] x; real<lower=0> s; }
+model { x ~ normal(0, 3); s ~ exponential(1); y ~ normal(x[1], s); }
+"""
+DATA = {"n": 3, "k": 2, "y": [0.5, 1.0, 2.5]}
+QUIET = {"show_progress": False}
+SHORT = {"chains": 2, "iter_warmup": 100, "iter_sampling": 50, "seed": 1, **QUIET}
+DISTRIBUTION = sa.ReferenceDistribution([0.0, 0.0, 0.0], 3.0)
+# short runs cause warnings
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore:.*{message}")
+    for message in ("round trips", "visited", "no finite density", "trajectories that", "R-hat")
+]
+TEMPERING = [name for name, s in registered().items() if s.tempering is not None]
+
+
+def choices_of(name, **chosen):
+    """Those of these settings that a sampler has: not all have kernels to choose from."""
+    fields = registered()[name].settings._fields
+    return {setting: value for setting, value in chosen.items() if setting in fields}
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(CODE, DATA, **QUIET)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        (
+            "rwm",
+            {"reference_distribution": DISTRIBUTION},
+            "rwm has no use for reference_distribution, .*pseudo_extended",
+        ),
+        ("nuts", {"prior_data": {**DATA, "k": 3}}, r"change the sizes .*\(x\)"),
+        (
+            "pseudo_extended",
+            {"reference_distribution": 3.0},
+            "must be a ReferenceDistribution.*got 3.0",
+        ),
+        (
+            "pseudo_extended",
+            {"reference_distribution": sa.ReferenceDistribution([0.0], 1.0)},
+            "the target has 3 unconstrained parameters, but mean has 1",
+        ),
+        ("parallel_tempering", {"prior_data": {**DATA, "k": 3}}, r"change the sizes .*\(x\)"),
+        (
+            "parallel_tempering",
+            {"prior_data": DATA, "reference_distribution": DISTRIBUTION},
+            "give only one of reference_distribution and prior_data",
+        ),
+        (
+            "kameleon",
+            {"warm_start": 1, "reference_distribution": DISTRIBUTION},
+            "give only one of warm_start and reference_distribution",
+        ),
+    ],
+)
+def test_options_that_do_not_suit_a_sampler(target, name, options, message):
+    with pytest.raises(sa.StanadaptError, match=message) as caught:
+        sa.sample(target, name, **SHORT, **options)
+    assert caught.value.stage == "settings"
+
+
+def test_prior_data_that_do_not_fit_the_program(target):
+    with pytest.raises(sa.StanadaptError, match="y"):
+        sa.sample(target, "pseudo_extended", **SHORT, prior_data={"n": 2, "k": 2, "y": [1.0]})
+
+
+def test_an_extension_has_prior_data_of_its_own(target):
+    extended = sa.Extended(target, 2, reference_distribution=DISTRIBUTION)
+    with pytest.raises(sa.StanadaptError, match="is an option of"):
+        sa.sample(extended, "parallel_tempering", **SHORT, prior_data={"n": 0, "k": 2, "y": []})
+
+
+LADDER = [
+    ({"levels": 1}, "levels must be 0 .learned. or at least 2, got 1"),
+    (
+        {"reference_family": "power"},
+        "min_inverse_temperature must be above 0 with reference_family=power, got 0.0",
+    ),
+    (
+        {"min_inverse_temperature": 1.0},
+        "min_inverse_temperature must be at least 0 and below 1, got 1.0",
+    ),
+]
+PARTICLES = [
+    ({"particles": 99}, "particles must be at least 100, got 99"),
+    ({"threshold": 1.0}, "threshold must be between 0 and 1, got 1.0"),
+    ({"inflation": 0.0}, "inflation must be positive, got 0.0"),
+    ({"sweeps": 0}, "sweeps must be at least 1, got 0"),
+    ({"reference_family": "power"}, "reference_family must be gaussian or student_t, got power"),
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_treedepth": 26}, "max_treedepth must be at most 25, got 26"),
+        ({"target_accept": 1.0}, "target_accept must be (at least 0 and below|between 0 and) 1"),
+        (
+            {"reference_family": "cauchy"},
+            "reference_family must be one of gaussian, student_t, power, got 'cauchy'",
+        ),
+        ({"kernel": 1}, "kernel must be one of hmc, nuts, random_walk, got 1"),
+    ],
+)
+@pytest.mark.parametrize("name", TEMPERING)
+def test_settings_out_of_range(target, name, settings, message):
+    if not choices_of(name, **settings):
+        return
+    with pytest.raises(sa.StanadaptError, match=f"{name}: {message}"):
+        sa.sample(target, name, **SHORT, **settings)
+
+
+@pytest.mark.parametrize("name", TEMPERING)
+def test_settings_of_ladder_or_particles_out_of_range(target, name):
+    # what begins with draws of the reference needs one that can be drawn from
+    wrong = {"smc": PARTICLES, "continuous_tempering": [LADDER[0], PARTICLES[-1]]}
+    for settings, message in wrong.get(name, LADDER):
+        with pytest.raises(sa.StanadaptError, match=f"{name}: {message}"):
+            sa.sample(target, name, **SHORT, **settings)
+
+
+def test_particles_cannot_begin_with_prior_data(target):
+    with pytest.raises(sa.StanadaptError, match=r"smc begins with .* or use .*parallel_tempering"):
+        sa.sample(target, "smc", **SHORT, prior_data={**DATA, "n": 0, "y": []})
+
+
+@pytest.mark.parametrize("name", TEMPERING)
+def test_attributes_record_how_chains_began(target, name):
+    fit = sa.sample(target, name, **SHORT, reference_distribution=DISTRIBUTION)
+    expected = repr(DISTRIBUTION)
+    assert expected.endswith("(Gaussian, 3 parameters)")
+    assert fit.attrs["reference_distribution"] == expected
+    found = results.dataset(fit, "tempering")
+    np.testing.assert_array_equal(found["reference_mean"], 0.0)
+    np.testing.assert_array_equal(found["reference_sd"], 3.0)
+    if not registered()[name].tempering.draws_reference:
+        fit = sa.sample(target, name, **SHORT, prior_data={**DATA, "n": 0, "y": []})
+        assert len(fit.attrs["prior_data_hash"]) > 5
+        assert results.dataset(fit, "prior")["x"].shape[-1] == 2
+        assert "reference_mean" not in results.dataset(fit, "tempering")
+    fit = sa.sample(target, name, **SHORT)
+    assert fit.attrs["warm_start_draws"] == 0
+    assert not {"reference_distribution", "prior_data_hash"} & set(fit.attrs)
+
+
+@pytest.mark.parametrize("name", TEMPERING)
+def test_a_reference_from_pathfinder_is_recorded_resumed_and_kept(target, name, tmp_path):
+    """Its cost counts as warm-up; a run that was lengthened has the draws of one that was not."""
+    walks = choices_of(name, kernel="random_walk")
+    family = {"reference_family": "student_t", "inflation": 2.0, **walks}
+    options = {**SHORT, **family, "reference_distribution": "pathfinder"}
+    whole = sa.sample(target, name, **options)
+    words = "Student t, 5 degrees, 3 parameters), of pathfinder: 16 of 16 paths, inflated by 2"
+    assert whole.attrs["reference_distribution"] == f"ReferenceDistribution({words}"
+    assert whole.attrs["n_gradients_warmup"] > 50
+    assert (whole.attrs["n_gradients"] == whole.attrs["n_gradients_warmup"]) is bool(walks)
+    sa.sample(target, name, **{**options, "iter_sampling": 20}, run=tmp_path / "run")
+    resumed = sa.resume(tmp_path / "run", iter_sampling=50, show_progress=False)
+    warm = sa.sample(target, name, **SHORT, **walks, warm_start=whole)
+    assert warm.attrs["reference_distribution"] == (
+        whole.attrs["reference_distribution"] + ", kept from warm_start"
+    )
+    assert warm.attrs["warm_start_draws"] == 100
+    group = results.dataset(whole, "tempering")
+    assert group["reference_covariance"].shape == (2, 3, 3)
+    for other in (resumed, warm):
+        for variable in ("reference_mean", "reference_covariance", "reference_degrees"):
+            np.testing.assert_allclose(
+                results.dataset(other, "tempering")[variable], group[variable], rtol=1e-12
+            )
+    a, b = (results.dataset(fit, "posterior")["x"].values for fit in (whole, resumed))
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("pathfindr", "'pathfinder', an earlier fit .* got 'pathfindr'"),
+        (7, "must be a ReferenceDistribution.* got 7"),
+    ],
+)
+def test_what_no_reference_can_come_from(target, source, message):
+    with pytest.raises(sa.StanadaptError, match=message) as caught:
+        sa.sample(target, "parallel_tempering", **SHORT, reference=source)
+    assert caught.value.stage == "settings"
+
+
+def test_a_power_has_no_reference_to_fit(target):
+    power = {"reference_family": "power", "min_inverse_temperature": 0.05}
+    with pytest.raises(sa.StanadaptError, match="reference_family=power has no reference"):
+        sa.sample(target, "parallel_tempering", **SHORT, **power, reference="pathfinder")
+    with pytest.raises(sa.StanadaptError, match="is short for reference_distribution"):
+        sa.sample(
+            target, "smc", **SHORT, reference="pathfinder", reference_distribution="pathfinder"
+        )
+
+
+@pytest.mark.parametrize("name", TEMPERING)
+def test_random_walks_use_values_and_trajectories_gradients(target, name):
+    if not choices_of(name, kernel="hmc"):
+        return
+    walk, hmc = (sa.sample(target, name, **SHORT, kernel=m) for m in ("random_walk", "hmc"))
+    assert (walk.attrs["n_gradients"], hmc.attrs["n_density"]) == (0, 0)
+    assert "n_density" in results.dataset(walk, "sample_stats")
+    assert "n_gradients" in results.dataset(hmc, "sample_stats")
+
+
+def test_save_pseudo_keeps_all_pseudo_samples(target):
+    """The draw is one of them; weights sum to one; constrained values are Stan's."""
+    options = {**SHORT, "iter_sampling": 400, "pseudo_samples": 3}
+    fit = sa.sample(target, "pseudo_extended", save_pseudo=True, **options)
+    group, draws = results.dataset(fit, "pseudo"), results.dataset(fit, "posterior")
+    assert group["x"].shape == (2, 400, 3, 2)
+    assert group["s"].shape == group["weight"].shape == group["temperature"].shape == (2, 400, 3)
+    np.testing.assert_allclose(group["weight"].sum("pseudo"), 1.0)
+    same = np.all(group["x"].values == draws["x"].values[:, :, None], axis=-1)
+    same &= np.isclose(group["s"].values, draws["s"].values[..., None], rtol=1e-12)
+    assert np.all(same.sum(axis=-1) >= 1)
+    # the pseudo-sample that is the draw has temperature 1
+    assert np.all(group["temperature"].values[same] == 1.0)
+    assert set(np.unique(group["temperature"])) <= set(
+        results.dataset(fit, "tempering")["temperature"].values.ravel()
+    )
+    plain = sa.sample(target, "pseudo_extended", **options)
+    np.testing.assert_array_equal(results.dataset(plain, "posterior")["x"], draws["x"])
+    table = weighted_summary(fit)
+    assert np.all(np.abs(table["mean"] - table["draws_mean"]) < 6 * table["draws_mcse"])
+
+
+def test_a_sampler_without_pseudo_samples_cannot_save_them(target):
+    with pytest.raises(sa.StanadaptError, match="parallel_tempering has none on"):
+        sa.sample(target, "parallel_tempering", save_pseudo=True, **SHORT)
+
+
+@pytest.mark.parametrize("name", TEMPERING)
+def test_draws_do_not_depend_on_parallel_chains_or_saved_groups(target, name):
+    """Parallel chains, saved groups, saved warm-up: none of them uses a random number."""
+    one = sa.sample(target, name, **SHORT)
+    other = sa.sample(
+        target, name, **SHORT, parallel_chains=1, save_warmup=True, save_unconstrained=True
+    )
+    for group in ("posterior", "tempering"):
+        a, b = results.dataset(one, group), results.dataset(other, group)
+        for variable in a.data_vars:
+            np.testing.assert_array_equal(a[variable], b[variable])
+
+
+@pytest.mark.parametrize("name", TEMPERING)
+def test_a_result_is_saved_and_loaded_with_its_tempering_group(target, name, tmp_path):
+    fit = sa.sample(target, name, **SHORT)
+    again = results.load(results.save(fit, tmp_path / "fit.nc"))
+    for variable, values in results.dataset(fit, "tempering").data_vars.items():
+        np.testing.assert_array_equal(results.dataset(again, "tempering")[variable], values)

@@ -1,0 +1,259 @@
+"""Chains on the workers of an executor: the same draws, also where workers are lost."""
+
+import multiprocessing
+import pickle
+import time
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.engine import chain as chain_module
+from stanadapt.engine.registry import registered
+from stanadapt.errors import StanadaptError
+from stanadapt.runs import drive, run_on_workers, worker_recipe
+from tests.helpers.sampler_settings import FASTER, VARIANTS
+
+# unequal scales, a parameter that is bounded, and quantities that are drawn
+PROGRAM = """
+data { int<lower=0, upper=1> prior; }
+parameters { vector[3] x; real<lower=0> s; }
+model {
+  x ~ normal([1, -20, 0], [1e-3, 50, 2]); s ~ gamma(3, x[3]^2 + 1);
+  if (!prior) x[2] ~ normal(3, 20);
+}
+generated quantities { real y_rep = normal_rng(x[1], s); }
+"""
+pytestmark = pytest.mark.filterwarnings("ignore")  # runs are too short to be of use
+LENGTH = {"chains": 3, "iter_warmup": 150, "iter_sampling": 60, "seed": 5, "show_progress": False}
+CASES = [(n, VARIANTS.get(n, [{}])[0]) for n in registered()]
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(PROGRAM, {"prior": 0}, show_progress=False)
+
+
+@pytest.fixture
+def short_slices(monkeypatch):
+    """Of little more than one chunk, of seven iterations."""
+    monkeypatch.setattr(run_on_workers, "FIRST_SECONDS", 1e-4)
+    monkeypatch.setattr(run_on_workers, "LONGEST_SECONDS", 1e-4)
+    monkeypatch.setattr(chain_module, "FIRST_CHUNK", 7)
+    monkeypatch.setattr(chain_module, "LARGEST_CHUNK", 7)
+
+
+class Post:
+    """An executor that sends what it is given, and what it returns, as bytes."""
+
+    def __init__(self):
+        self.sent = 0
+
+    def submit(self, function, *arguments):
+        self.sent += 1
+        future = Future()
+        try:
+            function, arguments = pickle.loads(pickle.dumps((function, arguments)))
+            future.set_result(pickle.loads(pickle.dumps(self.call(function, arguments))))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+    def call(self, function, arguments):
+        return function(*arguments)
+
+
+def draw(target, name, settings, **changes):
+    chosen = {**LENGTH, **FASTER.get(name, {}), **settings, **changes}
+    return sa.sample(target, name, **chosen)
+
+
+def assert_same(here, there):
+    """Draws, statistics and attributes, but for times and who ran it."""
+    assert set(results.group_names(here)) == set(results.group_names(there))
+    for group in results.group_names(here):
+        first, second = results.dataset(here, group), results.dataset(there, group)
+        for name in first:
+            np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
+    other = {n for n in here.attrs if n.endswith("seconds")} | {"created_at", "executor", "run"}
+    for name in {*here.attrs, *there.attrs} - other:
+        np.testing.assert_array_equal(here.attrs[name], there.attrs[name], err_msg=name)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+def test_every_sampler_draws_the_same(target, case, short_slices, monkeypatch):
+    """No chain moves in this process, those of a pre-run that learns scales included."""
+    here, post = draw(target, *case), Post()
+    monkeypatch.setattr(drive, "run", None)
+    there = draw(target, *case, executor=post)
+    assert post.sent > 6
+    assert there.attrs["executor"] == "Post"
+    assert_same(here, there)
+
+
+def test_what_is_asked_to_be_kept_is_kept(target, short_slices):
+    chosen = {"save_warmup": True, "save_unconstrained": True, "thin": 2}
+    there = draw(target, "whitened_hmc", chosen, executor=Post())
+    assert_same(draw(target, "whitened_hmc", chosen), there)
+
+
+def test_the_program_under_prior_data_is_made_by_workers(target, short_slices):
+    chosen = {"prior_data": {"prior": 1}, "threads_per_chain": 2}
+    there = draw(target, "parallel_tempering", chosen, executor=Post())
+    assert_same(draw(target, "parallel_tempering", chosen), there)
+
+
+def test_other_processes(target):
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(2, mp_context=context) as executor:
+        there = draw(target, "whitened_hmc", {}, chains=5, executor=executor)
+    assert_same(draw(target, "whitened_hmc", {}, chains=5), there)
+
+
+class Losing(Post):
+    """Every fifth worker is lost, half of them after they have done all their work."""
+
+    def call(self, function, arguments):
+        if self.sent % 5:
+            return function(*arguments)
+        if self.sent % 10:
+            function(*arguments)
+        raise ConnectionError("a worker went away")
+
+
+def test_what_a_lost_worker_did_is_done_again(target, short_slices):
+    assert_same(draw(target, "nuts", {}), draw(target, "nuts", {}, executor=Losing()))
+
+
+class Breaking(Post):
+    """Is broken for good after so many slices."""
+
+    def __init__(self, after, error):
+        super().__init__()
+        self.after, self.error = after, error
+
+    def call(self, function, arguments):
+        if self.sent > self.after:
+            raise self.error
+        return function(*arguments)
+
+
+BREAKS = [BrokenExecutor("all gone"), ConnectionError("all gone")]
+
+
+@pytest.mark.parametrize("error", BREAKS, ids=lambda error: type(error).__name__)
+def test_draws_outlive_the_workers(target, short_slices, error):
+    executor = Breaking(150, error)
+    with pytest.warns(UserWarning, match=rf"ended early.*{type(error).__name__}: all gone"):
+        fit = draw(target, "nuts", {"iter_sampling": 10**6}, executor=executor)
+    posterior = results.dataset(fit, "posterior")
+    assert posterior.sizes["chain"] == 3
+    assert fit.attrs["interrupted"] == 1
+    draws = posterior.sizes["draw"]
+    whole = results.dataset(draw(target, "nuts", {"iter_sampling": draws}), "posterior")
+    np.testing.assert_array_equal(posterior["x"].values, whole["x"].values)
+
+
+@pytest.mark.parametrize("error", BREAKS, ids=lambda error: type(error).__name__)
+def test_without_a_draw_it_is_an_error(target, error):
+    with pytest.raises(StanadaptError, match=r"workers of the executor failed.*all gone") as caught:
+        draw(target, "nuts", {}, executor=Breaking(0, error))
+    assert caught.value.stage == "sampling"
+
+
+def test_what_a_worker_refuses_is_told(target, monkeypatch):
+    monkeypatch.setattr(worker_recipe, "version", lambda name: "0.0.1")
+    sent = worker_recipe.recipe_of
+    monkeypatch.setattr(run_on_workers, "recipe_of", lambda *a: sent(*a)._replace(stanadapt="9.9"))
+    with pytest.raises(StanadaptError, match=r"a worker has stanadapt 0.0.1, the run 9.9"):
+        draw(target, "nuts", {}, executor=Post())
+
+
+def test_another_file_of_the_sampler_is_refused(target, monkeypatch):
+    sent = worker_recipe.recipe_of
+    changed = lambda *a: sent(*a)._replace(sampler_hash="0")  # noqa: E731
+    monkeypatch.setattr(run_on_workers, "recipe_of", changed)
+    with pytest.raises(StanadaptError, match="the file of the sampler nuts is another one"):
+        draw(target, "nuts", {}, executor=Post())
+
+
+def test_a_sampler_that_workers_lack_is_told(target, monkeypatch):
+    sent = worker_recipe.recipe_of
+    changed = lambda *a: sent(*a)._replace(sampler="barker")  # noqa: E731
+    monkeypatch.setattr(run_on_workers, "recipe_of", changed)
+    with pytest.raises(StanadaptError, match="let workers import its file"):
+        draw(target, "nuts", {}, executor=Post())
+
+
+def test_it_can_be_stopped(target, short_slices):
+    with pytest.warns(UserWarning, match="stopped by on_progress"):
+        fit = draw(
+            target, "nuts", {"iter_sampling": 10**6}, executor=Post(),
+            on_progress=lambda progress: progress.draws > 100,
+        )  # fmt: skip
+    assert 100 < results.dataset(fit, "posterior").sizes["draw"] < 10**6
+    assert fit.attrs["interrupted"] == 0
+
+
+def test_stopping_does_not_wait_for_workers(target):
+    with ThreadPoolExecutor(3) as executor:
+        began = time.monotonic()
+        with pytest.warns(UserWarning, match="stopped by on_progress"):
+            draw(
+                target, "nuts", {"iter_sampling": 10**6}, executor=executor,
+                on_progress=lambda progress: progress.draws > 0,
+            )  # fmt: skip
+        # slices of one and two seconds have been taken; the next would take four
+        assert time.monotonic() - began < 6.0
+
+
+@pytest.mark.parametrize("resuming", [None, Post()], ids=["here", "on workers"])
+def test_a_run_folder_is_kept_and_resumed(target, short_slices, tmp_path, resuming):
+    with pytest.warns(UserWarning, match="ended early"):
+        draw(
+            target, "whitened_hmc", {"iter_sampling": 4000}, run=tmp_path / "run",
+            executor=Breaking(150, BrokenExecutor("all gone")),
+        )  # fmt: skip
+    resumed = sa.resume(tmp_path / "run", executor=resuming, show_progress=False)
+    whole = draw(target, "whitened_hmc", {"iter_sampling": 4000})
+    for group in ("posterior", "posterior_predictive", "sample_stats"):
+        first, second = results.dataset(resumed, group), results.dataset(whole, group)
+        for name in first:
+            np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
+
+
+@pytest.mark.parametrize("given", [4, "dask", object()])
+def test_what_is_no_executor_is_refused_before_anything_is_compiled(target, given):
+    with pytest.raises(StanadaptError, match=r"executor must be a concurrent.futures.Executor"):
+        draw(target, "nuts", {}, executor=given)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reference_distribution": sa.ReferenceDistribution(np.zeros(4), [1, 30, 2, 1])},
+        {"prior_data": {"prior": 1}, "temperature": "collapsed", "ladder": ([0.2, 1.0], [0, -1])},
+    ],
+    ids=["reference", "prior data"],
+)
+def test_an_extended_target_is_made_by_workers(target, short_slices, options):
+    extended = sa.Extended(target, 2, **options)
+    there = draw(extended, "mala", {"save_pseudo": True}, executor=Post())
+    assert_same(draw(extended, "mala", {"save_pseudo": True}), there)
+
+
+def test_a_target_of_another_kind_cannot_be_sent(target):
+    other = SimpleNamespace(target=target)
+    with pytest.raises(StanadaptError, match=r"cannot be sent to a worker"):
+        worker_recipe.recipe_of(other, None, None)
+
+
+def test_a_worker_keeps_few_targets(target):
+    before = set(worker_recipe._made)
+    for seed in range(worker_recipe.KEPT + 2):
+        draw(target, "nuts", {"seed": seed, "iter_sampling": 5}, executor=Post())
+    assert len(worker_recipe._made) == worker_recipe.KEPT
+    assert not before & set(worker_recipe._made)

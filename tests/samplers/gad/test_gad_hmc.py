@@ -1,0 +1,200 @@
+"""gad_hmc climbs the derivative of its objective; with one leapfrog step it is gad_mala."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.registry import find
+from stanadapt.samplers.gad.gad_hmc import LARGEST_WEIGHT, entropy_term, quarter_period
+from tests.helpers.chains import column, finish, make_chains
+from tests.helpers.short_runs import NORMAL, draw, values
+from tests.helpers.targets import RHO, SCALES, Awkward
+
+START = np.array([0.4, 1.2, -3.0])
+# a quarter of a period in five steps is accepted more often than asked for
+LONG = {"leapfrogs": 5, "learning_rate": 5e-3}
+DENSE = np.array([[0.9, 0, 0], [0.1, 0.3, 0], [-0.5, 1.0, 2.5]])
+
+
+def evaluate(density, x):
+    out = np.empty(3)
+    return value_and_gradient(density, np.ascontiguousarray(x), out), out
+
+
+def prepared(name, scale, chosen):
+    """Return density, settings, state, and its factor L as a matrix."""
+    sampler, settings = find(name, learning_rate=1e-300, **chosen)
+    density = Awkward().density()
+    state = sampler.init(density, settings, START, np.random.default_rng(1))
+    factor = state.tuning.factor
+    if settings.diagonal:
+        factor[:] = np.array([[0.9, 0.3, 2.5]]) * scale
+        matrix = np.diag(factor[0])
+    else:
+        factor[:] = DENSE * scale
+        matrix = factor.copy()
+    if name == "gad_mala":
+        state.current.scaled_gradient[:] = matrix.T @ state.current.gradient
+    return sampler, settings, density, state, matrix
+
+
+def climbed(name, seed, scale, chosen):
+    """Run one step and one climb that moves L by nothing worth naming, without entropy."""
+    sampler, settings, density, state, matrix = prepared(name, scale, chosen)
+    noise = np.random.default_rng(seed).standard_normal(3)
+    state, info = sampler.step(density, settings, state, np.random.default_rng(seed))
+    tuning = state.tuning._replace(entropy_weight=0.0)
+    state = sampler.adapt(density, settings, state._replace(tuning=tuning), info, 0, 100)
+    return state, info, matrix, noise
+
+
+def derivative(tuning, diagonal):
+    """Derivative in L of all but sum_i log L_ii, from the outer products."""
+    whole = np.tril(tuning.left.T @ tuning.right)
+    return np.diag(np.diag(whole)) if diagonal else whole
+
+
+def differences(function, matrix, diagonal, h=1e-6):
+    out = np.zeros((3, 3))
+    for i in range(3):
+        for j in range(i + 1):
+            if not diagonal or i == j:
+                shift = np.zeros((3, 3))
+                shift[i, j] = h
+                out[i, j] = (function(matrix + shift) - function(matrix - shift)) / (2 * h)
+    return out
+
+
+def agree(one, other, error):
+    np.testing.assert_allclose(one, other, rtol=error, atol=error * np.abs(other).max())
+
+
+def trajectory(density, factor, noise, steps, frozen=None):
+    """Return the log ratio and the gradients at q_0, ..., q_N.
+
+    frozen holds gradients that do not depend on L; the log density does.
+    """
+    q, v = START, noise
+    before, g = evaluate(density, q)
+    gradients = [g]
+    for k in range(steps):
+        half = v + 0.5 * factor.T @ g
+        q = q + factor @ half
+        after, g = evaluate(density, q)
+        g = g if frozen is None else frozen[k + 1]
+        gradients.append(g)
+        v = half + 0.5 * factor.T @ g
+    return after - before + 0.5 * (noise @ noise - v @ v), gradients
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_derivative_of_the_log_ratio(steps, exact, diagonal):
+    chosen = {"leapfrogs": steps, "exact": exact, "diagonal": diagonal}
+    density, rejections = Awkward().density(), 0
+    for seed in range(30):
+        state, _, matrix, noise = climbed("gad_hmc", seed, 1.2 / steps**0.5, chosen)
+        log_ratio, gradients = trajectory(density, matrix, noise, steps)
+        assert state.log_ratio == pytest.approx(log_ratio, rel=1e-9, abs=1e-9)
+        frozen = None if exact else gradients
+
+        def log_ratio_of(factor, noise=noise, frozen=frozen):
+            return trajectory(density, factor, noise, steps, frozen)[0]
+
+        if log_ratio < 0:
+            numeric = differences(log_ratio_of, matrix, diagonal)
+            agree(derivative(state.tuning, diagonal), numeric, 1e-3)
+            rejections += 1
+        else:
+            assert not derivative(state.tuning, diagonal).any()
+    assert 5 <= rejections <= 25
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_derivative_of_the_entropy(steps, diagonal):
+    """Vectors e whose products e e^T sum to I give its mean over all e exactly."""
+    chosen = {"leapfrogs": steps, "diagonal": diagonal}
+    _, _, density, state, matrix = prepared("gad_hmc", 0.7, chosen)
+    tuning, path = state.tuning._replace(entropy_weight=1.7), state.trajectory
+    path.positions[0], path.gradients[0] = START, state.current.gradient
+    ours = np.zeros((3, 3))
+    for unit in np.eye(3):
+        path.start[:] = unit
+        rows = entropy_term(density, steps, tuning, path, 0)
+        assert rows == (steps > 1)
+        ours += derivative(tuning, diagonal)
+    h = 1e-5
+    columns = [evaluate(density, START + h * e)[1] - evaluate(density, START - h * e)[1]
+               for e in np.eye(3)]  # fmt: skip
+    hessian = -np.array(columns) / (2 * h)
+
+    def entropy(factor):
+        square = (factor.T @ hessian @ factor) @ (factor.T @ hessian @ factor)
+        return -1.7 * np.trace(square) / (4 * (4 * np.sin(np.pi / (4 * steps)) ** 2) ** 2)
+
+    agree(ours, differences(entropy, matrix, diagonal) * (steps > 1), 1e-3)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_one_step_is_a_move_and_a_climb_of_gad_mala(exact, diagonal):
+    chosen = {"exact": exact, "diagonal": diagonal}
+    rejections = 0
+    for seed in range(20):
+        ours, info, *_ = climbed("gad_hmc", seed, 1.0, {"leapfrogs": 1, **chosen})
+        theirs, same, *_ = climbed("gad_mala", seed, 1.0, chosen)
+        assert info.accepted == same.accepted
+        assert ours.log_ratio == pytest.approx(theirs.log_ratio, rel=1e-10, abs=1e-10)
+        for point in ("current", "scratch"):
+            one, other = getattr(ours, point), getattr(theirs, point)
+            np.testing.assert_allclose(one.position, other.position, rtol=1e-12)
+        one, other = (derivative(state.tuning, diagonal) for state in (ours, theirs))
+        agree(one, other, 1e-3 if exact else 1e-10)  # the difference of gradients there is central
+        rejections += ours.log_ratio < 0
+    assert rejections >= 5
+
+
+@pytest.mark.parametrize("steps", [2, 3, 10])
+def test_a_quarter_of_a_period_forgets_where_it_started(steps):
+    h, q, v = quarter_period(steps), 1.0, 0.0
+    for _ in range(steps):
+        v -= 0.5 * h * q
+        q += h * v
+        v -= 0.5 * h * q
+    assert q == pytest.approx(0.0, abs=1e-14)
+
+
+def test_beta_stays_finite_where_trajectories_are_long_before_they_are_rejected():
+    (chain,) = finish(make_chains(("gad_hmc", LONG), Awkward(), warmup=20_000, draws=2000))
+    assert column(chain, "acceptance_rate").mean() > 0.9
+    assert column(chain, "entropy_weight").max() <= LARGEST_WEIGHT
+
+
+def test_one_step_is_accepted_as_often_as_asked_for():
+    case = ("gad_hmc", {**LONG, "leapfrogs": 1})
+    (chain,) = finish(make_chains(case, Awkward(), warmup=20_000, draws=10_000))
+    assert column(chain, "acceptance_rate").mean() == pytest.approx(0.65, abs=0.05)
+
+
+def test_trajectories_become_a_quarter_of_a_period_in_every_direction():
+    """Of the last two coordinates, which are normal, correlated, and do not depend on the first."""
+    chains = finish(make_chains(("gad_hmc", LONG), Awkward(), n=4, warmup=20_000, draws=10))
+    precision = np.linalg.inv(np.outer(SCALES, SCALES) * np.array([[1.0, RHO], [RHO, 1.0]]))
+    found = []
+    for chain in chains:
+        block = np.tril(chain.state.tuning.factor)[1:, 1:]
+        found.append(np.linalg.eigvalsh(block.T @ precision @ block))
+    # one chain ends within a fifth of it
+    np.testing.assert_allclose(
+        np.mean(found, axis=0), quarter_period(LONG["leapfrogs"]) ** 2, rtol=0.2
+    )
+
+
+@pytest.mark.filterwarnings("ignore::stanadapt.ConvergenceWarning")
+def test_a_rate_above_the_target_is_no_fault():
+    fit = draw(sa.Target(NORMAL), "gad_hmc", leapfrogs=8, iter_warmup=200, iter_sampling=200)
+    assert values(fit, "acceptance_rate", "sample_stats").mean() > 0.97
+    assert "acceptance" not in " ".join(fit.attrs["verdict_reasons"])

@@ -1,0 +1,220 @@
+"""The derivatives and the step rule of gadRWM and gadMALA, against their formulas."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.engine.density import value, value_and_gradient
+from stanadapt.engine.registry import find
+from stanadapt.samplers.gad import speed_measure
+from tests.helpers.targets import Awkward
+
+LENGTH = 0.9  # long enough that some proposals are rejected
+
+
+def log_density(density, x):
+    return value(density, np.ascontiguousarray(x))
+
+
+def gradient(density, x):
+    out = np.empty(3)
+    value_and_gradient(density, np.ascontiguousarray(x), out)
+    return out
+
+
+def proposal_log_ratio(name, density, x, eps, factor, frozen_gradient=None):
+    """The log ratio, whose minimum with 0 is the single-sample objective, as a function of L."""
+    if name == "gad_rwm":
+        return log_density(density, x + factor @ eps) - log_density(density, x)
+    u = factor.T @ gradient(density, x)
+    y = x + factor @ (0.5 * u + eps)
+    gradient_y = gradient(density, y) if frozen_gradient is None else frozen_gradient
+    m = 0.5 * (u + factor.T @ gradient_y) + eps
+    return log_density(density, y) - log_density(density, x) - 0.5 * (m @ m - eps @ eps)
+
+
+def rejected_proposal(name, seed, **chosen):
+    """Run one step and one `adapt` from a known L; return their ingredients."""
+    sampler, settings = find(name, learning_rate=1e-9, **chosen)
+    density, rng = Awkward().density(), np.random.default_rng(seed)
+    x = np.array([0.4, 1.2, -3.0])
+    state = sampler.init(density, settings, x, rng)
+    factor = state.tuning.factor
+    if settings.diagonal:
+        factor[:] = np.array([[0.9, 0.3, 2.5]]) * LENGTH
+        matrix = np.diag(factor[0])
+    else:
+        factor[:] = np.array([[0.9, 0, 0], [0.1, 0.3, 0], [-0.5, 1.0, 2.5]]) * LENGTH
+        matrix = factor.copy()
+    if name == "gad_mala":
+        state.current.scaled_gradient[:] = matrix.T @ state.current.gradient
+    state, info = sampler.step(density, settings, state, rng)
+    eps, log_ratio = state.noise.copy(), state.log_ratio
+    state = sampler.adapt(density, settings, state, info, 0, 100)
+    return density, x, eps, matrix, log_ratio, state.tuning, settings
+
+
+def differences(function, matrix, diagonal):
+    h, out = 1e-6, np.zeros((3, 3))
+    for i in range(3):
+        for j in range(i + 1):
+            if diagonal and i != j:
+                continue
+            shift = np.zeros((3, 3))
+            shift[i, j] = h
+            out[i, j] = (function(matrix + shift) - function(matrix - shift)) / (2 * h)
+    return out
+
+
+VARIANTS = [
+    (name, dict(chosen, diagonal=diagonal))
+    for name, chosen in (("gad_rwm", {}), ("gad_mala", {}), ("gad_mala", {"exact": True}))
+    for diagonal in (False, True)
+]
+
+
+@pytest.mark.parametrize(("name", "chosen"), VARIANTS)
+def test_derivative_of_a_rejected_proposal(name, chosen):
+    """By finite differences in L; g(y) is held constant only in the fast form."""
+    rejections = 0
+    for seed in range(40):
+        density, x, eps, matrix, log_ratio, tuning, settings = rejected_proposal(
+            name, seed, **chosen
+        )
+        if not log_ratio < 0:
+            continue
+        frozen = None
+        if name == "gad_mala" and not settings.exact:
+            u = matrix.T @ gradient(density, x)
+            frozen = gradient(density, x + matrix @ (0.5 * u + eps))
+
+        def objective(factor, eps=eps, x=x, frozen=frozen, density=density):
+            return proposal_log_ratio(name, density, x, eps, factor, frozen)
+
+        assert abs(objective(matrix) - log_ratio) < 1e-10
+        rank = 3 if getattr(settings, "exact", False) else 1
+        ours = np.tril(tuning.left[:rank].T @ tuning.right[:rank])
+        numeric = differences(objective, matrix, settings.diagonal)
+        if settings.diagonal:
+            ours = np.diag(np.diag(ours))
+        np.testing.assert_allclose(ours, numeric, rtol=2e-5, atol=2e-5 * np.abs(numeric).max())
+        rejections += 1
+    assert rejections >= 10
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_step_rule_is_rmsprop_on_the_lower_triangle(diagonal):
+    """Four steps against the recursion of the paper, written out in NumPy."""
+    eta, n = 0.05, 21  # more than two blocks of a row
+    tuning = speed_measure.start(n, 2.0, diagonal)
+    rng = np.random.default_rng(5)
+    factor = np.eye(n) * 2.0 / np.sqrt(n)
+    mean_square, beta = None, 1.0
+    keep = np.eye(n) if diagonal else np.tril(np.ones((n, n)))
+    for accepted, rank in ((True, 0), (False, 2), (True, 0), (False, 1)):
+        tuning.left[:], tuning.right[:] = rng.standard_normal((2, 3, n))
+        d = (tuning.left[:rank].T @ tuning.right[:rank]) * keep
+        d += beta * np.diag(1 / np.diag(factor))
+        mean_square = d**2 if mean_square is None else 0.9 * mean_square + 0.1 * d**2
+        factor = factor + keep * eta / (1 + np.sqrt(mean_square)) * d
+        beta = max(beta * (1 + 0.02 * (accepted - 0.3)), 1e-4)
+        speed_measure.ascend(tuning, rank, 1.0, eta)
+        tuning = speed_measure.after_step(tuning, accepted, 0.3)
+    ours = np.diag(tuning.factor[0]) if diagonal else np.tril(tuning.factor)
+    np.testing.assert_allclose(ours, factor, rtol=1e-12)
+    assert tuning.entropy_weight == pytest.approx(beta, rel=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e15])
+def test_steps_of_a_large_triangle_are_right_to_single_precision(scale):
+    """Of four steps with any number of terms; squares of 1e30 are below the largest, 1e38."""
+    eta, n = 1e-3, speed_measure.SINGLE_FROM + 5  # a row that ends within a block
+    tuning = speed_measure.start(n, 2.0, False)
+    assert (tuning.mean_square.shape, tuning.single.shape) == ((0, n), (n, n))
+    rng, start = np.random.default_rng(6), tuning.factor.copy()
+    factor, mean_square, beta = start.copy(), None, 1.0
+    for rank in (1, 0, 3, 1):
+        tuning.left[:], tuning.right[:] = rng.standard_normal((2, 3, n))
+        tuning.left[:] *= scale
+        d = np.tril(tuning.left[:rank].T @ tuning.right[:rank]) + np.diag(beta / np.diag(factor))
+        mean_square = d**2 if mean_square is None else 0.9 * mean_square + 0.1 * d**2
+        factor = factor + eta / (1 + np.sqrt(mean_square)) * d
+        speed_measure.ascend(tuning, rank, 1.0, eta)
+        tuning, beta = speed_measure.after_step(tuning, True, 0.3), beta * (1 + 0.02 * 0.7)
+    np.testing.assert_allclose(np.tril(tuning.factor) - start, factor - start, rtol=0, atol=1e-9)
+    assert np.abs(factor - start).max() > eta
+
+
+def test_derivatives_too_large_for_single_precision_are_forgotten():
+    """Their squares are infinite there: L may go too far, and learns again."""
+    n = speed_measure.SINGLE_FROM
+    tuning = speed_measure.start(n, 2.0, False)
+    for left in (1e25, 1.0):
+        tuning.left[0], tuning.right[0] = left, 1.0
+        for _ in range(1000):
+            before = tuning.factor.copy()
+            speed_measure.ascend(tuning, 1, 1.0, 1e-3)
+            tuning = speed_measure.after_step(tuning, True, 0.3)
+    assert np.isfinite(tuning.factor).all()
+    moved = np.tril(tuning.factor - before, -1)[np.tril_indices(n, -1)]
+    np.testing.assert_allclose(moved, 1e-3 / 2.0, rtol=0.01)
+
+
+def test_a_long_way_does_not_wind_the_entropy_weight_up():
+    """L goes from 0.01 to about 1 by steps of 1e-4: beta would be 1e60, and end at its lower bound.
+
+    The acceptance rate at the end, of 5000 draws with an ESS above 100, is known to 0.03.
+    """
+    target = sa.Target("parameters { vector[3] x; } model { x ~ std_normal(); }", backend="stanli")
+    fit = sa.sample(
+        target, "gad_rwm", standardize=False, learning_rate=1e-4, initial_scale=0.02, chains=1,
+        iter_warmup=20_000, iter_sampling=5000, save_warmup=True, seed=1, show_progress=False,
+    )  # fmt: skip
+    weights = fit["warmup_sample_stats"]["entropy_weight"].values
+    assert weights.max() == speed_measure.LARGEST_WEIGHT
+    assert fit["sample_stats"]["acceptance_rate"].values.mean() == pytest.approx(0.25, abs=0.1)
+
+
+def test_diagonal_and_beta_stay_above_their_lower_bounds():
+    tuning = speed_measure.start(2, 1.0, False)
+    for _ in range(3000):
+        speed_measure.ascend(tuning, 0, -1.0, 0.01)
+        tuning = speed_measure.after_step(tuning, False, 0.9)
+    assert np.diag(tuning.factor) == pytest.approx([1e-3, 1e-3])
+    assert tuning.entropy_weight == 1e-4
+
+
+@pytest.mark.parametrize("name", ["gad_rwm", "gad_mala", "gad_hmc"])
+def test_failed_proposals_make_moves_shorter(name):
+    target = Awkward()
+    sampler, settings = find(name, learning_rate=0.01)
+    density, rng = target.density(), np.random.default_rng(1)
+    state = sampler.init(density, settings, np.array([0.0, 1.0, -2.0]), rng)
+    before = state.tuning.factor.copy()
+    target.wall[0] = -np.inf
+    for t in range(20):
+        state, info = sampler.step(density, settings, state, rng)
+        state = sampler.adapt(density, settings, state, info, t, 100)
+    assert np.all(np.diag(state.tuning.factor) < np.diag(before))
+    assert np.isfinite(state.tuning.factor).all()
+
+
+@pytest.mark.parametrize("name", ["gad_rwm", "gad_mala", "gad_hmc"])
+def test_the_factor_climbs_in_every_so_many_iterations(name):
+    sampler, settings = find(name, learning_rate=0.01, adapt_every=3)
+    density, rng = Awkward().density(), np.random.default_rng(1)
+    state = sampler.init(density, settings, np.array([0.0, 1.0, -2.0]), rng)
+    climbed, weights = [], []
+    for t in range(12):
+        before = state.tuning.factor.copy()
+        state, info = sampler.step(density, settings, state, rng)
+        state = sampler.adapt(density, settings, state, info, t, 100)
+        climbed.append(not np.array_equal(state.tuning.factor, before))
+        weights.append(state.tuning.entropy_weight)
+    assert climbed == [t % 3 == 0 for t in range(12)]
+    assert len(set(weights)) == 12  # the entropy weight is tuned in all of them
+    if name == "gad_mala":
+        lower = np.tril(state.tuning.factor)
+        np.testing.assert_allclose(
+            state.current.scaled_gradient, lower.T @ state.current.gradient, rtol=1e-12
+        )

@@ -1,0 +1,227 @@
+"""NUTS as a sampler: the law it leaves alone, its warm-up, what it reports."""
+
+import numba
+import numpy as np
+import pytest
+from numba.core.runtime import _nrt_python, rtsys
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.engine import protocol
+from stanadapt.engine.points import gradient_at, unused_gradient
+from stanadapt.engine.registry import find
+from stanadapt.errors import StanadaptError
+from stanadapt.runs.stan_nuts.engine import STATISTICS
+from stanadapt.samplers.hamiltonian import nuts_tree
+from stanadapt.samplers.hamiltonian.leapfrog import Leapfrog
+from stanadapt.samplers.hamiltonian.nuts import Info
+from tests.helpers.chains import column, finish, make_chains
+from tests.helpers.metrics import METRICS
+from tests.helpers.targets import MEAN, SD, SHAPE, Awkward
+
+FUNNEL = """
+parameters { real v; vector[9] x; }
+model { v ~ normal(0, 3); x ~ normal(0, exp(v / 2)); }
+"""
+RUN = {"chains": 2, "seed": 4, "show_progress": False}
+
+
+def stats(fit, name):
+    return results.dataset(fit, "sample_stats")[name].values
+
+
+# --- the law -------------------------------------------------------------------------------------
+
+
+@numba.njit
+def _after_one_iteration(density, leapfrog, tree, starts, step_size, max_depth, rng):
+    ends = np.empty_like(starts)
+    for i in range(len(starts)):
+        x, y = gradient_at(density, starts[i]), unused_gradient(density.dim)
+        found = nuts_tree.draw(density, leapfrog, tree, x, y, step_size, max_depth, rng)
+        ends[i] = y.position if found.moved else x.position
+    return ends
+
+
+def exact(count, rng):
+    normal = rng.standard_normal((count, 2))
+    draws = np.empty((count, 3))
+    draws[:, 0] = np.log(rng.gamma(SHAPE, size=count))
+    draws[:, 1] = MEAN[1] + SD[1] * normal[:, 0]
+    draws[:, 2] = MEAN[2] + SD[2] * (0.7 * normal[:, 0] + np.sqrt(0.51) * normal[:, 1])
+    return draws
+
+
+def features(draws):
+    z = (draws - MEAN) / SD
+    return np.column_stack(
+        [z, z**2, z[:, 0] ** 3, z[:, 1] * z[:, 2], z[:, 0] * z[:, 1], np.abs(z) < 0.3, z > 1.0]
+    )
+
+
+@pytest.mark.parametrize("max_depth", [1, 3, 10])
+@pytest.mark.parametrize(("metric", "step_size"), [("dense", 0.7), ("dense", 1.4), ("unit", 0.25)])
+def test_one_iteration_leaves_the_target_alone(metric, step_size, max_depth):
+    """From exact draws to exact draws: paired differences of 15 features within five errors.
+
+    The target is asymmetric, correlated and of unequal scales; steps are so long that many
+    leaves have low weights. Nine runs of a correct sampler fail with probability 8e-5.
+    """
+    count, rng = 100_000, np.random.default_rng(7)
+    work = Leapfrog(METRICS[metric], np.empty(3), np.empty(3))
+    tree, starts = nuts_tree.make_tree(3, max_depth), exact(count, rng)
+    density = Awkward().density()
+    ends = _after_one_iteration(density, work, tree, starts, step_size, max_depth, rng)
+    change = features(ends) - features(starts)
+    error = change.std(axis=0) / np.sqrt(count)
+    assert np.all(np.abs(change.mean(axis=0)) < 5 * error)
+    assert np.all(error < 0.03)
+    moved = np.any(ends != starts, axis=1).mean()
+    assert moved > 0.2  # the chains moved
+
+
+# --- warm-up -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("warmup", [0, 1, 2, 19, 20, 21, 149, 150, 151])
+def test_warmups_of_every_length(warmup, dense):
+    case = ("nuts", {"dense": dense})
+    (chain,) = finish(make_chains(case, Awkward(), warmup=warmup, draws=50))
+    assert np.isfinite(chain.sampling.stats).all()
+    assert len(np.unique(column(chain, "step_size"))) == 1
+    if warmup == 0 or warmup > 100:  # else the step size is what a few iterations made it
+        assert len(np.unique(chain.sampling.constrained[:, 0])) > 25
+    factor = np.tril(chain.state.leapfrog.factor) if dense else chain.state.leapfrog.factor
+    unit = np.eye(3) if dense else np.ones((1, 3))
+    assert np.array_equal(factor, unit) == (warmup < 20)
+
+
+def test_the_metric_is_the_inverse_of_the_covariance():
+    """Five errors: over 40 seeds, entries in units of SD SD vary by up to 0.15, roots by 0.07."""
+    covariance = np.diag(SD**2)
+    covariance[1, 2] = covariance[2, 1] = 0.7 * SD[1] * SD[2]
+    unit = np.outer(SD, SD)
+    (chain,) = finish(make_chains(("nuts", {"dense": True}), Awkward(), warmup=1000))
+    root = np.tril(chain.state.leapfrog.factor)
+    np.testing.assert_allclose(root @ root.T / unit, covariance / unit, atol=0.75)
+    (chain,) = finish(make_chains(("nuts", {}), Awkward(), warmup=1000))
+    np.testing.assert_allclose(chain.state.leapfrog.factor[0] / SD, 1.0, atol=0.35)
+
+
+def test_a_new_metric_comes_with_a_new_step_size():
+    (chain,) = make_chains(("nuts", {}), Awkward(), warmup=1000)
+    centres, counts = [], []
+    for _ in range(1000):
+        chain.advance(1)
+        centres.append(chain.state.averaging.centre)
+        counts.append(chain.state.averaging.count)
+    changes = [t for t in range(1, 1000) if centres[t] != centres[t - 1]]
+    # the search runs at the beginning of the iteration that follows
+    assert changes == [100, 150, 250, 450, 950]
+    assert [counts[t] for t in changes] == [1] * 5
+    assert centres[0] == np.log(10.0)
+    step_sizes = chain.warmup.stats[:, chain.stat_names.index("step_size")]
+    np.testing.assert_allclose([centres[t] for t in changes], np.log(10 * step_sizes[changes]))
+    frozen = np.exp(chain.state.averaging.log_mean)
+    finish([chain])
+    np.testing.assert_array_equal(column(chain, "step_size"), frozen)
+    assert frozen != step_sizes[-1]
+
+
+def test_a_higher_target_means_shorter_steps_and_more_acceptance():
+    """Of sixteen chains each: one chain's acceptance rate varies by 0.04."""
+    found = []
+    for target_accept in (0.6, 0.8, 0.95):
+        case = ("nuts", {"target_accept": target_accept})
+        chains = finish(make_chains(case, Awkward(), n=16, warmup=1000))
+        found.append([[column(c, n).mean() for c in chains] for n in Info._fields])
+    means = np.mean(found, axis=2).T
+    assert np.all(np.diff(means[Info._fields.index("acceptance_rate")]) > 0.02)
+    assert np.all(np.diff(means[Info._fields.index("step_size")]) < 0)
+
+
+@numba.njit
+def _iterations(density, settings, state, rng, count):
+    for _ in range(count):
+        state, _ = protocol.step(density, settings, state, rng)
+    return state
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_a_step_does_not_allocate(dense):
+    (chain,) = make_chains(("nuts", {"dense": dense}), Awkward())
+    _nrt_python.memsys_enable_stats()
+    allocated = []
+    for count in (1, 1, 1000):
+        before = rtsys.get_allocation_stats().alloc
+        chain.state = _iterations(chain.density, chain.settings, chain.state, chain.rng, count)
+        allocated.append(rtsys.get_allocation_stats().alloc - before)
+    assert allocated[1] == allocated[2] > 0  # what the way into compiled code takes
+
+
+# --- what it reports -----------------------------------------------------------------------------
+
+
+def test_statistics_are_those_of_stan():
+    fit = sa.sample(sa.Target(FUNNEL.replace("exp(v / 2)", "1")), "nuts", **RUN)
+    ours = results.dataset(fit, "sample_stats")
+    theirs = dict(STATISTICS.values())
+    for name, kind in theirs.items():
+        assert ours[name].dtype == kind
+    assert set(ours) - set(theirs) == {"n_gradients", "reached_max_treedepth"}
+    np.testing.assert_array_equal(ours["n_steps"], ours["n_gradients"])
+    depth, steps = ours["tree_depth"].values, ours["n_steps"].values
+    assert ((2**depth - 1 <= steps) & (steps < 2 ** (depth + 1))).all()
+    # the kinetic energy of 10 dimensions has mean 5, and a standard deviation of sqrt(5)
+    kinetic = ours["energy"].values + ours["lp"].values
+    assert (kinetic > 0).all()
+    assert abs(kinetic.mean() - 5) < 5 * np.sqrt(5 / 500)
+
+
+def test_divergences_of_a_funnel_are_reported_and_told_once():
+    with pytest.warns(UserWarning, match="diverged") as told:
+        fit = sa.sample(sa.Target(FUNNEL), "nuts", target_accept=0.5, **RUN)
+    count = stats(fit, "diverging").sum()
+    assert 0 < count < 1000  # of ten seeds the fewest had 2, the most 209
+    sentences = [str(w.message) for w in told if "diverged" in str(w.message)]
+    assert len(sentences) == 1
+    assert sentences[0].startswith(f"{count} of 2000 draws")
+    assert "target_accept" in sentences[0]
+
+
+def test_trees_at_the_maximum_depth_are_reported_once():
+    code = "parameters { vector[2] x; } model { x ~ normal(0, [1, 1e-3]'); }"
+    with pytest.warns(sa.ConvergenceWarning, match="max_treedepth") as caught:
+        fit = sa.sample(sa.Target(code), "nuts", iter_warmup=15, max_treedepth=3, **RUN)
+    (sentence,) = [str(w.message) for w in caught if "tree depth" in str(w.message)]
+    cut = stats(fit, "reached_max_treedepth")
+    np.testing.assert_array_equal(cut, stats(fit, "tree_depth") == 3)
+    assert sentence.startswith(f"{cut.sum()} of 2000 draws")
+    assert stats(fit, "n_steps").max() == 7
+    assert cut.mean() > 0.5
+
+
+def test_without_a_finite_density_nothing_moves_and_nothing_hangs():
+    target = Awkward()
+    (chain,) = make_chains(("nuts", {}), target, warmup=160, draws=100)
+    target.wall[0] = -np.inf
+    finish([chain])
+    start = chain.warmup.constrained[0]
+    np.testing.assert_array_equal(chain.sampling.constrained, np.tile(start, (100, 1)))
+    assert np.isfinite(chain.sampling.stats).all()
+    for name, value in (
+        ("n_steps", 1),
+        ("tree_depth", 0),
+        ("acceptance_rate", 0),
+        ("diverging", 1),
+    ):
+        assert (column(chain, name) == value).all()
+
+
+@pytest.mark.parametrize("depth", [26, 1000])
+def test_a_depth_that_never_ends_is_refused(depth):
+    with pytest.raises(
+        StanadaptError, match=f"nuts: max_treedepth must be at most 25, got {depth}"
+    ):
+        find("nuts", max_treedepth=depth)

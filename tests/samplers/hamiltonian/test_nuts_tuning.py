@@ -1,0 +1,169 @@
+"""Warm-up of NUTS: windows, metric and step size, each against plain formulas."""
+
+import numpy as np
+import pytest
+
+from stanadapt.engine.points import gradient_at
+from stanadapt.samplers import dual_averaging
+from stanadapt.samplers.hamiltonian.initial_step_size import LARGEST, SMALLEST, first_step
+from stanadapt.samplers.hamiltonian.leapfrog import Leapfrog, Phase
+from stanadapt.samplers.welford import learn_factor, no_draws, with_draw
+from stanadapt.samplers.windows import window_end
+from tests.helpers.targets import MEAN, Awkward
+
+# --- windows -------------------------------------------------------------------------------------
+
+
+def ends(iter_warmup):
+    """Iterations, counted from 1, that end with a new metric."""
+    return [t + 1 for t in range(iter_warmup) if window_end(t, iter_warmup) == t]
+
+
+@pytest.mark.parametrize(
+    ("iter_warmup", "updates"),
+    [
+        (1000, [100, 150, 250, 450, 950]),
+        (2000, [100, 150, 250, 450, 850, 1950]),
+        (500, [100, 150, 250, 450]),
+        (300, [100, 150, 250]),
+        (299, [100, 249]),
+        (200, [100, 150]),
+        (151, [100, 101]),
+        (150, [100]),
+        (149, [135]),
+        (100, [90]),
+        (20, [18]),
+        (19, []),
+        (2, []),
+        (1, []),
+        (0, []),
+    ],
+)
+def test_schedule_of_windows(iter_warmup, updates):
+    assert ends(iter_warmup) == updates
+
+
+def stans_windows(iter_warmup):
+    """windowed_adaptation.hpp, statement by statement, for 150 or more iterations."""
+    size, counter, last, updates = 25, 0, iter_warmup - 50 - 1, []
+    following = 75 + size - 1
+    for counter in range(iter_warmup):
+        if counter != following:
+            continue
+        updates.append(counter + 1)
+        if following == last:
+            continue
+        size *= 2
+        following = counter + size
+        if following != last and following + 2 * size >= iter_warmup - 50:
+            following = last
+    return updates
+
+
+@pytest.mark.parametrize("iter_warmup", [150, 151, 174, 175, 225, 226, 350, 701, 1000, 1234, 9999])
+def test_windows_are_those_of_stans_source(iter_warmup):
+    assert ends(iter_warmup) == stans_windows(iter_warmup)
+
+
+def test_the_buffers_belong_to_no_window():
+    inside = [window_end(t, 1000) >= 0 for t in range(1000)]
+    assert inside == [75 <= t < 950 for t in range(1000)]
+    inside = [window_end(t, 100) >= 0 for t in range(100)]
+    assert inside == [15 <= t < 90 for t in range(100)]
+    assert {window_end(t, 19) for t in range(19)} == {-1}
+
+
+# --- metric --------------------------------------------------------------------------------------
+
+
+def learned_factor(draws, diagonal, before=2.0):
+    n = draws.shape[1]
+    welford = no_draws(n, diagonal)
+    factor = np.full((1 if diagonal else n, n), before)
+    for _ in range(2):  # twice: the second window must not remember the first
+        for draw in draws:
+            welford = with_draw(welford, draw)
+        count = welford.count
+        welford = learn_factor(welford, factor)
+        assert (count, welford.count) == (len(draws), 0)
+    return factor
+
+
+@pytest.mark.parametrize("dim", [1, 2, 7])
+@pytest.mark.parametrize("count", [2, 25, 500])
+def test_the_factor_is_of_stans_shrunk_covariance(dim, count):
+    rng = np.random.default_rng(count)
+    scales = np.exp(rng.uniform(-4, 4, dim))
+    draws = 100 + scales * (rng.standard_normal((count, dim)) @ rng.standard_normal((dim, dim)))
+    covariance = np.cov(draws.T).reshape(dim, dim)
+    expected = count / (count + 5) * covariance + 1e-3 * 5 / (count + 5) * np.eye(dim)
+    lower = np.tril(learned_factor(draws, False))
+    np.testing.assert_allclose(lower @ lower.T, expected, rtol=1e-9, atol=1e-9 * expected.max())
+    np.testing.assert_allclose(learned_factor(draws, True)[0] ** 2, np.diag(expected), rtol=1e-9)
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+@pytest.mark.parametrize(
+    "draws",
+    [np.ones((1, 3)), np.full((4, 3), np.nan), np.array([[0.0] * 3, [1e200] * 3, [-1e300] * 3])],
+    ids=["one", "nan", "overflow"],
+)
+def test_without_a_covariance_the_factor_is_kept(draws, diagonal):
+    np.testing.assert_array_equal(learned_factor(draws, diagonal), 2.0)
+
+
+# --- step size -----------------------------------------------------------------------------------
+
+
+def test_dual_averaging_is_the_published_recursion():
+    """Algorithm 5 of Hoffman and Gelman (2014), with the sums written out."""
+    rates, target, first = np.random.default_rng(1).uniform(0, 1, 60), 0.8, 0.3
+    averaging, logs = dual_averaging.start(first), []
+    h, mean = 0.0, 0.0
+    for m, rate in enumerate(rates, 1):
+        averaging = dual_averaging.update(averaging, rate, target)
+        h = (1 - 1 / (m + 10)) * h + (target - rate) / (m + 10)
+        logs.append(np.log(10 * first) - np.sqrt(m) / 0.05 * h)
+        mean = m**-0.75 * logs[-1] + (1 - m**-0.75) * mean
+        assert averaging.log_step == pytest.approx(logs[-1], rel=1e-12)
+        assert averaging.log_mean == pytest.approx(mean, rel=1e-12)
+        assert averaging.count == m
+
+
+def test_dual_averaging_finds_the_step_size_with_the_target_rate():
+    averaging = dual_averaging.start(1.0)
+    for _ in range(3000):
+        rate = np.exp(-np.exp(averaging.log_step) / 0.02)
+        averaging = dual_averaging.update(averaging, rate, 0.8)
+    assert np.exp(averaging.log_mean) == pytest.approx(-0.02 * np.log(0.8), rel=0.05)
+
+
+def search(step_size, scale, wall=np.inf, seed=1):
+    target = Awkward()
+    density = target.density()
+    point = gradient_at(density, MEAN)
+    target.wall[0] = wall
+    factor = np.full((1, 3), scale)
+    phase = Phase(np.empty(3), np.empty(3), np.empty(3))
+    work = Leapfrog(factor, np.empty(3), np.empty(3))
+    return first_step(density, work, phase, point, step_size, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e4])
+@pytest.mark.parametrize("initial", [1e-5, 1.0, 1e5])
+def test_the_search_ends_at_the_scale_of_the_target(initial, scale):
+    """The narrowest scale is 0.3 sqrt(1 - 0.7^2) = 0.21, and leapfrogs are stable up to twice it.
+
+    The search stops within a factor of two of where a leapfrog begins to be rejected.
+    """
+    found = [search(initial, scale, seed=seed) * scale for seed in range(20)]
+    assert 0.05 < np.median(found) < 0.84
+    exponents = np.log2(np.array(found) / scale / initial)
+    np.testing.assert_allclose(exponents, np.round(exponents))
+
+
+@pytest.mark.parametrize("initial", [1e-310, 1.0, np.inf])
+def test_the_search_ends_where_proposals_fail(initial):
+    """With a wall at the start half of all momenta fail at any step size; then all do."""
+    assert SMALLEST <= search(initial, 1.0, wall=MEAN[0]) <= LARGEST
+    assert search(initial, 1.0, wall=-np.inf) == np.clip(initial, SMALLEST, LARGEST)

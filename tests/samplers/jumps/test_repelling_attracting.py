@@ -1,0 +1,210 @@
+"""Repelling-attracting Metropolis: draw for draw as on paper, and what a run says of itself."""
+
+import json
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.density import value
+from stanadapt.engine.registry import as_compiled, find
+from stanadapt.samplers.jumps.repelling_attracting import init, sentences, step
+from stanadapt.targets.stan import bundled
+from tests.helpers.chains import column, finish, make_chains
+from tests.helpers.gaussian_target import Gaussian, make_chains_at
+from tests.helpers.targets import MEAN, SD, Awkward
+
+NAME, WALL, SCALE = "repelling_attracting", 0.9, 0.7
+FIXED = {"tune_scale": False, "initial_scale": SCALE}
+QUIET = {"show_progress": False}
+az = results.arviz_module()
+
+
+class OnPaper:
+    """The algorithm with densities in place of their logs; 0 / 0 is 1."""
+
+    def __init__(self, density, position, rng, longest_search):
+        self.density, self.rng, self.longest = density, rng, longest_search
+        self.x, self.z = position, position + self.noise()
+        self.tries = 0
+
+    def noise(self):
+        return np.array([SCALE * self.rng.standard_normal() for _ in range(3)])
+
+    def pi(self, position):
+        return np.exp(value(self.density, position))
+
+    def downhill(self, there, here):
+        """a_D(there | here), which is also a_U(here | there)."""
+        pi = self.pi(there)
+        return 1.0 if pi == 0.0 else min(1.0, self.pi(here) / pi)
+
+    def forced(self, start, rate):
+        """Return where a forced move ends, None after too many tries."""
+        for _ in range(self.longest):
+            self.tries += 1
+            end = start + self.noise()
+            if self.rng.random() < rate(start, end):
+                return end
+        return None
+
+    def step(self):
+        """Return the tries and whether a forced move was given up."""
+        self.tries, ratio, x_star, z_star = 0, 0.0, None, None
+        down, up = (lambda x, end: self.downhill(end, x)), (lambda x, end: self.downhill(x, end))
+        valley = self.forced(self.x, down)
+        if valley is not None:
+            x_star = self.forced(valley, up)
+        capped = x_star is None
+        if x_star is not None and self.pi(x_star) > 0.0:
+            z_star = self.forced(x_star, down)
+            capped = z_star is None
+        if z_star is not None:
+            ratio = self.pi(x_star) * self.downhill(self.z, self.x)
+            ratio /= self.pi(self.x) * self.downhill(z_star, x_star)
+        if self.rng.random() < ratio:
+            self.x, self.z = x_star, z_star
+        return self.tries, capped
+
+
+@pytest.mark.parametrize("longest", [1, 3, 1000])
+def test_equal_draw_for_draw_to_the_algorithm_on_paper(longest):
+    """Beyond a wall, where the density is zero, too. It sees what no moment does: a kept z*."""
+    chosen = {**FIXED, "longest_search": longest}
+    (chain,) = make_chains((NAME, chosen), Awkward(WALL), warmup=0, draws=400)
+    start, rng = np.array([-0.5, 1.1, -1.0]), np.random.default_rng(5)
+    paper = OnPaper(Awkward(WALL).density(), start, np.random.default_rng(5), longest)
+    chain.state, chain.rng = init(chain.density, chain.compiled_settings, start, rng), rng
+    finish([chain])
+    told = []
+    for row in range(400):
+        told.append(paper.step())
+        np.testing.assert_allclose(chain.sampling.constrained[row], paper.x, rtol=1e-12)
+    np.testing.assert_array_equal(column(chain, "n_tries"), [tries for tries, _ in told])
+    np.testing.assert_array_equal(column(chain, "capped"), [capped for _, capped in told])
+    np.testing.assert_array_equal(chain.state.partner.position, paper.z)
+    assert 0.03 < column(chain, "accepted").mean() < 0.9
+    assert chain.calls["failed"] > 50
+    assert column(chain, "capped").any() == (longest < 1000)
+    assert longest > 1 or column(chain, "n_tries").max() <= 3
+
+
+@jit
+def _pairs(density, settings, state, rng, out):
+    for row in range(out.shape[0]):
+        state, _ = step(density, settings, state, rng)
+        out[row, 0], out[row, 1] = state.current.position, state.partner.position
+
+
+def surprise(values, truth):
+    """Errors of means over the first axis, in standard errors from 100 batches."""
+    batches = values.reshape(100, -1, *values.shape[1:]).mean(axis=1)
+    return (batches.mean(axis=0) - truth) / (batches.std(axis=0, ddof=1) / 10.0)
+
+
+@pytest.mark.parametrize("longest", [1, 1000])
+@pytest.mark.parametrize("target", ["normal", "awkward"])
+def test_pairs_have_their_law(target, longest):
+    """The law of x is pi, and z is the sum of x and the proposal's noise.
+
+    Without the auxiliary ratio E x^2 of N(0, 1) would be 0.85. Of 12 t statistics with 99 degrees
+    of freedom the largest exceeds 4.5 with probability 2e-4.
+    """
+    mean, sd, made = np.array([0.4]), np.array([1.0]), Gaussian([0.4], [1.0])
+    if target == "awkward":
+        mean, sd, made = MEAN, SD, Awkward()
+    _, settings = find(NAME, **FIXED, longest_search=longest)
+    rng, out = np.random.default_rng(4), np.empty((200_000, 2, len(mean)))
+    density, compiled = made.density(), as_compiled(settings)
+    _pairs(density, compiled, init(density, compiled, mean, rng), rng, out)
+    variances = np.array([sd**2, sd**2 + SCALE**2])
+    assert np.abs(surprise(out, mean)).max() < 4.5
+    assert np.abs(surprise((out - mean) ** 2, variances)).max() < 4.5
+
+
+def test_on_a_flat_density_it_is_a_random_walk_of_twice_the_variance():
+    (chain,) = finish(
+        make_chains_at(Gaussian([0.0], [np.inf]), np.ones((1, 1)), NAME, 0, 10_000, **FIXED)
+    )
+    assert set(column(chain, "n_tries")) == {3}
+    assert column(chain, "accepted").all()
+    steps = np.diff(chain.sampling.constrained[:, 0])
+    error = np.sqrt(2.0 / len(steps))
+    assert abs(np.mean(steps**2) / (2.0 * SCALE**2) - 1.0) < 3.9 * error
+
+
+@pytest.mark.parametrize("constant", [-1000.0, 800.0])
+def test_a_constant_in_the_log_density_changes_nothing(constant):
+    """Densities themselves would be 0 or infinite in double precision."""
+    program = (
+        "data { real c; } parameters { vector[2] x; } model { target += c; x ~ cauchy(1, 2); }"
+    )
+    fits = [
+        sa.sample(sa.Target(program, {"c": c}), NAME, chains=1, iter_warmup=300, iter_sampling=300,
+                  seed=1, standardize=False, **QUIET)
+        for c in (0.0, constant)
+    ]  # fmt: skip
+    one, two = (fit["sample_stats"]["n_density"].values for fit in fits)
+    np.testing.assert_array_equal(one, two)
+    one, two = (fit["posterior"]["x"].values for fit in fits)
+    np.testing.assert_allclose(one, two, rtol=1e-9)
+
+
+def test_pairs_stay_pairs_while_scales_are_learned():
+    """The partner z moves along with the scales, and its density is that of where it is."""
+    (chain,) = make_chains((NAME, {}), Awkward(), warmup=1000)
+    while chain.warming_up:
+        z = (chain.state.partner.position - chain.state.current.position) / chain.state.scales
+        x, scales = chain.state.current.position.copy(), chain.state.scales.copy()
+        chain.advance(1)
+        after = chain.state
+        lp = value(chain.density, after.partner.position)
+        assert lp == pytest.approx(after.partner.log_density, rel=1e-12)
+        if np.array_equal(x, after.current.position) and not np.array_equal(scales, after.scales):
+            new = (after.partner.position - x) / after.scales
+            np.testing.assert_allclose(new, z, rtol=1e-9)
+
+
+def test_a_run_says_what_it_cost_and_what_it_gave_up():
+    target = sa.Target("parameters { vector[11] x; } model { x ~ normal(0, 3); }")
+    with pytest.warns(UserWarning, match=r"density evaluations per iteration for 11 parameters"):
+        fit = sa.sample(target, NAME, chains=2, iter_warmup=200, iter_sampling=100, seed=1, **QUIET)
+    tries = fit["sample_stats"]["n_tries"].values
+    np.testing.assert_array_equal(tries, fit["sample_stats"]["n_density"].values)
+    assert f"took {tries.mean():.1f} density" in results.from_json(fit, "notes", [])[0]
+
+
+def test_sentences():
+    _, settings = find(NAME, longest_search=50)
+    fine = {
+        "n_tries": np.full((2, 1000), 5.0), "capped": np.zeros((2, 1000)),
+        "accepted": np.ones((2, 1000)), "step_size": np.full((2, 1000), 7.5),
+    }  # fmt: skip
+    assert sentences(settings, 10, fine) == []
+    assert len(sentences(settings, 11, fine)) == 1
+    capped = np.zeros((2, 1000))
+    capped[1, :40] = 1
+    (said,) = sentences(settings, 2, fine | {"capped": capped})
+    assert "after 50 tries (longest_search) in 2.00% of iterations" in said
+    accepted = np.ones((2, 1000))
+    accepted[1, 9:] = 0
+    (said,) = sentences(settings, 2, fine | {"accepted": accepted})
+    assert "accepted 0.90% of its moves, whose scale is too wide (step_size 7.5)" in said
+
+
+def test_twenty_modes():
+    """Every chain is in all of them; moments within 4 standard errors."""
+    path, file = bundled.find("mixture", "twenty")
+    content = json.loads(file.read_text())
+    fit = sa.sample(sa.Target(path, file), NAME, chains=4, seed=1, **QUIET)
+    x = fit["posterior"]["x"].values
+    for i, (first, second) in enumerate(((4.478, 25.60468), (4.905, 33.91964))):
+        for values, truth in ((x[..., i], first), (x[..., i] ** 2, second)):
+            error = values.std(ddof=1) / np.sqrt(float(az.ess(values, method="mean")))
+            assert abs(values.mean() - truth) < 4 * error
+    centres = np.array(content["means"])
+    near = np.sum((x[:, :, None] - centres) ** 2, axis=-1).argmin(axis=-1)
+    assert all(set(chain) == set(range(20)) for chain in near)
+    assert 6 < fit["sample_stats"]["n_tries"].values.mean() < 10

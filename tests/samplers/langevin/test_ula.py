@@ -1,0 +1,53 @@
+"""Langevin moves without a test: their stationary variance, and what they say of their bias."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.engine.registry import find
+from tests.helpers.chains import column, finish
+from tests.helpers.gaussian_target import Gaussian, make_chains_at
+
+SDS = np.array([1.0, 2.0, 0.7])
+DRAWS, CHAINS = 40_000, 4
+
+
+@pytest.mark.parametrize("bias", [0.1, 0.4])
+def test_the_stationary_variance_is_the_closed_form(bias):
+    """An autoregression with coefficient 1 - h / (2 s^2): its effective size is known."""
+    gaussian = Gaussian(np.array([3.0, -5.0, 0.1]), SDS)
+    chosen = {"variance_bias": bias, "least_accept": 0.01}
+    chains = finish(make_chains_at(gaussian, np.zeros((CHAINS, 3)), "ula", 500, DRAWS, **chosen))
+    h = 4.0 * bias / (1.0 + bias)
+    np.testing.assert_allclose(column(chains[0], "step_size"), np.sqrt(h))
+    draws = np.concatenate([chain.sampling.constrained for chain in chains])
+    wanted = SDS**2 / (1.0 - h / (4.0 * SDS**2))
+    assert wanted[0] == pytest.approx(1.0 + bias)  # the rule, at unit scale
+    square = (1.0 - h / (2.0 * SDS**2)) ** 2
+    effective = CHAINS * DRAWS * (1.0 - square) / (1.0 + square)
+    error = draws.var(axis=0) / wanted - 1.0
+    assert np.all(np.abs(error) < 4.0 * np.sqrt(2.0 / effective))
+    assert np.all(np.abs(wanted / SDS**2 - 1.0)[[0, 2]] > 8.0 * np.sqrt(2.0 / effective)[[0, 2]])
+
+
+def test_steps_become_smaller_where_a_metropolis_test_would_reject():
+    narrow = Gaussian(np.zeros(3), 0.1 * SDS)
+    (chain,) = finish(make_chains_at(narrow, np.zeros((1, 3)), "ula", 4000, 4000))
+    assert column(chain, "acceptance_rate").mean() == pytest.approx(0.9, abs=0.03)
+    (chain,) = finish(make_chains_at(narrow, np.zeros((1, 3)), "ula", 0, 400))
+    sampler, settings = find("ula")
+    stats = {"acceptance_rate": column(chain, "acceptance_rate")}
+    (sentence,) = sampler.sentences(settings, 3, stats)
+    assert "the bias is larger than variance_bias=0.02 allows" in sentence
+
+
+def test_a_result_says_that_it_is_not_exact():
+    target = sa.Target("parameters { real x; } model { x ~ normal(0, 1e6); }", backend="stanli")
+    quiet = {"chains": 2, "seed": 1, "show_progress": False}
+    with pytest.warns(sa.ConvergenceWarning, match="R-hat and effective sample sizes do not see"):
+        fit = sa.sample(target, "ula", iter_warmup=300, iter_sampling=500, **quiet)
+    assert fit.attrs["exact"] == 0
+    assert fit.attrs["verdict"] != "fine"
+    # in standardised coordinates: in its own, with a scale of a million, it would hardly move
+    assert fit["posterior"]["x"].values.std() == pytest.approx(1e6, rel=0.5)
+    assert sa.sample(target, "mala", iter_sampling=500, **quiet).attrs["exact"] == 1

@@ -1,0 +1,88 @@
+"""nice: exact with any weights, with a network of its own program alone."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.errors import StanadaptError
+from stanadapt.samplers.nice.network import Network
+from stanadapt.targets.stan import bundled
+
+OPTIONS = {"chains": 4, "iter_warmup": 200, "seed": 1, "show_progress": False}
+
+
+@pytest.fixture(scope="module")
+def ring():
+    """The paper's: E r = 2.0400, and a standard deviation of 1.456 in each coordinate."""
+    return sa.Target(*bundled.find("ring", "nice"), show_progress=False)
+
+
+def network(target, seed=0):
+    made = Network.untrained(2, 3, [[16], [16], [16]], seed)
+    described = {"program": target.name, "program_hash": target.program.hash}
+    return Network(
+        made.couplings, made.weights, [0.3, -0.2], [[1.5, 0.0], [0.4, 2.0]], described
+    )  # fmt: skip
+
+
+def surprises(fit):
+    """Distances of estimates from the truth, in standard errors of eight batches per chain."""
+    x = fit["posterior"]["x"].values
+    radius = np.hypot(x[..., 0], x[..., 1])
+    known = {0.0: x[..., 0], 2.12: x[..., 1] ** 2, 2.0400: radius}
+    for truth, values in known.items():
+        batches = values.reshape(-1, values.shape[1] // 8).mean(axis=1)
+        yield (batches.mean() - truth) / (batches.std(ddof=1) / np.sqrt(len(batches)))
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_random_weights_sample_exactly(ring, given):
+    options = {"network": network(ring)} if given else {}
+    fit = sa.sample(ring, "nice", iter_sampling=16_000, **OPTIONS, **options)
+    assert np.abs(list(surprises(fit))).max() < 4.0
+    assert 0.1 < fit["sample_stats"]["accepted"].values.mean() < 0.9
+    assert np.all(fit["sample_stats"]["n_density"].values == 1)
+
+
+def test_a_network_is_kept_and_named(ring, tmp_path):
+    path, made = tmp_path / "network.npz", network(ring)
+    made.save(path)
+    one, two = (
+        sa.sample(ring, "nice", iter_sampling=50, network=given, **OPTIONS)
+        for given in (made, path)
+    )
+    np.testing.assert_array_equal(one["posterior"]["x"].values, two["posterior"]["x"].values)
+    assert "for ring" in one.attrs["network"]
+    assert one.attrs["standardized"].startswith("no: network is given")
+    other = sa.sample(ring, "nice", iter_sampling=50, network=network(ring, 1), **OPTIONS)
+    assert not np.array_equal(one["posterior"]["x"].values, other["posterior"]["x"].values)
+
+
+def test_a_run_with_a_network_goes_on_from_its_folder(ring, tmp_path):
+    made = network(ring)
+    whole = sa.sample(ring, "nice", iter_sampling=400, network=made, **OPTIONS)
+    sa.sample(ring, "nice", iter_sampling=100, network=made, run=tmp_path / "run", **OPTIONS)
+    longer = sa.resume(tmp_path / "run", iter_sampling=400, show_progress=False)
+    np.testing.assert_array_equal(longer["posterior"]["x"].values, whole["posterior"]["x"].values)
+
+
+def test_networks_that_do_not_belong_here_are_refused(ring):
+    made = network(ring)
+    other = sa.Target("parameters { vector[2] x; } model { x ~ normal(0, 1); }")
+    wide = sa.Target("parameters { vector[3] x; } model { x ~ normal(0, 1); }")
+    for target, sampler, given, words in (
+        (other, "nice", made, "was trained for ring"),
+        (wide, "nice", made, "moves 2 parameters, but .* has 3"),
+        (ring, "rwm", made, "rwm has no use for a network, which is for nice"),
+        (ring, "nice", 3, "network must be a Network, or the file of one, got 3"),
+        (ring, "nice", "missing.npz", "missing.npz cannot be read"),
+    ):
+        with pytest.raises(StanadaptError, match=words):
+            sa.sample(target, sampler, network=given, iter_sampling=10, **OPTIONS)
+
+
+def test_other_data_are_told_of(ring):
+    made = network(ring)
+    made.description["data_hash"] = "another"
+    with pytest.warns(UserWarning, match="trained on ring under other data"):
+        sa.sample(ring, "nice", network=made, iter_sampling=10, **OPTIONS)

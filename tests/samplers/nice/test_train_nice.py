@@ -1,0 +1,162 @@
+"""Training: the trainer's map is the sampler's, modes are joined, and failures are told of."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.errors import StanadaptError
+from stanadapt.samplers.nice import adversarial, train_nice
+from stanadapt.samplers.nice.network import Network
+from stanadapt.targets.stan import bundled
+from workflows.learned.known_moments_ess import ess_known_moments
+
+QUICK = {
+    "iterations": 20, "rehearse_every": 10, "draws": 200, "width": 16, "critic_width": 16,
+    "from_noise": 3, "seed": 3, "show_progress": False,
+}  # fmt: skip
+# the sampler of the paper has no local moves
+PLAIN = {"local_share": 0.0, "show_progress": False}
+
+
+def bundled_target(name, data):
+    return sa.Target(*bundled.find(name, data), show_progress=False)
+
+
+# made first: stanli's compiler cannot start in a process where JAX has multiplied matrices, if
+# faulthandler is on, as it is in pytest
+@pytest.fixture(scope="module", autouse=True)
+def mog2():
+    return bundled_target("mixture", "mog2")
+
+
+def trainer(made, seed=0):
+    lengths = adversarial.Lengths(3, 2, 8)
+    return adversarial.Trainer(made.couplings, made.weights, [8, 8], lengths, 1e-3, seed)
+
+
+def test_the_map_of_the_trainer_is_that_of_the_sampler():
+    made = Network.untrained(3, 2, [[7], [5, 4], [6]], seed=1)
+    made.weights += 0.1 * np.random.default_rng(0).normal(size=made.weights.size)
+    learner, rng = trainer(made), np.random.default_rng(2)
+    np.testing.assert_allclose(learner.weights(), made.weights, rtol=1e-6, atol=1e-9)
+    z, v = rng.normal(size=(20, 3)), rng.normal(size=(20, 2))
+    found = [np.asarray(part) for part in learner.map(z, v)]
+    for row in range(20):
+        wanted = made.map(z[row], v[row])
+        for part, exact in zip(found, wanted, strict=True):
+            # single precision, in units of the largest coordinate
+            error = np.abs(part[row] - exact).max() / np.abs(exact).max()
+            assert error < 1e-6
+
+
+def test_training_depends_on_the_seed_alone():
+    made, rows = Network.untrained(2, 2, [[4], [4]]), np.random.default_rng(1).normal(size=(50, 2))
+    ends = []
+    for seed in (0, 0, 1):
+        learner = trainer(made, seed)
+        learner.train(rows, 3)
+        ends.append(learner.weights())
+    np.testing.assert_array_equal(ends[0], ends[1])
+    assert not np.array_equal(ends[0], ends[2])
+
+
+def test_a_network_is_described_and_used(mog2, tmp_path):
+    made = sa.train_nice(mog2, **QUICK)
+    assert made.description["program_hash"] == mog2.program.hash
+    history = made.description["history"]
+    assert [row["step"] for row in history] == [0, 10, 20]
+    best = max(history, key=lambda row: row["ess_per_draw"])
+    assert made.description["step"] == best["step"]
+    assert made.description["n_density"] == 4 * 8 * (train_nice.WARMUP + 200 + 1)
+    made.save(tmp_path / "network.npz")
+    read = sa.Network.load(tmp_path / "network.npz")
+    assert read.description == made.description
+    fit = sa.sample(
+        mog2, "nice", network=read, chains=2, iter_warmup=50, iter_sampling=50, seed=1,
+        show_progress=False,
+    )  # fmt: skip
+    assert "for mixture" in fit.attrs["network"]
+
+
+@pytest.mark.slow
+def test_two_modes_are_joined(mog2):
+    """Both in every chain, and at least 355 effective draws of 1000, as published."""
+    made = sa.train_nice(mog2, seed=1, show_progress=False)
+    assert made.description["step"] <= 2000
+    fit = sa.sample(mog2, "nice", network=made, iter_sampling=5000, seed=2, **PLAIN)
+    x = fit["posterior"]["x"].values
+    right = (x[..., 0] > 0).mean(axis=1)
+    assert np.all((right > 0.4) & (right < 0.6))
+    sd = np.array([5.0249378, 0.5])
+    assert ess_known_moments(x, np.zeros(2), sd).min() >= 0.355 * 5000
+    np.testing.assert_allclose(x.std((0, 1)), sd, rtol=0.03)
+
+
+def test_losses_that_are_not_finite_end_it_with_the_last_good_network(mog2, monkeypatch):
+    taken = []
+
+    def diverging(self, rows, steps):
+        taken.append(steps)
+        return (1.0, 2.0) if len(taken) < 2 else (np.nan, 1.0)
+
+    monkeypatch.setattr(adversarial.Trainer, "train", diverging)
+    with pytest.warns(UserWarning, match="diverged before step 20: lower learning_rate; the netw"):
+        made = sa.train_nice(mog2, **QUICK)
+    assert [row["step"] for row in made.description["history"]] == [0, 10]
+    assert made.description["interrupted"]
+
+
+def test_an_interruption_keeps_the_best(mog2, monkeypatch):
+    def interrupted(self, rows, steps):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(adversarial.Trainer, "train", interrupted)
+    with pytest.warns(UserWarning, match="was interrupted after 0 steps; the network of step 0 is"):
+        made = sa.train_nice(mog2, **QUICK)
+    assert made.description["interrupted"]
+
+
+def test_without_jax_one_sentence_says_what_to_install(mog2, monkeypatch):
+    monkeypatch.delitem(sys.modules, "stanadapt.samplers.nice.adversarial")
+    monkeypatch.delattr("stanadapt.samplers.nice.adversarial")
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(StanadaptError, match=r"needs JAX and optax .*pip install 'stanadapt\[lea"):
+        sa.train_nice(mog2, **QUICK)
+
+
+def test_sampling_does_not_import_jax():
+    code = "import sys, stanadapt; assert not {'jax', 'optax'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_bad_input_is_refused(mog2):
+    for wrong, words in (
+        ({"width": 0}, "width must be a whole number, at least 1, got 0"),
+        ({"from_data": 0}, "from_data must be"),
+        ({"learning_rate": 2.0}, "learning_rate must lie between 0 and 1"),
+        ({"draws": 3}, "draws must be a whole number, at least 100"),
+        ({"auxiliary": 0}, "auxiliary must be"),
+        ({"warm_start": 3}, "an earlier fit of mixture is expected, got 3"),
+        ({"warm_start": "missing.nc"}, "there is no file missing.nc"),
+    ):
+        with pytest.raises(StanadaptError, match=words):
+            sa.train_nice(mog2, **(QUICK | wrong))
+    with pytest.raises(StanadaptError, match="a Target"):
+        sa.train_nice(3, **QUICK)
+
+
+def test_a_fit_of_another_program_is_refused(mog2):
+    other = bundled_target("ring", "nice")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = sa.sample(
+            other, "rwm", chains=2, iter_warmup=50, iter_sampling=50, seed=1, show_progress=False
+        )
+    with pytest.raises(StanadaptError, match="must have the target's program and data"):
+        sa.train_nice(mog2, warm_start=fit, **QUICK)
+    made = sa.train_nice(other, warm_start=fit, **QUICK)
+    assert made.dim == 2

@@ -1,0 +1,198 @@
+"""Swaps within energy rings: which pairs, with what probability, and that they are exact."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.samplers.tempering import energy_rings, swaps
+from stanadapt.samplers.tempering.path import POSITION, REFERENCE, TARGET, evaluate
+from tests.helpers.tempered_formula import TemperedDistribution, exact_draws, standard_errors_off
+from tests.helpers.tempering import make_tempering
+
+LEVELS = np.array([0.0, 0.02, 0.15, 0.45, 1.0])
+
+
+def make_rings(boundaries, room=7):
+    rings = energy_rings.no_rings(len(boundaries) + 1, room)
+    rings.boundaries[:] = boundaries
+    return rings
+
+
+def random_states(rng, tempering):
+    """Give each row logs of its own, and each level a row; returns l and Delta by level."""
+    count = int(tempering.ladder.size[0])
+    order = tempering.order[0]
+    order[:count] = rng.permutation(count)
+    tempering.replicas.logs[:] = 2 * rng.normal(size=tempering.replicas.logs.shape)
+    logs = tempering.replicas.logs[order[:count]]
+    return logs[:, TARGET], logs[:, TARGET] - logs[:, REFERENCE]
+
+
+@jit
+def _swapped_often(tempering, rings, order, rng, pairs):
+    """Swap from the same order again and again; counts the pairs that did, of levels i < j."""
+    count, rate = tempering.ladder.size[0], 0.0
+    for _ in range(20_000):
+        tempering.order[0] = order
+        rate += energy_rings.swap(tempering, rings, rng) / 20_000
+        for j in range(count):
+            for i in range(j):
+                pairs[i, j] += tempering.order[0, i] == order[j]
+    return rate
+
+
+# --- pairs ---------------------------------------------------------------------------------------
+
+
+def test_each_pair_of_a_ring_is_numbered_once_and_no_other():
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        tempering = make_tempering(LEVELS)
+        log_density, _ = random_states(rng, tempering)
+        boundaries = np.sort(2 * rng.normal(size=rng.integers(0, 4)))
+        rings = make_rings(boundaries)
+        ring = np.searchsorted(boundaries, log_density, side="right")
+        expected = [(i, j) for j in range(5) for i in range(j) if ring[i] == ring[j]]
+        assert energy_rings.find_pairs(tempering, rings) == len(expected)
+        found = [energy_rings.find_pair(rings.members, n) for n in range(len(expected))]
+        assert found == expected
+
+
+def test_pairs_swap_with_the_ratio_of_the_path():
+    """As often as 1 / pairs times min(1, ratio of the joint densities), for each pair of levels."""
+    rng, seen, partly = np.random.default_rng(2), 0, 0
+    for seed in range(12):
+        tempering = make_tempering(LEVELS)
+        log_density, _ = random_states(rng, tempering)
+        rings, order = make_rings([0.5]), tempering.order[0].copy()
+        logs = tempering.replicas.logs[order[:5]]
+        share = [(i, j) for j in range(5) for i in range(j)]
+        share = [p for p in share if len(set(log_density[list(p)] >= 0.5)) == 1]
+        joint = LEVELS[:, None] * logs[:, TARGET] + (1 - LEVELS[:, None]) * logs[:, REFERENCE]
+        expected = np.zeros((5, 5))  # joint[b, x]: state x at level b
+        for i, j in share:
+            ratio = joint[i, j] + joint[j, i] - joint[i, i] - joint[j, j]
+            expected[i, j] = min(1.0, np.exp(ratio)) / len(share)
+        pairs = np.zeros((5, 5))
+        rate = _swapped_often(tempering, rings, order, np.random.default_rng(seed), pairs)
+        error = np.sqrt(expected * (1 - expected) / 20_000)
+        # 240 comparisons within 4.5 standard errors: one false alarm in 600 runs
+        assert np.all(np.abs(pairs / 20_000 - expected) <= 4.5 * error + 1e-12)
+        assert rate == pytest.approx(expected.sum(), abs=4.5 * 0.5 / np.sqrt(20_000))
+        seen += len(share)
+        partly += (expected.sum() < 0.9) & (expected.sum() > 0.1)
+    assert 30 < seen < 100  # of 120 pairs
+    assert partly > 6
+
+
+def test_without_a_pair_nothing_is_swapped_and_it_is_counted():
+    tempering, rng = make_tempering([0.0, 0.5, 1.0]), np.random.default_rng(3)
+    tempering.replicas.logs[:3, TARGET] = [0.0, 1.0, -np.inf]
+    rings, before = make_rings([-1.0, 0.5]), tempering.order[0].copy()
+    assert energy_rings.swap(tempering, rings, rng) == 0.0
+    assert rings.without_pair[0] == 1
+    np.testing.assert_array_equal(tempering.order[0], before)
+    assert rng.random() == np.random.default_rng(3).random()
+
+
+def test_a_state_where_the_target_fails_never_leaves_the_reference():
+    tempering, rings = make_tempering([0.0, 0.5, 1.0]), make_rings([])
+    tempering.replicas.logs[:3] = [[-np.inf, 1.0], [0.0, 0.0], [1.0, 0.0]]
+    for seed in range(50):
+        assert np.isfinite(energy_rings.swap(tempering, rings, np.random.default_rng(seed)))
+        assert tempering.order[0, 0] == 0
+
+
+class Told:
+    """Not a generator: for `py_func` alone, which asks for no more than these numbers."""
+
+    def __init__(self, *numbers):
+        self.numbers = list(numbers)
+
+    def random(self):
+        return self.numbers.pop(0)
+
+
+def test_one_ring_of_two_levels_swaps_as_neighbours_do():
+    """The swap of ordinary parallel tempering, after the number that picks the only pair."""
+    rng, swapped = np.random.default_rng(4), 0
+    for _ in range(200):
+        tempering = make_tempering(np.array([0.3, 1.0]))
+        random_states(rng, tempering)
+        before, u = tempering.order[0].copy(), rng.random()
+        swaps.swap_neighbours.py_func(tempering, 0, Told(u))
+        expected = tempering.order[0].copy()
+        tempering.order[0] = before
+        energy_rings.swap.py_func(tempering, make_rings([]), Told(rng.random(), u))
+        np.testing.assert_array_equal(tempering.order[0], expected)
+        swapped += expected[0] != before[0]
+    assert 20 < swapped < 180
+
+
+# --- invariance ----------------------------------------------------------------------------------
+
+
+@jit
+def _swept(tempering, rings, starts, sweeps, rng):
+    """Sweep from each start, shape (replicate, level, 3), in place."""
+    count, rates = tempering.ladder.size[0], np.zeros(2)
+    for r in range(starts.shape[0]):
+        for k in range(count):
+            row = tempering.order[0, k]
+            tempering.replicas.vectors[row, POSITION] = starts[r, k]
+            evaluate(tempering.path, tempering.replicas, row, True)
+        for _ in range(sweeps):
+            info = energy_rings.sweep(tempering, rings, rng)
+            rates[0] += info.acceptance_rate
+            rates[1] += info.swap_rate
+        for k in range(count):
+            starts[r, k] = tempering.replicas.vectors[tempering.order[0, k], POSITION]
+    return rates / (starts.shape[0] * sweeps)
+
+
+def test_every_level_is_left_invariant():
+    """Seven moments of five levels within 4.5 standard errors: one false alarm in 4,000 tests."""
+    tempering, x = make_tempering(LEVELS), exact_draws(20_000, LEVELS)
+    rings = make_rings([-9.0, -6.0])
+    rates = _swept(tempering, rings, x, 6, np.random.default_rng(5))
+    for k, b in enumerate(LEVELS):
+        assert np.abs(standard_errors_off(x[:, k], TemperedDistribution(b))).max() < 4.5
+    assert np.all(rates > 0.2)
+    assert np.all(rates < 0.98)
+    # constants and rejections are of neighbours, in all sweeps
+    assert tempering.statistics.counts[swaps.SWEEPS] == 120_000
+    log_z = np.zeros(7)
+    swaps.log_normalizers(tempering.statistics, tempering.ladder, log_z)
+    exact = [TemperedDistribution(b).log_z for b in LEVELS]
+    # the six sweeps of a start count as one: five times an error of 1 / sqrt(20,000) at each gap
+    np.testing.assert_allclose(log_z[:5], exact, atol=5 * 2 / np.sqrt(20_000))
+
+
+# --- boundaries ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("iter_warmup", [1, 7, 400, 5000])
+def test_boundaries_are_quantiles_of_the_last_round_of_warmup(iter_warmup):
+    """Of all levels alike, with as many draws in each ring, and of no sweep before it."""
+    tempering, rng = make_tempering(LEVELS), np.random.default_rng(6)
+    rings = energy_rings.no_rings(4, 7)
+    assert np.all(rings.boundaries == np.inf)
+    location = np.array([-30.0, 0.0, 1.0, 2.0, 3.0])
+    for t in range(iter_warmup):
+        tempering.replicas.logs[:5, TARGET] = location + rng.normal(size=5)
+        if t < iter_warmup // 2:
+            tempering.replicas.logs[:, TARGET] = 1e3
+        elif rng.random() < 0.5:
+            tempering.replicas.logs[0, TARGET] = -np.inf  # no ring is made for these
+        energy_rings.learn(rings, tempering, t, iter_warmup)
+        assert np.all(rings.boundaries == np.inf) == (t + 1 < iter_warmup)
+    assert np.all(np.diff(rings.boundaries) > 0)
+    if iter_warmup < 400:
+        return
+    weights = np.array([0.5, 1, 1, 1, 1]) / 4.5
+    cdf = sum(
+        w * stats.norm(m).cdf(rings.boundaries) for w, m in zip(weights, location, strict=True)
+    )
+    n = 4.5 * min(iter_warmup / 2, energy_rings.KEPT / 5)
+    np.testing.assert_allclose(cdf, [0.25, 0.5, 0.75], atol=5 * 0.5 / np.sqrt(n))

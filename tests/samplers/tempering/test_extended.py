@@ -1,0 +1,282 @@
+"""Sampling pseudo-extended targets: exact distributions, Stan's shapes, reproducible bits."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.engine.chain import Chain, ChainDesign, run
+from stanadapt.engine.plan import make_plan
+from stanadapt.engine.registry import find, registered
+from stanadapt.samplers.initial_values import initial_positions
+from tests.helpers import pseudo_extension_formula
+from tests.helpers.extended_program import CODE, DIM, QUIET, extend
+from tests.helpers.sampler_settings import FASTER
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(CODE, {"n": 3, "y": [0.5, 1.0, 2.0]}, **QUIET)
+
+
+@pytest.mark.filterwarnings("ignore:.*had no finite density")
+@pytest.mark.filterwarnings("ignore:.*from trajectories that")
+@pytest.mark.filterwarnings("ignore:.*round trips")
+@pytest.mark.filterwarnings("ignore:.*was visited")
+@pytest.mark.filterwarnings("ignore:.*R-hat")
+@pytest.mark.filterwarnings("ignore:.*misses a part of the posterior")
+@pytest.mark.filterwarnings("ignore:.*density evaluations per iteration")
+@pytest.mark.filterwarnings("ignore:equi_energy: ")
+@pytest.mark.parametrize("name", registered())
+def test_draws_of_every_sampler_have_stan_shapes_and_counts_are_of_the_program(target, name):
+    fit = sa.sample(extend(target, 3), name, chains=2, iter_warmup=100, iter_sampling=80, seed=3,
+                    save_warmup=True, save_unconstrained=True, **FASTER.get(name, {}),
+                    **QUIET)  # fmt: skip
+    posterior = results.dataset(fit, "posterior")
+    assert {n: v.shape[2:] for n, v in posterior.data_vars.items()} == {
+        "s": (), "m": (2, 2), "p": (3,), "doubled": (2, 2), "z": (),
+    }  # fmt: skip
+    assert results.dataset(fit, "log_likelihood")["log_lik"].shape == (2, 80, 3)
+    np.testing.assert_allclose(posterior["doubled"], 2 * posterior["m"])
+    np.testing.assert_allclose(posterior["p"].sum(axis=-1), 1.0)
+    raw = results.dataset(fit, "unconstrained_posterior")["position"]
+    assert raw.shape == (2, 80, 3 * (DIM + 1))
+    kind = "n_gradients" if registered()[name].uses_gradient else "n_density"
+    column = results.dataset(fit, "sample_stats")[kind].values
+    assert column.sum() == fit.attrs[kind] - fit.attrs[f"{kind}_warmup"] > 0
+    assert not np.any(column % 3)
+    assert fit.attrs["pseudo_samples"] == 3
+    assert fit.attrs["temperature"] == "free"
+
+
+@pytest.mark.filterwarnings("ignore:.*had no finite density")
+@pytest.mark.parametrize("name", ["rwm", "mala", "nuts"])
+@pytest.mark.parametrize(
+    "reference", [None, sa.ReferenceDistribution(np.zeros(DIM), 3.0, degrees=4.0)]
+)
+def test_one_pseudo_sample_gives_the_draws_of_the_target(target, name, reference):
+    plan = {"chains": 2, "iter_warmup": 150, "iter_sampling": 150, "seed": 5, **QUIET}
+    one = sa.Extended(
+        target, 1, temperature="fixed", fixed_at=0.3, reference_distribution=reference
+    )
+    base, extended = (
+        results.columns(sa.sample(t, name, standardize=False, **plan)) for t in (target, one)
+    )
+    assert base.keys() == extended.keys()
+    for column, draws in base.items():
+        np.testing.assert_array_equal(extended[column], draws)
+
+
+@pytest.mark.parametrize("temperature", ["free", "fixed"])
+def test_draws_do_not_depend_on_chunks_or_threads(target, temperature):
+    extended = extend(target, temperature=temperature)
+    sampler, settings = find("rwm")
+    plan = make_plan(chains=1, parallel_chains=1, iter_warmup=50, iter_sampling=200, thin=1,
+                     seed=1, save_warmup=True, show_progress=False)  # fmt: skip
+    design = ChainDesign(sampler, settings, plan, len(target.column_names))
+    start = initial_positions(extended, None, [np.random.default_rng(1)])[0]
+
+    def drawn(chunk):
+        rng, density = np.random.default_rng(2), extended.density()
+        chain = Chain(design, density, start, rng, lambda: extended.constrainer(8))
+        assert run([chain], 1, chunk=chunk) is False
+        return chain.warmup.constrained, chain.sampling.constrained
+
+    for small, large in zip(drawn(7), drawn(10**6), strict=True):
+        np.testing.assert_array_equal(small, large)
+    fits = [
+        sa.sample(extended, "rwm", chains=3, parallel_chains=threads, iter_warmup=100,
+                  iter_sampling=200, seed=9, **QUIET)
+        for threads in (1, 3)
+    ]  # fmt: skip
+    one, three = (results.columns(fit) for fit in fits)
+    for column, draws in one.items():
+        np.testing.assert_array_equal(three[column], draws)
+
+
+# --- exact distributions -------------------------------------------------------------------------
+
+# the 1-D example of the paper: 0.5 N(-1, variance 0.1) + 0.5 N(1, variance 0.02)
+MIXTURE = """
+parameters { real x; }
+model {
+  target += log_sum_exp(normal_lpdf(x | -1, sqrt(0.1)), normal_lpdf(x | 1, sqrt(0.02))) - log(2);
+}
+"""
+TRUTH = {"x": 0.0, "square": 1.06, "positive": 0.50038}
+FUNCTIONS = {"square": lambda v: v["x"] ** 2, "positive": lambda v: v["x"] > 0}
+
+
+def log_mixture(x):
+    one = -0.5 * (x + 1) ** 2 / 0.1 - 0.5 * np.log(0.1)
+    return (
+        np.logaddexp(one, -0.5 * (x - 1) ** 2 / 0.02 - 0.5 * np.log(0.02))
+        - np.log(2)
+        - 0.5 * np.log(2 * np.pi)
+    )
+
+
+@pytest.fixture(scope="module")
+def two_modes():
+    """80,000 draws of four chains; only for dim = 1 is this target proper without p0."""
+    with pytest.warns(UserWarning, match=r"is improper, as for nearly\s+every Stan program"):
+        extended = sa.Extended(sa.Target(MIXTURE, **QUIET), 2)
+    return sa.sample(extended, "rwm", iter_warmup=5000, iter_sampling=100_000, thin=5, seed=1,
+                     save_pseudo=True, **QUIET)  # fmt: skip
+
+
+def test_weighted_means_are_those_of_the_target(two_modes):
+    """Three normal statistics within 4.5 errors: the chance of a false alarm is 2e-5."""
+    table = sa.weighted_summary(two_modes, FUNCTIONS)
+    for name, truth in TRUTH.items():
+        row = table.loc[name]
+        assert abs(row["mean"] - truth) < 4.5 * row["mcse"]
+        assert abs(row["draws_mean"] - truth) < 4.5 * row["draws_mcse"]
+    # far below the effect of wrong weights: pooled ones shift E x by 0.14, none shift E x^2 by 2
+    assert table.loc["x", "mcse"] < 0.02
+    assert table.loc["square", "mcse"] < 0.004
+    # the Monte Carlo errors of both are themselves known to about 5 %
+    assert np.all(table["mcse"] < 1.15 * table["draws_mcse"])
+
+
+def test_pooled_and_missing_weights_give_other_means(two_modes):
+    pseudo = results.dataset(two_modes, "pseudo")
+    table = sa.weighted_summary(two_modes)
+    x, b = pseudo["x"].values, pseudo["temperature"].values
+    raw = np.exp((1 - b) * log_mixture(x))
+    shares = raw / raw.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(shares, pseudo["weight"], rtol=1e-9, atol=1e-12)
+    assert np.sum(raw * x) / raw.sum() > 4.5 * table.loc["x", "mcse"]
+    assert np.mean(x**2) > 1.5
+
+
+GAUSSIAN = """
+data { int n; vector[n] y; }
+parameters { vector[2] x; }
+model { x[1] ~ normal(1, 2); x[2] ~ normal(-3, 0.2); y ~ normal(x[1], 0.5); }
+"""
+SHIFT = np.linspace(0.0, 1.0, 4)
+# y = 2, 3: precision 1/4 + 8, mean (1/4 + 20) / 8.25
+MEAN_AND_SD = {"x[1]": (20.25 / 8.25, 8.25**-0.5), "x[2]": (-3.0, 0.2)}
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    return sa.Target(GAUSSIAN, {"n": 2, "y": [2.0, 3.0]}, **QUIET)
+
+
+WIDE = sa.ReferenceDistribution([1.5, -3.2], [1.0, 0.5])
+EXACT = {
+    "free": {"reference_distribution": WIDE},
+    "free, ladder": {"reference_distribution": WIDE, "ladder": (SHIFT, -3.0 * SHIFT)},
+    "fixed": {"temperature": "fixed", "fixed_at": 0.2, "reference_distribution": WIDE},
+    "collapsed": {
+        "temperature": "collapsed",
+        "reference_distribution": WIDE,
+        "ladder": (SHIFT, -SHIFT),
+    },
+    "prior data": {"between": (0.1, 0.9), "prior_data": {"n": 0, "y": []}},
+}
+
+
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("case", EXACT)
+def test_draws_follow_the_target(gaussian, case, n):
+    """Eight statistics within 5 errors: the chance of a false alarm is 5e-6 per case."""
+    extended = sa.Extended(gaussian, n, **EXACT[case])
+    fit = sa.sample(extended, "nuts", iter_sampling=4000, seed=4, save_pseudo=True,
+                    target_accept=0.9, **QUIET)  # fmt: skip
+    squares = {
+        f"{name} squared": lambda v, i=i, mean=mean, sd=sd: ((v["x"][..., i] - mean) / sd) ** 2
+        for i, (name, (mean, sd)) in enumerate(MEAN_AND_SD.items())
+    }
+    table = sa.weighted_summary(fit, squares)
+    for name, (mean, sd) in MEAN_AND_SD.items():
+        for row, truth, unit in ((name, mean, sd), (f"{name} squared", 1.0, 2.0**0.5)):
+            estimate = table.loc[row]
+            assert abs(estimate["mean"] - truth) < 5 * estimate["mcse"]
+            assert abs(estimate["draws_mean"] - truth) < 5 * estimate["draws_mcse"]
+            assert estimate["mcse"] < 0.1 * unit  # so that the checks above have power
+
+
+def test_prior_data_define_the_reference_density(gaussian):
+    prior = sa.Target(GAUSSIAN, {"n": 0, "y": []}, **QUIET)
+    extended = sa.Extended(gaussian, 2, prior_data={"n": 0, "y": []}, between=(0.2, 0.7))
+    x, u = np.array([[0.3, -2.5], [3.0, -3.1]]), np.array([0.4, -1.0])
+    expected = pseudo_extension_formula.log_extended(
+        x, u, lambda r: gaussian.evaluate(r)[0], lambda r: prior.evaluate(r)[0], "free", 0.2, 0.7
+    )
+    position = np.concatenate([x.ravel(), u])
+    assert extended.value(position) == pytest.approx(expected, rel=1e-12)
+    assert extended.evaluate(position)[0] == pytest.approx(expected, rel=1e-12)
+    assert extended.description["prior_data_hash"]
+
+
+# --- failures and initial positions --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["rwm", "nuts"])
+def test_positions_outside_the_support_are_rejected_and_stan_is_quoted(name):
+    code = "parameters { vector[2] x; } model { x ~ uniform(-1, 1); x ~ normal(0.5, 1); }"
+    with pytest.warns(UserWarning, match="density to the power 0.4"):
+        extended = sa.Extended(sa.Target(code, **QUIET), 2, temperature="fixed", fixed_at=0.4)
+    with pytest.warns(UserWarning) as caught:  # noqa: PT030
+        fit = sa.sample(extended, name, inits=0.5, iter_warmup=500, iter_sampling=2000, seed=2,
+                        save_pseudo=True, **QUIET)  # fmt: skip
+    messages = " ".join(str(warning.message) for warning in caught)
+    assert "had no finite density and were rejected; Stan says: pseudo-sample" in messages
+    assert fit.attrs["n_failed"] > 0
+    x = results.dataset(fit, "pseudo")["x"].values
+    assert np.abs(x).max() <= 1.0
+    assert np.ptp(x, axis=(0, 1)).min() > 1.5
+
+
+def test_initial_positions_are_those_of_the_program_for_each_pseudo_sample(target):
+    extended, rngs = extend(target, 3), [np.random.default_rng(i) for i in range(2)]
+    for position in initial_positions(extended, None, rngs):
+        assert position.shape == (3 * (DIM + 1),)
+        assert len(np.unique(position)) == position.size
+        assert np.abs(position).max() < 2.0
+    given = np.arange(2.0 * DIM).reshape(2, DIM) / 20
+    for start, position in zip(given, initial_positions(extended, given, rngs), strict=True):
+        np.testing.assert_array_equal(position[: 3 * DIM], np.tile(start, 3))
+        assert len(np.unique(position[3 * DIM :])) == 3
+    values = {"s": 2.0, "m": [[1.0, 2.0], [3.0, 4.0]], "p": [0.2, 0.3, 0.5]}
+    position = initial_positions(extended, values, rngs)[0]
+    np.testing.assert_allclose(position[: 3 * DIM], np.tile(target.unconstrain(values), 3))
+    earlier = sa.sample(target, "rwm", chains=2, iter_warmup=10, iter_sampling=10, seed=1, **QUIET)
+    copies = initial_positions(extended, earlier, rngs)[1][: 3 * DIM].reshape(3, DIM)
+    assert np.all(copies == copies[0])
+    fixed = extend(target, 2, temperature="fixed")
+    assert initial_positions(fixed, 0, rngs)[0].shape == (2 * DIM,)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"between": (0.2, 0.9)},
+        {"temperature": "fixed", "fixed_at": 0.3},
+        {"ladder": ([0.1, 1.0], [0.0, -2.0]), "between": (0.1, 1.0)},
+        {"reference_distribution": None, "prior_data": {"n": 1, "y": [4.0]}},
+        {"reference_distribution": None, "between": (0.5, 1.0)},
+    ],
+)
+@pytest.mark.parametrize("again", [lambda t: pickle.loads(pickle.dumps(t)), copy.deepcopy])
+def test_a_copy_is_an_equal_target(target, options, again):
+    if "reference_distribution" in options and "prior_data" not in options:
+        with pytest.warns(UserWarning, match="improper"):
+            extended = extend(target, 3, **options)
+    else:
+        extended = extend(target, 3, **options)
+    other = again(extended)  # without the warning
+    assert repr(other) == repr(extended)
+    position = np.linspace(-1, 1.5, extended.dim)
+    assert other.value(position) == extended.value(position)
+    np.testing.assert_array_equal(other.evaluate(position)[1], extended.evaluate(position)[1])
+    drawn = [np.empty((1, len(target.column_names))) for _ in range(2)]
+    for one, out in zip((extended, other), drawn, strict=True):
+        one.constrainer(7)(position[np.newaxis], out)
+    np.testing.assert_array_equal(*drawn)

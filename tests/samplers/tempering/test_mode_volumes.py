@@ -1,0 +1,99 @@
+"""Volumes of modes against exact ones, and the messages on them."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import logsumexp, softmax
+
+from stanadapt.samplers.tempering.mode_volumes import log_volumes, messages
+
+COVARIANCE = np.array([[4.0, 0.3, 0.0], [0.3, 0.04, 0.01], [0.0, 0.01, 9.0]])
+
+
+def gaussian(position):
+    slope = -np.linalg.solve(COVARIANCE, position)
+    return 0.5 * position @ slope, slope, ""
+
+
+def mixture(centres, widths, weights):
+    """Mixture of isotropic Gaussians, as `evaluate` returns it."""
+    dim = centres.shape[1]
+
+    def evaluate(position):
+        apart = position - centres
+        logs = np.log(weights) - dim * np.log(widths) - 0.5 * np.sum(apart**2, axis=1) / widths**2
+        return logsumexp(logs), -softmax(logs) @ (apart / widths[:, None] ** 2), ""
+
+    return evaluate
+
+
+def test_the_volume_of_a_correlated_gaussian():
+    draws = np.random.default_rng(1).multivariate_normal(np.zeros(3), COVARIANCE, 500)
+    found = log_volumes(gaussian, draws)
+    assert found.shape == (1,)
+    exact = -stats.multivariate_normal(np.zeros(3), COVARIANCE).logpdf(np.zeros(3))
+    np.testing.assert_allclose(found, exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0])
+def test_volumes_of_modes_of_unequal_width(unit):
+    rng, dim = np.random.default_rng(2), 20
+    centres = np.stack([np.zeros(dim), np.full(dim, 4.0 * unit)])
+    widths = np.array([1.0, 0.25]) * unit
+    which = rng.integers(2, size=1000)
+    draws = centres[which] + widths[which, None] * rng.normal(size=(1000, dim))
+    found = log_volumes(mixture(centres, widths, np.array([0.5, 0.5])), draws)
+    exact = dim * (0.5 * np.log(2 * np.pi) + np.log(widths))
+    np.testing.assert_allclose(np.sort(found)[::-1], exact, atol=1e-3)
+
+
+def test_without_a_maximum_there_is_no_volume():
+    rng = np.random.default_rng(3)
+    draws = rng.normal(size=(200, 2))
+
+    def ridge(position):  # falls off in one direction only
+        return -0.5 * position[0] ** 2, np.array([-position[0], 0.0]), ""
+
+    def saddle(position):
+        return position[1] ** 2 - position[0] ** 2, np.array([-2.0, 2.0]) * position, ""
+
+    def endless(position):  # curved in both directions, but rises for ever
+        rising = np.exp(-0.1 * position[1])
+        slope = np.array([-position[0], 0.1 * rising])
+        return -0.5 * position[0] ** 2 - rising, slope, ""
+
+    def failing(position):
+        return -np.inf, np.full(2, np.nan), "no"
+
+    for density in (ridge, saddle, endless, failing):
+        assert log_volumes(density, draws).size == 0
+    assert log_volumes(gaussian, np.ones((200, 3))).size == 0  # chains that never moved
+
+
+def test_draws_far_out_raise_no_error():
+    draws = np.random.default_rng(5).normal(size=(200, 3))
+    for size in (1e-200, 1e100, 1e200):
+        found = log_volumes(gaussian, size * draws)
+        assert np.isfinite(found).all()
+        assert messages("rwm", found) == []
+
+
+def test_a_density_that_fails_at_some_draws():
+    draws, failed = np.random.default_rng(4).multivariate_normal(np.zeros(3), COVARIANCE, 200), []
+
+    def walled(position):
+        failed.append(position[2] > 2.0)
+        if failed[-1]:
+            return -np.inf, np.full(3, np.nan), "no"
+        return gaussian(position)
+
+    np.testing.assert_allclose(log_volumes(walled, draws), log_volumes(gaussian, draws), rtol=1e-6)
+    assert any(failed)
+
+
+@pytest.mark.parametrize(("volumes", "count"), [([], 0), ([1.0, 5.5], 0), ([1.0, 3.0, 5.7], 1)])
+def test_a_hundredfold_difference_is_reported(volumes, count):
+    message = " ".join(messages("some_sampler", np.array(volumes)))
+    assert message.count("some_sampler: the visited modes") == count
+    assert message.count("by 2.0 orders of magnitude") == count
+    assert message.count("(inits)") == count

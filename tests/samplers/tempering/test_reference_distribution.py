@@ -1,0 +1,152 @@
+"""The reference distribution: SciPy's densities, their gradients, exact draws, error messages."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from stanadapt.errors import StanadaptError
+from stanadapt.samplers.tempering.reference_distribution import (
+    ReferenceDistribution,
+    draw,
+    log_density,
+    log_density_and_gradient,
+    normalise,
+)
+
+MEAN = np.array([0.5, -3.0, 2.0, 0.0, 100.0])
+SD = np.array([2.0, 0.01, 5.0, 1.0, 30.0])
+CORRELATION = 0.6 * np.eye(5) + 0.4 * np.outer([1, -1, 1, 1, -1], [1, -1, 1, 1, -1])
+COVARIANCE = CORRELATION * np.outer(SD, SD)
+SCALES = {
+    "diagonal": ({"sd": SD}, np.diag(SD**2)),
+    "number": ({"sd": 2.5}, 6.25 * np.eye(5)),
+    "dense": ({"covariance": COVARIANCE}, COVARIANCE),
+}
+DEGREES = [np.inf, 6.0]
+DRAWS = 20_000
+
+
+def scipys(covariance, degrees):
+    if np.isinf(degrees):
+        return stats.multivariate_normal(MEAN, covariance)
+    return stats.multivariate_t(MEAN, covariance, df=degrees)
+
+
+@pytest.fixture(params=[(name, degrees) for name in SCALES for degrees in DEGREES], ids=str)
+def both(request):
+    name, degrees = request.param
+    chosen, covariance = SCALES[name]
+    reference = ReferenceDistribution(MEAN, degrees=degrees, **chosen).compiled(5)
+    return reference, scipys(covariance, degrees), covariance
+
+
+def points(count, seed):
+    """Points from near to far, at 0.01 to 30 standard deviations."""
+    rng = np.random.default_rng(seed)
+    for size in np.geomspace(0.01, 30.0, count):
+        yield MEAN + size * SD * rng.standard_normal(5)
+
+
+def test_density_is_scipys(both):
+    reference, expected, _ = both
+    for x in points(20, 1):
+        # SciPy uses eigenvalues, the largest of which is 1e7 times the smallest
+        assert log_density(reference, x) == pytest.approx(expected.logpdf(x), rel=1e-8, abs=1e-8)
+
+
+def test_gradient_is_the_derivative(both):
+    reference, _, _ = both
+    gradient, step = np.empty(5), 1e-5 * np.diag(SD)
+    for x in points(20, 2):
+        assert log_density_and_gradient(reference, x, gradient) == log_density(reference, x)
+        differences = np.array(
+            [log_density(reference, x + h) - log_density(reference, x - h) for h in step]
+        )
+        numeric = differences / (2e-5 * SD)
+        # rounding error of the difference of two logs, over the step; that of curvature is smaller
+        slack = 1e-15 * max(1.0, abs(log_density(reference, x))) / (2e-5 * SD) * 10
+        assert np.all(np.abs(gradient - numeric) <= slack + 1e-6 * np.abs(gradient * SD).max() / SD)
+
+
+def test_moments_of_draws(both):
+    """Bounds of 5 standard errors, 25 per distribution: one false alarm in 50,000 runs."""
+    reference, _, covariance = both
+    degrees = reference.numbers[0]
+    rng, x = np.random.default_rng(3), np.empty((DRAWS, 5))
+    for row in x:
+        draw(reference, row, rng)
+    spread = covariance if np.isinf(degrees) else covariance * degrees / (degrees - 2)
+    sd = np.sqrt(np.diag(spread))
+    assert np.all(np.abs(x.mean(axis=0) - MEAN) < 5 * sd / np.sqrt(DRAWS))
+    products = np.einsum("ti,tj->tij", x - MEAN, x - MEAN)
+    error = products.std(axis=0) / np.sqrt(DRAWS)
+    assert np.all(np.abs(products.mean(axis=0) - spread) < 5 * error)
+    assert np.all(error < 0.05 * np.outer(sd, sd))  # the check above has power
+
+
+def test_radius_of_draws_has_its_distribution(both):
+    """The whole distribution of the squared distance, not only moments: chi-squared, or F."""
+    reference, _, covariance = both
+    degrees = reference.numbers[0]
+    rng, x = np.random.default_rng(4), np.empty((2000, 5))
+    for row in x:
+        draw(reference, row, rng)
+    square = np.einsum("ti,ij,tj->t", x - MEAN, np.linalg.inv(covariance), x - MEAN)
+    expected = stats.chi2(5) if np.isinf(degrees) else stats.f(5, degrees, scale=5)
+    assert stats.kstest(square, expected.cdf).pvalue > 1e-4
+
+
+def test_normalise_follows_a_change_of_scales():
+    reference = ReferenceDistribution(MEAN, SD, degrees=4.0).compiled(5)
+    reference.factor[0] *= [3.0, 1.0, 0.5, 2.0, 1.0]
+    before = log_density(reference, MEAN)
+    normalise(reference)
+    assert before - log_density(reference, MEAN) == pytest.approx(np.log(3.0))
+
+
+def test_compiled_references_share_no_memory():
+    one = ReferenceDistribution(MEAN, SD)
+    first, second = one.compiled(5), one.compiled(5)
+    assert not any(np.shares_memory(a, b) for a, b in zip(first, second, strict=True))
+    assert not np.shares_memory(first.mean, one.mean)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"mean": [[0.0]], "sd": 1}, r"mean must have shape \(dim,\), got \(1, 1\)"),
+        ({"mean": [], "sd": 1}, r"mean must have shape \(dim,\), got \(0,\)"),
+        ({"mean": [0.0, np.nan], "sd": 1}, "mean must be finite, got "),
+        ({"mean": "a", "sd": 1}, "mean must be numbers, got 'a'"),
+        ({"mean": [0.0, 1.0]}, "give either sd or covariance"),
+        ({"mean": [0.0], "sd": 1, "covariance": [[1]]}, "give either sd or covariance"),
+        ({"mean": [0.0, 1.0], "sd": [1.0, 0.0]}, "sd must be positive.*smallest 0.*improper"),
+        ({"mean": [0.0, 1.0], "sd": [1.0, 1e-160]}, "sd must lie between.*got 1e-160 to.*rescale"),
+        ({"mean": [0.0, 1.0], "sd": 1e160}, "sd must lie between 1e-150 and 1e.150, got"),
+        ({"mean": [0.0, 1.0], "sd": -2}, "sd must be positive.*smallest -2.*improper"),
+        ({"mean": [0.0, 1.0], "sd": np.inf}, "sd must be finite"),
+        ({"mean": [0.0, 1.0], "sd": [1.0] * 3}, r"of shape \(2,\), got shape \(3,\)"),
+        ({"mean": [0.0, 1.0], "covariance": [1, 2]}, r"of shape \(2, 2\), got shape \(2,\)"),
+        ({"mean": [0.0, 1.0], "covariance": [[1, 0.5], [0, 1]]}, "covariance must be symmetric"),
+        ({"mean": [0.0, 1.0], "covariance": [[1, 2], [2, 1]]}, "positive definite.*improper"),
+        ({"mean": [0.0], "sd": 1, "degrees": 0}, "degrees must be a number above 0.*got 0"),
+        ({"mean": [0.0], "sd": 1, "degrees": np.nan}, "degrees must be a number above 0.*got nan"),
+        ({"mean": [0.0], "sd": 1, "degrees": "many"}, "degrees must be a number.*got 'many'"),
+    ],
+)
+def test_improper_distributions_are_refused(arguments, message):
+    with pytest.raises(StanadaptError, match=f"reference distribution: .*{message}") as caught:
+        ReferenceDistribution(**arguments)
+    assert caught.value.stage == "settings"
+
+
+def test_a_reference_of_another_size_is_refused():
+    reference = ReferenceDistribution(MEAN, SD)
+    with pytest.raises(StanadaptError, match=r"3 unconstrained parameters, but mean has 5\."):
+        reference.compiled(3)
+
+
+def test_repr():
+    gaussian, student = ReferenceDistribution([0, 1], 1), ReferenceDistribution([0], 1, degrees=5)
+    assert repr(gaussian) == "ReferenceDistribution(Gaussian, 2 parameters)"
+    assert repr(student) == "ReferenceDistribution(Student t, 5 degrees, 1 parameters)"

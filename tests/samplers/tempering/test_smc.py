@@ -1,0 +1,161 @@
+"""Sequential Monte Carlo on programs with exact moments and evidence, and what it warns of."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.samplers.tempering.particle_report import particle_sentences
+from stanadapt.targets.stan.bundled import ROOT, find
+
+# the reference is wide: some of its draws are 0 after rounding
+FAILURES = pytest.mark.filterwarnings("ignore:.*no finite density")
+QUIET = {"show_progress": False}
+SHIFTED = """
+data { real shift; }
+parameters { vector<lower=0>[2] s; }
+model { target += gamma_lpdf(s[1] | 2, 0.01) + lognormal_lpdf(s[2] | -5, 0.3) + shift; }
+"""
+
+
+def bundled(program, data):
+    path, file = find(program, data)
+    return sa.Target(path, file, **QUIET), json.loads(file.read_text())
+
+
+def assert_mean(draws, truth):
+    """Chains are independent runs: the error is that of their means; Student t, p = 1e-4."""
+    means = draws.mean(axis=1)
+    error = means.std(ddof=1) / np.sqrt(len(means))
+    assert abs(means.mean() - truth) < 6.0 * error
+
+
+# as many calls altogether as the chains of other samplers take after warm-up: test_multimodal.py
+CALLS = 200_000
+PLANS = {
+    "resampled": {},
+    "annealed": {
+        "resample": False, "particles": 4000, "iter_sampling": 4000, "sweeps": 2, "leapfrogs": 1,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plan", PLANS)
+def test_twenty_modes(plan):
+    """Every run is in all modes."""
+    target, content = bundled("mixture", "twenty")
+    fit = sa.sample(target, "smc", chains=12, threshold=0.9, seed=1, **PLANS[plan], **QUIET)
+    assert fit.attrs["n_gradients"] < 1.2 * 12 * CALLS
+    x = results.dataset(fit, "posterior")["x"].values
+    for i, (first, second) in enumerate(((4.478, 25.60468), (4.905, 33.91964))):
+        assert_mean(x[..., i], first)
+        assert_mean(x[..., i] ** 2, second)
+    centres = np.array(content["means"])
+    near = np.sum((x[..., None, :] - centres) ** 2, axis=-1).argmin(axis=-1)
+    assert all(set(chain) == set(range(20)) for chain in near)
+    tempering = results.dataset(fit, "tempering")
+    evidence, error = tempering["log_evidence"].values, tempering["log_evidence_error"].values
+    assert (error < 0.1).all()
+    assert abs(evidence.mean()) < 6 * error[0] / np.sqrt(12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("resample", [True, False])
+def test_boltzmann_machine(resample):
+    """About 0.4 and 0.5 million gradients a run: the sheets' errors are 0.2 to 0.3 and 0.5."""
+    target, _ = bundled("boltzmann", "system_10")
+    truth = json.loads((ROOT / "boltzmann" / "known_moments.json").read_text())["system_10"]
+    mean, sd = (np.array(truth[k]["x"]) for k in ("mean", "sd"))
+    sizes = {"particles": 2000, "iter_sampling": 2000} if resample else {"threshold": 0.9}
+    fit = sa.sample(
+        target, "smc", chains=8, seed=1, resample=resample,
+        reference_distribution=sa.ReferenceDistribution(np.zeros(26), sd), **sizes, **QUIET,
+    )  # fmt: skip
+    assert fit.attrs["n_gradients"] == pytest.approx(8 * (4e5 if resample else 5e5), rel=0.1)
+    x = results.dataset(fit, "posterior")["x"].values
+    errors = np.sqrt(np.mean((x.mean(axis=1) - mean) ** 2, axis=1))
+    assert np.sqrt(np.mean(errors**2)) < (0.4 if resample else 0.6)
+    tempering = results.dataset(fit, "tempering")
+    error = tempering["log_evidence_error"].values
+    surprises = (tempering["log_evidence"].values - truth["log_evidence"]) / error
+    assert (error < 0.3).all()
+    # of 8 standard normals, the sum of squares is below 26.1 but once in 1000 times
+    assert np.sum(surprises**2) < 26.1
+
+
+def shifted(shift, **options):
+    target = sa.Target(SHIFTED, {"shift": shift}, **QUIET)
+    return sa.sample(target, "smc", chains=4, iter_warmup=400, seed=2, **QUIET, **options)
+
+
+@FAILURES
+@pytest.mark.parametrize("resample", [True, False])
+def test_a_constant_shifts_the_evidence_alone(resample):
+    """The same draws but for rounding, which in time separates trajectories: means agree."""
+    fits = [shifted(shift, resample=resample, threshold=0.8) for shift in (0.0, 1234.5)]
+    s = [results.dataset(fit, "posterior")["s"].values for fit in fits]
+    evidence = [results.dataset(fit, "tempering")["log_evidence"].values for fit in fits]
+    for draws in s:
+        assert_mean(draws[..., 0], 200.0)
+        assert_mean(draws[..., 1], np.exp(-5 + 0.3**2 / 2))
+    assert np.abs(evidence[0]).max() < 0.3
+    np.testing.assert_allclose(evidence[1] - evidence[0], 1234.5, atol=0.3)
+
+
+@FAILURES
+def test_ancestors_and_weights_are_kept():
+    fit = shifted(0.0, particles=300, iter_sampling=300, resample=False, threshold=0.8)
+    stats, tempering = (results.dataset(fit, g) for g in ("sample_stats", "tempering"))
+    assert tempering["log_weight"].shape == (4, 300)
+    assert tempering["weighted_particle"].shape == (4, 300, 2)
+    for chain in range(4):
+        assert set(stats["particle"].values[chain]) == set(range(300))
+        found = len(np.unique(stats["ancestor"].values[chain]))
+        assert tempering["ancestors"].values[chain] == found
+        weights = np.exp(tempering["log_weight"].values[chain])
+        kept = tempering["weighted_particle"].values[chain, :, 1]
+        mean = np.average(kept, weights=weights)
+        assert mean == pytest.approx(-5.0, abs=0.3)
+
+
+@FAILURES
+def test_draws_beyond_the_particles_go_on_from_them():
+    with pytest.warns(UserWarning, match="2000 draws of a chain come from 100 particles"):
+        fit = shifted(0.0, particles=100, iter_sampling=2000)
+    s = results.dataset(fit, "posterior")["s"].values
+    assert len(np.unique(s[0, :, 0])) > 1500
+    assert_mean(np.log(s[..., 1]), -5.0)
+
+
+def group(evidence, ancestors, levels=9):
+    chains = len(evidence)
+    return xr.Dataset(
+        {
+            "log_evidence": ("chain", np.array(evidence, float)),
+            "effective_ancestors": ("chain", np.full(chains, ancestors)),
+            "temperature": (("chain", "level"), np.zeros((chains, levels))),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("tempering", "words"),
+    [
+        (group([1.0, 1.1, 0.9, 1.0], 100.0), []),
+        (group([1.0, 1.1, 0.9, 1.0], 7.0), ["only 7 of the first ones"]),
+        (group([1.0, 4.1, 0.9, 1.0], 100.0), ["which are independent runs, by 3.2"]),
+        (group([1.0, -np.inf, 0.9, 1.0], 100.0), ["no draw of the reference .* in 1 of 4"]),
+        (group([1.0, 1.1], 100.0, levels=201), ["200 stages did not lead to the target"]),
+    ],
+)
+def test_what_is_said_of_a_run(tempering, words):
+    stats = {"particle": np.tile(np.arange(50.0), (len(tempering["log_evidence"]), 1))}
+    said = particle_sentences("smc", tempering, stats)
+    assert len(said) == len(words)
+    for sentence, pattern in zip(said, words, strict=True):
+        assert re.search(pattern, sentence)

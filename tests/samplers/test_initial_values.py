@@ -1,0 +1,338 @@
+"""Where chains start: every form of `inits`, and every error in it."""
+
+import json
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.errors import StanadaptError
+from stanadapt.samplers.initial_values import RADIUS, TRIES, initial_positions
+
+CODE = """
+parameters { real x; real<lower=0> s; simplex[3] p; matrix[2, 2] M; }
+model { x ~ normal(0, 1); s ~ exponential(1); to_vector(M) ~ normal(0, 1); }
+"""
+VALUES = {
+    "x": 0.5,
+    "s": 2.0,
+    "p": np.array([0.2, 0.3, 0.5]),
+    "M": np.array([[1.0, 2.0], [3.0, 4.0]]),
+}
+# the density throws where x < 50
+FAR = "parameters { real x; } model { 0 ~ normal(0, x - 50); }"
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(CODE)
+
+
+@pytest.fixture(scope="module")
+def fit(target):
+    return sa.sample(
+        target, "gad_mala", chains=2, iter_warmup=20, iter_sampling=30, seed=5, show_progress=False
+    )
+
+
+def starts(target, inits, chains=2, seed=1, gradient=True):
+    rngs = [np.random.default_rng([seed, i]) for i in range(chains)]
+    return np.array(initial_positions(target, inits, rngs, gradient))
+
+
+def refused(target, inits, *words, chains=2):
+    with pytest.raises(StanadaptError) as caught:
+        starts(target, inits, chains)
+    assert caught.value.stage == "initialisation"
+    for word in words:
+        assert word in str(caught.value), str(caught.value)
+    return caught.value
+
+
+# --- the forms -----------------------------------------------------------------------------------
+
+
+def test_none_is_uniform_on_the_usual_interval(target):
+    positions = starts(target, None, chains=200)
+    assert positions.shape == (200, target.dim)
+    assert (np.abs(positions) < RADIUS).all()
+    # 200 * dim uniform draws: none beyond 95 % of the interval would have odds of e^-80
+    assert np.abs(positions).max() > 0.95 * RADIUS
+    np.testing.assert_allclose(positions.std(), RADIUS / np.sqrt(3), rtol=0.05)
+
+
+@pytest.mark.parametrize("radius", [1, 0.5, np.float64(0.25), np.int64(1)])
+def test_a_radius(target, radius):
+    positions = starts(target, radius, chains=50)
+    assert 0.9 * radius < np.abs(positions).max() < radius
+
+
+@pytest.mark.parametrize("zero", [0, 0.0])
+def test_zero_is_the_origin(target, zero):
+    np.testing.assert_array_equal(starts(target, zero), np.zeros((2, target.dim)))
+
+
+def test_constrained_values_for_all_chains(target):
+    for position in starts(target, VALUES):
+        for name, value in target.constrain(position).items():
+            np.testing.assert_allclose(value, VALUES[name], rtol=1e-14, atol=1e-14)
+
+
+def test_values_may_be_lists(target):
+    lists = {name: np.asarray(value).tolist() for name, value in VALUES.items()}
+    np.testing.assert_array_equal(starts(target, lists), starts(target, VALUES))
+
+
+def test_omitted_parameters_are_drawn_per_chain(target):
+    positions = starts(target, {"s": 2.0, "M": VALUES["M"]}, chains=3)
+    constrained = [target.constrain(position) for position in positions]
+    assert [c["s"] for c in constrained] == pytest.approx([2.0] * 3)
+    np.testing.assert_allclose(constrained[2]["M"], VALUES["M"])
+    assert len({float(c["x"]) for c in constrained}) == 3
+
+
+def test_a_mapping_for_each_chain(target):
+    given = [{**VALUES, "x": float(i)} for i in range(3)]
+    found = [target.constrain(position)["x"] for position in starts(target, given, chains=3)]
+    assert found == pytest.approx([0.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("as_file", [False, True])
+def test_json_as_text_and_as_a_file(target, tmp_path, several, as_file):
+    plain = {name: np.asarray(value).tolist() for name, value in VALUES.items()}
+    inits = json.dumps([plain, plain] if several else plain)
+    expected = starts(target, VALUES)
+    if as_file:
+        path = tmp_path / "inits.json"
+        path.write_text(inits)
+        np.testing.assert_array_equal(starts(target, str(path)), expected)
+        inits = path
+    np.testing.assert_array_equal(starts(target, inits), expected)
+
+
+def test_an_unconstrained_position_for_all_chains(target):
+    position = np.linspace(-1, 1, target.dim)
+    np.testing.assert_array_equal(starts(target, position), [position, position])
+
+
+def test_an_unconstrained_position_for_each_chain(target):
+    positions = np.arange(3 * target.dim).reshape(3, target.dim) / 20
+    np.testing.assert_array_equal(starts(target, positions, chains=3), positions)
+
+
+def test_integers_do_for_positions(target):
+    np.testing.assert_array_equal(
+        starts(target, np.zeros(target.dim, dtype=int)), np.zeros((2, target.dim))
+    )
+
+
+def test_positions_are_copies(target):
+    given = np.zeros((2, target.dim))
+    starts(target, given)[:] = 7
+    assert not given.any()
+
+
+def test_an_earlier_fit_provides_its_draws(target, fit):
+    draws = fit["posterior"]["x"].values
+    for position in starts(target, fit, chains=4):
+        assert np.isclose(draws, target.constrain(position)["x"], rtol=1e-12).sum() >= 1
+
+
+def test_a_fit_loaded_from_a_file(target, fit, tmp_path):
+    loaded = sa.load(sa.save(fit, tmp_path / "fit.nc"))
+    np.testing.assert_array_equal(starts(target, loaded), starts(target, fit))
+
+
+def test_the_same_seed_gives_the_same_starts(target):
+    """Same seed, same inits: sample and stan_nuts start at the same positions."""
+    given = {"s": 2.0}
+    fits = []
+    for seed in (4, 4):
+        source = np.random.SeedSequence(seed).spawn(2)
+        rngs = [np.random.default_rng(s.spawn(2)[0]) for s in source]
+        fits.append(np.array(initial_positions(target, given, rngs)))
+    np.testing.assert_array_equal(*fits)
+
+
+def test_the_first_iteration_starts_at_the_initial_values(target):
+    """With steps of 1e-9, the first draw is where the chain started."""
+    fit = sa.sample(
+        target, "gad_mala", inits=VALUES, initial_scale=1e-9, iter_warmup=0, iter_sampling=3,
+        chains=1, seed=1, show_progress=False,
+    )  # fmt: skip
+    np.testing.assert_allclose(fit["posterior"]["M"].values[0, 0], VALUES["M"], atol=1e-7)
+    np.testing.assert_allclose(fit["posterior"]["s"].values[0, 0], 2.0, atol=1e-7)
+
+
+def test_a_partial_mapping_with_an_empty_parameter():
+    target = sa.Target(
+        "data { int N; } parameters { real y; vector[N] x; } model { y ~ normal(0, 1); }",
+        {"N": 0},
+    )
+    np.testing.assert_allclose(starts(target, {"y": 1.5}), [[1.5], [1.5]])
+
+
+# --- errors in inits -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("radius", [-1, -0.5, np.nan, np.inf])
+def test_bad_radius(target, radius):
+    refused(target, radius, "radius", "at least 0", repr(radius))
+
+
+@pytest.mark.parametrize("thing", [True, object(), {1.0}, len])
+def test_inits_of_a_wrong_type(target, thing):
+    refused(target, thing, "inits", "radius", "mapping", type(thing).__name__)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"s": -1.0}, ["s", "-1"]),
+        ({"p": [0.5, 0.6, 0.7]}, ["p", "simplex"]),
+        ({"x": "abc"}, ["x"]),
+        ({"x": None}, ["x"]),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_values_that_do_not_fit(target, change, words):
+    error = refused(target, VALUES | change)
+    assert "shape" in error.message
+    assert all(word.lower() in str(error).lower() for word in words), str(error)
+
+
+@pytest.mark.parametrize("change", [{"M": [1.0, 2.0]}, {"x": [1.0, 2.0]}])
+def test_values_of_another_shape(target, change):
+    refused(target, VALUES | change, *change, "must have shape", "got (2,)")
+
+
+def test_a_transposed_matrix_is_refused():
+    target = sa.Target("parameters { matrix[2, 3] M; } model { to_vector(M) ~ normal(0, 1); }")
+    refused(target, {"M": np.zeros((3, 2))}, "M", "2", "3")
+
+
+@pytest.mark.parametrize("inits", [{"q": 1.0}, {"q": 1.0, "r": 2.0}, [{"q": 1.0}] * 2])
+def test_only_unknown_names(target, inits):
+    refused(target, inits, "no parameter q", target.name, "x, s, p, M")
+
+
+def test_one_unknown_name_among_known_ones(target):
+    """A misspelt name must not silently become a random start."""
+    refused(target, {"x": 1.0, "sigma": 2.0}, "no parameter sigma", "x, s, p, M")
+
+
+def test_an_empty_mapping(target):
+    refused(target, {}, "the mapping is empty", "x, s, p, M")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_list_of_the_wrong_length(target, count):
+    refused(target, [VALUES] * count, "one mapping per chain", "2")
+
+
+def test_list_of_numbers(target):
+    refused(target, [0.0, 1.0], "one mapping per chain")
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 7), (2, 2), (), (1, 2, 7)])
+def test_array_of_the_wrong_shape(target, shape):
+    assert target.dim == 8
+    refused(target, np.zeros(shape), "(8,)", "(2, 8)", str(shape))
+
+
+@pytest.mark.parametrize("array", [np.array(["a"] * 8), np.array([1j] * 8), np.array([None] * 8)])
+@pytest.mark.filterwarnings("ignore:Casting complex")
+def test_array_of_other_things_than_numbers(target, array):
+    refused(target, array, "inits")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_array_that_is_not_finite(target, bad):
+    position = np.zeros(target.dim)
+    position[0] = bad
+    refused(target, position, "chain 1", "given starting point", str(bad))
+
+
+def test_file_that_is_not_there(target, tmp_path):
+    refused(target, tmp_path / "none.json", "none.json", "cannot be read")
+    refused(target, "none.json", "none.json", "cannot be read")
+
+
+def test_text_and_file_that_are_not_json(target, tmp_path):
+    refused(target, '{"x": ', "not JSON", "line 1")
+    path = tmp_path / "inits.json"
+    path.write_text("x = 1")
+    refused(target, path, "not JSON")
+
+
+def test_file_that_is_not_text(target, tmp_path):
+    path = tmp_path / "inits.json"
+    path.write_bytes(b"\xff\xfe\x00")
+    refused(target, path, "inits.json", "cannot be read")
+
+
+def test_fit_of_another_program(fit):
+    other = sa.Target("parameters { real quite_else; } model { quite_else ~ normal(0, 1); }")
+    error = refused(other, fit, "quite_else", other.name)
+    assert "Could not find node" not in str(error)  # xarray's message helps nobody
+
+
+# --- no finite density ---------------------------------------------------------------------------
+
+
+def test_no_start_after_many_tries():
+    target = sa.Target(FAR)
+    error = refused(target, None, "chain 1", target.name, f"{TRIES} random", "data", "inits")
+    assert "Scale parameter is -" in error.stan
+    assert "unconstrained [" in error.message  # where
+
+
+def test_random_starts_are_tried_a_hundred_times(target, monkeypatch):
+    points = []
+
+    def nowhere(position):
+        points.append(position)
+        return -np.inf, np.zeros(target.dim), "no."
+
+    monkeypatch.setattr(target, "evaluate", nowhere)
+    refused(target, None, "100 random", "no.")
+    assert len(points) == TRIES == 100
+    assert len({tuple(point) for point in points}) == TRIES
+
+
+def test_given_starts_are_tried_once(target, monkeypatch):
+    points = []
+
+    def nowhere(position):
+        points.append(position)
+        return np.nan, np.zeros(target.dim), ""
+
+    monkeypatch.setattr(target, "evaluate", nowhere)
+    for inits in (0, VALUES, np.zeros(target.dim)):
+        points.clear()
+        refused(target, inits, "given starting point", "log density is nan")
+        assert len(points) == 1
+
+
+def test_the_message_names_the_chain():
+    target = sa.Target(FAR)
+    refused(
+        target, [{"x": 60.0}, {"x": 1.0}], "failed for chain 2", "[1.]", "Scale parameter is -49"
+    )
+
+
+def test_long_positions_are_shortened():
+    target = sa.Target(
+        "parameters { vector[500] x; } model { x ~ normal(0, 1); 0 ~ normal(0, x[1] - 9); }"
+    )
+    assert len(refused(target, None, "...").message) < 500
+
+
+def test_a_start_needs_a_finite_gradient(target, monkeypatch):
+    slope = np.zeros(target.dim)
+    slope[3] = np.nan
+    monkeypatch.setattr(target, "evaluate", lambda position: (-1.0, slope, ""))
+    refused(target, None, "the gradient is not finite", "100")
+    # samplers that do not use it may start there
+    assert starts(target, None, gradient=False).shape == (2, target.dim)

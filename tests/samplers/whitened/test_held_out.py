@@ -1,0 +1,84 @@
+"""Correlations are learned where they hold for other draws too, and else scales alone."""
+
+import numpy as np
+import pytest
+
+from stanadapt.samplers.whitened.block import Window
+from stanadapt.samplers.whitened.fisher_metric import (
+    diagonal_metric,
+    fisher_metric,
+    with_standard_deviations,
+)
+from stanadapt.samplers.whitened.held_out import correlations_hold
+
+
+def window(positions, gradients, moved=None):
+    """A window of chains, shape (chain, draw, n)."""
+    chains = len(positions)
+    moved = np.ones(chains, bool) if moved is None else np.array(moved)
+    return Window(positions, gradients, np.zeros((*positions.shape[:2], 3)), moved)
+
+
+def gaussian(chains, draws, correlation, n=10):
+    """Draws of a Gaussian with unequal scales and equal correlations, and its gradients."""
+    rng, sd = np.random.default_rng(1), 10.0 ** np.linspace(-3, 3, n)
+    covariance = (np.eye(n) * (1 - correlation) + correlation) * np.outer(sd, sd)
+    x = rng.standard_normal((chains, draws, n)) @ np.linalg.cholesky(covariance).T
+    return x, -x @ np.linalg.inv(covariance)
+
+
+def heavy_tailed(chains, draws, n=60):
+    """Independent scale mixtures of normals: correlations are noise."""
+    rng, sd = np.random.default_rng(2), 10.0 ** np.linspace(-1, 1, n)
+    x = sd * rng.standard_t(2, (chains, draws, n))
+    return x, -3.0 * x / (2.0 * sd**2 + x**2)
+
+
+@pytest.mark.parametrize("chains", [1, 2, 4])
+def test_correlations_of_a_gaussian_hold(chains):
+    assert correlations_hold(window(*gaussian(chains, 120 // chains, 0.9)), np.ones(10))
+
+
+@pytest.mark.parametrize("chains", [1, 2, 4])
+def test_noise_does_not_hold(chains):
+    made = window(*heavy_tailed(chains, 120 // chains))
+    assert fisher_metric(*made.pooled, np.ones(60)).kind != "diagonal"
+    assert not correlations_hold(made, np.ones(60))
+
+
+def test_a_chain_that_never_moved_has_no_say():
+    x, g = gaussian(4, 60, 0.9)
+    x[0], g[0] = 1e9, 1e9
+    assert correlations_hold(window(x, g, [False, True, True, True]), np.ones(10))
+
+
+def test_what_cannot_be_computed_does_not_hold():
+    x, g = gaussian(4, 60, 0.9)
+    x[3, 2, 1] = np.inf
+    assert not correlations_hold(window(x, g), np.ones(10))
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "low rank", "dense"])
+def test_whitened_is_the_inverse_of_the_factor(kind):
+    n, rng = 40, np.random.default_rng(3)
+    x, g = gaussian(4, 60, {"diagonal": 0.0, "low rank": 0.5, "dense": 0.0}[kind], n)
+    x, g = x.reshape(-1, n), g.reshape(-1, n)
+    if kind == "dense":
+        mix = np.linalg.qr(rng.standard_normal((n, n)))[0] * np.exp(rng.uniform(-2, 2, n))
+        x, g = rng.standard_normal((240, n)) @ mix.T, None
+        g = -x @ np.linalg.inv(mix @ mix.T)
+    learn = diagonal_metric if kind == "diagonal" else fisher_metric
+    metric = learn(x, g, np.ones(n))
+    assert metric.kind == kind
+    root = np.array([metric.whitened(np.zeros((1, n)), row[None])[1][0] for row in np.eye(n)])
+    z, b = metric.whitened(x, g)
+    np.testing.assert_allclose(z @ root.T, x, rtol=1e-8, atol=1e-8 * np.abs(x).max(axis=0).min())
+    np.testing.assert_allclose(b, g @ root, rtol=1e-8, atol=1e-8 * np.abs(b).max())
+
+
+def test_standard_deviations_replace_scales_where_draws_varied():
+    x = np.random.default_rng(4).standard_normal((100, 3)) * [1e-6, 1.0, 1e6]
+    x[:, 1] = 2.0
+    metric = diagonal_metric(x, x**3, np.array([1.0, 7.0, 1.0]))
+    found = with_standard_deviations(metric, x).scales
+    np.testing.assert_allclose(found, [x[:, 0].std(), 7.0, x[:, 2].std()])

@@ -1,0 +1,41 @@
+"""While chains travel for long, scales of their own and scales of 1 take turns."""
+
+import numpy as np
+import pytest
+
+from stanadapt.samplers.whitened import schedule
+from stanadapt.samplers.whitened.block import LOG_DENSITY
+from stanadapt.samplers.whitened.progress import Stage
+from tests.helpers.gaussian_target import Gaussian, make_chains_at
+
+SD = np.array([1e-3, 1.0, 1e3])
+
+
+def rising(state, length, block):
+    """A block in which the log density rose by a million, whatever the chain did."""
+    rng = np.random.default_rng(block)
+    positions = SD * rng.standard_normal((length, len(SD)))
+    numbers = np.zeros((length, 3))
+    numbers[:, LOG_DENSITY] = 1e6 * block
+    made = state.block._replace(
+        positions=positions, gradients=-positions / SD**2, numbers=numbers, rows=length
+    )
+    return state._replace(block=made)
+
+
+@pytest.mark.parametrize("chains", [1, 2, 4])
+def test_own_scales_and_unit_scales_take_turns(chains):
+    begin = np.random.default_rng(1).uniform(-2, 2, (chains, len(SD)))
+    made = make_chains_at(Gaussian(np.zeros(len(SD)), SD), begin)
+    settings, states = made[0].settings, [chain.state for chain in made]
+    progress, states = schedule.begin(settings, states, 1000)
+    kinds = []
+    for block in range(1, 100):
+        states = [rising(state, progress.block, block) for state in states]
+        progress, states = schedule.pool(settings, progress, states)
+        if progress.stage is not Stage.TRAVEL:
+            break
+        if progress.used >= schedule.PATIENCE:
+            kinds.append(bool(np.all(states[0].leapfrog.factor == 1.0)))
+    assert len(kinds) > 4
+    assert all(now != then for now, then in zip(kinds[1:], kinds[:-1], strict=True))

@@ -1,0 +1,247 @@
+"""The default sampler: what it draws, what it costs, how its chains learn together."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.diagnostics.mixing import TAILS
+from stanadapt.engine.chain import run
+from stanadapt.results import arviz_module, attribute
+from stanadapt.samplers.whitened.block import no_block
+from stanadapt.samplers.whitened.progress import Stage
+from stanadapt.targets.stan import bundled
+from tests.helpers.chains import column
+from tests.helpers.gaussian_target import Gaussian, make_chains_at
+from tests.helpers.targets import Awkward, starts
+
+SD = np.array([1e-3, 0.2, 1.0, 30.0, 1e4])
+MEAN = np.array([5.0, -1.0, 0.0, 100.0, 1e5])
+
+
+def drawn(target, begin, threads=2, chunk=None, **options):
+    """Chains that have run to their end."""
+    chains = make_chains_at(target, begin, **options)
+    assert run(chains, threads, chunk=chunk) is False
+    return chains
+
+
+def around(mean, sd, chains=4, seed=0):
+    return mean + sd * np.random.default_rng(seed).uniform(-2, 2, (chains, len(sd)))
+
+
+def draws_of(chains):
+    return np.stack([chain.sampling.constrained for chain in chains])
+
+
+# --- the law -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trajectory", ["fixed", "nuts"])
+def test_moments_of_a_gaussian_in_raw_units(trajectory):
+    """Ten numbers within 4.5 of their Monte Carlo errors: a right sampler fails once in 15,000."""
+    chains = drawn(Gaussian(MEAN, SD), around(MEAN, SD), draws=10_000, trajectory=trajectory)
+    z = (draws_of(chains) - MEAN) / SD
+    assert all(chain.progress.choice.two_stage == (trajectory == "fixed") for chain in chains)
+    arviz = arviz_module()
+    for i in range(len(SD)):
+        assert abs(z[:, :, i].mean()) < 4.5 / np.sqrt(arviz.ess(z[:, :, i], method="mean"))
+        square = z[:, :, i] ** 2
+        assert abs(square.mean() - 1) < 4.5 * np.sqrt(2 / arviz.ess(square, method="mean"))
+
+
+def test_several_steps_per_trajectory_leave_the_target_alone():
+    """What the pilot did not ask for: three steps whose number is drawn, too long for the wall."""
+    chains = drawn(Awkward(), starts(4, 1), draws=20_000, trajectory="fixed", trajectory_length=4.5)
+    assert chains[0].progress.n_steps > 2
+    draws = draws_of(chains)
+    counts = column(chains[0], "n_steps")
+    assert len(np.unique(counts)) > 1
+    for x in np.moveaxis(draws, 2, 0):
+        assert float(arviz_module().rhat(x)) < 1.01
+    # of a gamma variable: shape 2
+    gamma = np.exp(draws[:, :, 0])
+    error = gamma.std() / np.sqrt(arviz_module().ess(gamma, method="mean"))
+    assert abs(gamma.mean() - 2.0) < 4.5 * error
+
+
+# --- what the chains learn -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chains", [1, 2, 4])
+def test_it_learns_scales_over_twenty_four_decades(chains):
+    sd = 10.0 ** np.linspace(-12, 12, 9)
+    begin = np.random.default_rng(1).uniform(-2, 2, (chains, 9))
+    run_chains = drawn(Gaussian(np.zeros(9), sd), begin)
+    progress = run_chains[0].progress
+    assert progress.choice.two_stage
+    np.testing.assert_allclose(progress.metric.scales / sd, 1.0, atol=0.3)
+    z = draws_of(run_chains) / sd
+    np.testing.assert_allclose(z.std(axis=(0, 1)), 1.0, atol=0.15)
+
+
+def test_chains_that_start_250_standard_deviations_away():
+    chains = drawn(Gaussian(np.full(65, 250.0), np.ones(65)), around(np.zeros(65), np.ones(65)))
+    assert chains[0].progress.settled
+    for chain in chains:
+        assert column(chain, "acceptance_rate").mean() > 0.7
+        assert not column(chain, "diverging").any()
+
+
+def test_one_distant_chain_finds_the_others():
+    begin = around(np.zeros(3), np.ones(3))
+    begin[0] = 1e5
+    chains = drawn(Gaussian(np.zeros(3), np.ones(3)), begin)
+    assert np.abs(draws_of(chains)).max() < 6
+
+
+def test_a_chain_that_cannot_move_does_not_spoil_the_metric():
+    chains = make_chains_at(Gaussian(np.zeros(3), SD[:3]), around(np.zeros(3), SD[:3]))
+    stuck = chains[0]
+    frozen = stuck.state.current.position + 1e6
+    # every iteration of this chain is undone
+    step = stuck.advance
+
+    def advance(chunk=None):
+        step(chunk)
+        rows = stuck.state.block.rows
+        stuck.state.block.positions[:rows] = frozen
+        stuck.state.block.gradients[:rows] = 1e9
+
+    stuck.advance = advance
+    run(chains, 2)
+    np.testing.assert_allclose(chains[1].progress.metric.scales / SD[:3], 1.0, atol=0.3)
+
+
+def told(chains):
+    """What the user is told of a run."""
+    first = chains[0]
+    names = [f"x{i}" for i in range(len(first.state.current.position))]
+    return first.sampler.pooling.sentences(first.settings, first.progress, names)
+
+
+def test_a_flat_parameter_is_named():
+    sd = np.array([1.0, np.inf, 1.0])
+    chains = drawn(Gaussian(np.zeros(3), sd), around(np.zeros(3), np.ones(3)))
+    (flat,) = told(chains)
+    assert "did not change with x1:" in flat
+
+
+def test_nothing_is_said_of_a_good_run():
+    assert told(drawn(Gaussian(MEAN, SD), around(MEAN, SD))) == []
+
+
+TWO = "parameters {real x; real y;} model {%s}"
+IMPROPER = {
+    "nothing held the draws of x, y together": TWO % "x + y ~ normal(0, 1);",
+    "did not change with x:": TWO % "target += x; y ~ normal(0, 1);",
+    "nothing held the draws of x, y": TWO % "target += 0.5 * (square(x) + square(y));",
+}
+
+
+@pytest.mark.parametrize("where", IMPROPER)
+def test_an_improper_posterior_is_told(where):
+    target = sa.Target(IMPROPER[where], show_progress=False, backend="stanli")
+    run = {"seed": 1, "iter_sampling": 50, "show_progress": False}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = sa.sample(target, "whitened_hmc", **run)
+    told = [str(w.message) for w in caught]
+    assert any(where in sentence and "may be improper" in sentence for sentence in told)
+    assert attribute(fit, "verdict") == "do not use"
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_separate_modes_are_not_called_improper(seed):
+    """The test configuration turns every warning but those of the verdict into an error."""
+    target = sa.Target(*bundled.find("mixture", "twenty"), show_progress=False, backend="stanli")
+    sa.sample(target, "whitened_hmc", seed=seed, iter_sampling=50, show_progress=False)
+
+
+# --- one run, however it is run ------------------------------------------------------------------
+
+
+def test_the_same_bits_for_any_number_of_threads_and_any_chunk():
+    target, begin = Gaussian(MEAN, SD), around(MEAN, SD)
+    found = []
+    for threads, chunk in ((1, None), (2, 7), (4, 1), (2, 1024)):
+        chains = drawn(target, begin, threads, chunk, draws=100)
+        found.append([(c.warmup.constrained, c.sampling.constrained) for c in chains])
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one[0], two[0])
+            np.testing.assert_array_equal(one[1], two[1])
+
+
+def test_draws_depend_on_the_number_of_chains():
+    target, begin = Gaussian(MEAN, SD), around(MEAN, SD)
+    four, two = drawn(target, begin, draws=50), drawn(target, begin[:2], draws=50)
+    assert not np.array_equal(four[0].sampling.constrained, two[0].sampling.constrained)
+
+
+def test_warm_up_ends_when_it_has_settled_and_gives_its_memory_back():
+    chains = drawn(Gaussian(MEAN, SD), around(MEAN, SD))
+    for chain in chains:
+        assert chain.iter_warmup == chain.progress.used == chain.warmup.rows < 400
+        assert chain.progress.stage is Stage.DONE
+        assert chain.sampling.rows == 1000
+        assert chain.n_done == chain.n_total
+        assert chain.state.block.rows == no_block(5).rows
+
+
+@pytest.mark.parametrize("ceiling", [1, 2, 3, 10, 50, 100, 200, 300])
+def test_the_ceiling_of_warm_up_holds(ceiling):
+    chains = drawn(Gaussian(MEAN, SD), around(MEAN, SD), warmup=ceiling, draws=50)
+    for chain in chains:
+        assert 1 <= chain.progress.used <= ceiling
+        assert chain.progress.stage is Stage.DONE
+        assert np.isfinite(chain.sampling.stats).all()
+        assert not chain.state.tuning.learns_step
+        assert len(np.unique(column(chain, "step_size"))) in (1, 50)
+
+
+def test_no_warm_up_at_all():
+    (chain,) = drawn(Gaussian(MEAN, SD), MEAN[None] + SD, warmup=0, draws=50)
+    assert chain.progress is None
+    assert len(np.unique(chain.sampling.constrained[:, 0])) > 25
+
+
+# --- what it costs, and what it says -------------------------------------------------------------
+
+
+def neal():
+    return sa.Target(*bundled.find("neal", "neal"))
+
+
+def test_neal_costs_two_gradients_per_draw_and_a_short_warm_up():
+    """NUTS needs 7.5 per draw and 150,000 for warm-up."""
+    fit = sa.sample(neal(), "whitened_hmc", seed=1, show_progress=False)
+    assert attribute(fit, "trajectory").startswith("2 gradients per draw")
+    assert attribute(fit, "n_gradients_warmup") < 5000
+    assert attribute(fit, "n_gradients") - attribute(fit, "n_gradients_warmup") == 2 * 4 * 1000
+    assert attribute(fit, "metric") == "diagonal"
+    assert attribute(fit, "verdict") == "fine"
+    x = fit["posterior"]["x"].values
+    least = min(float(arviz_module().ess(x[..., i], method="bulk")) for i in range(100))
+    tail = min(float(arviz_module().ess(x[..., i], method="tail", prob=TAILS)) for i in range(100))
+    assert min(least, tail) > 1500
+
+
+def test_a_funnel_is_left_to_nuts():
+    target = sa.Target(*bundled.find("eight_schools_noncentered"))
+    for seed in (1, 2):
+        fit = sa.sample(target, "whitened_hmc", seed=seed, show_progress=False)
+        assert attribute(fit, "trajectory").startswith("NUTS: ")
+        assert attribute(fit, "acceptance_target") == 0.8
+
+
+def test_a_warm_up_that_was_cut_short_is_reported():
+    with pytest.warns(UserWarning, match="cut short after 60 iterations"):
+        fit = sa.sample(neal(), "whitened_hmc", iter_warmup=60, seed=1, show_progress=False)
+    assert attribute(fit, "warmup_iterations") == 60
+    (first, *_) = json.loads(attribute(fit, "verdict_reasons"))
+    assert "cut short" in first
+    assert attribute(fit, "verdict") != "fine"
+    assert "cut short" not in attribute(fit, "notes")

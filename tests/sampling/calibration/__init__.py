@@ -1,1 +1,0 @@
-"""Tests of simulation-based calibration."""

@@ -1,1 +1,0 @@
-"""Tests of chains that run on the workers of an executor."""

@@ -1,0 +1,306 @@
+"""`approximate` on Stan programs: results, what they say of themselves, and bad input."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.diagnostics.importance import largest_usable, meaning
+from stanadapt.errors import ConvergenceWarning, StanadaptError
+from stanadapt.studies.approximate.pack_approximation import gaussians_of
+from tests.helpers import noisy_program
+from tests.helpers.command_line import PROGRAM as SHIFTED
+from tests.helpers.command_line import call
+
+# unequal scales, a constraint, a correlation, and quantities
+PROGRAM = """
+parameters { real<lower=0> s; vector[2] x; }
+transformed parameters { real doubled = 2 * s; }
+model {
+  s ~ lognormal(2, 0.5);
+  x[1] ~ normal(3e4, 1e4);
+  x[2] ~ normal(x[1] * 1e-8, 1e-4);
+}
+generated quantities { real y = normal_rng(x[1], 1); }
+"""
+MEAN, SD = np.array([2.0, 3e4, 3e-4]), np.array([0.5, 1e4, np.sqrt(2) * 1e-4])
+METHODS = [
+    ("pathfinder", {}),
+    ("pathfinder", {"paths": 1}),
+    ("advi", {}),
+    ("laplace", {}),
+]
+FUNNEL = """
+parameters { real v; vector[5] x; }
+model { v ~ normal(0, 3); x ~ normal(0, exp(v / 2)); }
+"""
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(PROGRAM)
+
+
+def found(target, method="pathfinder", **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sa.approximate(target, method, show_progress=False, **{"seed": 1, **options})
+
+
+@pytest.mark.parametrize(("method", "settings"), METHODS)
+def test_every_method_finds_a_gaussian_posterior(target, method, settings):
+    """On the unconstrained scale it is one, Jacobian included: log s is normal(2, 0.5)."""
+    fit = found(target, method, draws=4000, save_unconstrained=True, **settings)
+    x = fit["unconstrained_posterior"]["position"].values[0]
+    assert x.shape == (4000, 3)
+    # 4000 independent draws: errors 0.016 and 0.011 sd, of draws by weight a little more; five
+    np.testing.assert_allclose((x.mean(axis=0) - MEAN) / SD, 0.0, atol=0.1)
+    np.testing.assert_allclose(x.std(axis=0) / SD, 1.0, atol=0.1)
+    assert np.corrcoef(x[:, 1], x[:, 2])[0, 1] == pytest.approx(np.sqrt(0.5), abs=0.06)
+    posterior = fit["posterior"]
+    np.testing.assert_allclose(np.log(posterior["s"].values[0]), x[:, 0], rtol=1e-10)
+    np.testing.assert_allclose(posterior["doubled"].values, 2 * posterior["s"].values)
+    assert np.std(posterior["y"].values - posterior["x"].values[..., 0]) == pytest.approx(
+        1, abs=0.1
+    )
+    assert fit.attrs["verdict"] == "fine"
+    assert fit.attrs["pareto_k"] < 0.7
+
+
+@pytest.mark.parametrize(("method", "settings"), METHODS)
+def test_a_result_says_what_it_is(target, method, settings):
+    fit = found(target, method, draws=50, save_unconstrained=True, **settings)
+    assert fit.attrs["exact"] == 0
+    assert fit.attrs["sampler"] == method
+    assert fit.attrs["pareto_k_meaning"] == meaning(
+        fit.attrs["pareto_k"], fit.attrs["pareto_k_draws"]
+    )
+    assert fit.attrs["n_gradients"] > 0
+    stats = fit["sample_stats"]
+    parts = gaussians_of(fit)
+    assert len(parts) == {"pathfinder": settings.get("paths", 4)}.get(method, 1)
+    positions = fit["unconstrained_posterior"]["position"].values[0]
+    np.testing.assert_allclose(stats["lp"].values[0], [target.value(x) for x in positions])
+    own = np.logaddexp.reduce([q.log_density(positions) for q in parts]) - np.log(len(parts))
+    np.testing.assert_allclose(stats["lp_approx"].values[0], own, rtol=1e-6)
+
+
+def test_the_elbo_trace_is_kept(target):
+    for method in ("pathfinder", "advi"):
+        fit = found(target, method)
+        elbo = fit["approximation"]["elbo"].values
+        assert fit.attrs["highest_elbo"] == pytest.approx(np.nanmax(elbo))
+        assert np.nanmax(elbo[0]) > elbo[0, 0]
+
+
+def test_same_seed_same_bits(target):
+    one, two, other = (found(target, seed=s)["posterior"]["x"].values for s in (3, 3, 4))
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, other)
+
+
+def test_a_saved_approximation_is_the_same(target, tmp_path):
+    fit = found(target)
+    again = sa.load(sa.save(fit, tmp_path / "fit.nc"))
+    for one, two in zip(gaussians_of(fit), gaussians_of(again), strict=True):
+        np.testing.assert_array_equal(one.factor, two.factor)
+    assert sa.verdict(again) == sa.verdict(fit)
+    with pytest.raises(StanadaptError, match="a result of approximate is expected"):
+        gaussians_of(made_by_sampling(target))
+
+
+def made_by_sampling(target, **options):
+    return sa.sample(
+        target, "nuts", chains=2, iter_warmup=30, iter_sampling=30, seed=1, show_progress=False,
+        **{"inits": "pathfinder", **options},
+    )  # fmt: skip
+
+
+# --- what the weights say ------------------------------------------------------------------------
+
+
+def test_weights_correct_what_is_wrong():
+    """Laplace's Gaussian of an exponential variable is too far out on the log scale."""
+    fit = found(sa.Target("parameters { real<lower=0> s; } model { s ~ exponential(0.01); }"),
+                "laplace", draws=4000)  # fmt: skip
+    s = fit["posterior"]["s"].values[0]
+    weight = np.exp(fit["sample_stats"]["log_weight"].values[0])
+    assert weight.sum() == pytest.approx(1.0, rel=1e-6)
+    assert s.mean() > 130
+    # sd of the weighted mean: 100 over the root of some 1000 effective draws
+    assert np.sum(weight * s) == pytest.approx(100.0, abs=15)
+
+
+def test_draws_of_several_paths_are_chosen_by_weight():
+    """Two normals, 0.3 and 0.7 of the mass, with widths 0.5 and 2, that the climbs find alike."""
+    code = """
+    parameters { real x; }
+    model { target += log_mix(0.3, normal_lpdf(x | -8, 0.5), normal_lpdf(x | 8, 2)); }
+    """
+    fit = found(sa.Target(code), paths=12, draws=4000, seed=2, inits=15)
+    parts = gaussians_of(fit)
+    left = sum(q.location[0] < 0 for q in parts)
+    assert 0 < left < 12
+    # the share of 4000 weighted draws: five standard errors, times sqrt(2) for the weights
+    share = np.mean(fit["posterior"]["x"].values < 0)
+    assert share == pytest.approx(0.3, abs=0.06)
+
+
+def test_a_poor_approximation_says_so():
+    target = sa.Target(FUNNEL)
+    with pytest.warns(ConvergenceWarning, match="Do not use it in place of the posterior"):
+        fit = sa.approximate(target, "laplace", seed=1, show_progress=False)
+    assert fit.attrs["verdict"] == "do not use"
+    assert fit.attrs["pareto_k"] > 0.7
+    assert sa.verdict(fit).verdict == "do not use"
+    assert "Pareto k" in sa.diagnose(fit, show=False).sentences[0]
+
+
+def test_limits_of_k():
+    assert largest_usable(1000) == pytest.approx(2 / 3)
+    assert largest_usable(10**6) == 0.7
+    for k, said in ((0.2, "at most 0.5"), (0.6, "log_weight"), (0.9, "Do not use"), (np.nan, "Do")):
+        assert said in meaning(k, 4000)
+
+
+def test_compare_says_that_it_is_not_exact(target):
+    fit = made_by_sampling(target)
+    table = sa.compare({"nuts": fit, "rough": found(target)}, baseline="nuts", show=False)
+    assert np.isnan(table.loc["rough", "ess_bulk_min"])
+    assert np.isnan(table.loc["rough", "ess_per_gradient"])
+    assert np.isfinite(table.loc["rough", "z_mean"])
+    assert "rough: an approximation (pathfinder), not exact" in table.attrs["trajectories"][0]
+
+
+# --- starting points -----------------------------------------------------------------------------
+
+
+def test_chains_start_at_draws_of_pathfinder(target):
+    """From there NUTS moves at once; from its usual starts, x[2] is 1e4 sd away."""
+    fit = sa.sample(
+        target, "nuts", chains=4, iter_warmup=0, iter_sampling=1, seed=1, inits="pathfinder",
+        show_progress=False, save_unconstrained=True, step_size=1e-12,
+    )  # fmt: skip
+    x = fit["unconstrained_posterior"]["position"].values[:, 0]
+    assert np.all(np.abs(x - MEAN) < 6 * SD)
+    assert np.all(np.std(x, axis=0) > 0.05 * SD)
+
+
+@pytest.mark.parametrize("sampler", ["rwm", "gad_mala", "whitened_hmc"])
+def test_every_kind_of_sampler_takes_them(target, sampler):
+    fit = sa.sample(
+        target, sampler, chains=2, iter_warmup=60, iter_sampling=20, seed=1, inits="pathfinder",
+        show_progress=False,
+    )  # fmt: skip
+    assert fit.attrs["sampler"] == sampler
+
+
+def test_an_approximation_gives_starting_points(target):
+    made_by_sampling(target, inits=found(target))
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+def refused(stage, words, code=PROGRAM, method="pathfinder", **options):
+    target = code if isinstance(code, sa.Target) else sa.Target(code)
+    with pytest.raises(StanadaptError, match=words) as caught:
+        found(target, method, **options)
+    assert caught.value.stage == stage
+
+
+@pytest.mark.parametrize("method", ["Pathfinder", "path finder", None, 3])
+def test_a_method_that_is_misspelt(method):
+    refused("settings", f"method must be one of pathfinder, advi, laplace, got {method!r}",
+            method=method)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "words"),
+    [
+        ("pathfinder", {"path": 3}, "pathfinder has no setting 'path'; it has paths, history"),
+        ("pathfinder", {"history": 0}, "history must be a whole number, at least 1, got 0"),
+        ("advi", {"algorithm": "full"}, "algorithm must be fullrank or meanfield, got 'full'"),
+        ("advi", {"learning_rate": 2}, "learning_rate must lie between 0 and 1, got 2"),
+        ("laplace", {"draws": 0}, "draws must be a whole number, at least 1, got 0"),
+        ("laplace", {"seed": -1}, "seed must be"),
+    ],
+)
+def test_settings_out_of_range(method, settings, words):
+    refused("settings", words, method=method, **settings)
+
+
+def test_an_estimated_density_is_refused():
+    target = sa.Target(noisy_program.PROGRAM, {"M": 3, "s": 1.0}, noise="u")
+    refused("settings", "advi follows gradients, but the density .* is an estimate with noise u",
+            target, "advi")  # fmt: skip
+    with pytest.raises(StanadaptError, match="inits='pathfinder' follows gradients"):
+        sa.sample(target, "rwm", inits="pathfinder", show_progress=False)
+
+
+@pytest.mark.parametrize(("method", "settings"), METHODS)
+def test_no_finite_density(method, settings):
+    code = "parameters { real x; } model { target += log(-1 - x^2); }"
+    refused("initialisation", "initialisation failed", code, method, **settings)
+
+
+@pytest.mark.parametrize(("method", "settings"), METHODS)
+def test_an_improper_posterior(method, settings):
+    code = "parameters { real x; } model { target += x; }"
+    refused("sampling", "bound every parameter", code, method, **settings)
+
+
+def test_a_flat_direction():
+    code = "parameters { real x; real y; } model { x + y ~ normal(0, 1); }"
+    refused("sampling", r"does not fall away .* \(mainly x, y\)", code, "laplace")
+    assert found(sa.Target(code)).attrs["verdict"] == "do not use"
+    with pytest.warns(UserWarning, match="the log density has no slope in y: it does not depend"):
+        sa.approximate(
+            sa.Target("parameters { real x; real y; } model { x ~ normal(0, 1); }"), seed=1,
+            show_progress=False,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "settings"), METHODS)
+def test_one_parameter(method, settings):
+    fit = found(sa.Target("parameters { real x; } model { x ~ normal(3e6, 2e-3); }"), method,
+                draws=500, **settings)  # fmt: skip
+    x = fit["posterior"]["x"].values
+    assert np.abs(x.mean() - 3e6) < 5 * 2e-3 / np.sqrt(200)
+    assert x.std() == pytest.approx(2e-3, rel=0.25)
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Change to a folder with a program and its data."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.stan").write_text(SHIFTED)
+    (tmp_path / "my.json").write_text('{"m": 3}')
+
+
+def test_the_command(files):
+    printed = call("approximate", "my.stan", "--data", "my.json", "--method", "advi", "--set",
+                   "algorithm=meanfield", "--set", "iterations=300", "--seed", 1, "--quiet",
+                   "--out", "a.nc")  # fmt: skip
+    assert "fine: The Pareto k of the importance weights is" in printed
+    assert "ArviZ file: a.nc" in printed
+    fit = sa.load("a.nc")
+    assert fit["posterior"]["x"].values.mean() == pytest.approx(3.0, abs=0.2)
+    assert '"iterations": 300' in fit.attrs["settings"]
+    assert "fine: 1 x 1,000 draws of an approximation (advi)" in call("diagnose", "a.nc")
+
+
+def test_errors_of_the_command(files):
+    words = call("approximate", "my.stan", "--data", "my.json", "--method", "adv", status=1)
+    assert "method must be one of pathfinder, advi, laplace, got 'adv'" in words
+    words = call("approximate", "my.stan", "--data", "my.json", "--set", "paths=x", status=1)
+    assert "paths must be a whole number, at least 1, got 'x'" in words
+
+
+def test_inits_of_the_command(files):
+    call("sample", "my.stan", "--data", "my.json", "--inits", "pathfinder", "--sampler", "nuts",
+         "--iter-warmup", 30, "--iter-sampling", 20, "--quiet", "--out", "b.nc")  # fmt: skip

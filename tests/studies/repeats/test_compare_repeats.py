@@ -1,0 +1,114 @@
+"""Repeats on a real target: seeds, measures, and what the folder holds."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stanadapt as sa
+from stanadapt.studies.repeats.one_repeat import COLUMNS, seed_of
+from stanadapt.targets.stan import bundled
+
+SHORT = {"chains": 2, "iter_warmup": 60, "iter_sampling": 100, "show_progress": False}
+SAMPLERS = {"rwm": {"initial_scale": 0.7}, "hmc": {}}
+
+
+@pytest.fixture(scope="module")
+def schools():
+    return sa.Target(*bundled.find("eight_schools_noncentered"))
+
+
+@pytest.fixture(scope="module")
+def found(schools, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("repeats")
+    result = sa.compare_repeats(
+        schools, SAMPLERS, repeats=3, seed=5, engine="none", out=folder, **SHORT
+    )
+    return result, folder
+
+
+def test_every_sampler_has_every_repeat_with_seeds_of_its_own(found):
+    rows = found[0].rows
+    assert list(rows.columns) == ["target", *COLUMNS]
+    assert rows["sampler"].tolist() == ["rwm", "hmc"] * 3
+    assert rows["repeat"].tolist() == [1, 1, 2, 2, 3, 3]
+    assert rows["seed"].tolist() == [seed_of(5, i) for i in (1, 1, 2, 2, 3, 3)]
+    assert rows.loc[rows["sampler"] == "rwm", "ess_bulk_min"].nunique() == 3
+    assert not found[0].interrupted
+
+
+def test_a_row_is_what_one_run_with_its_seed_measures(found, schools):
+    rows = found[0].rows
+    row = rows[(rows["sampler"] == "rwm") & (rows["repeat"] == 2)].iloc[0]
+    with pytest.warns(sa.ConvergenceWarning):
+        fit = sa.sample(schools, "rwm", seed=int(row["seed"]), **SAMPLERS["rwm"], **SHORT)
+    line = sa.compare({"rwm": fit}, show=False).iloc[0]
+    for name in ("ess_bulk_min", "ess_tail_min", "r_hat_max", "densities", "draws", "verdict"):
+        assert row[name] == line[name], name
+    assert row["verdict"] != "fine"
+    assert found[0].summary.loc["rwm", "fine"] == 0
+
+
+def test_the_files_hold_the_same_table(found):
+    result, folder = found
+    assert {path.name for path in folder.iterdir()} == {
+        "repeats.csv", "repeats.json", "repeats.pdf", "summary.tex",
+    }  # fmt: skip
+    csv = pd.read_csv(folder / "repeats.csv", keep_default_na=False, na_values=["nan"])
+    assert csv["seed"].tolist() == result.rows["seed"].tolist()
+    np.testing.assert_allclose(csv["r_hat_max"], result.rows["r_hat_max"])
+    content = json.loads((folder / "repeats.json").read_text())
+    assert (content["format"], content["schema"]) == ("stanadapt repeats", 2)
+    assert content["settings"]["seed"] == 5
+    assert content["settings"]["iter_warmup"] == 60
+    assert content["samplers"]["rwm"]["initial_scale"] == 0.7
+    assert {"stanadapt", "numpy", "numba"} <= content["versions"].keys()
+    (target,) = content["targets"].values()
+    assert len(target["program_hash"]) == len(target["data_hash"]) == 16
+    assert [row["ess_bulk_min"] for row in content["rows"]] == result.rows["ess_bulk_min"].tolist()
+    assert (folder / "summary.tex").read_text() == result.to_latex()
+
+
+def test_the_result_prints_its_summary(found, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = repr(found[0])
+    assert "0 of 3" in text
+    assert "Medians, with the smallest and the largest of the repeats." in text
+    table = text.split("Medians")[0].split("no room")[0]
+    assert max(map(len, map(str.rstrip, table.splitlines()))) <= 80
+
+
+def test_stans_nuts_is_compared_too(schools):
+    with pytest.warns(UserWarning, match="ran inside stanli") as warned:
+        found = sa.compare_repeats(
+            schools, ["rwm"], repeats=2, seed=5, engine="stanli", chains=1, iter_sampling=50,
+            iter_warmup=60, show_progress=False,
+        )  # fmt: skip
+    assert len(warned) == 1  # not in every repeat
+    assert list(found.summary.index) == ["nuts", "rwm"]
+    assert found.rows["draws"].tolist() == [1000, 50] * 2
+    assert found.origin["samplers"]["nuts"] == {"engine": "stanli"}
+
+
+def test_the_workers_of_an_executor_run_the_chains(found, schools):
+    """Of every repeat: the table is the same, but for seconds."""
+
+    class Counting(ThreadPoolExecutor):
+        sent = 0
+
+        def submit(self, *arguments):
+            self.sent += 1
+            return super().submit(*arguments)
+
+    with Counting(2) as executor:
+        there = sa.compare_repeats(
+            schools, {"rwm": SAMPLERS["rwm"]}, repeats=3, seed=5, engine="none", executor=executor,
+            **SHORT,
+        )  # fmt: skip
+    assert executor.sent >= 3 * SHORT["chains"]
+    rows = found[0].rows
+    rows = rows[rows["sampler"] == "rwm"]
+    for name in ("seed", "ess_bulk_min", "r_hat_max", "densities", "verdict"):
+        assert there.rows[name].tolist() == rows[name].tolist(), name

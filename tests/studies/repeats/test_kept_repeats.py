@@ -1,0 +1,206 @@
+"""Repeats that are kept: gone on with, refused, interrupted, failed. The fits are made up."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.studies.repeats import compare_repeats as module
+from stanadapt.studies.repeats.one_repeat import SAMPLING, seed_of
+from tests.helpers import made_up_fits
+from tests.helpers.short_runs import NORMAL
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(NORMAL)
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """What was run, (sampler, seed); `act` may raise, or return another fit."""
+    log = SimpleNamespace(made=[], brief=[], act=lambda name, seed: None)
+
+    def sample(target, name, *, seed, iter_sampling=None, **options):
+        if iter_sampling == SAMPLING:
+            log.brief.append(name)
+            return made_up_fits.fit(0)
+        log.made.append((name, seed))
+        return log.act(name, seed) or made_up_fits.fit(seed)
+
+    monkeypatch.setattr(module, "sample", sample)
+    return log
+
+
+def repeated(target, out=None, repeats=3, samplers=("rwm", "mala"), seed=5, **options):
+    return sa.compare_repeats(
+        target, samplers, repeats=repeats, seed=seed, engine="none", out=out, show_progress=False,
+        **options,
+    )  # fmt: skip
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_only_missing_repeats_are_made(target, runs, tmp_path):
+    first = repeated(target, tmp_path, repeats=2)
+    assert runs.made == [(n, seed_of(5, i)) for i in (1, 2) for n in ("rwm", "mala")]
+    assert runs.brief == ["rwm", "mala"]
+    runs.made.clear()
+    more = repeated(target, tmp_path, repeats=3)
+    assert runs.made == [(n, seed_of(5, 3)) for n in ("rwm", "mala")]
+    assert more.rows[:4].equals(first.rows)
+    runs.made.clear()
+    fewer = repeated(target, tmp_path, repeats=2, samplers=["mala", "rwm", "hmc"])
+    assert runs.made == [("hmc", seed_of(5, i)) for i in (1, 2)]
+    assert fewer.summary["repeats"].to_dict() == {"mala": 2, "rwm": 2, "hmc": 2}
+    assert len(fewer.rows) == 8
+
+
+def test_a_seed_that_is_not_given_is_that_of_the_folder(target, runs, tmp_path):
+    first = repeated(target, tmp_path, repeats=1, seed=None)
+    again = repeated(target, tmp_path, repeats=2, seed=None)
+    assert first.origin["settings"]["seed"] == again.origin["settings"]["seed"]
+    assert len(runs.made) == 4
+    assert again.rows["seed"].nunique() == 2
+
+
+@pytest.mark.parametrize(("change", "named"), [
+    ({"seed": 6}, "settings.seed (5 there, 6 here)"),
+    ({"thin": 2}, "settings.thin"),
+    ({"iter_warmup": 7}, "settings.iter_warmup"),
+    ({"var_names": ["a"]}, "settings.variables"),
+    ({"inits": {"x": np.array([0.5])}}, "settings.inits"),
+    ({"samplers": {"rwm": {"initial_scale": 0.3}}}, "settings of rwm"),
+    ({"target": "parameters { real y; } model { y ~ normal(0, 1); }"}, "target.program_hash"),
+])  # fmt: skip
+def test_another_comparison_is_refused_and_stays(target, runs, tmp_path, change, named):
+    repeated(target, tmp_path, repeats=1)
+    before, given = contents(tmp_path), dict(change)
+    other = sa.Target(given.pop("target")) if "target" in given else target
+    runs.made.clear()
+    with pytest.raises(sa.StanadaptError, match="another comparison") as error:
+        repeated(other, tmp_path, repeats=1, **given)
+    assert named in str(error.value)
+    assert "--force" in str(error.value)
+    assert contents(tmp_path) == before
+    assert runs.made == []
+    anew = repeated(other, tmp_path, repeats=1, force=True, **given)
+    assert len(anew.rows) == len(anew.summary)
+    assert contents(tmp_path) != before
+
+
+def test_other_data_are_refused(runs, tmp_path):
+    program = "data { real m; } parameters { real x; } model { x ~ normal(m, 1); }"
+    repeated(sa.Target(program, {"m": 1.0}), tmp_path, repeats=1)
+    with pytest.raises(sa.StanadaptError, match="data_hash"):
+        repeated(sa.Target(program, {"m": 2.0}), tmp_path, repeats=1)
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_other_starting_values_in_a_file_of_the_same_name_are_refused(target, runs, tmp_path, kind):
+    file = tmp_path / "inits.json"
+    file.write_text('{"x": 1}')
+    repeated(target, tmp_path / "r", repeats=1, inits=kind(file))
+    repeated(target, tmp_path / "r", repeats=1, inits=kind(file))
+    file.write_text('{"x": 2}')
+    with pytest.raises(sa.StanadaptError, match=r"settings\.inits"):
+        repeated(target, tmp_path / "r", repeats=1, inits=kind(file))
+
+
+def test_force_begins_anew(target, runs, tmp_path):
+    repeated(target, tmp_path, repeats=1)
+    repeated(target, tmp_path, repeats=1, force=True)
+    assert len(runs.made) == 4
+
+
+def interrupt(name, seed):
+    raise KeyboardInterrupt
+
+
+def with_draws(name, seed):
+    return made_up_fits.fit(seed, interrupted=True)
+
+
+def without_draws(name, seed):
+    raise sa.StanadaptError("sampling", "interrupted during warm-up after 3 iterations in all.")
+
+
+@pytest.mark.parametrize("how", [interrupt, with_draws, without_draws])
+def test_an_interruption_keeps_what_is_complete(target, runs, tmp_path, how):
+    runs.act = lambda name, seed: how(name, seed) if len(runs.made) == 4 else None
+    cut = repeated(target, tmp_path)
+    assert cut.interrupted
+    assert len(cut.rows) == 3
+    assert "mala: 2 of 3 repeats were not made." in cut.sentences
+    assert len(json.loads((tmp_path / "repeats.json").read_text())["rows"]) == 3
+    runs.made.clear()
+    whole = repeated(target, tmp_path)
+    assert not whole.interrupted
+    assert len(runs.made) == 3
+    assert whole.summary["repeats"].tolist() == [3, 3]
+
+
+def test_a_repeat_that_fails_is_a_row_with_the_reason(target, runs, tmp_path):
+    def act(name, seed):
+        if (name, seed) == ("rwm", seed_of(5, 2)):
+            raise sa.StanadaptError("sampling", "all chains\nstopped.", "Stan says so")
+
+    runs.act = act
+    found = repeated(target, tmp_path)
+    failed = found.rows[found.rows["failure"] != ""]
+    assert failed[["sampler", "repeat"]].to_numpy().tolist() == [["rwm", 2]]
+    assert failed["failure"].item() == "sampling: all chains stopped. Stan says: Stan says so"
+    assert found.summary["repeats"].to_dict() == {"rwm": 2, "mala": 3}
+    text = (tmp_path / "repeats.json").read_text()
+    assert "NaN" not in text
+    runs.made.clear()
+    again = repeated(target, tmp_path)
+    assert runs.made == []  # the same seed would fail again
+    assert again.rows.equals(found.rows)
+
+
+def test_what_would_fail_in_every_repeat_ends_the_comparison(target, runs):
+    def act(name, seed):
+        raise sa.StanadaptError("settings", "needs a network.")
+
+    runs.act = act
+    with pytest.raises(sa.StanadaptError, match="needs a network"):
+        repeated(target)
+    assert len(runs.made) == 1
+
+
+def test_without_a_folder_nothing_is_written(target, runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(repeated(target).rows) == 6
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("repeats", [0, -1, 1.5, True, "3"])
+def test_numbers_of_repeats_that_are_none(target, runs, repeats):
+    with pytest.raises(sa.StanadaptError, match="repeats must be a whole number, at least 1"):
+        repeated(target, repeats=repeats)
+    assert runs.made == []
+
+
+@pytest.mark.parametrize(("samplers", "said"), [
+    ([], "at least one sampler"), (["nutz"], "sampler must be one of"),
+    ({"rwm": {"nothing": 1}}, "no setting 'nothing'"),
+])  # fmt: skip
+def test_samplers_that_cannot_be_compared(target, runs, samplers, said):
+    with pytest.raises(sa.StanadaptError, match=said):
+        repeated(target, samplers=samplers)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "stanadapt repeats", "schema": 2}'])
+def test_a_file_that_is_something_else_is_refused_and_stays(target, runs, tmp_path, text):
+    (tmp_path / "repeats.json").write_text(text)
+    for seed in (None, 5):
+        with pytest.raises(sa.StanadaptError, match="not a file of repeats"):
+            repeated(target, tmp_path, seed=seed)
+    assert (tmp_path / "repeats.json").read_text() == text
+    assert len(repeated(target, tmp_path, force=True).rows) == 6

@@ -1,0 +1,56 @@
+"""The seed and the row of one repeat."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import stanadapt as sa
+from stanadapt.studies.repeats import one_repeat
+from stanadapt.studies.repeats.one_repeat import COLUMNS, compile_first, make_row, seed_of
+from tests.helpers import made_up_fits
+
+
+def test_seeds_depend_on_both_numbers_and_suit_cmdstan():
+    seeds = [seed_of(seed, repeat) for seed in range(20) for repeat in range(1, 51)]
+    assert len(set(seeds)) == 1000
+    assert 0 <= min(seeds) < max(seeds) < 2**31 - 1
+    assert max(seeds) > 2**30  # not a few of them
+
+
+def test_a_row_has_the_costs_of_a_comparison_and_seconds_by_the_clock(monkeypatch):
+    clock = iter([10.0, 13.0])
+    monkeypatch.setattr(one_repeat, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    fit = made_up_fits.fit(1, seconds=2.0, gradients=5000, compile_seconds=7.5)
+    row = make_row("a", 2, 9, lambda seed: fit, None, 7.0, quiet=True)
+    line = sa.compare({"a": fit}, show=False).iloc[0]
+    assert tuple(row) == COLUMNS
+    assert row["wall_seconds"] == pytest.approx(2.5)  # 3, and half a second compiled
+    assert row["seconds"] == pytest.approx(2.0)
+    assert row["ess_per_second"] == pytest.approx(row["ess_bulk_min"] / 2.0)
+    assert row["ess_per_gradient"] == pytest.approx(row["ess_bulk_min"] / 5000)
+    assert row["ess_bulk_min"] == line["ess_bulk_min"]
+    assert (row["sampler"], row["repeat"], row["seed"], row["verdict"]) == ("a", 2, 9, "fine")
+
+
+def test_only_the_variables_asked_for_count():
+    fit = made_up_fits.in_another_mode(1)
+    assert make_row("a", 1, 9, lambda seed: fit, ["a"], 0.0, quiet=True)["r_hat_max"] > 1.5
+    assert make_row("a", 1, 9, lambda seed: fit, ["b"], 0.0, quiet=True)["r_hat_max"] < 1.05
+
+
+def test_what_compiles_first_is_brief_and_says_nothing():
+    asked = {}
+
+    def draw(**options):
+        asked.update(options)
+        raise sa.StanadaptError("sampling", "all chains stopped.")
+
+    compile_first(draw, iter_warmup=20)
+    assert (asked["iter_warmup"], asked["iter_sampling"], asked["thin"]) == (20, 4, 1)
+    compile_first(draw, iter_warmup=None)
+    assert asked["iter_warmup"] == 60
+
+
+def test_ctrl_c_while_compiling_is_no_failure():
+    with pytest.raises(KeyboardInterrupt):
+        compile_first(lambda **options: made_up_fits.fit(1, interrupted=True), None)

@@ -1,0 +1,77 @@
+"""The picture of repeats: where dots and intervals are, and which are hollow."""
+
+import numpy as np
+import pytest
+
+from stanadapt.studies.repeats.picture import as_pdf, draw_repeats
+from stanadapt.studies.repeats.summary import summarise
+from tests.helpers.made_up_repeats import row, table
+
+
+def rows_of(targets, samplers, values):
+    made = [
+        {**row(sampler, i + 1, scale * value), "target": target, "ess_per_second": np.nan}
+        for scale, target in enumerate(targets, 1)
+        for sampler in samplers
+        for i, value in enumerate(values)
+    ]
+    rows = table(*made)
+    return rows.assign(target=[one["target"] for one in made])
+
+
+def drawn(rows, samplers, targets, repeats=3):
+    summary = summarise(rows, samplers, repeats, targets)
+    return draw_repeats(rows, summary), summary
+
+
+def medians(axis):
+    return [line for line in axis.lines if line.get_markersize() > 6.0]
+
+
+def test_medians_intervals_and_repeats_are_where_the_numbers_are():
+    rows = rows_of(["one", "two"], ["a", "b"], [0.1, 0.2, 0.8])
+    figure, summary = drawn(rows, ["a", "b"], ["one", "two"])
+    (axis,) = figure.axes  # no seconds: one panel
+    assert axis.get_title() == "" or axis.get_title(loc="left") == "ESS per gradient"
+    assert [float(line.get_xdata()[0]) for line in medians(axis)] == [0.2, 0.2, 0.4, 0.4]
+    lengths = [list(line.get_xdata()) for line in axis.lines if len(line.get_xdata()) == 2]
+    assert lengths == [[0.1, 0.8]] * 2 + [[0.2, 1.6]] * 2
+    faint = [sorted(line.get_xdata()) for line in axis.lines if len(line.get_xdata()) == 3]
+    assert faint[0] == [0.1, 0.2, 0.8]
+    assert [text.get_text() for text in axis.get_yticklabels()] == ["a", "b", "a", "b"]
+    assert list(axis.get_yticks()) == [1.0, 2.0, 4.0, 5.0]
+    # each target has the line above its samplers
+    assert {text.get_text(): text.get_position()[1] for text in axis.texts} == {
+        "one": 0.0, "two": 3.0,
+    }  # fmt: skip
+    colours = [line.get_color() for line in medians(axis)]
+    assert colours[0] == colours[2] != colours[1] == colours[3]
+    assert list(summary.index.names) == ["target", "sampler"]
+
+
+def test_long_names_of_targets_are_told_apart():
+    targets = [f"eight_schools_centered eight_schools {i}" for i in (1, 2)]
+    figure, _ = drawn(rows_of(targets, ["a"], [0.1, 0.2, 0.8]), ["a"], targets)
+    assert [text.get_text() for text in figure.axes[0].texts] == targets
+
+
+def test_a_median_is_hollow_where_not_all_repeats_are_fine():
+    rows = rows_of(["one"], ["a", "b"], [0.1, 0.2, 0.8])
+    rows.loc[(rows["sampler"] == "b") & (rows["repeat"] == 2), "verdict"] = "too short"
+    figure, _ = drawn(rows, ["a", "b"], ["one"])
+    faces = [line.get_markerfacecolor() for line in medians(figure.axes[0])]
+    assert faces[0] != "none"
+    assert faces[1] == "none"
+
+
+@pytest.mark.parametrize("values", [[np.nan] * 3, [0.0] * 3])
+def test_samplers_without_a_number_are_left_empty(values):
+    figure, _ = drawn(rows_of(["one"], ["a"], values), ["a"], ["one"])
+    assert medians(figure.axes[0]) == []
+
+
+def test_the_same_repeats_give_the_same_file():
+    rows = rows_of(["one"], ["a"], [0.1, 0.2, 0.8])
+    files = [as_pdf(drawn(rows, ["a"], ["one"])[0]) for _ in range(2)]
+    assert files[0] == files[1]
+    assert files[0].startswith(b"%PDF")

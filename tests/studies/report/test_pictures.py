@@ -1,0 +1,75 @@
+"""The numbers behind the pictures."""
+
+import numpy as np
+import pytest
+
+from stanadapt.studies.report.few_columns import MOST, with_few_columns
+from stanadapt.studies.report.forest import most_different
+from stanadapt.studies.report.running_error import running_error
+from stanadapt.studies.report.runs import as_repeats, collect, parameters
+from stanadapt.studies.report.traces import worst_parameters
+from tests.helpers import made_up_fits as made_up
+
+
+def runs_of(**fits):
+    return collect(as_repeats(fits), None, None).runs
+
+
+def test_error_of_running_means_by_hand():
+    """Means after each draw, in sds of the reference, against gradients with those of warm-up."""
+    x = np.array([[4.0, 0.0, 2.0, -2.0, 6.0, 2.0], [0.0, 2.0, 4.0, 0.0, 2.0, 4.0]])
+    own = made_up.fit(1, posterior={"x": x}, parameters='["x"]', gradients=1200)
+    reference = made_up.fit(2, posterior={"x": made_up.draws(2)["a"]}, parameters='["x"]')
+    run, known = runs_of(own=own, reference=reference)
+    spent, error = running_error(run, known)
+    np.testing.assert_allclose(spent, 240 + 960 * np.arange(1, 7) / 6)
+    means = np.cumsum(x.mean(axis=0)) / np.arange(1, 7)
+    draws = made_up.draws(2)["a"]
+    np.testing.assert_allclose(error, np.abs(means - draws.mean()) / draws.std(ddof=1))
+
+
+def test_the_error_is_that_of_the_worst_parameter_in_its_own_scale():
+    posterior = made_up.draws(1)
+    posterior["b"][..., 1] += 3e-3  # three of its standard deviations
+    run, known = runs_of(off=made_up.fit(1, posterior=posterior), right=made_up.fit(2))
+    assert running_error(run, known)[1][-1] == pytest.approx(3.0, abs=0.2)
+    halves = running_error(known, known)[0]
+    assert halves[-1] == pytest.approx(2000 + 8000 / 2)
+
+
+def test_worst_parameters_are_those_that_disagree_before_those_that_are_slow():
+    posterior = made_up.draws(1)
+    posterior["c"][0] += 2.0
+    slow = np.random.default_rng(3).normal(size=made_up.SHAPE)
+    posterior["b"][..., 0] = np.repeat(slow[:, :50], 5, axis=1)
+    posterior["extra"] = np.repeat(slow[:, :10], 25, axis=1)  # no parameter
+    (run,) = runs_of(a=made_up.fit(1, posterior=posterior))
+    assert worst_parameters(run)[0] == "c"
+    assert "extra" not in parameters(run)
+    assert set(worst_parameters(run)[:2]) <= {"c", "b[1]"}
+
+
+def test_most_different_parameters():
+    posterior = made_up.draws(1)
+    posterior["b"][..., 1] *= 2
+    posterior["a"] += 0.5
+    off, right = runs_of(off=made_up.fit(1, posterior=posterior), right=made_up.fit(2))
+    assert set(most_different([off, right], right)[:2]) == {"a", "b[2]"}
+
+
+def test_few_columns_keep_the_odd_ones_and_their_names():
+    x = np.random.default_rng(1).normal(size=(4, 100, 30, 20))
+    x[1, :, 7, 11] += 8
+    x[2, 3, 0, 0] = np.nan
+    fits, note = with_few_columns({"a": [made_up.fit(1, posterior={"x": x})]})
+    (run,) = runs_of(**fits)
+    assert note.startswith("Of 600 columns of the fits, ")
+    assert {"x[8,12]", "x[1,1]"} <= run.columns.keys()
+    assert len(run.columns) < MOST
+    assert run.statistics.keys() == made_up.statistics().keys()
+    np.testing.assert_array_equal(run.columns["x[8,12]"], x[:, :, 7, 11])
+
+
+def test_few_columns_are_left_alone():
+    fits = {"a": [made_up.fit(1)]}
+    assert with_few_columns(fits) == (fits, "")

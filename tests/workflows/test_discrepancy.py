@@ -1,0 +1,230 @@
+"""Discrepancies: equal to explicit sums and closed forms, unbiased, and independent of blocks.
+
+Statistical bounds are four standard errors, measured from the repeats themselves: a false alarm
+once in 16,000 each, and every seed is fixed.
+"""
+
+from itertools import product
+from math import comb
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, norm
+
+from stanadapt.errors import StanadaptError
+from workflows.kameleon import discrepancy
+from workflows.kameleon.discrepancy import Gaussian, Polynomial
+
+KERNELS = [Polynomial(3), Polynomial(2, 0.5), Polynomial(1, 0.0), Gaussian(1.3)]
+
+
+def samples(n=40, m=55, dim=3, seed=1):
+    """Two samples from different distributions, neither symmetric about zero."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, dim)) + 0.3
+    return x, rng.exponential(1.5, (m, dim)) * np.arange(1, dim + 1)
+
+
+# --- coverage ------------------------------------------------------------------------------------
+
+
+def test_coverage_counts_draws_below_the_quantile():
+    radii = chi2.ppf([0.05, 0.15, 0.25, 0.65, 0.95], 7)
+    assert discrepancy.coverage(radii, 7, (0.1, 0.5, 0.9)).tolist() == [0.2, 0.6, 0.8]
+
+
+def test_coverage_keeps_leading_shapes():
+    radii = chi2.rvs(4, size=(2, 3, 50), random_state=1)
+    found = discrepancy.coverage(radii, 4)
+    assert found.shape == (2, 3, 9)
+    np.testing.assert_array_equal(found[1, 2], discrepancy.coverage(radii[1, 2], 4))
+
+
+def test_coverage_deviation_of_independent_draws():
+    """Its expectation is sqrt(2 q (1 - q) / (pi n)); a wrong degree of freedom is detected."""
+    n, chains, levels = 4000, 300, np.array(discrepancy.LEVELS)
+    radii = chi2.rvs(8, size=(chains, n), random_state=2)
+    sd = np.sqrt(levels * (1 - levels) / n)
+    # a folded normal: variance (1 - 2 / pi) of the normal's
+    error = sd * np.sqrt((1 - 2 / np.pi) / chains)
+    expected = sd * np.sqrt(2 / np.pi)
+    assert np.all(np.abs(discrepancy.coverage_deviation(radii, 8) - expected) < 4 * error)
+    assert np.all(discrepancy.coverage_deviation(radii, 7) > expected + 4 * error)
+
+
+def test_errors_of_chains_do_not_cancel():
+    inside, outside = np.zeros(10), np.full(10, 100.0)
+    both = discrepancy.coverage_deviation(np.stack([inside, outside]), 2, (0.5,))
+    assert both.tolist() == [0.5]
+    assert discrepancy.coverage(np.concatenate([inside, outside]), 2, (0.5,)).tolist() == [0.5]
+    assert discrepancy.coverage_deviation(inside, 2, (0.5,)).tolist() == [0.5]
+
+
+# --- moments -------------------------------------------------------------------------------------
+
+
+def test_norm_of_mean_is_per_chain():
+    draws = np.array([[[1.0, 2.0], [5.0, 6.0]], [[0.0, 1.0], [0.0, 1.0]]])
+    np.testing.assert_allclose(discrepancy.norm_of_mean(draws), [5.0, 1.0], rtol=1e-15)
+    np.testing.assert_allclose(discrepancy.norm_of_mean(draws, [0.0, 1.0]), [np.sqrt(18), 0.0])
+    assert discrepancy.norm_of_mean(draws[0]) == pytest.approx(5.0, rel=1e-15)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_moment_difference_sums_over_all_mixed_moments(order):
+    x, y = samples()
+    total = 0.0
+    for index in product(range(3), repeat=order):
+        total += (np.prod(x[:, index], axis=1).mean() - np.prod(y[:, index], axis=1).mean()) ** 2
+    assert discrepancy.moment_difference(x, y, order) == pytest.approx(np.sqrt(total), rel=1e-12)
+    assert discrepancy.moment_difference(x, x[::-1], order) < 1e-12
+
+
+def test_moment_difference_finds_the_first_order_that_differs():
+    """Uniform and normal draws of equal mean and variance differ from order 4 on."""
+    probabilities = (np.arange(200_000) + 0.5) / 200_000
+    uniform, normal = np.sqrt(12) * (probabilities - 0.5), norm.ppf(probabilities)
+    found = [
+        discrepancy.moment_difference(uniform[:, None], normal[:, None], k) for k in range(1, 5)
+    ]
+    np.testing.assert_allclose(found, [0, 0, 0, 3 - 9 / 5], atol=2e-3)
+
+
+# --- maximum mean discrepancy --------------------------------------------------------------------
+
+
+def scalar_kernel(kernel, a, b):
+    """Both kernels again, for one pair, without matrices."""
+    if isinstance(kernel, Polynomial):
+        return (kernel.offset + sum(s * t for s, t in zip(a, b, strict=True))) ** kernel.degree
+    return np.exp(-sum((s - t) ** 2 for s, t in zip(a, b, strict=True)) / (2 * kernel.width**2))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_mmd_equals_the_explicit_sums(kernel):
+    x, y = samples(12, 9)
+
+    def mean(pairs):
+        return np.mean([scalar_kernel(kernel, a, b) for a, b in pairs])
+
+    within = [
+        mean([(z[i], z[j]) for i in range(len(z)) for j in range(len(z)) if i != j]) for z in (x, y)
+    ]
+    expected = sum(within) - 2 * mean(product(x, y))
+    assert discrepancy.mmd_squared(x, y, kernel) == pytest.approx(expected, rel=1e-11)
+    assert discrepancy.mmd_squared(y, x, kernel) == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize("kernel", KERNELS[:3], ids=str)
+def test_polynomial_mmd_is_a_sum_of_moment_differences(kernel):
+    """With the diagonals included it is the distance between the empirical distributions."""
+    x, y = samples()
+
+    def with_diagonal(z):
+        n = len(z)
+        diagonal = np.mean([scalar_kernel(kernel, a, a) for a in z])
+        return ((n - 1) * discrepancy.mean_within(z, kernel) + diagonal) / n
+
+    found = with_diagonal(x) + with_diagonal(y) - 2 * discrepancy.mean_between(x, y, kernel)
+    degree, offset = kernel
+    expected = sum(
+        comb(degree, k) * offset ** (degree - k) * discrepancy.moment_difference(x, y, k) ** 2
+        for k in range(1, degree + 1)
+    )
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_results_do_not_depend_on_blocks(kernel, monkeypatch):
+    x, y = samples()
+    whole = discrepancy.mmd_squared(x, y, kernel), discrepancy.moment_difference(x, y, 3)
+    monkeypatch.setattr(discrepancy, "BLOCK", 7 * len(y))  # 40 and 55 are no multiples of 7
+    parts = discrepancy.mmd_squared(x, y, kernel), discrepancy.moment_difference(x, y, 3)
+    assert len(discrepancy._blocks(len(x), len(y))) == 6
+    np.testing.assert_allclose(parts, whole, rtol=1e-11)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_mmd_of_equal_distributions_is_zero_on_average(kernel):
+    """Over 600 repeats; the mean of the usual biased form lies far outside the bound."""
+    rng, n, m = np.random.default_rng(3), 20, 30
+    found, biased = [], []
+    for _ in range(600):
+        x, y = rng.exponential(1.0, (n, 2)) - 1, rng.exponential(1.0, (m, 2)) - 1
+        found.append(discrepancy.mmd_squared(x, y, kernel))
+        diagonals = [np.mean([scalar_kernel(kernel, a, a) for a in z]) for z in (x, y)]
+        within = [discrepancy.mean_within(z, kernel) for z in (x, y)]
+        excess = [(d - w) / len(z) for d, w, z in zip(diagonals, within, (x, y), strict=True)]
+        biased.append(found[-1] + sum(excess))
+    bound = 4 * np.std(found, ddof=1) / np.sqrt(600)
+    assert abs(np.mean(found)) < bound
+    assert np.mean(biased) > 2 * bound
+
+
+def test_gaussian_mmd_of_shifted_normals():
+    """Closed form: 2 c (1 - exp(-|shift|^2 / (2 (w^2 + 2)))), c = (w^2 / (w^2 + 2))^(dim / 2)."""
+    rng, dim, width, shift = np.random.default_rng(4), 3, 1.7, np.array([0.5, -0.3, 0.0])
+    wide = width**2 + 2
+    scale = (width**2 / wide) ** (dim / 2)
+    expected = 2 * scale * (1 - np.exp(-shift @ shift / (2 * wide)))
+    found = [
+        discrepancy.mmd_squared(
+            rng.standard_normal((60, dim)), rng.standard_normal((80, dim)) + shift, Gaussian(width)
+        )
+        for _ in range(400)
+    ]
+    error = np.std(found, ddof=1) / 20
+    assert abs(np.mean(found) - expected) < 4 * error
+    assert 4 * error < expected / 4  # so that a factor of two would be seen
+
+
+def test_mmd_takes_any_kernel():
+    x, y = samples()
+    found = discrepancy.mmd_squared(x, y, lambda a, b: a @ b.T)
+    assert found == pytest.approx(discrepancy.mmd_squared(x, y, Polynomial(1, 0.0)), rel=1e-12)
+
+
+def test_median_width_is_the_median_heuristic():
+    line = np.array([[0.0], [1.0], [1.0], [3.0]])  # distances 1, 1, 3, (0), 2, 2
+    assert discrepancy.median_width(line) == pytest.approx(2 / np.sqrt(2), rel=1e-15)
+    many = np.random.default_rng(5).standard_normal((20_000, 8))
+    # squared distances are twice a chi-squared variable with 8 degrees of freedom
+    assert discrepancy.median_width(many) == pytest.approx(np.sqrt(chi2.median(8)), rel=0.03)
+    assert discrepancy.median_width(many, at_most=20) != discrepancy.median_width(many)
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+FLAT, GOOD = np.zeros(5), np.arange(10.0).reshape(5, 2)
+BAD = {
+    "radius_squared must have shape": lambda: discrepancy.coverage(np.empty((3, 0)), 2),
+    "degrees_of_freedom must be positive, got 0": lambda: discrepancy.coverage(FLAT, 0),
+    "levels must be probabilities": lambda: discrepancy.coverage(FLAT, 2, (0.5, 1.0)),
+    "radius_squared must be finite, got 1 of 2": lambda: discrepancy.coverage([1.0, np.nan], 2),
+    "draws must have shape (..., draw, dim)": lambda: discrepancy.norm_of_mean(FLAT),
+    "truth must have shape (2,)": lambda: discrepancy.norm_of_mean(GOOD, np.zeros(3)),
+    "order must be a whole number": lambda: discrepancy.moment_difference(GOOD, GOOD, 1.5),
+    "dim^order must be at most": lambda: discrepancy.moment_difference(GOOD, GOOD, 30),
+    "x must have shape (draw, dim)": lambda: discrepancy.mmd_squared(FLAT, GOOD, Gaussian(1)),
+    "y must have shape (draw, dim)": lambda: discrepancy.mmd_squared(GOOD, [GOOD], Gaussian(1)),
+    "same number of columns, got ((5, 2), (5, 1))": lambda: discrepancy.mmd_squared(
+        GOOD, GOOD[:, :1], Gaussian(1)
+    ),
+    "x must hold at least 2 draws, got 1": lambda: discrepancy.mean_within(GOOD[:1], Gaussian(1)),
+    "x must be finite": lambda: discrepancy.mean_within(GOOD * np.inf, Gaussian(1)),
+    "width must be finite and positive, got 0": lambda: discrepancy.mean_within(GOOD, Gaussian(0)),
+    "degree must be a whole number": lambda: discrepancy.mean_within(GOOD, Polynomial(0)),
+    "offset must be finite and at least 0": lambda: discrepancy.mean_within(
+        GOOD, Polynomial(2, -1)
+    ),
+    "at least 2 distinct ones, got 5 equal draws": lambda: discrepancy.median_width(0 * GOOD),
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("message", BAD)
+def test_bad_arguments_are_reported(message):
+    with pytest.raises(StanadaptError) as caught:
+        BAD[message]()
+    assert caught.value.stage == "settings"
+    assert message in caught.value.message
