@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +21,34 @@ from stanadapt.results.arviz_object import (
     storable,
 )
 from stanadapt.results.stored_numbers import COMPRESSION, encoding, reduced
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a UTF-8 file, with uniform newlines and without a byte order mark.
+
+    `what` names the file's role in the message of the error (stage "files") that is raised if it
+    is missing, a folder, unreadable or not UTF-8.
+    """
+    try:
+        # without a process that writes into it, reading would wait for ever; what a shell puts in
+        # the place of a file, <(...), has no path of its own
+        if stat.S_ISFIFO(path.stat().st_mode) and os.path.exists(os.path.realpath(path)):
+            raise OSError("it is a named pipe, not a file")
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        message = (
+            f"The {what} {path} is not UTF-8: line {line} contains the byte "
+            f"0x{error.object[error.start]:02x}. Save it as UTF-8 text."
+        )
+    except FileNotFoundError:
+        message = f"There is no {what} at {path.expanduser().absolute()}. Check the path."
+    except IsADirectoryError:
+        message = f"A {what} was expected at {path}, which is a folder. Give the file in it."
+    # ValueError: a NUL byte in the path.
+    except (OSError, ValueError) as error:
+        message = f"The {what} {str(path)[:200]!r} cannot be read: {error}."
+    raise StanadaptError("files", message) from None
 
 
 def as_path(path: Any) -> Path:

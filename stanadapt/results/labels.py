@@ -16,7 +16,7 @@ import xarray as xr
 
 from stanadapt import results
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan.program import read_text
+from stanadapt.results.files import read_text
 
 # a variable y_rep of a program replicates y
 REPLICATED, LOG_LIKELIHOOD = "_rep", "log_lik"

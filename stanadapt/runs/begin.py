@@ -5,9 +5,9 @@ from typing import Any
 
 from stanadapt.engine.chain import Chain, ChainDesign
 from stanadapt.runs.folder import RunFolder
+from stanadapt.runs.make_chains import Start
 from stanadapt.runs.pack_result import ExtraGroups
 from stanadapt.runs.recipe import manifest_of, write_program
-from stanadapt.runs.standardise import Start
 from stanadapt.runs.tree import packed
 from stanadapt.runs.write_checkpoints import WriteCheckpoints
 from stanadapt.targets.standardized import Standardised

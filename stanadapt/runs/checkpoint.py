@@ -8,8 +8,7 @@ import numpy as np
 
 from stanadapt.engine.chain import Chain, ChainDesign
 from stanadapt.errors import StanadaptError
-from stanadapt.runs.make_chains import Randomness, make_chain
-from stanadapt.runs.standardise import Start
+from stanadapt.runs.make_chains import Randomness, Start, make_chain
 from stanadapt.runs.tree import Fresh, packed, unpacked
 
 COUNTS = (

@@ -1,13 +1,65 @@
 """The chains of a run, at their starting positions, with memory for their draws."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stanadapt.engine.chain import Chain, ChainDesign
+from stanadapt.engine.density import (
+    FAILED_CALLS,
+    GRADIENT_CALLS,
+    RECORDED_CALLS,
+    VALUE_CALLS,
+    Density,
+)
 from stanadapt.engine.plan import Plan
-from stanadapt.runs.standardise import Start
+from stanadapt.runs.pooled_reference import FittedReference
+from stanadapt.targets.target import Samplable
+
+COUNTED = [VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS]
+
+
+class Start(NamedTuple):
+    """In which coordinates chains run, where they start, and what it cost to find out.
+
+    target
+        What is sampled: as the user gave it, or in standardised coordinates.
+    positions
+        One per chain, in the coordinates of `target`.
+    calls
+        Evaluations so far: values, gradients, failures; shape (chain, 3).
+    seconds
+        Of each chain: by the clock, and of a processor; shape (chain, 2).
+    compile_seconds
+        Of the sampler that learned.
+    description
+        Attributes of the result.
+
+    """
+
+    target: Samplable
+    positions: list[np.ndarray]
+    calls: np.ndarray
+    seconds: np.ndarray
+    compile_seconds: float
+    description: dict[str, Any]
+
+    def counted(self, density: Density, chain: int) -> Density:
+        """Let a density's counters begin with what the pre-run of this chain has cost."""
+        density.calls[COUNTED] = self.calls[chain]
+        density.calls[RECORDED_CALLS] = self.calls[chain, :2].sum()
+        return density
+
+    def after(self, fitted: FittedReference) -> "Start":
+        """Return the same start, with what the reference has cost, which counts as warm-up."""
+        calls, seconds = self.calls.copy(), self.seconds.copy()
+        calls[0] += fitted.calls
+        seconds[0] += fitted.seconds, fitted.processor_seconds
+        return self._replace(
+            calls=calls, seconds=seconds,
+            compile_seconds=self.compile_seconds + fitted.compile_seconds,
+        )  # fmt: skip
 
 
 class Randomness(NamedTuple):

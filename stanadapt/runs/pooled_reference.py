@@ -21,10 +21,9 @@ from stanadapt.samplers.initial_values import initial_positions, positions_of_fi
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.tempering.warmup_rounds import INFLATION_2D
 from stanadapt.samplers.variational.gaussian import Gaussian
-from stanadapt.samplers.variational.methods import PathfinderSettings, fit_pathfinder
+from stanadapt.samplers.variational.methods import PathfinderSettings, fit_pathfinder, gaussians_of
 from stanadapt.samplers.variational.pathfinder import mixture_log_density
 from stanadapt.samplers.variational.starting_points import PATHFINDER
-from stanadapt.studies.approximate.pack_approximation import gaussians_of
 from stanadapt.targets.target import Samplable
 
 # more than `approximate` has: here a mode that no path reaches is lost

@@ -18,7 +18,7 @@ from stanadapt.runs.close import close
 from stanadapt.runs.draw_on import Surroundings, draw_on
 from stanadapt.runs.executor import require_executor
 from stanadapt.runs.folder import RunFolder
-from stanadapt.runs.make_chains import randomness
+from stanadapt.runs.make_chains import Start, randomness
 from stanadapt.runs.memory import require_memory
 from stanadapt.runs.pack_result import ExtraGroups
 from stanadapt.runs.prior import with_prior
@@ -26,7 +26,6 @@ from stanadapt.runs.progress import RunProgress, Watch
 from stanadapt.runs.recipe import PRIOR_DATA, other_versions, plan_of, sampler_of, target_of
 from stanadapt.runs.run_on_workers import RunOnWorkers, on_workers
 from stanadapt.runs.sample import sample
-from stanadapt.runs.standardise import Start
 from stanadapt.runs.sufficient import require_limits
 from stanadapt.runs.tree import unpacked
 from stanadapt.runs.write_checkpoints import WriteCheckpoints, newest

@@ -13,27 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.engine.chain import Chain, ChainDesign
-from stanadapt.engine.density import (
-    FAILED_CALLS,
-    GRADIENT_CALLS,
-    RECORDED_CALLS,
-    VALUE_CALLS,
-    Density,
-)
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find
 from stanadapt.engine.status import slow_step
 from stanadapt.errors import StanadaptError
+from stanadapt.runs.make_chains import COUNTED, Start
 from stanadapt.runs.pack_result import no_draws
-from stanadapt.runs.pooled_reference import FittedReference
 from stanadapt.runs.scales_of_fit import Scales, scales_of_fit
 from stanadapt.runs.warm_start import GivenStart
 from stanadapt.samplers.langevin.minibatches import moves_parameters
 from stanadapt.targets.standardized import Standardised
 from stanadapt.targets.target import Samplable
 
-COUNTED = [VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS]
 FULL, DIAGONAL, NO = "full", "diagonal", "no"
 # by whether the sampler uses gradients: who learns, and settings that make it learn scales alone
 LEARNERS: dict[bool, tuple[str, dict[str, Any]]] = {
@@ -45,48 +37,6 @@ FEWEST, MOST_GRADIENTS = 50, 2000
 # a pre-run of fewer iterations is not expected to settle
 USUAL_LENGTH = 500
 MOST_VALUES, VALUES_PER_DIMENSION, FEWEST_VALUES = 20_000, 300, 3000
-
-
-class Start(NamedTuple):
-    """In which coordinates chains run, where they start, and what it cost to find out.
-
-    target
-        What is sampled: as the user gave it, or in standardised coordinates.
-    positions
-        One per chain, in the coordinates of `target`.
-    calls
-        Evaluations so far: values, gradients, failures; shape (chain, 3).
-    seconds
-        Of each chain: by the clock, and of a processor; shape (chain, 2).
-    compile_seconds
-        Of the sampler that learned.
-    description
-        Attributes of the result.
-
-    """
-
-    target: Samplable
-    positions: list[np.ndarray]
-    calls: np.ndarray
-    seconds: np.ndarray
-    compile_seconds: float
-    description: dict[str, Any]
-
-    def counted(self, density: Density, chain: int) -> Density:
-        """Let a density's counters begin with what the pre-run of this chain has cost."""
-        density.calls[COUNTED] = self.calls[chain]
-        density.calls[RECORDED_CALLS] = self.calls[chain, :2].sum()
-        return density
-
-    def after(self, fitted: FittedReference) -> "Start":
-        """Return the same start, with what the reference has cost, which counts as warm-up."""
-        calls, seconds = self.calls.copy(), self.seconds.copy()
-        calls[0] += fitted.calls
-        seconds[0] += fitted.seconds, fitted.processor_seconds
-        return self._replace(
-            calls=calls, seconds=seconds,
-            compile_seconds=self.compile_seconds + fitted.compile_seconds,
-        )  # fmt: skip
 
 
 def as_given(target: Samplable, positions: list[np.ndarray], why: str) -> Start:

@@ -12,8 +12,8 @@ from stanadapt.engine.chain import ChainDesign
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.registry import as_chosen, find
 from stanadapt.errors import StanadaptError
+from stanadapt.runs.make_chains import Start
 from stanadapt.runs.recipe import source_hash
-from stanadapt.runs.standardise import Start
 from stanadapt.samplers.tempering.extended_target import Extended, extended_again
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.standardized import Standardised

@@ -9,7 +9,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.runs import pooled_reference
 from stanadapt.runs.pooled_reference import parts_of_mass, pooled_moments
 from stanadapt.samplers.variational.gaussian import Gaussian
-from stanadapt.studies.approximate.pack_approximation import gaussians_of
+from stanadapt.samplers.variational.methods import gaussians_of
 from stanadapt.targets.stan import bundled
 from tests.helpers import noisy_program
 

@@ -30,7 +30,9 @@ from stanadapt.engine.compiled.cache_folder import writable_folder
 from stanadapt.errors import warn
 
 PACKAGE = Path(__file__).parents[2]
-IMPORTED = re.compile(rb"^\s*(?:from|import) stanadapt\.([\w.]+)", re.MULTILINE)
+IMPORTED = re.compile(
+    rb"^\s*(?:from|import) stanadapt\.([\w.]+)(?: import (\([^)]*\)|[^\n]*))?", re.MULTILINE
+)
 # forceinline is set to False explicitly: otherwise the callees of an inlined function inherit the
 # flag from whichever caller is compiled first, and are optimised again at every level above
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "forceinline": False}
@@ -49,10 +51,7 @@ def source_fingerprint() -> str:
 
 
 def compiled_sources() -> dict[Path, bytes]:
-    """Files that use Numba, and all that they import from the package, directly or not.
-
-    Of a package that is imported from, every module: any of them may be meant.
-    """
+    """Files that use Numba, and all that they import from the package, directly or not."""
     texts = {path: path.read_bytes() for path in PACKAGE.rglob("*.py")}
     pending = [path for path, text in texts.items() if USES_NUMBA.search(text)]
     found: set[Path] = set()
@@ -61,11 +60,21 @@ def compiled_sources() -> dict[Path, bytes]:
         if path in found:
             continue
         found.add(path)
-        for module in IMPORTED.findall(texts[path]):
-            place = PACKAGE.joinpath(*module.decode().split("."))
-            near = place.glob("*.py") if place.is_dir() else [place.with_suffix(".py")]
-            pending += [other for other in near if other in texts]
+        for module, names in IMPORTED.findall(texts[path]):
+            pending += [other for other in _modules_meant(module, names) if other in texts]
     return {path: texts[path] for path in found}
+
+
+def _modules_meant(module: bytes, names: bytes) -> list[Path]:
+    """Files that `from module import names` may read: of a package, the modules among the names.
+
+    A name that is no module is defined, or imported, by the package's own file.
+    """
+    place = PACKAGE.joinpath(*module.decode().split("."))
+    if not place.is_dir():
+        return [place.with_suffix(".py")]
+    modules = [place / f"{name}.py" for name in re.findall(r"\w+", names.decode())]
+    return [path if path.is_file() else place / "__init__.py" for path in modules]
 
 
 def _cache_folder(kind: str, name: str) -> Path:

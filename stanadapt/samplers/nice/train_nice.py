@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from stanadapt import results
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.status import Report, status
 from stanadapt.errors import StanadaptError, require_between, require_whole, warn
-from stanadapt.runs.load import load
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
 from stanadapt.samplers.nice.network import Coupling, Network
 from stanadapt.samplers.nice.rehearsal import Rehearsal, rehearse
@@ -181,7 +181,7 @@ class _Training:
 
     def _first_draws(self, warm_start: Any, inits: Any) -> np.ndarray:
         if isinstance(warm_start, str | PathLike):
-            warm_start = load(warm_start)
+            warm_start = results.load(warm_start)
         if warm_start is not None:
             check_same_target(self.target, warm_start)
             return positions_of_fit(self.target, warm_start)

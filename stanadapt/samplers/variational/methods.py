@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt import results
 from stanadapt.engine.density import Density
 from stanadapt.errors import StanadaptError, require_between, require_whole
 from stanadapt.samplers.variational import advi, laplace, pathfinder
@@ -283,3 +284,21 @@ def _nothing_found(target: Samplable, why: str) -> StanadaptError:
         f"no approximation of {target.name} was found: {why}. Start elsewhere (inits), check that "
         "priors or data bound every parameter, or use sample, which needs no mode.",
     )
+
+
+def gaussians_of(fit: Any) -> list[Gaussian]:
+    """Read the Gaussians of a result of `approximate`.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", for another object.
+
+    """
+    if not results.is_fit(fit) or "approximation" not in results.group_names(fit):
+        raise StanadaptError("settings", f"a result of approximate is expected, got {fit!r}.")
+    group = results.dataset(fit, "approximation")
+    return [
+        Gaussian(np.ascontiguousarray(location), np.ascontiguousarray(factor))
+        for location, factor in zip(group["location"].values, group["factor"].values, strict=True)
+    ]

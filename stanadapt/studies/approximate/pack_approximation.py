@@ -12,7 +12,7 @@ from stanadapt.diagnostics.importance import meaning
 from stanadapt.diagnostics.verdict import judged
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.engine.plan import Plan
-from stanadapt.errors import StanadaptError, warn
+from stanadapt.errors import warn
 from stanadapt.results.labels import named_dimensions, phase_groups
 from stanadapt.runs.attributes import origin
 from stanadapt.samplers.variational.gaussian import Gaussian
@@ -102,24 +102,6 @@ def _padded(part: Gaussian, rows: int) -> np.ndarray:
     out = np.zeros((rows, part.dim + 1))
     out[: len(part.factor), : part.factor.shape[1]] = part.factor
     return out
-
-
-def gaussians_of(fit: Any) -> list[Gaussian]:
-    """Read the Gaussians of a result of `approximate`.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", for another object.
-
-    """
-    if not results.is_fit(fit) or "approximation" not in results.group_names(fit):
-        raise StanadaptError("settings", f"a result of approximate is expected, got {fit!r}.")
-    group = results.dataset(fit, "approximation")
-    return [
-        Gaussian(np.ascontiguousarray(location), np.ascontiguousarray(factor))
-        for location, factor in zip(group["location"].values, group["factor"].values, strict=True)
-    ]
 
 
 def _without_slope(target: Samplable, draws: Draws) -> list[str]:

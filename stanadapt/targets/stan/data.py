@@ -17,8 +17,9 @@ import numpy as np
 import stanio
 
 from stanadapt.errors import StanadaptError
+from stanadapt.results.files import read_text
 from stanadapt.targets.stan.declarations import Declaration, Known, evaluate, parse
-from stanadapt.targets.stan.program import Program, block, read_text, user_path
+from stanadapt.targets.stan.program import Program, block, user_path
 
 _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
 # The only strings that Stan accepts as numbers.

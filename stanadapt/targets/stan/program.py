@@ -2,7 +2,6 @@
 
 import os
 import re
-import stat
 from collections.abc import Iterable
 from hashlib import sha256
 from os import PathLike, fspath
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stanadapt.errors import StanadaptError
+from stanadapt.results.files import read_text
 
 BLOCKS = (
     "functions",
@@ -160,41 +160,9 @@ def branches(code: str) -> list[tuple[int, str]]:
     ]
 
 
-def read_text(path: Path, what: str) -> str:
-    """The text of a UTF-8 file, with uniform newlines and without a byte order mark.
-
-    `what` names the file's role in the message of the error (stage "files") that is raised if it
-    is missing, a folder, unreadable or not UTF-8.
-    """
-    try:
-        # without a process that writes into it, reading would wait for ever; what a shell puts in
-        # the place of a file, <(...), has no path of its own
-        if stat.S_ISFIFO(path.stat().st_mode) and os.path.exists(os.path.realpath(path)):
-            raise OSError("it is a named pipe, not a file")
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        message = (
-            f"The {what} {path} is not UTF-8: line {line} contains the byte "
-            f"0x{error.object[error.start]:02x}. Save it as UTF-8 text."
-        )
-    except FileNotFoundError:
-        message = f"There is no {what} at {_absolute(path)}. Check the path."
-    except IsADirectoryError:
-        message = f"A {what} was expected at {path}, which is a folder. Give the file in it."
-    # ValueError: a NUL byte in the path.
-    except (OSError, ValueError) as error:
-        message = f"The {what} {str(path)[:200]!r} cannot be read: {error}."
-    raise StanadaptError("files", message) from None
-
-
 def user_path(name: str | PathLike) -> Path:
     """Return a path with ~ expanded; left alone, and then not found, where there is no home."""
     return Path(expanduser(fspath(name)))
-
-
-def _absolute(path: Path) -> Path:
-    return user_path(path).absolute()
 
 
 def _program_path(program: str | PathLike) -> Path:

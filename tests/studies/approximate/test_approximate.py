@@ -8,7 +8,7 @@ import pytest
 import stanadapt as sa
 from stanadapt.diagnostics.importance import largest_usable, meaning
 from stanadapt.errors import ConvergenceWarning, StanadaptError
-from stanadapt.studies.approximate.pack_approximation import gaussians_of
+from stanadapt.samplers.variational.methods import gaussians_of
 from tests.helpers import noisy_program
 from tests.helpers.command_line import PROGRAM as SHIFTED
 from tests.helpers.command_line import call
