@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stanadapt import samplers
     from stanadapt.diagnostics.compare import compare
-    from stanadapt.diagnostics.diagnose import diagnose
     from stanadapt.diagnostics.modes import modes
-    from stanadapt.diagnostics.verdict import verdict
-    from stanadapt.engine.check_sampler import check_sampler
+    from stanadapt.diagnostics.verdict import diagnose, verdict
+    from stanadapt.engine.checks import check_sampler
     from stanadapt.errors import ConvergenceWarning, StanadaptError
     from stanadapt.results.files import save
     from stanadapt.results.labels import Labels
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from stanadapt.runs.stan_nuts.stan_nuts import stan_nuts as reference
     from stanadapt.samplers.langevin.minibatches import Minibatches
     from stanadapt.samplers.nice.network import Network
-    from stanadapt.samplers.nice.train_nice import train_nice
-    from stanadapt.samplers.tempering.extended_target import Extended
+    from stanadapt.samplers.nice.train import train_nice
+    from stanadapt.samplers.tempering.extended import Extended
     from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
     from stanadapt.samplers.tempering.weighted_summary import weighted_summary
     from stanadapt.studies.advise.advise import advise
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 # where each name is, within the package
 _PLACES = {
     "ConvergenceWarning": "errors",
-    "Extended": "samplers.tempering.extended_target",
+    "Extended": "samplers.tempering.extended",
     "Labels": "results.labels",
     "Minibatches": "samplers.langevin.minibatches",
     "Network": "samplers.nice.network",
@@ -48,10 +47,10 @@ _PLACES = {
     "Target": "targets.target",
     "advise": "studies.advise.advise",
     "approximate": "studies.approximate.approximate",
-    "check_sampler": "engine.check_sampler",
+    "check_sampler": "engine.checks",
     "compare": "diagnostics.compare",
     "compare_repeats": "studies.repeats.compare_repeats",
-    "diagnose": "diagnostics.diagnose",
+    "diagnose": "diagnostics.verdict",
     "fit_reference": "runs.reference",
     "load": "runs.load",
     "modes": "diagnostics.modes",
@@ -62,7 +61,7 @@ _PLACES = {
     "save": "results.files",
     "sbc": "studies.calibration.sbc",
     "stan_nuts": "runs.stan_nuts.stan_nuts",
-    "train_nice": "samplers.nice.train_nice",
+    "train_nice": "samplers.nice.train",
     "verdict": "diagnostics.verdict",
     "weighted_summary": "samplers.tempering.weighted_summary",
 }

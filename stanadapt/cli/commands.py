@@ -5,17 +5,7 @@ from typing import Annotated
 
 import typer
 
-from stanadapt.cli import (
-    advice,
-    approximations,
-    calibration,
-    fits,
-    information,
-    kept_runs,
-    learned,
-    papers,
-    runs,
-)
+from stanadapt.cli import draw, judge, tools
 
 app = typer.Typer(
     name="stanadapt",
@@ -26,9 +16,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    runs.sample, runs.compare, approximations.approximate, learned.train_nice, kept_runs.resume,
-    kept_runs.watch, advice.advise, fits.diagnose, fits.table, calibration.sbc, information.modes,
-    information.samplers, information.models, information.doctor, information.install_cmdstan,
+    draw.sample, draw.compare, draw.approximate, tools.train_nice, draw.resume,
+    draw.watch, judge.advise, judge.diagnose, judge.table, judge.sbc, tools.modes,
+    tools.samplers, tools.models, tools.doctor, tools.install_cmdstan,
 ):  # fmt: skip
     app.command(name=command.__name__.replace("_", "-"))(command)
 
@@ -38,7 +28,7 @@ app.command(
     name="paper",
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)(papers.paper)
+)(tools.paper)
 
 
 def print_version(asked: bool) -> None:

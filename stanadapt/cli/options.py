@@ -7,7 +7,7 @@ import typer
 
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.choose_sampler import names_of_settings
-from stanadapt.samplers.variational.starting_points import PATHFINDER
+from stanadapt.samplers.variational.methods import PATHFINDER
 from stanadapt.targets.posteriordb import PosteriorDatabase
 from stanadapt.targets.stan import bundled
 from stanadapt.targets.target import Target

@@ -10,7 +10,7 @@ import typer
 from stanadapt.cli.options import make_target
 from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.studies.repeats.compare_repeats import MOST_REPEATS, compare_repeats
-from stanadapt.studies.repeats.kept_repeats import JSON
+from stanadapt.studies.repeats.kept import JSON
 from stanadapt.studies.repeats.page import is_repeats_page
 from stanadapt.targets.target import Target
 

@@ -7,6 +7,12 @@ localization: an improved R-hat, Bayesian Analysis 16: R-hat below 1.01, 100 eff
 chain in the bulk and in the tails. Betancourt (2016), arXiv 1604.00695: the energy's Bayesian
 fraction of missing information, low below 0.3. What cannot be computed is a failure, not a pass.
 
+What a user may try whose chains do not mix: samplers other than the one that they used.
+
+Which of several chains is the one that disagrees, where it is one.
+
+Can this fit be trusted? Its verdict in words, with what to try.
+
 """
 
 import json
@@ -14,9 +20,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from rich.console import Console
 
 from stanadapt import results
-from stanadapt.diagnostics.another_sampler import another_sampler
 from stanadapt.diagnostics.importance import (
     GOOD,
     UNSEEN_BIAS,
@@ -25,10 +31,86 @@ from stanadapt.diagnostics.importance import (
     is_usable,
     meaning,
 )
-from stanadapt.diagnostics.mixing import Mixing, of_columns
-from stanadapt.diagnostics.outlying_chain import outlying_chain
-from stanadapt.diagnostics.screening import worst_columns
-from stanadapt.errors import ConvergenceWarning, warn
+from stanadapt.diagnostics.mixing import Efficiency, Mixing, efficiency, of_columns, worst_columns
+from stanadapt.errors import ConvergenceWarning, require_flag, warn
+from stanadapt.results import arviz_module
+
+
+def another_sampler(fit: Any) -> str:
+    """Return what else to use, and for which posteriors, as part of a sentence."""
+    if "tempering" in results.group_names(fit):
+        return "another sampler (the default, or sampler='nuts', where there is one mode)"
+    used, modes = results.attribute(fit, "sampler"), "'parallel_tempering' for many modes"
+    if used == "whitened_hmc":  # the default
+        return f"another sampler ({modes}) or parameterisation"
+    if used == "nuts":  # Stan's, or ours
+        return f"another sampler (the default for smooth posteriors; {modes}) or parameterisation"
+    return f"another sampler (the default, or sampler='nuts', for smooth posteriors; {modes})"
+
+
+# a mean stands out from that of the other chains beyond these joint Monte Carlo errors, if no other
+# chain's does half as far
+FEWEST_ERRORS, SECOND = 5.0, 0.5
+# without the chain that disagrees, R-hat keeps less than this of its excess over 1
+EXCESS_LEFT = 0.25
+
+
+def outlying_chain(draws: np.ndarray, r_hat: float) -> str:
+    """Say which chain of a column stands out; "" where none or several do.
+
+    Parameters
+    ----------
+    draws
+        Shape (chain, draw).
+    r_hat
+        That of all chains.
+
+    """
+    if len(draws) < 3 or not np.isfinite(r_hat):
+        return ""
+    without = _r_hat_without(draws)
+    chain = _by_mean(draws)
+    if chain is None:
+        chain = _by_r_hat(without, r_hat)
+    if chain is None:
+        return ""
+    others = np.delete(draws, chain, axis=0)
+    return (
+        f"Chain {chain + 1} stands out: its mean is {draws[chain].mean():.4g}, that of the others "
+        f"{others.mean():.4g}, and without it R-hat is {without[chain]:.3f}. "
+    )
+
+
+def _r_hat_without(draws: np.ndarray) -> np.ndarray:
+    arviz = arviz_module()
+    return np.array([float(arviz.rhat(np.delete(draws, c, axis=0))) for c in range(len(draws))])
+
+
+def _by_mean(draws: np.ndarray) -> int | None:
+    """Find the chain whose mean alone lies far from that of the others.
+
+    Among the others of any other chain is the one that stands out: their effective sample size is
+    small, and their Monte Carlo error large.
+    """
+    apart = np.empty(len(draws))
+    for c in range(len(draws)):
+        others = np.delete(draws, c, axis=0)
+        error = np.hypot(_error(draws[c : c + 1]), _error(others))
+        apart[c] = np.abs(draws[c].mean() - others.mean()) / error
+    second, first = np.argsort(apart)[-2:]
+    alone = apart[first] > FEWEST_ERRORS and apart[second] < SECOND * apart[first]
+    return int(first) if alone else None
+
+
+def _error(draws: np.ndarray) -> float:
+    return draws.std(ddof=1) / np.sqrt(float(arviz_module().ess(draws, method="mean")))
+
+
+def _by_r_hat(without: np.ndarray, r_hat: float) -> int | None:
+    """Find the chain without which the others agree: it may differ in its spread alone."""
+    agree = without - 1.0 < EXCESS_LEFT * (r_hat - 1.0)
+    return int(np.argmax(agree)) if agree.sum() == 1 else None
+
 
 # from best to worst; no fit of a sampler that is not exact is fine, however well its chains mix
 FINE, NOT_EXACT, TOO_SHORT, DO_NOT_USE = "fine", "not exact", "too short", "do not use"
@@ -385,3 +467,87 @@ def _too_few(
             f"The {what} effective sample size of {least} is {ess:.0f}, below {ESS_PER_CHAIN} per "
             f"chain: draw {times} times as many (iter_sampling={times * draws * thin}).",
         )
+
+
+class Shown(Verdict):
+    """A verdict that has been printed: at a prompt, its value does not say it all again."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Verdict({self.verdict!r}, {len(self.sentences)} sentences)"
+
+
+def diagnose(fit: Any, show: bool = True) -> Verdict:
+    """Judge a fit, and say why and what to try.
+
+    Parameters
+    ----------
+    fit
+        A result of `sample` or `stan_nuts`, or any ArviZ object with a posterior. Parameters are
+        judged; where these are not recorded, all variables.
+    show
+        Also print it: one line for a fit that is fine.
+
+    Returns
+    -------
+    Verdict
+        `verdict`: "fine", "not exact", "too short" or "do not use"; `sentences`: what is wrong,
+        each with what to try, and what the run itself had to say.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", for anything but an ArviZ object with a posterior.
+
+    """
+    found, notes = verdict(fit), [*_interruption(fit), *results.from_json(fit, "notes", [])]
+    sentences = [*found.sentences, *notes]
+    if not require_flag("show", show):
+        return Verdict(found.verdict, sentences)
+    _show(fit, found, notes)
+    return Shown(found.verdict, sentences)
+
+
+def _interruption(fit: Any) -> Iterator[str]:
+    if results.attribute(fit, "interrupted", 0) == 1:
+        drawn = results.dataset(fit, "posterior").sizes["draw"]
+        run = results.attribute(fit, "run")
+        if run is not None:
+            yield f"Interrupted after {drawn:,} draws per chain: stanadapt.resume({run!r}) goes on."
+            return
+        yield (
+            f"Interrupted after {drawn:,} draws per chain: the same call with "
+            f"seed={results.attribute(fit, 'seed')} draws these and the rest."
+        )
+
+
+def _show(fit: Any, found: Verdict, notes: list[str]) -> None:
+    console = Console(soft_wrap=True)
+    columns = results.columns(fit, wanted=results.parameters(fit))
+    finite = {name: x.astype(float) for name, x in columns.items() if np.isfinite(x).all()}
+    # of thousands, those that the verdict looked at
+    measured = efficiency({name: finite[name] for name in worst_columns(finite)})
+    reasons = [*found.sentences, *notes]
+    figures = in_figures(measured, fit)
+    style = "green" if found.verdict == FINE else "yellow"
+    console.print(found.verdict, style=style, end=f": {figures}\n", highlight=False)
+    for sentence in reasons:
+        console.print(f"- {sentence}", markup=False, highlight=False)
+
+
+def in_figures(measured: Efficiency, fit: Any) -> str:
+    """Largest R-hat and smallest effective sample sizes, with the parameters they belong to."""
+    sizes = results.dataset(fit, "posterior").sizes
+    parts = [f"{sizes['chain']} x {sizes['draw']:,} draws"]
+    if is_approximation(fit):
+        k = float(results.attribute(fit, "pareto_k", np.nan))
+        return f"{parts[0]} of an approximation ({results.made_by(fit)}); Pareto k {k:.2f}."
+    if np.isfinite(measured.r_hat).any():
+        worst = int(np.nanargmax(measured.r_hat))
+        parts.append(f"largest R-hat {measured.r_hat[worst]:.3f} ({measured.names[worst]})")
+    for kind, ess in (("bulk", measured.ess_bulk), ("tail", measured.ess_tail)):
+        if np.isfinite(ess).any():
+            worst = int(np.nanargmin(ess))
+            parts.append(f"smallest {kind} ESS {ess[worst]:,.0f} ({measured.names[worst]})")
+    return "; ".join(parts) + "."

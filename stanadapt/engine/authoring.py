@@ -92,10 +92,10 @@ from stanadapt.engine.compiled.jit import inlined, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal, inner_product, squared_norm
 from stanadapt.engine.density import value, value_and_gradient
-from stanadapt.engine.metropolis import acceptance_probability
 from stanadapt.engine.points import (
     GradientPoint,
     ValuePoint,
+    acceptance_probability,
     gradient_at,
     proposed,
     unused_gradient,
@@ -103,8 +103,8 @@ from stanadapt.engine.points import (
     value_at,
 )
 from stanadapt.engine.protocol import ExtraOutput, Sampler, Tempering, Threading
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import (
+from stanadapt.engine.registry import (
+    register,
     require_at_least,
     require_fraction,
     require_positive,

@@ -3,6 +3,10 @@
 Compiled code advances a chain by a chunk of iterations without the GIL. Between chunks Python
 is in charge: it constrains the new draws, reports progress and notices Ctrl-C. Draws depend
 neither on the chunk size nor on the number of threads.
+
+What one phase of a chain keeps.
+
+Between two blocks of a pooled warm-up: the chains learn from each other.
 """
 
 import contextlib
@@ -26,7 +30,6 @@ from stanadapt.engine.density import (
     Density,
 )
 from stanadapt.engine.plan import Plan
-from stanadapt.engine.pooled_warmup import pool_chains
 from stanadapt.engine.protocol import (
     Sampler,
     adapt,
@@ -35,9 +38,68 @@ from stanadapt.engine.protocol import (
     step,
     write_extra,
 )
-from stanadapt.engine.recording import Constrain, Recording
 from stanadapt.engine.registry import as_compiled
 from stanadapt.engine.threads import ThreadPool
+
+Constrain = Callable[[np.ndarray, np.ndarray], int]
+
+
+class Recording:
+    """What one phase of a chain keeps: draws on the constrained scale, and statistics.
+
+    constrained (row, n_constrained), stats (row, n_stats) and, where asked, unconstrained
+    (row, dim) and extra (row, n_extra); `rows` of them are filled. `constrain` fills rows of the
+    first.
+    """
+
+    def __init__(self, rows: int, constrain: Constrain, widths: tuple[int, int, int, int]) -> None:
+        n_constrained, n_stats, dim, n_extra = widths
+        self.constrain = constrain
+        self.constrained = np.empty((rows, n_constrained))
+        self.stats = np.empty((rows, n_stats))
+        self.unconstrained = np.empty((rows, dim)) if dim else None
+        self.extra = np.empty((rows, n_extra))
+        self.rows = 0
+
+    def grow(self, rows: int) -> None:
+        """Make room for so many rows in all; those that are filled stay."""
+        for name in ("constrained", "stats", "unconstrained", "extra"):
+            kept = getattr(self, name)
+            if kept is not None and len(kept) < rows:
+                longer = np.empty((rows, kept.shape[1]))
+                longer[: self.rows] = kept[: self.rows]
+                setattr(self, name, longer)
+
+    def trim(self) -> None:
+        """Give up the rows that were not filled: warm-up may end early."""
+        for name in ("constrained", "stats", "unconstrained", "extra"):
+            kept = getattr(self, name)
+            if kept is not None:
+                setattr(self, name, kept[: self.rows])
+
+
+def pool_chains(chains: list[Any]) -> None:
+    """Hand the states of chains that wait to their sampler, and give them what it returns.
+
+    All of them wait at the same iteration; those that were stopped are not among them. The seconds
+    this takes are shared out among the chains.
+    """
+    began, used, first = time.perf_counter(), time.thread_time(), chains[0]
+    pooling, settings = first.sampler.pooling, first.compiled_settings
+    states = [chain.state for chain in chains]
+    if first.progress is None:
+        progress, states = pooling.begin(settings, states, first.iter_warmup)
+    else:
+        progress, states = pooling.pool(settings, first.progress, states)
+    for chain, state in zip(chains, states, strict=True):
+        chain.state, chain.progress = state, progress
+        chain.pause = chain.n_done + progress.block
+        if not progress.block:
+            chain.end_warmup()
+    seconds, used = time.perf_counter() - began, time.thread_time() - used
+    for chain in chains:
+        chain.count_as_warmup(seconds / len(chains), used / len(chains))
+
 
 # a chain whose density fails this often in a row is stopped: it has nothing to learn from
 FAILURES_BEFORE_STOP = 1000

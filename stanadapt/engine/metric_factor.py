@@ -10,9 +10,15 @@ has shape (1 + r, n + 1) and stands for
 with s in row 0, the orthonormal u_k in the rows after it, and c_k > -1 in the last column. A
 product costs 4 n r operations, in place of n^2. Compiled code tells them apart by their shapes, so
 that one function serves all.
+
+Products of the factor L of a metric with many vectors at once, the rows of an array.
+
+L is stored as in `metric_factor`; none of these writes it out, so that a factor of low rank costs
+memory of its own size alone. These are for Python, before and after sampling.
 """
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import inlined, jit
@@ -76,3 +82,39 @@ def _stretch(factor, vector, n):
         amount = direction[n] * inner_product(direction, vector, n)
         for i in range(n):
             vector[i] += amount * direction[i]
+
+
+def inverse_times_rows(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """L^-1 x of rows x, shape (m, n)."""
+    n = rows.shape[1]
+    if factor.shape[0] == 1:
+        return rows / factor[0]
+    if factor.shape[1] == n:
+        return solve_triangular(factor, rows.T, lower=True, check_finite=False).T
+    amounts = factor[1:, n]
+    return _stretched(factor, rows / factor[0, :n], -amounts / (1.0 + amounts))
+
+
+def transposed_times_rows(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """L^T g of rows g, shape (m, n)."""
+    n = rows.shape[1]
+    if factor.shape[0] == 1:
+        return rows * factor[0]
+    if factor.shape[1] == n:
+        return rows @ np.tril(factor)
+    return _stretched(factor, rows * factor[0, :n], factor[1:, n])
+
+
+def diagonal(factor: np.ndarray, n: int) -> np.ndarray:
+    """Numbers whose product is the determinant of L, all of them > 0 where L has an inverse."""
+    if factor.shape[0] == 1:
+        return factor[0]
+    if factor.shape[1] == n:
+        return np.diag(factor)
+    return np.concatenate([factor[0, :n], 1.0 + factor[1:, n]])
+
+
+def _stretched(factor: np.ndarray, rows: np.ndarray, amounts: np.ndarray) -> np.ndarray:
+    """Rows times I + sum c_k u_k u_k^T."""
+    directions = factor[1:, : rows.shape[1]]
+    return rows + (rows @ directions.T * amounts) @ directions

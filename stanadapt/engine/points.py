@@ -10,13 +10,22 @@ N(u) invariant; it accepts by the ratio of the estimates: log N(u) cancels. The 
 from the exact target, however noisy the estimate, if it is unbiased (Andrieu and Roberts 2009,
 Annals of Statistics 37; with rho > 0: Deligiannidis, Doucet and Pitt 2018, JRSS B 80). The estimate
 at the current point is kept, never redrawn.
+
+The Metropolis-Hastings decision, safe against every value a log ratio can take.
+
+And the best size of a move for n standard normal coordinates, n large: RANDOM_WALK_SCALE n^(-1/2)
+for a random walk (Roberts, Gelman and Gilks 1997), LANGEVIN_SCALE n^(-1/6) for a Langevin step
+(Roberts and Rosenthal 1998).
+
+A Langevin move, and the ratio by which a Metropolis step would accept it.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.density import value, value_and_gradient
 
 
@@ -82,3 +91,47 @@ def unused_value(size):
 def unused_gradient(dim):
     """Return a GradientPoint to write the first proposal into."""
     return GradientPoint(np.empty(dim), -np.inf, np.empty(dim))
+
+
+RANDOM_WALK_SCALE, LANGEVIN_SCALE = 2.38, 1.65
+
+
+@inlined
+def acceptance_probability(log_ratio):
+    """Return min(1, exp(log_ratio)); zero where the ratio is NaN or the proposal failed."""
+    if log_ratio >= 0.0:
+        return 1.0
+    if log_ratio > -np.inf:
+        return np.exp(log_ratio)
+    return 0.0
+
+
+@inlined
+def propose(density, x, y, noise, s, rng):
+    """Set y to x + s^2 g(x) / 2 + s noise, with new noise.
+
+    Parameters
+    ----------
+    x, y
+        `GradientPoint`: where the move begins; its end and the gradient there are written to y.
+    noise
+        Shape (dim,), written.
+    s
+        The step size, sqrt(h) of the diffusion.
+
+    Returns
+    -------
+    log_density, log_ratio
+        At y; log of pi(y) q(x | y) / (pi(x) q(y | x)).
+
+    """
+    fill_normal(rng, noise)
+    for i in range(density.dim):
+        y.position[i] = x.position[i] + 0.5 * s * s * x.gradient[i] + s * noise[i]
+    log_density = value_and_gradient(density, y.position, y.gradient)
+    # the reverse move needs the noise -(noise + s (g(x) + g(y)) / 2)
+    log_ratio = log_density - x.log_density
+    for i in range(density.dim):
+        reverse = noise[i] + 0.5 * s * (x.gradient[i] + y.gradient[i])
+        log_ratio += 0.5 * (noise[i] * noise[i] - reverse * reverse)
+    return log_density, log_ratio

@@ -14,7 +14,7 @@ import stanio
 import xarray as xr
 from stanio.reshape import VariableType
 
-from stanadapt.engine.compiled.user_folders import environment, stand_in_home
+from stanadapt.engine.compiled.cache_folder import environment, stand_in_home
 from stanadapt.errors import StanadaptError
 
 # the group of all pseudo-samples: its arrays have a third leading dimension, "pseudo"

@@ -27,12 +27,12 @@ import numpy as np
 from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
-from stanadapt.runs.checkpoint import PHASES
 
 FORMAT = 1
 MANIFEST = "run.json"
 # its entry on why a run has become longer than it was asked for
 LENGTHENED = "lengthened"
+PHASES = ("warmup", "sampling")
 KINDS = ("constrained", "stats", "unconstrained", "extra")
 
 

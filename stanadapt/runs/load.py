@@ -9,11 +9,10 @@ from stanadapt import results
 from stanadapt.diagnostics.verdict import judged
 from stanadapt.errors import StanadaptError
 from stanadapt.results.labels import Labels, data_groups, named_dimensions, phase_groups
-from stanadapt.runs.checkpoint import summary_of
+from stanadapt.runs.checkpoint import newest, summary_of
 from stanadapt.runs.folder import RunFolder
-from stanadapt.runs.pack_result import statistics
-from stanadapt.runs.recipe import DATA
-from stanadapt.runs.write_checkpoints import newest
+from stanadapt.runs.result import statistics
+from stanadapt.runs.spec import DATA
 
 
 def load(path: str | PathLike) -> Any:

@@ -14,16 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
+from stanadapt.engine.console import slow_step
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
-from stanadapt.engine.status import slow_step
 from stanadapt.errors import StanadaptError, warn
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.tempering.warmup_rounds import INFLATION_2D
 from stanadapt.samplers.variational.gaussian import Gaussian
-from stanadapt.samplers.variational.methods import PathfinderSettings, fit_pathfinder, gaussians_of
+from stanadapt.samplers.variational.methods import (
+    PATHFINDER,
+    PathfinderSettings,
+    fit_pathfinder,
+    gaussians_of,
+)
 from stanadapt.samplers.variational.pathfinder import mixture_log_density
-from stanadapt.samplers.variational.starting_points import PATHFINDER
 from stanadapt.targets.target import Samplable
 
 # more than `approximate` has: here a mode that no path reaches is lost

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.diagnostics.efficiency import Efficiency, efficiency
+from stanadapt.diagnostics.mixing import Efficiency, efficiency
 from stanadapt.engine.chain import Chain
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.excluded import variable_name
-from stanadapt.targets.target import Target
+from stanadapt.targets.target import Target, variable_name
 
 
 class ChainProgress(NamedTuple):

@@ -10,7 +10,7 @@ from stanadapt.errors import is_real, require_between, require_whole
 from stanadapt.runs.load import load
 from stanadapt.runs.pooled_reference import reference_from
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
-from stanadapt.samplers.variational.starting_points import PATHFINDER
+from stanadapt.samplers.variational.methods import PATHFINDER
 from stanadapt.targets.target import Samplable, require_samplable
 
 

@@ -9,26 +9,21 @@ import numpy as np
 
 from stanadapt.engine.chain import Chain, ChainDesign
 from stanadapt.engine.compile_errors import explained
+from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import Plan
-from stanadapt.engine.status import slow_step
 from stanadapt.errors import StanadaptError, require_whole
-from stanadapt.runs.begin import START
-from stanadapt.runs.checkpoint import resumed, summary_of
-from stanadapt.runs.close import close
-from stanadapt.runs.draw_on import Surroundings, draw_on
-from stanadapt.runs.executor import require_executor
+from stanadapt.runs.chains import Start, randomness, require_memory
+from stanadapt.runs.checkpoint import WriteCheckpoints, newest, resumed, summary_of
 from stanadapt.runs.folder import RunFolder
-from stanadapt.runs.make_chains import Start, randomness
-from stanadapt.runs.memory import require_memory
-from stanadapt.runs.pack_result import ExtraGroups
+from stanadapt.runs.kept import START, close
 from stanadapt.runs.prior import with_prior
 from stanadapt.runs.progress import RunProgress, Watch
-from stanadapt.runs.recipe import PRIOR_DATA, other_versions, plan_of, sampler_of, target_of
-from stanadapt.runs.run_on_workers import RunOnWorkers, on_workers
+from stanadapt.runs.result import ExtraGroups
+from stanadapt.runs.run import Surroundings, draw_on, require_limits
 from stanadapt.runs.sample import sample
-from stanadapt.runs.sufficient import require_limits
+from stanadapt.runs.spec import PRIOR_DATA, other_versions, plan_of, sampler_of, target_of
 from stanadapt.runs.tree import unpacked
-from stanadapt.runs.write_checkpoints import WriteCheckpoints, newest
+from stanadapt.runs.workers import RunOnWorkers, on_workers, require_executor
 from stanadapt.targets.standardized import Standardised
 from stanadapt.targets.target import Samplable
 

@@ -8,29 +8,24 @@ from typing import Any
 
 from stanadapt.engine.chain import Chain, ChainDesign
 from stanadapt.engine.compile_errors import explained
+from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find, with_standardized_defaults
 from stanadapt.engine.renamed import with_new_names
-from stanadapt.engine.status import slow_step
 from stanadapt.errors import StanadaptError, require_flag, warn
 from stanadapt.results import arviz_module, as_path
-from stanadapt.runs import compatibility
-from stanadapt.runs.begin import begin
-from stanadapt.runs.choose_sampler import AUTO, choose_sampler
-from stanadapt.runs.close import close
-from stanadapt.runs.draw_on import Surroundings, draw_on
-from stanadapt.runs.drive import advance, packed_up
-from stanadapt.runs.executor import require_executor
-from stanadapt.runs.load import load
-from stanadapt.runs.make_chains import make_chains, randomness
-from stanadapt.runs.memory import require_memory
-from stanadapt.runs.pack_result import ExtraGroups
-from stanadapt.runs.prior import with_prior
-from stanadapt.runs.progress import RunProgress, Watch
-from stanadapt.runs.reference import read_source
-from stanadapt.runs.run_on_workers import RunOnWorkers, on_workers
-from stanadapt.runs.standardise import (
+from stanadapt.runs.chains import make_chains, randomness, require_memory
+from stanadapt.runs.checkpoint import WriteCheckpoints
+from stanadapt.runs.choose_sampler import (
+    AUTO,
+    choose_sampler,
+    require_batches,
+    require_exact,
+    require_pseudo_samples,
+    require_threads,
+)
+from stanadapt.runs.coordinates import (
     NO,
     Coordinates,
     Start,
@@ -39,7 +34,13 @@ from stanadapt.runs.standardise import (
     in_scales_of,
     learn_scales,
 )
-from stanadapt.runs.sufficient import require_limits, until
+from stanadapt.runs.kept import begin, close
+from stanadapt.runs.load import load
+from stanadapt.runs.prior import with_prior
+from stanadapt.runs.progress import RunProgress, Watch
+from stanadapt.runs.reference import read_source
+from stanadapt.runs.result import ExtraGroups
+from stanadapt.runs.run import Surroundings, advance, draw_on, packed_up, require_limits, until
 from stanadapt.runs.warm_start import (
     ChainInit,
     GivenStart,
@@ -47,7 +48,7 @@ from stanadapt.runs.warm_start import (
     starting_values,
     with_kept_reference,
 )
-from stanadapt.runs.write_checkpoints import WriteCheckpoints
+from stanadapt.runs.workers import RunOnWorkers, on_workers, require_executor
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.targets.noise import noise_warnings
 from stanadapt.targets.target import Samplable, require_samplable
@@ -227,11 +228,11 @@ def _require_compatible(
     target: Samplable, sampler: Sampler, settings: Any, plan: Plan, save_pseudo: bool
 ) -> None:
     """Raise StanadaptError where the sampler is not for this target, or has not what is asked."""
-    compatibility.require_exact(target.target, sampler)
-    compatibility.require_batches(target, sampler)
-    compatibility.require_threads(sampler, settings, plan.threads_per_chain)
+    require_exact(target.target, sampler)
+    require_batches(target, sampler)
+    require_threads(sampler, settings, plan.threads_per_chain)
     if save_pseudo:
-        compatibility.require_pseudo_samples(target, sampler)
+        require_pseudo_samples(target, sampler)
 
 
 def _surroundings(

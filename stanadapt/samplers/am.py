@@ -19,12 +19,17 @@ from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal
-from stanadapt.engine.metropolis import RANDOM_WALK_SCALE, acceptance_probability
-from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.engine.points import (
+    RANDOM_WALK_SCALE,
+    ValuePoint,
+    acceptance_probability,
+    proposed,
+    unused_value,
+    value_at,
+)
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_positive, require_probability
-from stanadapt.samplers.robbins_monro import rescaled
+from stanadapt.engine.registry import register, require_positive, require_probability
+from stanadapt.samplers.adaptation import rescaled
 
 DECAY = 4000.0
 

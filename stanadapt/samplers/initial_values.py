@@ -11,7 +11,7 @@ from stanio.reshape import VariableType
 from stanadapt import results
 from stanadapt.errors import StanadaptError, is_real
 from stanadapt.results.files import read_text
-from stanadapt.samplers.variational.starting_points import PATHFINDER, pathfinder_positions
+from stanadapt.samplers.variational.methods import PATHFINDER, pathfinder_positions
 from stanadapt.targets.stan.program import user_path
 from stanadapt.targets.target import Samplable, Target
 

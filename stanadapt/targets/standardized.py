@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.engine import factor_rows
+from stanadapt.engine import metric_factor
 from stanadapt.engine.density import Density
 from stanadapt.engine.standardized_density import original, standardised
 from stanadapt.errors import StanadaptError
@@ -46,7 +46,7 @@ class Standardised(Samplable):
         if not (
             np.isfinite(self.location).all()
             and np.isfinite(self.factor).all()
-            and np.all(factor_rows.diagonal(self.factor, size) > 0.0)
+            and np.all(metric_factor.diagonal(self.factor, size) > 0.0)
         ):
             raise StanadaptError(
                 "settings", f"the location and scales of {self.name} must be finite, scales > 0."
@@ -65,7 +65,7 @@ class Standardised(Samplable):
     @property
     def log_volume(self) -> float:
         """Log of |det L|: by how much the log of an integral over z falls short of that over x."""
-        return float(np.log(factor_rows.diagonal(self.factor, len(self.location))).sum())
+        return float(np.log(metric_factor.diagonal(self.factor, len(self.location))).sum())
 
     @property
     def target(self) -> Target:
@@ -86,7 +86,7 @@ class Standardised(Samplable):
         """Positions z, for positions x of the base; both of shape (..., dim)."""
         z, size = np.array(positions, dtype=float), len(self.location)
         centred = z[..., :size] - self.location
-        rows = factor_rows.inverse_times(self.factor, centred.reshape(-1, size))
+        rows = metric_factor.inverse_times_rows(self.factor, centred.reshape(-1, size))
         z[..., :size] = rows.reshape(centred.shape)
         return z
 
@@ -104,7 +104,7 @@ class Standardised(Samplable):
         """Log density and gradient at z and, where it fails, Stan's message."""
         log_density, gradient, message = self.base.evaluate(self.original(position))
         slope, size = np.array(gradient, dtype=float), len(self.location)
-        slope[:size] = factor_rows.transposed_times(self.factor, slope[None, :size])[0]
+        slope[:size] = metric_factor.transposed_times_rows(self.factor, slope[None, :size])[0]
         return log_density, slope, message
 
     def constrainer(self, seed: int, chain: int = 0) -> "FromStandardised":

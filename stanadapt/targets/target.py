@@ -1,9 +1,17 @@
-"""A target: a Stan program bound to its data, reached through BridgeStan's interface."""
+"""A target: a Stan program bound to its data, reached through BridgeStan's interface.
 
+Variables of a program that no draw keeps: they would fill memory and files.
+
+The same program under data without observations: its posterior is the prior.
+
+Checks that a fit belongs to a target: same program, same data.
+"""
+
+import re
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from os import PathLike
 from types import MappingProxyType
@@ -13,18 +21,65 @@ import numpy as np
 import stanio
 
 from stanadapt import results
+from stanadapt.engine.console import Report, status
 from stanadapt.engine.density import Density, make_density
-from stanadapt.engine.status import Report, status
-from stanadapt.errors import StanadaptError, require_flag
+from stanadapt.errors import StanadaptError, require_flag, require_names
 from stanadapt.results.labels import data_groups, make_labels, with_dimensions
 from stanadapt.targets.constrainer import Constrainer, address_of
-from stanadapt.targets.excluded import excluded, variable_name
 from stanadapt.targets.noise import given_names, noise_size, require_correlation
-from stanadapt.targets.prior_data import require_same_parameters
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.declarations import parse
 from stanadapt.targets.stan.program import Program, block, read, without_block
+
+
+def variable_name(column: str) -> str:
+    """Name of the variable that a column belongs to: "theta" for "theta.1.2"."""
+    return re.split(r"[.:]", column, maxsplit=1)[0]
+
+
+def excluded(
+    given: str | Sequence[str], columns: Sequence[str], parameters: Collection[str]
+) -> tuple[str, ...]:
+    """Return the names of computed quantities that are to be left out, checked.
+
+    Parameters are kept: warm starts, verdicts and comparisons need them.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", for a name that is none of a computed quantity.
+
+    """
+    names = require_names("exclude", given)
+    computed = [n for n in dict.fromkeys(map(variable_name, columns)) if n not in parameters]
+    for name in names:
+        if name not in computed:
+            what = "a parameter, and kept" if name in parameters else "not in the program"
+            listed = ", ".join(computed) or "none"
+            raise StanadaptError(
+                "settings",
+                f"exclude names {name!r}, which is {what}: it takes computed quantities, here "
+                f"{listed}.",
+            )
+    return tuple(dict.fromkeys(names))
+
+
+def require_same_parameters(target: Any, prior: Any) -> None:
+    """Raise StanadaptError where other data change the sizes of parameters."""
+    sizes = [
+        {name: v.dimensions for name, v in t.parameters.items()} | {"": (t.dim,)}
+        for t in (target, prior)
+    ]
+    if sizes[0] != sizes[1]:
+        differing = [n for n in sizes[0] if sizes[0][n] != sizes[1].get(n) and n] or ["all"]
+        raise StanadaptError(
+            "settings",
+            f"prior_data change the sizes of parameters of {target.name} "
+            f"({', '.join(differing)}): keep the data on which the sizes depend, and remove "
+            "observations only.",
+        )
+
 
 # characters of JSON: larger data are held once, whatever the number of chains is
 SHARED_ABOVE = 200_000
@@ -396,3 +451,20 @@ def require_samplable(target: Any) -> Samplable:
             f"the first argument must be a Target, Target(program, data), got {target!r}.",
         )
     return target
+
+
+def check_same_target(target: Target, fit: Any) -> None:
+    """Raise StanadaptError, stage "settings", unless a fit has the target's program and data."""
+    if not results.is_fit(fit):
+        raise StanadaptError(
+            "settings", f"an earlier fit of {target.name} is expected, got {fit!r}."
+        )
+    ours = {"program_hash": target.program.hash, "data_hash": stan_data.digest(target.data)}
+    for what, hashed in ours.items():
+        theirs = results.attribute(fit, what, hashed)
+        if theirs != hashed:
+            raise StanadaptError(
+                "settings",
+                f"the fit must have the target's program and data, but its {what} is {theirs}, and "
+                f"that of {target.name} is {hashed}. Give the target that was sampled.",
+            )

@@ -8,7 +8,7 @@ import pytest
 from stanadapt import results
 from stanadapt.engine.registry import registered
 from stanadapt.studies.advise import advise as module
-from stanadapt.studies.advise.candidates import Candidate
+from stanadapt.studies.advise.trials import Candidate
 from tests.helpers.command_line import call
 from tests.helpers.tiny_posteriordb import MEAN, NAME, SD, tiny
 

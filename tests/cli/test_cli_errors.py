@@ -70,7 +70,7 @@ def test_wrong_arguments_are_found_before_sampling(files, monkeypatch, arguments
     def begun(show):
         raise AssertionError("sampling began")
 
-    monkeypatch.setattr("stanadapt.runs.drive.reporter", begun)
+    monkeypatch.setattr("stanadapt.runs.run.reporter", begun)
     printed = call("sample", *arguments, "--quiet", status=1)
     assert printed.startswith("error in ")
     for word in words:

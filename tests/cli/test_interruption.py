@@ -21,7 +21,7 @@ sys.addaudithook(tell)
 """
 
 
-@pytest.mark.parametrize("module", ["numba.core.typing", "stanadapt.cli.runs"])
+@pytest.mark.parametrize("module", ["numba.core.typing", "stanadapt.cli.draw"])
 def test_ctrl_c_while_modules_are_imported_is_one_sentence(module):
     """Python's own exception would end in a traceback, or be swallowed by the module."""
     seconds, code, errors = interrupt(WHEN_IMPORTED.format(module=module), "samplers")

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from stanadapt.cli import papers
+from stanadapt.cli import tools
 from tests.helpers.command_line import call
 from tests.helpers.repository import ROOT
 from workflows.catalogue import EXPERIMENTS
@@ -100,6 +100,6 @@ def test_an_unknown_name():
 
 
 def test_a_package_without_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(papers, "PACKAGE", tmp_path / "stanadapt")
+    monkeypatch.setattr(tools, "PACKAGE", tmp_path / "stanadapt")
     shown = call("paper", status=1)
     assert "was installed without them" in shown

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from stanadapt.diagnostics import efficiency as efficiency_module
 from stanadapt.diagnostics import mixing
-from stanadapt.diagnostics.efficiency import efficiency, ess_of_chain
+from stanadapt.diagnostics import mixing as efficiency_module
+from stanadapt.diagnostics.mixing import efficiency, ess_of_chain
 from stanadapt.results import arviz_module
 
 

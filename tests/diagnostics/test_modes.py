@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.hill_climb import climb, frame_of, group_ends
-from stanadapt.diagnostics.modes_report import with_scalar_columns
+from stanadapt.diagnostics.modes import with_scalar_columns
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import bundled
 

@@ -9,11 +9,10 @@ from rich.console import Console
 import stanadapt as sa
 from stanadapt.diagnostics import comparison_table
 from stanadapt.engine.breaches import breaches
-from stanadapt.engine.contract import INVARIANCE, checks_of
+from stanadapt.engine.checks import INVARIANCE, checks_of
 from stanadapt.engine.registry import find, registered
 from stanadapt.studies.report.conclusion import conclude
-from stanadapt.studies.report.runs import collect, representatives
-from stanadapt.studies.report.standing import standing
+from stanadapt.studies.report.fits import collect, representatives, standing
 from stanadapt.studies.report.summary_table import lines
 from tests.helpers import made_up_fits
 

@@ -10,9 +10,9 @@ import xarray as xr
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics import mixing, screening
+from stanadapt.diagnostics import mixing
 from stanadapt.diagnostics.comparison_table import remarks
-from stanadapt.diagnostics.screening import worst_columns
+from stanadapt.diagnostics.mixing import worst_columns
 from stanadapt.diagnostics.verdict import judged, verdict
 from stanadapt.runs.choose_sampler import DEFAULT
 
@@ -393,5 +393,5 @@ def test_the_worst_columns_do_not_depend_on_how_many_are_measured_at_once(monkey
     columns = {str(i): column for i, column in enumerate(x)}
     whole = worst_columns(columns)
     for size in (1, 70):
-        monkeypatch.setattr(screening, "BLOCK", size)
+        monkeypatch.setattr(mixing, "BLOCK", size)
         assert worst_columns(columns) == whole

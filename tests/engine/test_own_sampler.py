@@ -10,8 +10,13 @@ import pytest
 
 from stanadapt.engine import protocol
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.metropolis import acceptance_probability
-from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.engine.points import (
+    ValuePoint,
+    acceptance_probability,
+    proposed,
+    unused_value,
+    value_at,
+)
 from stanadapt.engine.registry import register
 from tests.helpers.chains import finish, make_chains
 from tests.helpers.targets import Awkward

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from stanadapt.engine.status import slow_step
+from stanadapt.engine.console import slow_step
 
 
 def said(capsys, show=True, seconds=0.0, after=0.01):

@@ -9,8 +9,8 @@ import numpy as np
 from numba import carray
 
 from stanadapt.engine.chain import Chain, ChainDesign
+from stanadapt.engine.checks import copy_draws
 from stanadapt.engine.compiled.jit import c_function
-from stanadapt.engine.contract import copy_draws
 from stanadapt.engine.density import GRADIENT_SIGNATURE, VALUE_SIGNATURE, make_density
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.registry import find

@@ -16,7 +16,7 @@ LEARNED = {
         "mean",
     ),
     "whole_step_along_the_gradient": (
-        "engine/langevin.py",
+        "engine/points.py",
         "x.position[i] + 0.5 * s * s * x.gradient[i]",
         "x.position[i] + s * s * x.gradient[i]",
         "samplers/langevin/test_ula.py",

@@ -44,7 +44,7 @@ TEMPERING = {
         "exact_file",
     ),
     "evidence_error_of_one_run": (
-        "samplers/tempering/evidence_error.py",
+        "samplers/tempering/evidence.py",
         'error[known] = error_of_log_mean(tempering["log_weight"].values[known])',
         'error[0] = error_of_log_mean(tempering["log_weight"].values[:1])',
         "samplers/tempering/test_evidence_error.py",
@@ -107,7 +107,7 @@ TEMPERING = {
         "",
     ),
     "auxiliary_ratio_forgotten": (
-        "samplers/jumps/two_phases.py",
+        "samplers/jumps/repelling_attracting.py",
         "+ log_downhill(x, z) - log_downhill(x_star, z_star)",
         "+ 0.0 * (log_downhill(x, z) - log_downhill(x_star, z_star))",
         "samplers/jumps/test_repelling_attracting.py",
@@ -162,28 +162,28 @@ TEMPERING = {
         "side_by_side",
     ),
     "a_uniform_number_for_each_particle": (
-        "samplers/tempering/particle_weights.py",
+        "samplers/tempering/particles.py",
         "goal = (n + uniform) / rows * total",
         "goal = (n + (uniform + 0.618 * n) % 1.0) / rows * total",
         "samplers/tempering/test_particle_weights.py",
         "systematic",
     ),
     "sum_of_weights_short_by_its_rounding": (
-        "samplers/tempering/particle_weights.py",
+        "samplers/tempering/particles.py",
         "while passed <= goal and index < last:",
         "while passed <= goal and index < rows - 1:",
         "samplers/tempering/test_particle_weights.py",
         "systematic",
     ),
     "auxiliary_ratio_upside_down": (
-        "samplers/jumps/two_phases.py",
+        "samplers/jumps/repelling_attracting.py",
         "+ log_downhill(x, z) - log_downhill(x_star, z_star)",
         "- log_downhill(x, z) + log_downhill(x_star, z_star)",
         "samplers/jumps/test_two_phases.py",
         "ratio",
     ),
     "absolute_constant_in_forced_moves": (
-        "samplers/jumps/two_phases.py",
+        "samplers/jumps/repelling_attracting.py",
         "rise = proposal.log_density - start.log_density\n",
         "rise = np.logaddexp(proposal.log_density, -709.0)\n"
         "        rise -= np.logaddexp(start.log_density, -709.0)\n",

@@ -8,8 +8,7 @@ import pytest
 import stanadapt as sa
 from stanadapt.results import attribute
 from stanadapt.runs import choose_sampler as module
-from stanadapt.runs.choose_sampler import choose_sampler
-from stanadapt.runs.gradient_check import gradient_problem
+from stanadapt.runs.choose_sampler import choose_sampler, gradient_problem
 from stanadapt.targets.stan import bundled
 
 LINE = np.array([[-1.0, 0.5, 0.3], [1.5, -0.4, 1.0], [0.2, 1.7, -1.9]])

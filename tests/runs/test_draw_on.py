@@ -8,15 +8,14 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.efficiency import efficiency
-from stanadapt.diagnostics.mixing import of_columns
+from stanadapt.diagnostics.mixing import efficiency, of_columns
 from stanadapt.engine.chain import Chain
 from stanadapt.errors import StanadaptError
-from stanadapt.runs import draw_on as module
+from stanadapt.runs import checkpoint
+from stanadapt.runs import run as module
 from stanadapt.runs import sample as sample_module
-from stanadapt.runs import sufficient, write_checkpoints
 from stanadapt.runs.folder import RunFolder
-from stanadapt.runs.sufficient import shortfall, until_usable
+from stanadapt.runs.run import shortfall, until_usable
 
 # unequal scales, one parameter that is bounded
 PROGRAM = """
@@ -250,8 +249,8 @@ class TestShortfall:
             measured.append(len(columns))
             return of_columns(columns)
 
-        monkeypatch.setattr(sufficient, "parameters_so_far", lambda *_: columns)
-        monkeypatch.setattr(sufficient, "of_columns", counted)
+        monkeypatch.setattr(module, "parameters_so_far", lambda *_: columns)
+        monkeypatch.setattr(module, "of_columns", counted)
         found = missing(draws)
         assert found.iter_sampling > 1000
         assert found == missing(draws, until_ess=400.0)
@@ -298,7 +297,7 @@ class TestNoDrawIsLost:
         self.assert_first_200(target, fit)
 
     def test_a_disk_that_is_full(self, target, asked, monkeypatch, tmp_path):
-        monkeypatch.setattr(write_checkpoints, "SECONDS", 0.01)
+        monkeypatch.setattr(checkpoint, "SECONDS", 0.01)
 
         def full(folder, chains, reasons):
             raise StanadaptError("files", "the run cannot be kept in it: No space left on device.")

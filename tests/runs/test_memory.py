@@ -8,7 +8,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine.registry import find, registered
-from stanadapt.runs.memory import MUCH
+from stanadapt.runs.chains import MUCH
 from tests.helpers.chains import make_chains
 from tests.helpers.targets import Awkward
 

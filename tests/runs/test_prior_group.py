@@ -10,8 +10,8 @@ from stanadapt import results
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.registry import find
 from stanadapt.runs import prior
+from stanadapt.runs.coordinates import FULL, NO, choose_coordinates
 from stanadapt.runs.resume import resume
-from stanadapt.runs.standardise import FULL, NO, choose_coordinates
 from stanadapt.runs.warm_start import GivenStart
 
 # short runs reach far out

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.pooled_warmup import pool_chains
+from stanadapt.engine.chain import pool_chains
+from stanadapt.runs.coordinates import as_given
 from stanadapt.runs.pooled_reference import FittedReference
-from stanadapt.runs.standardise import as_given
 from tests.helpers.chains import make_chains
 from tests.helpers.short_runs import NORMAL, draw
 from tests.helpers.targets import Awkward

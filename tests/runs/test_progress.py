@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from stanadapt.engine import progress
+from stanadapt.engine import console
 
 
 def chain(done, total=1000, finished=False):
@@ -20,8 +20,8 @@ def chain(done, total=1000, finished=False):
 def lines(monkeypatch):
     """A function that updates with chains at a time in seconds and returns the new lines."""
     clock, file = [0.0], io.StringIO()
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
-    plain = progress.Plain(Console(file=file, width=100))
+    monkeypatch.setattr(console.time, "monotonic", lambda: clock[0])
+    plain = console.Plain(Console(file=file, width=100))
 
     def at(seconds, *chains):
         clock[0] = seconds

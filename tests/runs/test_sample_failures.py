@@ -11,7 +11,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine import progress
+from stanadapt.engine import console
 from stanadapt.errors import StanadaptError
 from tests.helpers.short_runs import (
     NORMAL,
@@ -157,7 +157,7 @@ def ctrl_c(monkeypatch):
     """A function that sends the next run Ctrl-C once a condition on its chains holds."""
 
     def arrange(when):
-        class Interrupting(progress.Silent):
+        class Interrupting(console.Silent):
             pressed = False
 
             def update(self, chains):
@@ -165,7 +165,7 @@ def ctrl_c(monkeypatch):
                     self.pressed = True
                     raise KeyboardInterrupt
 
-        monkeypatch.setattr("stanadapt.runs.drive.reporter", lambda show, task: Interrupting())
+        monkeypatch.setattr("stanadapt.runs.run.reporter", lambda show, task: Interrupting())
 
     return arrange
 
@@ -248,7 +248,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from stanadapt import cli
 from stanadapt.sampling import drive, progress
 
-class Reporting(progress.Silent):
+class Reporting(console.Silent):
     def update(self, chains):
         if all(chain.sampling.rows for chain in chains):
             print("sampling", flush=True)

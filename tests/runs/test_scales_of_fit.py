@@ -7,7 +7,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.registry import registered
 from stanadapt.errors import StanadaptError
-from stanadapt.runs.scales_of_fit import scales_of_fit
+from stanadapt.runs.coordinates import scales_of_fit
 from tests.helpers.sampler_settings import FASTER
 
 # two correlated slopes in raw units and a scale; `width` changes the posterior, not its parameters

@@ -7,9 +7,9 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results, samplers
-from stanadapt.engine import chain, progress
+from stanadapt.engine import chain, console
 from stanadapt.engine.registry import registered
-from stanadapt.runs import drive
+from stanadapt.runs import run as run_module
 from tests.helpers.short_runs import values
 
 # scales of 500, 1e-5 and about 1e-3; the last one is skewed, and unconstrained by its logarithm
@@ -151,7 +151,7 @@ def test_an_extended_target_stays_as_it_is(target):
 
 
 def test_an_interruption_while_scales_are_learned(target, monkeypatch):
-    class Interrupting(progress.Silent):
+    class Interrupting(console.Silent):
         raised = False
 
         def update(self, chains):
@@ -159,7 +159,7 @@ def test_an_interruption_while_scales_are_learned(target, monkeypatch):
                 self.raised = True
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(drive, "reporter", lambda show, task: Interrupting())
+    monkeypatch.setattr(run_module, "reporter", lambda show, task: Interrupting())
     with pytest.raises(sa.StanadaptError, match="interrupted during warm-up"):
         sa.sample(target, "mala", **PLAN)
 

@@ -11,7 +11,7 @@ import stanadapt as sa
 from stanadapt import StanadaptError, results
 from stanadapt.engine import plan
 from stanadapt.engine.chain import Chain, ChainDesign, run
-from stanadapt.engine.contract import copy_draws
+from stanadapt.engine.checks import copy_draws
 from stanadapt.engine.registry import find, registered
 from stanadapt.samplers.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution

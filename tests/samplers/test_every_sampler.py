@@ -5,7 +5,7 @@ import pytest
 
 from stanadapt import samplers
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP, advance_together, run
-from stanadapt.engine.contract import CHECKS, Case, checks_of, tuning
+from stanadapt.engine.checks import CHECKS, Case, checks_of, tuning
 from stanadapt.engine.density import (
     FAILED_CALLS,
     GRADIENT_CALLS,

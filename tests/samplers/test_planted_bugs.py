@@ -39,7 +39,7 @@ class Bug(NamedTuple):
 
 BUGS = {
     "gradient_sign": Bug(
-        "engine/awkward_target.py",
+        "engine/checks.py",
         "g[0] = 2.0 - np.exp(x[0])",
         "g[0] = np.exp(x[0]) - 2.0",
         EVERY,
@@ -60,14 +60,14 @@ BUGS = {
         "derivative",
     ),
     "no_rejection": Bug(
-        "engine/metropolis.py",
+        "engine/points.py",
         "return np.exp(log_ratio)",
         "return 1.0",
         EVERY,
         "rwm and not gad and invariant",
     ),
     "adaptation_backwards": Bug(
-        "samplers/robbins_monro.py",
+        "samplers/adaptation.py",
         "(acceptance_rate - target_accept) / target_accept",
         "(target_accept - acceptance_rate) / target_accept",
         EVERY,
@@ -137,7 +137,7 @@ BUGS = {
         "leaves_the_target",
     ),
     "metric_inverted": Bug(
-        "samplers/welford.py",
+        "samplers/adaptation.py",
         "covariance[0, i] = np.sqrt(covariance[0, i])",
         "covariance[0, i] = 1.0 / np.sqrt(covariance[0, i])",
         "samplers/hamiltonian/test_nuts_tuning.py",
@@ -165,14 +165,14 @@ BUGS = {
         "same_bits",
     ),
     "warm_up_goes_on": Bug(
-        "engine/pooled_warmup.py",
+        "engine/chain.py",
         "        if not progress.block:\n            chain.end_warmup()",
         "        if not progress.block:\n            chain.pause = -1",
         WHITENED,
         "ends_when_it_has_settled",
     ),
     "kicks_at_one_side": Bug(
-        "samplers/hamiltonian/two_stage.py",
+        "samplers/hamiltonian/leapfrog.py",
         "momentum[i] += kick * force[i]\n    return log_density",
         "momentum[i] += 0.25 * step_size * force[i]\n    return log_density",
         "samplers/hamiltonian/test_two_stage.py",
@@ -193,7 +193,7 @@ BUGS = {
         "entropy",
     ),
     "jacobian_of_the_temperature": Bug(
-        "samplers/tempering/density.py",
+        "samplers/tempering/pseudo_extension.py",
         "abs(u) - 2.0 * np.log1p(np.exp(-abs(u)))",
         "abs(u) - 1.0 * np.log1p(np.exp(-abs(u)))",
         "samplers/tempering/test_pseudo_extension.py",
@@ -263,7 +263,7 @@ BUGS = {
         "advi",
     ),
     "transposed_factor_of_the_inverse_hessian": Bug(
-        "samplers/variational/inverse_hessian.py",
+        "samplers/variational/pathfinder.py",
         "directions = basis @ vectors",
         "directions = basis @ vectors.T",
         "samplers/variational/test_gaussians.py",

@@ -37,7 +37,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import chain
 from stanadapt.engine.registry import registered
-from stanadapt.runs import write_checkpoints
+from stanadapt.runs import checkpoint
 from stanadapt.runs.checkpoint import summary_of
 from stanadapt.runs.folder import MANIFEST, RunFolder
 from tests.helpers.sampler_settings import FASTER
@@ -154,13 +154,13 @@ def _last_checkpoint(folder):
     times = [0]
     for number in range(LENGTH["chains"]):
         with contextlib.suppress(FileNotFoundError):
-            times.append((folder / write_checkpoints.chain_file(number)).stat().st_mtime_ns)
+            times.append((folder / checkpoint.chain_file(number)).stat().st_mtime_ns)
     return max(times)
 
 
 def summaries(folder):
     """How far each chain was at its last checkpoint."""
-    held = write_checkpoints.newest(RunFolder.open(folder), LENGTH["chains"])
+    held = checkpoint.newest(RunFolder.open(folder), LENGTH["chains"])
     return [summary_of(arrays) for arrays in held]
 
 
@@ -198,7 +198,7 @@ def main():
     warnings.simplefilter("ignore")
     faulthandler.enable()
     # short chunks, and a checkpoint after each: what a kill meets is a matter of chance
-    write_checkpoints.SECONDS, write_checkpoints.SHARE, chain.CHUNK_SECONDS = 0.0, 1.0, 0.005
+    checkpoint.SECONDS, checkpoint.SHARE, chain.CHUNK_SECONDS = 0.0, 1.0, 0.005
     os.fsync = lambda number: None  # what the system has been given outlives the process
     random.seed(chosen.seed)
     target = sa.Target(PROGRAM, show_progress=False)

@@ -22,8 +22,7 @@ import pandas as pd
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.missed_modes import missed
-from stanadapt.studies.advise.candidates import Candidate
-from stanadapt.studies.advise.trial import smallest_ess
+from stanadapt.studies.advise.trials import Candidate, smallest_ess
 from stanadapt.targets.stan.bundled import find
 from workflows import record, terminal
 from workflows.benchmarks.samplers import show

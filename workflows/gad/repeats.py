@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 import stanadapt as sa
-from stanadapt.diagnostics.efficiency import ess_of_chain
+from stanadapt.diagnostics.mixing import ess_of_chain
 from stanadapt.results import arviz_module, columns
 from workflows import terminal
 from workflows.gad.methods import DEFAULT, Length, draw

@@ -19,7 +19,7 @@ import pandas as pd
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.efficiency import efficiency
+from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
 from workflows.conclude import Results, conclude, text_table

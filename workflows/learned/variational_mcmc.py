@@ -16,7 +16,7 @@ import pandas as pd
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.efficiency import efficiency
+from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.targets.stan import bundled
 from workflows import terminal
 from workflows.conclude import Results, conclude, text_table

@@ -17,7 +17,7 @@ from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings
 from stanadapt.targets.stan import build_cache, toolchain
-from stanadapt.targets.stan.child_processes import ended_by_ctrl_c
+from stanadapt.targets.stan.build_cache import ended_by_ctrl_c
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.target import Target
 

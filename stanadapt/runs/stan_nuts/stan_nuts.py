@@ -12,8 +12,8 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.verdict import judged
+from stanadapt.engine.console import status
 from stanadapt.engine.plan import Plan, make_plan
-from stanadapt.engine.status import status
 from stanadapt.errors import StanadaptError, is_one_of, require_between, require_whole, warn
 from stanadapt.results.labels import named_dimensions, phase_groups
 from stanadapt.runs.attributes import origin
@@ -21,9 +21,8 @@ from stanadapt.runs.stan_nuts import cmdstan, stanli
 from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings
 from stanadapt.runs.stan_nuts.verification import Verification, verify
 from stanadapt.samplers.initial_values import initial_positions
-from stanadapt.targets.excluded import variable_name
 from stanadapt.targets.stan import toolchain
-from stanadapt.targets.target import Target, require_target
+from stanadapt.targets.target import Target, require_target, variable_name
 
 ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
 

@@ -42,11 +42,15 @@ from stanadapt.engine import metric_factor
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, squared_norm
-from stanadapt.engine.metropolis import acceptance_probability
-from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.engine.points import (
+    GradientPoint,
+    acceptance_probability,
+    gradient_at,
+    unused_gradient,
+)
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import (
+from stanadapt.engine.registry import (
+    register,
     require_at_least,
     require_at_most,
     require_positive,

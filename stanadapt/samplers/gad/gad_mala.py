@@ -21,10 +21,14 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
 from stanadapt.engine.density import value_and_gradient
-from stanadapt.engine.metropolis import LANGEVIN_SCALE, acceptance_probability
+from stanadapt.engine.points import LANGEVIN_SCALE, acceptance_probability
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_at_least, require_positive, require_probability
+from stanadapt.engine.registry import (
+    register,
+    require_at_least,
+    require_positive,
+    require_probability,
+)
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.gad import proposal_factor as factors
 from stanadapt.samplers.gad import speed_measure

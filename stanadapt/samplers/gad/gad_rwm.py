@@ -19,11 +19,20 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.density import value_and_gradient
-from stanadapt.engine.metropolis import RANDOM_WALK_SCALE, acceptance_probability
-from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.engine.points import (
+    RANDOM_WALK_SCALE,
+    GradientPoint,
+    acceptance_probability,
+    gradient_at,
+    unused_gradient,
+)
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_at_least, require_positive, require_probability
+from stanadapt.engine.registry import (
+    register,
+    require_at_least,
+    require_positive,
+    require_probability,
+)
 from stanadapt.samplers.gad import speed_measure
 
 

@@ -18,18 +18,22 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
-from stanadapt.engine.metropolis import acceptance_probability
-from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.engine.points import (
+    GradientPoint,
+    acceptance_probability,
+    gradient_at,
+    unused_gradient,
+)
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import (
+from stanadapt.engine.registry import (
+    register,
     require_at_least,
     require_fraction,
     require_positive,
     require_probability,
 )
+from stanadapt.samplers.adaptation import rescaled
 from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, leapfrog
-from stanadapt.samplers.robbins_monro import rescaled
 
 MOST_STEPS = 100
 

@@ -1,4 +1,24 @@
-"""Leapfrog integrators, with a diagonal scale and with a metric."""
+"""Leapfrog integrators, with a diagonal scale and with a metric.
+
+The two-stage splitting of Hamilton's equations with the smallest energy error.
+
+One step costs two gradients, and is accepted about as often as leapfrogs of a third of its length
+would be on a Gaussian whose covariance is the identity.
+
+References
+----------
+Blanes, Casas and Sanz-Serna (2014), Numerical integrators for the hybrid Monte Carlo method, SIAM
+Journal on Scientific Computing 36: the family of palindromic splittings with one parameter, and the
+value of b at which the expected energy error is smallest.
+
+An initial step size at which one leapfrog is accepted with probability about 0.8.
+
+References
+----------
+Hoffman and Gelman (2014), JMLR 15, algorithm 4, in the form of stan/mcmc/hmc/base_hmc.hpp: 0.8 in
+place of 0.5, and a new momentum for each trial.
+
+"""
 
 from typing import NamedTuple
 
@@ -6,7 +26,7 @@ import numpy as np
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.compiled.jit import inlined, jit
-from stanadapt.engine.compiled.vectors import fill_normal
+from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
 from stanadapt.engine.density import value_and_gradient
 
 # an energy error above this is a divergence, as in Stan
@@ -84,3 +104,70 @@ def move(density, leapfrog, phase, step_size):
     for i in range(n):
         momentum[i] += 0.5 * step_size * force[i]
     return log_density
+
+
+KICK = 0.211781  # b of the reference
+
+
+@jit
+def two_stage_move(density, leapfrog, phase, step_size):
+    """Move a Phase by one step: kick b h, drift h / 2, kick (1 - 2 b) h, drift h / 2, kick b h.
+
+    Works in place, and leaves the gradient at the end in `leapfrog`. Returns the log density at the
+    end; -inf where it fails there or on the way, which the reverse step does as well.
+    """
+    position, momentum, force = phase
+    velocity, n = leapfrog.velocity, density.dim
+    kick, middle, drift = KICK * step_size, (1.0 - 2.0 * KICK) * step_size, 0.5 * step_size
+    for i in range(n):
+        momentum[i] += kick * force[i]
+    metric_factor.times(leapfrog.factor, momentum, velocity)
+    for i in range(n):
+        position[i] += drift * velocity[i]
+    if not value_and_gradient(density, position, leapfrog.gradient) > -np.inf:
+        return -np.inf
+    metric_factor.transposed_times(leapfrog.factor, leapfrog.gradient, force)
+    for i in range(n):
+        momentum[i] += middle * force[i]
+    metric_factor.times(leapfrog.factor, momentum, velocity)
+    for i in range(n):
+        position[i] += drift * velocity[i]
+    log_density = value_and_gradient(density, position, leapfrog.gradient)
+    metric_factor.transposed_times(leapfrog.factor, leapfrog.gradient, force)
+    for i in range(n):
+        momentum[i] += kick * force[i]
+    return log_density
+
+
+TARGET = np.log(0.8)
+# beyond these step sizes Stan ends the run; here only the search ends: the run shows what is wrong
+SMALLEST, LARGEST, MOST_TRIALS = 1e-300, 1e7, 100
+
+
+@jit
+def first_step(density, leapfrog, phase, point, step_size, rng):
+    """Double or halve a step size until the log acceptance of one leapfrog crosses TARGET.
+
+    point is the GradientPoint from which every trial starts; phase is workspace. If none of a
+    hundred trials crosses it, the result is LARGEST while doubling; while halving the density fails
+    all around, and step_size is returned.
+    """
+    first = tried = min(max(step_size, SMALLEST), LARGEST)
+    larger = _log_acceptance(density, leapfrog, phase, point, tried, rng) > TARGET
+    for _ in range(MOST_TRIALS):
+        if (_log_acceptance(density, leapfrog, phase, point, tried, rng) > TARGET) != larger:
+            return tried
+        tried *= 2.0 if larger else 0.5
+        if not SMALLEST < tried < LARGEST:
+            break
+    return LARGEST if larger else first
+
+
+@jit
+def _log_acceptance(density, leapfrog, phase, point, step_size, rng):
+    """Energy at point minus that after one leapfrog with a new momentum; -inf where it is NaN."""
+    from_point(leapfrog, phase, point, rng)
+    before = 0.5 * squared_norm(phase.momentum) - point.log_density
+    log_density = move(density, leapfrog, phase, step_size)
+    change = before - 0.5 * squared_norm(phase.momentum) + log_density
+    return change if change == change else -np.inf

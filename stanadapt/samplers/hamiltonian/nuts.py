@@ -22,19 +22,17 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import (
+from stanadapt.engine.registry import (
+    register,
     require_at_least,
     require_at_most,
     require_positive,
     require_probability,
 )
-from stanadapt.samplers import dual_averaging
+from stanadapt.samplers import adaptation
+from stanadapt.samplers.adaptation import Welford, learn_factor, no_draws, window_end, with_draw
 from stanadapt.samplers.hamiltonian import nuts_tree
-from stanadapt.samplers.hamiltonian.initial_step_size import first_step
-from stanadapt.samplers.hamiltonian.leapfrog import Leapfrog
-from stanadapt.samplers.welford import Welford, learn_factor, no_draws, with_draw
-from stanadapt.samplers.windows import window_end
+from stanadapt.samplers.hamiltonian.leapfrog import Leapfrog, first_step
 
 
 class Settings(NamedTuple):
@@ -76,7 +74,7 @@ class State(NamedTuple):
     tree: nuts_tree.Tree
     leapfrog: Leapfrog
     welford: Welford
-    averaging: dual_averaging.Averaging
+    averaging: adaptation.Averaging
     step_size: float
     new_metric: bool
 
@@ -125,7 +123,7 @@ def init(density, settings, position, rng):
     phase = nuts_tree.end_of(tree, 0)
     step_size = first_step(density, leapfrog, phase, point, settings.step_size, rng)
     # as in Stan, the centre of the first phase is not that of the step size found
-    averaging = dual_averaging.start(settings.step_size)
+    averaging = adaptation.start(settings.step_size)
     return State(
         current=point,
         scratch=unused_gradient(n),
@@ -146,7 +144,7 @@ def step(density, settings, state, rng):
     if state.new_metric:
         phase = nuts_tree.end_of(tree, 0)
         step_size = first_step(density, leapfrog, phase, x, step_size, rng)
-        averaging = dual_averaging.start(step_size)
+        averaging = adaptation.start(step_size)
     found = nuts_tree.draw(density, leapfrog, tree, x, y, step_size, settings.max_treedepth, rng)
     info = Info(
         acceptance_rate=found.acceptance_rate,
@@ -168,7 +166,7 @@ def step(density, settings, state, rng):
 def adapt(density, settings, state, info, t, iter_warmup):
     """Move the step size; learn the metric at the end of a window."""
     rate, target, welford = info.acceptance_rate, settings.target_accept, state.welford
-    averaging = dual_averaging.update(state.averaging, rate, target)
+    averaging = adaptation.update(state.averaging, rate, target)
     step_size, end = np.exp(averaging.log_step), window_end(t, iter_warmup)
     if end >= 0:
         welford = with_draw(welford, state.current.position)

@@ -23,7 +23,7 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.vectors import squared_norm
-from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.engine.points import acceptance_probability
 from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, Phase, from_point, move
 
 # 2^25 gradients per iteration: anything deeper never ends

@@ -25,11 +25,16 @@ from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal
-from stanadapt.engine.metropolis import acceptance_probability
-from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.engine.points import (
+    ValuePoint,
+    acceptance_probability,
+    proposed,
+    unused_value,
+    value_at,
+)
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import (
+from stanadapt.engine.registry import (
+    register,
     require_at_least,
     require_positive,
     require_probability,
@@ -54,8 +59,8 @@ from stanadapt.samplers.kameleon.kernel_proposal import (
     unused_local,
     with_points,
 )
-from stanadapt.samplers.kameleon.kernels import Kernel
-from stanadapt.samplers.kameleon.scale import (
+from stanadapt.samplers.kameleon.kernels import (
+    Kernel,
     Scale,
     averaged_scale,
     fresh_scale,

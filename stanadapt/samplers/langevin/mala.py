@@ -14,15 +14,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine import langevin
+from stanadapt.engine import points
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.metropolis import LANGEVIN_SCALE, acceptance_probability
-from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.engine.points import (
+    LANGEVIN_SCALE,
+    GradientPoint,
+    acceptance_probability,
+    gradient_at,
+    unused_gradient,
+)
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_positive, require_probability
-from stanadapt.samplers.robbins_monro import rescaled
+from stanadapt.engine.registry import register, require_positive, require_probability
+from stanadapt.samplers.adaptation import rescaled
 
 
 class Settings(NamedTuple):
@@ -83,7 +87,7 @@ def init(density, settings, position, rng):
 def step(density, settings, state, rng):
     """Propose y = x + s^2 g(x) / 2 + s eps and accept or reject it."""
     x, y, s = state.current, state.scratch, state.step_size
-    log_density, log_ratio = langevin.propose(density, x, y, state.noise, s, rng)
+    log_density, log_ratio = points.propose(density, x, y, state.noise, s, rng)
     proposal = GradientPoint(y.position, log_density, y.gradient)
     rate = acceptance_probability(log_ratio)
     accepted = rng.random() < rate

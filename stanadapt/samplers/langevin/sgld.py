@@ -24,8 +24,7 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_at_least, require_at_most, require_positive
+from stanadapt.engine.registry import register, require_at_least, require_at_most, require_positive
 
 
 class Settings(NamedTuple):

@@ -20,15 +20,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine import langevin
+from stanadapt.engine import points
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.metropolis import acceptance_probability
-from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.engine.points import (
+    GradientPoint,
+    acceptance_probability,
+    gradient_at,
+    unused_gradient,
+)
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_probability
-from stanadapt.samplers.robbins_monro import rescaled
+from stanadapt.engine.registry import register, require_probability
+from stanadapt.samplers.adaptation import rescaled
 
 LEARNING_RATE = 0.01  # relative change of the step per iteration of warm-up
 
@@ -107,7 +110,7 @@ def init(density, settings, position, rng):
 def step(density, settings, state, rng):
     """Move to y = x + s^2 g(x) / 2 + s eps, unless the density fails there; test it in warm-up."""
     x, y, s = state.current, state.scratch, state.step_size
-    log_density, log_ratio = langevin.propose(density, x, y, state.noise, s, rng)
+    log_density, log_ratio = points.propose(density, x, y, state.noise, s, rng)
     rate = acceptance_probability(log_ratio)
     info = Info(acceptance_rate=rate, step_size=s)
     moved = GradientPoint(y.position, log_density, y.gradient)

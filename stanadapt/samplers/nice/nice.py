@@ -24,14 +24,24 @@ from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
-from stanadapt.engine.metropolis import RANDOM_WALK_SCALE, acceptance_probability
-from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.engine.points import (
+    RANDOM_WALK_SCALE,
+    ValuePoint,
+    acceptance_probability,
+    proposed,
+    unused_value,
+    value_at,
+)
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_at_least, require_fraction, require_probability
+from stanadapt.engine.registry import (
+    register,
+    require_at_least,
+    require_fraction,
+    require_probability,
+)
+from stanadapt.samplers.adaptation import rescaled
 from stanadapt.samplers.nice import additive_couplings
 from stanadapt.samplers.nice.additive_couplings import CompiledNetwork, Workspace
-from stanadapt.samplers.robbins_monro import rescaled
 
 LOCAL_RATE = 0.05  # relative change of the scale of local moves per local move
 

@@ -32,9 +32,8 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import inlined, jit
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
-from stanadapt.engine.metropolis import acceptance_probability
-from stanadapt.engine.points import ValuePoint
-from stanadapt.samplers import dual_averaging
+from stanadapt.engine.points import ValuePoint, acceptance_probability
+from stanadapt.samplers import adaptation
 from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR
 from stanadapt.samplers.tempering import coordinate as coordinates
 from stanadapt.samplers.tempering import reference_distribution
@@ -150,7 +149,7 @@ def place(walker, replicas, row, scale, log_step):
     copy_replica(replicas, row, walker.replicas, CURRENT)
     copy(scale, walker.scale)
     walker.numbers[U] = COLD_U
-    _keep(walker, dual_averaging.centred(np.exp(log_step), 1.0))
+    _keep(walker, adaptation.centred(np.exp(log_step), 1.0))
 
 
 @inlined
@@ -163,8 +162,8 @@ def _keep(walker, averaging):
 @inlined
 def _learn(walker, rate, target_accept):
     a = walker.averaging
-    averaging = dual_averaging.Averaging(a[0], int(a[1]), a[2], a[LOG_STEP], a[LOG_MEAN])
-    _keep(walker, dual_averaging.update(averaging, rate, target_accept))
+    averaging = adaptation.Averaging(a[0], int(a[1]), a[2], a[LOG_STEP], a[LOG_MEAN])
+    _keep(walker, adaptation.update(averaging, rate, target_accept))
 
 
 @jit

@@ -25,8 +25,8 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Sampler, Tempering
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import (
+from stanadapt.engine.registry import (
+    register,
     require_at_least,
     require_at_most,
     require_positive,
@@ -37,11 +37,11 @@ from stanadapt.samplers.tempering import continuous_path as engine
 from stanadapt.samplers.tempering import coordinate as coordinates
 from stanadapt.samplers.tempering import swaps as path_engine
 from stanadapt.samplers.tempering import warmup_rounds as rounds
+from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
 from stanadapt.samplers.tempering.level_walk import COLD, HOT, log_ratio_error
 from stanadapt.samplers.tempering.moves import MoveKernel, Options
 from stanadapt.samplers.tempering.path import DISTRIBUTION
-from stanadapt.samplers.tempering.report import describe_path
 from stanadapt.samplers.tempering.settings import (
     LEAPFROGS,
     RATE_OF_TRAJECTORIES,

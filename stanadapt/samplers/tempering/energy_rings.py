@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.engine.points import acceptance_probability
 from stanadapt.samplers.tempering import swaps
 from stanadapt.samplers.tempering.ladder import B
 from stanadapt.samplers.tempering.path import TARGET, log_ratio

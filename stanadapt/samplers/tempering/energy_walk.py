@@ -31,7 +31,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import inlined, jit
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.density import value
-from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.engine.points import acceptance_probability
 
 
 class Chains(NamedTuple):

@@ -26,8 +26,12 @@ from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Sampler, Storage
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_at_least, require_positive, require_probability
+from stanadapt.engine.registry import (
+    register,
+    require_at_least,
+    require_positive,
+    require_probability,
+)
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.tempering import energy_walk as engine
 from stanadapt.samplers.tempering.swaps import GAIN_OFFSET, GAIN_POWER

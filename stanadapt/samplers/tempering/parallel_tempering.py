@@ -21,13 +21,12 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Sampler, Tempering, Threading
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_at_least, require_at_most
+from stanadapt.engine.registry import register, require_at_least, require_at_most
 from stanadapt.samplers.tempering import energy_rings
 from stanadapt.samplers.tempering import swaps as engine
 from stanadapt.samplers.tempering import warmup_rounds as rounds
+from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.moves import MoveKernel
-from stanadapt.samplers.tempering.report import describe_path
 from stanadapt.samplers.tempering.settings import (
     OLD_SETTINGS,
     ReferenceFamily,

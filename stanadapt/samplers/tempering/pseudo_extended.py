@@ -20,15 +20,14 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import ExtraOutput, Sampler, Tempering, Threading
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_at_least
+from stanadapt.engine.registry import register, require_at_least
 from stanadapt.samplers.tempering import pseudo_gibbs as engine
 from stanadapt.samplers.tempering import swaps as path_engine
 from stanadapt.samplers.tempering import warmup_rounds as rounds
+from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.ladder import B
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.path import POSITION, copy_replica
-from stanadapt.samplers.tempering.report import describe_path
 from stanadapt.samplers.tempering.settings import (
     OLD_SETTINGS,
     ReferenceFamily,

@@ -7,8 +7,12 @@ import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.registry import find_name
-from stanadapt.engine.setting_checks import require_at_least, require_fraction, require_positive
+from stanadapt.engine.registry import (
+    find_name,
+    require_at_least,
+    require_fraction,
+    require_positive,
+)
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.hamiltonian.nuts_tree import LARGEST_DEPTH
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, Options

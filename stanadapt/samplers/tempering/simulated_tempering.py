@@ -23,14 +23,13 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Sampler, Tempering
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_at_least
+from stanadapt.engine.registry import register, require_at_least
 from stanadapt.samplers.tempering import level_walk as engine
 from stanadapt.samplers.tempering import swaps as path_engine
 from stanadapt.samplers.tempering import warmup_rounds as rounds
+from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.path import copy_replica
-from stanadapt.samplers.tempering.report import describe_path
 from stanadapt.samplers.tempering.settings import (
     ReferenceFamily,
     check_tempering,

@@ -23,15 +23,19 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Sampler, Storage, Tempering, Threading
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_at_least, require_positive, require_probability
+from stanadapt.engine.registry import (
+    register,
+    require_at_least,
+    require_positive,
+    require_probability,
+)
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.tempering import particles as engine
 from stanadapt.samplers.tempering import swaps as path_engine
 from stanadapt.samplers.tempering import warmup_rounds as rounds
+from stanadapt.samplers.tempering.evidence import describe_particles
 from stanadapt.samplers.tempering.ladder import B
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, MoveKernel
-from stanadapt.samplers.tempering.particle_report import describe_particles
 from stanadapt.samplers.tempering.settings import (
     ReferenceFamily,
     check_moves,

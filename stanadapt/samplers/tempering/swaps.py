@@ -18,8 +18,7 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import inlined, jit
 from stanadapt.engine.compiled.vectors import copy
-from stanadapt.engine.metropolis import acceptance_probability
-from stanadapt.engine.points import ValuePoint
+from stanadapt.engine.points import ValuePoint, acceptance_probability
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder
 from stanadapt.samplers.tempering.moves import (
     ACCEPTANCE_RATE,

@@ -14,8 +14,11 @@ References
 Nemeth, Lindsten, Filippone and Hensman (2019), theorem 2.1; arXiv 1708.05239.
 Welling and Teh (2011), ICML, equation 11: means weighted by step sizes.
 
+The group `pseudo` of a result: all pseudo-samples, their temperatures and their weights.
+
 """
 
+import ctypes
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,9 +26,73 @@ import numpy as np
 import pandas as pd
 
 from stanadapt import results
+from stanadapt.engine.density import constrain_parameters
 from stanadapt.errors import StanadaptError
 from stanadapt.results import PSEUDO, arviz_module
-from stanadapt.samplers.tempering.pseudo_group import TEMPERATURE, WEIGHT
+from stanadapt.targets.target import Target
+
+TEMPERATURE, WEIGHT = "temperature", "weight"
+
+
+def pseudo_group(
+    target: Target, positions: np.ndarray, temperature: np.ndarray, weight: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the variables of the group by name.
+
+    Parameters
+    ----------
+    target
+        What the pseudo-samples, with their weights, are draws from.
+    positions
+        Shape (chain, draw, pseudo, dim), unconstrained.
+    temperature, weight
+        Shape (chain, draw, pseudo): inverse temperatures; weights, which sum to one over pseudo.
+
+    Returns
+    -------
+    dict
+        Every parameter and transformed parameter, shape (chain, draw, pseudo, ...), NaN where
+        transformed parameters throw; `temperature` and `weight`.
+
+    """
+    require_names(target)
+    lead = positions.shape[:3]
+    rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, positions.shape[-1])
+    model = target.without_generated_quantities()
+    names = model.param_names(include_tp=True)
+    if target.is_unconstrained:
+        columns = rows
+    else:
+        columns = np.empty((len(rows), len(names)))
+        address = ctypes.cast(model.stanlib.bs_param_constrain, ctypes.c_void_p).value
+        constrain_parameters(address, model.model, rows, columns)
+    found = results.variables(names, columns.reshape(lead[0], -1, len(names)))
+    group = {name: value.reshape(*lead, *value.shape[2:]) for name, value in found.items()}
+    return {**group, TEMPERATURE: temperature, WEIGHT: weight}
+
+
+def taken_apart(extra_output: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Split the extra output of pseudo_extended, shape (chain, draw, N dim + 2 N).
+
+    Returns positions, temperatures and weights as `pseudo_group` takes them.
+    """
+    count = extra_output.shape[2] // (dim + 2)
+    positions = extra_output[..., : count * dim].reshape(*extra_output.shape[:2], count, dim)
+    return positions, extra_output[..., count * dim : -count], extra_output[..., -count:]
+
+
+def require_names(target: Target) -> None:
+    """Raise StanadaptError if the program has variables with names that the group itself uses."""
+    reserved = ("chain", "draw", results.PSEUDO, TEMPERATURE, WEIGHT)
+    names = {name.split(".")[0].split(":")[0] for name in target.column_names}
+    taken = [name for name in reserved if name in names]
+    if taken:
+        raise StanadaptError(
+            "settings",
+            f"{target.name} has a variable named {', '.join(taken)}, a name that the group of "
+            "pseudo-samples reserves: rename it in the program, or leave save_pseudo out.",
+        )
+
 
 Function = Callable[[Mapping[str, np.ndarray]], Any]
 LABELS = ["mean", "mcse", "sd", "ess", "draws_mean", "draws_mcse"]

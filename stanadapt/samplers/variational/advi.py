@@ -16,8 +16,13 @@ inference, JMLR 18(14): the families; Roeder, Wu and Duvenaud (2017), Sticking t
 the gradient; Kingma and Ba (2015), Adam, ICLR. Deviations: Adam in place of a sequence of step
 sizes that a search scales, coordinates standardised by Pathfinder, and the averaged iterate.
 
+Which correlations a Gaussian approximation has.
+
+A Gaussian with the mean and covariance of draws.
+
 """
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +32,43 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.samplers.variational.gaussian import LOG_2PI
+
+
+class Family(IntEnum):
+    """Which correlations q has."""
+
+    full_rank = 0
+    mean_field = 1
+
+
+SMALLEST = 1e-300
+
+
+@jit
+def fit_to_draws(positions, location, factor):
+    """Write mean and factor L of the covariance L L^T of draws, shape (draw, dim).
+
+    Of shape (1, dim), the factor has the standard deviations alone. Correlations are shrunk, by a
+    tenth with ten draws per parameter, so that L exists however few draws there are.
+    """
+    count, n = positions.shape
+    for i in range(n):
+        location[i] = positions[:, i].mean()
+    share = count / (count + n)
+    for i in range(n):
+        for j in range(i + 1 if factor.shape[0] == n else 0):
+            total = 0.0
+            for k in range(count):
+                total += (positions[k, i] - location[i]) * (positions[k, j] - location[j])
+            factor[i, j] = (share if j < i else 1.0) * total / count
+        variance = max(positions[:, i].var(), SMALLEST)
+        if factor.shape[0] == n:
+            factor[i, i] = variance
+        else:
+            factor[0, i] = variance**0.5
+    if factor.shape[0] == n:
+        triangular.cholesky(factor)
+
 
 DECAY, SQUARED_DECAY, FLOOR = 0.9, 0.999, 1e-8
 # the learning rate falls to this share of itself

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine import factor_rows
+from stanadapt.engine import metric_factor
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import Density, value
 from stanadapt.engine.standardized_density import original
@@ -28,7 +28,7 @@ class Gaussian(NamedTuple):
 
     def matrix(self) -> np.ndarray:
         """L written out, shape (dim, dim)."""
-        return factor_rows.transposed_times(self.factor, np.eye(self.dim))
+        return metric_factor.transposed_times_rows(self.factor, np.eye(self.dim))
 
     def triangle(self) -> np.ndarray:
         """Lower triangular factor of the covariance, shape (dim, dim), diagonal positive."""
@@ -55,7 +55,7 @@ class Gaussian(NamedTuple):
     @property
     def log_volume(self) -> float:
         """Log of det L."""
-        return float(np.log(factor_rows.diagonal(self.factor, self.dim)).sum())
+        return float(np.log(metric_factor.diagonal(self.factor, self.dim)).sum())
 
     @property
     def entropy(self) -> float:
@@ -74,7 +74,7 @@ class Gaussian(NamedTuple):
 
     def log_density(self, positions: np.ndarray) -> np.ndarray:
         """Log density, constants included, of rows of positions; shape (row,)."""
-        z = factor_rows.inverse_times(self.factor, positions - self.location)
+        z = metric_factor.inverse_times_rows(self.factor, positions - self.location)
         return -0.5 * (np.sum(z**2, axis=1) + self.dim * LOG_2PI) - self.log_volume
 
 

@@ -27,13 +27,12 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.density import value_and_gradient
-from stanadapt.engine.metropolis import acceptance_probability
+from stanadapt.engine.points import acceptance_probability
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_at_least, require_probability
+from stanadapt.engine.registry import register, require_at_least, require_probability
+from stanadapt.samplers.adaptation import window_end
 from stanadapt.samplers.variational import advi, hamiltonian_path
-from stanadapt.samplers.variational.advi import Climber
-from stanadapt.samplers.variational.family import Family
+from stanadapt.samplers.variational.advi import Climber, Family, fit_to_draws
 from stanadapt.samplers.variational.hamiltonian_path import (
     LOWEST,
     PathModel,
@@ -41,8 +40,6 @@ from stanadapt.samplers.variational.hamiltonian_path import (
     log_reverse,
     walk,
 )
-from stanadapt.samplers.variational.moments import fit_to_draws
-from stanadapt.samplers.windows import window_end
 
 FIT_SHARE = 0.5  # of warm-up, for q_0
 

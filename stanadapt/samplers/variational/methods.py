@@ -1,6 +1,9 @@
-"""The methods of `approximate`: their settings, and how each finds Gaussians on the same target."""
+"""The methods of `approximate`: their settings, and how each finds Gaussians on the same target.
 
-from collections.abc import Callable
+Where chains start with `inits="pathfinder"`: at draws of Pathfinder's approximation.
+"""
+
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -8,12 +11,12 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.engine.density import Density
-from stanadapt.errors import StanadaptError, require_between, require_whole
+from stanadapt.errors import StanadaptError, require_between, require_whole, warn
 from stanadapt.samplers.variational import advi, laplace, pathfinder
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.samplers.whitened.fisher_metric import one_blas_thread
 from stanadapt.targets.standardized import Standardised
-from stanadapt.targets.target import Samplable
+from stanadapt.targets.target import Samplable, Target
 
 # parameters that a sentence lists, and how much of a direction one must make up to be listed
 NAMED, MUCH = 3, 0.3
@@ -302,3 +305,54 @@ def gaussians_of(fit: Any) -> list[Gaussian]:
         Gaussian(np.ascontiguousarray(location), np.ascontiguousarray(factor))
         for location, factor in zip(group["location"].values, group["factor"].values, strict=True)
     ]
+
+
+PATHFINDER = "pathfinder"
+TRIES = 25
+
+
+def pathfinder_positions(
+    target: Target, starts: list[np.ndarray], rngs: Sequence[np.random.Generator]
+) -> list[np.ndarray]:
+    """Return a position for every chain: a draw of the Gaussian found by a climb of its own.
+
+    Chains share nothing, so that their disagreement still tells of modes and of warm-ups that are
+    too short. Where a climb finds nothing, the chain starts where the climb did, with a warning.
+
+    Parameters
+    ----------
+    target
+        The program, whose density must have a gradient.
+    starts, rngs
+        One per chain: where its climb starts, and its randomness.
+
+    """
+    if target.noise:
+        raise StanadaptError(
+            "initialisation",
+            f"inits='{PATHFINDER}' follows gradients, but the density of {target.name} is an "
+            f"estimate with noise {', '.join(target.noise)}: give other inits.",
+        )
+    settings = PathfinderSettings()._asdict()
+    del settings["paths"]
+
+    def position(i: int) -> np.ndarray | None:
+        found = pathfinder.find(target.density(i), starts[i], rngs[i], **settings)
+        if found.best is None:
+            return None
+        for _ in range(TRIES):
+            drawn = found.best.draw(rngs[i], 1)[0]
+            value, gradient, _ = target.evaluate(drawn)
+            if np.isfinite(value) and np.isfinite(gradient).all():
+                return drawn
+        return None
+
+    with one_blas_thread(), ThreadPoolExecutor() as pool:
+        found = list(pool.map(position, range(len(starts))))
+    lost = [str(i + 1) for i, drawn in enumerate(found) if drawn is None]
+    if lost:
+        warn(
+            f"Pathfinder found no starting point for chain {', '.join(lost)} of {target.name}: it "
+            "starts at random."
+        )
+    return [start if drawn is None else drawn for start, drawn in zip(starts, found, strict=True)]

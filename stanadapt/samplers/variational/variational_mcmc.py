@@ -26,15 +26,12 @@ from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import value_and_gradient
-from stanadapt.engine.metropolis import RANDOM_WALK_SCALE, acceptance_probability
+from stanadapt.engine.points import RANDOM_WALK_SCALE, acceptance_probability
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_at_least, require_probability
-from stanadapt.samplers.robbins_monro import rescaled
+from stanadapt.engine.registry import register, require_at_least, require_probability
+from stanadapt.samplers.adaptation import rescaled, window_end
 from stanadapt.samplers.variational import advi
-from stanadapt.samplers.variational.advi import Climber
-from stanadapt.samplers.variational.family import Family
-from stanadapt.samplers.variational.moments import fit_to_draws
+from stanadapt.samplers.variational.advi import Climber, Family, fit_to_draws
 from stanadapt.samplers.variational.proposal import (
     Approximation,
     Workspace,
@@ -47,7 +44,6 @@ from stanadapt.samplers.variational.proposal import (
     update_precision,
     workspace,
 )
-from stanadapt.samplers.windows import window_end
 
 LOCAL_RATE = 0.1  # relative change of the scale of local moves per local move
 

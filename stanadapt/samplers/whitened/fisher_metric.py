@@ -14,6 +14,19 @@ eigenvalues near 1 that count as 1. Deviations: draws of all chains are pooled, 
 scaled to an equal trace, the subspace is that of all draws and gradients, and a factor whose rank
 exceeds a quarter of the dimension is stored as dense.
 
+Whether correlations are worth learning: whether they explain draws they were not learned from.
+
+With few draws per parameter, a full metric of a posterior that is far from Gaussian holds more
+noise than correlations, and trajectories on it are longer than with scales alone. So both are
+learned from one half of the draws and judged by the other: by the Fisher divergence from the
+whitened draws to a standard normal, which is what they minimise.
+
+Directions in which nothing holds a posterior together: a sign that it is improper.
+
+For every proper posterior with tails that vanish, the mean of (x_i - E x_i) times the derivative of
+the log density by x_i is -1 (integrate by parts), wherever the posterior lies and whatever its
+scale. Chains that drift without end have a mean near zero, or a positive one.
+
 """
 
 from enum import IntEnum
@@ -21,8 +34,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine import factor_rows
+from stanadapt.engine import metric_factor
 from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
+from stanadapt.samplers.whitened.block import Window
 
 RIDGE = 1e-5
 # eigenvalues within this factor of 1 are noise
@@ -75,8 +89,9 @@ class FisherMetric(NamedTuple):
 
     def whitened(self, positions: np.ndarray, gradients: np.ndarray) -> tuple:
         """L^-1 x and L^T g of rows x and g, shapes (m, n)."""
-        return factor_rows.inverse_times(self.factor, positions), factor_rows.transposed_times(
-            self.factor, gradients
+        return (
+            metric_factor.inverse_times_rows(self.factor, positions),
+            metric_factor.transposed_times_rows(self.factor, gradients),
         )
 
 
@@ -202,3 +217,75 @@ def _dense(
     matrix = np.eye(n) + (vectors * (kept - 1.0)) @ vectors.T
     factor = np.linalg.cholesky(matrix) * scale[:, None]
     return FisherMetric(np.ascontiguousarray(factor), "dense", int(outside.sum()), flat)
+
+
+def correlations_hold(window: Window, former: np.ndarray) -> bool:
+    """Whether a full metric serves the draws of a window better than scales do."""
+    halves = _halves(window)
+    diagonal, full = 0.0, 0.0
+    with one_blas_thread():
+        for learned, judged in (halves, halves[::-1]):
+            diagonal += _divergence(diagonal_metric(*learned, former), learned, judged)
+            full += _divergence(fisher_metric(*learned, former), learned, judged)
+    return full < diagonal
+
+
+Draws = tuple[np.ndarray, np.ndarray]
+
+
+def _halves(window: Window) -> tuple[Draws, Draws]:
+    """Positions and gradients, shape (m, n), of half of the chains each; of one chain, in time."""
+    which = window.moved if window.moved.any() else ~window.moved
+    arrays = window.positions[which], window.gradients[which]
+    if len(arrays[0]) == 1:
+        arrays = arrays[0][0][:, None], arrays[1][0][:, None]
+    half, dim = len(arrays[0]) // 2, window.positions.shape[2]
+    first, second = (
+        tuple(array[part].reshape(-1, dim) for array in arrays)
+        for part in (slice(half), slice(half, None))
+    )
+    return (first[0], first[1]), (second[0], second[1])
+
+
+def _divergence(metric: FisherMetric, learned: Draws, judged: Draws) -> float:
+    """Median over draws of |L^T g + L^-1 (x - mu)|^2, which is 0 for every draw of a Gaussian."""
+    centre, slope = (values.mean(axis=0) for values in learned)
+    with np.errstate(all="ignore"):
+        z, b = metric.whitened(judged[0] - centre, judged[1] - slope)
+        return float(np.nan_to_num(np.median(((z + b) ** 2).sum(axis=1)), nan=np.inf))
+
+
+# it is -1 +- 1.4 / sqrt(effective draws); chains that agree are not suspected at all, and means are
+# taken of all chains and of each: chains in separate modes spoil the former, slow ones the latter
+WEAKEST_PULL, R_HAT = -0.1, 1.1
+# parameters that take part in a direction have at least this share of its largest entry
+PART = 0.5
+
+
+def unbounded(window: Window) -> np.ndarray:
+    """Numbers of the coordinates that take part in such a direction, ascending.
+
+    Looked at are the coordinates themselves, and the direction in which draws, scaled by their
+    standard deviations, are spread most.
+    """
+    pooled, _ = window.pooled
+    if len(pooled) < 4 or not window.r_hat > R_HAT:
+        return np.empty(0, int)
+    which = window.moved if window.moved.any() else ~window.moved
+    mean, sd = pooled.mean(axis=0), pooled.std(axis=0)
+    with np.errstate(all="ignore"):
+        z, slopes = (window.positions[which] - mean) / sd, window.gradients[which] * sd
+        usable = np.isfinite(z).all(axis=(0, 1)) & np.isfinite(slopes).all(axis=(0, 1))
+    z, slopes = np.where(usable, z, 0.0), np.where(usable, slopes, 0.0)
+    found = usable & (_pull(z, slopes) > WEAKEST_PULL)
+    with one_blas_thread():
+        widest = np.linalg.svd(z.reshape(-1, len(mean)), full_matrices=False)[2][0]
+    if _pull(z @ widest[:, None], slopes @ widest[:, None])[0] > WEAKEST_PULL:
+        found |= np.abs(widest) > PART * np.abs(widest).max()
+    return np.flatnonzero(found)
+
+
+def _pull(z: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """The smaller of the two means, shape (n,), of arrays of shape (chain, draw, n)."""
+    within = z - z.mean(axis=1, keepdims=True)
+    return np.minimum((z * slopes).mean(axis=(0, 1)), (within * slopes).mean(axis=(0, 1)))

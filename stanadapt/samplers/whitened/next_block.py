@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine import metric_factor
-from stanadapt.samplers import dual_averaging
+from stanadapt.samplers import adaptation
 from stanadapt.samplers.whitened.block import Window, with_room
 from stanadapt.samplers.whitened.fisher_metric import diagonal_metric
-from stanadapt.samplers.whitened.kernel_choice import CUT_SHORT, UNDECIDED
-from stanadapt.samplers.whitened.progress import Progress, Stage
+from stanadapt.samplers.whitened.progress import CUT_SHORT, UNDECIDED, Progress, Stage
 
 # iterations kept back for the last stage, where iter_warmup ends the others early
 LAST, LAST_SHARE = 50, 4
@@ -61,7 +60,7 @@ def with_two_stage(
     if progress.stage is Stage.NUTS_STEP:  # no iterations are left for this block
         return progress, _nuts(progress, states, NUTS_CENTRE, 0)
     step_size = progress.step_size
-    averaging = dual_averaging.centred(step_size, TWO_STAGE_CENTRE)
+    averaging = adaptation.centred(step_size, TWO_STAGE_CENTRE)
     return progress, [
         _prepared(
             state, progress, two_stage=True, learns_step=learns, step_size=step_size,

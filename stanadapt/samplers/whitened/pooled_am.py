@@ -23,11 +23,16 @@ from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal
-from stanadapt.engine.metropolis import RANDOM_WALK_SCALE, acceptance_probability
-from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
+from stanadapt.engine.points import (
+    RANDOM_WALK_SCALE,
+    ValuePoint,
+    acceptance_probability,
+    proposed,
+    unused_value,
+    value_at,
+)
 from stanadapt.engine.protocol import Pooling, Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import require_probability
+from stanadapt.engine.registry import register, require_probability
 from stanadapt.samplers.whitened import walk_schedule
 from stanadapt.samplers.whitened.block import ACCEPTANCE, LOG_DENSITY, Block, no_block
 

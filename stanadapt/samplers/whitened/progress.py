@@ -1,12 +1,92 @@
-"""Where a pooled warm-up is: its stages, and what has been learned so far."""
+"""Where a pooled warm-up is: its stages, and what has been learned so far.
+
+Whether trajectories of fixed length suit a posterior, or NUTS is needed: the rule.
+
+A pilot run cannot see a region that it does not visit. On posteriors with a narrow neck, acceptance
+in the pilot was often high, and the chains got stuck later; what told these apart without error in
+some 150 warm-ups was whether a single long step is accepted. So it is asked for, and posteriors on
+which two or more steps would also serve go to NUTS.
+
+What a pooled warm-up found: attributes of the result, and what the user should know.
+"""
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric
-from stanadapt.samplers.whitened.kernel_choice import Choice
+
+# a shorter step is a sign of regions of high curvature, even where it is accepted
+LEAST_STEP = 1.5
+# proposals with an acceptance probability below LOW, and the share of them that is borne
+LOW, LARGEST_SHARE = 0.1, 0.05
+
+
+class Trajectory(IntEnum):
+    """How a draw is made.
+
+    chosen
+        As the pilot run finds.
+    fixed
+        Trajectories of fixed length.
+    nuts
+        NUTS on the learned metric.
+
+    """
+
+    chosen = 0
+    fixed = 1
+    nuts = 2
+
+
+class Choice(NamedTuple):
+    """The kernel, and why."""
+
+    two_stage: bool
+    reason: str
+
+
+UNDECIDED = Choice(False, "")
+ASKED_FOR = "asked for"
+CUT_SHORT = Choice(False, "iter_warmup was too short to find out whether fixed ones suit")
+
+
+def steps_too_short(step_size: float, n_steps: int) -> str:
+    """Return the reason against trajectories of such steps, or ""."""
+    if n_steps == 1 and step_size >= LEAST_STEP:
+        return ""
+    return f"whitened steps of {step_size:.2f}, below {LEAST_STEP:g}, are needed"
+
+
+def choose(
+    *, settled: bool, divergences: int, step_size: float, n_steps: int, acceptance: np.ndarray
+) -> Choice:
+    """Choose from a pilot run in which nothing was adapted.
+
+    Parameters
+    ----------
+    settled
+        Whether the log density settled before the metric was learned.
+    divergences
+        In the last window for the metric, and in the pilot.
+    step_size, n_steps
+        Of the trajectories of the pilot.
+    acceptance
+        Probabilities of its proposals.
+
+    """
+    low = float((acceptance < LOW).mean())
+    if not settled:
+        return Choice(False, "the log density did not settle")
+    if divergences:
+        return Choice(False, "trajectories diverged in the pilot: curvature varies")
+    too_short = steps_too_short(step_size, n_steps)
+    if too_short:
+        return Choice(False, too_short)
+    if low > LARGEST_SHARE:
+        return Choice(False, f"{low:.0%} of the pilot's proposals had no chance: curvature varies")
+    return Choice(True, f"whitened steps of {step_size:.2f} suffice")
 
 
 class Stage(IntEnum):
@@ -89,3 +169,64 @@ class Progress(NamedTuple):
     def label(self) -> str:
         """What the chains are doing, for a progress bar."""
         return LABELS[self.stage]
+
+
+# the acceptance rate is as expected within these; fixed trajectories may end far above their target
+# where a longer step would make them longer than they should be
+FAR_BELOW, NUTS_ABOVE = 0.5, 0.125
+
+
+def described(settings: Any, progress: Progress) -> dict[str, Any]:
+    """Return the attributes: what was used, which trajectories, why, and which metric.
+
+    Where adaptation had not settled, `unsettled` is a sentence for the verdict.
+    """
+    two_stage, reason = progress.choice
+    kind = f"{2 * progress.n_steps} gradients per draw" if two_stage else "NUTS"
+    target = progress.target_accept if two_stage else settings.nuts_target_accept
+    highest = 1.0 if two_stage else 1.0 - NUTS_ABOVE * (1.0 - target)
+    rank = f", rank {progress.metric.rank}" if progress.metric.kind == "low rank" else ""
+    unsettled = _unsettled(progress)
+    return {
+        **({"unsettled": unsettled} if unsettled else {}),
+        "warmup_cut_short": progress.choice == CUT_SHORT,
+        "warmup_iterations": progress.used,
+        "fixed_trajectories": two_stage,
+        "trajectory": f"{kind}: {reason}",
+        "metric": progress.metric.kind + rank,
+        "acceptance_target": target,
+        "acceptance_range": [FAR_BELOW * target, highest],
+    }
+
+
+def _unsettled(progress: Progress) -> str:
+    if progress.choice == CUT_SHORT:
+        return (
+            f"Warm-up was cut short after {progress.used} iterations, before it had "
+            "learned what it needs: leave iter_warmup to its default, or raise it."
+        )
+    if not progress.settled:
+        return (
+            "The log density had not settled when the metric was learned, and the "
+            "chains may still be on their way. Raise iter_warmup, or give inits."
+        )
+    return ""
+
+
+def sentences(settings: Any, progress: Progress, names: list[str]) -> list[str]:
+    """Return one sentence per thing that went wrong; `names` are those of the coordinates."""
+    found = []
+    if len(progress.metric.flat):
+        flat = ", ".join(names[i] for i in progress.metric.flat[:5])
+        found.append(
+            f"whitened_hmc: the gradient did not change with {flat}: the density is flat, or rises "
+            "without end, in this direction, and the posterior may be improper. Give it a prior, "
+            "or leave it out of the model."
+        )
+    if len(progress.unbounded):
+        wide = ", ".join(names[i] for i in progress.unbounded[:5])
+        found.append(
+            f"whitened_hmc: in warm-up nothing held the draws of {wide} together: the posterior "
+            "may be improper. Check that the data or a prior bounds every direction."
+        )
+    return found

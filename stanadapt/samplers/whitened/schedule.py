@@ -25,25 +25,31 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.samplers.whitened import kernel_choice
 from stanadapt.samplers.whitened.block import Window, window_of, with_room
 from stanadapt.samplers.whitened.fisher_metric import (
     FisherMetric,
     Metric,
+    correlations_hold,
     diagonal_metric,
     fisher_metric,
+    unbounded,
     with_standard_deviations,
 )
-from stanadapt.samplers.whitened.held_out import correlations_hold
-from stanadapt.samplers.whitened.kernel_choice import Trajectory
 from stanadapt.samplers.whitened.next_block import (
     States,
     with_nuts,
     with_own_scales,
     with_two_stage,
 )
-from stanadapt.samplers.whitened.progress import Progress, Stage
-from stanadapt.samplers.whitened.unbounded import unbounded
+from stanadapt.samplers.whitened.progress import (
+    ASKED_FOR,
+    UNDECIDED,
+    Progress,
+    Stage,
+    Trajectory,
+    choose,
+    steps_too_short,
+)
 
 # blocks of TRAVEL, and how many; those in which chains are clearly on their way do not count, but
 # end at a share of iter_warmup
@@ -76,7 +82,7 @@ def begin(settings: Any, states: States, iter_warmup: int) -> tuple[Progress, St
         location=np.mean([state.current.position for state in states], axis=0),
         step_size=FIRST_STEP, n_steps=1, target_accept=settings.target_accept,
         mean_log_density=np.full(len(states), np.nan), settled=False, divergences=0,
-        choice=kernel_choice.UNDECIDED, unbounded=np.empty(0, int),
+        choice=UNDECIDED, unbounded=np.empty(0, int),
     )  # fmt: skip
     return with_nuts(progress, states, TRAVEL_WINDOW, centre=10.0, max_treedepth=TRAVEL_DEPTH)
 
@@ -102,7 +108,7 @@ def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[
     if met:
         return _done(progress._replace(settled=True), states)
     if progress.stage is Stage.TUNE_STEP and apart:
-        return _begin_nuts(settings, progress, states, kernel_choice.UNDECIDED.reason)
+        return _begin_nuts(settings, progress, states, UNDECIDED.reason)
     if progress.stage in (Stage.TUNE_STEP, Stage.NUTS_STEP):
         return _done(progress, states)
     return progress, states
@@ -137,7 +143,7 @@ def _learned_first(
 ) -> tuple[Progress, States]:
     progress = _with_metric(settings, progress, window)
     if settings.trajectory == Trajectory.nuts:
-        return _begin_nuts(settings, progress, states, kernel_choice.ASKED_FOR)
+        return _begin_nuts(settings, progress, states, ASKED_FOR)
     return _find_step(settings, progress, states)
 
 
@@ -186,7 +192,7 @@ def _tuned(
         progress = _with_more_steps(settings, progress)
     if progress.window < TUNE_BLOCKS:
         return with_two_stage(progress, states, TUNE_BLOCK)
-    reason = kernel_choice.steps_too_short(progress.step_size, progress.n_steps)
+    reason = steps_too_short(progress.step_size, progress.n_steps)
     if reason and settings.trajectory == Trajectory.chosen:
         return _begin_nuts(settings, progress, states, reason)
     progress = progress._replace(stage=Stage.PILOT, window=0)
@@ -207,12 +213,12 @@ def _with_more_steps(settings: Any, progress: Progress) -> Progress:
 def _piloted(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
-    choice = kernel_choice.choose(
+    choice = choose(
         settled=progress.settled, divergences=progress.divergences + window.divergences,
         step_size=progress.step_size, n_steps=progress.n_steps, acceptance=window.acceptance,
     )  # fmt: skip
     if settings.trajectory == Trajectory.fixed:
-        choice = kernel_choice.Choice(True, kernel_choice.ASKED_FOR)
+        choice = progress.Choice(True, ASKED_FOR)
     progress = progress._replace(choice=choice)
     if choice.two_stage:
         return _done(progress, states)
@@ -223,7 +229,7 @@ def _begin_nuts(
     settings: Any, progress: Progress, states: States, reason: str
 ) -> tuple[Progress, States]:
     progress = progress._replace(
-        stage=Stage.NUTS_METRIC, window=0, windows=(), choice=kernel_choice.Choice(False, reason)
+        stage=Stage.NUTS_METRIC, window=0, windows=(), choice=progress.Choice(False, reason)
     )
     return _nuts_window(settings, progress, states, NUTS_WINDOWS)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
-from stanadapt.engine.metropolis import RANDOM_WALK_SCALE
+from stanadapt.engine.points import RANDOM_WALK_SCALE
 from stanadapt.samplers.whitened.block import Window, window_of, with_room
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric
 

@@ -25,22 +25,30 @@ from stanadapt.engine import metric_factor
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
-from stanadapt.engine.metropolis import acceptance_probability
-from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.engine.points import (
+    GradientPoint,
+    acceptance_probability,
+    gradient_at,
+    unused_gradient,
+)
 from stanadapt.engine.protocol import Pooling, Sampler
-from stanadapt.engine.registry import register
-from stanadapt.engine.setting_checks import (
+from stanadapt.engine.registry import (
+    register,
     require_at_least,
     require_at_most,
     require_fraction,
     require_positive,
     require_probability,
 )
-from stanadapt.samplers import dual_averaging
-from stanadapt.samplers.hamiltonian import nuts_tree, two_stage
-from stanadapt.samplers.hamiltonian.initial_step_size import first_step
-from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog
-from stanadapt.samplers.whitened import report, schedule
+from stanadapt.samplers import adaptation
+from stanadapt.samplers.hamiltonian import nuts_tree
+from stanadapt.samplers.hamiltonian.leapfrog import (
+    LARGEST_ENERGY_ERROR,
+    Leapfrog,
+    first_step,
+    two_stage_move,
+)
+from stanadapt.samplers.whitened import progress, schedule
 from stanadapt.samplers.whitened.block import (
     ACCEPTANCE,
     DIVERGING,
@@ -50,7 +58,7 @@ from stanadapt.samplers.whitened.block import (
     no_block,
 )
 from stanadapt.samplers.whitened.fisher_metric import Metric
-from stanadapt.samplers.whitened.kernel_choice import Trajectory
+from stanadapt.samplers.whitened.progress import Trajectory
 
 
 class Settings(NamedTuple):
@@ -157,7 +165,7 @@ def init(density, settings, position, rng):
         two_stage=False,
         step_size=step_size,
         n_steps=1,
-        averaging=dual_averaging.start(step_size),
+        averaging=adaptation.start(step_size),
         learns_step=False,
         search=0.0,
         max_treedepth=settings.max_treedepth,
@@ -196,7 +204,7 @@ def _fixed(density, settings, state, rng):
     # no end at a large energy error: the reverse trajectory might end elsewhere
     for _ in range(n_steps):
         made += 1
-        log_density = two_stage.move(density, leapfrog, end, step_size)
+        log_density = two_stage_move(density, leapfrog, end, step_size)
         energy = 0.5 * squared_norm(end.momentum) - log_density
         diverging |= not energy - start <= LARGEST_ENERGY_ERROR
         if not log_density > -np.inf:
@@ -241,7 +249,7 @@ def _nuts(density, settings, state, rng):
     if tuning.search > 0.0:
         end = nuts_tree.end_of(tree, 1)
         found = first_step(density, state.leapfrog, end, x, tuning.step_size, rng)
-        averaging = dual_averaging.centred(found, tuning.search)
+        averaging = adaptation.centred(found, tuning.search)
         tuning = replace(tuning, step_size=found, averaging=averaging, search=0.0)
     drawn = nuts_tree.draw(
         density, state.leapfrog, tree, x, y, tuning.step_size, tuning.max_treedepth, rng
@@ -267,7 +275,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     tuning, block = state.tuning, state.block
     if tuning.learns_step:
         target = settings.target_accept if tuning.two_stage else settings.nuts_target_accept
-        averaging = dual_averaging.update(tuning.averaging, info.acceptance_rate, target)
+        averaging = adaptation.update(tuning.averaging, info.acceptance_rate, target)
         longest = settings.trajectory_length / tuning.n_steps if tuning.two_stage else np.inf
         step_size = min(np.exp(averaging.log_step), longest)
         tuning = replace(tuning, averaging=averaging, step_size=step_size)
@@ -291,7 +299,7 @@ register(
         ),
         iter_warmup=2000, iter_sampling=1000, standardize="no",
         pooling=Pooling(
-            schedule.begin, schedule.pool, report.described, report.sentences,
+            schedule.begin, schedule.pool, progress.described, progress.sentences,
             schedule.pool_for_scales,
         ),
     )

@@ -14,8 +14,7 @@ from rich.table import Table
 
 from stanadapt import results
 from stanadapt.runs.choose_sampler import DEFAULT
-from stanadapt.studies.advise.candidates import Candidate, for_divergences, is_answer
-from stanadapt.studies.advise.trial import Trial
+from stanadapt.studies.advise.trials import Candidate, Trial, for_divergences, is_answer
 
 # the default, which judges itself best, is kept unless another is this many times as fast
 WORTH_A_CHANGE = 1.25

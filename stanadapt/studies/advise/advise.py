@@ -9,20 +9,22 @@ from rich.console import Console
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.missed_modes import missed
-from stanadapt.diagnostics.screening import worst_columns
+from stanadapt.diagnostics.mixing import worst_columns
+from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import LARGEST_SEED
-from stanadapt.engine.status import slow_step
 from stanadapt.errors import StanadaptError, is_real, require_flag, require_whole
 from stanadapt.runs.choose_sampler import without_gradient
 from stanadapt.studies.advise.advice import Advice
-from stanadapt.studies.advise.candidates import (
+from stanadapt.studies.advise.trials import (
+    LARGEST_R_HAT,
     Candidate,
+    Trial,
     first_candidates,
     for_divergences,
     for_many_modes,
+    run_trial,
+    separate_modes,
 )
-from stanadapt.studies.advise.separate_modes import LARGEST_R_HAT, separate_modes
-from stanadapt.studies.advise.trial import Trial, run_trial
 from stanadapt.targets.target import Target, require_samplable
 
 # a trial that is no longer than this shows nothing

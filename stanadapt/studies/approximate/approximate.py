@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import Plan, make_plan
-from stanadapt.engine.status import slow_step
 from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.samplers.variational.methods import Fitted, Method, choose_method, require_size

@@ -20,11 +20,10 @@ from stanadapt.engine.registry import as_chosen, find
 from stanadapt.errors import StanadaptError, is_one_of, require_names, require_whole
 from stanadapt.runs.attributes import RECORDED
 from stanadapt.runs.choose_sampler import AUTO, DEFAULT, require_sampler
-from stanadapt.runs.executor import require_executor
 from stanadapt.runs.sample import sample
 from stanadapt.runs.stan_nuts.stan_nuts import choose_engine, stan_nuts
-from stanadapt.studies.repeats.kept_repeats import KeptRepeats, seed_in
-from stanadapt.studies.repeats.one_repeat import compile_first, make_row, seed_of
+from stanadapt.runs.workers import require_executor
+from stanadapt.studies.repeats.kept import KeptRepeats, compile_first, make_row, seed_in, seed_of
 from stanadapt.studies.repeats.picture import as_pdf
 from stanadapt.studies.repeats.repeated_comparison import RepeatedComparison
 from stanadapt.targets.stan import data as stan_data

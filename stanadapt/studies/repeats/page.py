@@ -12,7 +12,7 @@ from stanadapt.studies.repeats.summary import doubts, intervals, labels
 from stanadapt.studies.repeats.table import cells_of
 from stanadapt.studies.report.canvas import as_svg, own_settings
 from stanadapt.studies.report.conclusion import Cost, choose
-from stanadapt.studies.report.page import page
+from stanadapt.studies.report.html import page
 
 TITLE = "Repeated comparison"
 GENERATOR = "stanadapt compare_repeats"

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from stanadapt.diagnostics.comparison_table import Column
-from stanadapt.diagnostics.fitting_columns import show_columns
+from stanadapt.diagnostics.comparison_table import Column, show_columns
 from stanadapt.studies.repeats.summary import labels
 
 # in the order of display; the form "" stands for three digits

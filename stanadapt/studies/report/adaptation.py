@@ -14,7 +14,7 @@ from stanadapt.studies.report.canvas import (
     new_figure,
     short,
 )
-from stanadapt.studies.report.runs import Run, statistics
+from stanadapt.studies.report.fits import Run, statistics
 
 BLOCKS = 60  # means over which acceptance is drawn
 FAINTEST = 0.4

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.studies.report.runs import Run
-from stanadapt.studies.report.standing import Standing
+from stanadapt.studies.report.fits import Run, Standing
 
 # one run of each: ratios of ESS per second below it are within what another seed may change
 CLEARLY_AHEAD = 1.25

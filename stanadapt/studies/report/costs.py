@@ -14,7 +14,7 @@ from stanadapt.studies.report.canvas import (
     short,
 )
 from stanadapt.studies.report.conclusion import Cost, number, per_gradient, per_second
-from stanadapt.studies.report.runs import Run
+from stanadapt.studies.report.fits import Run
 
 
 def draw(runs: list[Run], refused: list[str]) -> Picture | None:

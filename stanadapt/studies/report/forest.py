@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from stanadapt.diagnostics.compare import disagreement
-from stanadapt.diagnostics.efficiency import Efficiency
+from stanadapt.diagnostics.mixing import Efficiency
 from stanadapt.studies.report.canvas import MUTED, Picture, as_svg, dash, hue, new_figure, short
-from stanadapt.studies.report.runs import Run, parameters
+from stanadapt.studies.report.fits import Run, parameters
 
 MOST = 16  # parameters
 WIDEST = 6.0  # standard deviations beyond which the axis is cut

@@ -14,8 +14,8 @@ from stanadapt.studies.report.canvas import (
     new_figure,
     short,
 )
+from stanadapt.studies.report.fits import Run
 from stanadapt.studies.report.forest import most_different
-from stanadapt.studies.report.runs import Run
 
 MOST_POINTS, MOST_DIVERGENCES, PER_ROW = 1600, 300, 3  # draws of all runs together; panels
 FEWEST_POINTS = 100

@@ -6,8 +6,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.compare import LARGEST_R_HAT
-from stanadapt.studies.report.runs import Run
-from stanadapt.studies.report.standing import Standing, largest_z
+from stanadapt.studies.report.fits import Run, Standing, largest_z
 
 # mean acceptance of a chain below which its steps are too large, whatever it was tuned to
 HARDLY_ANY = 0.05

@@ -16,19 +16,19 @@ from stanadapt.studies.report import adaptation, costs, forest, pairs, running_e
 from stanadapt.studies.report import summary_table as table_of
 from stanadapt.studies.report.canvas import Picture, own_settings
 from stanadapt.studies.report.conclusion import conclude
-from stanadapt.studies.report.few_columns import with_few_columns
-from stanadapt.studies.report.origin import origin
-from stanadapt.studies.report.page import page
-from stanadapt.studies.report.problems import problems
-from stanadapt.studies.report.runs import (
+from stanadapt.studies.report.fits import (
     Compared,
     Run,
+    Standing,
     as_repeats,
     collect,
     parameters,
     representatives,
+    standing,
+    with_few_columns,
 )
-from stanadapt.studies.report.standing import Standing, standing
+from stanadapt.studies.report.html import origin, page
+from stanadapt.studies.report.problems import problems
 
 MOST_TRACED = 12  # samplers: a picture of traces takes 0.15 MB
 LIBRARIES = ("matplotlib", "jinja2")

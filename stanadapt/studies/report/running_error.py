@@ -14,7 +14,7 @@ from stanadapt.studies.report.canvas import (
     new_figure,
     short,
 )
-from stanadapt.studies.report.runs import Run, parameters
+from stanadapt.studies.report.fits import Run, parameters
 
 POINTS = 80
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from stanadapt.diagnostics.verdict import FINE, NOT_EXACT, ORDER
 from stanadapt.studies.report.conclusion import Cost, number, per_gradient, per_second
-from stanadapt.studies.report.runs import Run
-from stanadapt.studies.report.standing import Standing
+from stanadapt.studies.report.fits import Run, Standing
 
 TITLES = {
     "ESS/s": "smallest bulk effective sample size per second of one core, warm-up included",

@@ -16,7 +16,7 @@ from stanadapt.studies.report.canvas import (
     new_figure,
     short,
 )
-from stanadapt.studies.report.runs import Run, parameters
+from stanadapt.studies.report.fits import Run, parameters
 
 WORST, BINS = 3, 20
 MOST_POINTS, MOST_CHAINS = 1200, 8  # of a trace, all chains together; of a rank plot

@@ -16,7 +16,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from stanadapt.engine.compiled.user_folders import home
+from stanadapt.engine.compiled.cache_folder import home
 from stanadapt.errors import StanadaptError
 
 WINDOWS = platform.system() == "Windows"

@@ -10,8 +10,8 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import chain as chain_module
+from stanadapt.runs import checkpoint
 from stanadapt.runs import folder as folder_module
-from stanadapt.runs import write_checkpoints
 
 PROGRAM = """
 parameters { vector[3] x; real<lower=0> s; }
@@ -80,8 +80,8 @@ def test_ctrl_c_does_not_wait_for_an_iteration_that_takes_minutes(
 
 @pytest.mark.filterwarnings("ignore")
 def test_chains_do_not_wait_for_the_disk(target, tmp_path, monkeypatch):
-    monkeypatch.setattr(write_checkpoints, "SECONDS", 0.0)
-    monkeypatch.setattr(write_checkpoints, "SHARE", np.inf)
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
     flush, sampled, waited = folder_module.RunFolder.flush, threading.Event(), []
 
     def slow(folder):
@@ -110,7 +110,7 @@ def test_chains_that_are_pooled_again_and_again_are_written_every_few_seconds(
         write(folder, name, arrays)
 
     monkeypatch.setattr(folder_module.RunFolder, "write_arrays", counted)
-    monkeypatch.setattr(write_checkpoints, "SECONDS", 1000.0)
+    monkeypatch.setattr(checkpoint, "SECONDS", 1000.0)
     draw(target, "whitened_hmc", run=tmp_path / "run")
     # as they were made, and as they were pooled last, for their own files to count
-    assert names.count(write_checkpoints.TOGETHER) == 2
+    assert names.count(checkpoint.TOGETHER) == 2

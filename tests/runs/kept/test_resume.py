@@ -13,12 +13,12 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.efficiency import efficiency
+from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.engine import chain as chain_module
 from stanadapt.engine.registry import registered
 from stanadapt.errors import StanadaptError
+from stanadapt.runs import checkpoint
 from stanadapt.runs import folder as folder_module
-from stanadapt.runs import write_checkpoints
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 
 # scales of 1e-3 to 50, a parameter that is bounded, and quantities that are drawn
@@ -60,7 +60,7 @@ def crash(monkeypatch):
             if number % 3 == 0:
                 keeper.write(chain)
 
-        monkeypatch.setattr(write_checkpoints.WriteCheckpoints, "chunk_done", chunk_done)
+        monkeypatch.setattr(checkpoint.WriteCheckpoints, "chunk_done", chunk_done)
 
     return set_up
 
@@ -306,7 +306,7 @@ def test_checkpoints_that_cannot_be_written_cost_no_draw(target, tmp_path, monke
         with keeper._remembered():
             raise StanadaptError("files", "the disk was taken away.")
 
-    monkeypatch.setattr(write_checkpoints.WriteCheckpoints, "write", refused)
+    monkeypatch.setattr(checkpoint.WriteCheckpoints, "write", refused)
     fit = draw(target, ("nuts", {}), run=tmp_path / "run")
     np.testing.assert_array_equal(
         results.dataset(fit, "posterior")["x"], results.dataset(whole, "posterior")["x"]
@@ -327,7 +327,7 @@ def test_a_file_in_place_of_the_folder(target, tmp_path):
 def test_an_interrupted_run_names_resume(target, phase, number, crash, tmp_path, monkeypatch):
     whole, run = draw(target, ("nuts", {})), tmp_path / "run"
     crash(10**9)
-    patient, pressed = write_checkpoints.WriteCheckpoints.chunk_done, threading.Event()
+    patient, pressed = checkpoint.WriteCheckpoints.chunk_done, threading.Event()
 
     def chunk_done(keeper, chain):
         patient(keeper, chain)
@@ -337,7 +337,7 @@ def test_an_interrupted_run_names_resume(target, phase, number, crash, tmp_path,
             os.kill(os.getpid(), number)
             time.sleep(0.3)  # the main thread looks every tenth of a second
 
-    monkeypatch.setattr(write_checkpoints.WriteCheckpoints, "chunk_done", chunk_done)
+    monkeypatch.setattr(checkpoint.WriteCheckpoints, "chunk_done", chunk_done)
     if phase == "warm-up":
         with pytest.raises(StanadaptError, match=r"interrupted.*stanadapt\.resume"):
             draw(target, ("nuts", {}), run=run)
@@ -347,5 +347,5 @@ def test_an_interrupted_run_names_resume(target, phase, number, crash, tmp_path,
         assert any(
             "stanadapt.resume" in sentence for sentence in sa.diagnose(fit, show=False).sentences
         )
-    monkeypatch.setattr(write_checkpoints.WriteCheckpoints, "chunk_done", patient)
+    monkeypatch.setattr(checkpoint.WriteCheckpoints, "chunk_done", patient)
     assert_same(resume(run), whole)

@@ -6,8 +6,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.compare import disagreement
-from stanadapt.diagnostics.efficiency import efficiency
-from stanadapt.diagnostics.mixing import of_columns
+from stanadapt.diagnostics.mixing import efficiency, of_columns
 from stanadapt.targets.stan import bundled
 
 # program, data, seeds: as many as reduce the error of the ratio to 5 %

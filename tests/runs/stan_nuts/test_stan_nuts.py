@@ -7,7 +7,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.efficiency import efficiency
+from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.stan_nuts import stanli
 from stanadapt.targets.stan import bundled, toolchain

@@ -14,7 +14,8 @@ from stanadapt import results
 from stanadapt.engine import chain as chain_module
 from stanadapt.engine.registry import registered
 from stanadapt.errors import StanadaptError
-from stanadapt.runs import drive, run_on_workers, worker_recipe
+from stanadapt.runs import run as run_module
+from stanadapt.runs import spec, workers
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 
 # unequal scales, a parameter that is bounded, and quantities that are drawn
@@ -40,8 +41,8 @@ def target():
 @pytest.fixture
 def short_slices(monkeypatch):
     """Of little more than one chunk, of seven iterations."""
-    monkeypatch.setattr(run_on_workers, "FIRST_SECONDS", 1e-4)
-    monkeypatch.setattr(run_on_workers, "LONGEST_SECONDS", 1e-4)
+    monkeypatch.setattr(workers, "FIRST_SECONDS", 1e-4)
+    monkeypatch.setattr(workers, "LONGEST_SECONDS", 1e-4)
     monkeypatch.setattr(chain_module, "FIRST_CHUNK", 7)
     monkeypatch.setattr(chain_module, "LARGEST_CHUNK", 7)
 
@@ -87,7 +88,7 @@ def assert_same(here, there):
 def test_every_sampler_draws_the_same(target, case, short_slices, monkeypatch):
     """No chain moves in this process, those of a pre-run that learns scales included."""
     here, post = draw(target, *case), Post()
-    monkeypatch.setattr(drive, "run", None)
+    monkeypatch.setattr(run_module, "run", None)
     there = draw(target, *case, executor=post)
     assert post.sent > 6
     assert there.attrs["executor"] == "Post"
@@ -165,25 +166,25 @@ def test_without_a_draw_it_is_an_error(target, error):
 
 
 def test_what_a_worker_refuses_is_told(target, monkeypatch):
-    monkeypatch.setattr(worker_recipe, "version", lambda name: "0.0.1")
-    sent = worker_recipe.recipe_of
-    monkeypatch.setattr(run_on_workers, "recipe_of", lambda *a: sent(*a)._replace(stanadapt="9.9"))
+    monkeypatch.setattr(spec, "version", lambda name: "0.0.1")
+    sent = spec.recipe_of
+    monkeypatch.setattr(workers, "recipe_of", lambda *a: sent(*a)._replace(stanadapt="9.9"))
     with pytest.raises(StanadaptError, match=r"a worker has stanadapt 0.0.1, the run 9.9"):
         draw(target, "nuts", {}, executor=Post())
 
 
 def test_another_file_of_the_sampler_is_refused(target, monkeypatch):
-    sent = worker_recipe.recipe_of
+    sent = spec.recipe_of
     changed = lambda *a: sent(*a)._replace(sampler_hash="0")  # noqa: E731
-    monkeypatch.setattr(run_on_workers, "recipe_of", changed)
+    monkeypatch.setattr(workers, "recipe_of", changed)
     with pytest.raises(StanadaptError, match="the file of the sampler nuts is another one"):
         draw(target, "nuts", {}, executor=Post())
 
 
 def test_a_sampler_that_workers_lack_is_told(target, monkeypatch):
-    sent = worker_recipe.recipe_of
+    sent = spec.recipe_of
     changed = lambda *a: sent(*a)._replace(sampler="barker")  # noqa: E731
-    monkeypatch.setattr(run_on_workers, "recipe_of", changed)
+    monkeypatch.setattr(workers, "recipe_of", changed)
     with pytest.raises(StanadaptError, match="let workers import its file"):
         draw(target, "nuts", {}, executor=Post())
 
@@ -248,12 +249,12 @@ def test_an_extended_target_is_made_by_workers(target, short_slices, options):
 def test_a_target_of_another_kind_cannot_be_sent(target):
     other = SimpleNamespace(target=target)
     with pytest.raises(StanadaptError, match=r"cannot be sent to a worker"):
-        worker_recipe.recipe_of(other, None, None)
+        spec.recipe_of(other, None, None)
 
 
 def test_a_worker_keeps_few_targets(target):
-    before = set(worker_recipe._made)
-    for seed in range(worker_recipe.KEPT + 2):
+    before = set(spec._made)
+    for seed in range(spec.KEPT + 2):
         draw(target, "nuts", {"seed": seed, "iter_sampling": 5}, executor=Post())
-    assert len(worker_recipe._made) == worker_recipe.KEPT
-    assert not before & set(worker_recipe._made)
+    assert len(spec._made) == spec.KEPT
+    assert not before & set(spec._made)

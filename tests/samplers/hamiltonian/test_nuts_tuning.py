@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from stanadapt.engine.points import gradient_at
-from stanadapt.samplers import dual_averaging
-from stanadapt.samplers.hamiltonian.initial_step_size import LARGEST, SMALLEST, first_step
-from stanadapt.samplers.hamiltonian.leapfrog import Leapfrog, Phase
-from stanadapt.samplers.welford import learn_factor, no_draws, with_draw
-from stanadapt.samplers.windows import window_end
+from stanadapt.samplers import adaptation
+from stanadapt.samplers.adaptation import learn_factor, no_draws, window_end, with_draw
+from stanadapt.samplers.hamiltonian.leapfrog import LARGEST, SMALLEST, Leapfrog, Phase, first_step
 from tests.helpers.targets import MEAN, Awkward
 
 # --- windows -------------------------------------------------------------------------------------
@@ -118,10 +116,10 @@ def test_without_a_covariance_the_factor_is_kept(draws, diagonal):
 def test_dual_averaging_is_the_published_recursion():
     """Algorithm 5 of Hoffman and Gelman (2014), with the sums written out."""
     rates, target, first = np.random.default_rng(1).uniform(0, 1, 60), 0.8, 0.3
-    averaging, logs = dual_averaging.start(first), []
+    averaging, logs = adaptation.start(first), []
     h, mean = 0.0, 0.0
     for m, rate in enumerate(rates, 1):
-        averaging = dual_averaging.update(averaging, rate, target)
+        averaging = adaptation.update(averaging, rate, target)
         h = (1 - 1 / (m + 10)) * h + (target - rate) / (m + 10)
         logs.append(np.log(10 * first) - np.sqrt(m) / 0.05 * h)
         mean = m**-0.75 * logs[-1] + (1 - m**-0.75) * mean
@@ -131,10 +129,10 @@ def test_dual_averaging_is_the_published_recursion():
 
 
 def test_dual_averaging_finds_the_step_size_with_the_target_rate():
-    averaging = dual_averaging.start(1.0)
+    averaging = adaptation.start(1.0)
     for _ in range(3000):
         rate = np.exp(-np.exp(averaging.log_step) / 0.02)
-        averaging = dual_averaging.update(averaging, rate, 0.8)
+        averaging = adaptation.update(averaging, rate, 0.8)
     assert np.exp(averaging.log_mean) == pytest.approx(-0.02 * np.log(0.8), rel=0.05)
 
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.points import unused_value, value_at
-from stanadapt.samplers.jumps.two_phases import forced_move, log_pair_ratio
+from stanadapt.samplers.jumps.repelling_attracting import forced_move, log_pair_ratio
 from tests.helpers.gaussian_target import Gaussian
 
 START, SCALE = 1.3, 1.7

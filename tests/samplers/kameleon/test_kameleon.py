@@ -5,7 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine.chain import Chain, ChainDesign
-from stanadapt.engine.contract import copy_draws
+from stanadapt.engine.checks import copy_draws
 from stanadapt.engine.density import value
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.registry import find

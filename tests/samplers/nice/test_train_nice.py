@@ -9,7 +9,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError
-from stanadapt.samplers.nice import adversarial, train_nice
+from stanadapt.samplers.nice import adversarial, train
 from stanadapt.samplers.nice.network import Network
 from stanadapt.targets.stan import bundled
 from workflows.learned.known_moments_ess import ess_known_moments
@@ -71,7 +71,7 @@ def test_a_network_is_described_and_used(mog2, tmp_path):
     assert [row["step"] for row in history] == [0, 10, 20]
     best = max(history, key=lambda row: row["ess_per_draw"])
     assert made.description["step"] == best["step"]
-    assert made.description["n_density"] == 4 * 8 * (train_nice.WARMUP + 200 + 1)
+    assert made.description["n_density"] == 4 * 8 * (train.WARMUP + 200 + 1)
     made.save(tmp_path / "network.npz")
     read = sa.Network.load(tmp_path / "network.npz")
     assert read.description == made.description

@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 
-from stanadapt.samplers.tempering.ladder import LOG_Z, first_ladder, measure, no_ladder
-from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, PRIOR, TemperingPath
-from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
-from stanadapt.samplers.tempering.report import (
+from stanadapt.samplers.tempering.evidence import (
     DEAD_WEIGHT,
     FEWEST_TRIPS,
     LARGEST_BARRIER,
@@ -14,6 +11,9 @@ from stanadapt.samplers.tempering.report import (
     group,
     sentences,
 )
+from stanadapt.samplers.tempering.ladder import LOG_Z, first_ladder, measure, no_ladder
+from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, PRIOR, TemperingPath
+from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 
 # ends of three short chains in two dimensions, with the log density in the last column
 ENDS = np.array([[0.5, -1.0, -3.0], [2.0, 4.0, -5.0], [0.0, 0.25, -2.0]])

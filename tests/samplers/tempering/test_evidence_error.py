@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from stanadapt.samplers.tempering.evidence_error import (
-    add_errors,
-    error_of_log_mean,
-    error_of_spread,
-)
+from stanadapt.samplers.tempering.evidence import add_errors, error_of_log_mean, error_of_spread
 
 WEIGHTS = np.random.default_rng(4).standard_normal((4, 30))
 WEIGHTS[3] = -np.inf

@@ -155,7 +155,7 @@ class Native:
 
 
 def test_the_constant_of_native_values_is_measured(target):
-    from stanadapt.samplers.tempering.extended_target import _calibrated_source
+    from stanadapt.samplers.tempering.extended import _calibrated_source
 
     source = _calibrated_source(Native(target, lambda x: 7.25))
     assert source.value_propto == 0

@@ -1,11 +1,11 @@
-"""Volumes of modes against exact ones, and the messages on them."""
+"""Volumes of modes against exact ones, and the volume_messages on them."""
 
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import logsumexp, softmax
 
-from stanadapt.samplers.tempering.mode_volumes import log_volumes, messages
+from stanadapt.samplers.tempering.findings import log_volumes, volume_messages
 
 COVARIANCE = np.array([[4.0, 0.3, 0.0], [0.3, 0.04, 0.01], [0.0, 0.01, 9.0]])
 
@@ -75,7 +75,7 @@ def test_draws_far_out_raise_no_error():
     for size in (1e-200, 1e100, 1e200):
         found = log_volumes(gaussian, size * draws)
         assert np.isfinite(found).all()
-        assert messages("rwm", found) == []
+        assert volume_messages("rwm", found) == []
 
 
 def test_a_density_that_fails_at_some_draws():
@@ -93,7 +93,7 @@ def test_a_density_that_fails_at_some_draws():
 
 @pytest.mark.parametrize(("volumes", "count"), [([], 0), ([1.0, 5.5], 0), ([1.0, 3.0, 5.7], 1)])
 def test_a_hundredfold_difference_is_reported(volumes, count):
-    message = " ".join(messages("some_sampler", np.array(volumes)))
+    message = " ".join(volume_messages("some_sampler", np.array(volumes)))
     assert message.count("some_sampler: the visited modes") == count
     assert message.count("by 2.0 orders of magnitude") == count
     assert message.count("(inits)") == count

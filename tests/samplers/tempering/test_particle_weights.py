@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from stanadapt.samplers.tempering.particle_weights import (
+from stanadapt.samplers.tempering.particles import (
     conditional_ess,
     next_temperature,
     reweigh,

@@ -15,9 +15,16 @@ from stanadapt.engine.density import (
     value,
     value_and_gradient,
 )
-from stanadapt.samplers.tempering.density import choose, interpolated, over_ladder, weigh
-from stanadapt.samplers.tempering.handle import extension_of, make_extended, source_of
-from stanadapt.samplers.tempering.pseudo_extension_options import read_design
+from stanadapt.samplers.tempering.extended import read_design
+from stanadapt.samplers.tempering.pseudo_extension import (
+    choose,
+    extension_of,
+    interpolated,
+    make_extended,
+    over_ladder,
+    source_of,
+    weigh,
+)
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from tests.helpers import pseudo_extension_formula
 from tests.helpers.targets import Awkward

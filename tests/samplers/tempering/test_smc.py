@@ -9,7 +9,7 @@ import xarray as xr
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.samplers.tempering.particle_report import particle_sentences
+from stanadapt.samplers.tempering.evidence import particle_sentences
 from stanadapt.targets.stan.bundled import ROOT, find
 
 # the reference is wide: some of its draws are 0 after rounding

@@ -6,6 +6,7 @@ import pytest
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, value_and_gradient
 from stanadapt.samplers.hamiltonian.leapfrog import leapfrog
+from stanadapt.samplers.tempering.moves import integrate
 from stanadapt.samplers.tempering.path import (
     DISTRIBUTION,
     POSITION,
@@ -18,7 +19,6 @@ from stanadapt.samplers.tempering.path import (
     no_replicas,
 )
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
-from stanadapt.samplers.tempering.trajectory import integrate
 from tests.helpers.targets import MEAN, SD, Awkward
 from tests.helpers.tempered_formula import REFERENCE_MEAN, REFERENCE_SD
 

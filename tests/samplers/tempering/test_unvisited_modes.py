@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stanadapt.samplers.tempering.unvisited_modes import count_unvisited, messages
+from stanadapt.samplers.tempering.findings import count_unvisited, unvisited_messages
 
 FAR = np.array([9.0, -0.2])  # a narrow mode beside a wide one
 
@@ -61,7 +61,7 @@ def test_nothing_is_counted_if_the_draws_do_not_move():
 
 
 def test_the_message_counts():
-    (message,) = messages("parallel_tempering", 3, 40)
+    (message,) = unvisited_messages("parallel_tempering", 3, 40)
     assert message.startswith("parallel_tempering: 3 of the 40 short chains")
     assert "inits" in message
-    assert messages("parallel_tempering", 0, 40) == []
+    assert unvisited_messages("parallel_tempering", 0, 40) == []

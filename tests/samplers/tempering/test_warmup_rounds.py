@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stanadapt.engine.chain import Chain, ChainDesign
-from stanadapt.engine.contract import copy_draws
+from stanadapt.engine.checks import copy_draws
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.registry import as_chosen, find
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B

@@ -6,7 +6,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.results import arviz_module
-from stanadapt.samplers.tempering.pseudo_group import pseudo_group
+from stanadapt.samplers.tempering.weighted_summary import pseudo_group
 from tests.helpers.extended_program import CODE, DIM, QUIET, extend
 
 

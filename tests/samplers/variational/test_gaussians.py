@@ -9,8 +9,8 @@ from stanadapt.engine.density import GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.engine.standardized_density import standardised
 from stanadapt.samplers.variational import advi, laplace, pathfinder
 from stanadapt.samplers.variational.gaussian import Gaussian, log_densities
-from stanadapt.samplers.variational.inverse_hessian import low_rank_factor
 from stanadapt.samplers.variational.lbfgs import climb
+from stanadapt.samplers.variational.pathfinder import low_rank_factor
 from tests.helpers.gaussian_target import Gaussian as Independent
 from tests.helpers.targets import SHAPE, Awkward
 

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, multivariate_t
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.efficiency import efficiency
+from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.engine.chain import advance_together
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.variational import proposal

@@ -5,11 +5,11 @@ import pytest
 
 from stanadapt.samplers.whitened.block import Window
 from stanadapt.samplers.whitened.fisher_metric import (
+    correlations_hold,
     diagonal_metric,
     fisher_metric,
     with_standard_deviations,
 )
-from stanadapt.samplers.whitened.held_out import correlations_hold
 
 
 def window(positions, gradients, moved=None):

@@ -7,8 +7,7 @@ import pytest
 
 from stanadapt.diagnostics.verdict import DO_NOT_USE, FINE, Verdict
 from stanadapt.studies.advise.advice import Advice
-from stanadapt.studies.advise.candidates import Candidate
-from stanadapt.studies.advise.trial import Trial, smallest_ess
+from stanadapt.studies.advise.trials import Candidate, Trial, smallest_ess
 from tests.helpers import made_up_fits
 
 

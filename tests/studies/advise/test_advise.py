@@ -7,7 +7,7 @@ import pytest
 import stanadapt as sa
 from stanadapt.engine.registry import find
 from stanadapt.errors import StanadaptError
-from stanadapt.studies.advise.candidates import TEMPERING, for_many_modes
+from stanadapt.studies.advise.trials import TEMPERING, for_many_modes
 from stanadapt.targets.stan import bundled
 
 QUICK = {"minutes": 0.1, "show": False, "show_progress": False}

@@ -7,7 +7,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.missed_modes import separate_regions
-from stanadapt.studies.advise.separate_modes import separate_modes
+from stanadapt.studies.advise.trials import separate_modes
 
 TWO = """
 parameters { vector[2] x; }
@@ -90,7 +90,7 @@ def test_a_region_without_a_maximum_is_no_mode(monkeypatch, log_density, found):
     table = pd.DataFrame(
         {"log_density": [-1.0, log_density], "weight_1": [1.0, 0.0], "weight_2": [0.2, 0.8]}
     )
-    monkeypatch.setattr("stanadapt.studies.advise.separate_modes.modes", lambda *_, **__: table)
+    monkeypatch.setattr("stanadapt.studies.advise.trials.modes", lambda *_, **__: table)
     assert separate_modes(target(TWO), chains_around([[-5, 0], [5, 0]], [1, 2])) == found
 
 

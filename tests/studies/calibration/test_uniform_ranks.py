@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from stanadapt.studies.calibration.uniform_ranks import RankBands
+from stanadapt.studies.calibration.ranks import RankBands
 
 COUNT, LARGEST = 120, 49
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import stanadapt as sa
-from stanadapt.studies.repeats.one_repeat import COLUMNS, seed_of
+from stanadapt.studies.repeats.kept import COLUMNS, seed_of
 from stanadapt.targets.stan import bundled
 
 SHORT = {"chains": 2, "iter_warmup": 60, "iter_sampling": 100, "show_progress": False}

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 import stanadapt as sa
-from stanadapt.studies.repeats import one_repeat
-from stanadapt.studies.repeats.one_repeat import COLUMNS, compile_first, make_row, seed_of
+from stanadapt.studies.repeats import kept
+from stanadapt.studies.repeats.kept import COLUMNS, compile_first, make_row, seed_of
 from tests.helpers import made_up_fits
 
 
@@ -19,7 +19,7 @@ def test_seeds_depend_on_both_numbers_and_suit_cmdstan():
 
 def test_a_row_has_the_costs_of_a_comparison_and_seconds_by_the_clock(monkeypatch):
     clock = iter([10.0, 13.0])
-    monkeypatch.setattr(one_repeat, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(kept, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     fit = made_up_fits.fit(1, seconds=2.0, gradients=5000, compile_seconds=7.5)
     row = make_row("a", 2, 9, lambda seed: fit, None, 7.0, quiet=True)
     line = sa.compare({"a": fit}, show=False).iloc[0]

@@ -7,7 +7,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.studies.repeats import compare_repeats as module
-from stanadapt.studies.repeats.one_repeat import SAMPLING, seed_of
+from stanadapt.studies.repeats.kept import SAMPLING, seed_of
 from tests.helpers import made_up_fits
 from tests.helpers.html_page import Page
 

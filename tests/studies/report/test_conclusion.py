@@ -5,8 +5,7 @@ import pytest
 
 from stanadapt.studies.report import summary_table
 from stanadapt.studies.report.conclusion import conclude, number
-from stanadapt.studies.report.runs import as_repeats, collect
-from stanadapt.studies.report.standing import largest_z, standing
+from stanadapt.studies.report.fits import as_repeats, collect, largest_z, standing
 from tests.helpers import made_up_fits as made_up
 
 

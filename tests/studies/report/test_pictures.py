@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from stanadapt.studies.report.few_columns import MOST, with_few_columns
+from stanadapt.studies.report.fits import MOST, as_repeats, collect, parameters, with_few_columns
 from stanadapt.studies.report.forest import most_different
 from stanadapt.studies.report.running_error import running_error
-from stanadapt.studies.report.runs import as_repeats, collect, parameters
 from stanadapt.studies.report.traces import worst_parameters
 from tests.helpers import made_up_fits as made_up
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from stanadapt.engine.status import Report
+from stanadapt.engine.console import Report
 from stanadapt.errors import StanadaptError, is_one_of
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends import bridgestan, cmdstan, stanli

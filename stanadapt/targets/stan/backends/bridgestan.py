@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from stanadapt.engine.status import Report
+from stanadapt.engine.console import Report
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends import native
-from stanadapt.targets.stan.backends.stan_model import package
+from stanadapt.targets.stan.backends.native import package
 from stanadapt.targets.stan.program import Program
 
 SYNTAX = re.compile(r"(?i)(syntax|semantic) error")

@@ -24,11 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.engine.compiled.cache_folder import cache_root
-from stanadapt.engine.compiled.user_folders import environment
+from stanadapt.engine.compiled.cache_folder import cache_root, environment
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan.backends.native import require_parameters
-from stanadapt.targets.stan.backends.stan_model import bound_model
+from stanadapt.targets.stan.backends.native import bound_model, require_parameters
 from stanadapt.targets.stan.program import Program, branches
 
 VERSION = "0.24.0"

@@ -1,0 +1,168 @@
+"""What a user sees while chains run: one bar per chain, plain lines, or nothing.
+
+A status line for slow steps other than sampling: compiling, installing, Stan's own runs.
+"""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+Report = Callable[[str], None]
+
+
+@contextlib.contextmanager
+def status(show: bool) -> Iterator[Report]:
+    """Yield a function that reports the current step; in a terminal, beside a spinner."""
+    console = Console(file=sys.stderr, quiet=not show)
+    if not console.is_terminal:
+        yield lambda text: console.print(text, highlight=False)
+        return
+    spinner = console.status("")
+
+    def report(text: str) -> None:
+        spinner.update(text)
+        spinner.start()  # not before: usually everything is compiled already
+
+    try:
+        yield report
+    finally:
+        spinner.stop()
+
+
+# a step that is shorter needs no words
+SLOW = 1.0
+
+
+@contextlib.contextmanager
+def slow_step(show: bool, text: str, after: float = SLOW) -> Iterator[None]:
+    """Say what a step is doing, if it takes longer than so many seconds."""
+    with status(show) as report:
+        over, lock = False, threading.Lock()
+
+        def say() -> None:
+            with lock:  # else a spinner might start after the step has ended
+                if not over:
+                    report(text)
+
+        timer = threading.Timer(after, say)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            with lock:
+                over = True
+
+
+PLAIN_SECONDS = 10.0
+
+
+def _line(chain: Any, task: str = "") -> str:
+    phase = "warm-up " if chain.warming_up else "sampling"
+    if chain.warming_up and chain.progress is not None:
+        phase = f"{task or 'warm-up'}, {chain.progress.label}"
+    if chain.finished:
+        phase = "stopped " if chain.stopped else f"{task}, done" if task else "done    "
+    text = f"{phase} {chain.n_done:>6}/{chain.n_total}"
+    accepted = f"  accepted {chain.acceptance_rate:4.0%}" if chain.n_done else ""
+    failed = chain.calls["failed"]
+    return text + accepted + (f"  failed {failed}" if failed else "")
+
+
+class Silent:
+    """Shows nothing."""
+
+    def __enter__(self) -> "Silent":
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        return None
+
+    def update(self, chains: list) -> None:
+        """Do nothing."""
+
+
+class Plain(Silent):
+    """Prints one line per chain every ten seconds and at the end: for logs and pipes."""
+
+    def __init__(self, console: Console, task: str = "") -> None:
+        self.console, self.ended, self.start = console, False, time.monotonic()
+        self.task = task
+        self.last = self.start
+        self.began: dict[int, float] = {}  # when each chain was last seen idle
+
+    def update(self, chains: list) -> None:
+        """Print if it is time to."""
+        now, finished = time.monotonic(), all(chain.finished for chain in chains)
+        self.began |= {number: now for number, chain in enumerate(chains, 1) if not chain.n_done}
+        if self.ended or (not finished and now - self.last < PLAIN_SECONDS):
+            return
+        self.last, self.ended = now, finished
+        for number, chain in enumerate(chains, 1):
+            line = f"chain {number}  {_line(chain, self.task)}{self._time_left(now, number, chain)}"
+            self.console.print(line, highlight=False)
+
+    def _time_left(self, now: float, number: int, chain: Any) -> str:
+        """Estimated time left; a chain that still waits for a core has no speed yet."""
+        if chain.finished or not chain.n_done:
+            return ""
+        took = now - self.began.get(number, self.start)
+        return f"  about {took * (chain.n_total / chain.n_done - 1):.0f} s left"
+
+
+class Bars(Silent):
+    """Draws one bar per chain in a terminal."""
+
+    def __init__(self, console: Console, task: str = "") -> None:
+        self.task = task
+        self.progress = Progress(
+            TextColumn("chain {task.fields[number]}"),
+            BarColumn(bar_width=24),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[line]}"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self.tasks: list = []
+
+    def __enter__(self) -> "Bars":
+        self.progress.start()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.progress.stop()
+
+    def update(self, chains: list) -> None:
+        """Move every bar to its chain's iteration."""
+        if not self.tasks:
+            self.tasks = [
+                self.progress.add_task("", total=chain.n_total, number=number, line="")
+                for number, chain in enumerate(chains, 1)
+            ]
+        for task, chain in zip(self.tasks, chains, strict=True):
+            self.progress.update(
+                task, completed=chain.n_done, total=chain.n_total, line=_line(chain, self.task)
+            )
+
+
+def say(show: bool, text: str) -> None:
+    """Print a sentence on standard error, if `show`."""
+    Console(file=sys.stderr, quiet=not show).print(text, highlight=False, markup=False)
+
+
+def reporter(show: bool, task: str = "") -> Silent:
+    """Return the reporter that suits standard error; a silent one unless `show`.
+
+    task is what the chains do, where that is neither warm-up nor sampling.
+    """
+    if not show:
+        return Silent()
+    console = Console(file=sys.stderr)
+    return Bars(console, task) if console.is_terminal else Plain(console, task)

@@ -1,0 +1,199 @@
+"""What a run will take of the machine's memory, said before the first draw.
+
+A system may promise more memory than it has, and end the program when it is used: draws of hours
+would be lost without a word.
+
+The chains of a run, at their starting positions, with memory for their draws.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import psutil
+
+from stanadapt.engine.chain import Chain, ChainDesign, extra_size
+from stanadapt.engine.density import (
+    FAILED_CALLS,
+    GRADIENT_CALLS,
+    RECORDED_CALLS,
+    VALUE_CALLS,
+    Density,
+)
+from stanadapt.engine.plan import Plan
+from stanadapt.errors import StanadaptError, warn
+from stanadapt.runs.pooled_reference import FittedReference
+from stanadapt.targets.target import Samplable
+
+COUNTED = [VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS]
+
+
+class Start(NamedTuple):
+    """In which coordinates chains run, where they start, and what it cost to find out.
+
+    target
+        What is sampled: as the user gave it, or in standardised coordinates.
+    positions
+        One per chain, in the coordinates of `target`.
+    calls
+        Evaluations so far: values, gradients, failures; shape (chain, 3).
+    seconds
+        Of each chain: by the clock, and of a processor; shape (chain, 2).
+    compile_seconds
+        Of the sampler that learned.
+    description
+        Attributes of the result.
+
+    """
+
+    target: Samplable
+    positions: list[np.ndarray]
+    calls: np.ndarray
+    seconds: np.ndarray
+    compile_seconds: float
+    description: dict[str, Any]
+
+    def counted(self, density: Density, chain: int) -> Density:
+        """Let a density's counters begin with what the pre-run of this chain has cost."""
+        density.calls[COUNTED] = self.calls[chain]
+        density.calls[RECORDED_CALLS] = self.calls[chain, :2].sum()
+        return density
+
+    def after(self, fitted: FittedReference) -> "Start":
+        """Return the same start, with what the reference has cost, which counts as warm-up."""
+        calls, seconds = self.calls.copy(), self.seconds.copy()
+        calls[0] += fitted.calls
+        seconds[0] += fitted.seconds, fitted.processor_seconds
+        return self._replace(
+            calls=calls, seconds=seconds,
+            compile_seconds=self.compile_seconds + fitted.compile_seconds,
+        )  # fmt: skip
+
+
+class Randomness(NamedTuple):
+    """Where the random numbers of a chain come from: each use has a source of its own.
+
+    moves, scales
+        Generators for its start and its moves, and for the pre-run that learns scales.
+    quantities
+        Seed of Stan's generator, for generated quantities.
+
+    """
+
+    moves: np.random.Generator
+    quantities: int
+    scales: np.random.Generator
+
+
+def randomness(plan: Plan) -> list[Randomness]:
+    """Return the sources of every chain of a plan."""
+    sources = [source.spawn(3) for source in plan.seeds()]
+    return [
+        Randomness(
+            np.random.default_rng(moves), int(quantities.generate_state(1, np.uint32)[0]),
+            np.random.default_rng(scales),
+        )
+        for moves, quantities, scales in sources
+    ]  # fmt: skip
+
+
+def make_chain(start: Start, design: ChainDesign, source: Randomness, number: int) -> Chain:
+    """Return chain `number`, 0, 1, ..., at its position of a start."""
+    plan, target = design.plan, start.target
+    last = plan.chains * plan.threads_per_chain  # each worker gets a number as a chain does
+    return Chain(
+        design,
+        start.counted(target.density(number), number),
+        start.positions[number],
+        source.moves,
+        partial(target.constrainer, source.quantities, number),
+        [target.density(worker) for worker in range(plan.chains + number, last, plan.chains)],
+    )
+
+
+def make_chains(start: Start, design: ChainDesign, sources: list[Randomness]) -> list[Chain]:
+    """Return one chain per position of a start."""
+    chains = [make_chain(start, design, source, i) for i, source in enumerate(sources)]
+    for chain, seconds in zip(chains, start.seconds, strict=True):
+        chain.count_as_warmup(*seconds)
+    _share_arrays(chains)
+    return chains
+
+
+def _share_arrays(chains: list[Chain]) -> None:
+    """Let all chains write their draws into one array, so that none is copied at the end."""
+    for phase in ("warmup", "sampling"):
+        whole = np.empty((len(chains), *getattr(chains[0], phase).constrained.shape))
+        for chain, share in zip(chains, whole, strict=True):
+            getattr(chain, phase).constrained = share
+
+
+NUMBER = 8  # bytes
+# a run that takes more than this share of what is free is told of
+MUCH = 0.5
+
+
+def require_memory(design: ChainDesign, dim: int, on_disk: bool = False) -> None:
+    """Refuse a run that does not fit into memory, and tell of one that takes much of it.
+
+    Parameters
+    ----------
+    design
+        Sampler, numbers of chains and draws, and what is kept of these.
+    dim
+        Number of parameters on the unconstrained scale.
+    on_disk
+        Whether draws go to a run folder, which takes the space for them itself.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings".
+
+    """
+    parts = _parts(design, dim, on_disk)
+    total, free = sum(part.size for part in parts), psutil.virtual_memory().available
+    if total < MUCH * free:
+        return
+    taken = ", ".join(f"{part.name} {part.size / 1e9:,.1f} GB" for part in parts)
+    largest = max(parts, key=lambda part: part.size)
+    found = f"{taken}, and {free / 1e9:,.1f} GB are free. {largest.advice}"
+    if total > free:
+        raise StanadaptError("settings", f"the run does not fit into memory: {found}")
+    warn(f"the run takes much of the memory: {found}")
+
+
+class Part(NamedTuple):
+    """What takes memory: bytes of all chains, the beginning of a sentence, and what to do."""
+
+    size: int
+    name: str
+    advice: str
+
+
+def _parts(design: ChainDesign, dim: int, on_disk: bool) -> list[Part]:
+    plan, sampler = design.plan, design.sampler
+    kept = plan.chains * (plan.draws + plan.warmup_draws)
+    draws = 0 if on_disk else NUMBER * kept * numbers_per_draw(design, dim)
+    matrices = NUMBER * plan.chains * sampler.dense_matrices(design.settings) * dim**2
+    parts = [
+        Part(draws, f"{kept:,} draws take", "Keep fewer draws: iter_sampling, thin, chains."),
+        Part(
+            matrices,
+            f"matrices of {sampler.name} for {dim} parameters",
+            "Use the default sampler, which takes none, or diagonal=True where there is one.",
+        ),
+    ]
+    if sampler.storage is not None:
+        storage = sampler.storage
+        lower = ", ".join([*storage.settings, "chains"])
+        stored = plan.chains * storage.size(design.settings, dim)
+        parts.append(Part(stored, f"{storage.name} of {sampler.name}", f"Lower {lower}."))
+    return parts
+
+
+def numbers_per_draw(design: ChainDesign, dim: int) -> int:
+    """How many numbers are kept of each draw: parameters, quantities and statistics."""
+    statistics = 2 + len(design.sampler.info._fields)
+    unconstrained = dim if design.keep_unconstrained else 0
+    return design.n_constrained + statistics + unconstrained + extra_size(design, dim)

@@ -1,0 +1,359 @@
+"""Before chains are made: a pre-run learns location and scales, and where to start.
+
+Chains of a sampler that learns scales together (`Pooling.pool_for_scales`) run from the initial
+values until these are known. The sampler itself then runs in standardised coordinates
+(`targets/standardized.py`), from where they ended. Samplers with gradients learn from gradients,
+those without from values alone, so that a density without a usable gradient stays one.
+
+Location and scales from the draws of an earlier fit, and whether they still fit.
+
+The program may be the same under other data. At draws of its own posterior, the mean of
+-g_i (x_i - E x_i) is 1 for every coordinate i, g being the gradient of the log density (an
+integration by parts). Where it is far from that at the earlier draws, the posterior has other
+scales now, and they are learned afresh.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.chain import Chain, ChainDesign
+from stanadapt.engine.console import slow_step
+from stanadapt.engine.plan import Plan
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.registry import find
+from stanadapt.errors import StanadaptError
+from stanadapt.runs.chains import COUNTED, Start
+from stanadapt.runs.result import no_draws
+from stanadapt.runs.warm_start import GivenStart
+from stanadapt.samplers.initial_values import positions_of_fit
+from stanadapt.samplers.langevin.minibatches import moves_parameters
+from stanadapt.samplers.whitened.fisher_metric import (
+    diagonal_metric,
+    fisher_metric,
+    with_standard_deviations,
+)
+from stanadapt.targets.standardized import Standardised
+from stanadapt.targets.target import Samplable, Target
+
+# draws at which gradients are evaluated, evenly spaced; and fewest that teach anything
+DRAWS, FEWEST_DRAWS = 400, 20
+# by which factor the mean may differ from 1
+LARGEST_FACTOR = 5.0
+
+
+class Scales(NamedTuple):
+    """What an earlier fit teaches.
+
+    location, factor
+        m and L of standardised coordinates; see `targets/standardized.py`. None where these draws
+        do not fit.
+    draws
+        How many were looked at.
+    evaluations
+        What that took.
+    misfit
+        Why they do not fit, as a sentence; "" where they do.
+
+    """
+
+    location: np.ndarray | None
+    factor: np.ndarray | None
+    draws: int
+    evaluations: int
+    misfit: str
+
+
+def scales_of_fit(target: Target, fit: Any, gradient: bool, diagonal: bool) -> Scales:
+    """Learn from the draws of an earlier fit.
+
+    Parameters
+    ----------
+    target
+        The program under its present data.
+    fit
+        Of the same parameters.
+    gradient
+        Whether gradients may be used; else correlations are those of the draws.
+    diagonal
+        Whether scales alone are wanted.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "initialisation" unless it is a fit of the same parameters.
+
+    """
+    draws = positions_of_fit(target, fit)
+    if len(draws) < FEWEST_DRAWS:
+        why = f"warm_start has {len(draws)} draws, but at least {FEWEST_DRAWS} are needed."
+        return Scales(None, None, len(draws), 0, why)
+    if not gradient:
+        factor = draws.std(axis=0)[None] if diagonal else _shrunk_factor(draws)
+        return _checked(draws, factor, 0)
+    chosen = draws[np.linspace(0, len(draws) - 1, min(len(draws), DRAWS)).astype(int)]
+    evaluated = [target.evaluate(position) for position in chosen]
+    gradients = np.array([gradient for _, gradient, _ in evaluated])
+    fine = np.isfinite([value for value, _, _ in evaluated]) & np.isfinite(gradients).all(axis=1)
+    misfit = _misfit(target, chosen[fine], gradients[fine], len(chosen))
+    if misfit:
+        return Scales(None, None, len(draws), len(chosen), misfit)
+    spread = draws.std(axis=0)
+    if diagonal:
+        metric = diagonal_metric(chosen[fine], gradients[fine], spread)
+        metric = with_standard_deviations(metric, draws)
+    else:
+        metric = fisher_metric(chosen[fine], gradients[fine], spread)
+    return _checked(draws, metric.factor, len(chosen))
+
+
+def _checked(draws: np.ndarray, factor: np.ndarray, evaluations: int) -> Scales:
+    location = draws.mean(axis=0)
+    if not (np.isfinite(factor).all() and np.isfinite(location).all() and draws.std(axis=0).all()):
+        why = "the draws of warm_start have no finite scales."
+        return Scales(None, None, len(draws), evaluations, why)
+    return Scales(location, factor, len(draws), evaluations, "")
+
+
+def _shrunk_factor(draws: np.ndarray) -> np.ndarray:
+    """Cholesky factor of the covariance, whose correlations few draws shrink."""
+    n, dim = draws.shape
+    scales = draws.std(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlations = np.nan_to_num(np.corrcoef(draws, rowvar=False)).reshape(dim, dim)
+    correlations *= n / (n + dim)
+    np.fill_diagonal(correlations, 1.0)
+    return np.linalg.cholesky(correlations) * scales[:, None]
+
+
+def _misfit(target: Target, draws: np.ndarray, gradients: np.ndarray, tried: int) -> str:
+    """Say how the posterior differs from that of the draws; "" where they fit."""
+    if 2 * len(draws) < tried:
+        return (
+            f"at {tried - len(draws)} of {tried} draws of warm_start the log density is not "
+            "finite: scales are learned afresh."
+        )
+    with np.errstate(all="ignore"):
+        means = -np.mean(gradients * (draws - draws.mean(axis=0)), axis=0)
+    # infinite where it is negative, or no number: curved the other way
+    factors = np.where(means > 0.0, np.maximum(means, 1.0 / means), np.inf)
+    worst = int(np.argmax(factors))
+    if factors[worst] <= LARGEST_FACTOR:
+        return ""
+    name = target.model.param_unc_names()[worst]
+    narrower = means[worst] > 1.0 or not means[worst] > 0.0
+    return (
+        f"the draws of warm_start do not fit: {name} is {'narrower' if narrower else 'wider'} now "
+        f"by a factor of {np.sqrt(factors[worst]):.2g} or has another shape. Scales are learned "
+        "afresh."
+    )
+
+
+FULL, DIAGONAL, NO = "full", "diagonal", "no"
+# by whether the sampler uses gradients: who learns, and settings that make it learn scales alone
+LEARNERS: dict[bool, tuple[str, dict[str, Any]]] = {
+    True: ("whitened_hmc", {"metric": "diagonal"}),
+    False: ("pooled_am", {"diagonal": True}),
+}
+# iterations of warm-up below which nothing can be learned, and above which the pre-run gains little
+FEWEST, MOST_GRADIENTS = 50, 2000
+# a pre-run of fewer iterations is not expected to settle
+USUAL_LENGTH = 500
+MOST_VALUES, VALUES_PER_DIMENSION, FEWEST_VALUES = 20_000, 300, 3000
+
+
+def as_given(target: Samplable, positions: list[np.ndarray], why: str) -> Start:
+    """Return a Start in the target's own coordinates, and say why."""
+    chains = len(positions)
+    description = {"standardized": f"no: {why}"}
+    return Start(
+        target, positions, np.zeros((chains, 3), np.int64), np.zeros((chains, 2)), 0.0, description
+    )
+
+
+class Coordinates(NamedTuple):
+    """In which coordinates chains are to run.
+
+    kind
+        FULL, DIAGONAL or NO.
+    why
+        The reason for NO.
+    scales
+        Of an earlier fit, in place of a pre-run.
+
+    """
+
+    kind: str
+    why: str
+    scales: Scales | None = None
+
+
+def choose_coordinates(
+    standardize: bool | None, target: Samplable, sampler: Sampler, plan: Plan, given: GivenStart
+) -> Coordinates:
+    """Choose between the program's own coordinates and standardised ones.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", where it was asked for and cannot be done.
+
+    """
+    if standardize is not None and not isinstance(standardize, bool | np.bool_):
+        raise StanadaptError(
+            "settings", f"standardize must be True, False or None, got {standardize!r}."
+        )
+    if standardize is False:
+        return Coordinates(NO, "asked for")
+    many_modes = sampler.standardize == DIAGONAL or sampler.tempering is not None
+    kind = DIAGONAL if many_modes else FULL
+    scales = None
+    if given.reference_distribution is not None:  # chains start at the draws of warm_start alone
+        given = given._replace(warm_start=None)
+    if given.warm_start is not None and sampler.init_from_draws is None:
+        gradient = bool(sampler.uses_gradient)
+        scales = scales_of_fit(target.target, given.warm_start, gradient, many_modes)
+        if not scales.misfit:
+            return Coordinates(kind, "", scales)
+        given = given._replace(warm_start=None)
+    obstacle = _obstacle(target, sampler, given)
+    if obstacle and standardize:
+        raise StanadaptError("settings", f"standardize: {obstacle}. Leave it out.")
+    if standardize is None and sampler.standardize == NO:
+        return Coordinates(NO, f"{sampler.name} learns scales on its own", scales)
+    if obstacle:
+        return Coordinates(NO, obstacle, scales)
+    if plan.iter_warmup < FEWEST:
+        return Coordinates(NO, f"iter_warmup is below {FEWEST}", scales)
+    return Coordinates(kind, "", scales)
+
+
+def _obstacle(target: Samplable, sampler: Sampler, given: GivenStart) -> str:
+    if not moves_parameters(target):
+        return f"{target!r} has coordinates of its own"
+    if sampler.tempering is None:  # there chains do not begin with them
+        given = given._replace(prior_data=None)
+    for name, value in given._asdict().items():
+        if value is not None:
+            return f"{name} is given, in the program's own coordinates"
+    if sampler.pooling is not None:
+        return f"{sampler.name} learns scales on its own"
+    return ""
+
+
+def in_scales_of(target: Samplable, scales: Scales, positions: list[np.ndarray]) -> Start:
+    """Return a Start in the coordinates that an earlier fit standardises."""
+    assert scales.location is not None
+    assert scales.factor is not None
+    standardised = Standardised(target, scales.location, scales.factor)
+    z = [standardised.standardised(position) for position in positions]
+    calls = np.zeros((len(positions), 3), np.int64)
+    calls[0, 1] = scales.evaluations
+    description = {"standardized": f"{standardised.kind}, by warm_start"}
+    return Start(standardised, z, calls, np.zeros((len(z), 2)), 0.0, description)
+
+
+def learn_scales(
+    target: Samplable,
+    sampler: Sampler,
+    kind: str,
+    plan: Plan,
+    positions: list[np.ndarray],
+    rngs: list[np.random.Generator],
+    advance: Callable[[list[Chain], ChainDesign], bool],
+) -> Start:
+    """Run chains from these positions until scales are known, FULL or DIAGONAL ones.
+
+    Parameters
+    ----------
+    target
+        What is sampled, in its own coordinates.
+    sampler, plan
+        For which, and for how long a run.
+    positions, rngs
+        One per chain; the generators are used for nothing else.
+    advance
+        Runs chains of a design to their end, and returns whether that was interrupted.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "sampling", after Ctrl-C.
+
+    """
+    gradient = bool(sampler.uses_gradient)
+    with slow_step(plan.show_progress, "Compiling what learns the scales (once; up to a minute)"):
+        learned_of = target.target if moves_parameters(target) else target
+        chains, design = _learning_chains(learned_of, gradient, kind, plan, positions, rngs)
+        compile_seconds = chains[0].compile()
+    if advance(chains, design):
+        raise no_draws(target, chains, True)
+    start = _start(target, kind, positions, chains)
+    calls = np.array([chain.density.calls[COUNTED] for chain in chains])
+    seconds = np.array([[c.warmup_seconds, c.warmup_processor_seconds] for c in chains])
+    return start._replace(calls=calls, seconds=seconds, compile_seconds=compile_seconds)
+
+
+def _learning_chains(
+    target: Samplable, gradient: bool, kind: str, plan: Plan, positions: list, rngs: list
+) -> tuple[list[Chain], ChainDesign]:
+    name, diagonal = LEARNERS[gradient]
+    learner, settings = find(name, **(diagonal if kind == DIAGONAL else {}))
+    assert learner.pooling is not None
+    assert learner.pooling.pool_for_scales is not None
+    pooling = learner.pooling._replace(pool=learner.pooling.pool_for_scales)
+    values = int(np.clip(VALUES_PER_DIMENSION * target.dim, FEWEST_VALUES, MOST_VALUES))
+    ceiling = min(plan.iter_warmup, MOST_GRADIENTS if gradient else values)
+    plan = plan._replace(iter_warmup=ceiling, iter_sampling=0, save_warmup=False)
+    columns = len(target.target.column_names)
+    design = ChainDesign(learner._replace(pooling=pooling), settings, plan, columns)
+    chains = [
+        # nothing is recorded: constrainers are for workers, which make chains from their design
+        Chain(design, target.density(i), position, rng, partial(target.constrainer, 0, i))
+        for i, (position, rng) in enumerate(zip(positions, rngs, strict=True))
+    ]
+    return chains, design
+
+
+def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -> Start:
+    """Go on where chains ended; those that look for modes, where they began."""
+    running = [chain for chain in chains if not chain.stopped]
+    if not running:
+        return as_given(target, positions, "every evaluation of the pre-run failed")
+    progress = running[0].progress
+    if not (np.isfinite(progress.location).all() and np.isfinite(progress.metric.factor).all()):
+        return as_given(target, positions, "no finite scales were found")
+    factor = progress.metric.factor
+    if kind == DIAGONAL:
+        factor = np.maximum(factor, _spread(positions, chains, progress.location.size))
+    standardised = Standardised(target, progress.location, factor)
+    if kind == FULL:
+        positions = [chain.state.current.position for chain in chains]
+    iterations = max(chain.n_done for chain in chains)
+    description = {"standardized": standardised.kind, "standardization_iterations": iterations}
+    if kind == FULL:
+        description["notes"] = _unsettled(chains[0], progress)
+    z = [standardised.standardised(position) for position in positions]
+    return Start(standardised, z, np.empty(0), np.empty(0), 0.0, description)
+
+
+def _spread(positions: list, chains: list[Chain], dim: int) -> np.ndarray:
+    """Return how far apart chains began and ended, shape (1, dim): modes may lie as far apart.
+
+    Scales learned within modes are those of modes; from starts within a few of these, a sampler
+    that looks for modes finds fewer.
+    """
+    ends = [chain.state.current.position for chain in chains]
+    return np.std([position[:dim] for position in [*positions, *ends]], axis=0)[None]
+
+
+def _unsettled(chain: Chain, progress: Any) -> list[str]:
+    """Note where scales are those of chains that were still on their way."""
+    if progress.settled or chain.plan.iter_warmup < USUAL_LENGTH:
+        return []
+    return [
+        "the log density had not settled when scales were learned: the chains may still be on "
+        "their way. Give inits, raise iter_warmup, or compare with standardize=False."
+    ]

@@ -1,0 +1,319 @@
+"""From chains that have run to an ArviZ object: which draws are kept, groups, attributes.
+
+What a run is to say at its end: one sentence per kind of failure.
+"""
+
+import contextlib
+import copy
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.diagnostics.verdict import FAR_BELOW
+from stanadapt.engine.chain import FAILURES_BEFORE_STOP, Chain, Recording
+from stanadapt.engine.registry import as_chosen
+from stanadapt.errors import StanadaptError, warn
+from stanadapt.results.labels import named_dimensions, phase_groups
+from stanadapt.runs.attributes import origin
+from stanadapt.samplers.tempering.findings import add_tempering
+from stanadapt.samplers.tempering.weighted_summary import pseudo_group, taken_apart
+from stanadapt.samplers.variational.findings import on_paths, on_proposals
+from stanadapt.targets.target import Samplable
+
+VALUES_SHOWN = 6  # of the point at which a density failed
+
+
+def stan_message_at(target: Samplable, chain: Chain) -> str:
+    """Stan's message at the position where a chain's density was last not finite."""
+    return target.evaluate(chain.density.failed_position)[2]
+
+
+def failures(target: Samplable, runs: list[Chain], kept: list[int]) -> Iterator[str]:
+    """One sentence per kind of failure, however many there were."""
+    evaluations = sum(chain.calls["values"] + chain.calls["gradients"] for chain in runs)
+    failed = sum(chain.calls["failed"] for chain in runs)
+    if failed:
+        worst = max(runs, key=lambda chain: chain.calls["failed"])
+        message = " ".join(stan_message_at(target, worst).split())
+        yield (
+            f"{failed} of {evaluations} evaluations of {target.name} ({failed / evaluations:.2%}) "
+            f"had no finite density and were rejected{_quoted(message)}"
+            f"{_point(target, runs.index(worst), worst.density.failed_position)} If there are "
+            "many, bound the parameters in the program, or give them tighter priors."
+        )
+    quantities = sum(chain.failed_quantities for chain in runs)
+    if quantities:
+        worst = max(runs, key=lambda chain: chain.failed_quantities)
+        constrain: Any = worst.sampling.constrain
+        message = " ".join(constrain.explain().split())
+        yield (
+            f"generated quantities threw at {quantities} draws, which hold NaN{_quoted(message)} "
+            "The parameters are not touched by it: mend the block, or leave out what throws."
+        )
+    stopped = [str(i + 1) for i, chain in enumerate(runs) if chain.stopped]
+    if stopped:
+        yield (
+            f"{_chains(stopped)}: stopped after {FAILURES_BEFORE_STOP} consecutive failed "
+            f"evaluations and left out; the result holds {len(kept)} of {len(runs)} chains. "
+            "Start elsewhere (inits), or use another seed."
+        )
+
+
+def short_chains(runs: list[Chain], kept: list[int], length: int) -> Iterator[str]:
+    """Of the chains that an interruption left too short to keep."""
+    short = [str(i + 1) for i, c in enumerate(runs) if i not in kept and not c.stopped]
+    if short:
+        yield (
+            f"interrupted: {len(kept)} of {len(runs)} chains are kept, with {length} draws each; "
+            f"left out, with fewer draws: {_chains(short)}."
+        )
+
+
+def of_draws(runs: list[Chain], length: int) -> list[str]:
+    """What a sampler itself has to say of the first draws of each of these chains."""
+    first = runs[0]
+    if first.sampler.sentences is None:
+        return []
+    table = np.stack([chain.sampling.stats[:length] for chain in runs])
+    stats = {name: table[..., column] for column, name in enumerate(first.stat_names)}
+    return first.sampler.sentences(first.settings, first.density.dim, stats)
+
+
+def _chains(numbers: list[str]) -> str:
+    return f"chain{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+
+
+def _quoted(message: str) -> str:
+    if not message:
+        return "."
+    return f"; Stan says: {message}{'' if message.endswith(('.', '!', '?')) else '.'}"
+
+
+def _point(target: Samplable, chain: int, position: np.ndarray) -> str:
+    """Parameters where the density of a chain failed last, on their own scale if they have one."""
+    program = target.target
+    if position.size != program.dim:
+        return ""  # of several pseudo-samples: their message says which one
+    position = target.original(position)
+    values: dict[str, Any] = dict(zip(program.model.param_unc_names(), position, strict=True))
+    with contextlib.suppress(RuntimeError):  # quantities computed on the way may throw
+        values = _scalars(program.constrain(position))
+    shown = [f"{name} = {value:.4g}" for name, value in list(values.items())[:VALUES_SHOWN]]
+    more = f" and {len(values) - VALUES_SHOWN} more" if len(values) > VALUES_SHOWN else ""
+    return f" The last of them in chain {chain + 1} was at {', '.join(shown)}{more}."
+
+
+def _scalars(values: dict[str, np.ndarray]) -> dict[str, float]:
+    found = {}
+    for name, value in values.items():
+        for index in np.ndindex(np.shape(value)):
+            label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else name
+            found[label] = float(np.asarray(value)[index])
+    return found
+
+
+class ExtraGroups(NamedTuple):
+    """What a result holds beside the posterior and its statistics."""
+
+    unconstrained: bool
+    pseudo: bool
+
+
+def pack_result(
+    target: Samplable, runs: list[Chain], known: dict[str, Any], keep: ExtraGroups
+) -> Any:
+    """Return the ArviZ object of a run, not judged yet, and warn of what failed or is doubtful.
+
+    known holds attributes that the chains do not: `interrupted` among them, and `notes`, what is
+    to be said of the time before them; `all_chains`, if true, keeps each chain that has draws,
+    however few.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "sampling", where there is no draw.
+
+    """
+    known = dict(known)
+    lengths, whole = [_usable(chain) for chain in runs], known.pop("all_chains", False)
+    kept, length = _all_begun(lengths) if whole else _common_length(lengths)
+    if not length:
+        raise no_draws(target, runs, known["interrupted"])
+    attributes = _attributes(target, runs)
+    attributes |= {**known, "chains_kept": [number + 1 for number in kept]}
+    groups = _groups(target, [runs[i] for i in kept], length, keep)
+    notes = [*known.get("notes", []), *failures(target, runs, kept)]
+    notes += short_chains(runs, kept, length)
+    notes += of_draws([runs[i] for i in kept], length)
+    pooling, first = runs[0].sampler.pooling, runs[kept[0]]
+    if pooling is not None and first.progress is not None:
+        attributes |= pooling.described(first.settings, first.progress)
+        notes += pooling.sentences(first.settings, first.progress, _coordinate_names(target))
+    if runs[0].sampler.proposal is not None:
+        found, said = on_proposals(target, [runs[i] for i in kept], length)
+        attributes, notes = attributes | found, notes + said
+    if runs[0].sampler.weighs_paths:
+        found, said = on_paths(target, [runs[i] for i in kept], length)
+        attributes, notes = attributes | found, notes + said
+    if runs[0].sampler.tempering is not None:
+        notes += add_tempering(target, [runs[i] for i in kept], length, groups)
+    for sentence in notes:
+        warn(sentence)
+    groups |= copy.deepcopy(target.target.data_groups)
+    named = named_dimensions(target.target.labels)
+    return results.build(groups, {**attributes, "notes": notes}, **named)
+
+
+def _coordinate_names(target: Samplable) -> list[str]:
+    if target.target is target:
+        return target.target.model.param_unc_names()
+    return [f"coordinate {i + 1}" for i in range(target.dim)]
+
+
+def _usable(chain: Chain) -> int:
+    """Draws that count: none of a chain that was stopped, whose last ones are all one point."""
+    return 0 if chain.stopped else chain.sampling.rows
+
+
+def _common_length(lengths: list[int]) -> tuple[list[int], int]:
+    """Choose the chains and the length to keep, all chains equally long.
+
+    The largest product of draws and chains: draws alone would keep one fast chain of two, whose
+    R-hat says nothing.
+    """
+    best: tuple[int, int] = (0, 0)
+    for length in set(lengths):
+        chains = sum(other >= length for other in lengths)
+        best = max(best, (chains * chains * length, length))
+    length = best[1]
+    return [i for i, other in enumerate(lengths) if other >= length > 0], length
+
+
+def _all_begun(lengths: list[int]) -> tuple[list[int], int]:
+    """All chains that have draws, and the length of the shortest."""
+    kept = [i for i, length in enumerate(lengths) if length]
+    return kept, min((lengths[i] for i in kept), default=0)
+
+
+def no_draws(target: Samplable, runs: list[Chain], interrupted: bool) -> StanadaptError:
+    """Return the error of a run that ended before there was a draw."""
+    stopped = [chain for chain in runs if chain.stopped]
+    if stopped:
+        return StanadaptError(
+            "sampling",
+            f"{len(stopped)} of {len(runs)} chains of {target.name} were stopped: their last "
+            f"{FAILURES_BEFORE_STOP} evaluations all failed. Check the priors and the constraints, "
+            "start elsewhere (`inits`), or use the default sampler or 'nuts', which search for a "
+            "first step that works.",
+            stan_message_at(target, stopped[0]),
+        )
+    done = sum(chain.n_done for chain in runs)
+    how = "interrupted" if interrupted else "ended"
+    return StanadaptError(
+        "sampling",
+        f"{how} during warm-up after {done} iterations in all: there are no draws to return. "
+        "A shorter warm-up (`iter_warmup`) reaches the first draws earlier.",
+    )
+
+
+def _stacked(arrays: Sequence[np.ndarray], length: int) -> np.ndarray:
+    """(chain, draw, ...) of equally long chains: a view of their common array where it can be."""
+    whole = arrays[0].base
+    if whole is not None and all(array.base is whole for array in arrays):
+        for first in range(len(whole) - len(arrays) + 1):
+            part = whole[first : first + len(arrays)]
+            if all(np.shares_memory(a[:1], p[:1]) for a, p in zip(arrays, part, strict=True)):
+                return part[:, :length]
+    return np.stack([array[:length] for array in arrays])
+
+
+def _groups(
+    target: Samplable, chains: list[Chain], length: int, keep: ExtraGroups
+) -> results.Groups:
+    groups: results.Groups = {}
+
+    def add(prefix: str, recordings: list[Recording], length: int) -> None:
+        draws = results.variables(
+            target.target.column_names, _stacked([r.constrained for r in recordings], length)
+        )
+        table = np.stack([r.stats[:length] for r in recordings])
+        stats = statistics(stat_labels(target, chains[0]), table)
+        groups.update(phase_groups(target.target.labels, prefix, draws, stats))
+
+    add("", [chain.sampling for chain in chains], length)
+    if chains[0].plan.warmup_draws:
+        add("warmup_", [c.warmup for c in chains], min(c.warmup.rows for c in chains))
+    if chains[0].sampling.unconstrained is not None:
+        positions = [c.sampling.unconstrained for c in chains]
+        raw = _stacked([p for p in positions if p is not None], length)
+        if keep.unconstrained:
+            groups["unconstrained_posterior"] = {"position": target.original(raw)}
+        if keep.pseudo:
+            extra = _stacked([c.sampling.extra for c in chains], length)
+            groups["pseudo"] = pseudo_group(target.target, *_pseudo_samples(target, raw, extra))
+    return groups
+
+
+def _pseudo_samples(
+    target: Samplable, positions: np.ndarray, extra: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions of the program, temperatures and weights: of an Extended, or the sampler's own."""
+    if not extra.size:
+        return target.split_positions(positions)
+    pseudo, temperatures, weights = taken_apart(extra, target.dim)
+    return target.original(pseudo), temperatures, weights
+
+
+def stat_labels(target: Samplable, chain: Chain) -> list[tuple[str, str, int]]:
+    """Name in a result, type and factor of each statistic that a chain records."""
+    kinds, labels = chain.sampler.info_types, []
+    counted = "n_gradients" if chain.sampler.uses_gradient else "n_density"
+    for name in chain.stat_names:
+        if name == "n_evaluations":
+            labels.append((counted, "int64", target.evaluations_per_call))
+        else:
+            labels.append((name, np.dtype(kinds.get(name, float)).name, 1))
+    return labels
+
+
+def statistics(labels: Sequence[Sequence], table: np.ndarray) -> dict[str, np.ndarray]:
+    """Statistics by name, from a table of shape (chain, draw, statistic)."""
+    return {
+        name: (table[..., column] * factor).astype(kind)
+        for column, (name, kind, factor) in enumerate(labels)
+    }
+
+
+def _attributes(target: Samplable, runs: list[Chain]) -> dict[str, Any]:
+    program, each = target.target, target.evaluations_per_call
+    expected = {}
+    if runs[0].sampler.may_accept_more:
+        rate = runs[0].settings.target_accept
+        expected = {"acceptance_target": rate, "acceptance_range": [FAR_BELOW * rate, 1.0]}
+    return {
+        **expected,
+        **origin(program, runs[0].plan),
+        **target.description,
+        "sampler": runs[0].sampler.name,
+        "exact": runs[0].sampler.exact,
+        "settings": json.dumps(as_chosen(runs[0].settings)),
+        "backend": program.backend,
+        "backend_reason": program.backend_reason,
+        "backend_version": program.backend_version,
+        "noise": list(program.noise),
+        "rho": program.rho,
+        "warmup_seconds": [chain.warmup_seconds for chain in runs],
+        "sampling_seconds": [chain.sampling_seconds for chain in runs],
+        "warmup_processor_seconds": [chain.warmup_processor_seconds for chain in runs],
+        "sampling_processor_seconds": [chain.sampling_processor_seconds for chain in runs],
+        "n_gradients": each * sum(chain.calls["gradients"] for chain in runs),
+        "n_gradients_warmup": each * int(sum(chain.warmup_calls[1] for chain in runs)),
+        "n_density": each * sum(chain.calls["values"] for chain in runs),
+        "n_density_warmup": each * int(sum(chain.warmup_calls[0] for chain in runs)),
+        "n_failed": sum(chain.calls["failed"] for chain in runs),
+        "n_failed_quantities": sum(chain.failed_quantities for chain in runs),
+        "n_stopped": sum(chain.stopped for chain in runs),
+    }

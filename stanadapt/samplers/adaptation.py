@@ -1,0 +1,232 @@
+"""The covariance of a window of draws, and the factor L of the Euclidean metric made from it.
+
+The inverse metric is the covariance L L^T, shrunk as in Stan. L is stored as in
+`engine/compiled/triangular`: shape (n, n), lower triangle, when dense, and (1, n) when diagonal.
+
+References
+----------
+Welford (1962), Technometrics 4(3). The shrinkage: stan/mcmc/var_adaptation.hpp and
+covar_adaptation.hpp. Deviations: where Stan ends the run (a covariance that is not finite) or
+shrinks the old metric (a window of one draw), the old metric is kept.
+
+The tuning rule for scales that several samplers share.
+
+Dual averaging of a log step size towards a target acceptance rate.
+
+References
+----------
+Nesterov (2009), Mathematical Programming 120. Hoffman and Gelman (2014), The No-U-Turn Sampler,
+JMLR 15, equation 6 and algorithm 5: gamma, t0, kappa and the centre mu = log(10 eps) are theirs
+and Stan's. As there, the average includes the iterate of the same iteration.
+
+Stan's windows: from which iterations of warm-up the metric is estimated, and when.
+
+An initial buffer without estimation; windows of doubling length, each ending with a new metric
+estimated from its own draws alone; and a terminal buffer in which only the step size is tuned.
+
+References
+----------
+Stan Reference Manual, section "Automatic parameter tuning"; stan/mcmc/windowed_adaptation.hpp.
+Deviation: for 20 to 149 iterations that file (2.27) announces one window of 75 %, but never ends
+it, so the metric stays the identity. Here the window ends.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled import triangular as factors
+from stanadapt.engine.compiled.jit import jit
+
+DECAY_RATE, DECAY_POWER = 0.01, 0.6
+
+
+@jit
+def rescaled(scale, acceptance_rate, target_accept, learning_rate, t, iter_warmup):
+    """Multiply a scale > 0 to bring the acceptance rate closer to its target, after iteration t.
+
+    scale * (1 + gain * (a - a*) / a*), the rule that Titsias and Dellaportas (2019) use for the
+    baselines of their tables, with two changes. We use the acceptance probability a where their
+    code uses 0 or 1: the same mean, less noise. And the gain, their constant learning rate,
+    decreases in the second half of warm-up (Robbins and Monro, 1951): a constant gain leaves the
+    final scale so noisy that the acceptance rate of a 100-dimensional random walk ends anywhere
+    between 0.19 and 0.30. A gain below 1 keeps the factor positive for all a in [0, 1].
+    """
+    gain = learning_rate
+    if 2 * t > iter_warmup:
+        gain /= (1.0 + DECAY_RATE * (t - 0.5 * iter_warmup)) ** DECAY_POWER
+    return scale * (1.0 + gain * (acceptance_rate - target_accept) / target_accept)
+
+
+# shrinkage of the iterates to the centre, damping of the first iterates, and the rate at which old
+# iterates lose weight in the average
+GAMMA, T0, KAPPA = 0.05, 10.0, 0.75
+
+
+class Averaging(NamedTuple):
+    """State of dual averaging.
+
+    centre
+        mu, towards which the iterates shrink.
+    count
+        Number of acceptance rates so far.
+    shortfall
+        Weighted mean of target acceptance rate - acceptance rate.
+    log_step
+        The current iterate: log of the step size to try next.
+    log_mean
+        Weighted mean of the iterates: log of the final step size.
+
+    """
+
+    centre: float
+    count: int
+    shortfall: float
+    log_step: float
+    log_mean: float
+
+
+@jit
+def start(step_size):
+    """Return an Averaging without data, centred at ten times a step size."""
+    return centred(step_size, 10.0)
+
+
+@jit
+def centred(step_size, multiple):
+    """Return an Averaging without data, centred at a multiple of a step size."""
+    log_step = np.log(step_size)
+    return Averaging(np.log(multiple * step_size), 0, 0.0, log_step, log_step)
+
+
+@jit
+def update(averaging, acceptance_rate, target_accept):
+    """Update with one acceptance rate in [0, 1]."""
+    t = averaging.count + 1
+    weight = 1.0 / (t + T0)
+    difference = target_accept - acceptance_rate
+    shortfall = (1.0 - weight) * averaging.shortfall + weight * difference
+    log_step = averaging.centre - np.sqrt(t) / GAMMA * shortfall
+    weight = t**-KAPPA
+    log_mean = (1.0 - weight) * averaging.log_mean + weight * log_step
+    return Averaging(averaging.centre, t, shortfall, log_step, log_mean)
+
+
+INITIAL_BUFFER, TERMINAL_BUFFER, FIRST_WINDOW = 75, 50, 25
+# with fewer iterations of warm-up than this the metric is not estimated
+SHORTEST_WARMUP = 20
+INITIAL_SHARE, TERMINAL_SHARE = 0.15, 0.1  # of a warm-up too short for the lengths above
+
+
+@jit
+def _lengths(iter_warmup):
+    """Initial buffer, first window, and the iteration that ends the last window."""
+    if iter_warmup >= INITIAL_BUFFER + FIRST_WINDOW + TERMINAL_BUFFER:
+        return INITIAL_BUFFER, FIRST_WINDOW, iter_warmup - TERMINAL_BUFFER - 1
+    initial = int(INITIAL_SHARE * iter_warmup)
+    terminal = int(TERMINAL_SHARE * iter_warmup)
+    return initial, iter_warmup - initial - terminal, iter_warmup - terminal - 1
+
+
+@jit
+def window_end(t, iter_warmup):
+    """Last iteration of the window that contains iteration t = 0, 1, ...; -1 if there is none."""
+    initial, size, last = _lengths(iter_warmup)
+    if iter_warmup < SHORTEST_WARMUP or t < initial or t > last:
+        return -1
+    end = initial + size - 1
+    while end < t:
+        size *= 2
+        end += size
+        # a window after which the next does not fit takes the rest
+        if end + 2 * size > last:
+            end = last
+    return end
+
+
+# prior of the shrinkage: the weight in draws, and the variance it shrinks to
+PRIOR_DRAWS, PRIOR_VARIANCE = 5.0, 1e-3
+
+
+class Welford(NamedTuple):
+    """Running moments of a window of draws; its arrays are updated in place.
+
+    count
+        Number of draws.
+    mean
+        Of the draws, shape (n,).
+    deviation
+        Of the last draw from the mean before it, shape (n,).
+    products
+        Sums of products of deviations from the mean, in the shape of the factor; if dense, the
+        lower triangle only.
+
+    """
+
+    count: int
+    mean: np.ndarray
+    deviation: np.ndarray
+    products: np.ndarray
+
+
+@jit
+def no_draws(dim, diagonal):
+    """Return a Welford without draws."""
+    return Welford(0, np.zeros(dim), np.empty(dim), factors.initial(dim, 0.0, diagonal))
+
+
+@jit
+def with_draw(welford, position):
+    """Add a draw, shape (n,)."""
+    count, mean, deviation = welford.count + 1, welford.mean, welford.deviation
+    for i in range(mean.shape[0]):
+        deviation[i] = position[i] - mean[i]
+        mean[i] += deviation[i] / count
+    for i in range(mean.shape[0]):
+        after = position[i] - mean[i]
+        if welford.products.shape[0] < mean.shape[0]:
+            welford.products[0, i] += after * deviation[i]
+            continue
+        row = welford.products[i]
+        for j in range(i + 1):
+            row[j] += after * deviation[j]
+    return Welford(count, mean, deviation, welford.products)
+
+
+@jit
+def learn_factor(welford, factor):
+    """Write the factor of the shrunk covariance into `factor`, and discard the draws.
+
+    The factor is left unchanged after fewer than two draws, and if the covariance is not finite.
+    Returns the empty Welford.
+    """
+    if welford.count > 1:
+        _shrink(welford.count, welford.products)
+        if _root(welford.products, welford.mean.shape[0]):
+            for i in range(factor.shape[0]):
+                factor[i] = welford.products[i]
+    welford.mean[:] = 0.0
+    welford.products[:] = 0.0
+    return Welford(0, welford.mean, welford.deviation, welford.products)
+
+
+@jit
+def _shrink(count, products):
+    """Turn sums of products into n / (n + 5) * covariance + 1e-3 * 5 / (n + 5) * identity."""
+    weight = count / (count + PRIOR_DRAWS)
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            products[i, j] *= weight / (count - 1)
+    for i in range(products.shape[1]):
+        products[min(i, products.shape[0] - 1), i] += (1.0 - weight) * PRIOR_VARIANCE
+
+
+@jit
+def _root(covariance, dim):
+    """Overwrite a covariance by its factor; False if it has none."""
+    if covariance.shape[0] == dim and dim > 1:
+        return factors.cholesky(covariance)
+    for i in range(dim):
+        covariance[0, i] = np.sqrt(covariance[0, i])
+    return bool(np.isfinite(covariance).all())

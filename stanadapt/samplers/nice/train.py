@@ -1,0 +1,338 @@
+"""From a target to a trained network: the function users call.
+
+Chains that a network moves while it is trained: new draws to learn from, and how good it is.
+"""
+
+import time
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.diagnostics.mixing import efficiency
+from stanadapt.engine.chain import Chain, ChainDesign, run
+from stanadapt.engine.console import Report, status
+from stanadapt.engine.density import VALUE_CALLS
+from stanadapt.engine.plan import Plan, make_plan
+from stanadapt.engine.registry import find
+from stanadapt.errors import StanadaptError, require_between, require_whole, warn
+from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
+from stanadapt.samplers.nice.network import Coupling, Network
+from stanadapt.targets.stan import data as stan_data
+from stanadapt.targets.target import Target, check_same_target, require_target
+
+
+class Rehearsal(NamedTuple):
+    """What chains did with a network.
+
+    draws
+        Shape (chain, draw, dim), on the unconstrained scale.
+    ess_per_draw
+        Smallest bulk effective sample size of a coordinate, over the number of draws.
+    acceptance
+        Share of accepted proposals of the network.
+    n_density
+        Evaluations.
+
+    """
+
+    draws: np.ndarray
+    ess_per_draw: float
+    acceptance: float
+    n_density: int
+
+
+def rehearse(
+    target: Target, network: Network, plan: Plan, positions: Any, rngs: list[np.random.Generator]
+) -> Rehearsal | None:
+    """Run `nice` from positions, one per chain; None after Ctrl-C."""
+    sampler, settings = find("nice")
+    compiled, begin = network.compiled(), sampler.init_from_network
+    assert begin is not None
+
+    def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
+        return begin(density, settings, position, rng, compiled)
+
+    design = ChainDesign(sampler, settings, plan, 0, keep_unconstrained=True, init=init)
+    chains = [
+        Chain(design, target.density(i), np.array(position), rng, lambda: _constrain_nothing)
+        for i, (position, rng) in enumerate(zip(positions, rngs, strict=True))
+    ]
+    if run(chains, plan.parallel_chains):
+        return None
+    kept = min(chain.sampling.rows for chain in chains)
+    positions = [np.asarray(chain.sampling.unconstrained) for chain in chains]
+    draws = np.stack([array[:kept] for array in positions])
+    stats = np.concatenate([chain.sampling.stats[:kept] for chain in chains])
+    local, accepted = (chains[0].stat_names.index(name) for name in ("local", "accepted"))
+    return Rehearsal(
+        draws,
+        _smallest_ess(draws) / draws[..., 0].size,
+        float(stats[stats[:, local] == 0, accepted].mean()),
+        sum(int(chain.density.calls[VALUE_CALLS]) for chain in chains),
+    )
+
+
+def _smallest_ess(draws: np.ndarray) -> float:
+    columns = {f"x[{i}]": draws[..., i] for i in range(draws.shape[-1])}
+    found = efficiency(columns).ess_bulk  # a coordinate that never moved is left out there
+    counts = len(found) == len(columns) and bool(np.isfinite(found).all())
+    return float(found.min()) if counts else 0.0
+
+
+def _constrain_nothing(positions: np.ndarray, out: np.ndarray) -> int:
+    return 0
+
+
+WARMUP = 500  # iterations of a rehearsal that are left out
+KEPT = 0.5  # share of earlier draws in the buffer
+# standard deviation of draws in the network's units: narrow modes come close to the width of v
+SPREAD = 3.0
+
+
+def train_nice(
+    target: Target,
+    *,
+    warm_start: Any = None,
+    inits: Any = None,
+    iterations: int = 2000,
+    width: int = 128,
+    critic_width: int = 256,
+    auxiliary: int | None = None,
+    from_noise: int = 8,
+    from_data: int = 2,
+    batch: int = 32,
+    learning_rate: float = 5e-4,
+    rehearse_every: int = 250,
+    chains: int = 8,
+    draws: int = 2000,
+    seed: int | None = None,
+    show_progress: bool = True,
+) -> Network:
+    """Train a network that proposes moves for `sample(target, "nice", network=...)`.
+
+    Every `rehearse_every` steps chains are run with the network as it is: their draws are learned
+    from next, and of all networks the one with the most effective draws is returned. Only density
+    values are used. Needs JAX and optax: pip install 'stanadapt[learn]'.
+
+    Parameters
+    ----------
+    target
+        A Stan program with its data; its density must not be an estimate.
+    warm_start
+        An earlier fit of the same program and data, or its file or run folder, whose draws are
+        learned from first: from one that has visited all modes the network learns to lead to all.
+        Default: draws with a network of random weights, which finds modes only where chains start
+        in them or jump there by luck.
+    inits
+        Where chains start at first: see `initial_values.initial_positions`.
+    iterations
+        Steps of the generator; the critic takes five for each.
+    width, critic_width
+        Hidden units of each coupling, and of each of three layers of the critic.
+    auxiliary
+        Coordinates of v; default: as many as parameters.
+    from_noise, from_data
+        Longest chains of the training, from noise and from draws (B and M of the paper).
+    batch, learning_rate
+        Rows of a batch; of Adam, in (0, 1).
+    rehearse_every, chains, draws
+        Steps between rehearsals; chains in each, and their draws.
+    seed
+        0 to 2**32 - 1; default: a random one, recorded in `description`.
+    show_progress
+        A line per rehearsal: losses, acceptance, effective draws.
+
+    Returns
+    -------
+    Network
+        `description` says how it was made: seconds, evaluations, and the `history` of rehearsals.
+        After Ctrl-C, or if losses are no longer finite: the best so far, with a warning.
+
+    Raises
+    ------
+    StanadaptError
+        Before training for whatever is wrong with the arguments; stage "installation" without JAX.
+
+    """
+    sizes = {
+        "iterations": iterations, "width": width, "critic_width": critic_width,
+        "from_noise": from_noise, "from_data": from_data, "batch": batch,
+        "rehearse_every": rehearse_every,
+    }  # fmt: skip
+    for name, value in sizes.items():
+        sizes[name] = require_whole(name, value, 1)
+    rate = require_between("learning_rate", learning_rate, 0.0, 1.0)
+    plan = make_plan(
+        chains=require_whole("chains", chains, 2), parallel_chains=None, iter_warmup=WARMUP,
+        iter_sampling=require_whole("draws", draws, 100), thin=1, seed=seed, save_warmup=False,
+        show_progress=show_progress,
+    )  # fmt: skip
+    program = require_target(target)
+    _require_exact_density(program)
+    _adversarial()
+    size = program.dim if auxiliary is None else require_whole("auxiliary", auxiliary, 1)
+    training = _Training(program, plan, sizes, rate, size)
+    with status(show_progress) as report:
+        return training.run(warm_start, inits, report)
+
+
+def _adversarial() -> Any:
+    """Import what needs JAX."""
+    try:
+        from stanadapt.samplers.nice import adversarial
+    except ImportError as error:
+        raise StanadaptError(
+            "installation",
+            f"training needs JAX and optax ({error}): pip install 'stanadapt[learn]'.",
+        ) from None
+    return adversarial
+
+
+def _require_exact_density(target: Target) -> None:
+    if target.noise:
+        raise StanadaptError(
+            "settings",
+            f"the density of {target.name} is an estimate with noise {', '.join(target.noise)}: "
+            "train on the target without `noise`.",
+        )
+
+
+class _Training:
+    """A buffer of draws, the network as it is, and the best so far."""
+
+    def __init__(
+        self, target: Target, plan: Any, sizes: dict[str, int], rate: float, auxiliary: int
+    ) -> None:
+        self.target, self.plan, self.sizes, self.rate = target, plan, sizes, rate
+        self.rng = np.random.default_rng(plan.seed)
+        self.untrained = Network.untrained(target.dim, auxiliary, [[sizes["width"]]] * 3, plan.seed)
+        self.best: Network | None = None
+        self.history: list[dict[str, Any]] = []
+        self.n_density, self.began = 0, time.perf_counter()
+
+    def run(self, warm_start: Any, inits: Any, report: Report) -> Network:
+        """Train, and return the best network."""
+        report("learning where the posterior is (compiling once; up to a minute)")
+        rows = self._first_draws(warm_start, inits)
+        mean, factor = _standardisation(rows)
+        module, sizes = _adversarial(), self.sizes
+        lengths = module.Lengths(sizes["from_noise"], sizes["from_data"], sizes["batch"])
+        trainer = module.Trainer(
+            self.untrained.couplings, self.untrained.weights, [sizes["critic_width"]] * 3,
+            lengths, self.rate, self.plan.seed,
+        )  # fmt: skip
+        done, losses = 0, (0.0, 0.0)
+        while True:
+            network = self._network(trainer.weights(), mean, factor)
+            found = self._rehearse(network, rows[self.rng.integers(len(rows), size=self.chains)])
+            if found is None:
+                return self._stopped_early(f"was interrupted after {done} steps")
+            self._note(network, found, done, losses, report)
+            if done >= sizes["iterations"]:
+                return self._finished(interrupted=False)
+            rows = self._mixed(rows, found.draws)
+            steps = min(sizes["rehearse_every"], sizes["iterations"] - done)
+            try:
+                losses = trainer.train(np.linalg.solve(factor, (rows - mean).T).T, steps)
+                done += steps
+            except KeyboardInterrupt:
+                return self._stopped_early(f"was interrupted after {done} steps")
+            if not (np.isfinite(losses).all() and np.isfinite(trainer.weights()).all()):
+                return self._stopped_early(f"diverged before step {done}: lower learning_rate")
+
+    @property
+    def chains(self) -> int:
+        """Number of chains of a rehearsal."""
+        return int(self.plan.chains)
+
+    def _first_draws(self, warm_start: Any, inits: Any) -> np.ndarray:
+        if isinstance(warm_start, str | PathLike):
+            warm_start = results.load(warm_start)
+        if warm_start is not None:
+            check_same_target(self.target, warm_start)
+            return positions_of_fit(self.target, warm_start)
+        rngs = self.rng.spawn(self.chains)
+        found = self._rehearse(
+            self.untrained, initial_positions(self.target, inits, rngs, gradient=False)
+        )
+        if found is None:
+            raise StanadaptError("sampling", "training was interrupted before its first step.")
+        return found.draws.reshape(-1, self.target.dim)
+
+    def _rehearse(self, network: Network, positions: Any) -> Rehearsal | None:
+        found = rehearse(self.target, network, self.plan, positions, self.rng.spawn(self.chains))
+        if found is not None:
+            self.n_density += found.n_density
+        return found
+
+    def _mixed(self, rows: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        """Some earlier draws and the new ones: as many at each time, so that JAX compiles once."""
+        new = draws.reshape(-1, self.target.dim)
+        old = rows[self.rng.integers(len(rows), size=int(KEPT * len(new)))]
+        return np.concatenate([old, new])
+
+    def _network(self, weights: np.ndarray, mean: np.ndarray, factor: np.ndarray) -> Network:
+        couplings: list[Coupling] = self.untrained.couplings
+        return Network(couplings, weights, mean, factor)
+
+    def _note(
+        self, network: Network, found: Rehearsal, step: int, losses: tuple, report: Report
+    ) -> None:
+        row = {
+            "step": step,
+            "critic_loss": losses[0],
+            "generator_loss": losses[1],
+            "acceptance": found.acceptance,
+            "ess_per_draw": found.ess_per_draw,
+            "seconds": time.perf_counter() - self.began,
+        }
+        if self.best is None or found.ess_per_draw > max(h["ess_per_draw"] for h in self.history):
+            self.best = network
+        self.history.append(row)
+        report(
+            f"step {step} of {self.sizes['iterations']}: losses {losses[0]:.2f} (critic), "
+            f"{losses[1]:.2f} (generator); accepted {found.acceptance:.0%}, effective draws "
+            f"{found.ess_per_draw:.2%}; {row['seconds']:.0f} s"
+        )
+
+    def _stopped_early(self, why: str) -> Network:
+        if self.best is None:
+            raise StanadaptError("sampling", f"training {why}, before any network was measured.")
+        kept = max(self.history, key=lambda row: row["ess_per_draw"])["step"]
+        warn(f"training {why}; the network of step {kept} is returned, the best until then.")
+        return self._finished(interrupted=True)
+
+    def _finished(self, interrupted: bool) -> Network:
+        assert self.best is not None
+        kept = max(self.history, key=lambda row: row["ess_per_draw"])
+        self.best.description = {
+            "program": self.target.name,
+            "program_hash": self.target.program.hash,
+            "data_hash": stan_data.digest(self.target.data),
+            "seed": self.plan.seed,
+            "settings": {**self.sizes, "learning_rate": self.rate},
+            "interrupted": interrupted,
+            **kept,
+            "seconds": time.perf_counter() - self.began,
+            "n_density": self.n_density,
+            "history": self.history,
+        }
+        return self.best
+
+
+def _standardisation(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and factor that give draws, shape (row, dim), standard deviations of SPREAD.
+
+    The factor is that of Cholesky, of a covariance whose correlations are shrunk a little.
+    """
+    covariance = np.atleast_2d(np.cov(rows.T))
+    sd, share = np.sqrt(np.diag(covariance)), len(rows) / (len(rows) + rows.shape[1])
+    if not (np.isfinite(sd).all() and np.all(sd > 0)):
+        raise StanadaptError(
+            "sampling",
+            "the first draws do not vary in every parameter: give a warm_start, or inits.",
+        )
+    shrunk = share * covariance + (1.0 - share) * np.diag(sd**2)
+    return rows.mean(axis=0), np.linalg.cholesky(shrunk) / SPREAD

@@ -1,0 +1,282 @@
+"""Standard errors of log evidences that a chain cannot tell by itself, from several chains.
+
+Chains are independent runs: each learns its own path. Where they kept the weights of particles, the
+error comes from those of all chains; else from the spread of at least four. (An estimate from the
+number of descendants of each ancestor holds for multinomial resampling alone: systematic
+resampling, which is better, made it 0 where the truth was 0.05 or more.)
+
+What a tempering sampler has learned and counted, per chain, and warnings based on it.
+
+The numbers form the group `tempering` of a result; the warnings are issued at the end of a run.
+No diagnostic proves that all modes were found.
+
+What annealed particles have found, per chain, and warnings based on it.
+
+The numbers join the group `tempering` of a result. A run's particles descend from the first ones:
+with few ancestors left, it knows little. The error of the log evidence: `evidence_error`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B, Ladder
+from stanadapt.samplers.tempering.particles import ANCESTOR, DONE, MOST_STAGES, Population
+from stanadapt.samplers.tempering.path import DISTRIBUTION, POSITION, POWER, TemperingPath
+from stanadapt.samplers.tempering.reference_distribution import DEGREES
+
+# above this barrier, tempering takes more levels and time than it is worth
+LARGEST_BARRIER = 15.0
+# below this number of round trips, over all chains, the weights of modes are unreliable
+FEWEST_TRIPS = 10
+# above this mean largest weight, the other pseudo-samples contribute nothing
+DEAD_WEIGHT = 0.9995
+# a level visited less often than the mean by more than this factor is reported
+UNEVEN = 10.0
+# above this share of sweeps in which no two levels shared an energy ring, few swaps are left
+OFTEN_ALONE = 0.5
+
+# of variables that have neither one value per chain nor one per level
+DIMENSIONS = {
+    "reference_mean": ("unconstrained",),
+    "reference_sd": ("unconstrained",),
+    "reference_covariance": ("unconstrained", "unconstrained_too"),
+    "rejection": ("gap",),
+    "ring_boundary": ("boundary",),
+    "short_chain": ("start", "unconstrained"),
+    "short_chain_lp": ("start",),
+    "log_weight": ("particle",),
+    "weighted_particle": ("particle", "unconstrained"),
+    "coordinate_occupancy": ("tenth",),
+}
+
+Learned = dict[str, Any]
+
+
+def describe_path(path: TemperingPath, ladder: Ladder, short_chain_ends: np.ndarray) -> Learned:
+    """Return the ladder, the reference, and where the short chains ended."""
+    count, reference = int(ladder.size[0]), path.reference
+    levels = ladder.levels[:count]
+    learned: Learned = {
+        "temperature": levels[:, B].copy(),
+        "log_normalizer": levels[:, LOG_Z].copy(),
+        "step_size": np.exp(levels[:, LOG_STEP]),
+        "barrier": float(levels[-1, BARRIER]),
+        "short_chain": short_chain_ends[:, :-1].copy(),
+        "short_chain_lp": short_chain_ends[:, -1].copy(),
+    }
+    if path.kind == DISTRIBUTION:
+        lower = reference.factor if reference.factor.shape[0] == 1 else np.tril(reference.factor).T
+        learned["reference_mean"] = reference.mean.copy()
+        learned["reference_sd"] = np.sqrt((lower**2).sum(axis=0))
+        if reference.factor.shape[0] > 1:
+            learned["reference_covariance"] = lower.T @ lower
+        if reference.numbers[DEGREES] < np.inf:
+            learned["reference_degrees"] = float(reference.numbers[DEGREES])
+    # without a reference the ratio of normalising constants is no evidence
+    learned["log_evidence"] = float("nan") if path.kind == POWER else float(levels[-1, LOG_Z])
+    return learned
+
+
+def group(learned: Sequence[Learned], constant: float) -> xr.Dataset:
+    """Make the group `tempering`, one row per chain; levels that a chain does not have are NaN.
+
+    constant
+        By how much value calls of the program's log density exceed gradient calls, where `~` drops
+        constants.
+
+    """
+    variables = {}
+    for name in learned[0]:
+        rows = [np.asarray(one[name], dtype=float) for one in learned]
+        if rows[0].ndim == 1:
+            longest = max(map(len, rows))
+            rows = [np.pad(row, (0, longest - len(row)), constant_values=np.nan) for row in rows]
+        dims = DIMENSIONS.get(name, ("level",))[: rows[0].ndim]
+        variables[name] = (("chain", *dims), np.stack(rows))
+    dataset = xr.Dataset(variables, coords={"chain": np.arange(len(learned))})
+    dataset["log_evidence"] = dataset["log_evidence"] + constant
+    return dataset
+
+
+def sentences(name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndarray]) -> list[str]:
+    """Warnings about a run, each with what to try.
+
+    tempering is the group of that name; stats holds the sample statistics of all chains, shape
+    (chain, draw), by name.
+    """
+    messages, barrier = [], float(tempering["barrier"].max())
+    trips, weights = int(stats["round_trips"].sum()), stats.get("largest_weight")
+    if weights is not None and "occupancy" not in tempering:
+        return []  # one pseudo-sample: nothing is tempered
+    if np.isnan(tempering["log_evidence"]).all():
+        messages.append(
+            f"{name}: with reference_family=power the hot chains sample pure powers of the "
+            "density. For most programs these are improper (the power at min_inverse_temperature "
+            "has no finite integral), and the chains drift away. Use reference_family=gaussian, "
+            "or raise min_inverse_temperature."
+        )
+    if barrier > LARGEST_BARRIER:
+        messages.append(
+            f"{name}: the barrier between reference and target is {barrier:.1f}, above "
+            f"{LARGEST_BARRIER:g}: few states travel from one to the other. Give a reference "
+            "closer to the target (reference_distribution or prior_data), or use "
+            "parallel_tempering with more iterations."
+        )
+    if trips < FEWEST_TRIPS:
+        messages.append(
+            f"{name}: only {trips} round trips between reference and target over all chains: the "
+            "weights of modes depend on where the chains started. Sample longer, widen the "
+            "reference (inflation), or give one (reference_distribution or prior_data)."
+        )
+    if weights is not None and weights.mean() > DEAD_WEIGHT:
+        messages.append(
+            f"{name}: the largest weight is {weights.mean():.3f} on average: the other "
+            "pseudo-samples never come close to the target. Try parallel_tempering, a longer "
+            "warm-up, or a reference closer to the target."
+        )
+    return messages + _on_levels(name, tempering, stats.get("returned"))
+
+
+def _on_levels(name: str, tempering: xr.Dataset, returned: np.ndarray | None) -> list[str]:
+    """Warnings about swaps that are rare, and constants that were not learned."""
+    messages = []
+    if "without_pair" in tempering and tempering["without_pair"].max() > OFTEN_ALONE:
+        messages.append(
+            f"{name}: in {float(tempering['without_pair'].max()):.0%} of sweeps no two "
+            "temperatures shared an energy ring, and nothing was swapped. Use fewer rings."
+        )
+    if returned is not None and not returned.all():
+        messages.append(
+            f"{name}: {int((returned == 0).sum())} of {returned.size} draws are repeated: the "
+            "chain did not come back to the target within longest_excursion moves, since the "
+            "normalising constants were not learned. Lengthen warm-up."
+        )
+    if "occupancy" in tempering:
+        visits = tempering["occupancy"]
+        shares = visits.values / visits.mean("level").values[:, None]
+        if np.nanmin(shares) * UNEVEN < 1.0:
+            messages.append(
+                f"{name}: one temperature was visited only {np.nanmin(shares):.2f} times as often "
+                "as it should be: its normalising constant was not learned, and modes of very "
+                "different widths may be missed. Lengthen warm-up."
+            )
+    if "coordinate_occupancy" in tempering:
+        least = float(tempering["coordinate_occupancy"].min()) * tempering.sizes["tenth"]
+        if least * UNEVEN < 1.0:
+            zeta = tempering["log_zeta"] + tempering["log_zeta_correction"]
+            messages.append(
+                f"{name}: a tenth of the coordinate was visited only {least:.2f} times as often "
+                "as it should be: draws and round trips are rare. Use coordinate=barrier, a longer "
+                f"warm-up or, with coordinate=uniform, learn_log_zeta=false and "
+                f"log_zeta={float(zeta.mean()):.1f}."
+            )
+    return messages
+
+
+# below this effective number of ancestors, modes may have been lost
+FEWEST_ANCESTORS = 20.0
+# above this spread of the log evidence of runs, their weights differ by more than half
+LARGEST_SPREAD = 0.5
+
+
+def describe_particles(population: Population, short_chain_ends: np.ndarray) -> Learned:
+    """Return stages, reference, log evidence, ancestors and, if they were kept, weights."""
+    learned = describe_path(population.path, population.ladder, short_chain_ends)
+    learned.pop("barrier")
+    particles = len(population.log_weights)
+    counts = np.bincount(population.indices[ANCESTOR], minlength=particles)
+    learned["ancestors"] = float(np.count_nonzero(counts))
+    learned["effective_ancestors"] = particles**2 / float(np.sum(counts.astype(float) ** 2))
+    if population.counts[DONE] and population.log_weights.any():
+        learned["log_weight"] = population.log_weights.copy()
+        learned["weighted_particle"] = population.spare.vectors[:particles, POSITION].copy()
+    return learned
+
+
+def particle_sentences(
+    name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndarray]
+) -> list[str]:
+    """Warnings about a run of `smc`, each with what to try; arguments as in `report.sentences`."""
+    messages, evidence = [], tempering["log_evidence"].values
+    ancestors = tempering["effective_ancestors"].values
+    weighted = "log_weight" in tempering
+    if not np.isfinite(evidence).all():
+        messages.append(
+            f"{name}: no draw of the reference has a positive density in "
+            f"{int(np.sum(~np.isfinite(evidence)))} of {evidence.size} chains, which began where "
+            "they were started instead: their log evidence is unknown. Give a reference closer to "
+            "the target (reference_distribution), or lengthen warm-up."
+        )
+    elif ancestors.min() < FEWEST_ANCESTORS:
+        lost = "the weights of so few particles count" if weighted else "so few were resampled"
+        messages.append(
+            f"{name}: the particles of a chain descend from only {ancestors.min():.0f} of the "
+            f"first ones, effectively, since {lost}: modes may be missing, and errors are "
+            "underestimated. Use more particles or sweeps, a threshold nearer 1, or a reference "
+            "closer to the target (reference_distribution)."
+        )
+    if len(evidence) >= 2 and np.isfinite(evidence).all() and evidence.std(ddof=1) > LARGEST_SPREAD:
+        messages.append(
+            f"{name}: log evidence differs between chains, which are independent runs, by "
+            f"{np.ptp(evidence):.1f}: neither it nor the weights of modes are known. Use more "
+            "particles or sweeps, or a threshold nearer 1."
+        )
+    if tempering.sizes["level"] > MOST_STAGES:
+        messages.append(
+            f"{name}: {MOST_STAGES} stages did not lead to the target, and the last one went there "
+            "at once. Give a reference closer to the target (reference_distribution), or lower "
+            "the threshold."
+        )
+    draws, particles = stats["particle"].shape[1], len(np.unique(stats["particle"][0]))
+    if draws > particles:
+        messages.append(
+            f"{name}: {draws} draws of a chain come from {particles} particles in turn. Those of "
+            "one particle are not independent, which R-hat and effective sample sizes do not show. "
+            f"Raise particles to the number of draws, or take {particles} draws."
+        )
+    return messages
+
+
+# fewest runs that show an error
+FEWEST_RUNS = 4
+
+
+def add_errors(tempering: xr.Dataset) -> None:
+    """Fill in `log_evidence_error` where chains do not have their own: one number for all, or NaN.
+
+    tempering is the group of that name, one row per chain.
+    """
+    if "log_evidence_error" in tempering:
+        return
+    evidence = tempering["log_evidence"].values
+    error, known = np.full(len(evidence), np.nan), np.isfinite(evidence)
+    if "log_weight" in tempering:
+        if known.any():
+            error[known] = error_of_log_mean(tempering["log_weight"].values[known])
+    elif len(evidence) >= FEWEST_RUNS and known.all():
+        error[:] = error_of_spread(evidence)
+    tempering["log_evidence_error"] = ("chain", error)
+
+
+def error_of_log_mean(log_weights: np.ndarray) -> float:
+    """Standard error of the log of the mean weight of one run, by the delta method.
+
+    From the weights of all runs, shape (run, particle). A run that missed the few large weights has
+    too small an evidence, and by its own weights too small an error as well: on a Boltzmann machine
+    with 1000 particles a run was then off by 4.9 of its errors, and is by 3.0 of those from four.
+    """
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.std() / weights.mean() / np.sqrt(weights.shape[1]))
+
+
+def error_of_spread(evidence: np.ndarray) -> float:
+    """Standard error of one of n > 3 runs: their standard deviation, raised as n is small.
+
+    With z = (evidence - truth) / standard deviation, of normal evidences, the mean of z^2 is
+    (n - 1) (n - 2) / (n (n - 3)), which is 1.5 for four runs.
+    """
+    n = len(evidence)
+    return float(evidence.std(ddof=1) * np.sqrt((n - 1) * (n - 2) / (n * (n - 3))))

@@ -1,0 +1,488 @@
+"""The pseudo-extension of a Stan program, which any sampler can sample: the user's interface.
+
+See `samplers/tempering/pseudo_extension.py` for the mathematics. A position is (x_1, ..., x_N) and,
+where temperatures are free, (u_1, ..., u_N); every x_i is an unconstrained position of the program.
+
+Checks of the options of a pseudo-extension: temperatures and their ladder.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.engine.density import Density, value, value_and_gradient
+from stanadapt.engine.renamed import with_new_names
+from stanadapt.errors import StanadaptError, require_whole
+from stanadapt.samplers.tempering.pseudo_extension import (
+    COLLAPSED,
+    FIXED,
+    FREE,
+    NO_LADDER,
+    ExtensionDesign,
+    Source,
+    choose,
+    extended_dim,
+    extension_of,
+    make_extended,
+    source_of,
+    weigh,
+)
+from stanadapt.samplers.tempering.reference_distribution import (
+    CompiledReference,
+    ReferenceDistribution,
+)
+from stanadapt.targets.stan import data as stan_data
+from stanadapt.targets.target import Data, Samplable, Target, check_same_target, require_target
+
+MODES = {"free": FREE, "fixed": FIXED, "collapsed": COLLAPSED}
+
+
+def read_design(
+    count: int, temperature: Any, between: Any, fixed_at: Any, ladder: Any
+) -> ExtensionDesign:
+    """Return the design that options of `Extended` define; StanadaptError for a wrong option."""
+    if not isinstance(temperature, str) or temperature not in MODES:
+        raise option_error(f"temperature must be one of {', '.join(MODES)}, got {temperature!r}.")
+    mode = MODES[temperature]
+    if mode == FIXED:
+        if ladder is not None:
+            raise option_error("a fixed temperature needs no ladder: leave one of the two out.")
+        b = _inverse_temperature("fixed_at", fixed_at)
+        return ExtensionDesign(count, mode, b, b, *NO_LADDER)
+    if mode == COLLAPSED:
+        if ladder is None:
+            raise option_error(
+                "collapsed temperatures are summed over a ladder: give ladder=(temperatures, "
+                'log_normalizers), or use temperature="free".'
+            )
+        return ExtensionDesign(count, mode, 0.0, 1.0, *_ladder(ladder), np.empty((4, 0)))
+    low, high = _between(between)
+    if ladder is None:
+        return ExtensionDesign(count, mode, low, high, *NO_LADDER)
+    temperatures, log_normalizers = _ladder(ladder)
+    if temperatures[0] > low:
+        raise option_error(
+            f"ladder: it begins at {temperatures[0]:g}, above the lowest temperature {low:g}: "
+            f"extend it, or use between=({temperatures[0]:g}, {high:g})."
+        )
+    from scipy.interpolate import PchipInterpolator  # takes 0.3 s: imported only for a ladder
+
+    cubics = np.ascontiguousarray(PchipInterpolator(temperatures, log_normalizers).c)
+    return ExtensionDesign(count, mode, low, high, temperatures, log_normalizers, cubics)
+
+
+def _inverse_temperature(name: str, given: Any) -> float:
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0.0 <= number <= 1.0:
+        raise option_error(f"{name} must be an inverse temperature in [0, 1], got {given!r}.")
+    return number
+
+
+def _between(given: Any) -> tuple[float, float]:
+    try:
+        low, high = given
+    except (TypeError, ValueError):
+        raise option_error(
+            f"between must be the lowest and the highest temperature, got {given!r}."
+        ) from None
+    low, high = _inverse_temperature("between", low), _inverse_temperature("between", high)
+    if low >= high:
+        raise option_error(
+            f"between must increase, got ({low:g}, {high:g}). For a single temperature use "
+            'temperature="fixed".'
+        )
+    return low, high
+
+
+def _ladder(given: Any) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        temperatures, log_normalizers = (np.array(part, dtype=float) for part in given)
+    except (TypeError, ValueError):
+        raise option_error(
+            "ladder must be (temperatures, log_normalizers), two lists of numbers."
+        ) from None
+    shape = temperatures.shape
+    if len(shape) != 1 or shape[0] < 2 or log_normalizers.shape != shape:
+        raise option_error(
+            "ladder: give as many log_normalizers as temperatures, at least two each, got shapes "
+            f"{shape} and {log_normalizers.shape}."
+        )
+    if not (np.all(np.diff(temperatures) > 0) and temperatures[0] >= 0 and temperatures[-1] == 1):
+        raise option_error(
+            f"ladder: temperatures must increase in [0, 1] and end at 1, got {given[0]}."
+        )
+    if not np.all(np.isfinite(log_normalizers)):
+        raise option_error(f"ladder: log_normalizers must be finite, got {given[1]}.")
+    return temperatures, log_normalizers
+
+
+def option_error(message: str) -> StanadaptError:
+    """Return the error for a wrong option."""
+    return StanadaptError("settings", f"extended: {message}")
+
+
+RADIUS = 2.0  # of initial values of u, as for Stan's other unconstrained parameters
+TRIES, AGREEMENT = 100, 1e-9
+OLD_OPTIONS = {"reference_law": "reference_distribution"}
+
+
+class Extended(Samplable):
+    """N pseudo-samples of a target, each at its own temperature.
+
+    For posteriors with several modes: a hot pseudo-sample moves between the modes and gains
+    weight where its density exceeds that of the others. The draws of a run are ordinary draws of
+    the program: one pseudo-sample per iteration, chosen by weight.
+
+    Parameters
+    ----------
+    target
+        The program and its data.
+    pseudo_samples
+        N, at least 1. Each evaluation costs N evaluations of the target, and N more with
+        `prior_data`; each draw kept costs N values of either density, for its weights.
+    temperature
+        Treatment of the inverse temperatures b (b = 1 is the target itself): "free", each moves
+        within `between`; "fixed", all equal `fixed_at`; "collapsed", each is summed over `ladder`.
+    between
+        Lowest and highest free inverse temperature, 0 <= lowest < highest <= 1.
+    fixed_at
+        The fixed inverse temperature, in [0, 1].
+    reference_distribution
+        A `ReferenceDistribution` p0, the distribution at b = 0: at b the instrumental distribution
+        is target^b p0^(1 - b). None for target^b, as published, which is often improper: a
+        warning says so.
+    prior_data
+        Alternatively, data of the same program, for example without observations: the density
+        under these data is then p0. It must be proper; its constant need not be known. The sizes
+        of parameters must not depend on the data that change.
+    ladder
+        Inverse temperatures, increasing up to 1, and at each the log normalising constant of the
+        instrumental distribution, up to one common constant, with the target's density as
+        `target.evaluate` returns it and p0 normalised. Free temperatures then have
+        g(b) = 1 / Z(b), which makes b uniform under the instrumental distribution; log Z is
+        interpolated by monotone cubics. Without a ladder g is flat.
+    learned
+        In place of reference_distribution and ladder: a fit of the same program by
+        parallel_tempering or pseudo_extended, whose first chain has learned both.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings" or "data".
+
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        pseudo_samples: int = 2,
+        *,
+        temperature: str = "free",
+        between: Sequence[float] = (0.0, 1.0),
+        fixed_at: float = 0.5,
+        reference_distribution: ReferenceDistribution | None = None,
+        prior_data: Data = None,
+        ladder: Sequence[Any] | None = None,
+        learned: Any = None,
+        **old_options: Any,
+    ) -> None:
+        self._base = _extensible(target)
+        reference_distribution = _reference_option(reference_distribution, old_options)
+        if learned is not None:
+            if not (reference_distribution is None and prior_data is None and ladder is None):
+                raise option_error(
+                    "`learned` supplies reference_distribution and ladder: leave these and "
+                    "prior_data out."
+                )
+            reference_distribution, ladder = _learned(self._base, learned)
+        self._options = {
+            "pseudo_samples": pseudo_samples, "temperature": temperature, "between": between,
+            "fixed_at": fixed_at, "reference_distribution": reference_distribution,
+            "ladder": ladder,
+        }  # fmt: skip
+        self.name = self._base.name
+        self.pseudo_samples = require_whole("pseudo_samples", pseudo_samples, 1)
+        self.temperature = temperature
+        self._design = read_design(self.pseudo_samples, temperature, between, fixed_at, ladder)
+        self.dim = extended_dim(self._design, self._base.dim)
+        self._reference, self._prior = None, None
+        if prior_data is not None:
+            self._prior = _prior_target(self._base, prior_data, reference_distribution)
+        elif reference_distribution is not None:
+            self._reference = _compiled(reference_distribution, self._base.dim)
+        elif self.pseudo_samples > 1:
+            warnings.warn(_improper(self), UserWarning, stacklevel=2)
+        self._targets = [t for t in (self._base, self._prior) if t is not None]
+        self._sources = [_calibrated_source(t) for t in self._targets]
+        self.evaluations_per_call = self.pseudo_samples
+        self.description = self._describe(reference_distribution)
+
+    @property
+    def target(self) -> Target:
+        """The program and its data."""
+        return self._base
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Arguments beside the target with which an equal one is made; data are JSON text."""
+        prior_data = self._prior.data if self._prior is not None else None
+        return {**self._options, "prior_data": prior_data}
+
+    def __reduce__(self) -> tuple:
+        """Pickle and copy what it is made from: its densities are addresses."""
+        return extended_again, (self._base, self.options)
+
+    @property
+    def min_inverse_temperature(self) -> float:
+        """The smallest b that a pseudo-sample can have."""
+        design = self._design
+        return design.low if design.mode != COLLAPSED else float(design.ladder[0])
+
+    def __repr__(self) -> str:
+        return (
+            f"Extended({self.name!r}, {self.pseudo_samples} pseudo-samples, {self.temperature}, "
+            f"{self.dim} parameters)"
+        )
+
+    def _describe(self, reference: ReferenceDistribution | None) -> dict[str, Any]:
+        design = self._design
+        kind = repr(reference) if self._prior is None else "prior_data"
+        described = {
+            "pseudo_samples": self.pseudo_samples,
+            "temperature": self.temperature,
+            "reference_distribution": "none" if kind == "None" else kind,
+        }
+        if design.mode != COLLAPSED:
+            described["temperature_range"] = [design.low, design.high]
+        if design.ladder.size:
+            described["ladder"] = design.ladder
+            described["ladder_log_normalizers"] = design.log_normalizers
+        if self._prior is not None:
+            described["prior_data_hash"] = stan_data.digest(self._prior.data)
+        return described
+
+    def density(self, chain: int = 0) -> Density:
+        """Make a density with its own memory, for one chain. This object must outlive it."""
+        sources = [
+            _source_of_chain(target, source, chain)
+            for target, source in zip(self._targets, self._sources, strict=True)
+        ]
+        return make_extended(
+            self._design, self._base.dim, sources[0], self._reference, *sources[1:]
+        )
+
+    def value(self, position: np.ndarray) -> float:
+        """Log density; -inf where it is not finite."""
+        return value(self.density(), np.array(position, dtype=float))
+
+    def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
+        """Log density and gradient, and a message where they are not finite."""
+        position, gradient = np.array(position, dtype=float), np.empty(self.dim)
+        log_density = value_and_gradient(self.density(), position, gradient)
+        if np.isfinite(log_density):
+            return log_density, gradient, ""
+        return -np.inf, np.full(self.dim, np.nan), self._failure(position)
+
+    def _failure(self, position: np.ndarray) -> str:
+        for i, x in enumerate(self._program_positions(position), 1):
+            for target, what in ((self._base, ""), (self._prior, " under prior_data")):
+                log_density, slope, message = target.evaluate(x) if target else (0.0, 0.0, "")
+                if message:
+                    return f"pseudo-sample {i}{what}: {message}"
+                if not np.isfinite(log_density):
+                    return f"pseudo-sample {i}{what}: the log density is {log_density}"
+                if not np.all(np.isfinite(slope)):
+                    return f"pseudo-sample {i}{what}: the gradient is not finite"
+        return "a pseudo-sample is so far out that the reference density is not finite"
+
+    def _program_positions(self, positions: np.ndarray) -> np.ndarray:
+        """(..., dim) -> (..., N, dim of the program)."""
+        n, dim = self.pseudo_samples, self._base.dim
+        return positions[..., : n * dim].reshape(*positions.shape[:-1], n, dim)
+
+    def initial_position(
+        self, draw: Callable[[], np.ndarray], rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return an initial position: one of the program per x_i, every u_i uniform on (-2, 2)."""
+        free = self.pseudo_samples if self._design.mode == FREE else 0
+        positions = [draw() for _ in range(self.pseudo_samples)]
+        return np.concatenate([*positions, rng.uniform(-RADIUS, RADIUS, free)])
+
+    def split_positions(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Split positions, shape (chain, draw, dim), into pseudo-samples.
+
+        Returns the program's positions, shape (chain, draw, pseudo, dim), and, each of shape
+        (chain, draw, pseudo), the inverse temperatures (if collapsed, their means given the
+        positions) and the weights.
+        """
+        shape = (*positions.shape[:2], self.pseudo_samples)
+        temperatures, weights = np.empty(shape), np.empty(shape)
+        density = self.density()
+        extension = extension_of(density)
+        for chain, rows in enumerate(positions):
+            weigh(extension, np.array(rows), temperatures[chain], weights[chain])
+        return self._program_positions(positions), temperatures, weights
+
+    def constrainer(self, seed: int, chain: int = 0) -> "Resampler":
+        """Make a callable that turns the draws of one chain into draws of the program."""
+        return Resampler(self, seed, chain)
+
+
+def extended_again(target: Target, options: dict[str, Any]) -> Extended:
+    """Make an `Extended` with the options of another, which has warned already."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "without a reference distribution", UserWarning)
+        return Extended(target, **options)
+
+
+class Resampler:
+    """Chooses one pseudo-sample per draw, by weight, and constrains it as the program does.
+
+    It has its own generator and uses one random number per row, so that chunks do not matter.
+    """
+
+    def __init__(self, extended: Extended, seed: int, chain: int) -> None:
+        self._density, self._count = extended.density(chain), extended.pseudo_samples
+        self._extension = extension_of(self._density)
+        self._dim, self._rng = extended.target.dim, np.random.default_rng((seed, self._count))
+        self._constrain = extended.target.constrainer(seed, chain)
+
+    def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
+        """Fill out (draw, column); return in how many rows generated quantities threw (NaN)."""
+        shape, chosen = (len(positions), self._count), np.empty((len(positions), self._dim))
+        temperatures, weights = np.empty(shape), np.empty(shape)
+        weigh(self._extension, positions, temperatures, weights)
+        choose(positions, weights, self._rng, chosen)
+        return self._constrain(chosen, out)
+
+    def held(self) -> dict[str, Any]:
+        """What `resume` needs to go on from here."""
+        return {"rng": self._rng.bit_generator.state, "base": self._constrain.held()}
+
+    def resume(self, held: dict[str, Any]) -> None:
+        """Go on from where another of the same seed was."""
+        self._rng.bit_generator.state = held["rng"]
+        self._constrain.resume(held["base"])
+
+    def explain(self) -> str:
+        """Stan's message for the last row that threw."""
+        return self._constrain.explain()
+
+
+def _reference_option(given: Any, old_options: dict[str, Any]) -> Any:
+    """Return the reference distribution, also if it is given by its old name."""
+    unknown = sorted(old_options.keys() - OLD_OPTIONS.keys())
+    if unknown:
+        raise TypeError(f"Extended() got an unexpected keyword argument {unknown[0]!r}")
+    options = (
+        dict(old_options) if given is None else {**old_options, "reference_distribution": given}
+    )
+    return with_new_names("Extended", options, OLD_OPTIONS).get("reference_distribution")
+
+
+def _extensible(target: Any) -> Target:
+    if isinstance(target, Extended):
+        raise option_error("the target is already an Extended: raise its pseudo_samples instead.")
+    if require_target(target).noise:
+        raise option_error(
+            f"the density of {target.name} is an estimate with noise {', '.join(target.noise)}, "
+            "and a power of an estimate is biased: make the target without `noise`, so that the "
+            "noise is sampled like the other parameters."
+        )
+    return target
+
+
+def _learned(
+    target: Target, fit: Any
+) -> tuple[ReferenceDistribution, tuple[np.ndarray, np.ndarray]]:
+    """Return the reference distribution and the ladder of a fit's first chain."""
+    is_fit = results.is_fit(fit)
+    if not is_fit or "tempering" not in results.group_names(fit):
+        came = f"one of {results.attribute(fit, 'sampler', 'Stan')}" if is_fit else repr(fit)
+        raise option_error(
+            f"`learned` must be a result of parallel_tempering or pseudo_extended, got {came}."
+        )
+    check_same_target(target, fit)
+    group = results.dataset(fit, "tempering").isel(chain=0)
+    if "reference_mean" not in group:
+        raise option_error(
+            "the fit in `learned` has not learned a reference distribution, since one was given: "
+            "give that reference_distribution or prior_data instead of `learned`, or sample the "
+            "target without them."
+        )
+    name = "covariance" if "reference_covariance" in group else "sd"
+    spread: dict[str, Any] = {name: group[f"reference_{name}"].values}
+    reference = ReferenceDistribution(group["reference_mean"].values, **spread)
+    present = np.isfinite(group["temperature"].values)  # shorter ladders are padded with NaN
+    columns = (group[name].values[present] for name in ("temperature", "log_normalizer"))
+    return reference, tuple(columns)
+
+
+def _compiled(given: Any, dim: int) -> CompiledReference:
+    if not isinstance(given, ReferenceDistribution):
+        raise option_error(
+            "reference_distribution must be a ReferenceDistribution(mean, sd), which "
+            f"stanadapt.fit_reference makes from Pathfinder or a fit, got {given!r}."
+        )
+    return given.compiled(dim)
+
+
+def _prior_target(target: Target, data: Data, reference: Any) -> Target:
+    if reference is not None:
+        raise option_error("give either reference_distribution or prior_data.")
+    return target.with_prior_data(data)
+
+
+def _improper(extended: Extended) -> str:
+    lowest, name = extended.min_inverse_temperature, extended.name
+    cure = (
+        "Give a reference_distribution, ReferenceDistribution(mean, sd) about three times as wide "
+        "as the posterior, or prior_data"
+    )
+    if lowest == 0.0:
+        return (
+            f"without a reference distribution the extended target of {name} is improper, as for "
+            "nearly every Stan program, unless the support of its unconstrained parameters is "
+            "bounded (or it has a single parameter, with Gaussian tails): hot pseudo-samples may "
+            f"drift away indefinitely. {cure}, or keep inverse temperatures above zero."
+        )
+    return (
+        f"without a reference distribution the extended target of {name} is improper if its "
+        f"density to the power {lowest:g} is: this is the case for parameters with heavy tails "
+        f"(Student t, Cauchy), unless their support is bounded. {cure}."
+    )
+
+
+def _calibrated_source(target: Target) -> Source:
+    """Return the C functions of chain 0, with the constant by which their values differ.
+
+    If the difference is not constant, or cannot be measured, values are evaluated without the
+    constants as gradients are, which is slower.
+    """
+    source, rng = source_of(target.density()), np.random.default_rng(17)
+    if source.value_propto:
+        return source
+    offsets: list[float] = []
+    for _ in range(TRIES):
+        position = rng.uniform(-RADIUS, RADIUS, target.dim)
+        offset = target.value(position) - target.evaluate(position)[0]
+        if np.isfinite(offset):
+            offsets.append(offset)
+        if len(offsets) == 2:
+            break
+    scale = 1.0 + max(map(abs, offsets), default=0.0)
+    if len(offsets) == 2 and abs(offsets[0] - offsets[1]) < AGREEMENT * scale:
+        return source._replace(offset=offsets[0])
+    return source._replace(value_propto=1)
+
+
+def _source_of_chain(target: Target, source: Source, chain: int) -> Source:
+    own = source_of(target.density(chain), source.offset)
+    return own._replace(value_propto=source.value_propto)

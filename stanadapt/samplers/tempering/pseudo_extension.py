@@ -1,0 +1,436 @@
+"""The extended density as C functions with BridgeStan's signatures, so that any sampler can use it.
+
+The handle is the address of one block of memory, which follows the counters of the Density and
+holds the fields of `Extension`, workspace included. The Density's `calls` is a view of the same
+memory, which therefore lives as long as the Density; the base and the prior that the block points
+to must be kept alive by the caller.
+
+The pseudo-extended density: N copies of a target, each at its own temperature.
+
+Base log density l(x), reference log density psi(x) = log p0(x), Delta = l - psi, inverse
+temperatures b_i. The extended distribution of (x_1, b_1), ..., (x_N, b_N) is a mixture: one pair,
+chosen at random, follows target(x) pi(b), every other pair the instrumental distribution
+
+    q(x, b)  proportional to  target(x)^b p0(x)^(1 - b) g(b).
+
+With a_i = (1 - b_i) Delta_i + log pi(b_i) - log g(b_i), the weights w = softmax(a) of one state
+make its pseudo-samples weighted draws from the target: E[sum_i w_i f(x_i)] = E_target[f(x)].
+
+Temperatures are "free" (coordinates u_i, b = low + (high - low) sigmoid(u), pi uniform), "fixed",
+or "collapsed": summed over a ladder, q(x) = p0(x) sum_k exp(b_k Delta) / Z_k.
+
+References
+----------
+Nemeth, Lindsten, Filippone and Hensman (2019), Pseudo-Extended Markov chain Monte Carlo, NeurIPS;
+arXiv 1708.05239: psi = 0, free or fixed temperatures. Deviations: the reference distribution,
+g = 1 / Z interpolated from a ladder, and collapsed temperatures are ours.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import carray
+
+from stanadapt.engine.compiled.jit import c_function, jit
+from stanadapt.engine.density import (
+    COUNTERS,
+    GRADIENT_SIGNATURE,
+    VALUE_SIGNATURE,
+    Density,
+    call_gradient,
+    call_value,
+    make_density,
+)
+from stanadapt.samplers.tempering import reference_distribution
+from stanadapt.samplers.tempering.reference_distribution import CompiledReference
+
+FREE, FIXED, COLLAPSED = 0, 1, 2
+NO_REFERENCE, DISTRIBUTION, PRIOR = 0, 1, 2
+
+
+class Source(NamedTuple):
+    """A density given by C functions: addresses, handle, and an offset of its values.
+
+    value_propto
+        The `propto` flag of value calls.
+    offset
+        By how much value calls exceed gradient calls, which leave constants out. It is subtracted,
+        so that both calls of the extended density, and its weights, have the same target.
+
+    """
+
+    value_address: int
+    gradient_address: int
+    handle: int
+    value_propto: int
+    offset: float
+
+
+class Extension(NamedTuple):
+    """The extended density for compiled code; the last seven arrays are workspace.
+
+    base, prior
+        The target, and the reference density if `reference_kind` is PRIOR.
+    mode, reference_kind
+        FREE, FIXED or COLLAPSED; NO_REFERENCE (psi = 0), DISTRIBUTION or PRIOR.
+    reference
+        The reference distribution if `reference_kind` is DISTRIBUTION; else of size 0.
+    low, high
+        Range of a free temperature; both equal the fixed one.
+    ladder, log_normalizers
+        b_k and log Z_k, shape (K,); K is 0 without a ladder.
+    cubics
+        Coefficients of log Z between rungs, highest power first, shape (4, K - 1).
+    log_base, log_reference, log_instrumental
+        l, psi, log q; shape (N,), like the next three.
+    slope
+        Derivative of log q in b, if temperatures are free.
+    temperature
+        b_i; if collapsed, its mean given x_i.
+    weight
+        w_i.
+    reference_gradient
+        Gradient of psi at x_i, shape (N, dim).
+
+    """
+
+    base: Source
+    prior: Source
+    mode: int
+    reference_kind: int
+    reference: CompiledReference
+    low: float
+    high: float
+    ladder: np.ndarray
+    log_normalizers: np.ndarray
+    cubics: np.ndarray
+    log_base: np.ndarray
+    log_reference: np.ndarray
+    log_instrumental: np.ndarray
+    slope: np.ndarray
+    temperature: np.ndarray
+    weight: np.ndarray
+    reference_gradient: np.ndarray
+
+
+@jit
+def extended_value(e, position):
+    """Return (code, log density) at position: x_1, ..., x_N and, where free, u_1, ..., u_N."""
+    count, dim = e.reference_gradient.shape
+    for i in range(count):
+        x = position[i * dim : (i + 1) * dim]
+        if not _values(e, i, x):
+            return -1, -np.inf
+    return 0, _mixture(e, position)
+
+
+@jit
+def extended_gradient(e, position, gradient):
+    """Return (code, log density) at position; its gradient is written into `gradient`."""
+    count, dim = e.reference_gradient.shape
+    for i in range(count):
+        x, slope = position[i * dim : (i + 1) * dim], gradient[i * dim : (i + 1) * dim]
+        if not _gradients(e, i, x, slope):
+            return -1, -np.inf
+    log_density = _mixture(e, position)
+    for i in range(count):
+        # 1 - kappa, where kappa in [b_i, 1] is the effective inverse temperature of x_i
+        rest = (1.0 - e.weight[i]) * (1.0 - e.temperature[i])
+        for j in range(dim):
+            k = i * dim + j
+            gradient[k] = (1.0 - rest) * gradient[k] + rest * e.reference_gradient[i, j]
+        if e.mode == FREE:
+            u = position[count * dim + i]
+            s, r = sigmoid(u), sigmoid(-u)
+            chain = (e.high - e.low) * s * r
+            gradient[count * dim + i] = chain * (1.0 - e.weight[i]) * e.slope[i] + (r - s)
+    return 0, log_density
+
+
+@jit
+def _values(e, i, x):
+    """Fill l_i and psi_i; return whether both are finite."""
+    code, value = call_value(e.base.value_address, e.base.handle, e.base.value_propto, x)
+    e.log_base[i] = value - e.base.offset
+    fine = code == 0 and np.isfinite(value)
+    e.log_reference[i] = 0.0
+    if fine and e.reference_kind == DISTRIBUTION:
+        e.log_reference[i] = reference_distribution.log_density(e.reference, x)
+    if fine and e.reference_kind == PRIOR:
+        prior = e.prior
+        code, value = call_value(prior.value_address, prior.handle, prior.value_propto, x)
+        e.log_reference[i] = value - prior.offset
+        fine = code == 0
+    return fine and np.isfinite(e.log_reference[i])
+
+
+@jit
+def _gradients(e, i, x, gradient):
+    """Fill l_i, psi_i, the gradient of l into `gradient`; return whether both are finite."""
+    code, e.log_base[i] = call_gradient(e.base.gradient_address, e.base.handle, x, gradient)
+    fine = code == 0 and np.isfinite(e.log_base[i])
+    slope = e.reference_gradient[i]
+    if e.reference_kind == NO_REFERENCE:
+        e.log_reference[i] = 0.0
+        slope[:] = 0.0
+    elif e.reference_kind == DISTRIBUTION:
+        e.log_reference[i] = reference_distribution.log_density_and_gradient(e.reference, x, slope)
+    elif fine:
+        code, e.log_reference[i] = call_gradient(e.prior.gradient_address, e.prior.handle, x, slope)
+        fine = code == 0
+    return fine and np.isfinite(e.log_reference[i])
+
+
+@jit
+def _mixture(e, position):
+    """Log density, from l and psi; fills temperatures, weights and log q."""
+    count, dim = e.reference_gradient.shape
+    log_width = np.log(e.high - e.low) if e.mode == FREE else 0.0  # log pi = -log_width
+    best, log_jacobian = 0, 0.0
+    for i in range(count):
+        u = position[count * dim + i] if e.mode == FREE else 0.0
+        _instrumental(e, i, u)
+        # log of target(x_i) pi(b_i) / q(x_i, b_i)
+        e.weight[i] = e.log_base[i] - log_width - e.log_instrumental[i]
+        if e.weight[i] > e.weight[best]:
+            best = i
+        if e.mode == FREE:
+            log_jacobian += log_width - abs(u) - 2.0 * np.log1p(np.exp(-abs(u)))
+    total, largest, rest = 0.0, e.weight[best], 0.0
+    for i in range(count):
+        e.weight[i] = np.exp(e.weight[i] - largest)
+        total += e.weight[i]
+        if i != best:
+            rest += e.log_instrumental[i]
+    for i in range(count):
+        e.weight[i] /= total
+    # logsumexp(a) + sum log q, relative to the largest term: nothing cancels, and N = 1 gives l
+    return e.log_base[best] - log_width + rest + np.log(total / count) + log_jacobian
+
+
+@jit
+def _instrumental(e, i, u):
+    """Fill log q(x_i, b_i), its derivative in b and the temperature."""
+    log_reference = e.log_reference[i]
+    delta = e.log_base[i] - log_reference
+    if e.mode == COLLAPSED:
+        log_sum, e.temperature[i] = over_ladder(e.ladder, e.log_normalizers, delta)
+        e.log_instrumental[i] = log_reference + log_sum
+        return
+    b = e.low + (e.high - e.low) * sigmoid(u)
+    e.temperature[i] = b
+    e.log_instrumental[i] = b * e.log_base[i] + (1.0 - b) * log_reference
+    e.slope[i] = delta
+    if e.mode == FREE and e.ladder.shape[0] > 0:
+        log_normalizer, slope = interpolated(e.ladder, e.cubics, b)
+        e.log_instrumental[i] -= log_normalizer
+        e.slope[i] -= slope
+
+
+@jit
+def over_ladder(ladder, log_normalizers, delta):
+    """Return log sum_k exp(b_k delta) / Z_k, and the mean of b_k weighted by these terms."""
+    largest = -np.inf
+    for k in range(ladder.shape[0]):
+        largest = max(largest, ladder[k] * delta - log_normalizers[k])
+    total, moment = 0.0, 0.0
+    for k in range(ladder.shape[0]):
+        term = np.exp(ladder[k] * delta - log_normalizers[k] - largest)
+        total += term
+        moment += term * ladder[k]
+    return largest + np.log(total), moment / total
+
+
+@jit
+def interpolated(ladder, cubics, b):
+    """Return log Z(b) and its derivative; outside the ladder the outermost cubic is continued."""
+    k = min(max(np.searchsorted(ladder, b, "right") - 1, 0), cubics.shape[1] - 1)
+    t = b - ladder[k]
+    c3, c2, c1, c0 = cubics[0, k], cubics[1, k], cubics[2, k], cubics[3, k]
+    return ((c3 * t + c2) * t + c1) * t + c0, (3.0 * c3 * t + 2.0 * c2) * t + c1
+
+
+@jit
+def sigmoid(u):
+    """1 / (1 + exp(-u)), accurate for both signs of u."""
+    if u >= 0.0:
+        return 1.0 / (1.0 + np.exp(-u))
+    e = np.exp(u)
+    return e / (1.0 + e)
+
+
+@jit
+def weigh(e, positions, temperatures, weights):
+    """Fill the temperatures and weights, shape (row, N), of rows of positions.
+
+    A row that repeats the previous one, as after a rejection, costs nothing. Where the density
+    fails, both are NaN.
+    """
+    for t in range(positions.shape[0]):
+        if t > 0 and np.array_equal(positions[t], positions[t - 1]):
+            temperatures[t], weights[t] = temperatures[t - 1], weights[t - 1]
+            continue
+        code, _ = extended_value(e, positions[t])
+        if code == 0:
+            temperatures[t], weights[t] = e.temperature, e.weight
+        else:
+            temperatures[t], weights[t] = np.nan, np.nan
+
+
+@jit
+def choose(positions, weights, rng, out):
+    """Draw one x_i by weight from each row of positions, into out, shape (row, dim)."""
+    dim = out.shape[1]
+    for t in range(positions.shape[0]):
+        u, i = rng.random() * np.sum(weights[t]), 0
+        while i + 1 < weights.shape[1] and u >= weights[t, i]:
+            u -= weights[t, i]
+            i += 1
+        out[t] = positions[t, i * dim : (i + 1) * dim]
+
+
+# layout of the block, in numbers of eight bytes, after the counters
+SIZE, PSEUDO, DIM, MODE, RUNGS, REFERENCE_KIND, REFERENCE_ROWS = 0, 1, 2, 3, 4, 5, 6
+BASE, PRIOR_AT = 7, 11
+INTEGERS, REALS = 16, 4
+LOW, HIGH, BASE_OFFSET, PRIOR_OFFSET = 0, 1, 2, 3
+
+
+class ExtensionDesign(NamedTuple):
+    """How a target is extended; `Extension` explains the fields.
+
+    ladder, log_normalizers, cubics
+        Shapes (K,), (K,) and (4, K - 1); empty without a ladder.
+
+    """
+
+    pseudo_samples: int
+    mode: int
+    low: float
+    high: float
+    ladder: np.ndarray
+    log_normalizers: np.ndarray
+    cubics: np.ndarray
+
+
+NO_LADDER = (np.empty(0), np.empty(0), np.empty((4, 0)))
+
+
+def source_of(density: Density, offset: float = 0.0) -> Source:
+    """Return the C functions of a Density."""
+    addresses = density.value_address, density.gradient_address, density.handle
+    return Source(*addresses, density.value_propto, offset)
+
+
+def extended_dim(design: ExtensionDesign, dim: int) -> int:
+    """Length of a position for a base with `dim` parameters."""
+    return design.pseudo_samples * (dim + (design.mode == FREE))
+
+
+def make_extended(
+    design: ExtensionDesign,
+    dim: int,
+    base: Source,
+    reference: CompiledReference | None = None,
+    prior: Source | None = None,
+) -> Density:
+    """Return the extended density with its own block of memory, for one chain.
+
+    dim is that of the base. The owners of base and prior must outlive the Density.
+    """
+    n, rungs = design.pseudo_samples, design.ladder.size
+    rows = 0 if reference is None else reference.factor.shape[0]
+    reference_size = 0 if reference is None else dim * (rows + 3) + 2
+    size = INTEGERS + REALS + 2 * rungs + design.cubics.size + reference_size + 6 * n + n * dim
+    block = np.zeros(COUNTERS + size, np.int64)
+    kind = PRIOR if prior is not None else DISTRIBUTION if reference is not None else NO_REFERENCE
+    block[COUNTERS : COUNTERS + BASE] = size, n, dim, design.mode, rungs, kind, rows
+    for source, at in ((base, BASE), (prior, PRIOR_AT)):
+        if source is not None:
+            block[COUNTERS + at : COUNTERS + at + 4] = source[:4]
+    reals = block[COUNTERS + INTEGERS :].view(np.float64)
+    reals[:REALS] = design.low, design.high, base.offset, 0.0 if prior is None else prior.offset
+    arrays = [design.ladder, design.log_normalizers, design.cubics]
+    if reference is not None:
+        arrays += [reference.mean, reference.precision, reference.factor, reference.numbers]
+    values = np.concatenate([array.ravel() for array in arrays])
+    reals[REALS : REALS + values.size] = values
+    handle = block[COUNTERS:].ctypes.data
+    density = make_density(
+        value_of_extended.address, gradient_of_extended.address, handle, extended_dim(design, dim)
+    )
+    return density._replace(calls=block[:COUNTERS])
+
+
+def extension_of(density: Density) -> Extension:
+    """Return the Extension that the handle of a Density from `make_extended` points to."""
+    block = density.calls.base[COUNTERS:]
+    return _extension(block[:INTEGERS], block.view(np.float64))
+
+
+@jit
+def _extension(integers, numbers):
+    """Return the Extension in a block; both are views of it, shapes (INTEGERS,) and (size,)."""
+    n, dim, mode, rungs = integers[PSEUDO], integers[DIM], integers[MODE], integers[RUNGS]
+    kind, rows, at = integers[REFERENCE_KIND], integers[REFERENCE_ROWS], INTEGERS
+    reals = numbers[at : at + REALS]
+    at += REALS
+    ladder, log_normalizers = numbers[at : at + rungs], numbers[at + rungs : at + 2 * rungs]
+    at += 2 * rungs
+    intervals = max(rungs - 1, 0) if mode == FREE else 0
+    cubics = numbers[at : at + 4 * intervals].reshape(4, intervals)
+    at += 4 * intervals
+    width = dim if kind == DISTRIBUTION else 0
+    mean, precision = numbers[at : at + width], numbers[at + width : at + 2 * width]
+    at += 2 * width
+    factor = numbers[at : at + rows * width].reshape(rows, width)
+    at += rows * width
+    reference_numbers = numbers[at : at + min(width, 1) * 2]
+    at += min(width, 1) * 2
+    reference = CompiledReference(
+        mean, factor, precision, reference_numbers, numbers[at : at + width]
+    )
+    at += width
+    work = numbers[at : at + 6 * n].reshape(6, n)
+    slopes = numbers[at + 6 * n : at + 6 * n + n * dim].reshape(n, dim)
+    return Extension(
+        _source(integers[BASE : BASE + 4], reals[BASE_OFFSET]),
+        _source(integers[PRIOR_AT : PRIOR_AT + 4], reals[PRIOR_OFFSET]),
+        mode, kind, reference, reals[LOW], reals[HIGH], ladder, log_normalizers, cubics,
+        work[0], work[1], work[2], work[3], work[4], work[5], slopes,
+    )  # fmt: skip
+
+
+@jit
+def _source(numbers, offset):
+    return Source(numbers[0], numbers[1], numbers[2], numbers[3], offset)
+
+
+@jit
+def _extension_at(handle):
+    """Return the Extension at an address."""
+    integers = carray(handle, INTEGERS, np.int64)
+    return _extension(integers, carray(handle, integers[SIZE], np.float64))
+
+
+@c_function(VALUE_SIGNATURE)
+def value_of_extended(handle, propto, jacobian, position, value, message):
+    """`bs_log_density`; the flags are ignored, as the calls of the base pass their own."""
+    e = _extension_at(handle)
+    count, dim = e.reference_gradient.shape
+    size = count * (dim + (e.mode == FREE))
+    code, log_density = extended_value(e, carray(position, size))
+    carray(value, 1)[0] = log_density
+    return code
+
+
+@c_function(GRADIENT_SIGNATURE)
+def gradient_of_extended(handle, propto, jacobian, position, value, gradient, message):
+    """`bs_log_density_gradient`."""
+    e = _extension_at(handle)
+    count, dim = e.reference_gradient.shape
+    size = count * (dim + (e.mode == FREE))
+    code, log_density = extended_gradient(e, carray(position, size), carray(gradient, size))
+    carray(value, 1)[0] = log_density
+    return code
