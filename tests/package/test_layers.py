@@ -5,38 +5,38 @@ from graphlib import TopologicalSorter
 
 import pytest
 
+from stanadapt import samplers
 from tests.helpers.repository import PACKAGE, ROOT
 
 # from top to bottom: a room imports from rooms below it, and from itself
 ROOMS = [
     "cli",
-    "sampling",
+    "studies",
+    "runs",
+    "samplers",
     "diagnostics",
     "targets",
     "results",
-    "samplers",
-    "kernels",
-    "_numba",
+    "engine",
     "errors",
 ]
 DEPTH = {room: depth for depth, room in enumerate(ROOMS)}
 # the modules, or folders, where a foreign package may be imported
 DOORS = {
-    "llvmlite": ["_numba.by_reference", "_numba.work_queue", "kernels.density"],
-    "numba": ["_numba", "kernels", "samplers", "sampling"],
+    "llvmlite": ["engine.compiled", "engine.density"],
+    "numba": ["engine", "samplers"],
     "bridgestan": ["targets.stan.backends"],
-    "stanli": ["targets.stan.backends", "sampling.stan_nuts.engines"],
-    "cmdstanpy": ["sampling.stan_nuts.engines", "targets.stan.install_cmdstan"],
+    "stanli": ["targets.stan.backends", "runs.stan_nuts"],
+    "cmdstanpy": ["runs.stan_nuts", "targets.stan.install_cmdstan"],
     "arviz": ["results"],
-    "matplotlib": ["diagnostics.report.pictures.canvas", "diagnostics.rank_picture"],
-    "jinja2": ["diagnostics.report.page"],
+    "matplotlib": ["studies.report.canvas", "studies.calibration.ranks"],
+    "jinja2": ["studies.report.html"],
     "typer": ["cli"],
-    "jax": ["sampling.learned.adversarial"],
-    "optax": ["sampling.learned.adversarial"],
+    "jax": ["samplers.nice.adversarial"],
+    "optax": ["samplers.nice.adversarial"],
 }
-# what the file of a sampler may use, beside the rooms below
-SHARED = {"pooled_warmup", "protocol", "registry", "setting_checks", "tempering_settings"}
-NOT_SAMPLERS = SHARED | {"authoring", "breaches", "renamed"}
+# cap of a file and of a body; a module below SMALL lines with one importer says why it stands alone
+LONGEST_FILE, LONGEST_BODY, SMALL = 600, 60, 80
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -109,27 +109,63 @@ def test_foreign_packages_have_their_doors(path):
             )
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in (PACKAGE / "samplers").glob("[a-z]*.py") if p.stem not in NOT_SAMPLERS],
-    ids=ids,
-)
-def test_a_sampler_imports_only_what_samplers_share(path):
-    for line, own in own_imports(path):
-        if own.split(".")[0] == "samplers":
-            assert own.split(".")[1] in SHARED, f"line {line}: {own}"
+def folder_of(module):
+    """Return the folder of a module within its room; a package is in the folder that it is."""
+    return module if module in PACKAGES else module.rpartition(".")[0]
 
 
-def test_the_loop_names_no_sampler():
-    names = {p.stem for p in (PACKAGE / "samplers").glob("[a-z]*.py")} - NOT_SAMPLERS
-    source = (PACKAGE / "sampling" / "chain.py").read_text()
-    words = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
-    assert not words & names
+PACKAGES = {module_name(path) for path in SOURCES if path.name == "__init__.py"}
+
+
+def test_folders_of_a_room_do_not_import_each_other_in_a_circle():
+    graph = {}
+    for path in SOURCES:
+        name = module_name(path)
+        for _, own in own_imports(path):
+            one, other = folder_of(name), folder_of(own)
+            if one != other and one.split(".")[0] == other.split(".")[0] and name != "samplers":
+                graph.setdefault(one, set()).add(other)
+    TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_the_engine_names_no_sampler():
+    names = set(samplers.__all__)
+    for path in (PACKAGE / "engine").rglob("*.py"):
+        words = {n.id for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Name)}
+        assert not words & names, path
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=ids)
+def test_isinstance_of_a_target_is_asked_in_targets_alone(path):
+    if module_name(path).startswith("targets"):
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            words = {n.id for arg in node.args for n in ast.walk(arg) if isinstance(n, ast.Name)}
+            asked = node.func.id == "isinstance" and words & {"Standardized", "Target"}
+            assert not asked, f"line {node.lineno}: let the target answer"
 
 
 def test_files_stay_short():
     files = [p for top in (PACKAGE, ROOT / "tests", ROOT / "workflows") for p in top.rglob("*.py")]
-    assert [str(p) for p in files if p.read_text().count("\n") > 400] == []
+    assert [str(p) for p in files if p.read_text().count("\n") > LONGEST_FILE] == []
+
+
+def test_small_modules_have_several_importers_or_a_reason():
+    """A splinter is read with the one file that imports it: it belongs there."""
+    importers = {}
+    for path in SOURCES:
+        for _, own in own_imports(path):
+            importers.setdefault(own, set()).add(path)
+    splinters = [
+        module_name(path)
+        for path in SOURCES
+        if path.name not in ("__init__.py", "__main__.py")
+        and path.read_text().count("\n") < SMALL
+        and len(importers.get(module_name(path), ())) == 1
+        and "A file of its own" not in (ast.get_docstring(ast.parse(path.read_text())) or "")
+    ]
+    assert splinters == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=ids)
@@ -139,7 +175,7 @@ def test_functions_stay_short(path):
         if isinstance(node, ast.FunctionDef):
             body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
             length = body[-1].end_lineno - body[0].lineno + 1
-            assert length <= 40, f"{node.name}: {length} lines"
+            assert length <= LONGEST_BODY, f"{node.name}: {length} lines"
 
 
 TESTS = sorted((ROOT / "tests").rglob("test_*.py"))

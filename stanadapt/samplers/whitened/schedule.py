@@ -44,6 +44,7 @@ from stanadapt.samplers.whitened.next_block import (
 from stanadapt.samplers.whitened.progress import (
     ASKED_FOR,
     UNDECIDED,
+    Choice,
     Progress,
     Stage,
     Trajectory,
@@ -218,7 +219,7 @@ def _piloted(
         step_size=progress.step_size, n_steps=progress.n_steps, acceptance=window.acceptance,
     )  # fmt: skip
     if settings.trajectory == Trajectory.fixed:
-        choice = progress.Choice(True, ASKED_FOR)
+        choice = Choice(True, ASKED_FOR)
     progress = progress._replace(choice=choice)
     if choice.two_stage:
         return _done(progress, states)
@@ -229,7 +230,7 @@ def _begin_nuts(
     settings: Any, progress: Progress, states: States, reason: str
 ) -> tuple[Progress, States]:
     progress = progress._replace(
-        stage=Stage.NUTS_METRIC, window=0, windows=(), choice=progress.Choice(False, reason)
+        stage=Stage.NUTS_METRIC, window=0, windows=(), choice=Choice(False, reason)
     )
     return _nuts_window(settings, progress, states, NUTS_WINDOWS)
 
