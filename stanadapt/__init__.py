@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from stanadapt.runs.resume import resume
     from stanadapt.runs.sample import sample
     from stanadapt.runs.stan_nuts.stan_nuts import stan_nuts
-    from stanadapt.runs.stan_nuts.stan_nuts import stan_nuts as reference
     from stanadapt.samplers.langevin.minibatches import Minibatches
     from stanadapt.samplers.nice.network import Network
     from stanadapt.samplers.nice.train import train_nice
@@ -65,18 +64,12 @@ _PLACES = {
     "verdict": "diagnostics.verdict",
     "weighted_summary": "samplers.tempering.weighted_summary",
 }
-_FORMER = {"reference": "stan_nuts", "ReferenceLaw": "ReferenceDistribution"}  # names in 0.1
 
 
 def __getattr__(name: str) -> Any:
     """Import a name at its first use: a function, a class, or a module of the package."""
-    if name == "ReferenceLaw":
-        from stanadapt.engine.renamed import warn_of_old_name
-
-        warn_of_old_name("stanadapt.ReferenceLaw", "stanadapt.ReferenceDistribution")
-    current = _FORMER.get(name, name)
-    if current in _PLACES:
-        return getattr(import_module(f"{__name__}.{_PLACES[current]}"), current)
+    if name in _PLACES:
+        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
     try:
         return import_module(f"{__name__}.{name}")
     except ModuleNotFoundError as error:
@@ -108,7 +101,6 @@ __all__ = [
     "load",
     "modes",
     "posteriordb",
-    "reference",
     "report",
     "resume",
     "sample",

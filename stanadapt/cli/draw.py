@@ -19,7 +19,6 @@ from rich.table import Table
 
 from stanadapt import results
 from stanadapt.cli import interruption
-from stanadapt.cli.messages import reported, require_writable, save
 from stanadapt.cli.options import (
     Backend,
     Budget,
@@ -59,6 +58,7 @@ from stanadapt.cli.options import (
     target_options,
 )
 from stanadapt.cli.repeats import all_targets, goes_on, require_repeatable, show_repeats
+from stanadapt.cli.terminal import reported, require_writable, save
 from stanadapt.diagnostics.compare import compare as compare_fits
 from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.engine.plan import make_plan
@@ -97,7 +97,7 @@ def sample(
     inits: Inits = None,
     warm_start: Annotated[
         Path | None,
-        typer.Option("--warm-start", "--past", help="File or run folder of a fit to begin with."),
+        typer.Option("--warm-start", help="File or run folder of a fit to begin with."),
     ] = None,
     prior_data: Annotated[
         Path | None,
@@ -169,9 +169,7 @@ def compare(
     ] = AUTO,
     stan_nuts: Annotated[
         str,
-        typer.Option(
-            "--stan-nuts", "--reference", help="Engine of Stan's NUTS: auto, cmdstan, stanli, none."
-        ),
+        typer.Option("--stan-nuts", help="Engine of Stan's NUTS: auto, cmdstan, stanli, none."),
     ] = "auto",
     out: Annotated[
         Path | None,

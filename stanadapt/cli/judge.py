@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from stanadapt import results
-from stanadapt.cli.messages import reported, require_writable
 from stanadapt.cli.options import (
     Backend,
     Budget,
@@ -31,6 +30,7 @@ from stanadapt.cli.options import (
     read_settings,
 )
 from stanadapt.cli.options import make_target as made_from
+from stanadapt.cli.terminal import reported, require_writable
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.verdict import diagnose as judge
 from stanadapt.results import write_text

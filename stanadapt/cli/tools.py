@@ -17,7 +17,6 @@ from rich.padding import Padding
 from rich.table import Table
 
 from stanadapt import results
-from stanadapt.cli.messages import plain, reported, require_writable
 from stanadapt.cli.options import (
     Backend,
     Data,
@@ -32,6 +31,7 @@ from stanadapt.cli.options import (
     make_target,
     read_inits,
 )
+from stanadapt.cli.terminal import plain, reported, require_writable
 from stanadapt.diagnostics.modes import modes as find_modes
 from stanadapt.diagnostics.modes import with_scalar_columns
 from stanadapt.engine.console import status

@@ -15,7 +15,6 @@ from stanadapt.diagnostics.importance import is_approximation, is_exact
 from stanadapt.diagnostics.missed_modes import Columns, is_stationary, missed, separate_regions
 from stanadapt.diagnostics.mixing import Efficiency, efficiency
 from stanadapt.diagnostics.verdict import Verdict, verdict
-from stanadapt.engine.renamed import with_new_names
 from stanadapt.errors import StanadaptError, is_one_of, require_flag, require_names
 
 HASHES = ("program_hash", "data_hash")
@@ -117,7 +116,6 @@ def counted_variables(
 
 # above it a fit is reported as not usable, whatever its effective sample size
 LARGEST_R_HAT = 1.05
-OLD_NAMES = {"reference": "baseline"}
 
 
 def compare(
@@ -127,7 +125,6 @@ def compare(
     *,
     var_names: Collection[str] | None = None,
     budget: str | None = None,
-    reference: str | None = None,
 ) -> Comparison:
     """Compare fits of one target.
 
@@ -150,8 +147,6 @@ def compare(
         "seconds" or "gradients": also show what the smallest bulk ESS would be at the cost of the
         cheapest fit, warm-up counted: `ess_at_budget`, ESS being proportional to cost. Evaluations
         of the density alone count as gradients.
-    reference
-        Old name of `baseline`.
 
     Returns
     -------
@@ -177,9 +172,6 @@ def compare(
         Stage "settings", if there is nothing to compare, or the fits have different targets.
 
     """
-    given = {"baseline": baseline, "reference": reference}
-    given = {name: value for name, value in given.items() if value is not None}
-    baseline = with_new_names("compare", given, OLD_NAMES).get("baseline")
     require_comparable(fits, baseline)
     wanted = counted_variables(fits, var_names)
     chosen = baseline or _default_baseline(fits)

@@ -245,8 +245,6 @@ class Sampler(NamedTuple):
         parameters, stats has the statistics of the draws by name, arrays of shape (chain, draw).
     threading, tempering, extra_output, pooling
         Optional groups; None without them.
-    old_settings
-        New names of settings that were renamed; the old ones are accepted with a warning.
     setting_aliases
         Names that settings have elsewhere, accepted too: adapt_delta of Stan's NUTS.
 
@@ -284,7 +282,6 @@ class Sampler(NamedTuple):
     tempering: Tempering | None = None
     extra_output: ExtraOutput | None = None
     pooling: Pooling | None = None
-    old_settings: Mapping[str, str] = MappingProxyType({})
     setting_aliases: Mapping[str, str] = MappingProxyType({})
 
     @property

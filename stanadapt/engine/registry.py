@@ -9,7 +9,6 @@ from typing import Any
 
 from stanadapt.engine.breaches import breaches
 from stanadapt.engine.protocol import REGISTRY, Sampler
-from stanadapt.engine.renamed import with_new_names
 from stanadapt.errors import LARGEST_WHOLE, StanadaptError, did_you_mean
 
 
@@ -56,8 +55,7 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
 
     """
     found, base = _look_up(sampler)
-    given = with_new_names(f"the sampler {found.name}", chosen, found.old_settings)
-    given = _with_own_names(found, given)
+    given = _with_own_names(found, chosen)
     values = {**base._asdict(), **given}
     settings = found.settings(**{name: _typed(found, name, v) for name, v in values.items()})
     found.check(settings)

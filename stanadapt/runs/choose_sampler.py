@@ -169,9 +169,9 @@ def require_sampler(name: str, /, **settings: Any) -> None:
 
 
 def names_of_settings(name: str) -> set[str]:
-    """Names that settings of a sampler may have, those they had before among them."""
+    """Names that settings of a sampler may be given by."""
     sampler, settings = find(DEFAULT if name == AUTO else name)
-    return {*settings._fields, *sampler.old_settings, *sampler.setting_aliases}
+    return {*settings._fields, *sampler.setting_aliases}
 
 
 def without_gradient(target: Samplable) -> str:

@@ -12,8 +12,7 @@ from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find, with_standardized_defaults
-from stanadapt.engine.renamed import with_new_names
-from stanadapt.errors import StanadaptError, require_flag, warn
+from stanadapt.errors import require_flag, warn
 from stanadapt.results import arviz_module, as_path
 from stanadapt.runs.chains import make_chains, randomness, require_memory
 from stanadapt.runs.checkpoint import WriteCheckpoints
@@ -52,9 +51,6 @@ from stanadapt.runs.workers import RunOnWorkers, on_workers, require_executor
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.targets.noise import noise_warnings
 from stanadapt.targets.target import Samplable, require_samplable
-
-# arguments of `sample` that were renamed
-OLD_ARGUMENTS = {"past": "warm_start", "reference_law": "reference_distribution"}
 
 
 def sample(
@@ -129,9 +125,9 @@ def sample(
         For samplers that temper (simulated_tempering, continuous_tempering, parallel_tempering,
         pseudo_extended, smc): what lies at the hot end. The first is a `ReferenceDistribution`,
         "pathfinder", a result of `approximate`, an earlier fit, or its file: see `fit_reference`,
-        which these are given to, with the settings inflation and reference_family. `reference` is
-        short for it. The second, not for smc, are other data of the program, such as none. Default:
-        what warm_start was given, or else a reference that is learned during warm-up.
+        which these are given to, with the settings inflation and reference_family. The second, not
+        for smc, are other data of the program, such as none. Default: what warm_start was given, or
+        else a reference that is learned during warm-up.
     prior_data
         Also, of every sampler: data without observations, under which the program is the prior. The
         default sampler draws from it, and the result has the groups `prior`, `prior_predictive`
@@ -191,7 +187,7 @@ def sample(
     )
     watch = Watch(program, on_progress, max_minutes)
     require_executor(executor)
-    given = _given_start(warm_start, reference_distribution, prior_data, network, settings)
+    given = _given_start(warm_start, reference_distribution, prior_data, network)
     choice = choose_sampler(target, sampler)
     found, typed = find(choice.sampler, **settings)
     given = with_kept_reference(found, given)
@@ -282,24 +278,13 @@ def _given_start(
     reference_distribution: Any,
     prior_data: Any,
     network: Any,
-    settings: dict[str, Any],
 ) -> GivenStart:
-    """Take other names of arguments out of the settings, among which Python puts them."""
-    if "reference" in settings:
-        if reference_distribution is not None:
-            raise StanadaptError(
-                "settings", "reference is short for reference_distribution: give one."
-            )
-        reference_distribution = settings.pop("reference")
-    given = {"warm_start": warm_start, "reference_distribution": reference_distribution}
-    given = {name: value for name, value in given.items() if value is not None}
-    old = {name: settings.pop(name) for name in OLD_ARGUMENTS.keys() & settings.keys()}
-    named = with_new_names("sample", given | old, OLD_ARGUMENTS)
-    if isinstance(named.get("warm_start"), str | PathLike):
-        named["warm_start"] = load(named["warm_start"])
-    if "reference_distribution" in named:
-        named["reference_distribution"] = read_source(named["reference_distribution"])
-    return GivenStart(prior_data=prior_data, network=network, **named)
+    """Read what is given as a file."""
+    if isinstance(warm_start, str | PathLike):
+        warm_start = load(warm_start)
+    if reference_distribution is not None:
+        reference_distribution = read_source(reference_distribution)
+    return GivenStart(warm_start, reference_distribution, prior_data, network)
 
 
 def _ready_chains(

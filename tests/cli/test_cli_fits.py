@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import stanadapt as sa
-from stanadapt.cli.messages import require_writable
+from stanadapt.cli.terminal import require_writable
 from stanadapt.errors import StanadaptError
 from tests.helpers import made_up_fits
 from tests.helpers.command_line import TINY, call

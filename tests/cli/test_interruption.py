@@ -63,7 +63,6 @@ def test_type_checkers_see_the_same_names():
         for node in block.body
         for alias in node.names
     }
-    former = {"reference": (sa._PLACES["stan_nuts"], "stan_nuts")}
     places = {name: (place, name) for name, place in sa._PLACES.items()}
-    assert seen == {**places, **former, "samplers": ("stanadapt", "samplers")}
+    assert seen == {**places, "samplers": ("stanadapt", "samplers")}
     assert set(seen) == set(sa.__all__)

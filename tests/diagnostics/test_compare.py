@@ -165,16 +165,6 @@ def test_a_chosen_baseline():
     assert np.isfinite(table.loc["c", "z_mean"])
 
 
-def test_the_old_name_of_baseline_is_accepted_with_a_warning():
-    fits = {"c": nuts(1), "a": normal(2)}
-    with pytest.warns(FutureWarning, match="reference is now called baseline") as caught:
-        table = sa.compare(fits, reference="a", show=False)
-    assert [warning.filename for warning in caught] == [__file__]
-    pd.testing.assert_frame_equal(table, sa.compare(fits, baseline="a", show=False))
-    with pytest.raises(StanadaptError, match="reference is the old name of baseline"):
-        sa.compare(fits, baseline="c", reference="a", show=False)
-
-
 # --- errors --------------------------------------------------------------------------------------
 
 

@@ -195,17 +195,15 @@ def test_a_reference_from_pathfinder_is_recorded_resumed_and_kept(target, name, 
 )
 def test_what_no_reference_can_come_from(target, source, message):
     with pytest.raises(sa.StanadaptError, match=message) as caught:
-        sa.sample(target, "parallel_tempering", **SHORT, reference=source)
+        sa.sample(target, "parallel_tempering", **SHORT, reference_distribution=source)
     assert caught.value.stage == "settings"
 
 
 def test_a_power_has_no_reference_to_fit(target):
     power = {"reference_family": "power", "min_inverse_temperature": 0.05}
     with pytest.raises(sa.StanadaptError, match="reference_family=power has no reference"):
-        sa.sample(target, "parallel_tempering", **SHORT, **power, reference="pathfinder")
-    with pytest.raises(sa.StanadaptError, match="is short for reference_distribution"):
         sa.sample(
-            target, "smc", **SHORT, reference="pathfinder", reference_distribution="pathfinder"
+            target, "parallel_tempering", **SHORT, **power, reference_distribution="pathfinder"
         )
 
 

@@ -396,6 +396,5 @@ register(
         ),
         freeze=freeze, uses_gradient=False, init_from_draws=init_from_draws,
         standardize="diagonal",
-        old_settings={"evenly": "normalize_weights"},
     )
 )  # fmt: skip

@@ -15,7 +15,6 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.engine.density import Density, value, value_and_gradient
-from stanadapt.engine.renamed import with_new_names
 from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.samplers.tempering.pseudo_extension import (
     COLLAPSED,
@@ -130,7 +129,6 @@ def option_error(message: str) -> StanadaptError:
 
 RADIUS = 2.0  # of initial values of u, as for Stan's other unconstrained parameters
 TRIES, AGREEMENT = 100, 1e-9
-OLD_OPTIONS = {"reference_law": "reference_distribution"}
 
 
 class Extended(Samplable):
@@ -191,10 +189,8 @@ class Extended(Samplable):
         prior_data: Data = None,
         ladder: Sequence[Any] | None = None,
         learned: Any = None,
-        **old_options: Any,
     ) -> None:
         self._base = _extensible(target)
-        reference_distribution = _reference_option(reference_distribution, old_options)
         if learned is not None:
             if not (reference_distribution is None and prior_data is None and ladder is None):
                 raise option_error(
@@ -374,17 +370,6 @@ class Resampler:
     def explain(self) -> str:
         """Stan's message for the last row that threw."""
         return self._constrain.explain()
-
-
-def _reference_option(given: Any, old_options: dict[str, Any]) -> Any:
-    """Return the reference distribution, also if it is given by its old name."""
-    unknown = sorted(old_options.keys() - OLD_OPTIONS.keys())
-    if unknown:
-        raise TypeError(f"Extended() got an unexpected keyword argument {unknown[0]!r}")
-    options = (
-        dict(old_options) if given is None else {**old_options, "reference_distribution": given}
-    )
-    return with_new_names("Extended", options, OLD_OPTIONS).get("reference_distribution")
 
 
 def _extensible(target: Any) -> Target:

@@ -28,7 +28,6 @@ from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.settings import (
-    OLD_SETTINGS,
     ReferenceFamily,
     check_tempering,
     first_path,
@@ -263,6 +262,5 @@ register(
         threading=Threading(
             make_worker, run_task, max_threads=lambda settings: settings.levels or rounds.ROOM
         ),
-        old_settings=OLD_SETTINGS,
     )
 )  # fmt: skip

@@ -29,7 +29,6 @@ from stanadapt.samplers.tempering.ladder import B
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.path import POSITION, copy_replica
 from stanadapt.samplers.tempering.settings import (
-    OLD_SETTINGS,
     ReferenceFamily,
     check_tempering,
     first_path,
@@ -287,6 +286,5 @@ register(
         extra_output=ExtraOutput(
             write_pseudo_samples, size=lambda settings, dim: settings.pseudo_samples * (dim + 2)
         ),
-        old_settings=OLD_SETTINGS,
     )
 )  # fmt: skip

@@ -42,12 +42,6 @@ class ReferenceFamily(IntEnum):
 
 # for compiled code
 STUDENT_T, POWER_ONLY = int(ReferenceFamily.student_t), int(ReferenceFamily.power)
-# names of settings that two samplers had until 0.1
-OLD_SETTINGS = {
-    "moves": "kernel",
-    "law": "reference_family",
-    "lowest": "min_inverse_temperature",
-}
 
 
 @jit

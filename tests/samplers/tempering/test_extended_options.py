@@ -70,16 +70,6 @@ def test_prior_data_must_be_data_of_the_program(target):
         sa.Extended(target, prior_data={"n": 2, "k": 2, "y": [1.0]})
 
 
-def test_the_old_name_of_the_reference_distribution_is_accepted(target):
-    with pytest.warns(FutureWarning, match="reference_law is now called reference_distribution"):
-        old = sa.Extended(target, reference_law=REFERENCE)
-    assert old.description == sa.Extended(target, reference_distribution=REFERENCE).description
-    with pytest.raises(sa.StanadaptError, match="reference_law is the old name"):
-        sa.Extended(target, reference_law=REFERENCE, reference_distribution=REFERENCE)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'refernce'"):
-        sa.Extended(target, refernce=REFERENCE)
-
-
 def test_only_a_target_can_be_extended(target):
     with pytest.raises(sa.StanadaptError, match="already an Extended"):
         sa.Extended(sa.Extended(target, reference_distribution=REFERENCE))

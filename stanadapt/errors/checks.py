@@ -1,65 +1,13 @@
-"""The one exception users see, with the stage at which it arose; and checks of arguments."""
+"""Checks of arguments: each returns the value that it was given, in its proper type."""
 
 import difflib
 import operator
-import os
-import sys
-import warnings
 from collections.abc import Collection, Iterable
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
-_PACKAGE = f"{Path(__file__).parent}{os.sep}"  # not a neighbour whose name begins like ours
-_IMPORT = "<frozen importlib"
-
-STAGES = (
-    "settings",
-    "sampler",  # the code of a sampler: registration, compilation
-    "syntax",
-    "data",
-    "initialisation",
-    "sampling",
-    "generated quantities",
-    "installation",
-    "files",
-)
-
-
-class StanadaptError(Exception):
-    """What was expected, what came, and what to try.
-
-    Parameters
-    ----------
-    stage
-        One of `STAGES`: where in the life of a fit it happened.
-    message
-        Our own message, in complete sentences.
-    stan
-        Stan's message (from the compiler, the model or CmdStan), unchanged.
-    fit
-        The finished ArviZ object that the error is about, if there is one, so that no draw is
-        lost; else None.
-
-    """
-
-    def __init__(self, stage: str, message: str, stan: str = "", fit: Any = None) -> None:
-        if stage not in STAGES:
-            raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}")
-        self.stage = stage
-        self.message = message
-        self.stan = stan.strip()
-        self.fit = fit
-        super().__init__(stage, message, self.stan)
-
-    def __str__(self) -> str:
-        text = f"{self.stage}: {self.message}"
-        return f"{text}\nStan says:\n{self.stan}" if self.stan else text
-
-
-class ConvergenceWarning(UserWarning):
-    """A fit is not exact, too short, or not to be used: the sentence says why, and what to try."""
-
+from stanadapt.errors.exceptions import StanadaptError
+from stanadapt.errors.messages import NOT_A_FLAG, NOT_A_NAME, OUT_OF_RANGE
 
 LARGEST_WHOLE = 10**15  # beyond it, iterations do not end and sums of integers overflow
 
@@ -72,10 +20,10 @@ def require_whole(name: str, value: Any, smallest: int, largest: int = LARGEST_W
         number = None
     if number is None or isinstance(value, bool) or number < smallest:
         raise StanadaptError(
-            "settings", f"{name} must be a whole number, at least {smallest}, got {value!r}."
+            OUT_OF_RANGE, f"{name} must be a whole number, at least {smallest}, got {value!r}."
         )
     if number > largest:
-        raise StanadaptError("settings", f"{name} must be at most {largest:,}, got {value!r}.")
+        raise StanadaptError(OUT_OF_RANGE, f"{name} must be at most {largest:,}, got {value!r}.")
     return number
 
 
@@ -87,7 +35,7 @@ def require_between(name: str, value: Any, low: float, high: float) -> float:
         number = low
     if not low < number < high:
         raise StanadaptError(
-            "settings", f"{name} must lie between {low:g} and {high:g}, got {value!r}."
+            OUT_OF_RANGE, f"{name} must lie between {low:g} and {high:g}, got {value!r}."
         )
     return number
 
@@ -109,7 +57,7 @@ def require_flag(name: str, value: Any) -> bool:
         return bool(value)
     except (TypeError, ValueError):
         raise StanadaptError(
-            "settings", f"{name} must be True or False, got {type(value).__name__}."
+            NOT_A_FLAG, f"{name} must be True or False, got {type(value).__name__}."
         ) from None
 
 
@@ -123,7 +71,7 @@ def require_names(name: str, value: Any) -> list[str]:
             found.append(each)
     except TypeError:
         raise StanadaptError(
-            "settings", f"{name} must be a name, or a list of names, got {value!r}."
+            NOT_A_NAME, f"{name} must be a name, or a list of names, got {value!r}."
         ) from None
     return found
 
@@ -141,13 +89,3 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a question that names what is spelt most alike; "" where nothing is."""
     alike = difflib.get_close_matches(name, list(known), n=1)
     return f" Did you mean {alike[0]!r}?" if alike else ""
-
-
-def warn(sentence: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the first line outside the package: the user's own."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, _IMPORT)):
-        # frames of the import system have no level of their own
-        level += not frame.f_code.co_filename.startswith(_IMPORT)
-        frame = frame.f_back
-    warnings.warn(sentence, category, stacklevel=level + 1)

@@ -1,0 +1,49 @@
+"""Errors, warnings and their codes; and checks of arguments."""
+
+from stanadapt.errors.checks import (
+    LARGEST_WHOLE,
+    did_you_mean,
+    is_one_of,
+    is_real,
+    require_between,
+    require_flag,
+    require_names,
+    require_whole,
+)
+from stanadapt.errors.codes import (
+    NOTE,
+    STAGES,
+    VERDICT,
+    Code,
+    Message,
+    all_codes,
+    codes_of,
+)
+from stanadapt.errors.exceptions import (
+    ConvergenceWarning,
+    StanadaptError,
+    StanadaptWarning,
+    warn,
+)
+
+__all__ = [
+    "LARGEST_WHOLE",
+    "NOTE",
+    "STAGES",
+    "VERDICT",
+    "Code",
+    "ConvergenceWarning",
+    "Message",
+    "StanadaptError",
+    "StanadaptWarning",
+    "all_codes",
+    "codes_of",
+    "did_you_mean",
+    "is_one_of",
+    "is_real",
+    "require_between",
+    "require_flag",
+    "require_names",
+    "require_whole",
+    "warn",
+]
