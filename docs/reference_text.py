@@ -11,8 +11,9 @@ from types import ModuleType
 
 import stanadapt as sa
 from stanadapt.engine import authoring
-from stanadapt.engine.registry import as_chosen, registered
+from stanadapt.engine.registry import as_chosen
 from stanadapt.runs.choose_sampler import ABOUT_AUTO
+from stanadapt.samplers import registered
 
 # rooms of the package in the order of a user's work
 ROOMS = {

@@ -1,5 +1,6 @@
-"""One file a sampler. Importing this package registers them all."""
+"""Families of samplers, a folder each; importing this package registers all samplers."""
 
+from stanadapt.engine.registry import find, registered
 from stanadapt.samplers import am, rwm
 from stanadapt.samplers.gad import gad_hmc, gad_mala, gad_rwm
 from stanadapt.samplers.hamiltonian import hmc, nuts
@@ -22,6 +23,7 @@ __all__ = [
     "am",
     "continuous_tempering",
     "equi_energy",
+    "find",
     "gad_hmc",
     "gad_mala",
     "gad_rwm",
@@ -34,6 +36,7 @@ __all__ = [
     "parallel_tempering",
     "pooled_am",
     "pseudo_extended",
+    "registered",
     "repelling_attracting",
     "rwm",
     "sgld",

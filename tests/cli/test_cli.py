@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 import stanadapt as sa
 from stanadapt import cli, results
 from stanadapt.cli.commands import app
-from stanadapt.engine.registry import as_chosen, registered
+from stanadapt.engine.registry import as_chosen
 from stanadapt.errors import StanadaptError
+from stanadapt.samplers import registered
 from stanadapt.targets.stan import bundled, toolchain
 from tests.helpers.command_line import PROGRAM, TINY, call
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stanadapt import results
-from stanadapt.engine.registry import registered
+from stanadapt.samplers import registered
 from stanadapt.studies.advise import advise as module
 from stanadapt.studies.advise.trials import Candidate
 from tests.helpers.command_line import call

@@ -10,7 +10,7 @@ import stanadapt as sa
 from stanadapt.diagnostics import comparison_table
 from stanadapt.engine.breaches import breaches
 from stanadapt.engine.checks import INVARIANCE, checks_of
-from stanadapt.engine.registry import find, registered
+from stanadapt.samplers import find, registered
 from stanadapt.studies.report.conclusion import conclude
 from stanadapt.studies.report.fits import collect, representatives, standing
 from stanadapt.studies.report.summary_table import lines

@@ -13,7 +13,7 @@ from stanadapt.engine.checks import copy_draws
 from stanadapt.engine.compiled.jit import c_function
 from stanadapt.engine.density import GRADIENT_SIGNATURE, VALUE_SIGNATURE, make_density
 from stanadapt.engine.plan import make_plan
-from stanadapt.engine.registry import find
+from stanadapt.samplers import find
 
 
 @c_function(VALUE_SIGNATURE)

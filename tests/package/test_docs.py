@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.registry import find, registered
+from stanadapt.samplers import find, registered
 from stanadapt.samplers.hamiltonian import nuts
 from stanadapt.samplers.whitened import whitened_hmc
 from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE

@@ -7,8 +7,8 @@ import psutil
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.registry import find, registered
 from stanadapt.runs.chains import MUCH
+from stanadapt.samplers import find, registered
 from tests.helpers.chains import make_chains
 from tests.helpers.targets import Awkward
 

@@ -8,11 +8,11 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.plan import make_plan
-from stanadapt.engine.registry import find
 from stanadapt.runs import prior
 from stanadapt.runs.coordinates import FULL, NO, choose_coordinates
 from stanadapt.runs.resume import resume
 from stanadapt.runs.warm_start import GivenStart
+from stanadapt.samplers import find
 
 # short runs reach far out
 pytestmark = pytest.mark.filterwarnings("ignore:.*no finite density")

@@ -5,9 +5,9 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine.registry import registered
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.coordinates import scales_of_fit
+from stanadapt.samplers import registered
 from tests.helpers.sampler_settings import FASTER
 
 # two correlated slopes in raw units and a scale; `width` changes the posterior, not its parameters

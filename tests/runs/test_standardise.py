@@ -8,8 +8,8 @@ import pytest
 import stanadapt as sa
 from stanadapt import results, samplers
 from stanadapt.engine import chain, console
-from stanadapt.engine.registry import registered
 from stanadapt.runs import run as run_module
+from stanadapt.samplers import registered
 from tests.helpers.short_runs import values
 
 # scales of 500, 1e-5 and about 1e-3; the last one is skewed, and unconstrained by its logarithm

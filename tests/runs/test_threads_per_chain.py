@@ -12,7 +12,7 @@ from stanadapt import StanadaptError, results
 from stanadapt.engine import plan
 from stanadapt.engine.chain import Chain, ChainDesign, run
 from stanadapt.engine.checks import copy_draws
-from stanadapt.engine.registry import find, registered
+from stanadapt.samplers import find, registered
 from stanadapt.samplers.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.targets.stan import bundled

@@ -5,7 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results, weighted_summary
-from stanadapt.engine.registry import registered
+from stanadapt.samplers import registered
 
 CODE = """
 data { int n; int k; vector[n] y; }

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine.registry import registered
+from stanadapt.samplers import registered
 from tests.helpers.extended_program import CODE, extend
 from tests.helpers.rows_program import regression
 from tests.helpers.sampler_settings import FASTER, VARIANTS

@@ -36,10 +36,10 @@ import numpy as np
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import chain
-from stanadapt.engine.registry import registered
 from stanadapt.runs import checkpoint
 from stanadapt.runs.checkpoint import summary_of
 from stanadapt.runs.folder import MANIFEST, RunFolder
+from stanadapt.samplers import registered
 from tests.helpers.sampler_settings import FASTER
 
 PROGRAM = """

@@ -8,8 +8,8 @@ import pytest
 import stanadapt as sa
 from stanadapt.engine.density import make_density
 from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
-from stanadapt.engine.registry import registered
 from stanadapt.errors import StanadaptError
+from stanadapt.samplers import registered
 from stanadapt.targets import noise
 from tests.helpers.command_line import call
 from tests.helpers.noisy_program import MEAN, PROGRAM, SD

@@ -12,7 +12,7 @@ import numpy as np
 
 import stanadapt as sa
 from stanadapt.engine.density import value_and_gradient
-from stanadapt.engine.registry import find
+from stanadapt.samplers import find
 from stanadapt.samplers.gad import proposal_factor
 
 CALLS = 300

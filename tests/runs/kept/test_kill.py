@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from stanadapt.engine.registry import registered
+from stanadapt.samplers import registered
 from tests.helpers.repository import ROOT
 
 KILLS = 6

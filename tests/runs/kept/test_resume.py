@@ -15,10 +15,10 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.engine import chain as chain_module
-from stanadapt.engine.registry import registered
 from stanadapt.errors import StanadaptError
 from stanadapt.runs import checkpoint
 from stanadapt.runs import folder as folder_module
+from stanadapt.samplers import registered
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 
 # scales of 1e-3 to 50, a parameter that is bounded, and quantities that are drawn

@@ -12,10 +12,10 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import chain as chain_module
-from stanadapt.engine.registry import registered
 from stanadapt.errors import StanadaptError
 from stanadapt.runs import run as run_module
 from stanadapt.runs import spec, workers
+from stanadapt.samplers import registered
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 
 # unequal scales, a parameter that is bounded, and quantities that are drawn

@@ -5,7 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine.density import value_and_gradient
-from stanadapt.engine.registry import find
+from stanadapt.samplers import find
 from stanadapt.samplers.gad.gad_hmc import LARGEST_WEIGHT, entropy_term, quarter_period
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.short_runs import NORMAL, draw, values

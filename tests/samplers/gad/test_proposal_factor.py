@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from stanadapt.engine.registry import find
 from stanadapt.errors import StanadaptError
+from stanadapt.samplers import find
 from stanadapt.samplers.gad import proposal_factor, speed_measure
 from tests.helpers.chains import column, finish
 from tests.helpers.gaussian_target import Gaussian, make_chains_at

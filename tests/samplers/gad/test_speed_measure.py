@@ -5,7 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine.density import value, value_and_gradient
-from stanadapt.engine.registry import find
+from stanadapt.samplers import find
 from stanadapt.samplers.gad import speed_measure
 from tests.helpers.targets import Awkward
 

@@ -9,9 +9,9 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import protocol
 from stanadapt.engine.points import gradient_at, unused_gradient
-from stanadapt.engine.registry import find
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.stan_nuts.engine import STATISTICS
+from stanadapt.samplers import find
 from stanadapt.samplers.hamiltonian import nuts_tree
 from stanadapt.samplers.hamiltonian.leapfrog import Leapfrog
 from stanadapt.samplers.hamiltonian.nuts import Info

@@ -9,7 +9,8 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import value
-from stanadapt.engine.registry import as_compiled, find
+from stanadapt.engine.registry import as_compiled
+from stanadapt.samplers import find
 from stanadapt.samplers.jumps.repelling_attracting import init, sentences, step
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column, finish, make_chains

@@ -8,7 +8,7 @@ from stanadapt.engine.chain import Chain, ChainDesign
 from stanadapt.engine.checks import copy_draws
 from stanadapt.engine.density import value
 from stanadapt.engine.plan import make_plan
-from stanadapt.engine.registry import find
+from stanadapt.samplers import find
 from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.samplers.kameleon.kameleon import PUBLISHED
 from tests.helpers.chains import column, finish, make_chains

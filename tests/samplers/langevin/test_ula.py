@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.registry import find
+from stanadapt.samplers import find
 from tests.helpers.chains import column, finish
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 

@@ -5,8 +5,8 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine.registry import find
 from stanadapt.errors import StanadaptError
+from stanadapt.samplers import find
 
 NAME, ZETA = "continuous_tempering", {"coordinate": "uniform", "learn_log_zeta": False}
 PAIR = """

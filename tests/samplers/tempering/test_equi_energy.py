@@ -7,8 +7,8 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine.registry import find
 from stanadapt.errors import StanadaptError
+from stanadapt.samplers import find
 from stanadapt.samplers.tempering.energy_walk import FLOOR
 from stanadapt.samplers.tempering.equi_energy import EXPLORING, FILING, Settings, sentences
 from stanadapt.targets.stan import bundled

@@ -11,7 +11,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine.registry import registered
+from stanadapt.samplers import registered
 from stanadapt.targets.stan.bundled import ROOT, find
 
 SEEDS = range(100, 150)

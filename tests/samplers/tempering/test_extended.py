@@ -10,7 +10,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.chain import Chain, ChainDesign, run
 from stanadapt.engine.plan import make_plan
-from stanadapt.engine.registry import find, registered
+from stanadapt.samplers import find, registered
 from stanadapt.samplers.initial_values import initial_positions
 from tests.helpers import pseudo_extension_formula
 from tests.helpers.extended_program import CODE, DIM, QUIET, extend

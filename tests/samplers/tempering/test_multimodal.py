@@ -11,7 +11,7 @@ from scipy import stats
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine.registry import registered
+from stanadapt.samplers import registered
 from stanadapt.targets.stan.bundled import ROOT, find
 from workflows.tempering import runs
 

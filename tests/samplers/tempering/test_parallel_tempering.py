@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from stanadapt.engine.registry import find
 from stanadapt.errors import StanadaptError
+from stanadapt.samplers import find
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.targets import Awkward
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.registry import find
 from stanadapt.errors import StanadaptError
+from stanadapt.samplers import find
 
 # unit variances, correlation 0.9; the log of its integral is log(2 pi sqrt(0.19))
 CORRELATED = """

@@ -5,8 +5,8 @@ import warnings
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.registry import find
 from stanadapt.errors import StanadaptError
+from stanadapt.samplers import find
 from stanadapt.studies.advise.trials import TEMPERING, for_many_modes
 from stanadapt.targets.stan import bundled
 
