@@ -25,8 +25,8 @@ ROOMS = {
     "errors": "Errors and warnings",
 }
 STANDARDIZE = {
-    "full": "standardised by location, scales and correlations that a pre-run learns",
-    "diagonal": "standardised by location and scales that a pre-run learns",
+    "full": "standardized by location, scales and correlations that a pre-run learns",
+    "diagonal": "standardized by location and scales that a pre-run learns",
     "no": "the program's own: it learns scales itself",
 }
 SOME, MANY = 10, 100  # numbers of parameters at which a default that depends on them is shown
@@ -131,7 +131,7 @@ def _when_standardized(sampler, name: str) -> str:
         return ""
     some, many = (f"{sampler.when_standardized[name](dim):.3g}" for dim in (SOME, MANY))
     values = some if some == many else f"{some} of {SOME} parameters, {many} of {MANY}"
-    return f" Default in standardised coordinates: {values}."
+    return f" Default in standardized coordinates: {values}."
 
 
 def explained_settings(docstring: str) -> dict[str, str]:

@@ -100,7 +100,7 @@ Inits = Annotated[
     ),
 ]
 Standardize = Annotated[
-    bool | None, typer.Option(help="Standardise by a pre-run; default: as suits the sampler.")
+    bool | None, typer.Option(help="Standardize by a pre-run; default: as suits the sampler.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
 Choices = Annotated[

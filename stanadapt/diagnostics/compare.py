@@ -177,9 +177,9 @@ def compare(
     chosen = baseline or _default_baseline(fits)
     columns = {name: results.columns(fit, wanted=wanted) for name, fit in fits.items()}
     measured = {name: efficiency(values) for name, values in columns.items()}
-    judgements = {name: verdict(fit) for name, fit in fits.items()}
+    judgments = {name: verdict(fit) for name, fit in fits.items()}
     measured = {n: _independent(m) if is_approximation(fits[n]) else m for n, m in measured.items()}
-    rows = {name: _row(fit, measured[name], judgements[name]) for name, fit in fits.items()}
+    rows = {name: _row(fit, measured[name], judgments[name]) for name, fit in fits.items()}
     for name, row in rows.items():
         mean, sd = np.nan, np.nan
         if chosen and name != chosen:
@@ -195,7 +195,7 @@ def compare(
     table.attrs["baseline_is_ours"] = chosen is not None and _shares_our_density(fits[chosen])
     found = [_trajectory(name, fit) for name, fit in fits.items()]
     table.attrs["trajectories"] = [sentence for sentence in found if sentence]
-    table.attrs["reasons"] = {name: found.sentences for name, found in judgements.items()}
+    table.attrs["reasons"] = {name: found.sentences for name, found in judgments.items()}
     if budget is not None:
         _add_budget(table, budget)
     _add_missed(table, columns)
@@ -222,7 +222,7 @@ def _shares_our_density(fit: Any) -> bool:
     return ours and not results.attribute(fit, "engine_independent", 0)
 
 
-def _row(fit: Any, measured: Efficiency, judgement: Verdict) -> dict[str, Any]:
+def _row(fit: Any, measured: Efficiency, judgment: Verdict) -> dict[str, Any]:
     def total(name: str) -> float:
         # of another library, or changed by hand: what is no number is unknown
         try:
@@ -234,7 +234,7 @@ def _row(fit: Any, measured: Efficiency, judgement: Verdict) -> dict[str, Any]:
     gradients, smallest = total("n_gradients"), _smallest(measured.ess_bulk)
     seconds, draws = warmup + sampling, results.dataset(fit, "posterior").sizes
     return {
-        "verdict": judgement.verdict,
+        "verdict": judgment.verdict,
         "sampler": results.made_by(fit),
         "chains": draws["chain"],
         "draws": draws["draw"],

@@ -42,7 +42,7 @@ class Ends(NamedTuple):
 def frame_of(draws: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Directions and units for the climbs: lower triangle, shape (dim, dim).
 
-    `draws`, shape (draw, dim), are centred per chain; `scale`, shape (dim,), holds robust units.
+    `draws`, shape (draw, dim), are centered per chain; `scale`, shape (dim,), holds robust units.
     A Cholesky factor of the covariance of the draws with clipped tails: a normal density is
     climbed in a few steps, however strong its correlations.
     """
@@ -159,7 +159,7 @@ def _best(ends: Ends, which: np.ndarray) -> int:
 
 
 class _Paths(NamedTuple):
-    """Paths between ends: a straight line, bent towards the ridge where it dips."""
+    """Paths between ends: a straight line, bent toward the ridge where it dips."""
 
     evaluate: Evaluate
     frame: np.ndarray

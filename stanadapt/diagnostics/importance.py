@@ -4,7 +4,7 @@ References
 ----------
 Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR 25(72): k
 is the shape of the tail of the weights, the limit of use min(1 - 1 / log10(S), 0.7) for S draws.
-Yao, Vehtari, Simpson and Gelman (2018), Yes, but did it work?, ICML: k as a judgement of
+Yao, Vehtari, Simpson and Gelman (2018), Yes, but did it work?, ICML: k as a judgment of
 variational approximations.
 
 """

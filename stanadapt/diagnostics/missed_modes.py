@@ -12,7 +12,7 @@ own draws, each against the fit's other blocks: if nothing is missed, the yardst
 as these do. The balls are widened until nearly all of the fit's own draws have another one of the
 fit in theirs, and the share of those that still have none is subtracted.
 
-The idea of calibrating nearest neighbours in one sample by those in the other is due to Henze
+The idea of calibrating nearest neighbors in one sample by those in the other is due to Henze
 (1988), A multivariate two-sample test based on the number of nearest neighbor type coincidences,
 Annals of Statistics 16; statistic and calibration here are our own.
 """
@@ -73,13 +73,13 @@ def missed(yardstick: Columns, fit: Columns, draws: int = DRAWS) -> Missed:
     if n < FEWEST:
         return Missed(np.nan, np.nan)
     scale = np.array([_scale(yardstick[name], fit[name]) for name in names])
-    centre = np.array([np.median(yardstick[name]) for name in names])
-    one, other = ((_thinned(c, names, n) - centre) / scale for c in (yardstick, fit))
+    center = np.array([np.median(yardstick[name]) for name in names])
+    one, other = ((_thinned(c, names, n) - center) / scale for c in (yardstick, fit))
     found = _compared(one, other, other)
     size = fit[names[0]].size
     if not found.clear or size < 2 * n:
         return found
-    more = (_thinned(fit, names, min(size, MORE * n)) - centre) / scale
+    more = (_thinned(fit, names, min(size, MORE * n)) - center) / scale
     return _compared(one, other, more)
 
 

@@ -37,9 +37,9 @@ class Mixing(NamedTuple):
     """Of one column; NaN where ArviZ cannot compute it.
 
     r_hat
-        Split, rank-normalised and folded; NaN for a single chain.
+        Split, rank-normalized and folded; NaN for a single chain.
     ess_bulk, ess_tail
-        Rank-normalised effective sample sizes of all chains together, the latter the smaller one of
+        Rank-normalized effective sample sizes of all chains together, the latter the smaller one of
         the two `TAILS`.
 
     """
@@ -157,7 +157,7 @@ class Efficiency(NamedTuple):
     mcse_mean, mcse_sd
         Their Monte Carlo standard errors.
     ess_bulk, ess_tail
-        Rank-normalised effective sample sizes of all chains together (Vehtari et al., 2021).
+        Rank-normalized effective sample sizes of all chains together (Vehtari et al., 2021).
     r_hat
         NaN for a single chain.
 
@@ -214,12 +214,12 @@ def ess_of_chain(draws: np.ndarray) -> float:
     """Effective sample size of one chain, shape (draw,), by Geyer's monotone sequence.
 
     The estimator of the tables of Titsias and Dellaportas (2019): the chain is neither split
-    nor rank-normalised, so that a poorly mixing chain scores higher here than in ArviZ.
+    nor rank-normalized, so that a poorly mixing chain scores higher here than in ArviZ.
     Source: Geyer (1992), Practical Markov chain Monte Carlo, section 3.3.
     """
     n = len(draws)
-    centred = draws - draws.mean()
-    spectrum = np.fft.rfft(centred, 2 * n)
+    centered = draws - draws.mean()
+    spectrum = np.fft.rfft(centered, 2 * n)
     covariance = np.fft.irfft(spectrum * spectrum.conj())[:n] / n
     if covariance[0] <= 0:
         return np.nan

@@ -32,7 +32,7 @@ def on_regions(table: pd.DataFrame) -> list[str]:
     """Sentences on rows that are not modes."""
     return [
         f"row {number} is a region, not a mode: from its draws (weight {row['weight']:.3f}) the "
-        "density rises until it leaves the neighbourhood of all draws, as in a funnel, or where it "
+        "density rises until it leaves the neighborhood of all draws, as in a funnel, or where it "
         "has no maximum."
         for number, row in table.iterrows()
         if np.isnan(row["log_density"])
@@ -188,7 +188,7 @@ def modes(target: Target, fit: Any, *, starts: int = STARTS, show: bool = True) 
         standard error, the larger of ArviZ's and that from the spread of chains; `weight_1`, ...
         per chain; `log_density` on the unconstrained scale, Jacobian included, up to a constant;
         `position`, constrained values in Stan's shapes by parameter. Where climbs leave the
-        neighbourhood of the draws (a density without a maximum, as in a funnel), `log_density` is
+        neighborhood of the draws (a density without a maximum, as in a funnel), `log_density` is
         NaN and `position` empty: the row is a region, not a mode. `attrs["messages"]` holds
         sentences: whether chains agree, and what cannot be known.
 
@@ -210,8 +210,8 @@ def modes(target: Target, fit: Any, *, starts: int = STARTS, show: bool = True) 
             f"modes needs at least {FEWEST} draws at which {target.name} can be evaluated, got "
             f"{len(usable)}: sample longer.",
         )
-    centred, scale = _within(position[read], chain[read])
-    frame = frame_of(centred, scale)
+    centered, scale = _within(position[read], chain[read])
+    frame = frame_of(centered, scale)
     ends = climb(target.evaluate, position[usable], frame)
     group = group_ends(target.evaluate, ends, frame, DIP)
     nearest, doubtful = _assigned(position[read], position[usable], group)
@@ -290,20 +290,20 @@ def _within(position: np.ndarray, chain: np.ndarray) -> tuple[np.ndarray, np.nda
 
     Spread within chains: chains stuck far apart must not stretch the unit of length.
     """
-    centred, spread = position.copy(), []
+    centered, spread = position.copy(), []
     for c in np.unique(chain):
-        centred[chain == c] -= np.median(position[chain == c], axis=0)
-        spread.append(_spread(centred[chain == c]))
-    return centred, np.median(spread, axis=0)
+        centered[chain == c] -= np.median(position[chain == c], axis=0)
+        spread.append(_spread(centered[chain == c]))
+    return centered, np.median(spread, axis=0)
 
 
 def _assigned(
     position: np.ndarray, start: np.ndarray, group: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Group of the start nearest to each position; whether each start's nearest is of another."""
-    centres = np.array([np.median(start[group == g], axis=0) for g in range(group.max() + 1)])
+    centers = np.array([np.median(start[group == g], axis=0) for g in range(group.max() + 1)])
     # the distance between modes must not stretch the unit of length
-    scale = _spread(start - centres[group])
+    scale = _spread(start - centers[group])
     tree = cKDTree(start / scale)
     nearest = group[tree.query(position / scale)[1]]
     two = tree.query(start / scale, k=2)[1]

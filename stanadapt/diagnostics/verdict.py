@@ -42,9 +42,9 @@ def another_sampler(fit: Any) -> str:
         return "another sampler (the default, or sampler='nuts', where there is one mode)"
     used, modes = results.attribute(fit, "sampler"), "'parallel_tempering' for many modes"
     if used == "whitened_hmc":  # the default
-        return f"another sampler ({modes}) or parameterisation"
+        return f"another sampler ({modes}) or parameterization"
     if used == "nuts":  # Stan's, or ours
-        return f"another sampler (the default for smooth posteriors; {modes}) or parameterisation"
+        return f"another sampler (the default for smooth posteriors; {modes}) or parameterization"
     return f"another sampler (the default, or sampler='nuts', for smooth posteriors; {modes})"
 
 
@@ -364,7 +364,7 @@ def _trajectories(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
             TOO_SHORT,
             f"{_share(diverging)} come from trajectories that diverged: regions of high curvature "
             "may be underrepresented. Raise target_accept (adapt_delta of Stan's NUTS), or "
-            "reparameterise the model.",
+            "reparameterize the model.",
         )
     cut = stats.get("reached_max_treedepth")
     deepest = results.from_json(fit, "settings", {}).get("max_treedepth")
@@ -374,7 +374,7 @@ def _trajectories(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
         yield Reason(
             FINE,
             f"{_share(cut)} come from trajectories that reached the maximum tree depth: the chains "
-            "move less than they could. Raise max_treedepth, or reparameterise the model.",
+            "move less than they could. Raise max_treedepth, or reparameterize the model.",
         )
     energy = stats.get("energy")
     if energy is not None and energy.shape[1] > 2:
@@ -386,7 +386,7 @@ def _trajectories(fit: Any, stats: dict[str, np.ndarray]) -> Iterator[Reason]:
             yield Reason(
                 TOO_SHORT,
                 f"E-BFMI of chain {chain + 1} is {fraction[chain]:.2f}, below {BFMI:g}: momenta "
-                "explore the energies of this posterior too slowly. Reparameterise the model, or "
+                "explore the energies of this posterior too slowly. Reparameterize the model, or "
                 "run longer (iter_sampling).",
             )
 

@@ -205,13 +205,13 @@ class Sampler(NamedTuple):
         Fields of State that are rewritten in every step ("noise", "tuning.left"): all others but
         `current` and `scratch` stay as they are after warm-up.
     standardize
-        In which coordinates `sample` runs it unless told otherwise: "full", standardised by
+        In which coordinates `sample` runs it unless told otherwise: "full", standardized by
         location, scales and correlations that a pre-run learns; "diagonal", by location and scales,
         from starts as dispersed as they were, for samplers that look for many modes; "no", for
         those that learn scales on their own. Where it is asked for, tempering is "diagonal". Or a
         function of the settings.
     when_standardized
-        Defaults of settings that differ in standardised coordinates, by name: functions of the
+        Defaults of settings that differ in standardized coordinates, by name: functions of the
         number of parameters. A value that the user chooses holds in any coordinates.
     dense_matrices
         settings -> number of arrays of shape (dim, dim) in State: memory is asked for before a run.
@@ -370,7 +370,7 @@ def _restored_state(settings, state, owned):
 
 
 # The sampler's own source is compiled in place of these: a function that only called it would have
-# all that lies below optimised once more. Not strict: a sampler may name its arguments as it likes.
+# all that lies below optimized once more. Not strict: a sampler may name its arguments as it likes.
 @overload(write_extra, strict=False, jit_options=OPTIONS)
 def _write_extra(settings, state, out):
     return _source(REGISTRY[settings.instance_class].write_extra)

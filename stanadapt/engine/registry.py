@@ -81,7 +81,7 @@ def _with_own_names(sampler: Sampler, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_standardized_defaults(sampler: Sampler, settings: Any, chosen: Any, dim: int) -> Any:
-    """Return settings for `dim` parameters in standardised coordinates.
+    """Return settings for `dim` parameters in standardized coordinates.
 
     Settings that were not chosen by name, and have the default of other coordinates, get their own.
     """

@@ -1,4 +1,4 @@
-"""A density in standardised coordinates z, as C functions in front of those of another.
+"""A density in standardized coordinates z, as C functions in front of those of another.
 
 A position of the other density is x = m + L z, its gradient in z is L^T g. The factor L is stored
 as in `metric_factor`. The log density is that at x, without log det L, which is constant: `lp` of a
@@ -30,7 +30,7 @@ VALUE_ADDRESS, GRADIENT_ADDRESS, HANDLE, DIM, SIZE, ROWS, COLUMNS = 0, 1, 2, 3, 
 INTEGERS = 8
 
 
-def standardised(density: Density, location: np.ndarray, factor: np.ndarray) -> Density:
+def standardized(density: Density, location: np.ndarray, factor: np.ndarray) -> Density:
     """Return a density of z, with counters of its own, in front of a density of x = m + L z.
 
     Parameters
@@ -54,8 +54,8 @@ def standardised(density: Density, location: np.ndarray, factor: np.ndarray) -> 
     numbers[: density.dim] = location
     numbers[density.dim : density.dim + factor.size] = factor.ravel()
     return density._replace(
-        value_address=value_of_standardised.address,
-        gradient_address=gradient_of_standardised.address,
+        value_address=value_of_standardized.address,
+        gradient_address=gradient_of_standardized.address,
         handle=block[COUNTERS:].ctypes.data,
         calls=block[:COUNTERS],
         failed_position=np.full(density.size, np.nan),
@@ -102,7 +102,7 @@ def _parts(handle):
 
 
 @c_function(VALUE_SIGNATURE)
-def value_of_standardised(handle, propto, jacobian, position, value, message):
+def value_of_standardized(handle, propto, jacobian, position, value, message):
     """`bs_log_density` at m + L position."""
     integers, location, entries, shape, x, _ = _parts(handle)
     _place(location, entries, shape, carray(position, x.shape[0]), x)
@@ -112,7 +112,7 @@ def value_of_standardised(handle, propto, jacobian, position, value, message):
 
 
 @c_function(GRADIENT_SIGNATURE)
-def gradient_of_standardised(handle, propto, jacobian, position, value, gradient, message):
+def gradient_of_standardized(handle, propto, jacobian, position, value, gradient, message):
     """`bs_log_density_gradient` at m + L position; the gradient is L^T times that at x."""
     integers, location, entries, shape, x, slope = _parts(handle)
     dim, size = location.shape[0], x.shape[0]

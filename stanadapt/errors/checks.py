@@ -86,6 +86,6 @@ def is_one_of(value: Any, known: Collection[Any]) -> bool:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question that names what is spelt most alike; "" where nothing is."""
+    """Return a question that names what is spelled most alike; "" where nothing is."""
     alike = difflib.get_close_matches(name, list(known), n=1)
     return f" Did you mean {alike[0]!r}?" if alike else ""

@@ -15,7 +15,7 @@ STAGES = (
     "sampler",  # the code of a sampler: registration, compilation
     "syntax",
     "data",
-    "initialisation",
+    "initialization",
     "sampling",
     "generated quantities",
     "installation",

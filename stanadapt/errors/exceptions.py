@@ -8,7 +8,7 @@ from typing import Any
 
 from stanadapt.errors.codes import STAGES, Code, Message
 
-_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"  # not a neighbour whose name begins like ours
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"  # not a neighbor whose name begins like ours
 _IMPORT = "<frozen importlib"
 
 

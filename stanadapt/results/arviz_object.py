@@ -289,15 +289,15 @@ def _holds_draws(variable: xr.DataArray) -> bool:
 
 
 def pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Pareto smoothed log weights, normalised, and Pareto k of the largest; shape (draw,).
+    """Pareto smoothed log weights, normalized, and Pareto k of the largest; shape (draw,).
 
     -inf is a weight of zero. k is infinite where fewer than two weights are not zero, and -inf
     where the largest of them, to which a distribution would be fitted, are all equal.
     """
     fine = np.isfinite(log_weights)
     if fine.sum() < 2:
-        normalised = np.where(fine, 0.0, -np.inf)
-        return normalised, np.inf
+        normalized = np.where(fine, 0.0, -np.inf)
+        return normalized, np.inf
     known = log_weights[fine] - log_weights[fine].max()
     tail = int(np.ceil(min(0.2 * fine.size, 3.0 * np.sqrt(fine.size))))  # as ArviZ has it
     if not np.ptp(np.sort(known)[-max(tail, 2) :]):

@@ -32,7 +32,7 @@ class Start(NamedTuple):
     """In which coordinates chains run, where they start, and what it cost to find out.
 
     target
-        What is sampled: as the user gave it, or in standardised coordinates.
+        What is sampled: as the user gave it, or in standardized coordinates.
     positions
         One per chain, in the coordinates of `target`.
     calls

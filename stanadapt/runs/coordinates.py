@@ -1,7 +1,7 @@
 """Before chains are made: a pre-run learns location and scales, and where to start.
 
 Chains of a sampler that learns scales together (`Pooling.pool_for_scales`) run from the initial
-values until these are known. The sampler itself then runs in standardised coordinates
+values until these are known. The sampler itself then runs in standardized coordinates
 (`targets/standardized.py`), from where they ended. Samplers with gradients learn from gradients,
 those without from values alone, so that a density without a usable gradient stays one.
 
@@ -35,7 +35,7 @@ from stanadapt.samplers.whitened.fisher_metric import (
     fisher_metric,
     with_standard_deviations,
 )
-from stanadapt.targets.standardized import Standardised
+from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
 
 # draws at which gradients are evaluated, evenly spaced; and fewest that teach anything
@@ -48,7 +48,7 @@ class Scales(NamedTuple):
     """What an earlier fit teaches.
 
     location, factor
-        m and L of standardised coordinates; see `targets/standardized.py`. None where these draws
+        m and L of standardized coordinates; see `targets/standardized.py`. None where these draws
         do not fit.
     draws
         How many were looked at.
@@ -83,7 +83,7 @@ def scales_of_fit(target: Target, fit: Any, gradient: bool, diagonal: bool) -> S
     Raises
     ------
     StanadaptError
-        Stage "initialisation" unless it is a fit of the same parameters.
+        Stage "initialization" unless it is a fit of the same parameters.
 
     """
     draws = positions_of_fit(target, fit)
@@ -193,7 +193,7 @@ class Coordinates(NamedTuple):
 def choose_coordinates(
     standardize: bool | None, target: Samplable, sampler: Sampler, plan: Plan, given: GivenStart
 ) -> Coordinates:
-    """Choose between the program's own coordinates and standardised ones.
+    """Choose between the program's own coordinates and standardized ones.
 
     Raises
     ------
@@ -244,15 +244,15 @@ def _obstacle(target: Samplable, sampler: Sampler, given: GivenStart) -> str:
 
 
 def in_scales_of(target: Samplable, scales: Scales, positions: list[np.ndarray]) -> Start:
-    """Return a Start in the coordinates that an earlier fit standardises."""
+    """Return a Start in the coordinates that an earlier fit standardizes."""
     assert scales.location is not None
     assert scales.factor is not None
-    standardised = Standardised(target, scales.location, scales.factor)
-    z = [standardised.standardised(position) for position in positions]
+    standardized = Standardized(target, scales.location, scales.factor)
+    z = [standardized.standardized(position) for position in positions]
     calls = np.zeros((len(positions), 3), np.int64)
     calls[0, 1] = scales.evaluations
-    description = {"standardized": f"{standardised.kind}, by warm_start"}
-    return Start(standardised, z, calls, np.zeros((len(z), 2)), 0.0, description)
+    description = {"standardized": f"{standardized.kind}, by warm_start"}
+    return Start(standardized, z, calls, np.zeros((len(z), 2)), 0.0, description)
 
 
 def learn_scales(
@@ -328,15 +328,15 @@ def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -
     factor = progress.metric.factor
     if kind == DIAGONAL:
         factor = np.maximum(factor, _spread(positions, chains, progress.location.size))
-    standardised = Standardised(target, progress.location, factor)
+    standardized = Standardized(target, progress.location, factor)
     if kind == FULL:
         positions = [chain.state.current.position for chain in chains]
     iterations = max(chain.n_done for chain in chains)
-    description = {"standardized": standardised.kind, "standardization_iterations": iterations}
+    description = {"standardized": standardized.kind, "standardization_iterations": iterations}
     if kind == FULL:
         description["notes"] = _unsettled(chains[0], progress)
-    z = [standardised.standardised(position) for position in positions]
-    return Start(standardised, z, np.empty(0), np.empty(0), 0.0, description)
+    z = [standardized.standardized(position) for position in positions]
+    return Start(standardized, z, np.empty(0), np.empty(0), 0.0, description)
 
 
 def _spread(positions: list, chains: list[Chain], dim: int) -> np.ndarray:

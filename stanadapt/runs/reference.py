@@ -49,7 +49,7 @@ def fit_reference(
     Raises
     ------
     StanadaptError
-        Stage "settings" for another source, "initialisation" for a fit of other parameters,
+        Stage "settings" for another source, "initialization" for a fit of other parameters,
         "sampling" where no path found anything.
 
     """

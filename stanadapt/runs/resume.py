@@ -24,7 +24,7 @@ from stanadapt.runs.sample import sample
 from stanadapt.runs.spec import PRIOR_DATA, other_versions, plan_of, sampler_of, target_of
 from stanadapt.runs.tree import unpacked
 from stanadapt.runs.workers import RunOnWorkers, on_workers, require_executor
-from stanadapt.targets.standardized import Standardised
+from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable
 
 
@@ -177,7 +177,7 @@ def _prior_data(folder: RunFolder) -> str | None:
 def _start(given: Samplable, held: dict[str, Any], chains: int) -> Start:
     target = given
     if held["location"] is not None:
-        target = Standardised(given, held["location"], held["factor"])
+        target = Standardized(given, held["location"], held["factor"])
     nothing = np.zeros((chains, 3), np.int64)
     return Start(
         target, held["positions"], nothing, np.zeros((chains, 2)), 0.0, held["description"]

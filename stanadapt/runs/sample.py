@@ -117,7 +117,7 @@ def sample(
         Where chains start: see `initial_values.initial_positions`.
     warm_start
         An earlier fit of the same program, or its file or run folder, by any sampler, with the same
-        data or others: chains start at its draws, in coordinates that these standardise, instead of
+        data or others: chains start at its draws, in coordinates that these standardize, instead of
         a pre-run. Where a check at some hundred draws finds that the posterior has other scales
         now, a sentence says so, and they are learned afresh. kameleon learns from these draws as if
         they were its own.
@@ -135,7 +135,7 @@ def sample(
     network
         For nice: a `Network` that `train_nice` made for this program, or its file.
     standardize
-        Whether the sampler runs in coordinates that a pre-run has standardised: location, scales
+        Whether the sampler runs in coordinates that a pre-run has standardized: location, scales
         and, unless the sampler is one for many modes, correlations, learned by all chains together
         from gradients (from values, for samplers without gradients). Settings in "units of the
         unconstrained parameters" are then in units of their standard deviations. What is saved

@@ -27,7 +27,7 @@ from stanadapt.runs.result import ExtraGroups, stat_labels
 from stanadapt.samplers.tempering.extended import Extended, extended_again
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.program import Program
-from stanadapt.targets.standardized import Standardised
+from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
 
 PROGRAM, DATA, PRIOR_DATA = "program.stan", "data.json", "prior_data.json"
@@ -58,7 +58,7 @@ def manifest_of(target: Samplable, chain: Chain, design: ChainDesign, keep: Extr
 
 def _base(target: Samplable) -> Samplable:
     """What the user gave, without the coordinates that were learned."""
-    return target.base if isinstance(target, Standardised) else target
+    return target.base if isinstance(target, Standardized) else target
 
 
 def source_hash(sampler: Sampler) -> str:
@@ -169,7 +169,7 @@ class Recipe(NamedTuple):
     extension
         Of an `Extended`: how the program is extended.
     location, factor
-        Of standardised coordinates; None in the program's own.
+        Of standardized coordinates; None in the program's own.
     prior_data
         Data of the reference, where it is the program under other data.
     sampler, settings, plan, keep_unconstrained, keep_extra
@@ -222,7 +222,7 @@ def recipe_of(target: Samplable, design: ChainDesign, prior_data: str | None) ->
 
     """
     program = target.target
-    moved = target if isinstance(target, Standardised) else None
+    moved = target if isinstance(target, Standardized) else None
     base = moved.base if moved else target
     if base is not program and not isinstance(base, Extended):
         raise StanadaptError(
@@ -287,7 +287,7 @@ def _make(recipe: Recipe) -> Made:
     if recipe.extension is not None:
         target = extended_again(base, recipe.extension)
     if recipe.location is not None and recipe.factor is not None:
-        target = Standardised(target, recipe.location, recipe.factor)
+        target = Standardized(target, recipe.location, recipe.factor)
     chains = recipe.plan.chains
     nowhere = [np.zeros(target.dim)] * chains  # a checkpoint says where chains are
     calls = np.zeros((chains, 3), np.int64)

@@ -11,12 +11,12 @@ shrinks the old metric (a window of one draw), the old metric is kept.
 
 The tuning rule for scales that several samplers share.
 
-Dual averaging of a log step size towards a target acceptance rate.
+Dual averaging of a log step size toward a target acceptance rate.
 
 References
 ----------
 Nesterov (2009), Mathematical Programming 120. Hoffman and Gelman (2014), The No-U-Turn Sampler,
-JMLR 15, equation 6 and algorithm 5: gamma, t0, kappa and the centre mu = log(10 eps) are theirs
+JMLR 15, equation 6 and algorithm 5: gamma, t0, kappa and the center mu = log(10 eps) are theirs
 and Stan's. As there, the average includes the iterate of the same iteration.
 
 Stan's windows: from which iterations of warm-up the metric is estimated, and when.
@@ -59,7 +59,7 @@ def rescaled(scale, acceptance_rate, target_accept, learning_rate, t, iter_warmu
     return scale * (1.0 + gain * (acceptance_rate - target_accept) / target_accept)
 
 
-# shrinkage of the iterates to the centre, damping of the first iterates, and the rate at which old
+# shrinkage of the iterates to the center, damping of the first iterates, and the rate at which old
 # iterates lose weight in the average
 GAMMA, T0, KAPPA = 0.05, 10.0, 0.75
 
@@ -67,8 +67,8 @@ GAMMA, T0, KAPPA = 0.05, 10.0, 0.75
 class Averaging(NamedTuple):
     """State of dual averaging.
 
-    centre
-        mu, towards which the iterates shrink.
+    center
+        mu, toward which the iterates shrink.
     count
         Number of acceptance rates so far.
     shortfall
@@ -80,7 +80,7 @@ class Averaging(NamedTuple):
 
     """
 
-    centre: float
+    center: float
     count: int
     shortfall: float
     log_step: float
@@ -89,13 +89,13 @@ class Averaging(NamedTuple):
 
 @jit
 def start(step_size):
-    """Return an Averaging without data, centred at ten times a step size."""
-    return centred(step_size, 10.0)
+    """Return an Averaging without data, centered at ten times a step size."""
+    return centered(step_size, 10.0)
 
 
 @jit
-def centred(step_size, multiple):
-    """Return an Averaging without data, centred at a multiple of a step size."""
+def centered(step_size, multiple):
+    """Return an Averaging without data, centered at a multiple of a step size."""
     log_step = np.log(step_size)
     return Averaging(np.log(multiple * step_size), 0, 0.0, log_step, log_step)
 
@@ -107,10 +107,10 @@ def update(averaging, acceptance_rate, target_accept):
     weight = 1.0 / (t + T0)
     difference = target_accept - acceptance_rate
     shortfall = (1.0 - weight) * averaging.shortfall + weight * difference
-    log_step = averaging.centre - np.sqrt(t) / GAMMA * shortfall
+    log_step = averaging.center - np.sqrt(t) / GAMMA * shortfall
     weight = t**-KAPPA
     log_mean = (1.0 - weight) * averaging.log_mean + weight * log_step
-    return Averaging(averaging.centre, t, shortfall, log_step, log_mean)
+    return Averaging(averaging.center, t, shortfall, log_step, log_mean)
 
 
 INITIAL_BUFFER, TERMINAL_BUFFER, FIRST_WINDOW = 75, 50, 25

@@ -45,7 +45,7 @@ class Settings(NamedTuple):
         rho_0 in (0, 1): the weight of the newest position in mean and covariance, falling as
         1 / (1 + t / 4000) with the iteration t.
     initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardised: 2.38, the
+        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardized: 2.38, the
         optimum for a normal posterior.
     tune_scale
         Else s is 2.38 / sqrt(dim) throughout, which is best where the posterior is normal.
@@ -132,7 +132,7 @@ def _follow(factor, whitened, rate):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Move mean and factor towards the current position, the scale towards its target."""
+    """Move mean and factor toward the current position, the scale toward its target."""
     position, mean, rate = state.current.position, state.mean, DECAY / (DECAY + t)
     rate *= settings.covariance_rate
     difference = state.noise

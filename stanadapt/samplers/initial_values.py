@@ -45,7 +45,7 @@ def initial_positions(
     Raises
     ------
     StanadaptError
-        Stage "initialisation": where the density is not finite, with Stan's message.
+        Stage "initialization": where the density is not finite, with Stan's message.
 
     """
     if isinstance(inits, str) and inits == PATHFINDER:
@@ -68,7 +68,7 @@ def positions_of_fit(target: Target, fit: Any, what: str = "warm_start") -> np.n
     Raises
     ------
     StanadaptError
-        Stage "initialisation" unless it is a fit of the same parameters.
+        Stage "initialization" unless it is a fit of the same parameters.
 
     """
     if not hasattr(fit, "groups"):
@@ -134,7 +134,7 @@ def _parsed(inits: Any) -> Any:
 
 
 def _wrong(message: str, what: str = "inits") -> StanadaptError:
-    return StanadaptError("initialisation", f"{what}: {message}")
+    return StanadaptError("initialization", f"{what}: {message}")
 
 
 def _draw_of(fit: Any, target: Target, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -177,8 +177,8 @@ def _find_start(
     )
     near = np.array2string(position, precision=3, threshold=8, edgeitems=3)
     raise StanadaptError(
-        "initialisation",
-        f"initialisation failed for chain {number} of {program.name}: {what} {how} "
+        "initialization",
+        f"initialization failed for chain {number} of {program.name}: {what} {how} "
         f"unconstrained {near}. Check the data against the priors, or give `inits`.",
         message,
     )
@@ -199,7 +199,7 @@ def _propose(target: Target, start: Any, rng: np.random.Generator) -> np.ndarray
 
 
 def _check_names_and_shapes(target: Target, start: Mapping, given: Mapping) -> None:
-    """A misspelt name must not become a random start, nor a matrix its transpose."""
+    """A misspelled name must not become a random start, nor a matrix its transpose."""
     program = f"{target.name}; it has {', '.join(target.parameters)}"
     if not start:
         raise _wrong(f"the mapping is empty: give a value for some parameter of {program}.")

@@ -36,7 +36,7 @@ class Settings(NamedTuple):
         Acceptance rate to tune to, in (0, 1).
     initial_scale
         The proposal's standard deviation starts as initial_scale / sqrt(dim), in units of the
-        unconstrained parameters; > 0. Standardised: 2.38, the optimum for a normal posterior.
+        unconstrained parameters; > 0. Standardized: 2.38, the optimum for a normal posterior.
     learning_rate
         Relative change of the scale per iteration, in (0, 1).
     tune_scale
@@ -100,7 +100,7 @@ def step(density, settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Move the scale towards the target acceptance rate."""
+    """Move the scale toward the target acceptance rate."""
     if not settings.tune_scale:
         return state
     rate, target = info.acceptance_rate, settings.target_accept

@@ -1,4 +1,4 @@
-"""A target in standardised coordinates z: its unconstrained position is x = m + L z.
+"""A target in standardized coordinates z: its unconstrained position is x = m + L z.
 
 See `engine/standardized_density.py`. Draws, messages and everything that is saved are those of the
 target: only samplers see z.
@@ -11,12 +11,12 @@ import numpy as np
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.density import Density
-from stanadapt.engine.standardized_density import original, standardised
+from stanadapt.engine.standardized_density import original, standardized
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.target import Samplable, Target
 
 
-class Standardised(Samplable):
+class Standardized(Samplable):
     """A target whose coordinates have been moved and scaled, and perhaps rotated.
 
     Parameters
@@ -73,7 +73,7 @@ class Standardised(Samplable):
         return self.base.target
 
     def __repr__(self) -> str:
-        return f"Standardised({self.base!r}, {self.kind})"
+        return f"Standardized({self.base!r}, {self.kind})"
 
     def original(self, positions: np.ndarray) -> np.ndarray:
         """Positions x of the base, for positions z; of shape (..., dim), or without the noise."""
@@ -82,19 +82,19 @@ class Standardised(Samplable):
         original(self.location, self.factor, rows, out)
         return out.reshape(np.shape(positions))
 
-    def standardised(self, positions: np.ndarray) -> np.ndarray:
+    def standardized(self, positions: np.ndarray) -> np.ndarray:
         """Positions z, for positions x of the base; both of shape (..., dim)."""
         z, size = np.array(positions, dtype=float), len(self.location)
-        centred = z[..., :size] - self.location
-        rows = metric_factor.inverse_times_rows(self.factor, centred.reshape(-1, size))
-        z[..., :size] = rows.reshape(centred.shape)
+        centered = z[..., :size] - self.location
+        rows = metric_factor.inverse_times_rows(self.factor, centered.reshape(-1, size))
+        z[..., :size] = rows.reshape(centered.shape)
         return z
 
     def density(self, chain: int = 0) -> Density:
         """Make a density with its own memory, for one chain. This object must outlive it."""
         base = self.base.density(chain)
         self._kept.append(base.calls)  # with the memory of a density that is made of others
-        return standardised(base, self.location, self.factor)
+        return standardized(base, self.location, self.factor)
 
     def value(self, position: np.ndarray) -> float:
         """Log density at z as samplers without gradients see it; -inf where it fails."""
@@ -107,15 +107,15 @@ class Standardised(Samplable):
         slope[:size] = metric_factor.transposed_times_rows(self.factor, slope[None, :size])[0]
         return log_density, slope, message
 
-    def constrainer(self, seed: int, chain: int = 0) -> "FromStandardised":
+    def constrainer(self, seed: int, chain: int = 0) -> "FromStandardized":
         """Make a callable that turns draws of z of one chain into columns of the program."""
-        return FromStandardised(self, self.base.constrainer(seed, chain))
+        return FromStandardized(self, self.base.constrainer(seed, chain))
 
     def initial_position(
         self, draw: Callable[[], np.ndarray], rng: np.random.Generator
     ) -> np.ndarray:
         """Return the position z of an initial position of the base."""
-        return self.standardised(self.base.initial_position(draw, rng))
+        return self.standardized(self.base.initial_position(draw, rng))
 
     def dropped_constant(self, position: np.ndarray) -> float:
         """The constant that evaluations with a gradient drop from the log density."""
@@ -126,10 +126,10 @@ class Standardised(Samplable):
         return self.base.split_positions(self.original(positions))
 
 
-class FromStandardised:
+class FromStandardized:
     """Turns draws of z into columns of the program."""
 
-    def __init__(self, target: Standardised, constrain: Any) -> None:
+    def __init__(self, target: Standardized, constrain: Any) -> None:
         self._target, self._constrain = target, constrain
 
     def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:

@@ -199,7 +199,7 @@ class Target(Samplable):
     Raises
     ------
     StanadaptError
-        Stage "files", "syntax", "data", "initialisation" or "installation".
+        Stage "files", "syntax", "data", "initialization" or "installation".
 
     """
 
@@ -386,7 +386,7 @@ class Target(Samplable):
             return self.model.param_unconstrain_json(stanio.dump_stan_json(given))
         except (RuntimeError, TypeError, ValueError) as error:
             raise StanadaptError(
-                "initialisation",
+                "initialization",
                 f"these values are not a position of {self.name}: they must match the declared "
                 "shapes and constraints of its parameters.",
                 str(error),

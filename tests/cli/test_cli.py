@@ -181,7 +181,7 @@ def test_the_command_gives_the_same_draws_as_the_function(files):
 @pytest.mark.parametrize(("option", "said"), [
     ([], "diagonal"), (["--no-standardize"], "no: asked for"),
 ])  # fmt: skip
-def test_standardised_coordinates_can_be_switched_off(files, option, said):
+def test_standardized_coordinates_can_be_switched_off(files, option, said):
     run = [*TINY, "--iter-warmup", "60", "--sampler", "mala", "--out", "out.nc"]
     call("sample", "my.stan", "--data", "my.json", *run, *option)
     assert sa.load(files / "out.nc").attrs["standardized"] == said

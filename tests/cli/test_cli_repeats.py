@@ -9,7 +9,7 @@ from tests.helpers.command_line import TINY, call
 COMPARE = ["compare", "my.stan", "-d", "my.json", "-s", "rwm", "--stan-nuts", "none"]
 
 
-def test_repeats_are_summarised_written_and_gone_on_with(files):
+def test_repeats_are_summarized_written_and_gone_on_with(files):
     printed = call(*COMPARE, "--set", "initial_scale=1.5", "--repeats", 2, "--out", "r", *TINY)
     for words in ("of 2", "min ESS", "the smallest and the largest", "tables and picture: r"):
         assert words in printed

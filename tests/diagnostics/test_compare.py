@@ -255,14 +255,14 @@ def test_remark_on_r_hat():
     assert where == "bad: its chains lie in 2 separate regions."
 
 
-def modes_of(seed, *centres, chains=4, **attributes):
-    """A fit that visits modes of unequal scale; centre None: each chain stays in its own."""
+def modes_of(seed, *centers, chains=4, **attributes):
+    """A fit that visits modes of unequal scale; center None: each chain stays in its own."""
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=(2, chains, 1000))
-    if centres == (None,):
+    if centers == (None,):
         mode = np.arange(chains)[:, None] % 3
     else:
-        mode = rng.choice(centres, size=(chains, 1000))
+        mode = rng.choice(centers, size=(chains, 1000))
     return fit({"x": x + 9 * mode, "y": 1000 * y * (1 + mode)}, **attributes)
 
 

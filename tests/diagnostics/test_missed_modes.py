@@ -108,7 +108,7 @@ def test_twenty_modes_miss_nothing_of_one_of_them(seed, draws):
     assert missed(one, columns(all_but_it)).share > 0.8
 
 
-def test_the_shares_of_equal_fits_are_centred():
+def test_the_shares_of_equal_fits_are_centered():
     """Mean over 20 pairs with one slow fit: far below SMALLEST."""
     rng = np.random.default_rng(5)
     shares = [
@@ -128,7 +128,7 @@ def test_a_missed_mode_of_weight_one_tenth(dim, small):
     whole, lacking = (columns(mixture(rng, w, dim, small=small)) for w in (0.1, 0.0))
     found = missed(whole, lacking)
     assert found.clear
-    # four binomial standard errors of 2000 draws; the tail towards the other mode is not missed
+    # four binomial standard errors of 2000 draws; the tail toward the other mode is not missed
     assert found.share == pytest.approx(0.1, abs=4 * np.sqrt(0.09 / DRAWS) + 0.01)
     assert abs(missed(lacking, whole).share) < 0.02
 

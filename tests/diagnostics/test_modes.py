@@ -236,12 +236,12 @@ def test_a_shallow_saddle_joins(apart, count):
 
 def test_a_low_bump_between_two_modes_does_not_join_them():
     """The bump is lower than either mode by more than the dip, and near each of them."""
-    centres, heights = np.array([-4.0, 0.0, 4.0]), np.array([0.0, -3.0, 0.0])
+    centers, heights = np.array([-4.0, 0.0, 4.0]), np.array([0.0, -3.0, 0.0])
 
     def evaluate(x):
-        parts = heights - np.array([0.5, 0.2, 0.5]) * (x[0] - centres) ** 2
+        parts = heights - np.array([0.5, 0.2, 0.5]) * (x[0] - centers) ** 2
         shares = np.exp(parts - logsumexp(parts))
-        slope = -shares @ (np.array([1, 0.4, 1]) * (x[0] - centres))
+        slope = -shares @ (np.array([1, 0.4, 1]) * (x[0] - centers))
         return logsumexp(parts), np.array([slope]), ""
 
     starts = np.concatenate([np.linspace(-5, 5, 41)])[:, None]

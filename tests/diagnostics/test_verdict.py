@@ -197,7 +197,7 @@ def test_each_sentence_names_what_to_try(fault):
     [
         (DEFAULT, "parallel_tempering", "the default"),
         ("nuts", "the default", "'nuts'"),
-        ("gad_mala", "the default, or sampler='nuts'", "parameterisation"),
+        ("gad_mala", "the default, or sampler='nuts'", "parameterization"),
     ],
 )
 def test_the_sampler_that_failed_is_not_what_to_try(used, named, not_named):
@@ -367,7 +367,7 @@ def test_the_sampler_that_suits_is_fine():
 
 @pytest.mark.filterwarnings("ignore:Stan's NUTS ran inside stanli")
 def test_stan_nuts_is_judged_alike():
-    """Stan's divergences on the centred eight schools used to be passed over in silence."""
+    """Stan's divergences on the centered eight schools used to be passed over in silence."""
     from stanadapt.targets.stan.bundled import find
 
     target = sa.Target(*find("eight_schools_centered"), backend="stanli", show_progress=False)

@@ -1,10 +1,10 @@
-"""A density in standardised coordinates, against the one that it stands in front of."""
+"""A density in standardized coordinates, against the one that it stands in front of."""
 
 import numpy as np
 import pytest
 
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, value, value_and_gradient
-from stanadapt.engine.standardized_density import original, standardised
+from stanadapt.engine.standardized_density import original, standardized
 from tests.helpers.gaussian_target import Gaussian
 from tests.helpers.targets import Awkward
 
@@ -30,7 +30,7 @@ def kind(request):
 
 def test_positions_and_densities_are_those_of_the_matrix(kind):
     base = Awkward().density()
-    density = standardised(base, LOCATION, FACTORS[kind])
+    density = standardized(base, LOCATION, FACTORS[kind])
     z, x = np.array([[0.3, -0.8, 0.4], [1.1, 0.2, -0.9]]), np.empty((2, 3))
     original(LOCATION, FACTORS[kind], z, x)
     np.testing.assert_allclose(x, LOCATION + z @ MATRICES[kind].T, rtol=1e-13, atol=1e-13)
@@ -43,7 +43,7 @@ def test_positions_and_densities_are_those_of_the_matrix(kind):
 
 
 def test_gradient_is_the_derivative_of_the_value(kind):
-    density = standardised(Awkward().density(), LOCATION, FACTORS[kind])
+    density = standardized(Awkward().density(), LOCATION, FACTORS[kind])
     z, gradient, h = np.array([0.3, -0.8, 0.4]), np.empty(3), 1e-5
     value_and_gradient(density, z, gradient)
     numeric = [(value(density, z + h * e) - value(density, z - h * e)) / (2 * h) for e in np.eye(3)]
@@ -53,7 +53,7 @@ def test_gradient_is_the_derivative_of_the_value(kind):
 def test_noise_is_passed_on_as_it_is(kind):
     target = Gaussian([1.0, -2.0, 50.0, 0.5, -0.5], [1.0, 0.01, 20.0, 0.7, 2.0])
     base = target.density()._replace(dim=3, correlation=0.4)
-    density = standardised(base, LOCATION, FACTORS[kind])
+    density = standardized(base, LOCATION, FACTORS[kind])
     assert (density.dim, density.size, density.correlation) == (3, 5, 0.4)
     z, x = np.array([[0.3, -0.8, 0.4, 1.7, -3.0]]), np.empty((1, 5))
     original(LOCATION, FACTORS[kind], z, x)
@@ -63,7 +63,7 @@ def test_noise_is_passed_on_as_it_is(kind):
 
 def test_failures_and_counts_are_its_own(kind):
     base = Awkward(wall=-0.5).density()
-    density = standardised(base, LOCATION, FACTORS[kind])
+    density = standardized(base, LOCATION, FACTORS[kind])
     beyond = np.linalg.solve(MATRICES[kind], np.array([0.1, 1.0, -2.0]) - LOCATION)
     gradient = np.ones(3)
     assert value_and_gradient(density, beyond, gradient) == -np.inf
@@ -75,8 +75,8 @@ def test_failures_and_counts_are_its_own(kind):
 
 def test_the_flag_of_value_calls_is_passed_on():
     base = Awkward().density()
-    plain = standardised(base, LOCATION, FACTORS["diagonal"])
+    plain = standardized(base, LOCATION, FACTORS["diagonal"])
     # the awkward target fails where it is called without propto
-    without = standardised(base._replace(value_propto=0), LOCATION, FACTORS["diagonal"])
+    without = standardized(base._replace(value_propto=0), LOCATION, FACTORS["diagonal"])
     assert value(plain, np.zeros(3)) > -np.inf
     assert value(without, np.zeros(3)) == -np.inf

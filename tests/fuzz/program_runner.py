@@ -88,11 +88,11 @@ def _guarded(program: Any) -> tuple[Any, str]:
     import stanadapt as sa
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "stanli's optimiser")
+        warnings.filterwarnings("ignore", "stanli's optimizer")
         try:
             return sa.Target(program.code, data=program.data, backend="stanli").model, ""
         except sa.StanadaptError as error:
-            if error.stage != "initialisation":  # no guard: the program itself is at fault
+            if error.stage != "initialization":  # no guard: the program itself is at fault
                 raise
             return None, error.message.splitlines()[0]
 

@@ -1,4 +1,4 @@
-"""Random statements, with weights that favour patterns on which optimisers act.
+"""Random statements, with weights that favor patterns on which optimizers act.
 
 These are loops that repeat one statement, stores that do not depend on the loop, vectors
 overwritten after use, and names that several blocks share.

@@ -2,7 +2,7 @@
 
 Bananas B(b, 100) and the flower F(10, 6, 6, 1) in eight dimensions. Each has mean zero, and
 coordinates in which the squared radius is chi-squared: the shares of draws inside its quantiles
-show how well the whole distribution is covered, tails and centre.
+show how well the whole distribution is covered, tails and center.
 """
 
 from typing import ClassVar

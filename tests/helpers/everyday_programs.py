@@ -1,7 +1,7 @@
 """Where the bundled programs in raw units are evaluated: near their posteriors.
 
 At standard normal positions their densities are astronomically small, and most of their terms are
-lost to rounding. Centres and spreads are of the unconstrained parameters, from one fit each and
+lost to rounding. Centers and spreads are of the unconstrained parameters, from one fit each and
 rounded.
 """
 
@@ -14,7 +14,7 @@ def _several(*parts):
     return np.concatenate([np.full(times, float(value)) for value, times in pairs])
 
 
-# centre, spread
+# center, spread
 POSITIONS = {
     "autoregressive": (
         _several(125, 1.01, -0.23, -0.4),
@@ -78,7 +78,7 @@ def spread(name):
 
 def positions(name, dimensions, count, scale=1.0, seed=1):
     """Random positions, standard normal for a program without an entry above."""
-    centre, spread = POSITIONS.get(name, (0.0, 1.0))
-    return centre + scale * spread * np.random.default_rng(seed).standard_normal(
+    center, spread = POSITIONS.get(name, (0.0, 1.0))
+    return center + scale * spread * np.random.default_rng(seed).standard_normal(
         (count, dimensions)
     )

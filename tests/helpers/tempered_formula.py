@@ -29,16 +29,16 @@ class TemperedDistribution:
         reference = np.diag(REFERENCE_SD[1:] ** -2.0)
         precision = b * _PRECISION + (1 - b) * reference
         pull = b * _PRECISION @ MEAN[1:] + (1 - b) * reference @ REFERENCE_MEAN[1:]
-        centre = np.linalg.solve(precision, pull)
-        log_reference = stats.norm(REFERENCE_MEAN[1:], REFERENCE_SD[1:]).logpdf(centre).sum()
-        difference = centre - MEAN[1:]
+        center = np.linalg.solve(precision, pull)
+        log_reference = stats.norm(REFERENCE_MEAN[1:], REFERENCE_SD[1:]).logpdf(center).sum()
+        difference = center - MEAN[1:]
         self.log_z = np.log(mass.sum() * step) + np.log(2 * np.pi)
         self.log_z += (1 - b) * log_reference - 0.5 * b * difference @ _PRECISION @ difference
         self.log_z -= 0.5 * np.linalg.slogdet(precision)[1]
         covariance = np.linalg.inv(precision)
-        self._root, self._centre = np.linalg.cholesky(covariance), centre
+        self._root, self._center = np.linalg.cholesky(covariance), center
         first = np.sum(mass * _GRID) / mass.sum()
-        self.mean = np.array([first, *centre])
+        self.mean = np.array([first, *center])
         self.variance = np.array(
             [np.sum(mass * (_GRID - first) ** 2) / mass.sum(), *np.diag(covariance)]
         )
@@ -52,7 +52,7 @@ class TemperedDistribution:
     def draws(self, count, rng):
         """Draw exactly, shape (count, 3)."""
         first = np.interp(rng.random(count), self._cdf, _GRID)
-        others = self._centre + rng.standard_normal((count, 2)) @ self._root.T
+        others = self._center + rng.standard_normal((count, 2)) @ self._root.T
         return np.column_stack([first, others])
 
 

@@ -114,7 +114,7 @@ def test_names_of_files_that_the_system_refuses(name, known, fits, tmp_path, mon
     refused("files", lambda: sa.Target(f"{name}.stan", show_progress=False))
     for argument in ("data", "include_paths", "labels", "dims"):
         refused("files", lambda name_of=argument: target(**{name_of: name}))
-    refused("initialisation", lambda: sa.stan_nuts(known, engine="stanli", inits=name))
+    refused("initialization", lambda: sa.stan_nuts(known, engine="stanli", inits=name))
     refused("settings|files", lambda: sa.fit_reference(known, name))
     for read in (sa.load, sa.resume, sa.posteriordb, sa.Network.load):
         refused("files", lambda read=read: read(name))

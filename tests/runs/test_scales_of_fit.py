@@ -44,7 +44,7 @@ def earlier(target):
     return sa.sample(target, seed=1, **QUIET)
 
 
-def standardised_errors(fit):
+def standardized_errors(fit):
     """Differences of means from the truth, in posterior standard deviations."""
     b = fit["posterior"]["b"].values.reshape(-1, 2).mean(axis=0)
     log_s = np.log(fit["posterior"]["s"].values).mean()
@@ -76,7 +76,7 @@ def test_every_sampler_begins_with_an_earlier_fit(target, earlier, name):
     )  # fmt: skip
     assert fit.attrs["warm_start_draws"] > 0
     # from the start on in the right place: errors of 800 draws of any mixing chain are below 1 sd
-    assert np.abs(standardised_errors(fit)).max() < 1.0
+    assert np.abs(standardized_errors(fit)).max() < 1.0
     if registered()[name].init_from_draws is None:
         assert "by warm_start" in fit.attrs["standardized"]
         assert fit.attrs.get("standardization_iterations") is None

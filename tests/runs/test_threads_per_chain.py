@@ -27,7 +27,7 @@ LAWS = {"dense": {"covariance": COVARIANCE}, "student": {"sd": [2.0, 0.7, 6.0], 
 def settings(name, **chosen):
     many = {
         "pseudo_extended": {"pseudo_samples": 5},
-        # neighbours swap in warm-up
+        # neighbors swap in warm-up
         "parallel_tempering": {"levels": 5, "swaps": "energy_rings", "rings": 2},
         "smc": {"particles": 100},
     }

@@ -228,8 +228,8 @@ def test_bad_settings_name_setting_and_value(case):
         for bad in (-1, np.nan, "abc", None):
             with pytest.raises(StanadaptError, match=f"{case[0]}: {name} must be .*{bad}"):
                 find(case[0], **{name: bad})
-    with pytest.raises(StanadaptError, match=f"{case[0]} has no setting 'colour'; it has "):
-        find(case[0], colour=1)
+    with pytest.raises(StanadaptError, match=f"{case[0]} has no setting 'color'; it has "):
+        find(case[0], color=1)
     for name in sampler.settings._fields:
         with pytest.raises(StanadaptError, match=rf"Did you mean '{name}'\?$"):
             find(case[0], **{f"{name}s": 1})

@@ -43,7 +43,7 @@ def starts(target, inits, chains=2, seed=1, gradient=True):
 def refused(target, inits, *words, chains=2):
     with pytest.raises(StanadaptError) as caught:
         starts(target, inits, chains)
-    assert caught.value.stage == "initialisation"
+    assert caught.value.stage == "initialization"
     for word in words:
         assert word in str(caught.value), str(caught.value)
     return caught.value
@@ -218,7 +218,7 @@ def test_only_unknown_names(target, inits):
 
 
 def test_one_unknown_name_among_known_ones(target):
-    """A misspelt name must not silently become a random start."""
+    """A misspelled name must not silently become a random start."""
     refused(target, {"x": 1.0, "sigma": 2.0}, "no parameter sigma", "x, s, p, M")
 
 

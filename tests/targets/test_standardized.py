@@ -1,10 +1,10 @@
-"""A Stan program in standardised coordinates."""
+"""A Stan program in standardized coordinates."""
 
 import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.targets.standardized import Standardised
+from stanadapt.targets.standardized import Standardized
 
 PROGRAM = """
 parameters { real a; real<lower=0> s; real b; }
@@ -26,14 +26,14 @@ def program():
 
 @pytest.fixture(params=FACTORS)
 def target(request, program):
-    made = Standardised(program, LOCATION, FACTORS[request.param])
+    made = Standardized(program, LOCATION, FACTORS[request.param])
     assert made.kind == made.description["standardized"] == request.param
     return made
 
 
 def test_there_and_back(target):
     x = np.random.default_rng(1).normal(LOCATION, [50.0, 0.6, 45.0], size=(2, 5, 3))
-    back = target.original(target.standardised(x))
+    back = target.original(target.standardized(x))
     np.testing.assert_allclose(back, x, rtol=1e-11)
     assert back.shape == x.shape
 
@@ -63,7 +63,7 @@ def test_the_volume_is_that_of_a_cube_of_z(target):
 
 def test_stan_s_message_is_that_of_the_original_position():
     program = sa.Target("parameters { real x; } model { 0 ~ normal(0, 5 - x); }")
-    target = Standardised(program, np.array([4.0]), np.array([[0.5]]))
+    target = Standardized(program, np.array([4.0]), np.array([[0.5]]))
     assert "Scale parameter is -1" in target.evaluate(np.array([4.0]))[2]
     assert target.evaluate(np.array([1.0]))[2] == ""
 
@@ -71,4 +71,4 @@ def test_stan_s_message_is_that_of_the_original_position():
 @pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
 def test_scales_must_be_usable(program, bad):
     with pytest.raises(sa.StanadaptError, match="must be finite"):
-        Standardised(program, LOCATION, np.array([[1.0, bad, 1.0]]))
+        Standardized(program, LOCATION, np.array([[1.0, bad, 1.0]]))

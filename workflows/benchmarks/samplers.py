@@ -207,7 +207,7 @@ def adaptation(repeats, quick):
                 seconds.append((chain.warmup_seconds, after, chain.warmup_seconds - after))
             warmup, after, difference = 1e6 / iterations * np.median(seconds, axis=0)
             rows.append({
-                "sampler": sampler, "defaults": "standardised" if standardized else "plain",
+                "sampler": sampler, "defaults": "standardized" if standardized else "plain",
                 "warm-up": warmup, "afterwards": after, "adaptation": difference,
             })  # fmt: skip
     return pd.DataFrame(rows)

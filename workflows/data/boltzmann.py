@@ -82,7 +82,7 @@ def newton_step(weights, point, barrier):
 
 
 def relaxed(weights, inside=INSIDE):
-    """W + D, where D minimises its largest eigenvalue and keeps its smallest one nonnegative."""
+    """W + D, where D minimizes its largest eigenvalue and keeps its smallest one nonnegative."""
     lowest, highest = np.linalg.eigvalsh(weights)[[0, -1]]
     point = np.r_[highest - lowest + 2, np.full(len(weights), 1 - lowest)]
     for barrier in barriers(inside):

@@ -16,7 +16,7 @@ TWENTY = [
     [4.93, 1.50], [1.83, 0.09], [2.26, 0.31], [5.54, 6.86], [1.69, 8.11],
 ]  # fmt: skip
 MODES, DIMENSIONS = 8, 20
-# centres differ in at least 8 of 20 coordinates, and so are at least 5 sqrt(8) = 14.1 apart
+# centers differ in at least 8 of 20 coordinates, and so are at least 5 sqrt(8) = 14.1 apart
 HALF_SIDE, LEAST_SIDES_APART = 2.5, 8
 
 
@@ -33,7 +33,7 @@ def twenty():
 
 
 def distances():
-    """Distances of the centres from (5, 5)."""
+    """Distances of the centers from (5, 5)."""
     return [math.sqrt((first - 5) ** 2 + (second - 5) ** 2) for first, second in TWENTY]
 
 
@@ -75,8 +75,8 @@ def mog2():
 
 def mog6():
     high = 2.5 * math.sqrt(3)
-    centres = [[5, 0], [2.5, high], [-2.5, high], [-5, 0], [-2.5, -high], [2.5, -high]]
-    return mixture([1] * 6, centres, [0.5] * 6)
+    centers = [[5, 0], [2.5, high], [-2.5, high], [-5, 0], [-2.5, -high], [2.5, -high]]
+    return mixture([1] * 6, centers, [0.5] * 6)
 
 
 def moments(content):

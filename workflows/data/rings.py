@@ -30,7 +30,7 @@ def moments_of_ring(radius, variance, low, high):
 
 
 def moments_by_ring(content):
-    """`moments_of_ring` of each, which ends half-way to its neighbours."""
+    """`moments_of_ring` of each, which ends half-way to its neighbors."""
     radii = content["radii"]
     middles = [(one + other) / 2 for one, other in itertools.pairwise(radii)]
     borders = [0.0, *middles, radii[-1] + OUTSIDE]

@@ -42,7 +42,7 @@ CAPTION = (
     "settle at about 5 and 1.9."
 )
 LATE = 5_000  # last iterations of warm-up, over which the settled entropy weight is read
-COLOURS = {0.25: "tab:blue", 0.4: "tab:orange"}
+COLORS = {0.25: "tab:blue", 0.4: "tab:orange"}
 
 
 class Learned(NamedTuple):
@@ -97,16 +97,16 @@ def draw_figure_1(runs: dict[float, Learned], path: Path) -> Path:
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
     for target, run in runs.items():
         label = f"target acceptance {target}"
-        axes[0].plot(run.entropy_weight, color=COLOURS[target], lw=0.8, label=label)
+        axes[0].plot(run.entropy_weight, color=COLORS[target], lw=0.8, label=label)
         published = ENTROPY_WEIGHTS[target]
-        axes[0].axhline(published, color=COLOURS[target], ls="--", label=f"paper: {published}")
+        axes[0].axhline(published, color=COLORS[target], ls="--", label=f"paper: {published}")
     axes[0].set(xlabel="iteration of warm-up", ylabel="entropy weight beta", yscale="log")
     axes[0].legend(fontsize=8, frameon=False)
     for panel, (target, run) in zip(axes[1:], runs.items(), strict=True):
         panel.plot(*ellipse(run.truth), color="0.6", lw=5, label="target")
         panel.plot(*ellipse(run.draws), color="k", lw=1, label="draws")
         moves = ellipse(scaled(run.moves, run.truth))
-        panel.plot(*moves, "--", color=COLOURS[target], label="accepted moves, scaled to target")
+        panel.plot(*moves, "--", color=COLORS[target], label="accepted moves, scaled to target")
         panel.set(title=f"target acceptance {target}", xlabel="x[1]", ylabel="x[2]", aspect="equal")
         panel.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25))
         panel.legend(fontsize=8, frameon=False, loc="upper left")

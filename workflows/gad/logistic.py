@@ -27,7 +27,7 @@ BUDGETED = (
     "that of fewer draws, not comparable with the other rows; `--full` runs 20,000 + 20,000."
 )
 CAPTION = (
-    "w ~ N(0, I), standardised inputs, an intercept. We know the paper's rows for Caravan only; "
+    "w ~ N(0, I), standardized inputs, an intercept. We know the paper's rows for Caravan only; "
     "'earlier' are our own earlier measurements."
 )
 

@@ -25,7 +25,7 @@ CAPTION = (
     "the density where x[3], x[4], ... are 0. Dots: the subsample of one chain's draws; R(y) is "
     "the proposal covariance made from it, with the scale and the bandwidth that the chain had "
     "learned. Ellipses: one standard deviation of R(y) in x[1] and x[2] at the crosses y, blue on "
-    "the target, red where no chain has been. There the paper's proposals shrink towards gamma; "
+    "the target, red where no chain has been. There the paper's proposals shrink toward gamma; "
     "ours keep the spread of the nearest past draws."
 )
 
@@ -112,7 +112,7 @@ def ellipse(settings: kameleon.Settings, learned: Learned, position: np.ndarray)
     kernel_proposal.measure(
         settings.kernel, settings.normalize_weights, learned.subsample, y, local
     )
-    kernel_proposal.factorise(local, learned.floor, settings.gamma, learned.scale)
+    kernel_proposal.factorize(local, learned.floor, settings.gamma, learned.scale)
     angle = np.linspace(0, 2 * np.pi, 100)
     # the leading block of a Cholesky factor is the factor of the leading block
     circle = np.array([np.cos(angle), np.sin(angle)])
@@ -143,10 +143,10 @@ def _panel(
     axes.contour(*density, levels=LEVELS, colors="0.55", linewidths=0.8, linestyles="solid")
     points = learned.subsample.points[:, : learned.subsample.count]
     axes.plot(points[0], points[1], ".", color="0.75", ms=2, zorder=0)
-    for colour, positions in ((NEAR, scene.near), (FAR, scene.far)):
-        axes.plot(positions[:, 0], positions[:, 1], "x", color=colour, ms=4)
+    for color, positions in ((NEAR, scene.near), (FAR, scene.far)):
+        axes.plot(positions[:, 0], positions[:, 1], "x", color=color, ms=4)
         for position in positions:
-            axes.plot(*ellipse(settings, learned, position), color=colour, lw=1.1)
+            axes.plot(*ellipse(settings, learned, position), color=color, lw=1.1)
     right, top, bottom = scene.corner
     axes.set(xlim=(-right, right), ylim=(bottom, top), aspect="equal", xlabel="x[1]", ylabel="x[2]")
     width = learned.subsample.bandwidth

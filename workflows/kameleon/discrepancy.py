@@ -148,7 +148,7 @@ def moment_difference(x: np.ndarray, y: np.ndarray, order: int) -> float:
     Order 1 is the distance of means, order 2 compares E[x_i x_j], and so on. With the kernel
     (c + <x, y>)^p, the squared MMD of the two empirical distributions is the sum over orders k of
     binomial(p, k) c^(p - k) times the square of this. High-order raw moments are dominated by the
-    coordinates of largest scale: where units differ, standardise first, `(draws - mean) / sd`, both
+    coordinates of largest scale: where units differ, standardize first, `(draws - mean) / sd`, both
     samples with mean and sd of the benchmark draws.
 
     Parameters

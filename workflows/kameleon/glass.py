@@ -68,7 +68,7 @@ QUICK, QUICK_BENCHMARK, QUICK_CHAINS = Length(20, 20), Length(40, 40), 2
 NOISE = {"positions": 20, "draws": 50}  # draws per seed, and of the noise of a move
 QUICK_NOISE = {"positions": 2, "draws": 3}
 CAPTION = (
-    "KAMH-LS has bandwidth 23, as in the authors' code: an artefact of their heuristic, which was "
+    "KAMH-LS has bandwidth 23, as in the authors' code: an artifact of their heuristic, which was "
     "applied to the transposed draws. It is so large that proposals hardly depend on the position: "
     "they are those of Adaptive Metropolis. KAMH-LS-3 has 3.05, the result of the median heuristic "
     "in convention 1. AM-LS, AM-FS: Adaptive Metropolis, with the scale tuned to acceptance rate "
@@ -114,8 +114,8 @@ def measure_noise(
     pooled = draws.reshape(-1, glass_noise.DIM)
     chosen = pooled[np.linspace(0, len(pooled) - 1, plan["positions"]).astype(int)]
     count, convention, seed = plan["draws"], options.convention, options.seed
-    centre, sd = EARLIER[convention][0], pooled.std(axis=0)
-    levels = glass_noise.levels(convention, centre, chosen, count, seed)
+    center, sd = EARLIER[convention][0], pooled.std(axis=0)
+    levels = glass_noise.levels(convention, center, chosen, count, seed)
     one = target if options.samples == 1 else glass_noise.bound(convention, 1)
     ratios = glass_noise.ratios(one, convention, chosen, sd, count, seed)
     return {"noise": levels, "noise_of_ratios": ratios}

@@ -23,7 +23,7 @@ DIM = 9
 # those accepted
 SIZES = {"whole": 2.38 / np.sqrt(DIM), "half": 1.19 / np.sqrt(DIM)}
 NOTE = (
-    "M importance samples; sd of log phat at the posterior's centre (the earlier mean), then mean "
+    "M importance samples; sd of log phat at the posterior's center (the earlier mean), then mean "
     "and largest sd over draws of the benchmark. Move: from a draw x of the benchmark to y = x + "
     "2.38 / sqrt(9) sd z, z ~ N(0, I), with the benchmark's sd of each coordinate, or half as far; "
     "noise u ~ N(0, I) at x, rho u + sqrt(1 - rho^2) eps at y. For rho near 1, the remaining sd is "
@@ -40,7 +40,7 @@ def bound(convention: int, samples: int) -> sa.Target:
 
 
 def levels(
-    convention: int, centre: np.ndarray, positions: np.ndarray, draws: int, seed: int
+    convention: int, center: np.ndarray, positions: np.ndarray, draws: int, seed: int
 ) -> pd.DataFrame:
     """Measure the sd of log phat, one row per number of importance samples.
 
@@ -48,7 +48,7 @@ def levels(
     ----------
     convention
         Of theta; the earlier numbers are for convention 1.
-    centre, positions
+    center, positions
         Values of theta, shapes (9,) and (n, 9).
     draws
         Number of estimates at each of them, under each of two seeds.
@@ -61,11 +61,11 @@ def levels(
         target = bound(convention, samples)
         middle, *others = [
             noise.estimate(target, _with_noise(target, theta), draws, seed + i)
-            for i, theta in enumerate([centre, *positions])
+            for i, theta in enumerate([center, *positions])
         ]
         sds = [estimate.sd for estimate in others]
         rows.append((samples, middle.sd, np.mean(sds), np.max(sds), _known(convention, expected)))
-    heads = ["M", "sd at the centre", "mean sd at draws", "largest sd", "earlier mean sd"]
+    heads = ["M", "sd at the center", "mean sd at draws", "largest sd", "earlier mean sd"]
     return pd.DataFrame(rows, columns=heads)
 
 

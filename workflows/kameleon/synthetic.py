@@ -42,8 +42,8 @@ CAPTION = (
     "are cores. 'draft': the table in the paper's draft of 2013; 'redone': an independent "
     "re-implementation of the authors' code. Differences from both: our AM starts from a small "
     "multiple of I and stops adapting at the end of warm-up; theirs knew the variances of the "
-    "bananas and kept adapting, at rates that fall more slowly, so that their draws lean towards "
-    "the centre and ours do not. The docstring of `kameleon` lists how KAMH-LS differs. Proposals "
+    "bananas and kept adapting, at rates that fall more slowly, so that their draws lean toward "
+    "the center and ours do not. The docstring of `kameleon` lists how KAMH-LS differs. Proposals "
     "that follow the curves pay off only where a density costs much more than a proposal: see the "
     "microseconds."
 )

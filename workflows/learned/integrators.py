@@ -37,7 +37,7 @@ CAPTION = (
     "Energy error: largest |H - H(start)| over a trajectory of a fixed length, mean over starts; "
     "order: slope of its logarithm against that of the step size, over the smallest three. "
     f"Volume: determinant of the Jacobian of one step of {STEP_SHOWN}, by differences, at one "
-    "start; samplers need 1. Return: distance to the start, relative to the distance travelled, "
+    "start; samplers need 1. Return: distance to the start, relative to the distance traveled, "
     "after five steps, a momentum turned round, and five steps more; 0 if a move is its own "
     "reverse."
 )
@@ -154,11 +154,11 @@ def volume(step: Step, system: System, size: float) -> float:
 
 
 def distance_back(step: Step, system: System, size: float, count: int = 5) -> float:
-    """Distance from the start after going there and back, over the distance travelled."""
+    """Distance from the start after going there and back, over the distance traveled."""
     positions, momenta, _ = trajectory(step, system, system.starts[0], size, count)
     back, _, _ = trajectory(step, system, (positions[-1], -momenta[-1]), size, count)
-    travelled = np.linalg.norm(positions[-1] - positions[0])
-    return float(np.linalg.norm(back[-1] - positions[0]) / travelled)
+    traveled = np.linalg.norm(positions[-1] - positions[0])
+    return float(np.linalg.norm(back[-1] - positions[0]) / traveled)
 
 
 def measured(system: System, halvings: int) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""A regularised horseshoe regression in 403 dimensions: figure 6 of Nemeth et al. (2019).
+"""A regularized horseshoe regression in 403 dimensions: figure 6 of Nemeth et al. (2019).
 
     python -m workflows.tempering.horseshoe --quick       # does it run?
     python -m workflows.tempering.horseshoe --repeats 2   # about ten minutes
@@ -6,7 +6,7 @@
 The methods are judged by how well they predict the held-out rows of 38 patients with leukaemia. The
 paper uses three other data sets, so that none of its numbers can be compared. Its program tempers
 the likelihood alone. So does "two rows": there the hot end is the same program with two of the 30
-rows, one of each label. The prior itself, with no rows, cannot be had: the program standardises the
+rows, one of each label. The prior itself, with no rows, cannot be had: the program standardizes the
 columns of its data. But any proper distribution will do, and this one is close to the prior.
 """
 

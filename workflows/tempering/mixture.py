@@ -74,14 +74,14 @@ class Known:
         program, data = bundled.find("mixture", scenario)
         self.target = sa.Target(program, data)
         content = json.loads(data.read_text())
-        self.centres, self.sds = np.array(content["means"]), np.array(content["sds"])
+        self.centers, self.sds = np.array(content["means"]), np.array(content["sds"])
         exact = json.loads((program.parent / "known_moments.json").read_text())[scenario]
         mean, sd = np.array(exact["mean"]["x"]), np.array(exact["sd"]["x"])
         self.moments, self.variance = np.concatenate([mean, mean**2 + sd**2]), sd**2
 
     def modes(self, x: np.ndarray) -> int:
         """Number of components that are the closest one to some draw; x has shape (draw, 2)."""
-        distance = np.linalg.norm(x[:, np.newaxis] - self.centres, axis=2) / self.sds
+        distance = np.linalg.norm(x[:, np.newaxis] - self.centers, axis=2) / self.sds
         return len(np.unique(distance.argmin(axis=1)))
 
 
@@ -163,7 +163,7 @@ def one_scenario(
         return rows, rows, notes, []
     title = SCENARIOS[scenario]
     drawn = [
-        mixture_figures.draws(folder / f"{scenario}_draws.png", chains, known.centres, title),
+        mixture_figures.draws(folder / f"{scenario}_draws.png", chains, known.centers, title),
         mixture_figures.errors(folder / f"{scenario}_errors.png", rows, known.moments, title),
     ]
     return rows, table(scenario, known, rows), [f"{title}: {note}" for note in notes], drawn

@@ -17,10 +17,10 @@ SHOWN = 10_000  # draws of the first chain, as in the paper
 ORDERS = {"first moments": MOMENTS[:2], "second moments": MOMENTS[2:]}
 
 
-def draws(path: Path, chains: dict[str, list[Chain]], centres: np.ndarray, title: str) -> Path:
-    """Draw the first chain of every method over the centres of the components."""
+def draws(path: Path, chains: dict[str, list[Chain]], centers: np.ndarray, title: str) -> Path:
+    """Draw the first chain of every method over the centers of the components."""
     shown = {name: repeats[0].vector()[:SHOWN] for name, repeats in chains.items()}
-    return scatter(path, shown, f"{title}: one chain; circles: the components", centres)
+    return scatter(path, shown, f"{title}: one chain; circles: the components", centers)
 
 
 def squared_errors(rows: pd.DataFrame, exact: np.ndarray) -> pd.DataFrame:

@@ -63,7 +63,7 @@ class WeightedSamples(NamedTuple):
     x, weight
         Shape (row, pseudo); weights sum to one over the last axis.
     log_ratio
-        log W, of the same shape: the log of the weights before normalisation.
+        log W, of the same shape: the log of the weights before normalization.
     mass
         Of a row, shape (row,).
 
@@ -200,7 +200,7 @@ def figure_2(path: Path, target: sa.Target, samples: WeightedSamples) -> Path:
     inside, bins = np.abs(x) < SHOWN, np.linspace(-SHOWN, SHOWN, 101)
     kinds = {"unweighted": np.full(x.size, 1.0 / x.size), "weighted": samples.weight.ravel()}
     for panel, (name, weight) in zip(axes, kinds.items(), strict=True):
-        # normalised over all pseudo-samples, including those outside the figure
+        # normalized over all pseudo-samples, including those outside the figure
         height = weight[inside] / weight.sum() / (bins[1] - bins[0])
         panel.hist(x[inside], bins, weights=height, color="0.75", label="pseudo-samples")
         panel.plot(line, np.exp(values(target, line)), color="tab:blue", label="target")

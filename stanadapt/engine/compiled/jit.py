@@ -34,7 +34,7 @@ IMPORTED = re.compile(
     rb"^\s*(?:from|import) stanadapt\.([\w.]+)(?: import (\([^)]*\)|[^\n]*))?", re.MULTILINE
 )
 # forceinline is set to False explicitly: otherwise the callees of an inlined function inherit the
-# flag from whichever caller is compiled first, and are optimised again at every level above
+# flag from whichever caller is compiled first, and are optimized again at every level above
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "forceinline": False}
 USES_NUMBA = re.compile(
     rb"^\s*(?:from|import) (?:numba|stanadapt\.engine\.compiled\.jit)\b", re.MULTILINE
@@ -166,7 +166,7 @@ def inlined(function: Callable) -> Callable:
 def never_inline(context: Any) -> Any:
     """Keep the function that calls this from being inlined into its callers.
 
-    For large functions at the bottom of a deep call chain: their code would be optimised again, as
+    For large functions at the bottom of a deep call chain: their code would be optimized again, as
     part of each caller, at every level of the chain, which takes most of a minute.
     """
 

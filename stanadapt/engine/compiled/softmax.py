@@ -1,7 +1,7 @@
 """Softmax without a library call per exponential, and draws from the shares.
 
 A tempering sampler weighs every level of its ladder in every iteration. The library's exponential
-takes some 9 ns, and a loop that calls it is not vectorised; here one takes 1 ns.
+takes some 9 ns, and a loop that calls it is not vectorized; here one takes 1 ns.
 """
 
 import math

@@ -78,7 +78,7 @@ def transposed_upper_times(upper, vector, out):
     """Write U.T @ vector into out, where U, shape (n, n), is upper triangular.
 
     U = L.T gives L @ vector in half of the time of `times`. (The strict lower triangle is never
-    read. Slices begin at the diagonal, since loops that do not begin at 0 are not vectorised.)
+    read. Slices begin at the diagonal, since loops that do not begin at 0 are not vectorized.)
     """
     n, i = vector.shape[0], 0
     out[:] = 0.0

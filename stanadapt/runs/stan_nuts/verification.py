@@ -31,7 +31,7 @@ EQUAL, CLOSE = 1e-8, 1e-3
 # by a tenth
 LARGEST, LEAST = 0.1, 1e-12
 # the probability that 8 uniform errors all stay below a quarter of the largest possible is 2e-5
-NEIGHBOURS, STEP, SAFETY = 8, 0.5, 4.0
+NEIGHBORS, STEP, SAFETY = 8, 0.5, 4.0
 # stick-breaking leaves an error of size EPSILON in every element, however small
 SIMPLEXES = ("simplex", "column_stochastic_matrix", "row_stochastic_matrix")
 EPSILON = np.finfo(float).eps
@@ -200,7 +200,7 @@ def _rounding(
     if not _returns(target, point):
         return np.inf
     largest = 0.0
-    for _ in range(NEIGHBOURS):
+    for _ in range(NEIGHBORS):
         # far enough for independent rounding, near enough for rounding of the same size
         near = point.position + rng.uniform(-STEP, STEP, target.dim)
         before = target.evaluate(near)[0]

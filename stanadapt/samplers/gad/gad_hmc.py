@@ -2,8 +2,8 @@
 
 For smooth posteriors with strong correlations or unequal scales, in place of `gad_mala` where a
 few gradients per draw pay. A trajectory has N leapfrog steps; the factor L of the inverse mass
-matrix, which holds the step size too, climbs the generalised speed measure. With one step it is
-`gad_mala`, move for move. In standardised coordinates L starts where it would climb to for a normal
+matrix, which holds the step size too, climbs the generalized speed measure. With one step it is
+`gad_mala`, move for move. In standardized coordinates L starts where it would climb to for a normal
 posterior, and the climb gains little; in those of the program it has everything to learn.
 
 References
@@ -81,7 +81,7 @@ class Settings(NamedTuple):
     """What the user chooses.
 
     leapfrogs
-        Number N of leapfrog steps per iteration, each one gradient; 1 to 1000. Standardised:
+        Number N of leapfrog steps per iteration, each one gradient; 1 to 1000. Standardized:
         (dim / 2)^(1/4), rounded, at least 2: of a normal posterior, quarter periods of that many
         steps are accepted at about the target, or more often.
     target_accept
@@ -89,14 +89,14 @@ class Settings(NamedTuple):
         period first, it stays higher.
     learning_rate
         eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly how
-        far an entry of L moves per iteration. Where it is not standardised, the default number of
+        far an entry of L moves per iteration. Where it is not standardized, the default number of
         iterations of warm-up is too small for the default rate: take 20,000.
     initial_scale
         L starts as initial_scale / sqrt(dim) times the identity; 0: a quarter of the period of
-        standard normal parameters. Standardised: 0.
+        standard normal parameters. Standardized: 0.
     adapt_every
         L climbs after every so many iterations of warm-up, at least 1: a step takes one gradient
-        and O(N dim^2) operations. Standardised, where L starts near its optimum: 4.
+        and O(N dim^2) operations. Standardized, where L starts near its optimum: 4.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
     exact

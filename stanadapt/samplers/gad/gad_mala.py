@@ -2,7 +2,7 @@
 
 For smooth posteriors with strong correlations or very unequal scales, where a draw should cost
 one gradient and a few products with an n x n triangle. The proposal is
-N(x + L L^T g(x) / 2, L L^T); L climbs the generalised speed measure.
+N(x + L L^T g(x) / 2, L L^T); L climbs the generalized speed measure.
 
 References
 ----------
@@ -47,11 +47,11 @@ class Settings(NamedTuple):
         eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly how
         far an entry of L moves per iteration. The paper takes 1e-5 for 785 parameters.
     initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardised: 1.65 dim^(1/3),
+        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardized: 1.65 dim^(1/3),
         the optimum for a normal posterior.
     adapt_every
         L climbs after every so many iterations of warm-up, at least 1: a step takes O(dim^2)
-        operations, 5 us for 100 parameters. Standardised, where L starts near its optimum: 4.
+        operations, 5 us for 100 parameters. Standardized, where L starts near its optimum: 4.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
     rank

@@ -1,7 +1,7 @@
 """Random-walk Metropolis whose proposal covariance is learned from gradients.
 
 For strongly correlated or unequally scaled targets whose gradient is cheap but too rough for
-Langevin moves. The proposal is N(x, L L^T); L climbs the generalised speed measure.
+Langevin moves. The proposal is N(x, L L^T); L climbs the generalized speed measure.
 
 References
 ----------
@@ -48,11 +48,11 @@ class Settings(NamedTuple):
         about 1 in 20,000 iterations, so that standard deviations of 1 and more want 2e-4 or
         more. An acceptance rate far from the target after warm-up is the sign.
     initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardised: 2.38, the
+        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardized: 2.38, the
         optimum for a normal posterior.
     adapt_every
         L climbs after every so many iterations of warm-up, at least 1: a step takes O(dim^2)
-        operations, 5 us for 100 parameters. Standardised, where L starts near its optimum: 4.
+        operations, 5 us for 100 parameters. Standardized, where L starts near its optimum: 4.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
 

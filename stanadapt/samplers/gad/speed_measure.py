@@ -1,4 +1,4 @@
-"""Gradient ascent on the generalised speed measure, shared by the samplers named gad.
+"""Gradient ascent on the generalized speed measure, shared by the samplers named gad.
 
 The proposal's scale factor L ascends F = E[min(0, log ratio)] + beta * sum_i log L_ii by one
 stochastic gradient step per iteration, estimated from the chain's own proposal. A factor of low

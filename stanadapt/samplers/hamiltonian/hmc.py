@@ -1,6 +1,6 @@
 """Hamiltonian Monte Carlo with a fixed number of leapfrog steps and unit mass.
 
-A baseline between `mala` (one leapfrog step) and NUTS, for smooth posteriors. In standardised
+A baseline between `mala` (one leapfrog step) and NUTS, for smooth posteriors. In standardized
 coordinates the number of steps follows from their size and the length of a trajectory; in those of
 the program, which should have comparable scales, it is the user's choice.
 
@@ -43,7 +43,7 @@ class Settings(NamedTuple):
 
     leapfrogs
         Number of leapfrog steps per iteration, each one gradient; 0: as many as make a trajectory
-        of `trajectory_length`, at most 100. Standardised: 0.
+        of `trajectory_length`, at most 100. Standardized: 0.
     trajectory_length
         Where leapfrogs is 0: in units of the unconstrained parameters; > 0. For normal coordinates
         of unit scale, trajectories above 1.8 estimate the mean better and everything else worse.
@@ -51,12 +51,12 @@ class Settings(NamedTuple):
         Acceptance rate to tune to, in (0, 1).
     step_size
         The leapfrog's step starts as step_size / sqrt(dim), in units of the unconstrained
-        parameters; > 0. Standardised: dim^(1/4), which makes it dim^(-1/4).
+        parameters; > 0. Standardized: dim^(1/4), which makes it dim^(-1/4).
     learning_rate
         Relative change of the step size per iteration, in (0, 1).
     jitter
         Each iteration's step size is drawn from step_size * (1 +- jitter), in [0, 1): breaks
-        trajectories that return to where they began. Standardised: 0.2.
+        trajectories that return to where they began. Standardized: 0.2.
 
     """
 
@@ -153,7 +153,7 @@ def step(density, settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Move the step size towards the target acceptance rate, and the number of steps with it."""
+    """Move the step size toward the target acceptance rate, and the number of steps with it."""
     rate, target = info.acceptance_rate, settings.target_accept
     step_size = rescaled(state.step_size, rate, target, settings.learning_rate, t, iter_warmup)
     leapfrogs = number_of_steps(settings, step_size)

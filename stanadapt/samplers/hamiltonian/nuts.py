@@ -122,7 +122,7 @@ def init(density, settings, position, rng):
     leapfrog = Leapfrog(factors.initial(n, 1.0, not settings.dense), np.empty(n), np.empty(n))
     phase = nuts_tree.end_of(tree, 0)
     step_size = first_step(density, leapfrog, phase, point, settings.step_size, rng)
-    # as in Stan, the centre of the first phase is not that of the step size found
+    # as in Stan, the center of the first phase is not that of the step size found
     averaging = adaptation.start(settings.step_size)
     return State(
         current=point,

@@ -1,7 +1,7 @@
 """NUTS: a trajectory that doubles until it turns back, and the draw taken from it.
 
 Each doubling is built leaf by leaf: 2^depth leapfrogs on one side. A leaf is a subtree; two
-neighbours of equal size are joined as soon as both exist, like the digits of a binary counter, so
+neighbors of equal size are joined as soon as both exist, like the digits of a binary counter, so
 that a stack of one subtree per depth is enough. Joins happen in the order of Stan's recursion, and
 the first subtree that turns back, or diverges, ends the trajectory.
 
@@ -12,7 +12,7 @@ References
 ----------
 Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15. Betancourt (2017), A Conceptual
 Introduction to Hamiltonian Monte Carlo, appendix A: multinomial weights, biased progressive
-sampling, the generalised criterion. The checks across the two halves of a join are Stan's (2.21
+sampling, the generalized criterion. The checks across the two halves of a join are Stan's (2.21
 and later): stan/mcmc/hmc/nuts/base_nuts.hpp.
 
 """
@@ -206,9 +206,9 @@ def _add(total, other):
 
 @jit
 def turns_back(first, middle, total, next_first, last, next_total):
-    """Whether two joined neighbours turn back: as a whole, or one with the other's near end.
+    """Whether two joined neighbors turn back: as a whole, or one with the other's near end.
 
-    first, middle and total are the momenta of the outer and the inner leaf of one neighbour, and
+    first, middle and total are the momenta of the outer and the inner leaf of one neighbor, and
     the sum of its momenta; next_first, last and next_total are those of the inner and the outer
     leaf of the other, and its sum.
     """

@@ -14,7 +14,7 @@ repelling_attracting.py`. Two more deviations, both exact: the number of tries o
 a bound, and the proposal's standard deviations are learned in warm-up and then kept
 (`samplers/jumps/scale_grid.py`), where theirs are given.
 
-Forced moves: away from a mode, then towards another, and the ratio that makes them exact.
+Forced moves: away from a mode, then toward another, and the ratio that makes them exact.
 
 A downhill move from x proposes x' ~ q(. | x) = N(x, S) until one is accepted with probability
 
@@ -105,7 +105,7 @@ class Settings(NamedTuple):
 
     initial_scale
         The proposal's standard deviation to begin with, in all directions, in units of the
-        unconstrained parameters; > 0. It should match distances between modes; standardised, these
+        unconstrained parameters; > 0. It should match distances between modes; standardized, these
         are about 1.
     tune_scale
         Whether warm-up learns the standard deviation for each parameter with which the chain moves

@@ -31,7 +31,7 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 
 SMALLEST_POWER, FACTORS = -3, 5
-CENTRE, LAST = -SMALLEST_POWER, FACTORS - 1
+CENTER, LAST = -SMALLEST_POWER, FACTORS - 1
 # iterations with one factor, and rounds
 TURN, ROUNDS = 10, 6
 # weight of the last shape, in jumps
@@ -68,7 +68,7 @@ class ScaleGrid(NamedTuple):
 def begin(dim, spread):
     """Return a grid around one spread of all coordinates, at the factor 1."""
     return ScaleGrid(
-        np.full(dim, spread), CENTRE, np.zeros(FACTORS), np.zeros(FACTORS),
+        np.full(dim, spread), CENTER, np.zeros(FACTORS), np.zeros(FACTORS),
         np.zeros(dim), np.zeros(2),
     )  # fmt: skip
 
@@ -103,7 +103,7 @@ def turned(grid, t, iter_warmup):
     for k in range(1, ROUNDS):
         if t == (iter_warmup >> k) - 1:
             _next_round(grid)
-            return replace(grid, index=CENTRE)
+            return replace(grid, index=CENTER)
     if (t + 1) % TURN == 0:
         return replace(grid, index=int(np.argmin(grid.evaluations)))
     return grid

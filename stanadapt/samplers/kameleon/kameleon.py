@@ -51,7 +51,7 @@ from stanadapt.samplers.kameleon.history import (
 from stanadapt.samplers.kameleon.kernel_proposal import (
     Local,
     Subsample,
-    factorise,
+    factorize,
     log_proposal_ratio,
     measure,
     no_points,
@@ -221,7 +221,7 @@ def init(density, settings, position, rng):
         scratch=unused_value(density.size),
         here=here,
         there=unused_local(n),
-        past=_factorised(here, past, scale),
+        past=_factorized(here, past, scale),
         scale=scale,
         noise=np.empty(n),
         move=np.empty(n),
@@ -229,12 +229,12 @@ def init(density, settings, position, rng):
 
 
 @jit
-def _factorised(here, past, scale):
+def _factorized(here, past, scale):
     """Fill here.factor from here.spread; where that is not finite, drop the subsample."""
-    if factorise(here, past.floor, scale.gamma, scale.s):
+    if factorize(here, past.floor, scale.gamma, scale.s):
         return past
     here.spread[:] = 0.0
-    factorise(here, past.floor, scale.gamma, scale.s)
+    factorize(here, past.floor, scale.gamma, scale.s)
     old = past.subsample
     subsample = with_points(old, 0, old.units, old.bandwidth)
     return replace(past, subsample=subsample)
@@ -268,7 +268,7 @@ def init_from_draws(density, settings, state, positions, rng):
     if past.subsample.bandwidth > 0.0:  # else positions that are all equal taught nothing
         past = _redrawn(settings, past, rng)
         _measure(settings, past, x.position[: density.dim], here)
-        past = _factorised(here, past, scale)
+        past = _factorized(here, past, scale)
     return replace(state, past=past)
 
 
@@ -282,7 +282,7 @@ def step(density, settings, state, rng):
             scale = fresh_scale(settings, density.dim)
         past = _redrawn(settings, past, rng)
         _measure(settings, past, x.position[: density.dim], here)
-        past = _factorised(here, past, scale)
+        past = _factorized(here, past, scale)
 
     fill_normal(rng, noise)
     factors.times(here.factor, noise, move)
@@ -292,7 +292,7 @@ def step(density, settings, state, rng):
     log_ratio = proposal.log_density - x.log_density
     if log_ratio > -np.inf:
         _measure(settings, past, y.position[: density.dim], there)
-        fine = factorise(there, past.floor, scale.gamma, scale.s)
+        fine = factorize(there, past.floor, scale.gamma, scale.s)
         log_ratio += log_proposal_ratio(here, there, noise, move) if fine else -np.inf
 
     rate = acceptance_probability(log_ratio)
@@ -361,7 +361,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     if settings.tune_early or not early:
         averaging, rate = 2 * count > iter_warmup, info.acceptance_rate
         scale = tuned_scale(settings, scale, early, density.dim, rate, averaging)
-        past = _factorised(here, past, scale)
+        past = _factorized(here, past, scale)
     if count > discard:
         history = record(past.history, state.current.position)
         share = min(1.0, max(iter_warmup, 1) / count)
@@ -383,7 +383,7 @@ def freeze(settings, state):
     past, scale, here = state.past, state.scale, state.here
     if settings.average:
         scale = averaged_scale(scale, past.subsample.count == 0)
-    past = _factorised(here, replace(past, redraw=0.0), scale)
+    past = _factorized(here, replace(past, redraw=0.0), scale)
     return replace(state, past=past, scale=scale)
 
 

@@ -2,12 +2,12 @@
 
 From y it is N(y, R(y)), R(y) = gamma^2 F + nu^2 M H M^T, where the paper's floor F is I. The
 columns of M are m_a = 2 grad_y k(y, z_a) for a subsample z_1, ..., z_n of the chain's past, and
-H = I - 1 1^T / n centres them. With centred columns c_a this is gamma^2 F + nu^2 sum_a c_a c_a^T:
+H = I - 1 1^T / n centers them. With centered columns c_a this is gamma^2 F + nu^2 sum_a c_a c_a^T:
 O(n d^2), and H is never formed.
 
 The scale is expressed in units that depend on neither n nor the bandwidth: s = 2 w(0) sqrt(n) nu,
 where w(0) is the kernel's weight at distance zero (see `kernels`). Then R(y) = gamma^2 F +
-s^2 S(y), and the `spread` S(y) is the covariance of the points, each pulled towards y by its
+s^2 S(y), and the `spread` S(y) is the covariance of the points, each pulled toward y by its
 relative weight w(r) / w(0). For the linear kernel it is the covariance of the points, and s is the
 scale of Adaptive Metropolis.
 
@@ -15,7 +15,7 @@ scale of Adaptive Metropolis.
 square over the points, and S(y) is the covariance of the past near y wherever y is. In the paper's
 form S(y) vanishes far from the past: R(y) shrinks to gamma^2 F, and a chain that strayed creeps
 back. (The mean's norm over 24 chains on the strongly twisted banana, all else equal: 3.6 on
-average, 31.7 at worst; with normalised weights, 2.1 and 4.5.) Any R(y) that depends on y alone is
+average, 31.7 at worst; with normalized weights, 2.1 and 4.5.) Any R(y) that depends on y alone is
 equally valid, with its Hastings ratio.
 
 The kernel's distance may be measured in other units, r = |U^-1 (y - z)|. The columns are still
@@ -144,18 +144,18 @@ def measure(kernel, normalize_weights, subsample, position, local):
     share = 1.0 / size if size > 0.0 else 0.0
     for i in range(dim):
         point, column = points[i], columns[i]
-        # the linear kernel's gradients are centred, so their origin does not matter, but one near
+        # the linear kernel's gradients are centered, so their origin does not matter, but one near
         # the points loses no digits
         origin = point[0] if kernel == Kernel.linear else position[i]
         for a in range(n):
             column[a] = share * weights[a] * (point[a] - origin)
-        _centre(column, n)
+        _center(column, n)
         for j in range(i + 1):
             local.spread[i, j] = inner_product(column, columns[j], n) / max(n, 1)
 
 
 @jit
-def _centre(column, n):
+def _center(column, n):
     """Subtract the mean of column[:n] from it."""
     mean = vector_sum(column, n) / max(n, 1)
     for a in range(n):
@@ -163,7 +163,7 @@ def _centre(column, n):
 
 
 @jit
-def factorise(local, floor, gamma, scale):
+def factorize(local, floor, gamma, scale):
     """Fill local.factor from local.spread; False if R is not finite and positive definite."""
     for i in range(floor.shape[0]):
         for j in range(i + 1):

@@ -3,7 +3,7 @@
 The gradient of a kernel k(x, z) that depends only on r = |x - z| points from x to z:
 grad_x k(x, z) = weight(r^2) (z - x). A kernel is therefore a function from r^2 to the weight, and a
 `bandwidth` in the units of r. The linear kernel k(x, z) = x^T z has gradient z: weight 1, plus a
-term x that is the same for every z and is removed by the centring of the proposal.
+term x that is the same for every z and is removed by the centering of the proposal.
 
 References
 ----------

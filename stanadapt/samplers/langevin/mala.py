@@ -36,7 +36,7 @@ class Settings(NamedTuple):
         Acceptance rate to tune to, in (0, 1).
     step_size
         The noise's standard deviation starts as step_size / sqrt(dim), in units of the
-        unconstrained parameters; > 0. Standardised: 1.65 dim^(1/3), the optimum for a normal
+        unconstrained parameters; > 0. Standardized: 1.65 dim^(1/3), the optimum for a normal
         posterior.
     learning_rate
         Relative change of the step size per iteration, in (0, 1).
@@ -99,7 +99,7 @@ def step(density, settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Move the step size towards the target acceptance rate."""
+    """Move the step size toward the target acceptance rate."""
     rate, target = info.acceptance_rate, settings.target_accept
     step_size = rescaled(state.step_size, rate, target, settings.learning_rate, t, iter_warmup)
     return replace(state, step_size=step_size)

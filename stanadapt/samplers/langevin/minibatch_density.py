@@ -8,11 +8,11 @@ minus l_0, so that
 
 has the log density of all rows as its mean, and its gradient the gradient. Where the program cannot
 do without rows, l_0 = 2 l_r - l_rr, of one row r, and of that row twice. A control variate adds
-c_k . (x - centre) with c_k = sum_j (g_j - g_0) - K (g_k - g_0) at the centre: their sum over k is
-zero, and near the centre the noise nearly is.
+c_k . (x - center) with c_k = sum_j (g_j - g_0) - K (g_k - g_0) at the center: their sum over k is
+zero, and near the center the noise nearly is.
 
 A position has one entry more than the program: u in [0, 1), which chooses k = floor(u K). The
-handle is the address of a block of memory as in `standardised_density`.
+handle is the address of a block of memory as in `standardized_density`.
 """
 
 from typing import NamedTuple
@@ -32,7 +32,7 @@ from stanadapt.engine.density import (
 
 # layout of the block, in numbers of eight bytes, after the counters: integers, then addresses and
 # handles of the fixed terms and of the batches; then weights of the fixed terms, corrections
-# (K, dim), centre (dim), and workspace for two gradients
+# (K, dim), center (dim), and workspace for two gradients
 DIM, FIXED, BATCHES = 0, 1, 2
 INTEGERS = 4
 
@@ -44,7 +44,7 @@ class BatchTerms(NamedTuple):
         Densities that are evaluated every time, and their weights: (1 - K) l_0.
     batches
         The l_k, one of which is evaluated, with weight K.
-    corrections, centre
+    corrections, center
         c_k, shape (K, dim), and where they were computed, shape (dim,).
 
     """
@@ -53,7 +53,7 @@ class BatchTerms(NamedTuple):
     weights: np.ndarray
     batches: list[Density]
     corrections: np.ndarray
-    centre: np.ndarray
+    center: np.ndarray
 
 
 def minibatch_density(terms: BatchTerms) -> Density:
@@ -62,7 +62,7 @@ def minibatch_density(terms: BatchTerms) -> Density:
     What the terms point to must outlive it.
     """
     sources = [*terms.fixed, *terms.batches]
-    dim, fixed, count = terms.centre.size, len(terms.fixed), len(terms.batches)
+    dim, fixed, count = terms.center.size, len(terms.fixed), len(terms.batches)
     size = INTEGERS + 2 * len(sources) + fixed + (count + 2) * dim
     block = np.zeros(COUNTERS + size, np.int64)
     block[COUNTERS : COUNTERS + 3] = dim, fixed, count
@@ -71,7 +71,7 @@ def minibatch_density(terms: BatchTerms) -> Density:
         *(source.gradient_address for source in sources), *(source.handle for source in sources),
     ]  # fmt: skip
     numbers = block[at + 2 * len(sources) :].view(np.float64)
-    known = np.concatenate([terms.weights, terms.corrections.ravel(), terms.centre])
+    known = np.concatenate([terms.weights, terms.corrections.ravel(), terms.center])
     numbers[: known.size] = known
     density = make_density(
         value_of_minibatch.address, gradient_of_minibatch.address, block[COUNTERS:].ctypes.data,
@@ -89,7 +89,7 @@ def _estimate(handle, position, out):
     start = INTEGERS + 2 * sources
     addresses = carray(handle, start, np.int64)[INTEGERS:]
     numbers = carray(handle, start + fixed + (count + 2) * dim, np.float64)[start:]
-    centre = numbers[fixed + count * dim : fixed + (count + 1) * dim]
+    center = numbers[fixed + count * dim : fixed + (count + 1) * dim]
     slope = numbers[fixed + (count + 1) * dim :]
     batch = min(max(int(position[dim] * count), 0), count - 1)
 
@@ -106,7 +106,7 @@ def _estimate(handle, position, out):
             out[i] += numbers[j] * slope[i]
     correction = numbers[fixed + batch * dim : fixed + (batch + 1) * dim]
     for i in range(dim):
-        total += correction[i] * (position[i] - centre[i])
+        total += correction[i] * (position[i] - center[i])
         out[i] += correction[i]
     out[dim] = 0.0
     return code, total

@@ -126,7 +126,7 @@ AGREEMENT = 1e-7
 # rows that a program may insist on, and one more
 FEWEST_ROWS = 4
 CURE = (
-    "a program that computes with all rows, such as one that standardises them in transformed "
+    "a program that computes with all rows, such as one that standardizes them in transformed "
     "data, must be given the result as data; a time series has no independent rows."
 )
 
@@ -185,11 +185,11 @@ class Minibatches(Samplable):
         self._parts = [self._with(found, np.sort(part)) for part in parts]
         self._fixed, self._weights = self._without_rows(found)
         self._require_sum()
-        self._centre = np.zeros(self.dim)
+        self._center = np.zeros(self.dim)
         self._corrections = np.zeros((self.batches, self.dim))
         if self.control_variates:
-            self._centre = _mode(self._base)
-            self._corrections = self._corrected(self._centre)
+            self._center = _mode(self._base)
+            self._corrections = self._corrected(self._center)
         self.description = {
             "batches": self.batches,
             "rows_per_batch": found.length / self.batches,
@@ -281,9 +281,9 @@ class Minibatches(Samplable):
                 return
         raise _wrong(f"no point was found at which the gradient of {self.name} is finite.")
 
-    def _corrected(self, centre: np.ndarray) -> np.ndarray:
+    def _corrected(self, center: np.ndarray) -> np.ndarray:
         """Corrections c_k at a position, shape (K, dim); their sum is zero."""
-        each, _ = self._gradients(centre)
+        each, _ = self._gradients(center)
         return each.sum(axis=0) - self.batches * each
 
     def density(self, chain: int = 0) -> Density:
@@ -291,7 +291,7 @@ class Minibatches(Samplable):
         return minibatch_density(
             BatchTerms(
                 [part.density(chain) for part in self._fixed], self._weights,
-                [part.density(chain) for part in self._parts], self._corrections, self._centre,
+                [part.density(chain) for part in self._parts], self._corrections, self._center,
             )
         )  # fmt: skip
 

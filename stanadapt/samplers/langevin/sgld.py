@@ -11,7 +11,7 @@ Welling and Teh (2011), Bayesian learning via stochastic gradient Langevin dynam
 theta' = theta + (e_t / 2) g + N(0, e_t), with steps e_t = a (b + t)^-gamma and means weighted by
 e_t. Of a normal coordinate of standard deviation s under a constant step and gradients with noise
 of variance V, draws have the variance s^2 (1 + e V / 4) / (1 - e / (4 s^2)). Deviations: steps are
-in standardised coordinates, learned with all rows; warm-up runs at the first step size, and t
+in standardized coordinates, learned with all rows; warm-up runs at the first step size, and t
 counts from its end.
 
 """

@@ -9,7 +9,7 @@ References
 Roberts and Tweedie (1996), Exponential convergence of Langevin distributions and their discrete
 approximations, Bernoulli 2(4). Of a normal coordinate of standard deviation s, the variance of the
 draws is s^2 / (1 - h / (4 s^2)), and there is none from h = 4 s^2 on. The step rule is ours:
-h = 4 b / (1 + b) gives the share b too much variance where s = 1, as in standardised coordinates,
+h = 4 b / (1 + b) gives the share b too much variance where s = 1, as in standardized coordinates,
 and is made smaller in warm-up until a Metropolis test accepts nearly all moves, for densities that
 are steeper in places. Only warm-up makes the test: a chain whose steps are still too large would
 otherwise be thrown far out.

@@ -108,7 +108,7 @@ def _shift(network, coupling, source, sign, activations, target):
 
 
 @jit
-def standardised(network, position, z):
+def standardized(network, position, z):
     """Write L^-1 (x - mean) into z, shape (dim,)."""
     for i in range(z.shape[0]):
         z[i] = position[i] - network.mean[i]

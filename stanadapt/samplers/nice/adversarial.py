@@ -40,18 +40,18 @@ class Lengths(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """All that a step changes: layers of both networks, their optimisers, the random key."""
+    """All that a step changes: layers of both networks, their optimizers, the random key."""
 
     generator: Any
     average: Any
     critic: Any
-    generator_optimiser: Any
-    critic_optimiser: Any
+    generator_optimizer: Any
+    critic_optimizer: Any
     key: Any
 
 
 class Trainer:
-    """Trains a generator on standardised draws.
+    """Trains a generator on standardized draws.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Trainer:
         self._moves = tuple(coupling.moves for coupling in couplings)
         ends = {c.moves: c.widths[-1] for c in couplings}
         self._dim, self._auxiliary, self._lengths = ends["z"], ends["v"], lengths
-        self._optimiser = optax.adam(learning_rate, b1=0.5, b2=0.9)
+        self._optimizer = optax.adam(learning_rate, b1=0.5, b2=0.9)
         key, first = jax.random.split(jax.random.key(seed))
         generator = _layers(couplings, weights)
         critic = _random_layers(first, (2 * self._dim, *critic_widths, 1))
@@ -88,14 +88,14 @@ class Trainer:
             generator,
             generator,
             critic,
-            self._optimiser.init(generator),
-            self._optimiser.init(critic),
+            self._optimizer.init(generator),
+            self._optimizer.init(critic),
             key,
         )
         self._steps = jax.jit(self._scanned, static_argnums=2)
 
     def train(self, rows: np.ndarray, steps: int) -> tuple[float, float]:
-        """Take generator steps on standardised draws; return mean losses: critic, generator."""
+        """Take generator steps on standardized draws; return mean losses: critic, generator."""
         draws = jnp.asarray(rows, jnp.float32)
         self._trained, losses = self._steps(self._trained, draws, steps)
         critic, generator = np.asarray(losses).mean(axis=0)
@@ -162,16 +162,16 @@ class Trainer:
     def _step(self, now: Trained, draws: Any) -> tuple[Trained, Any]:
         key, last, *keys = jax.random.split(now.key, CRITIC_STEPS + 2)
 
-        def criticise(state: Any, key: Any) -> tuple[Any, Any]:
+        def criticize(state: Any, key: Any) -> tuple[Any, Any]:
             critic, held = state
             loss, slope = jax.value_and_grad(self._critic_loss)(critic, now.generator, draws, key)
-            change, held = self._optimiser.update(slope, held)
+            change, held = self._optimizer.update(slope, held)
             return (optax.apply_updates(critic, change), held), loss
 
-        start = now.critic, now.critic_optimiser
-        (critic, held), losses = jax.lax.scan(criticise, start, jnp.stack(keys))
+        start = now.critic, now.critic_optimizer
+        (critic, held), losses = jax.lax.scan(criticize, start, jnp.stack(keys))
         loss, slope = jax.value_and_grad(self._generator_loss)(now.generator, critic, draws, last)
-        change, own = self._optimiser.update(slope, now.generator_optimiser)
+        change, own = self._optimizer.update(slope, now.generator_optimizer)
         generator = optax.apply_updates(now.generator, change)
         average = jax.tree.map(_moved, now.average, generator)
         return Trained(generator, average, critic, own, held, key), jnp.stack([losses.mean(), loss])

@@ -62,7 +62,7 @@ class Network:
         self.couplings = _couplings(couplings)
         self.description = dict(description)
         self.dim = self.mean.size
-        self._require_standardisation()
+        self._require_standardization()
         self.auxiliary = self._require_widths()
         wanted = sum(weight_count(coupling.widths) for coupling in self.couplings)
         if self.weights.shape != (wanted,):
@@ -70,7 +70,7 @@ class Network:
                 f"these couplings have {wanted} weights, got shape {self.weights.shape}."
             )
 
-    def _require_standardisation(self) -> None:
+    def _require_standardization(self) -> None:
         n = self.dim
         if self.mean.ndim != 1 or n == 0 or self.factor.shape not in ((1, n), (n, n)):
             raise _invalid(
@@ -130,7 +130,7 @@ class Network:
         """Image of one (x, v), shapes (dim,) and (auxiliary,); not forward: what has this image."""
         network = self.compiled()
         work = additive_couplings.workspace(network)
-        additive_couplings.standardised(network, np.array(x, float), work.z)
+        additive_couplings.standardized(network, np.array(x, float), work.z)
         work.v[:] = v
         additive_couplings.apply(network, forward, work)
         position = np.empty(self.dim)

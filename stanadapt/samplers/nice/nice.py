@@ -12,7 +12,7 @@ Song, Zhao and Ermon (2017), A-NICE-MC: Adversarial Training for MCMC, NIPS. Wit
 anew, a fair coin proposes f(x, v) or its inverse, accepted with probability
 min(1, p(x') N(v') / (p(x) N(v))): f preserves volume. Deviations: the coin is tossed by each chain,
 not for all together; local moves are mixed in, since nothing makes the chain of f irreducible;
-x is standardised before f.
+x is standardized before f.
 
 """
 
@@ -126,7 +126,7 @@ def step(density, settings, state, rng):
     else:
         fill_normal(rng, work.v)
         log_ratio += 0.5 * squared_norm(work.v)
-        additive_couplings.standardised(network, x.position, work.z)
+        additive_couplings.standardized(network, x.position, work.z)
         additive_couplings.apply(network, rng.random() < 0.5, work)
         additive_couplings.restored(network, work.z, y.position)
         log_ratio -= 0.5 * squared_norm(work.v)

@@ -216,7 +216,7 @@ class _Training:
         """Train, and return the best network."""
         report("learning where the posterior is (compiling once; up to a minute)")
         rows = self._first_draws(warm_start, inits)
-        mean, factor = _standardisation(rows)
+        mean, factor = _standardization(rows)
         module, sizes = _adversarial(), self.sizes
         lengths = module.Lengths(sizes["from_noise"], sizes["from_data"], sizes["batch"])
         trainer = module.Trainer(
@@ -322,7 +322,7 @@ class _Training:
         return self.best
 
 
-def _standardisation(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _standardization(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and factor that give draws, shape (row, dim), standard deviations of SPREAD.
 
     The factor is that of Cholesky, of a covariance whose correlations are shrunk a little.

@@ -149,13 +149,13 @@ def place(walker, replicas, row, scale, log_step):
     copy_replica(replicas, row, walker.replicas, CURRENT)
     copy(scale, walker.scale)
     walker.numbers[U] = COLD_U
-    _keep(walker, adaptation.centred(np.exp(log_step), 1.0))
+    _keep(walker, adaptation.centered(np.exp(log_step), 1.0))
 
 
 @inlined
 def _keep(walker, averaging):
     a = walker.averaging
-    a[0], a[1], a[2] = averaging.centre, averaging.count, averaging.shortfall
+    a[0], a[1], a[2] = averaging.center, averaging.count, averaging.shortfall
     a[LOG_STEP], a[LOG_MEAN] = averaging.log_step, averaging.log_mean
 
 

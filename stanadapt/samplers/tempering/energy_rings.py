@@ -8,7 +8,7 @@ parallel tempering on the path b l + (1 - b) psi,
 
 A swap leaves the set of states as it is, and so the number of pairs to pick from: this is exact for
 every ladder, and for all rings that are fixed while draws are kept. The boundaries are quantiles of
-l over the states of all levels in the last round of warm-up, during all of which neighbours swap,
+l over the states of all levels in the last round of warm-up, during all of which neighbors swap,
 so that the ladder is learned as ever.
 
 References
@@ -98,7 +98,7 @@ def set_boundaries(boundaries, seen):
 def sweep(tempering, rings, rng):
     """Move every chain, then swap two that share a ring: `swaps.sweep` after warm-up."""
     acceptance_rate, steps, diverging = swaps.move_levels(tempering, 0.0, False, rng)
-    swaps.swap_neighbours(tempering, swaps.NEITHER, rng)
+    swaps.swap_neighbors(tempering, swaps.NEITHER, rng)
     swap_rate = swap(tempering, rings, rng)
     trips = swaps.count_round_trips(tempering)
     return swaps.SweepInfo(acceptance_rate, swap_rate, steps, diverging, trips)

@@ -234,7 +234,7 @@ def _walk(density, chains, i, rng):
 
 @jit
 def tune(chains, level, target_accept, gain_offset, gain_power):
-    """Move the scale of a level's proposals towards an acceptance rate, after a random walk."""
+    """Move the scale of a level's proposals toward an acceptance rate, after a random walk."""
     rate, tuning = chains.rates[level], chains.tuning
     if rate >= 0.0:
         gain = (tuning[level, TUNED] + gain_offset) ** -gain_power

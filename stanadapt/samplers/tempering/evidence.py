@@ -75,7 +75,7 @@ def describe_path(path: TemperingPath, ladder: Ladder, short_chain_ends: np.ndar
             learned["reference_covariance"] = lower.T @ lower
         if reference.numbers[DEGREES] < np.inf:
             learned["reference_degrees"] = float(reference.numbers[DEGREES])
-    # without a reference the ratio of normalising constants is no evidence
+    # without a reference the ratio of normalizing constants is no evidence
     learned["log_evidence"] = float("nan") if path.kind == POWER else float(levels[-1, LOG_Z])
     return learned
 
@@ -152,7 +152,7 @@ def _on_levels(name: str, tempering: xr.Dataset, returned: np.ndarray | None) ->
         messages.append(
             f"{name}: {int((returned == 0).sum())} of {returned.size} draws are repeated: the "
             "chain did not come back to the target within longest_excursion moves, since the "
-            "normalising constants were not learned. Lengthen warm-up."
+            "normalizing constants were not learned. Lengthen warm-up."
         )
     if "occupancy" in tempering:
         visits = tempering["occupancy"]
@@ -160,7 +160,7 @@ def _on_levels(name: str, tempering: xr.Dataset, returned: np.ndarray | None) ->
         if np.nanmin(shares) * UNEVEN < 1.0:
             messages.append(
                 f"{name}: one temperature was visited only {np.nanmin(shares):.2f} times as often "
-                "as it should be: its normalising constant was not learned, and modes of very "
+                "as it should be: its normalizing constant was not learned, and modes of very "
                 "different widths may be missed. Lengthen warm-up."
             )
     if "coordinate_occupancy" in tempering:

@@ -161,9 +161,9 @@ class Extended(Samplable):
         under these data is then p0. It must be proper; its constant need not be known. The sizes
         of parameters must not depend on the data that change.
     ladder
-        Inverse temperatures, increasing up to 1, and at each the log normalising constant of the
+        Inverse temperatures, increasing up to 1, and at each the log normalizing constant of the
         instrumental distribution, up to one common constant, with the target's density as
-        `target.evaluate` returns it and p0 normalised. Free temperatures then have
+        `target.evaluate` returns it and p0 normalized. Free temperatures then have
         g(b) = 1 / Z(b), which makes b uniform under the instrumental distribution; log Z is
         interpolated by monotone cubics. Without a ladder g is flat.
     learned

@@ -27,7 +27,7 @@ from stanadapt.diagnostics.hill_climb import Evaluate, climb, frame_of
 from stanadapt.engine.chain import Chain
 from stanadapt.results import arviz_module
 from stanadapt.samplers.tempering import evidence
-from stanadapt.targets.standardized import Standardised
+from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
 
 # climbs: in 93 % of runs at least two of them end in a mode with a fifth of the draws
@@ -185,7 +185,7 @@ def add_tempering(
     constant = target.dropped_constant(position) if found.uses_gradient else 0.0
     assert found.tempering is not None  # of samplers without, nothing is asked here
     learned = [found.tempering.learned(chain.state) for chain in chains]
-    if isinstance(target, Standardised):
+    if isinstance(target, Standardized):
         learned = [_in_original_coordinates(target, one) for one in learned]
     group, stats = evidence.group(learned, constant), groups["sample_stats"]
     evidence.add_errors(group)
@@ -197,12 +197,12 @@ def add_tempering(
         messages = evidence.sentences(name, group, stats)
     messages += _on_chains(name, chains, length)
     # positions of a pseudo-extension are not those of its draws
-    if not isinstance(target, Target | Standardised):
+    if not isinstance(target, Target | Standardized):
         return messages
     return messages + _on_modes(target.target, chains, group)
 
 
-def _in_original_coordinates(target: Standardised, learned: dict[str, Any]) -> dict[str, Any]:
+def _in_original_coordinates(target: Standardized, learned: dict[str, Any]) -> dict[str, Any]:
     """Translate what was learned in coordinates z, x = m + L z with a diagonal L.
 
     The reference is a density of z, that of x times |det L|: an integral over z of p^b p0^(1 - b)

@@ -1,7 +1,7 @@
 """A ladder of inverse temperatures, and its spacing.
 
-The rejection rates of swaps between neighbours add up to the communication barrier Lambda, which
-hardly depends on the number of levels. Round trips are fastest on a ladder whose neighbours are
+The rejection rates of swaps between neighbors add up to the communication barrier Lambda, which
+hardly depends on the number of levels. Round trips are fastest on a ladder whose neighbors are
 equally far apart in Lambda.
 
 References

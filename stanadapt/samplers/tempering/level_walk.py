@@ -118,7 +118,7 @@ def excursion(walker, target_accept, learning, longest, rng):
     """Move until the walker is at the coldest level, `longest` times at most.
 
     learning
-        Whether to tune step sizes and normalising constants.
+        Whether to tune step sizes and normalizing constants.
 
     """
     ladder, where, outcome = walker.ladder, walker.where, walker.mover.numbers[0]

@@ -106,7 +106,7 @@ def _kick(density, gaussian, vectors, momentum, scale, size):
     At b = 1 nothing of the reference is read: after a gradient it is no longer in the cache.
     """
     b, reference_weight = density.temperature, 1.0 - density.temperature
-    # local names: attribute lookups inside the loop would keep it from being vectorised
+    # local names: attribute lookups inside the loop would keep it from being vectorized
     slope, mean, precision = (
         vectors[SLOPE],
         density.path.reference.mean,

@@ -1,6 +1,6 @@
 """Parallel tempering (non-reversible) for posteriors with many modes, with the log evidence.
 
-One chain at each inverse temperature between a reference distribution and the target; neighbours
+One chain at each inverse temperature between a reference distribution and the target; neighbors
 swap. The reference, the spacing and number of the temperatures and all step sizes are learned
 during warm-up. The draws are those of the coldest chain.
 
@@ -40,9 +40,9 @@ LARGEST_RINGS = 1000
 
 
 class Swaps(IntEnum):
-    """Which levels swap: neighbours, by turns even and odd pairs; two whose states share a ring."""
+    """Which levels swap: neighbors, by turns even and odd pairs; two whose states share a ring."""
 
-    neighbours = 0
+    neighbors = 0
     energy_rings = 1
 
 
@@ -76,7 +76,7 @@ class Settings(NamedTuple):
     step_size
         The step to begin with, in units of the unconstrained parameters; > 0.
     swaps
-        neighbours, or energy_rings: after warm-up, one pair of any two chains whose log densities
+        neighbors, or energy_rings: after warm-up, one pair of any two chains whose log densities
         lie in the same ring.
     rings
         Number of energy rings, 1 to 1000, equally many draws of warm-up in each. On twenty modes in
@@ -93,7 +93,7 @@ class Settings(NamedTuple):
     inflation: float = 0.0
     min_inverse_temperature: float = 0.0
     step_size: float = 0.1
-    swaps: Swaps = Swaps.neighbours
+    swaps: Swaps = Swaps.neighbors
     rings: int = 5
 
 
@@ -105,7 +105,7 @@ class State(NamedTuple):
     learning, learns_reference
         Whether it is warm-up; whether the reference is learned in it.
     rings
-        The energy rings; without room if neighbours swap.
+        The energy rings; without room if neighbors swap.
 
     """
 
@@ -121,7 +121,7 @@ class Info(NamedTuple):
     """What one iteration reports.
 
     acceptance_rate, swap_rate
-        Of the moves, a mean over levels; of the swaps, a mean over all pairs of neighbours, or, of
+        Of the moves, a mean over levels; of the swaps, a mean over all pairs of neighbors, or, of
         energy rings, that of the one pair that was picked: 0 where no two states shared a ring.
     n_steps
         Leapfrogs (steps of the random walk) of all levels.
@@ -181,7 +181,7 @@ def _design(settings, learns_reference):
 
 @jit
 def step(density, settings, state, rng):
-    """Move all chains, then swap neighbours, or, after warm-up, two that share an energy ring."""
+    """Move all chains, then swap neighbors, or, after warm-up, two that share an energy ring."""
     tempering, learning = state.tempering, state.learning
     if not learning and rounds.in_short_chains(tempering.ladder):  # there was no warm-up
         rounds.end_short_chains(tempering, _design(settings, state.learns_reference))

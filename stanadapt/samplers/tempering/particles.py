@@ -163,7 +163,7 @@ class Population(NamedTuple):
         The particles as they were before they were last resampled and, in the last row, a position
         of positive density for the case that no particle has one.
     log_weights
-        Unnormalised, shape (particle,): 0 after resampling; without resampling, those of the rows
+        Unnormalized, shape (particle,): 0 after resampling; without resampling, those of the rows
         of `spare` at the end.
     work
         Workspace, shape (particle,).

@@ -51,7 +51,7 @@ from stanadapt.samplers.tempering.path import (
 )
 from stanadapt.samplers.tempering.swaps import GAIN_OFFSET, GAIN_POWER
 
-# gain of the log normalising constants: levels / (1 + sweeps), but at most this
+# gain of the log normalizing constants: levels / (1 + sweeps), but at most this
 LARGEST_LEARNING_GAIN = 0.5
 # in place of -inf, which gives NaN when multiplied by the inverse temperature 0
 IMPOSSIBLE = -1e300
@@ -137,7 +137,7 @@ def sweep(pseudo, target_accept, learning, rng):
     """Move every pseudo-sample at its temperature; then draw the index and the temperatures.
 
     learning
-        Whether to tune step sizes and normalising constants.
+        Whether to tune step sizes and normalizing constants.
 
     """
     ladder, where, index = pseudo.ladder, pseudo.where, pseudo.index[0]

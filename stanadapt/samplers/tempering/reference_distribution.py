@@ -1,7 +1,7 @@
-"""The reference distribution p0: the normalised density at the hot end of a tempering path.
+"""The reference distribution p0: the normalized density at the hot end of a tempering path.
 
 Between it and the target lie the densities target^b p0^(1 - b), b in [0, 1]. Since p0 is
-normalised, these are proper for every target (Hoelder: Z(b) <= Z(1)^b), unlike the pure powers
+normalized, these are proper for every target (Hoelder: Z(b) <= Z(1)^b), unlike the pure powers
 target^b. It is a Gaussian or a multivariate Student t: both can be sampled exactly.
 """
 
@@ -51,7 +51,7 @@ def make_reference(mean, factor, degrees):
     reference = CompiledReference(
         mean.copy(), factor.copy(), np.empty(dim), np.array([degrees, 0.0]), np.empty(dim)
     )  # fmt: skip
-    normalise(reference)
+    normalize(reference)
     return reference
 
 
@@ -68,7 +68,7 @@ def reference_of_worker(reference):
 
 
 @jit
-def normalise(reference):
+def normalize(reference):
     """Recompute precisions and the constant after a change of factor or degrees."""
     dim, degrees = reference.mean.shape[0], reference.numbers[DEGREES]
     log_constant = 0.0
@@ -87,7 +87,7 @@ def normalise(reference):
 
 @jit
 def log_density(reference, position):
-    """Log of the normalised density at position, shape (dim,)."""
+    """Log of the normalized density at position, shape (dim,)."""
     degrees, square = reference.numbers[DEGREES], _squared_distance(reference, position)
     if degrees < np.inf:
         square = (degrees + reference.mean.shape[0]) * np.log1p(square / degrees)
@@ -137,7 +137,7 @@ def draw(reference, out, rng):
 @inlined
 def _squared_distance(reference, position):
     """|z|^2 for z = L^-1 (position - mean); a dense factor leaves z in reference.work."""
-    # local names: attribute lookups inside the loop would keep it from being vectorised
+    # local names: attribute lookups inside the loop would keep it from being vectorized
     mean, precision, work = reference.mean, reference.precision, reference.work
     if is_diagonal(reference):
         for i in range(work.shape[0]):

@@ -10,7 +10,7 @@ References
 Marinari and Parisi (1992), Simulated tempering: a new Monte Carlo scheme, Europhysics Letters 19.
 Geyer and Thompson (1995), Annealing Markov chain Monte Carlo with applications to ancestral
 inference, JASA 90. The kernel, its errors, and how the constants are learned: `simulated`. Warm-up:
-`warmup_rounds`. Deviation: the level is drawn from its full conditional, not moved to a neighbour,
+`warmup_rounds`. Deviation: the level is drawn from its full conditional, not moved to a neighbor,
 which draws half as many again to three times as much from as many evaluations.
 
 """

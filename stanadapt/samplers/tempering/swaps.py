@@ -1,6 +1,6 @@
-"""Parallel tempering: one chain per level of a ladder, and swaps between neighbours.
+"""Parallel tempering: one chain per level of a ladder, and swaps between neighbors.
 
-Even and odd pairs of neighbours take turns, which carries states along the ladder instead of
+Even and odd pairs of neighbors take turns, which carries states along the ladder instead of
 letting them diffuse. The level at b = 0 is redrawn in every sweep if the reference can be sampled.
 
 References
@@ -69,7 +69,7 @@ class RoundStatistics(NamedTuple):
 REJECTION, FORWARD, BACKWARD = 0, 1, 2
 MEAN, DEVIATIONS, SQUARES = 0, 1, 2
 SWEEPS, TRIPS = 0, 1
-# a parity that no pair has: statistics of neighbours without swaps
+# a parity that no pair has: statistics of neighbors without swaps
 NEITHER = 2
 
 
@@ -100,7 +100,7 @@ class SweepInfo(NamedTuple):
     """The outcome of one sweep over all levels."""
 
     acceptance_rate: float  # of the moves, mean over levels
-    swap_rate: float  # mean over all pairs of neighbours
+    swap_rate: float  # mean over all pairs of neighbors
     steps: int
     diverging: bool  # of the move on the target only: hot ones may well diverge
     round_trips: int
@@ -134,7 +134,7 @@ def sweep(tempering, target_accept, parity, learning, rng):
 
     """
     acceptance_rate, steps, diverging = move_levels(tempering, target_accept, learning, rng)
-    swap_rate = swap_neighbours(tempering, parity, rng)
+    swap_rate = swap_neighbors(tempering, parity, rng)
     trips = count_round_trips(tempering)
     return SweepInfo(acceptance_rate, swap_rate, steps, diverging, trips)
 
@@ -203,8 +203,8 @@ def _log_logistic(x):
 
 
 @jit
-def swap_neighbours(tempering, parity, rng):
-    """Swap neighbours; returns the mean acceptance probability over all pairs.
+def swap_neighbors(tempering, parity, rng):
+    """Swap neighbors; returns the mean acceptance probability over all pairs.
 
     The statistics are those of all pairs, whichever of them swap.
     """
@@ -242,7 +242,7 @@ def count_round_trips(tempering):
 def log_normalizers(statistics, ladder, out):
     """Write log Z(b) - log Z(b of the hottest level) of each level into out.
 
-    With s(x) = 1 / (1 + exp(-x)) and any c, which is that of the ladder, of neighbours b < b'
+    With s(x) = 1 / (1 + exp(-x)) and any c, which is that of the ladder, of neighbors b < b'
 
         log Z(b') - log Z(b) = c + log E_b[s((b' - b) Delta - c)]
                                  - log E_b'[s(c - (b' - b) Delta)],                     (bridge)

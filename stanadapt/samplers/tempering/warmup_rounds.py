@@ -5,7 +5,7 @@ Other samplers on the same path begin with it, in the first part of their warm-u
 
 All chains start at b = 1, from positions of their own: short chains whose pooled draws give the
 first reference distribution. The end of every later round resets, from its draws, the number and
-spacing of the levels, the normalising constants, and the scales of each level; all rounds but the
+spacing of the levels, the normalizing constants, and the scales of each level; all rounds but the
 last also refit the reference, to the coldest levels. Step sizes are tuned throughout.
 
 References
@@ -319,7 +319,7 @@ def _refit(tempering, design, least):
         scale = inflation * np.sqrt(square / (count - first))
         if np.isfinite(mean) and SMALLEST_SCALE < scale < np.inf:
             reference.mean[i], reference.factor[0, i] = mean, scale
-    reference_distribution.normalise(reference)
+    reference_distribution.normalize(reference)
 
 
 @jit

@@ -3,8 +3,8 @@
 Iteration t, with pseudo-samples x_t1, ..., x_tN and weights w_t that sum to one, gives
 h_t = sum_i w_ti f(x_ti), and E[h_t] = E[f(x)]. The posterior holds one pseudo-sample per
 iteration, drawn by weight; h_t is the mean of f over that draw, given the state (Rao-Blackwell), so
-that its variance is never larger. Weights are normalised within each iteration; a ratio of sums of
-unnormalised weights over all iterations is a different estimate.
+that its variance is never larger. Weights are normalized within each iteration; a ratio of sums of
+unnormalized weights over all iterations is a different estimate.
 
 Draws of sgld have the size of their step as weight w_t, and E[f] is estimated by the sum of w_t f_t
 over that of w_t: a ratio, whose error is that of the mean of w_t (f_t - mean) / (mean of w).
@@ -99,7 +99,7 @@ LABELS = ["mean", "mcse", "sd", "ess", "draws_mean", "draws_mcse"]
 
 
 def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) -> pd.DataFrame:
-    """Summarise a run by all its pseudo-samples, or weighted draws, beside draws without weights.
+    """Summarize a run by all its pseudo-samples, or weighted draws, beside draws without weights.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ the ELBO is estimated along the path of z alone,
     d mu = E[h],  d L = tril(E[h e^T]),  h = g + L^-T e,
 
 whose variance vanishes where q is the posterior; L is diagonal in the mean-field family. It starts
-as the standard normal: coordinates must have been standardised. Adam with a falling learning rate
+as the standard normal: coordinates must have been standardized. Adam with a falling learning rate
 climbs; the second half of its iterates is averaged. A diagonal entry of L moves on the log scale.
 
 References
@@ -14,7 +14,7 @@ References
 Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), Automatic differentiation variational
 inference, JMLR 18(14): the families; Roeder, Wu and Duvenaud (2017), Sticking the landing, NeurIPS:
 the gradient; Kingma and Ba (2015), Adam, ICLR. Deviations: Adam in place of a sequence of step
-sizes that a search scales, coordinates standardised by Pathfinder, and the averaged iterate.
+sizes that a search scales, coordinates standardized by Pathfinder, and the averaged iterate.
 
 Which correlations a Gaussian approximation has.
 

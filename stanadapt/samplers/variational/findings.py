@@ -22,7 +22,7 @@ from stanadapt.diagnostics.importance import GOOD, HIGHEST
 from stanadapt.engine.chain import Chain
 from stanadapt.samplers.variational.gaussian import LOG_2PI, Gaussian, log_densities
 from stanadapt.samplers.variational.hamiltonian_path import LOWEST
-from stanadapt.targets.standardized import Standardised
+from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable
 
 DRAWS = 2000
@@ -70,7 +70,7 @@ def _log_weights(target: Samplable, number: int, chain: Chain) -> np.ndarray:
 
 
 def _log_density(distance: np.ndarray, n: int, degrees: float) -> np.ndarray:
-    """Log density at these squared distances from the centre, the scale matrix being I."""
+    """Log density at these squared distances from the center, the scale matrix being I."""
     if not degrees:
         return -0.5 * (distance + n * LOG_2PI)
     constant = gammaln(0.5 * (degrees + n)) - gammaln(0.5 * degrees)
@@ -168,7 +168,7 @@ def _on_tail(logs: np.ndarray) -> str:
     """Why these log weights do not tell the error of their mean; "" if they do.
 
     Runs that miss the large weights look best: of 100 runs whose weights have k = 0.65, k was
-    estimated to be below 1/2 in 21, where the mean square of standardised errors was 7. Hence the
+    estimated to be below 1/2 in 21, where the mean square of standardized errors was 7. Hence the
     standard error of k, (1 + k) over the root of the number of weights in the tail, is added.
     """
     k = float(results.pareto_smoothed(logs)[1])
@@ -184,5 +184,5 @@ def _on_tail(logs: np.ndarray) -> str:
 
 def _shift(target: Samplable, chain: Chain) -> float:
     """What the coordinates of the chain, and constants that gradients leave out, add to log Z."""
-    volume = target.log_volume if isinstance(target, Standardised) else 0.0
+    volume = target.log_volume if isinstance(target, Standardized) else 0.0
     return volume + target.dropped_constant(chain.state.current.position)

@@ -7,7 +7,7 @@ A path starts at z_0 ~ q_0. For t = 1, ..., T a momentum v ~ N(0, I) is drawn, a
 
 has E[exp L] = Z, since leapfrogs preserve volume: E[L] is a lower bound on log Z, the better the
 closer r_t is to the distribution of v_t given z_t. Here r_t is the linear regression of v_t on z_t
-with Gaussian residuals, N(b_t + A_t z_t, S_t), which maximises the bound among such models in
+with Gaussian residuals, N(b_t + A_t z_t, S_t), which maximizes the bound among such models in
 closed form. The step size and the masses are those of a grid whose bound is the largest, on other
 paths than their r_t was fitted to; that of the best is then fitted to more paths. A fit to n of
 them loses about half as much of the bound as r_t has parameters, over n: 0.75 dim (dim + 1) / n.

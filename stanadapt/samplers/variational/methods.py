@@ -15,7 +15,7 @@ from stanadapt.errors import StanadaptError, require_between, require_whole, war
 from stanadapt.samplers.variational import advi, laplace, pathfinder
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.samplers.whitened.fisher_metric import one_blas_thread
-from stanadapt.targets.standardized import Standardised
+from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
 
 # parameters that a sentence lists, and how much of a direction one must make up to be listed
@@ -139,14 +139,14 @@ def fit_advi(
     starts: list[np.ndarray],
     rngs: list[np.random.Generator],
 ) -> Fitted:
-    """Standardise by what Pathfinder finds, and climb the ELBO from there."""
+    """Standardize by what Pathfinder finds, and climb the ELBO from there."""
     defaults = PathfinderSettings(paths=1)
     first = fit_pathfinder(target, defaults, starts[:1], rngs[:1])
     (rough,) = first.parts
     diagonal = settings.algorithm == "meanfield"
     with one_blas_thread():
         unit = rough.sd()[None] if diagonal else rough.triangle()
-        moved = Standardised(target, rough.location, unit)
+        moved = Standardized(target, rough.location, unit)
         density = moved.density()
         ended = advi.ascend(
             density, diagonal, settings.iterations, settings.grad_samples, settings.learning_rate,
@@ -329,7 +329,7 @@ def pathfinder_positions(
     """
     if target.noise:
         raise StanadaptError(
-            "initialisation",
+            "initialization",
             f"inits='{PATHFINDER}' follows gradients, but the density of {target.name} is an "
             f"estimate with noise {', '.join(target.noise)}: give other inits.",
         )

@@ -49,7 +49,7 @@ def workspace(dim, block):
 
 @jit
 def log_shape(distance, n, degrees):
-    """Log density at this squared distance from the centre, n dimensions, scale matrix I.
+    """Log density at this squared distance from the center, n dimensions, scale matrix I.
 
     Up to -n / 2 log 2 pi; degrees of freedom 0 stand for a Gaussian.
     """

@@ -26,7 +26,7 @@ class Tuning(NamedTuple):
         Whether `adapt` moves the step size.
     search
         Where positive, the next iteration of NUTS begins with a search for a step size, and dual
-        averaging is centred at this multiple of what was found.
+        averaging is centered at this multiple of what was found.
     max_treedepth
         Of NUTS.
     force_known

@@ -2,7 +2,7 @@
 
 For a Gaussian with covariance Sigma, gradients have covariance Sigma^-1; what lies between the
 covariance C of the draws and the inverse of that of the gradients, H, is the S with S H S = C,
-their geometric mean. It minimises the Fisher divergence from the whitened draws to a standard
+their geometric mean. It minimizes the Fisher divergence from the whitened draws to a standard
 normal. For a Gaussian it is exact as soon as there are more draws than parameters, wherever they
 were taken: draws that are still on their way to the typical set teach as much as any.
 
@@ -19,7 +19,7 @@ Whether correlations are worth learning: whether they explain draws they were no
 With few draws per parameter, a full metric of a posterior that is far from Gaussian holds more
 noise than correlations, and trajectories on it are longer than with scales alone. So both are
 learned from one half of the draws and judged by the other: by the Fisher divergence from the
-whitened draws to a standard normal, which is what they minimise.
+whitened draws to a standard normal, which is what they minimize.
 
 Directions in which nothing holds a posterior together: a sign that it is improper.
 
@@ -249,9 +249,9 @@ def _halves(window: Window) -> tuple[Draws, Draws]:
 
 def _divergence(metric: FisherMetric, learned: Draws, judged: Draws) -> float:
     """Median over draws of |L^T g + L^-1 (x - mu)|^2, which is 0 for every draw of a Gaussian."""
-    centre, slope = (values.mean(axis=0) for values in learned)
+    center, slope = (values.mean(axis=0) for values in learned)
     with np.errstate(all="ignore"):
-        z, b = metric.whitened(judged[0] - centre, judged[1] - slope)
+        z, b = metric.whitened(judged[0] - center, judged[1] - slope)
         return float(np.nan_to_num(np.median(((z + b) ** 2).sum(axis=1)), nan=np.inf))
 
 

@@ -12,8 +12,8 @@ from stanadapt.samplers.whitened.progress import CUT_SHORT, UNDECIDED, Progress,
 
 # iterations kept back for the last stage, where iter_warmup ends the others early
 LAST, LAST_SHARE = 50, 4
-# dual averaging of NUTS and of two-stage steps is centred at these multiples of the first step
-NUTS_CENTRE, TWO_STAGE_CENTRE = 2.0, 1.3
+# dual averaging of NUTS and of two-stage steps is centered at these multiples of the first step
+NUTS_CENTER, TWO_STAGE_CENTER = 2.0, 1.3
 
 States = list[Any]
 
@@ -23,7 +23,7 @@ def with_nuts(
     states: States,
     length: int,
     *,
-    centre: float = NUTS_CENTRE,
+    center: float = NUTS_CENTER,
     max_treedepth: int = 0,
     stretched: bool = True,
 ) -> tuple[Progress, States]:
@@ -32,7 +32,7 @@ def with_nuts(
     max_treedepth is that of the settings where it is 0.
     """
     progress = _with_length(progress, length * (progress.stretch if stretched else 1.0))
-    return progress, _nuts(progress, states, centre, max_treedepth)
+    return progress, _nuts(progress, states, center, max_treedepth)
 
 
 def with_own_scales(states: States, window: Window, former: list[np.ndarray] | None) -> States:
@@ -58,9 +58,9 @@ def with_two_stage(
     """Let all chains make two-stage trajectories with the step size of `progress`."""
     progress = _with_length(progress, length * progress.stretch)
     if progress.stage is Stage.NUTS_STEP:  # no iterations are left for this block
-        return progress, _nuts(progress, states, NUTS_CENTRE, 0)
+        return progress, _nuts(progress, states, NUTS_CENTER, 0)
     step_size = progress.step_size
-    averaging = adaptation.centred(step_size, TWO_STAGE_CENTRE)
+    averaging = adaptation.centered(step_size, TWO_STAGE_CENTER)
     return progress, [
         _prepared(
             state, progress, two_stage=True, learns_step=learns, step_size=step_size,
@@ -83,10 +83,10 @@ def _with_length(progress: Progress, length: float) -> Progress:
     return progress._replace(stage=Stage.NUTS_STEP, block=left, choice=choice)
 
 
-def _nuts(progress: Progress, states: States, centre: float, max_treedepth: int) -> States:
+def _nuts(progress: Progress, states: States, center: float, max_treedepth: int) -> States:
     return [
         _prepared(
-            state, progress, two_stage=False, learns_step=True, search=centre,
+            state, progress, two_stage=False, learns_step=True, search=center,
             max_treedepth=_depth(state, progress, max_treedepth),
         )
         for state in states

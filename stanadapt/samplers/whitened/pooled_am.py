@@ -137,7 +137,7 @@ def step(density, settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Move the scale towards its target, and keep what the chains are to learn from together."""
+    """Move the scale toward its target, and keep what the chains are to learn from together."""
     n, k, scale, block = density.dim, state.coordinate, state.scale, state.block
     if state.single:
         state.scales[k] *= np.exp(SINGLE_GAIN * (info.acceptance_rate - SINGLE_TARGET))

@@ -85,7 +85,7 @@ def begin(settings: Any, states: States, iter_warmup: int) -> tuple[Progress, St
         mean_log_density=np.full(len(states), np.nan), settled=False, divergences=0,
         choice=UNDECIDED, unbounded=np.empty(0, int),
     )  # fmt: skip
-    return with_nuts(progress, states, TRAVEL_WINDOW, centre=10.0, max_treedepth=TRAVEL_DEPTH)
+    return with_nuts(progress, states, TRAVEL_WINDOW, center=10.0, max_treedepth=TRAVEL_DEPTH)
 
 
 def pool(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
@@ -115,25 +115,25 @@ def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[
     return progress, states
 
 
-def _travelled(
+def _traveled(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
     """Go on until the log density no longer changes, within and between chains."""
     positions, gradients = window.pooled
     former, dim, ended = progress.mean_log_density, positions.shape[1], progress.block
-    settled, travelling = window.settled(former, dim), window.on_its_way(former, dim)
+    settled, traveling = window.settled(former, dim), window.on_its_way(former, dim)
     progress = progress._replace(
         metric=diagonal_metric(positions, gradients, progress.metric.scales),
         location=positions.mean(axis=0), settled=settled,
         mean_log_density=window.log_density.mean(axis=1),
-        window=0 if travelling else progress.window + 1,
+        window=0 if traveling else progress.window + 1,
     )  # fmt: skip
     if settled or progress.used > TRAVEL_SHARE * progress.ceiling or progress.window == MOST_TRAVEL:
         progress = progress._replace(stage=Stage.FIRST_METRIC, window=0)
         return with_nuts(progress, states, FIRST_WINDOW, max_treedepth=TRAVEL_DEPTH)
     former_factors = [state.leapfrog.factor for state in states]
     progress, states = with_nuts(progress, states, TRAVEL_WINDOW, max_treedepth=TRAVEL_DEPTH)
-    if travelling and progress.used >= PATIENCE and progress.stage is Stage.TRAVEL:
+    if traveling and progress.used >= PATIENCE and progress.stage is Stage.TRAVEL:
         unit = progress.used // max(ended, 1) % 2 == 0
         states = with_own_scales(states, window, None if unit else former_factors)
     return progress, states
@@ -183,7 +183,7 @@ def _learned(
 def _tuned(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
-    """Move the step towards its target; half way, decide on the number of steps."""
+    """Move the step toward its target; half way, decide on the number of steps."""
     half, length = TUNE_BLOCKS // 2, settings.trajectory_length
     excess = float(window.acceptance.mean()) - progress.target_accept
     change = np.clip(TUNE_GAIN * excess / np.sqrt(1.0 + progress.window % half), -1.0, 1.0)
@@ -289,7 +289,7 @@ def _done(progress: Progress, states: States) -> tuple[Progress, States]:
 
 
 FUNCTIONS: dict[Stage, Callable[..., tuple[Progress, States]]] = {
-    Stage.TRAVEL: _travelled,
+    Stage.TRAVEL: _traveled,
     Stage.FIRST_METRIC: _learned_first,
     Stage.FIND_STEP: _found_step,
     Stage.METRIC: _learned,

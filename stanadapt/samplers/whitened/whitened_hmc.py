@@ -249,7 +249,7 @@ def _nuts(density, settings, state, rng):
     if tuning.search > 0.0:
         end = nuts_tree.end_of(tree, 1)
         found = first_step(density, state.leapfrog, end, x, tuning.step_size, rng)
-        averaging = adaptation.centred(found, tuning.search)
+        averaging = adaptation.centered(found, tuning.search)
         tuning = replace(tuning, step_size=found, averaging=averaging, search=0.0)
     drawn = nuts_tree.draw(
         density, state.leapfrog, tree, x, y, tuning.step_size, tuning.max_treedepth, rng

@@ -77,7 +77,7 @@ def advise(
     ------
     StanadaptError
         Stage "settings" for a time or an effective sample size that is not above zero;
-        "initialisation" where no chain can start.
+        "initialization" where no chain can start.
 
     """
     program = require_samplable(target).target
@@ -203,8 +203,8 @@ class _Trials:
             )
         if any(self._diverged(trial) for trial in self.trials):
             found.append(
-                "Trajectories diverged: where a scale can be near zero, a non-centred "
-                "parameterisation helps more than any sampler."
+                "Trajectories diverged: where a scale can be near zero, a non-centered "
+                "parameterization helps more than any sampler."
             )
         return found
 

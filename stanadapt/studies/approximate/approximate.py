@@ -61,7 +61,7 @@ def approximate(
     ArviZ object
         As from `sample`, with one chain of independent draws (of several paths: chosen by weight,
         with replacement). `sample_stats` has lp, lp_approx and log_weight, the Pareto smoothed
-        importance weights, normalised. The group `approximation` has the ELBO along the way and the
+        importance weights, normalized. The group `approximation` has the ELBO along the way and the
         Gaussians, mean `location` and `factor` L of the covariance L L^T. Attributes: `exact` is
         false; `pareto_k` of the weights and `pareto_k_meaning`, a sentence; the verdict is "do not
         use" where k is too large.
@@ -69,7 +69,7 @@ def approximate(
     Raises
     ------
     StanadaptError
-        Stage "settings" for whatever is wrong with the arguments, "initialisation" where the
+        Stage "settings" for whatever is wrong with the arguments, "initialization" where the
         density is not finite at the start, "sampling" where no approximation was found.
 
     References

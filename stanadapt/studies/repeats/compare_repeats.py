@@ -52,7 +52,7 @@ def compare_repeats(
     executor: Any = None,
     show_progress: bool = True,
 ) -> RepeatedComparison:
-    """Draw with every sampler several times, and summarise cost and verdicts over the repeats.
+    """Draw with every sampler several times, and summarize cost and verdicts over the repeats.
 
     One after another, so that none is timed while another runs, and repeat by repeat, so that a
     machine that slows down does so for all.

@@ -24,7 +24,7 @@ from stanadapt.studies.repeats.summary import MEASURES
 SEEDS = 2**31 - 1
 # what would be wrong in every repeat ends the comparison instead
 FATAL = ("settings", "sampler", "syntax", "data", "files", "installation")
-# of a run that is not timed: enough warm-up for standardised coordinates
+# of a run that is not timed: enough warm-up for standardized coordinates
 WARMUP, SAMPLING = 60, 4
 # from the table of `compare`, under its names there
 SAME = (

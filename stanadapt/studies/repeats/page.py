@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from stanadapt.studies.repeats.picture import colours, draw_repeats
+from stanadapt.studies.repeats.picture import colors, draw_repeats
 from stanadapt.studies.repeats.summary import doubts, intervals, labels
 from stanadapt.studies.repeats.table import cells_of
 from stanadapt.studies.report.canvas import as_svg, own_settings
@@ -26,7 +26,7 @@ def is_repeats_page(path: Path) -> bool:
 
 
 class Line(NamedTuple):
-    """A sampler on one target; `place` is its number among the colours."""
+    """A sampler on one target; `place` is its number among the colors."""
 
     name: str
     label: str
@@ -90,7 +90,7 @@ def _title(origin: dict[str, Any], groups: list[Group]) -> str:
 
 def _groups(rows: pd.DataFrame, summary: pd.DataFrame, cells: list[list[list[str]]]) -> list[Group]:
     several = isinstance(summary.index, pd.MultiIndex)
-    places, names, doubtful = colours(summary), labels(summary), doubts(rows, summary)
+    places, names, doubtful = colors(summary), labels(summary), doubts(rows, summary)
     found: dict[str, list[Line]] = {}
     for i, key in enumerate(summary.index):
         target, sampler = key if several else ("", key)

@@ -30,9 +30,9 @@ def draw_repeats(rows: pd.DataFrame, summary: pd.DataFrame, for_page: bool = Fal
     Parameters
     ----------
     rows, summary
-        See `repeats_summary.summarise`.
+        See `repeats_summary.summarize`.
     for_page
-        Whether colours are to be replaced by those of a page.
+        Whether colors are to be replaced by those of a page.
 
     """
     places, titles = _places(summary)
@@ -82,8 +82,8 @@ def _samplers(summary: pd.DataFrame) -> list[str]:
     return [str(key[-1] if isinstance(key, tuple) else key) for key in summary.index]
 
 
-def colours(summary: pd.DataFrame) -> list[int]:
-    """Numbers of colours: one per sampler, whatever the target is."""
+def colors(summary: pd.DataFrame) -> list[int]:
+    """Numbers of colors: one per sampler, whatever the target is."""
     names = _samplers(summary)
     order = list(dict.fromkeys(names))
     return [order.index(name) for name in names]
@@ -94,20 +94,20 @@ def _panel(
     for_page: bool,
 ) -> None:  # fmt: skip
     axis.set_xscale("log")
-    entries = zip(places, colours(summary), summary.iterrows(), strict=True)
+    entries = zip(places, colors(summary), summary.iterrows(), strict=True)
     for place, number, (key, line) in entries:
-        colour = hue(number) if for_page else LIGHT[number % len(LIGHT)]
+        color = hue(number) if for_page else LIGHT[number % len(LIGHT)]
         own = repeats_of(rows, key, int(line["asked"]))[name].to_numpy(float)
         own = own[np.isfinite(own) & (own > 0.0)]
-        axis.plot(own, np.full(own.size, place), "o", color=colour, alpha=0.3, markersize=3.5)
+        axis.plot(own, np.full(own.size, place), "o", color=color, alpha=0.3, markersize=3.5)
         middle, low, high = (float(line[f"{name}{end}"]) for end in ("", "_low", "_high"))
         if not middle > 0.0:
             continue
         style = dash(number)
-        axis.plot([low, high], [place, place], color=colour, linewidth=1.6, linestyle=style)
+        axis.plot([low, high], [place, place], color=color, linewidth=1.6, linestyle=style)
         fine = line["fine"] == line["asked"]
-        face = colour if fine else "none"
-        axis.plot([middle], [place], "o", color=colour, markerfacecolor=face, markersize=6.5)
+        face = color if fine else "none"
+        axis.plot([middle], [place], "o", color=color, markerfacecolor=face, markersize=6.5)
     axis.set_title(PANELS[name], color=INK if for_page else "black")
     axis.grid(axis="x", color=MUTED if for_page else "0.6", alpha=0.3, linewidth=0.6)
     log_labels(axis.xaxis)

@@ -12,7 +12,7 @@ from rich.console import Console
 from stanadapt.results import write_text
 from stanadapt.studies.repeats.page import repeats_page
 from stanadapt.studies.repeats.picture import draw_repeats
-from stanadapt.studies.repeats.summary import sentences, summarise
+from stanadapt.studies.repeats.summary import sentences, summarize
 from stanadapt.studies.repeats.table import show_summary, to_latex
 
 
@@ -47,7 +47,7 @@ class RepeatedComparison:
         interrupted: bool, targets: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self.rows, self.origin, self.interrupted = rows, origin, interrupted
-        self.summary = summarise(rows, samplers, repeats, targets)
+        self.summary = summarize(rows, samplers, repeats, targets)
         self.sentences = sentences(rows, self.summary)
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ CENTRAL, EXTREMES = "central 80 %", "smallest to largest"
 Key = str | tuple[str, str]
 
 
-def summarise(
+def summarize(
     rows: pd.DataFrame, samplers: Sequence[str], repeats: int, targets: Sequence[str] = ()
 ) -> pd.DataFrame:
     """Medians and intervals over the repeats of each sampler, on each target.

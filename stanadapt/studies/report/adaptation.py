@@ -28,12 +28,12 @@ def draw(runs: list[Run], places: dict[str, int]) -> Picture | None:
     figure = new_figure(0.5 + 1.15 * len(shown))
     grid = figure.subplots(len(shown), 2, squeeze=False)
     for (left, right), run in zip(grid, shown, strict=True):
-        colour = hue(places[run.name])
-        _panel(left, run, "acceptance_rate", colour)
+        color = hue(places[run.name])
+        _panel(left, run, "acceptance_rate", color)
         left.set_ylim(0, 1.02)
         left.set_title(f"{short(run.label)}: acceptance rate")
         if "step_size" in run.statistics:
-            _panel(right, run, "step_size", colour)
+            _panel(right, run, "step_size", color)
             right.set_title("step size")
         else:
             right.set_axis_off()
@@ -44,7 +44,7 @@ def draw(runs: list[Run], places: dict[str, int]) -> Picture | None:
     return Picture("Adaptation", caption, as_svg(figure, "adaptation", said))
 
 
-def _panel(axes: Any, run: Run, name: str, colour: str) -> None:
+def _panel(axes: Any, run: Run, name: str, color: str) -> None:
     warmup, sampling = (
         statistics(run.fit, group).get(name, np.zeros((1, 0)))
         for group in ("warmup_sample_stats", "sample_stats")
@@ -61,7 +61,7 @@ def _panel(axes: Any, run: Run, name: str, colour: str) -> None:
         everything.append(blocks)
         for c, row in enumerate(blocks):
             strength = 1 - (1 - FAINTEST) * c / max(len(blocks) - 1, 1)
-            axes.plot(at, row, color=colour, lw=0.9, alpha=strength)
+            axes.plot(at, row, color=color, lw=0.9, alpha=strength)
     iteration_labels(axes.xaxis)
     if warmup.shape[1]:
         axes.axvline(0, color=MUTED, lw=0.8, ls=(0, (3, 2)))

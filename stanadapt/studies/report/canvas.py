@@ -1,6 +1,6 @@
-"""Figures as SVG that takes its colours from the page: one picture for light, dark and print.
+"""Figures as SVG that takes its colors from the page: one picture for light, dark and print.
 
-Matplotlib is given colours that stand for others; in the SVG they become variables of the page's
+Matplotlib is given colors that stand for others; in the SVG they become variables of the page's
 style sheet. Its own settings, whatever the user's are, hold while a report is drawn; pyplot is not
 touched.
 """
@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any, NamedTuple
 
-HUES = 7  # colours of the style sheet, --fit-0 and so on
-DASHES = ("solid", (0, (4, 2)), (0, (1, 1.5)))  # a second and third round of colours
+HUES = 7  # colors of the style sheet, --fit-0 and so on
+DASHES = ("solid", (0, (4, 2)), (0, (1, 1.5)))  # a second and third round of colors
 INK, MUTED = "#fa5780", "#fa5781"
 VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)"} | {
     f"#fa57{i:02x}": f"var(--fit-{i})" for i in range(HUES)
@@ -89,12 +89,12 @@ def short(name: str, longest: int = LONGEST) -> str:
 
 
 def hue(index: int) -> str:
-    """Colour of a fit, by its place among the names."""
+    """Color of a fit, by its place among the names."""
     return f"#fa57{index % HUES:02x}"
 
 
 def dash(index: int) -> Any:
-    """Return the line style of a fit: tells it from the one that has the same colour."""
+    """Return the line style of a fit: tells it from the one that has the same color."""
     return DASHES[index // HUES % len(DASHES)]
 
 

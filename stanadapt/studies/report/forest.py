@@ -53,7 +53,7 @@ def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | N
     for k, run in enumerate(runs):
         for j, name in enumerate(names):
             if name in run.columns and np.isfinite(run.columns[name]).all():
-                points = _standardised(run, name, reference)
+                points = _standardized(run, name, reference)
                 at = j - 0.4 + step * (k + 0.5)
                 _interval(axes, points, at, hue(places[run.name]), dash(places[run.name]))
     for value in (-1.645, 0.0, 1.645):
@@ -71,17 +71,17 @@ def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | N
     )
 
 
-def _standardised(run: Run, name: str, reference: Run) -> np.ndarray:
+def _standardized(run: Run, name: str, reference: Run) -> np.ndarray:
     i = reference.measured.names.index(name)
     quantiles = np.quantile(run.columns[name], PROBABILITIES)
     return (quantiles - reference.measured.mean[i]) / reference.measured.sd[i]
 
 
-def _interval(axes: Any, points: np.ndarray, at: float, colour: str, style: object) -> None:
+def _interval(axes: Any, points: np.ndarray, at: float, color: str, style: object) -> None:
     low, quarter, median, three_quarters, high = points
-    axes.plot([low, high], [at, at], color=colour, lw=1, ls=style)
-    axes.plot([quarter, three_quarters], [at, at], color=colour, lw=2.6, solid_capstyle="butt")
-    axes.plot(median, at, "o", color=colour, ms=3.5)
+    axes.plot([low, high], [at, at], color=color, lw=1, ls=style)
+    axes.plot([quarter, three_quarters], [at, at], color=color, lw=2.6, solid_capstyle="butt")
+    axes.plot(median, at, "o", color=color, ms=3.5)
 
 
 def _caption(shown: int, count: int) -> str:

@@ -47,7 +47,7 @@ FIELDS = {
     "iter_sampling": "sampling iterations",
     "thin": "thin",
     "chains_kept": "chains kept",
-    "standardized": "standardised",
+    "standardized": "standardized",
     "backend": "backend",
     "backend_version": "version of the backend",
     "density_verified": "check of the density",

@@ -1,6 +1,6 @@
-"""Colours of fits, by place among the names, on light and on dark pages.
+"""Colors of fits, by place among the names, on light and on dark pages.
 
-Told apart by the colour blind (after Okabe and Ito).
+Told apart by the color blind (after Okabe and Ito).
 """
 
 LIGHT = ("#0072b2", "#c44e00", "#00795a", "#a04878", "#8a6d00", "#4b4b9b", "#555555")

@@ -113,7 +113,7 @@ def _title(runs: list[Run]) -> str:
 
 
 def _problems(runs: list[Run], judged: Standing) -> list[tuple[Run, int, bool, list[str]]]:
-    """(run, its colour, whether it can be used, sentences), of runs with any."""
+    """(run, its color, whether it can be used, sentences), of runs with any."""
     places = {name: i for i, name in enumerate(dict.fromkeys(run.name for run in runs))}
     found = [(run, problems(run, judged)) for run in runs]
     return [

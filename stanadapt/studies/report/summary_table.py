@@ -28,7 +28,7 @@ TITLES = {
 
 
 class Line(NamedTuple):
-    """A row: name, its place among the colours, verdict, and cells of (text, range or "")."""
+    """A row: name, its place among the colors, verdict, and cells of (text, range or "")."""
 
     name: str
     place: int

@@ -63,18 +63,18 @@ def _title(run: Run, name: str) -> str:
     return f"{short(name)}: {shown}bulk ESS {ess:,.0f}"
 
 
-def _trace(axes: Any, draws: np.ndarray, colour: str) -> None:
+def _trace(axes: Any, draws: np.ndarray, color: str) -> None:
     chains, length = draws.shape
     count = min(length, max(50, MOST_POINTS // chains))
     at = np.unique(np.linspace(0, length - 1, count).round().astype(int))
     for c in range(chains):
         strength = 1 - (1 - FAINTEST) * c / max(chains - 1, 1)
-        axes.plot(at + 1, draws[c, at], color=colour, lw=0.7, alpha=strength)
+        axes.plot(at + 1, draws[c, at], color=color, lw=0.7, alpha=strength)
     axes.margins(x=0)
     iteration_labels(axes.xaxis)
 
 
-def _ranks(axes: Any, draws: np.ndarray, colour: str) -> None:
+def _ranks(axes: Any, draws: np.ndarray, color: str) -> None:
     """One histogram per chain, above each other; the dashed line is what equal chains give."""
     chains = _shown_chains(draws)
     ranks = rankdata(draws).reshape(draws.shape) / draws.size
@@ -85,7 +85,7 @@ def _ranks(axes: Any, draws: np.ndarray, colour: str) -> None:
     for level, c in enumerate(chains):
         floor = len(chains) - 1 - level
         heights = floor + 0.9 * np.minimum(counts[c] / tallest, 1)
-        axes.stairs(heights, edges, baseline=floor, fill=True, color=colour, alpha=0.75)
+        axes.stairs(heights, edges, baseline=floor, fill=True, color=color, alpha=0.75)
         axes.plot([0, 1], [floor + 0.9 / tallest] * 2, color=INK, lw=0.6, ls=(0, (3, 2)))
         axes.axhline(floor, color=MUTED, lw=0.5)
     levels = [len(chains) - 1 - level + 0.4 for level in range(len(chains))]

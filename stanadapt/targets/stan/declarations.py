@@ -105,7 +105,7 @@ def parse(body: str) -> list[Declaration]:
 def evaluate(expression: Expression, known: Mapping[str, Known]) -> int | float | np.ndarray | None:
     """The value of a size or bound given the variables before it; None if it cannot be computed.
 
-    Integer division rounds towards zero, as in Stan. No code is executed: the tree is walked.
+    Integer division rounds toward zero, as in Stan. No code is executed: the tree is walked.
     """
     if expression.tree is None:
         return None

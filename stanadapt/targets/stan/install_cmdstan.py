@@ -311,7 +311,7 @@ def _require_plain_path(root: Path) -> None:
 
 
 def _require_newest(root: Path) -> None:
-    """Refuse to build what CmdStanPy would ignore in favour of a newer, broken version."""
+    """Refuse to build what CmdStanPy would ignore in favor of a newer, broken version."""
     names = {path.name for path in root.glob("cmdstan-*") if path.is_dir()}
     first = toolchain.newest([*names | {VERSION}])
     if first is not None and first != VERSION:

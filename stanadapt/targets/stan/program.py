@@ -23,7 +23,7 @@ BLOCKS = (
 )
 
 # What stanc's lexer removes before parsing, in a single expression so that quotes inside comments
-# and comments inside strings are recognised as such. A "#" that does not start an include was a
+# and comments inside strings are recognized as such. A "#" that does not start an include was a
 # comment until Stan 2.32 and has been an error since. stanc requires the space after #include.
 _HIDDEN = re.compile(
     r"""(?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
@@ -111,7 +111,7 @@ def strip(code: str) -> str:
     """
 
     def blanked(match: re.Match) -> str:
-        # Quotes stay, so that a string argument remains recognisable as an argument.
+        # Quotes stay, so that a string argument remains recognizable as an argument.
         return re.sub(r"[^\n]" if match["string"] is None else r'[^\n"]', " ", match[0])
 
     return _HIDDEN.sub(blanked, code)

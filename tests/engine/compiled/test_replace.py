@@ -46,7 +46,7 @@ def _whole_number_for_a_scale(state):
 
 
 @jit
-def _misspelt(state):
+def _misspelled(state):
     return replace(state, scal=1.0)
 
 
@@ -77,4 +77,4 @@ def test_arrays_are_kept_alive():
 
 def test_an_unknown_field_is_named():
     with pytest.raises(TypingError, match=r"State has no field scal; it has current, scale, count"):
-        _misspelt(START)
+        _misspelled(START)

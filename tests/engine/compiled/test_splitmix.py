@@ -51,7 +51,7 @@ def test_normals():
     assert abs(np.corrcoef(x[:-1] ** 2, x[1:] ** 2)[0, 1]) < 4.5 / np.sqrt(len(x))
 
 
-def test_first_numbers_of_neighbouring_seeds_are_independent():
+def test_first_numbers_of_neighboring_seeds_are_independent():
     first = np.empty((20_000, 2))
     for seed, row in enumerate(first):
         _uniforms(SplitMix64(np.array([seed])), row)

@@ -76,7 +76,7 @@ def test_every_layout_of_an_array_is_kept(view):
     assert np.shares_memory(*again) == np.shares_memory(matrix[view], matrix)
 
 
-def test_neighbours_in_memory_are_not_one_block():
+def test_neighbors_in_memory_are_not_one_block():
     matrix = np.arange(6.0).reshape(2, 3)
     first, second = unpacked(packed((matrix[0], matrix[1])))
     assert not np.shares_memory(first.base, second.base)

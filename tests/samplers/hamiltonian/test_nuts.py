@@ -111,18 +111,18 @@ def test_the_metric_is_the_inverse_of_the_covariance():
 
 def test_a_new_metric_comes_with_a_new_step_size():
     (chain,) = make_chains(("nuts", {}), Awkward(), warmup=1000)
-    centres, counts = [], []
+    centers, counts = [], []
     for _ in range(1000):
         chain.advance(1)
-        centres.append(chain.state.averaging.centre)
+        centers.append(chain.state.averaging.center)
         counts.append(chain.state.averaging.count)
-    changes = [t for t in range(1, 1000) if centres[t] != centres[t - 1]]
+    changes = [t for t in range(1, 1000) if centers[t] != centers[t - 1]]
     # the search runs at the beginning of the iteration that follows
     assert changes == [100, 150, 250, 450, 950]
     assert [counts[t] for t in changes] == [1] * 5
-    assert centres[0] == np.log(10.0)
+    assert centers[0] == np.log(10.0)
     step_sizes = chain.warmup.stats[:, chain.stat_names.index("step_size")]
-    np.testing.assert_allclose([centres[t] for t in changes], np.log(10 * step_sizes[changes]))
+    np.testing.assert_allclose([centers[t] for t in changes], np.log(10 * step_sizes[changes]))
     frozen = np.exp(chain.state.averaging.log_mean)
     finish([chain])
     np.testing.assert_array_equal(column(chain, "step_size"), frozen)

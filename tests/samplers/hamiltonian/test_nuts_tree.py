@@ -49,7 +49,7 @@ class Recursion:
         return one.sharp @ rho > 0 and other.sharp @ rho > 0
 
     def persists(self, a, b):
-        """Whether two neighbours, of which b lies farther out, do not turn back."""
+        """Whether two neighbors, of which b lies farther out, do not turn back."""
         persist = self.criterion(a.beg, b.end, a.rho + b.rho)
         if 1 in self.crossing:
             persist &= self.criterion(a.beg, b.beg, a.rho + b.beg.p)

@@ -205,7 +205,7 @@ def test_twenty_modes():
         for values, truth in ((x[..., i], first), (x[..., i] ** 2, second)):
             error = values.std(ddof=1) / np.sqrt(float(az.ess(values, method="mean")))
             assert abs(values.mean() - truth) < 4 * error
-    centres = np.array(content["means"])
-    near = np.sum((x[:, :, None] - centres) ** 2, axis=-1).argmin(axis=-1)
+    centers = np.array(content["means"])
+    near = np.sum((x[:, :, None] - centers) ** 2, axis=-1).argmin(axis=-1)
     assert all(set(chain) == set(range(20)) for chain in near)
     assert 6 < fit["sample_stats"]["n_tries"].values.mean() < 10

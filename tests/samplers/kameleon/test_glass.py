@@ -17,7 +17,7 @@ from stanadapt.targets.stan import bundled
 
 PROGRAM, DATA = bundled.find("glass")
 # posterior means of earlier runs by hand, convention 1 and 2: places where the mass is
-CENTRES = {
+CENTERS = {
     1: np.array([-1.61, -1.78, -0.24, -2.22, -2.26, -2.62, -1.33, -2.72, -3.00]),
     2: np.array([2.13, 1.91, -0.06, 2.66, 2.31, 2.63, 1.15, 3.32, 3.51]),
 }
@@ -45,8 +45,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:stanli's checks of this program 
 
 def whitened(inputs):
     """Rows with covariance I; L of the covariance is lower triangular."""
-    centred = inputs - inputs.mean(axis=0)
-    return np.linalg.solve(np.linalg.cholesky(np.cov(inputs.T)), centred.T).T
+    centered = inputs - inputs.mean(axis=0)
+    return np.linalg.solve(np.linalg.cholesky(np.cov(inputs.T)), centered.T).T
 
 
 def log_estimate(data, theta, u):
@@ -78,7 +78,7 @@ def points(data, sizes=(0.3, 1.0, 2.2)):
     rng = np.random.default_rng(9)
     for size in sizes:
         yield (
-            CENTRES[data["convention"]] + size * rng.standard_normal(9),
+            CENTERS[data["convention"]] + size * rng.standard_normal(9),
             rng.standard_normal((214, data["M"])),
         )
 
@@ -204,7 +204,7 @@ def test_newton_has_converged_all_over_the_prior():
 def test_noise_is_as_measured(samples, expected):
     """Standard deviation of the log estimate at one point; 80 draws tell it to a third."""
     where = np.zeros(9 + 214 * samples)
-    where[:9] = CENTRES[1]
+    where[:9] = CENTERS[1]
     found = noise.estimate(target(M=samples), where, draws=40)
     assert found.sd == pytest.approx(expected, rel=0.35)
     assert found.z < 5
@@ -216,14 +216,14 @@ def test_correlated_noise_lowers_the_noise_of_the_ratio():
     """Half a random-walk move, 80 noises: each sd is known to 8 percent; measured 0.79, 0.23."""
     stan, rng = target("cmdstan"), np.random.default_rng(13)
     sd = np.array([1.02, 1.23, 0.31, 1.09, 1.20, 1.19, 1.33, 1.08, 1.11])
-    moved = CENTRES[1] + 1.19 / 3 * sd * rng.standard_normal(9)
+    moved = CENTERS[1] + 1.19 / 3 * sd * rng.standard_normal(9)
     found = {}
     for rho in (0.0, 0.99):
         ratios = []
         for _ in range(80):
             u, fresh = rng.standard_normal((2, 214))
             v = rho * u + np.sqrt(1 - rho**2) * fresh
-            here = stan.value(np.concatenate([CENTRES[1], u])) + 0.5 * u @ u
+            here = stan.value(np.concatenate([CENTERS[1], u])) + 0.5 * u @ u
             ratios.append(stan.value(np.concatenate([moved, v])) + 0.5 * v @ v - here)
         found[rho] = np.std(ratios, ddof=1)
     assert 0.4 < found[0.0] < 1.2
@@ -240,7 +240,7 @@ def test_a_short_chain_finds_the_posterior():
     stan = target("cmdstan")
     fit = sa.sample(
         stan, "am", chains=2, iter_warmup=2000, iter_sampling=2000, seed=3, show_progress=False,
-        inits=np.tile(position(CENTRES[1], np.zeros((214, 1))), (2, 1)), initial_scale=1.0,
+        inits=np.tile(position(CENTERS[1], np.zeros((214, 1))), (2, 1)), initial_scale=1.0,
     )  # fmt: skip
     magnesium = fit["posterior"]["theta"].values[..., 2]
     assert "u" not in fit["posterior"]

@@ -169,7 +169,7 @@ def test_a_history_too_short_to_adapt_on(chosen, warmup):
 
 
 def test_a_chain_that_never_moves_has_equal_points_only():
-    """Nothing can be learned from them: no bandwidth, no crash of the factorisation."""
+    """Nothing can be learned from them: no bandwidth, no crash of the factorization."""
     target = Awkward()
     for chosen in ({}, {"bandwidth": 2.0}, {"kernel": "linear", "redraw": 1.0}):
         chain = one_chain({**chosen, "gamma": 1e3, "tune_early": False}, target, warmup=400)

@@ -58,10 +58,10 @@ def measured(kernel, normalize_weights=False, position=POSITION, **chosen):
     return local
 
 
-def factorised(kernel, position, **chosen):
+def factorized(kernel, position, **chosen):
     """Return a Local with its factor, for the floor FLOOR."""
     local = measured(kernel, position=position, **chosen)
-    assert kernel_proposal.factorise(local, FLOOR, GAMMA, SCALE)
+    assert kernel_proposal.factorize(local, FLOOR, GAMMA, SCALE)
     return local
 
 
@@ -83,27 +83,27 @@ def test_covariance_is_the_papers(kernel, units):
     back = np.linalg.inv(u)
     points, position = (back @ POINTS[:, :COUNT]).T, back @ POSITION
     columns = 2 * u @ np.array([kernel_gradient(kernel, position, z) for z in points]).T
-    centring = np.eye(COUNT) - 1 / COUNT
+    centering = np.eye(COUNT) - 1 / COUNT
     zero = {Kernel.gaussian: 1, Kernel.matern32: 3, Kernel.matern52: 5 / 3}.get(kernel)
     largest = zero / SIGMA**2 if zero else 1.0
     nu = SCALE / (2 * largest * np.sqrt(COUNT))
-    expected = GAMMA**2 * symmetric(FLOOR) + nu**2 * columns @ centring @ columns.T
-    found = covariance(factorised(kernel, POSITION, units=units).factor)
+    expected = GAMMA**2 * symmetric(FLOOR) + nu**2 * columns @ centering @ columns.T
+    found = covariance(factorized(kernel, POSITION, units=units).factor)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("kernel", list(Kernel))
-def test_normalised_weights_divide_the_spread_by_their_mean_square(kernel):
+def test_normalized_weights_divide_the_spread_by_their_mean_square(kernel):
     weights = np.empty(COUNT)
     squares = ((POINTS[:, :COUNT] - POSITION[:, None]) ** 2).sum(axis=0)
     fill_weights(kernel, SIGMA, squares, COUNT, weights)
     share = np.mean((weights / weight_at_zero(kernel, SIGMA)) ** 2)
-    plain, normalised = measured(kernel).spread, measured(kernel, normalize_weights=True).spread
-    np.testing.assert_allclose(np.tril(normalised), np.tril(plain) / share, rtol=1e-12)
+    plain, normalized = measured(kernel).spread, measured(kernel, normalize_weights=True).spread
+    np.testing.assert_allclose(np.tril(normalized), np.tril(plain) / share, rtol=1e-12)
     assert (share < 0.5) == (kernel != Kernel.linear)
 
 
-def test_far_from_the_past_only_proposals_with_normalised_weights_keep_their_size():
+def test_far_from_the_past_only_proposals_with_normalized_weights_keep_their_size():
     far = POSITION + np.array([8.0, 0.0, 0.0])
     shrunk = measured(Kernel.gaussian, position=far).spread
     kept = measured(Kernel.gaussian, normalize_weights=True, position=far).spread
@@ -138,9 +138,9 @@ def test_an_infinite_bandwidth_is_the_limit(kernel, normalize_weights):
 @pytest.mark.parametrize("kernel", list(Kernel))
 def test_log_proposal_ratio_is_that_of_two_normals(kernel, normalize_weights):
     x, noise = POSITION, np.array([0.3, -1.2, 0.8])
-    here = factorised(kernel, x, normalize_weights=normalize_weights)
+    here = factorized(kernel, x, normalize_weights=normalize_weights)
     move = np.tril(here.factor) @ noise
-    there = factorised(kernel, x + move, normalize_weights=normalize_weights)
+    there = factorized(kernel, x + move, normalize_weights=normalize_weights)
     back = multivariate_normal(x + move, covariance(there.factor)).logpdf(x)
     forth = multivariate_normal(x, covariance(here.factor)).logpdf(x + move)
     found = kernel_proposal.log_proposal_ratio(here, there, noise.copy(), move)
@@ -153,18 +153,18 @@ def test_without_points_or_with_equal_points_only_the_floor_is_left():
         equal = np.ones((DIM, CAPACITY)) * POSITION[:, None]
         local = measured(Kernel.gaussian, normalize_weights=True, count=count, points=equal + 0.5)
         np.testing.assert_allclose(local.spread, 0.0, atol=1e-25)
-        assert kernel_proposal.factorise(local, FLOOR, GAMMA, SCALE)
+        assert kernel_proposal.factorize(local, FLOOR, GAMMA, SCALE)
         expected = GAMMA**2 * symmetric(FLOOR)
         np.testing.assert_allclose(covariance(local.factor), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_factorise_reports_what_is_not_finite(bad):
+def test_factorize_reports_what_is_not_finite(bad):
     points = POINTS.copy()
     points[1, 3] = bad
     with np.errstate(invalid="ignore"):
         local = measured(Kernel.linear, points=points)
-    assert not kernel_proposal.factorise(local, FLOOR, GAMMA, SCALE)
+    assert not kernel_proposal.factorize(local, FLOOR, GAMMA, SCALE)
 
 
 @pytest.mark.parametrize("kernel", [Kernel.gaussian, Kernel.matern32, Kernel.matern52])

@@ -54,7 +54,7 @@ def test_control_variates_have_no_noise_at_the_mode_and_little_nearby():
     target = rows_program.regression(400)
     plain = Minibatches(target, ROWS, 10)
     reduced = Minibatches(target, ROWS, 10, control_variates=True)
-    mode = reduced._centre
+    mode = reduced._center
     assert np.abs(target.evaluate(mode)[1]).max() < 1e-3
     np.testing.assert_allclose(reduced.gradient_noise(mode), 0.0, atol=1e-18)
     sd = np.sqrt(np.diag(plain.gradient_noise(mode)))
@@ -138,8 +138,8 @@ def test_rows_that_depend_on_each_other_are_refused():
     )
     said = refused(series, {"N": 5, "y": [1.0, 2.0, -1.0, 0.5, 3.0]}, ["y"])
     assert "not independent given the parameters" in said
-    program, data = bundled.find("logistic", "ripley")  # standardises all rows by itself
-    with pytest.raises(StanadaptError, match="standardises them in transformed data"):
+    program, data = bundled.find("logistic", "ripley")  # standardizes all rows by itself
+    with pytest.raises(StanadaptError, match="standardizes them in transformed data"):
         Minibatches(sa.Target(program, data, backend="stanli"), ROWS, 4)
 
 

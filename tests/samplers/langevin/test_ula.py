@@ -48,6 +48,6 @@ def test_a_result_says_that_it_is_not_exact():
         fit = sa.sample(target, "ula", iter_warmup=300, iter_sampling=500, **quiet)
     assert fit.attrs["exact"] == 0
     assert fit.attrs["verdict"] != "fine"
-    # in standardised coordinates: in its own, with a scale of a million, it would hardly move
+    # in standardized coordinates: in its own, with a scale of a million, it would hardly move
     assert fit["posterior"]["x"].values.std() == pytest.approx(1e6, rel=0.5)
     assert sa.sample(target, "mala", iter_sampling=500, **quiet).attrs["exact"] == 1

@@ -157,7 +157,7 @@ def test_learning_tunes_the_step_to_the_acceptance_that_is_asked_for():
 
 @pytest.mark.parametrize("design", [JOINT, GIBBS], ids=["joint", "gibbs"])
 def test_the_error_of_the_log_constant_is_that_of_repeated_runs(design):
-    """60 runs: standardised errors have variance 1, +- 0.6 being 3.3 of its standard errors."""
+    """60 runs: standardized errors have variance 1, +- 0.6 being 3.3 of its standard errors."""
     surprises = []
     for seed in range(60):
         walker, rng = make_walker(), np.random.default_rng(100 + seed)

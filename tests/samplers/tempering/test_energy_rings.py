@@ -114,14 +114,14 @@ class Told:
         return self.numbers.pop(0)
 
 
-def test_one_ring_of_two_levels_swaps_as_neighbours_do():
+def test_one_ring_of_two_levels_swaps_as_neighbors_do():
     """The swap of ordinary parallel tempering, after the number that picks the only pair."""
     rng, swapped = np.random.default_rng(4), 0
     for _ in range(200):
         tempering = make_tempering(np.array([0.3, 1.0]))
         random_states(rng, tempering)
         before, u = tempering.order[0].copy(), rng.random()
-        swaps.swap_neighbours.py_func(tempering, 0, Told(u))
+        swaps.swap_neighbors.py_func(tempering, 0, Told(u))
         expected = tempering.order[0].copy()
         tempering.order[0] = before
         energy_rings.swap.py_func(tempering, make_rings([]), Told(rng.random(), u))
@@ -160,7 +160,7 @@ def test_every_level_is_left_invariant():
         assert np.abs(standard_errors_off(x[:, k], TemperedDistribution(b))).max() < 4.5
     assert np.all(rates > 0.2)
     assert np.all(rates < 0.98)
-    # constants and rejections are of neighbours, in all sweeps
+    # constants and rejections are of neighbors, in all sweeps
     assert tempering.statistics.counts[swaps.SWEEPS] == 120_000
     log_z = np.zeros(7)
     swaps.log_normalizers(tempering.statistics, tempering.ladder, log_z)

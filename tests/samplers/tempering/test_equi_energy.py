@@ -77,9 +77,9 @@ def test_twenty_modes_within_the_bias():
     target, content = sa.Target(program, data, show_progress=False), json.loads(data.read_text())
     fit = sa.sample(target, NAME, chains=8, seed=1, show_progress=False)
     x = results.dataset(fit, "posterior")["x"].values
-    centres = np.array(content["means"])
+    centers = np.array(content["means"])
     for chain in x:
-        near = np.sum((chain[:, None] - centres) ** 2, axis=-1).argmin(axis=-1)
+        near = np.sum((chain[:, None] - centers) ** 2, axis=-1).argmin(axis=-1)
         assert set(near) == set(range(20))
     for power, truth in ((1, (4.478, 4.905)), (2, (25.605, 33.920))):
         means = (x**power).mean(axis=1)

@@ -35,8 +35,8 @@ def test_errors_that_chains_tell_themselves_are_kept():
     np.testing.assert_array_equal(own["log_evidence_error"], [0.1, np.nan, 0.2, 0.1])
 
 
-def standardised(errors, evidence):
-    """Variance of standardised errors of sets of four runs, all of shape (set, run)."""
+def standardized(errors, evidence):
+    """Variance of standardized errors of sets of four runs, all of shape (set, run)."""
     return np.mean((evidence / errors) ** 2)
 
 
@@ -44,7 +44,7 @@ def test_the_error_of_a_mean_of_weights_is_that_of_repeated_ones():
     """Weights of the variance of an exponential law; 4000 sets of four runs: known to 3 %."""
     weights = np.random.default_rng(1).exponential(size=(4000, 4, 100))
     errors = np.array([[error_of_log_mean(np.log(one))] for one in weights])
-    assert standardised(errors, np.log(weights.mean(axis=2))) == pytest.approx(1.0, abs=0.1)
+    assert standardized(errors, np.log(weights.mean(axis=2))) == pytest.approx(1.0, abs=0.1)
     assert error_of_log_mean(np.full((2, 10), 3.0)) == pytest.approx(0.0, abs=1e-7)
 
 
@@ -54,12 +54,12 @@ def test_runs_that_miss_the_large_weights_are_not_surer_than_those_that_meet_the
     evidence = np.log(np.exp(logs).mean(axis=2)) - 2.0**2 / 2
     alone = np.array([[error_of_log_mean(run[None]) for run in one] for one in logs])
     together = np.array([[error_of_log_mean(one)] for one in logs])
-    assert standardised(alone, evidence) > 1.7
-    assert standardised(together, evidence) < 1.3
+    assert standardized(alone, evidence) > 1.7
+    assert standardized(together, evidence) < 1.3
 
 
 def test_the_error_of_a_spread_is_raised_where_runs_are_few():
     """20,000 sets of five normal evidences: the mean of squares, of a heavy tail, to a few %."""
     evidence = np.random.default_rng(3).standard_normal((20_000, 5))
     errors = np.array([[error_of_spread(one)] for one in evidence])
-    assert standardised(errors, evidence) == pytest.approx(1.0, abs=0.1)
+    assert standardized(errors, evidence) == pytest.approx(1.0, abs=0.1)

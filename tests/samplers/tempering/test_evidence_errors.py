@@ -58,7 +58,7 @@ def test_every_sampler_that_tempers_is_there():
 
 
 def surprises(target, method, truth, **options):
-    """Standardised errors, shape (seed, chain)."""
+    """Standardized errors, shape (seed, chain)."""
     found = []
     for seed in SEEDS:
         fit = sa.sample(
@@ -76,7 +76,7 @@ def surprises(target, method, truth, **options):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("method", BOLTZMANN)
 def test_errors_of_the_log_evidence_are_right(method):
-    """Fifty seeds, four chains each: variance of standardised errors; none is above 4.
+    """Fifty seeds, four chains each: variance of standardized errors; none is above 4.
 
     Of 200 normal ones the variance is known to 10 %, and one in 80 such sets has one above 4.
     """

@@ -1,6 +1,6 @@
 """Simulated tempering: levels by the formula, exact draws under wrong constants, right errors.
 
-The normalising constants are wrong and the reference fits badly throughout: both cost efficiency,
+The normalizing constants are wrong and the reference fits badly throughout: both cost efficiency,
 and must not cost correctness.
 """
 
@@ -127,7 +127,7 @@ def test_learning_tunes_steps_to_the_acceptance_that_is_asked_for():
 
 
 def test_the_error_of_the_ratio_is_that_of_repeated_runs():
-    """60 runs: standardised errors have variance 1, +- 0.6 being 3.3 of its standard errors."""
+    """60 runs: standardized errors have variance 1, +- 0.6 being 3.3 of its standard errors."""
     truth = exact_constants()[3] - exact_constants()[0]
     surprises = []
     for seed in range(60):

@@ -15,12 +15,12 @@ def gaussian(position):
     return 0.5 * position @ slope, slope, ""
 
 
-def mixture(centres, widths, weights):
+def mixture(centers, widths, weights):
     """Mixture of isotropic Gaussians, as `evaluate` returns it."""
-    dim = centres.shape[1]
+    dim = centers.shape[1]
 
     def evaluate(position):
-        apart = position - centres
+        apart = position - centers
         logs = np.log(weights) - dim * np.log(widths) - 0.5 * np.sum(apart**2, axis=1) / widths**2
         return logsumexp(logs), -softmax(logs) @ (apart / widths[:, None] ** 2), ""
 
@@ -38,11 +38,11 @@ def test_the_volume_of_a_correlated_gaussian():
 @pytest.mark.parametrize("unit", [1e-4, 1.0])
 def test_volumes_of_modes_of_unequal_width(unit):
     rng, dim = np.random.default_rng(2), 20
-    centres = np.stack([np.zeros(dim), np.full(dim, 4.0 * unit)])
+    centers = np.stack([np.zeros(dim), np.full(dim, 4.0 * unit)])
     widths = np.array([1.0, 0.25]) * unit
     which = rng.integers(2, size=1000)
-    draws = centres[which] + widths[which, None] * rng.normal(size=(1000, dim))
-    found = log_volumes(mixture(centres, widths, np.array([0.5, 0.5])), draws)
+    draws = centers[which] + widths[which, None] * rng.normal(size=(1000, dim))
+    found = log_volumes(mixture(centers, widths, np.array([0.5, 0.5])), draws)
     exact = dim * (0.5 * np.log(2 * np.pi) + np.log(widths))
     np.testing.assert_allclose(np.sort(found)[::-1], exact, atol=1e-3)
 

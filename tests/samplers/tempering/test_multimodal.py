@@ -50,8 +50,8 @@ def effective(draws):
 
 
 def nearest(x, content):
-    centres = np.array(content["means"])
-    return np.sum((x[:, :, None] - centres) ** 2, axis=-1).argmin(axis=-1)
+    centers = np.array(content["means"])
+    return np.sum((x[:, :, None] - centers) ** 2, axis=-1).argmin(axis=-1)
 
 
 # --- conjugate: posterior and evidence are exact -------------------------------------------------

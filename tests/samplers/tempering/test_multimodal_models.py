@@ -63,8 +63,8 @@ def mixture(content, x):
     away = content["means"] - x
     parts = np.log(content["weights"] / content["weights"].sum()) + np.array(
         [
-            multivariate_normal.logpdf(x, centre, width**2)
-            for centre, width in zip(content["means"], content["sds"], strict=True)
+            multivariate_normal.logpdf(x, center, width**2)
+            for center, width in zip(content["means"], content["sds"], strict=True)
         ]
     )
     value = logsumexp(parts)
@@ -85,8 +85,8 @@ def log_half_t(log_value, freedom, scale):
 
 
 def horseshoe_inputs(content):
-    centre, spread = content["X"].mean(axis=0), content["X"].std(axis=0, ddof=1)
-    return (content["X"] - centre) / spread, (content["X_test"] - centre) / spread
+    center, spread = content["X"].mean(axis=0), content["X"].std(axis=0, ddof=1)
+    return (content["X"] - center) / spread, (content["X_test"] - center) / spread
 
 
 def horseshoe_coefficients(content, position):
@@ -128,7 +128,7 @@ def assert_equal_gradients(gradient, expected, tolerance):
 
 
 @pytest.mark.parametrize("data", MIXTURES)
-def test_mixture_is_the_normalised_closed_form(data):
+def test_mixture_is_the_normalized_closed_form(data):
     """At draws of its own and between the modes; no constant is free."""
     content = load("mixture", data)
     model = target("mixture", content)
@@ -206,7 +206,7 @@ def test_golub_has_its_rows_and_labels():
     assert content["X"].var(axis=0, ddof=1).min() > 0.75  # chosen for it: on average it is 0.33
 
 
-def test_twenty_centres_have_the_published_widths():
+def test_twenty_centers_have_the_published_widths():
     weights = {data: load("mixture", data)["weights"] for data in MIXTURES}
     sds = {data: load("mixture", data)["sds"] for data in MIXTURES}
     assert set(weights["twenty"]) == {1}
@@ -215,8 +215,8 @@ def test_twenty_centres_have_the_published_widths():
     np.testing.assert_array_equal(weights["twenty_sd"], weights["twenty_variance"])
     np.testing.assert_allclose(np.sort(sds["twenty_sd"])[[0, -1]], [0.036, 0.294], atol=5e-4)
     np.testing.assert_allclose(np.sort(sds["twenty_variance"])[[0, -1]], [0.191, 0.542], atol=5e-4)
-    centres = load("mixture", "twenty")["means"]
-    apart = np.linalg.norm(centres[:, None] - centres, axis=2) + 99 * np.eye(20)
+    centers = load("mixture", "twenty")["means"]
+    apart = np.linalg.norm(centers[:, None] - centers, axis=2) + 99 * np.eye(20)
     nearest = apart.min(axis=1) / 0.1
     np.testing.assert_allclose([nearest.min(), nearest.max()], [3.5, 31.5], atol=0.05)
 

@@ -16,7 +16,7 @@ def ended(**chosen):
 
 
 def test_rings_change_nothing_in_warmup():
-    """Neighbours swap there: the same draws, ladder and constants; then they differ."""
+    """Neighbors swap there: the same draws, ladder and constants; then they differ."""
     (one, of_one), (other, of_other) = ended(), ended(swaps="energy_rings", rings=3)
     np.testing.assert_array_equal(one.warmup.constrained, other.warmup.constrained)
     np.testing.assert_array_equal(of_one["temperature"], of_other["temperature"])
@@ -24,7 +24,7 @@ def test_rings_change_nothing_in_warmup():
     assert set(of_other) - set(of_one) == {"ring_boundary", "without_pair"}
     assert of_other["ring_boundary"].shape == (2,)
     assert np.all(np.diff(of_other["ring_boundary"]) > 0)
-    # rejections and evidence are still those of neighbours
+    # rejections and evidence are still those of neighbors
     np.testing.assert_allclose(of_other["rejection"], of_one["rejection"], atol=0.2)
     assert of_other["log_evidence"] != of_one["log_evidence"]
     assert of_other["log_evidence"] == pytest.approx(of_one["log_evidence"], abs=1.0)

@@ -39,20 +39,20 @@ OPTIONS = {
 }
 MODE = {"narrow": "free", "calibrated": "free"}
 COVARIANCE = np.array([[1.0, 0.3, 0.1], [0.3, 4.0, -1.0], [0.1, -1.0, 9.0]])
-CENTRE = np.array([0.5, 0.0, -1.0])
-PRIOR = stats.multivariate_normal(CENTRE, np.diag([4.0, 1.0, 25.0]))
+CENTER = np.array([0.5, 0.0, -1.0])
+PRIOR = stats.multivariate_normal(CENTER, np.diag([4.0, 1.0, 25.0]))
 REFERENCES = {
     "none": None,
-    "gaussian": ReferenceDistribution(CENTRE, [2.0, 1.0, 5.0]),
-    "student": ReferenceDistribution(CENTRE, [2.0, 1.0, 5.0], degrees=3.0),
-    "dense": ReferenceDistribution(CENTRE, covariance=COVARIANCE),
+    "gaussian": ReferenceDistribution(CENTER, [2.0, 1.0, 5.0]),
+    "student": ReferenceDistribution(CENTER, [2.0, 1.0, 5.0], degrees=3.0),
+    "dense": ReferenceDistribution(CENTER, covariance=COVARIANCE),
     "prior": None,
 }
 LOG_REFERENCES = {
     "none": lambda x: 0.0,
     "gaussian": PRIOR.logpdf,
-    "student": stats.multivariate_t(CENTRE, np.diag([4.0, 1.0, 25.0]), df=3).logpdf,
-    "dense": stats.multivariate_normal(CENTRE, COVARIANCE).logpdf,
+    "student": stats.multivariate_t(CENTER, np.diag([4.0, 1.0, 25.0]), df=3).logpdf,
+    "dense": stats.multivariate_normal(CENTER, COVARIANCE).logpdf,
     "prior": PRIOR.logpdf,
 }
 CASES = [(mode, reference) for mode in OPTIONS for reference in REFERENCES]

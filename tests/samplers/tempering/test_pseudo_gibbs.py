@@ -1,6 +1,6 @@
 """Blocked Gibbs on the extended target: probabilities by the formula, joint distribution kept.
 
-The normalising constants are wrong and the reference fits badly throughout: both cost efficiency,
+The normalizing constants are wrong and the reference fits badly throughout: both cost efficiency,
 and must not cost correctness.
 """
 

@@ -10,7 +10,7 @@ from stanadapt.samplers.tempering.reference_distribution import (
     draw,
     log_density,
     log_density_and_gradient,
-    normalise,
+    normalize,
 )
 
 MEAN = np.array([0.5, -3.0, 2.0, 0.0, 100.0])
@@ -96,11 +96,11 @@ def test_radius_of_draws_has_its_distribution(both):
     assert stats.kstest(square, expected.cdf).pvalue > 1e-4
 
 
-def test_normalise_follows_a_change_of_scales():
+def test_normalize_follows_a_change_of_scales():
     reference = ReferenceDistribution(MEAN, SD, degrees=4.0).compiled(5)
     reference.factor[0] *= [3.0, 1.0, 0.5, 2.0, 1.0]
     before = log_density(reference, MEAN)
-    normalise(reference)
+    normalize(reference)
     assert before - log_density(reference, MEAN) == pytest.approx(np.log(3.0))
 
 

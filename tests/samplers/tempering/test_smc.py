@@ -55,8 +55,8 @@ def test_twenty_modes(plan):
     for i, (first, second) in enumerate(((4.478, 25.60468), (4.905, 33.91964))):
         assert_mean(x[..., i], first)
         assert_mean(x[..., i] ** 2, second)
-    centres = np.array(content["means"])
-    near = np.sum((x[..., None, :] - centres) ** 2, axis=-1).argmin(axis=-1)
+    centers = np.array(content["means"])
+    near = np.sum((x[..., None, :] - centers) ** 2, axis=-1).argmin(axis=-1)
     assert all(set(chain) == set(range(20)) for chain in near)
     tempering = results.dataset(fit, "tempering")
     evidence, error = tempering["log_evidence"].values, tempering["log_evidence_error"].values

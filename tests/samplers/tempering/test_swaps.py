@@ -147,7 +147,7 @@ def test_constants_where_reference_and_target_each_fail():
         replicas[order[0]] = logs[rng.choice(3, p=[0.3, 0.7, 0.0])]
         replicas[order[1]] = logs[rng.choice(3, p=target / target.sum())]
         tempering.statistics.counts[SWEEPS] += 1
-        engine.swap_neighbours(tempering, 0, rng)
+        engine.swap_neighbors(tempering, 0, rng)
     log_z = np.zeros(2)
     engine.log_normalizers(tempering.statistics, tempering.ladder, log_z)
     # both estimates are shares of draws, with relative standard errors below sqrt(0.6 / n)
@@ -166,7 +166,7 @@ def test_constants_of_levels_that_hardly_overlap(guess):
     logs = np.stack([stats.norm.logpdf(x, 0.0, 0.1) + 0.7, stats.norm.logpdf(x, 0.0, 8.0)], axis=2)
     for both in logs:
         tempering.replicas.logs[tempering.order[0]] = both
-        engine.swap_neighbours(tempering, engine.NEITHER, rng)
+        engine.swap_neighbors(tempering, engine.NEITHER, rng)
     log_z = np.zeros(2)
     engine.log_normalizers(tempering.statistics, tempering.ladder, log_z)
     assert log_z[1] == pytest.approx(0.7, abs=5 * 0.07)
@@ -199,7 +199,7 @@ def test_swaps_equal_the_algorithm_with_the_same_random_numbers():
         guess = np.diff(tempering.ladder.levels[:5, LOG_Z])
         before = order[:5].copy()
         expected, rates = plain_swap(LEVELS, before, delta, parity, np.random.default_rng(i))
-        found = engine.swap_neighbours(tempering, parity, np.random.default_rng(i))
+        found = engine.swap_neighbors(tempering, parity, np.random.default_rng(i))
         np.testing.assert_array_equal(order[:5], expected)
         assert found == pytest.approx(rates.mean())
         sums, gap = tempering.statistics.levels, np.diff(LEVELS)
@@ -215,13 +215,13 @@ def test_a_row_where_the_target_fails_sinks_to_the_reference_and_never_rises():
     tempering = make_tempering([0.0, 0.5, 1.0], room=3)
     tempering.replicas.logs[:] = [[-np.inf, 1.0], [0.0, 0.0], [1.0, 0.0]]
     for i in range(50):
-        engine.swap_neighbours(tempering, i % 2, np.random.default_rng(i))
+        engine.swap_neighbors(tempering, i % 2, np.random.default_rng(i))
         assert tempering.order[0, 0] == 0
     assert np.isfinite(tempering.statistics.levels[:2, REJECTION]).all()
     log_z = np.zeros(3)
     engine.reset(tempering.statistics)
     tempering.statistics.counts[SWEEPS] = 1
-    engine.swap_neighbours(tempering, 0, np.random.default_rng(1))
+    engine.swap_neighbors(tempering, 0, np.random.default_rng(1))
     engine.log_normalizers(tempering.statistics, tempering.ladder, log_z)
     assert np.isfinite(log_z).all()
 

@@ -111,7 +111,7 @@ def test_a_fit_without_pseudo_samples_is_refused(target):
     ("function", "reason"),
     [
         (lambda v: v["m"], r"returned shape \(3, 400, 2, 2, 2\)"),
-        (lambda v: v["colour"], "KeyError"),
+        (lambda v: v["color"], "KeyError"),
         (lambda v: "red", "could not convert"),
     ],
 )

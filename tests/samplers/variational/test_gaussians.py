@@ -6,7 +6,7 @@ from scipy.integrate import trapezoid
 from scipy.stats import multivariate_normal
 
 from stanadapt.engine.density import GRADIENT_CALLS, VALUE_CALLS
-from stanadapt.engine.standardized_density import standardised
+from stanadapt.engine.standardized_density import standardized
 from stanadapt.samplers.variational import advi, laplace, pathfinder
 from stanadapt.samplers.variational.gaussian import Gaussian, log_densities
 from stanadapt.samplers.variational.lbfgs import climb
@@ -133,7 +133,7 @@ def test_pathfinder_finds_a_gaussian_in_any_units():
     assert density.calls[GRADIENT_CALLS] >= len(found.elbo)
 
 
-def test_the_mixture_of_two_gaussians_is_normalised():
+def test_the_mixture_of_two_gaussians_is_normalized():
     parts = [Gaussian(np.array([-3.0]), np.array([[0.5]])), Gaussian(np.array([4.0]), np.eye(1))]
     grid = np.linspace(-12, 12, 20_001)
     density = np.exp(pathfinder.mixture_log_density(parts, grid[:, None]))
@@ -146,7 +146,7 @@ def correlated(mean, covariance):
     n = len(mean)
     base = Independent(np.zeros(n), np.ones(n))
     inverse = np.linalg.inv(np.linalg.cholesky(covariance))
-    return standardised(base.density(), -inverse @ mean, np.ascontiguousarray(inverse))
+    return standardized(base.density(), -inverse @ mean, np.ascontiguousarray(inverse))
 
 
 TRUTH = np.array([0.4, -0.3, 0.2])

@@ -38,7 +38,7 @@ def paths(target):
         return {t: sa.sample(target, "hvi", transitions=t, **SHEET, **QUIET) for t in BOUNDS}
 
 
-def test_the_bound_rises_towards_the_evidence_and_is_never_above_it(paths):
+def test_the_bound_rises_toward_the_evidence_and_is_never_above_it(paths):
     """0.003: rounding of the known values, and q_0, which is fitted by stochastic gradients."""
     bounds = [paths[t].attrs["bound"] for t in BOUNDS]
     for (t, known), bound in zip(BOUNDS.items(), bounds, strict=True):

@@ -31,7 +31,7 @@ def test_a_regression_in_raw_units_is_told_the_default_or_gad():
     advice = sa.advise(target, **QUICK)
     assert advice.sampler in ("whitened_hmc", "gad_hmc", "gad_mala")
     needed = advice.table["seconds_needed"]
-    # within the margin in favour of the default
+    # within the margin in favor of the default
     assert needed[advice.sampler] <= 1.25 * needed.min()
     assert not needed["nuts"] <= needed[advice.sampler]  # it may not even leave warm-up
     assert float(advice.facts["largest correlation"]) > 0.5
@@ -76,7 +76,7 @@ def test_divergences_are_answered_by_shorter_steps():
     target = sa.Target(*schools, backend="stanli", show_progress=False)
     advice = sa.advise(target, **{**QUICK, "minutes": 0.3})
     assert "nuts, target_accept=0.95" in advice.table.index
-    assert "non-centred" in " ".join(advice.sentences)
+    assert "non-centered" in " ".join(advice.sentences)
 
 
 def test_it_is_quiet_where_it_is_asked_to_be(capfd):

@@ -30,11 +30,11 @@ def target(program):
     return sa.Target(program, backend="stanli", show_progress=False)
 
 
-def chains_around(centres, scales):
+def chains_around(centers, scales):
     """Chains of 200 draws around points, shape (chain, 2); columns, by name."""
     rng = np.random.default_rng(4)
-    centres = np.asarray(centres, dtype=float)
-    x = centres[:, None] + np.asarray(scales) * rng.normal(size=(len(centres), 200, 2))
+    centers = np.asarray(centers, dtype=float)
+    x = centers[:, None] + np.asarray(scales) * rng.normal(size=(len(centers), 200, 2))
     return results.build({"posterior": {"x": x}}, {"sampler": "made up"})
 
 
@@ -71,7 +71,7 @@ def test_chains_that_move_among_different_modes():
 
 
 @pytest.mark.parametrize(
-    ("program", "centres", "scales"),
+    ("program", "centers", "scales"),
     [
         (RIDGE, [[-60, -60], [-20, -20], [30, 30], [70, 70]], [0.01, 0.01]),
         (VALLEY, [[-6, 36], [-2, 4], [3, 9], [7, 49]], [0.01, 0.1]),
@@ -79,8 +79,8 @@ def test_chains_that_move_among_different_modes():
     ],
     ids=["ridge", "valley", "funnel"],
 )
-def test_chains_of_one_mode_that_have_not_met(program, centres, scales):
-    fit = chains_around(centres, scales)
+def test_chains_of_one_mode_that_have_not_met(program, centers, scales):
+    fit = chains_around(centers, scales)
     assert apart(fit)
     assert separate_modes(target(program), fit) == 1
 

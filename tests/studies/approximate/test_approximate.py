@@ -211,7 +211,7 @@ def refused(stage, words, code=PROGRAM, method="pathfinder", **options):
 
 
 @pytest.mark.parametrize("method", ["Pathfinder", "path finder", None, 3])
-def test_a_method_that_is_misspelt(method):
+def test_a_method_that_is_misspelled(method):
     refused("settings", f"method must be one of pathfinder, advi, laplace, got {method!r}",
             method=method)  # fmt: skip
 
@@ -242,7 +242,7 @@ def test_an_estimated_density_is_refused():
 @pytest.mark.parametrize(("method", "settings"), METHODS)
 def test_no_finite_density(method, settings):
     code = "parameters { real x; } model { target += log(-1 - x^2); }"
-    refused("initialisation", "initialisation failed", code, method, **settings)
+    refused("initialization", "initialization failed", code, method, **settings)
 
 
 @pytest.mark.parametrize(("method", "settings"), METHODS)

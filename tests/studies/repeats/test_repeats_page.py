@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stanadapt.studies.repeats.page import repeats_page
-from stanadapt.studies.repeats.summary import summarise
+from stanadapt.studies.repeats.summary import summarize
 from tests.helpers.html_page import Page
 from tests.helpers.made_up_repeats import row, table
 
@@ -31,7 +31,7 @@ def made(targets=tuple(SPEEDS)):
                 rows.append(row(sampler, i, ess_per_second=speed, ess_per_gradient=0.1, **changes))
                 names.append(target)
     found = table(*rows).assign(target=names)
-    return found, summarise(found, ["a", "b"], 3, targets)
+    return found, summarize(found, ["a", "b"], 3, targets)
 
 
 def page_of(rows, summary, command="stanadapt compare <x>"):
@@ -89,5 +89,5 @@ def test_one_target_is_one_sentence():
 def test_repeats_without_seconds_are_not_ranked():
     rows, _ = made(("clear",))
     rows["ess_per_second"] = np.nan
-    page = page_of(rows, summarise(rows, ["a", "b"], 3, ("clear",)))
+    page = page_of(rows, summarize(rows, ["a", "b"], 3, ("clear",)))
     assert "Which is fastest cannot be said" in page.words("conclusion")

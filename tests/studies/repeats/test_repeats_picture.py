@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stanadapt.studies.repeats.picture import as_pdf, draw_repeats
-from stanadapt.studies.repeats.summary import summarise
+from stanadapt.studies.repeats.summary import summarize
 from tests.helpers.made_up_repeats import row, table
 
 
@@ -20,7 +20,7 @@ def rows_of(targets, samplers, values):
 
 
 def drawn(rows, samplers, targets, repeats=3):
-    summary = summarise(rows, samplers, repeats, targets)
+    summary = summarize(rows, samplers, repeats, targets)
     return draw_repeats(rows, summary), summary
 
 
@@ -44,8 +44,8 @@ def test_medians_intervals_and_repeats_are_where_the_numbers_are():
     assert {text.get_text(): text.get_position()[1] for text in axis.texts} == {
         "one": 0.0, "two": 3.0,
     }  # fmt: skip
-    colours = [line.get_color() for line in medians(axis)]
-    assert colours[0] == colours[2] != colours[1] == colours[3]
+    colors = [line.get_color() for line in medians(axis)]
+    assert colors[0] == colors[2] != colors[1] == colors[3]
     assert list(summary.index.names) == ["target", "sampler"]
 
 

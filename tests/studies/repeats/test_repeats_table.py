@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from stanadapt.studies.repeats.summary import sentences, summarise
+from stanadapt.studies.repeats.summary import sentences, summarize
 from stanadapt.studies.repeats.table import escaped, show_summary, to_latex
 from tests.helpers.made_up_repeats import row, table
 
@@ -24,7 +24,7 @@ def rows():
 
 
 def printed(rows, width, names=NAMES):
-    summary, stream = summarise(rows, names, 5), io.StringIO()
+    summary, stream = summarize(rows, names, 5), io.StringIO()
     console = Console(file=stream, width=width, force_terminal=True)
     show_summary(summary, sentences(rows, summary), console)
     return re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
@@ -78,7 +78,7 @@ def test_a_sampler_that_failed_has_a_line_of_its_own(rows):
 
 
 def test_latex(rows):
-    text = to_latex(summarise(rows, NAMES, 5), ["two\nlines"])
+    text = to_latex(summarize(rows, NAMES, 5), ["two\nlines"])
     lines = text.splitlines()
     assert lines[0] == "% two lines"
     assert lines[2:5] == [

@@ -53,7 +53,7 @@ def test_every_sampler_on_every_target_with_the_same_seeds(targets, runs):
     assert "target: sampler" in repr(found)
 
 
-def test_one_target_is_summarised_by_sampler(targets, runs):
+def test_one_target_is_summarized_by_sampler(targets, runs):
     assert list(repeated(targets["near"]).summary.index) == ["rwm", "mala"]
     assert list(repeated({"near": targets["near"]}).summary.index) == ["rwm", "mala"]
 
@@ -101,7 +101,7 @@ def test_the_page_is_whole_and_needs_no_network(targets, runs, tmp_path):
     assert page.links
     assert all(link.startswith(("#", "data:,")) for link in page.links)
     assert "http" not in text.replace("http://www.w3.org", "")
-    assert "#fa57" not in text  # colours of the page, in light and dark
+    assert "#fa57" not in text  # colors of the page, in light and dark
 
 
 def test_no_target(runs):

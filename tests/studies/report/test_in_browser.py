@@ -2,7 +2,7 @@
 
 Chromium is not among the dependencies: these tests run where it is installed, and are skipped
 elsewhere, on a machine of continuous integration for one. What does not need a browser (references,
-identifiers, colours, escaping) is tested in `test_page.py`, everywhere.
+identifiers, colors, escaping) is tested in `test_page.py`, everywhere.
 """
 
 import re
@@ -15,7 +15,7 @@ from matplotlib.image import imread
 
 import stanadapt as sa
 from stanadapt.studies.repeats.page import repeats_page
-from stanadapt.studies.repeats.summary import summarise
+from stanadapt.studies.repeats.summary import summarize
 from tests.helpers import made_up_fits as made_up
 from tests.helpers import made_up_repeats
 
@@ -62,7 +62,7 @@ def repeats(tmp_path_factory):
     table = made_up_repeats.table(*rows).assign(target=targets)
     versions = {"settings": {"seed": 1}, "samplers": {}, "versions": {"stanadapt": "0"}}
     text = repeats_page(
-        table, summarise(table, samplers, 3, names), ["seed 1"], "stanadapt", versions
+        table, summarize(table, samplers, 3, names), ["seed 1"], "stanadapt", versions
     )
     path = tmp_path_factory.mktemp("browser") / "repeats.html"
     path.write_text(text)
@@ -98,7 +98,7 @@ def screenshot(page, folder, *arguments):
 
 
 def test_light_and_dark(either, page, tmp_path):
-    """Paper fills most of the picture; ink and the colours of all fits are on it."""
+    """Paper fills most of the picture; ink and the colors of all fits are on it."""
     light = screenshot(either, tmp_path)
     dark = screenshot(either, tmp_path, "--blink-settings=preferredColorScheme=0")
     count = 3 if either == page else 2
@@ -108,13 +108,13 @@ def test_light_and_dark(either, page, tmp_path):
     ):
         assert share(shot, paper) > 0.7
         assert share(shot, paper) < 0.98
-        for colour in fits:
-            assert share(shot, colour) > 1e-4, colour
+        for color in fits:
+            assert share(shot, color) > 1e-4, color
     assert share(dark, "ffffff") < 1e-3
 
 
-def share(shot, colour):
-    rgb = np.array([int(colour[i : i + 2], 16) for i in (0, 2, 4)]) / 255
+def share(shot, color):
+    rgb = np.array([int(color[i : i + 2], 16) for i in (0, 2, 4)]) / 255
     return np.mean(np.abs(shot - rgb).max(axis=2) < 0.02)
 
 

@@ -102,8 +102,8 @@ def test_identifiers_are_unique(page):
     assert len(page.ids) == len(set(page.ids))
 
 
-def test_colours_are_those_of_the_page(planted):
-    """A colour that is not replaced would be the same in light and dark."""
+def test_colors_are_those_of_the_page(planted):
+    """A color that is not replaced would be the same in light and dark."""
     source = planted.read_text()
     pictures = "".join(re.findall(r"<svg.*?</svg>", source, flags=re.S))
     assert "var(--fit-6)" in pictures

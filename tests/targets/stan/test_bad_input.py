@@ -111,7 +111,7 @@ def test_the_error_for_an_unsupported_function_names_the_remedy():
     code = (
         "parameters { matrix[2, 2] M; } model { to_vector(M) ~ normal(0, 1); target += trace(M); }"
     )
-    error = refused("initialisation", ["install-cmdstan"], sa.Target, code)
+    error = refused("initialization", ["install-cmdstan"], sa.Target, code)
     assert "trace" in error.stan
     assert "unsafe" not in error.message  # which would not help
 
@@ -216,7 +216,7 @@ def test_no_usable_initial_value_after_a_hundred_tries():
     target = sa.Target("parameters { real x; } model { 0 ~ normal(0, x - 50); }")
     for function in (sa.sample, sa.stan_nuts):
         keywords = {"engine": "stanli"} if function is sa.stan_nuts else {}
-        error = refused("initialisation", ["100 random"], function, target, **RUN, **keywords)
+        error = refused("initialization", ["100 random"], function, target, **RUN, **keywords)
         assert "Scale parameter is -" in error.stan
     assert initial_values.TRIES == 100
 

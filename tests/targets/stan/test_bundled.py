@@ -34,7 +34,7 @@ def load(name, data=None):
 
 @pytest.fixture
 def build(monkeypatch):
-    """A function that makes a stanli model with the faulty optimiser passes off."""
+    """A function that makes a stanli model with the faulty optimizer passes off."""
     for switch in ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER"):
         monkeypatch.setenv(switch, "1")
 
@@ -186,8 +186,8 @@ def neal(data, x):
 
 def logistic(data, w):
     inputs = data["X"].astype(float)
-    standardised = (inputs - inputs.mean(axis=0)) / inputs.std(axis=0, ddof=1)
-    design = np.column_stack([np.ones(data["N"]), standardised])
+    standardized = (inputs - inputs.mean(axis=0)) / inputs.std(axis=0, ddof=1)
+    design = np.column_stack([np.ones(data["N"]), standardized])
     logits = design @ w
     log_likelihood = np.sum(data["y"] * logits - np.logaddexp(0, logits))
     gradient = design.T @ (data["y"] - 1 / (1 + np.exp(-logits)))

@@ -3,7 +3,7 @@
 stanli 0.24.0 is fast and mostly exact, but silently returns wrong densities for some ordinary
 programs. It is therefore used only with the following guards:
 
-1. its version is pinned; three passes of its optimiser are off at every construction; a self-test
+1. its version is pinned; three passes of its optimizer are off at every construction; a self-test
    verifies, once per installed version, that the switches still work;
 2. a program whose control flow may depend on parameters is refused;
 3. at construction the guarded build is compared with the default build, and its gradient with
@@ -75,7 +75,7 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, t
     """Bind a program to its data (JSON text), with the guards.
 
     Returns the bridgestan.StanModel and remarks for the user. Raises StanadaptError of stage
-    "syntax", "data" or, if a guard refuses the program, "initialisation". With unsafe=True
+    "syntax", "data" or, if a guard refuses the program, "initialization". With unsafe=True
     guards 2 and 3 are omitted.
     """
     _require_version()
@@ -140,7 +140,7 @@ def _refusal(name: str, text: str) -> StanadaptError:
             f"the embedded backend cannot run {name}, which uses an unsupported construct. "
             f"{ELSEWHERE} without it."
         )
-        return StanadaptError("initialisation", message, text)
+        return StanadaptError("initialization", message, text)
     return StanadaptError("data", f"{name} does not accept these data.", text)
 
 
@@ -155,7 +155,7 @@ def _refuse_branches(program: Program, manifest: dict) -> None:
         return
     shown = "\n".join(f"  line {number}: {line.strip()}" for number, line in lines[:5])
     raise StanadaptError(
-        "initialisation",
+        "initialization",
         f"the embedded backend is not trusted with {program.name}: its control flow may depend "
         f"on parameters, and stanli {VERSION} is silently wrong for some such programs.\n"
         f"{shown}\n{REMEDIES}",
@@ -172,7 +172,7 @@ def _compare(mir: str, name: str, data: str, model: Any) -> tuple[str, ...]:
     if all(_agree(model, default, point) for point in points):
         return ()
     return (
-        f"stanli's optimiser makes the density of {name} wrong; a build without the faulty pass "
+        f"stanli's optimizer makes the density of {name} wrong; a build without the faulty pass "
         "is used. To be certain, compare with CmdStan (`stanadapt install-cmdstan`).",
     )
 
@@ -218,7 +218,7 @@ def _check_gradient(name: str, model: Any, point: np.ndarray, direction: np.ndar
         errors.append(abs((ahead - behind) / (2 * h) - slope) / scale)
     if np.isfinite(errors).all() and min(errors) > GRADIENT_TOLERANCE:
         raise StanadaptError(
-            "initialisation",
+            "initialization",
             f"the gradient of {name} is not the derivative of its density in the embedded "
             f"backend (relative difference {min(errors):.1e}). {REMEDIES}",
         )

@@ -228,7 +228,7 @@ def test_a_named_backend_is_not_replaced(use_backends, monkeypatch):
     assert second.data == []
 
 
-@pytest.mark.parametrize("stage", ["data", "installation", "files", "initialisation"])
+@pytest.mark.parametrize("stage", ["data", "installation", "files", "initialization"])
 def test_other_failures_do_not_change_the_backend(use_backends, stage):
     """Otherwise a broken compiler or wrong data could silently change the density."""
     second = FakeBackend("second")

@@ -31,7 +31,7 @@ echo "$*" >> "$CALLS/stanc"
 for word; do case $word in --o=*) out=${word#--o=};; esac; done
 cat "$word" > "$out"
 """
-# CALLS/how changes its behaviour, depending on its arguments
+# CALLS/how changes its behavior, depending on its arguments
 CXX = """#!/bin/sh
 [ "$1" = --version ] && { echo "fake compiler $(cat "$CALLS/version" 2> /dev/null)"; exit; }
 echo "$*" >> "$CALLS/cxx"

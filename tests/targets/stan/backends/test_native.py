@@ -38,7 +38,7 @@ def pair(request, backend):
 
 
 def of_simplex(target):
-    """Coordinates whose meaning changed in newer Stan; the origin is the centre in both."""
+    """Coordinates whose meaning changed in newer Stan; the origin is the center in both."""
     return np.array([name.startswith(SIMPLEXES) for name in target.model.param_unc_names()])
 
 

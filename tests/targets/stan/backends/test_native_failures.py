@@ -239,7 +239,7 @@ def test_a_program_that_always_rejects_has_no_initial_values(moody):
         target.model.param_initialize(target.model.new_rng(1), max_tries=0)
     with pytest.raises(StanadaptError, match="100 random starting points") as caught:
         sa.sample(target, **RUN)
-    assert caught.value.stage == "initialisation"
+    assert caught.value.stage == "initialization"
     assert caught.value.stan.startswith(located("never", '"never"'))
 
 

@@ -65,7 +65,7 @@ def test_unconstraining_inverts_constraining(every_type):
 def refused_values(target, values):
     with pytest.raises(sa.StanadaptError, match=f"not a position of {target.name}") as caught:
         target.unconstrain(values)
-    assert caught.value.stage == "initialisation"
+    assert caught.value.stage == "initialization"
     return caught.value.stan
 
 

@@ -117,7 +117,7 @@ CASES = pytest.mark.parametrize(
 def test_branches_on_parameters_are_refused(code, data, lines):
     with pytest.raises(StanadaptError, match="control flow may depend on parameters") as caught:
         sa.Target(code, data)
-    assert caught.value.stage == "initialisation"
+    assert caught.value.stage == "initialization"
     message = caught.value.message
     for number in lines:
         assert f"line {number}: {code.splitlines()[number - 1].strip()}" in message

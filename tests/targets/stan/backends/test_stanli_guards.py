@@ -36,7 +36,7 @@ model {
 
 
 @pytest.mark.parametrize(("n", "j"), [(3, 2), (4, 2), (7, 3), (7, 7), (2, 5)])
-@pytest.mark.filterwarnings("ignore:stanli's optimiser")
+@pytest.mark.filterwarnings("ignore:stanli's optimizer")
 def test_nested_loops_are_right(n, j):
     target = sa.Target(NESTED, {"N": n, "J": j, "x": X[:n]})
 
@@ -47,13 +47,13 @@ def test_nested_loops_are_right(n, j):
     assert_density(target, log_density)
 
 
-@pytest.mark.filterwarnings("ignore:stanli's optimiser")
+@pytest.mark.filterwarnings("ignore:stanli's optimizer")
 def test_nested_loops_over_means_are_right():
     target = sa.Target(NESTED_MEANS, {"N": 7, "J": 3, "x": X})
     assert_density(target, lambda m: normal_sum(X[:, None], m, 1.0))
 
 
-@pytest.mark.filterwarnings("ignore:stanli's optimiser")
+@pytest.mark.filterwarnings("ignore:stanli's optimizer")
 def test_nested_loops_of_a_hundred_by_five_are_finite():
     x = RNG.normal(size=100)
     target = sa.Target(NESTED, {"N": 100, "J": 5, "x": x})
@@ -66,7 +66,7 @@ def test_nested_loops_of_a_hundred_by_five_are_finite():
 # --- a store that does not depend on the loop ----------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:stanli's optimiser")
+@pytest.mark.filterwarnings("ignore:stanli's optimizer")
 def test_invariant_stores_are_right():
     y = X[::-1] + 0.3
     target = sa.Target(STORE, {"N": 7, "x": X, "y": y.copy(), "k": K})
@@ -91,7 +91,7 @@ model {
 """
 
 
-@pytest.mark.filterwarnings("ignore:stanli's optimiser")
+@pytest.mark.filterwarnings("ignore:stanli's optimizer")
 def test_overwritten_vectors_have_right_gradients():
     target = sa.Target(OVERWRITTEN, {"N": 7, "x": X})
 
@@ -220,7 +220,7 @@ def test_without_an_execution_report_programs_are_refused(monkeypatch):
 @pytest.mark.parametrize("code", [NESTED, STORE])
 def test_a_wrong_default_build_gives_a_warning(code):
     data = {"N": 7, "J": 3, "x": X, "y": X[::-1].copy(), "k": K}
-    with pytest.warns(UserWarning, match="optimiser makes the density of program wrong") as caught:
+    with pytest.warns(UserWarning, match="optimizer makes the density of program wrong") as caught:
         sa.Target(code, data)
     assert len(caught) == 1
     assert "install-cmdstan" in str(caught[0].message)
@@ -241,7 +241,7 @@ def test_a_wrong_gradient_is_refused(monkeypatch):
     monkeypatch.setattr(stanli, "_evaluate", wrong)
     with pytest.raises(StanadaptError, match="not the derivative") as caught:
         sa.Target("parameters { vector[3] x; } model { x ~ normal(3, 0.1); }")
-    assert caught.value.stage == "initialisation"
+    assert caught.value.stage == "initialization"
 
 
 def test_a_density_that_is_finite_only_far_away_is_not_refused():

@@ -40,7 +40,7 @@ def error_of(fit, name, power, truth):
     return (deviation.mean() - truth) / (deviation.std() / np.sqrt(effective)), effective
 
 
-def test_which_samplers_are_standardised_unless_told_otherwise():
+def test_which_samplers_are_standardized_unless_told_otherwise():
     own = {name for name, sampler in OURS.items() if sampler.standardize == "no"}
     assert set(FULL) == {"am", "gad_hmc", "gad_mala", "gad_rwm", "hmc", "mala", "rwm"}
     assert set(ALL_FULL) - set(FULL) == {"sgld", "ula"}
@@ -131,7 +131,7 @@ def test_why_not_is_recorded(target):
     ("rwm", {"standardize": "yes"}, "must be True, False or None"),
     ("whitened_hmc", {"standardize": True}, "learns scales on its own"),
 ])  # fmt: skip
-def test_what_cannot_be_standardised_is_refused(sampler, changed, reason, target):
+def test_what_cannot_be_standardized_is_refused(sampler, changed, reason, target):
     with pytest.raises(sa.StanadaptError, match=reason):
         sa.sample(target, sampler, **changed, **PLAN)
 
@@ -192,8 +192,8 @@ def test_tempering_reports_the_program_s_own_evidence_and_reference(name):
     group = results.dataset(fit, "tempering")
     assert fit.attrs["standardized"] == "diagonal"
     assert np.abs(group["log_evidence"].values).max() < 0.5
-    centre = group["reference_mean"].values
-    np.testing.assert_allclose(centre, np.tile([70.0, -3.0], (4, 1)), atol=0.05)
+    center = group["reference_mean"].values
+    np.testing.assert_allclose(center, np.tile([70.0, -3.0], (4, 1)), atol=0.05)
     spread = group["reference_sd"].values
     assert ((spread > 0.01) & (spread < 0.1)).all()
     # log Z at b = 1 is the evidence, and at b = 0 that of the reference, which is 1
