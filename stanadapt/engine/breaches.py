@@ -141,8 +141,6 @@ def _coordinates(sampler: Sampler) -> Iterator[str]:
     for name in sampler.when_standardized:
         if name not in sampler.settings._fields:
             yield f"when_standardized names {name}, which is no field of Settings"
-    if sampler.may_accept_more and "target_accept" not in sampler.settings._fields:
-        yield "may_accept_more says what target_accept means, which is no field of Settings"
 
 
 def _exactness(sampler: Sampler) -> Iterator[str]:

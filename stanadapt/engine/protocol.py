@@ -119,21 +119,53 @@ class ExtraOutput(NamedTuple):
     size: Callable[[Any, int], int]
 
 
-class Storage(NamedTuple):
-    """What a chain stores whose size settings choose, such as particles: asked for before a run.
+class Memory(NamedTuple):
+    """What a chain stores that may be large: the run is refused if it does not fit.
 
-    size
-        (settings, dim) -> bytes of each chain, dim being the number of parameters.
+    dense_matrices
+        settings -> number of arrays of shape (dim, dim) in State.
+    storage
+        (settings, dim) -> further bytes of each chain, dim being the number of parameters.
     name
-        What it is, for a sentence.
+        The name of that storage, for a message: "particles".
     settings
         Names of the settings that make it smaller.
 
     """
 
-    size: Callable[[Any, int], int]
-    name: str
-    settings: tuple[str, ...]
+    dense_matrices: Callable[[Any], int] = no_matrices
+    storage: Callable[[Any, int], int] | None = None
+    name: str = ""
+    settings: tuple[str, ...] = ()
+
+
+class Traits(NamedTuple):
+    """Properties that few samplers have.
+
+    arrays_in_place
+        `step` and `adapt` leave each array of State in its place, and all tuples in it but
+        `current` as they are. The loop then hands on pointers (`by_reference`), which is faster
+        for dozens of arrays.
+    samples_batches
+        With each gradient it draws the batch of rows that the gradient is made of: the entries of
+        a position after those that are moved, uniform on [0, 1); see `Minibatches`.
+    extends
+        Chains of default length continue if that is likely to make a fit usable. Not if further
+        draws come from the same particles. Chains of a sampler that is not exact never do.
+    exact_on_estimates
+        Without gradients, it leaves the target invariant if the density is an estimate with noise:
+        it does if it evaluates one proposal per iteration, by `proposed`.
+    starts_at_draws
+        It learns from the draws of an earlier fit, and its chains start at some of them all the
+        same: from far out in the tails an independent proposal may never be accepted.
+
+    """
+
+    arrays_in_place: bool = False
+    samples_batches: bool = False
+    extends: bool = True
+    exact_on_estimates: bool = True
+    starts_at_draws: bool = False
 
 
 class Pooling(NamedTuple):
@@ -149,11 +181,6 @@ class Pooling(NamedTuple):
         end of warm-up, and `label`, what these are for.
     pool
         (settings, progress, states) -> (progress, states), after each block.
-    described
-        (settings, progress) -> dict, attributes of the result.
-    sentences
-        (settings, progress, names) -> list of what the user should know; `names` are those of the
-        coordinates of a position.
     pool_for_scales
         As `pool`, but warm-up ends as soon as progress has `location`, shape (dim,), and `metric`,
         a `FisherMetric`: of a sampler that learns these for others too.
@@ -162,8 +189,6 @@ class Pooling(NamedTuple):
 
     begin: Callable[[Any, list, int], tuple[Any, list]]
     pool: Callable[[Any, Any, list], tuple[Any, list]]
-    described: Callable[[Any, Any], dict[str, Any]]
-    sentences: Callable[[Any, Any, list[str]], list[str]]
     pool_for_scales: Callable[[Any, Any, list], tuple[Any, list]] | None = None
 
 
@@ -191,16 +216,12 @@ class Sampler(NamedTuple):
     adapts_forever
         Whether `adapt` also runs while draws are kept (diminishing adaptation). `find` sets it
         from the setting of that name, where there is one.
-    init_from_draws
-        (density, settings, state, positions, rng) -> state, once, before the first iteration, of a
-        sampler that can learn from the draws of an earlier fit: positions, shape (n, dim).
-    init_from_network
-        (density, settings, position, rng, network) -> state, in place of `init`, of a sampler that
-        proposes from a trained network, a `CompiledNetwork`.
-    arrays_in_place
-        Whether `step` and `adapt` leave each array of State in its place, and all tuples in it but
-        `current` as they are. Then the loop hands on pointers (`by_reference`), which is faster
-        where there are dozens of arrays.
+    init_from
+        Compiled functions that begin from something else, by the argument of `sample` that it comes
+        from: "warm_start": (density, settings, state, positions, rng) -> state, once, before the
+        first iteration, for a sampler that can learn from the draws of an earlier fit, positions
+        having shape (n, dim); "network": (density, settings, position, rng, network) -> state, in
+        place of `init`, for a sampler that proposes from a trained network, a `CompiledNetwork`.
     workspace
         Fields of State that are rewritten in every step ("noise", "tuning.left"): all others but
         `current` and `scratch` stay as they are after warm-up.
@@ -213,36 +234,16 @@ class Sampler(NamedTuple):
     when_standardized
         Defaults of settings that differ in standardized coordinates, by name: functions of the
         number of parameters. A value that the user chooses holds in any coordinates.
-    dense_matrices
-        settings -> number of arrays of shape (dim, dim) in State: memory is asked for before a run.
-    storage
-        What else it stores that may be large; None if nothing.
-    may_accept_more
-        Whether a chain that has learned may accept far more often than its setting `target_accept`,
-        because something else bounds its moves: then the rate is only judged where it is too low.
-    proposal
-        (settings, state) -> location, factor and degrees of freedom (0: Gaussian) of a distribution
-        from which moves are proposed wherever the chain is, factor stored as in `metric_factor`:
-        the result reports its importance weights.
-    exact_on_estimates
-        Whether a sampler without gradients leaves the target invariant where the density is an
-        estimate with noise: it does if it evaluates one proposal per iteration, by `proposed`.
+    memory
+        What it stores that may be large.
     exact
         Whether it leaves the target invariant, so that means over ever more draws are those of the
         target; or a function of the settings. Where it does not, results say so, `compare` shows
         their bias, and `check_sampler` asks for everything but invariance.
-    draws_on
-        Whether chains of default length go on where that is likely to make a fit usable; not where
-        further draws come from the same particles. Of a sampler that is not exact they never do.
-    weighs_paths
-        Whether the statistic log_weight is that of an independent proposal in each iteration, the
-        mean of whose exponential is the evidence: results have the bound and the estimate.
-    samples_batches
-        Whether it draws, with each gradient, the batch of rows that this is made of: the entries
-        of a position after those that are moved, uniform on [0, 1); see `Minibatches`.
-    sentences
-        (settings, dim, stats) -> list of what the user should know of a run: dim is the number of
-        parameters, stats has the statistics of the draws by name, arrays of shape (chain, draw).
+    after_run
+        (view) -> `Findings`: what it reports after a run, given a `RunView`.
+    traits
+        Properties that few samplers have.
     threading, tempering, extra_output, pooling
         Optional groups; None without them.
     setting_aliases
@@ -262,27 +263,29 @@ class Sampler(NamedTuple):
     iter_sampling: int = 20_000
     uses_gradient: bool | Callable[[Any], bool] = True
     adapts_forever: bool = False
-    init_from_draws: Callable | None = None
-    init_from_network: Callable | None = None
-    arrays_in_place: bool = False
+    init_from: Mapping[str, Callable] = MappingProxyType({})
     workspace: tuple[str, ...] = ()
     standardize: str | Callable[[Any], str] = "full"
     when_standardized: Mapping[str, Callable[[int], Any]] = MappingProxyType({})
-    dense_matrices: Callable[[Any], int] = no_matrices
-    storage: Storage | None = None
-    may_accept_more: bool = False
-    proposal: Callable[[Any, Any], tuple] | None = None
-    exact_on_estimates: bool = True
     exact: bool | Callable[[Any], bool] = True
-    samples_batches: bool = False
-    draws_on: bool = True
-    weighs_paths: bool = False
-    sentences: Callable[[Any, int, dict[str, Any]], list[str]] | None = None
+    memory: Memory = Memory()
+    after_run: Callable[[Any], Any] | None = None
+    traits: Traits = Traits()
     threading: Threading | None = None
     tempering: Tempering | None = None
     extra_output: ExtraOutput | None = None
     pooling: Pooling | None = None
     setting_aliases: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def init_from_draws(self) -> Callable | None:
+        """`init_from["warm_start"]`, or None."""
+        return self.init_from.get("warm_start")
+
+    @property
+    def init_from_network(self) -> Callable | None:
+        """`init_from["network"]`, or None."""
+        return self.init_from.get("network")
 
     @property
     def name(self) -> str:
@@ -357,14 +360,14 @@ def restored_state(settings, state, owned):
 # inline: what is handed on lies in the frame of the loop, not of a function that has returned
 @overload(state_by_reference, inline="always")
 def _state_by_reference(settings, state):
-    if REGISTRY[settings.instance_class].arrays_in_place:
+    if REGISTRY[settings.instance_class].traits.arrays_in_place:
         return lambda settings, state: by_reference(state)
     return lambda settings, state: state
 
 
 @overload(restored_state, inline="always")
 def _restored_state(settings, state, owned):
-    if REGISTRY[settings.instance_class].arrays_in_place:
+    if REGISTRY[settings.instance_class].traits.arrays_in_place:
         return lambda settings, state, owned: restored(state, owned)
     return lambda settings, state, owned: state
 

@@ -175,7 +175,7 @@ def _parts(design: ChainDesign, dim: int, on_disk: bool) -> list[Part]:
     plan, sampler = design.plan, design.sampler
     kept = plan.chains * (plan.draws + plan.warmup_draws)
     draws = 0 if on_disk else NUMBER * kept * numbers_per_draw(design, dim)
-    matrices = NUMBER * plan.chains * sampler.dense_matrices(design.settings) * dim**2
+    matrices = NUMBER * plan.chains * sampler.memory.dense_matrices(design.settings) * dim**2
     parts = [
         Part(draws, f"{kept:,} draws take", "Keep fewer draws: iter_sampling, thin, chains."),
         Part(
@@ -184,11 +184,11 @@ def _parts(design: ChainDesign, dim: int, on_disk: bool) -> list[Part]:
             "Use the default sampler, which takes none, or diagonal=True where there is one.",
         ),
     ]
-    if sampler.storage is not None:
-        storage = sampler.storage
-        lower = ", ".join([*storage.settings, "chains"])
-        stored = plan.chains * storage.size(design.settings, dim)
-        parts.append(Part(stored, f"{storage.name} of {sampler.name}", f"Lower {lower}."))
+    memory = sampler.memory
+    if memory.storage is not None:
+        lower = ", ".join([*memory.settings, "chains"])
+        stored = plan.chains * memory.storage(design.settings, dim)
+        parts.append(Part(stored, f"{memory.name} of {sampler.name}", f"Lower {lower}."))
     return parts
 
 

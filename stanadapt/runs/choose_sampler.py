@@ -215,10 +215,10 @@ def require_exact(target: Target, sampler: Sampler) -> None:
         what = "follows gradients"
     elif sampler.tempering is not None:
         what = "raises the density to powers"
-    elif not sampler.exact_on_estimates:
+    elif not sampler.traits.exact_on_estimates:
         what = "evaluates the density several times in one move"
     if what:
-        usable = names_of(lambda s: s.uses_gradient is False and s.exact_on_estimates)
+        usable = names_of(lambda s: s.uses_gradient is False and s.traits.exact_on_estimates)
         raise StanadaptError(
             "settings",
             f"{sampler.name} {what}, but the density of {target.name} is an estimate "
@@ -229,11 +229,11 @@ def require_exact(target: Target, sampler: Sampler) -> None:
 
 def require_batches(target: Samplable, sampler: Sampler) -> None:
     """Raise StanadaptError where a sampler knows nothing of the batches of `Minibatches`."""
-    if isinstance(target, Minibatches) and not sampler.samples_batches:
+    if isinstance(target, Minibatches) and not sampler.traits.samples_batches:
         raise StanadaptError(
             "settings",
             f"{sampler.name} needs the density of all rows, but {target!r} estimates it from some: "
-            f"sample the Target itself, or use {names_of(lambda s: s.samples_batches)}.",
+            f"sample the Target itself, or use {names_of(lambda s: s.traits.samples_batches)}.",
         )
 
 

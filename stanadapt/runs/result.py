@@ -12,15 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
-from stanadapt.diagnostics.verdict import FAR_BELOW
+from stanadapt.engine.after_run import RunView
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.engine.registry import as_chosen
 from stanadapt.errors import StanadaptError, warn
 from stanadapt.results.labels import named_dimensions, phase_groups
 from stanadapt.runs.attributes import origin
-from stanadapt.samplers.tempering.findings import add_tempering
 from stanadapt.samplers.tempering.weighted_summary import pseudo_group, taken_apart
-from stanadapt.samplers.variational.findings import on_paths, on_proposals
 from stanadapt.targets.target import Samplable
 
 VALUES_SHOWN = 6  # of the point at which a density failed
@@ -70,16 +68,6 @@ def short_chains(runs: list[Chain], kept: list[int], length: int) -> Iterator[st
             f"interrupted: {len(kept)} of {len(runs)} chains are kept, with {length} draws each; "
             f"left out, with fewer draws: {_chains(short)}."
         )
-
-
-def of_draws(runs: list[Chain], length: int) -> list[str]:
-    """What a sampler itself has to say of the first draws of each of these chains."""
-    first = runs[0]
-    if first.sampler.sentences is None:
-        return []
-    table = np.stack([chain.sampling.stats[:length] for chain in runs])
-    stats = {name: table[..., column] for column, name in enumerate(first.stat_names)}
-    return first.sampler.sentences(first.settings, first.density.dim, stats)
 
 
 def _chains(numbers: list[str]) -> str:
@@ -147,30 +135,17 @@ def pack_result(
     groups = _groups(target, [runs[i] for i in kept], length, keep)
     notes = [*known.get("notes", []), *failures(target, runs, kept)]
     notes += short_chains(runs, kept, length)
-    notes += of_draws([runs[i] for i in kept], length)
-    pooling, first = runs[0].sampler.pooling, runs[kept[0]]
-    if pooling is not None and first.progress is not None:
-        attributes |= pooling.described(first.settings, first.progress)
-        notes += pooling.sentences(first.settings, first.progress, _coordinate_names(target))
-    if runs[0].sampler.proposal is not None:
-        found, said = on_proposals(target, [runs[i] for i in kept], length)
-        attributes, notes = attributes | found, notes + said
-    if runs[0].sampler.weighs_paths:
-        found, said = on_paths(target, [runs[i] for i in kept], length)
-        attributes, notes = attributes | found, notes + said
-    if runs[0].sampler.tempering is not None:
-        notes += add_tempering(target, [runs[i] for i in kept], length, groups)
+    if runs[0].sampler.after_run is not None:
+        stats: Any = groups["sample_stats"]
+        found = runs[0].sampler.after_run(RunView(target, [runs[i] for i in kept], length, stats))
+        attributes |= found.attributes
+        notes += found.messages
+        groups |= found.groups
     for sentence in notes:
         warn(sentence)
     groups |= copy.deepcopy(target.target.data_groups)
     named = named_dimensions(target.target.labels)
     return results.build(groups, {**attributes, "notes": notes}, **named)
-
-
-def _coordinate_names(target: Samplable) -> list[str]:
-    if target.target is target:
-        return target.target.model.param_unc_names()
-    return [f"coordinate {i + 1}" for i in range(target.dim)]
 
 
 def _usable(chain: Chain) -> int:
@@ -289,12 +264,7 @@ def statistics(labels: Sequence[Sequence], table: np.ndarray) -> dict[str, np.nd
 
 def _attributes(target: Samplable, runs: list[Chain]) -> dict[str, Any]:
     program, each = target.target, target.evaluations_per_call
-    expected = {}
-    if runs[0].sampler.may_accept_more:
-        rate = runs[0].settings.target_accept
-        expected = {"acceptance_target": rate, "acceptance_range": [FAR_BELOW * rate, 1.0]}
     return {
-        **expected,
         **origin(program, runs[0].plan),
         **target.description,
         "sampler": runs[0].sampler.name,

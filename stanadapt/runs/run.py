@@ -52,7 +52,7 @@ def until(plan: Plan, until_ess: float | None, of_default_length: Sampler | None
     if until_ess is not None:
         return plan._replace(until_ess=float(until_ess))
     sampler = of_default_length
-    return until_usable(plan) if sampler and sampler.exact and sampler.draws_on else plan
+    return until_usable(plan) if sampler and sampler.exact and sampler.traits.extends else plan
 
 
 def until_usable(plan: Plan) -> Plan:

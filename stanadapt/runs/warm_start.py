@@ -130,10 +130,9 @@ def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit
 def starting_values(inits: Any, sampler: Sampler, given: GivenStart) -> Any:
     """Return where chains start: where nothing else is said, at draws of the fit in `warm_start`.
 
-    Not those of samplers that learn from these draws, unless they propose from what they learn:
-    from far out in its tails an independent proposal may never be accepted.
+    Not those of samplers that learn from these draws, unless their traits say so.
     """
-    learns = sampler.init_from_draws is not None and sampler.proposal is None
+    learns = sampler.init_from_draws is not None and not sampler.traits.starts_at_draws
     return inits if inits is not None or learns else given.warm_start
 
 

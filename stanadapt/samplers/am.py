@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
@@ -27,9 +28,8 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Memory, Sampler
 from stanadapt.engine.registry import register, require_positive, require_probability
-from stanadapt.samplers.adaptation import rescaled
 
 DECAY = 4000.0
 
@@ -151,7 +151,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        dense_matrices=lambda settings: 1,
+        memory=Memory(dense_matrices=lambda settings: 1),
         workspace=("noise", "whitened"),
         uses_gradient=False,
         when_standardized={"initial_scale": lambda dim: RANDOM_WALK_SCALE},

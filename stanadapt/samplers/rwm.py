@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import (
@@ -26,7 +27,6 @@ from stanadapt.engine.points import (
 )
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import register, require_positive, require_probability
-from stanadapt.samplers.adaptation import rescaled
 
 
 class Settings(NamedTuple):

@@ -126,13 +126,6 @@ MISTAKES = {
         changed("adapt=adapt,\n", "adapt=adapt, when_standardized={'step': lambda n: 1.0},\n"),
         r"barker: when_standardized names step, which is no field of Settings\.",
     ),
-    "more than a target that there is not": (
-        "barker",
-        changed("adapt=adapt,\n", "adapt=adapt, may_accept_more=True,\n").replace(
-            "target_accept", "wanted_rate"
-        ),
-        r"barker: may_accept_more says what target_accept means, which is no field of Settings\.",
-    ),
 }
 
 

@@ -61,12 +61,12 @@ def test_matrices_that_do_not_fit(target, free):
         sa.sample(target, "gad_mala", **few)
 
 
-STORING = {name: s.storage for name, s in registered().items() if s.storage is not None}
+STORING = {n: s.memory for n, s in registered().items() if s.memory.storage is not None}
 
 
 def test_particles_that_do_not_fit(target, free):
     """Two chains; their draws take next to nothing."""
-    free(2 * STORING["smc"].size(find("smc", particles=10_000)[1], 6))
+    free(2 * STORING["smc"].storage(find("smc", particles=10_000)[1], 6))
     with pytest.raises(sa.StanadaptError, match=r"particles of smc .*Lower particles, chains\."):
         sa.sample(target, "smc", particles=10_000, **RUN)
 
@@ -86,6 +86,6 @@ def test_what_is_asked_for_is_what_a_chain_stores(name):
         chosen = {STORING[name].settings[0]: value}
         (chain,) = make_chains((name, chosen), Awkward())
         stored.append(size_of(chain.state))
-        asked.append(STORING[name].size(find(name, **chosen)[1], 3))
+        asked.append(STORING[name].storage(find(name, **chosen)[1], 3))
     assert stored[1] - stored[0] == asked[1] - asked[0]
     assert asked[0] > 0

@@ -18,6 +18,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.gad.gad_hmc import LARGEST_WEIGHT
 from stanadapt.samplers.tempering.settings import RATE_OF_TRAJECTORIES, RATE_OF_WALKS
+from stanadapt.samplers.whitened.findings import attributes
 from tests.helpers.chains import FASTER, column, finish, make_chains
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 from tests.helpers.sampler_settings import VARIANTS
@@ -87,11 +88,13 @@ def test_matrices_are_declared(case):
         gaussian = Gaussian(np.zeros(n), np.ones(n))
         (chain,) = make_chains_at(gaussian, np.ones((1, n)), name, 10, 10, **chosen)
         sizes.append(sum(array.size for array in arrays_of(chain.state)))
-    declared = chain.sampler.dense_matrices(chain.settings)
+    declared = chain.sampler.memory.dense_matrices(chain.settings)
     assert sizes[2] - 2 * sizes[1] + sizes[0] == 2 * 20**2 * declared
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if registered()[case[0]].arrays_in_place])
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if registered()[case[0]].traits.arrays_in_place]
+)
 def test_arrays_stay_in_place_where_a_sampler_declares_it(case):
     """Otherwise the state would be restored with arrays that are out of date."""
     (chain,) = make_chains(case, Awkward())
@@ -158,14 +161,12 @@ def test_adaptation_reaches_its_target(case):
     rate = rates.mean()
     if wanted == 0:  # of those that temper: what suits the moves
         wanted = RATE_OF_TRAJECTORIES if chain.sampler.uses_gradient else RATE_OF_WALKS
-    if chain.sampler.may_accept_more and chain.state.tuning.entropy_weight > 0.5 * LARGEST_WEIGHT:
+    if case[0] == "gad_hmc" and chain.state.tuning.entropy_weight > 0.5 * LARGEST_WEIGHT:
         wanted = max(wanted, rate)  # nothing counts but the entropy
-    described = chain.sampler.pooling and chain.sampler.pooling.described(
-        chain.settings, chain.progress
-    )
-    if described and "acceptance_target" in described:
-        wanted = described["acceptance_target"]
-        if described["fixed_trajectories"] and at_full_length(chain):
+    if case[0] == "whitened_hmc":
+        reported = attributes(chain.settings, chain.progress)
+        wanted = reported["acceptance_target"]
+        if reported["fixed_trajectories"] and at_full_length(chain):
             wanted = max(wanted, rate)  # a longer step would make trajectories too long
     assert abs(rate - wanted) < MISSED.get(case[0], 0.05)
 

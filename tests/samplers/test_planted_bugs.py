@@ -67,7 +67,7 @@ BUGS = {
         "rwm and not gad and invariant",
     ),
     "adaptation_backwards": Bug(
-        "samplers/adaptation.py",
+        "engine/adaptation.py",
         "(acceptance_rate - target_accept) / target_accept",
         "(target_accept - acceptance_rate) / target_accept",
         EVERY,
@@ -137,7 +137,7 @@ BUGS = {
         "leaves_the_target",
     ),
     "metric_inverted": Bug(
-        "samplers/adaptation.py",
+        "engine/adaptation.py",
         "covariance[0, i] = np.sqrt(covariance[0, i])",
         "covariance[0, i] = 1.0 / np.sqrt(covariance[0, i])",
         "samplers/hamiltonian/test_nuts_tuning.py",

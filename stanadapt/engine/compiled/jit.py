@@ -73,7 +73,8 @@ def _modules_meant(module: bytes, names: bytes) -> list[Path]:
     place = PACKAGE.joinpath(*module.decode().split("."))
     if not place.is_dir():
         return [place.with_suffix(".py")]
-    modules = [place / f"{name}.py" for name in re.findall(r"\w+", names.decode())]
+    imported = re.findall(r"(\w+)(?:\s+as\s+\w+)?", names.decode())
+    modules = [place / f"{name}.py" for name in imported]
     return [path if path.is_file() else place / "__init__.py" for path in modules]
 
 

@@ -48,7 +48,7 @@ from stanadapt.engine.points import (
     gradient_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Memory, Sampler
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -263,7 +263,7 @@ register(
             "leapfrogs": lambda dim: max(2, round((dim / 2) ** 0.25)),
             "initial_scale": lambda dim: 0.0, "adapt_every": lambda dim: 4,
         },
-        dense_matrices=lambda settings: 0 if settings.diagonal else 2,
-        iter_warmup=1000, iter_sampling=5000, may_accept_more=True,
+        memory=Memory(dense_matrices=lambda settings: 0 if settings.diagonal else 2),
+        iter_warmup=1000, iter_sampling=5000,
     )
 )  # fmt: skip

@@ -22,7 +22,7 @@ from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.points import LANGEVIN_SCALE, acceptance_probability
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Memory, Sampler
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -238,7 +238,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        dense_matrices=lambda settings: 0 if settings.diagonal or settings.rank else 2,
+        memory=Memory(lambda settings: 0 if settings.diagonal or settings.rank else 2),
         workspace=(
             "noise", "drift_and_noise", "log_ratio", "work", "tuning.left", "tuning.right",
             "tuning.slope", "tuning.inverse",

@@ -26,7 +26,7 @@ from stanadapt.engine.points import (
     gradient_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Memory, Sampler
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -146,7 +146,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        dense_matrices=lambda settings: 0 if settings.diagonal else 2,
+        memory=Memory(dense_matrices=lambda settings: 0 if settings.diagonal else 2),
         workspace=("noise", "log_ratio", "tuning.left", "tuning.right"),
         when_standardized={
             "initial_scale": lambda dim: RANDOM_WALK_SCALE, "adapt_every": lambda dim: 4,

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
@@ -32,7 +33,6 @@ from stanadapt.engine.registry import (
     require_positive,
     require_probability,
 )
-from stanadapt.samplers.adaptation import rescaled
 from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, leapfrog
 
 MOST_STEPS = 100

@@ -17,11 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine import adaptation
+from stanadapt.engine.adaptation import Welford, learn_factor, no_draws, window_end, with_draw
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Memory, Sampler
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -29,8 +31,6 @@ from stanadapt.engine.registry import (
     require_positive,
     require_probability,
 )
-from stanadapt.samplers import adaptation
-from stanadapt.samplers.adaptation import Welford, learn_factor, no_draws, window_end, with_draw
 from stanadapt.samplers.hamiltonian import nuts_tree
 from stanadapt.samplers.hamiltonian.leapfrog import Leapfrog, first_step
 
@@ -189,7 +189,7 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         setting_aliases={"adapt_delta": "target_accept"},
-        dense_matrices=lambda settings: 2 if settings.dense else 0,
+        memory=Memory(dense_matrices=lambda settings: 2 if settings.dense else 0),
         workspace=("tree", "leapfrog.gradient", "leapfrog.velocity"),
         freeze=freeze, iter_warmup=1000, iter_sampling=1000, standardize="no",
     )

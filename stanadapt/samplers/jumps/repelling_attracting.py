@@ -58,7 +58,7 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Sampler, Traits
 from stanadapt.engine.registry import register, require_at_least, require_positive
 from stanadapt.samplers.jumps import scale_grid
 
@@ -95,9 +95,6 @@ def forced_move(density, start, proposal, scales, sign, most_tries, rng):
 
 
 DOWNHILL, UPHILL = 1.0, -1.0
-# what is told of: more parameters, a larger share of searches given up (each of which takes as many
-# evaluations as some hundred other iterations), a smaller share of accepted moves
-MANY_PARAMETERS, CAPPED_TOLD, FEW_ACCEPTED = 10, 0.001, 0.01
 
 
 class Settings(NamedTuple):
@@ -262,39 +259,11 @@ def _rescaled(density, state):
     return replace(state, partner=z)
 
 
-def sentences(settings: Settings, dim: int, stats: dict[str, np.ndarray]) -> list[str]:
-    """Tell where evaluations explode, searches are given up, or next to nothing is accepted."""
-    said, tempering = [], "Use a sampler that tempers, such as simulated_tempering."
-    if dim > MANY_PARAMETERS:
-        said.append(
-            f"repelling_attracting took {stats['n_tries'].mean():.1f} density evaluations per "
-            f"iteration for {dim} parameters. For steps as wide as the distance between modes the "
-            f"number grows exponentially with the parameters: with more than {MANY_PARAMETERS} it "
-            f"finds few modes or takes very long. {tempering}"
-        )
-    if stats["capped"].mean() > CAPPED_TOLD:
-        said.append(
-            f"repelling_attracting gave up a search after {settings.longest_search} tries "
-            f"(longest_search) in {stats['capped'].mean():.2%} of iterations, and stayed where it "
-            f"was: the draws are exact, but fewer of them are new. {tempering}"
-        )
-    rates = stats["accepted"].mean(axis=1)
-    worst = int(np.argmin(rates))
-    if rates[worst] < FEW_ACCEPTED:
-        said.append(
-            f"repelling_attracting: a chain accepted {rates[worst]:.2%} of its moves, whose scale "
-            f"is too wide (step_size {stats['step_size'][worst, -1]:.3g}). Lengthen warm-up "
-            f"(iter_warmup), in which the scale is learned, or lower initial_scale. {tempering}"
-        )
-    return said
-
-
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         iter_warmup=5_000, iter_sampling=20_000,
         workspace=("partner", "scratch_partner", "valley"),
-        uses_gradient=False, standardize="diagonal", exact_on_estimates=False,
-        sentences=sentences,
+        uses_gradient=False, standardize="diagonal", traits=Traits(exact_on_estimates=False),
     )
 )  # fmt: skip

@@ -32,7 +32,7 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Memory, Sampler
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -390,11 +390,11 @@ def freeze(settings, state):
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        dense_matrices=lambda settings: 5,
+        memory=Memory(dense_matrices=lambda settings: 5),
         workspace=(
             "here", "there", "noise", "move", "past.subsample.columns", "past.subsample.weights",
         ),
-        freeze=freeze, uses_gradient=False, init_from_draws=init_from_draws,
+        freeze=freeze, uses_gradient=False, init_from={"warm_start": init_from_draws},
         standardize="diagonal",
     )
 )  # fmt: skip

@@ -23,7 +23,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import value_and_gradient
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Sampler, Traits
 from stanadapt.engine.registry import register, require_at_least, require_at_most, require_positive
 
 
@@ -140,6 +140,6 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step,
         freeze=freeze, iter_warmup=2_000, iter_sampling=100_000, workspace=("t",), exact=False,
-        samples_batches=True,
+        traits=Traits(samples_batches=True),
     )
 )  # fmt: skip

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import points
+from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import (
@@ -31,7 +32,6 @@ from stanadapt.engine.points import (
 )
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import register, require_probability
-from stanadapt.samplers.adaptation import rescaled
 
 LEARNING_RATE = 0.01  # relative change of the step per iteration of warm-up
 
@@ -134,21 +134,9 @@ def freeze(settings, state):
     return replace(state, testing=False)
 
 
-def sentences(settings, dim, stats):
-    """Say where a Metropolis test would reject many moves: the bias is larger than allowed."""
-    rate = float(np.mean(stats["acceptance_rate"]))
-    if rate >= settings.least_accept - 0.5 * (1.0 - settings.least_accept):
-        return []
-    return [
-        f"a Metropolis test would reject {1.0 - rate:.0%} of the moves: the bias is larger than "
-        f"variance_bias={settings.variance_bias:g} allows. Lengthen warm-up (iter_warmup), or use "
-        "mala, which makes the test."
-    ]
-
-
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        freeze=freeze, iter_warmup=2_000, workspace=("noise",), exact=False, sentences=sentences,
+        freeze=freeze, iter_warmup=2_000, workspace=("noise",), exact=False,
     )
 )  # fmt: skip

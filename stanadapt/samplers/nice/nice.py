@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
@@ -39,7 +40,6 @@ from stanadapt.engine.registry import (
     require_fraction,
     require_probability,
 )
-from stanadapt.samplers.adaptation import rescaled
 from stanadapt.samplers.nice import additive_couplings
 from stanadapt.samplers.nice.additive_couplings import CompiledNetwork, Workspace
 
@@ -154,7 +154,7 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         uses_gradient=False,
-        init_from_network=init_from_network,
+        init_from={"network": init_from_network},
         workspace=("work",),
         standardize="diagonal",  # from starts as dispersed as they were: it is for many modes
     )

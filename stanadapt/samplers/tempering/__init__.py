@@ -1,1 +1,5 @@
 """Samplers for many modes: tempering, pseudo-extended MCMC, smc, equi-energy."""
+
+from stanadapt.samplers.tempering import findings
+
+__all__ = ["findings"]

@@ -30,10 +30,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine import adaptation
 from stanadapt.engine.compiled.jit import inlined, jit
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.points import ValuePoint, acceptance_probability
-from stanadapt.samplers import adaptation
 from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR
 from stanadapt.samplers.tempering import coordinate as coordinates
 from stanadapt.samplers.tempering import reference_distribution

@@ -25,7 +25,7 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Sampler, Storage
+from stanadapt.engine.protocol import Memory, Sampler, Traits
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -40,8 +40,6 @@ from stanadapt.samplers.tempering.swaps import GAIN_OFFSET, GAIN_POWER
 # level, in the first half of which it burns in
 PILOT = 5
 EXPLORING, FILING, FROZEN = 0, 1, 2
-# what is told of: fewer of the jumps accepted, more of them from an empty ring, fewer chains
-FEW_ACCEPTED, OFTEN_EMPTY, FEWEST_CHAINS = 0.5, 0.05, 4
 
 
 class Settings(NamedTuple):
@@ -188,28 +186,6 @@ def freeze(settings, state):
     return replace(state, phase=FROZEN, moving=0, filing=1)
 
 
-def sentences(settings: Settings, dim: int, stats: dict[str, np.ndarray]) -> list[str]:
-    """Tell where jumps fail, and where there are too few chains to see the error."""
-    said = []
-    jumps, empty = stats["n_jumps"].sum(), stats["n_empty"].sum()
-    if empty > OFTEN_EMPTY * (jumps + empty):
-        said.append(
-            f"equi_energy: {empty / (jumps + empty):.0%} of jumps found their energy ring empty "
-            "in the file of the hotter chain. Lengthen warm-up, or raise levels."
-        )
-    if jumps and stats["n_jumps_accepted"].sum() < FEW_ACCEPTED * jumps:
-        said.append(
-            f"equi_energy: {stats['n_jumps_accepted'].sum() / jumps:.0%} of jumps were accepted: "
-            "rings are too wide. Raise levels, or lower highest_temperature."
-        )
-    if len(stats["ring"]) < FEWEST_CHAINS:
-        said.append(
-            "equi_energy: the error of its files is common to all draws of a chain, and only "
-            f"several chains tell how large it is: run at least {FEWEST_CHAINS}."
-        )
-    return said
-
-
 def bytes_of_files(settings: Settings, dim: int) -> int:
     """Of each chain."""
     return (settings.levels - 1) * settings.file_size * engine.bytes_per_row(settings.levels, dim)
@@ -218,12 +194,13 @@ def bytes_of_files(settings: Settings, dim: int) -> int:
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        freeze=freeze, iter_warmup=50_000, iter_sampling=50_000, arrays_in_place=True,
+        freeze=freeze, iter_warmup=50_000, iter_sampling=50_000,
+        traits=Traits(arrays_in_place=True, exact_on_estimates=False),
         workspace=(
             "files", "chains.positions", "chains.energies", "chains.rates", "chains.proposal",
             "chains.lowest",
         ),
-        uses_gradient=False, standardize="diagonal", exact_on_estimates=False, exact=False,
-        sentences=sentences, storage=Storage(bytes_of_files, "files", ("file_size", "levels")),
+        uses_gradient=False, standardize="diagonal", exact=False,
+        memory=Memory(storage=bytes_of_files, name="files", settings=("file_size", "levels")),
     )
 )  # fmt: skip

@@ -22,13 +22,21 @@ import xarray as xr
 from scipy.linalg import solve_triangular
 from scipy.spatial import cKDTree
 
-from stanadapt import results
 from stanadapt.diagnostics.hill_climb import Evaluate, climb, frame_of
+from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.chain import Chain
 from stanadapt.results import arviz_module
-from stanadapt.samplers.tempering import evidence
+from stanadapt.samplers.tempering import (
+    continuous_tempering,
+    equi_energy,
+    evidence,
+    parallel_tempering,
+    pseudo_extended,
+    simulated_tempering,
+    smc,
+)
 from stanadapt.targets.standardized import Standardized
-from stanadapt.targets.target import Samplable, Target
+from stanadapt.targets.target import Target
 
 # climbs: in 93 % of runs at least two of them end in a mode with a fifth of the draws
 CLIMBS = 20
@@ -175,11 +183,44 @@ def unvisited_messages(name: str, count: int, total: int) -> list[str]:
 LARGEST_R_HAT = 1.05
 
 
-def add_tempering(
-    target: Samplable, chains: list[Chain], length: int, groups: results.Groups
-) -> list[str]:
-    """Add to the groups what chains learned; return one message per kind of doubt."""
-    found, name = chains[0].sampler, chains[0].sampler.name
+# what is told of: fewer of the jumps accepted, more of them from an empty ring, fewer chains
+FEW_ACCEPTED, OFTEN_EMPTY, FEWEST_CHAINS = 0.5, 0.05, 4
+
+
+@reports_for(equi_energy.Settings)
+def report_jumps(view: RunView) -> Findings:
+    """Report jumps that fail, and a number of chains that is too small to show the error."""
+    said, stats = [], view.sample_stats
+    jumps, empty = stats["n_jumps"].sum(), stats["n_empty"].sum()
+    if empty > OFTEN_EMPTY * (jumps + empty):
+        said.append(
+            f"equi_energy: {empty / (jumps + empty):.0%} of jumps found their energy ring empty "
+            "in the file of the hotter chain. Lengthen warm-up, or raise levels."
+        )
+    if jumps and stats["n_jumps_accepted"].sum() < FEW_ACCEPTED * jumps:
+        said.append(
+            f"equi_energy: {stats['n_jumps_accepted'].sum() / jumps:.0%} of jumps were accepted: "
+            "rings are too wide. Raise levels, or lower highest_temperature."
+        )
+    if len(stats["ring"]) < FEWEST_CHAINS:
+        said.append(
+            "equi_energy: the error of its files is common to all draws of a chain, and only "
+            f"several chains tell how large it is: run at least {FEWEST_CHAINS}."
+        )
+    return Findings(messages=said)
+
+
+@reports_for(
+    continuous_tempering.Settings,
+    parallel_tempering.Settings,
+    pseudo_extended.Settings,
+    simulated_tempering.Settings,
+    smc.Settings,
+)
+def report(view: RunView) -> Findings:
+    """Return the group `tempering`, and one message per kind of doubt."""
+    target, chains, stats = view.target, view.chains, view.sample_stats
+    found, name = chains[0].sampler, view.sampler_name
     # constants are dropped only where the density comes with its gradient
     position = chains[0].state.current.position
     constant = target.dropped_constant(position) if found.uses_gradient else 0.0
@@ -187,19 +228,17 @@ def add_tempering(
     learned = [found.tempering.learned(chain.state) for chain in chains]
     if isinstance(target, Standardized):
         learned = [_in_original_coordinates(target, one) for one in learned]
-    group, stats = evidence.group(learned, constant), groups["sample_stats"]
+    group = evidence.group(learned, constant)
     evidence.add_errors(group)
-    groups["tempering"] = group
-    assert isinstance(stats, dict)
     if "ancestors" in group:
         messages = evidence.particle_sentences(name, group, stats)
     else:
         messages = evidence.sentences(name, group, stats)
-    messages += _on_chains(name, chains, length)
+    messages += _on_chains(name, chains, view.length)
     # positions of a pseudo-extension are not those of its draws
-    if not isinstance(target, Target | Standardized):
-        return messages
-    return messages + _on_modes(target.target, chains, group)
+    if isinstance(target, Target | Standardized):
+        messages += _on_modes(target.target, chains, group)
+    return Findings({}, messages, {"tempering": group})
 
 
 def _in_original_coordinates(target: Standardized, learned: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Sampler, Tempering, Threading
+from stanadapt.engine.protocol import Sampler, Tempering, Threading, Traits
 from stanadapt.engine.registry import register, require_at_least, require_at_most
 from stanadapt.samplers.tempering import energy_rings
 from stanadapt.samplers.tempering import swaps as engine
@@ -256,7 +256,7 @@ register(
             "tempering.path.target", "tempering.path.reference.work", "parity", "rings.members",
             "rings.without_pair",
         ),
-        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000, arrays_in_place=True,
+        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000, traits=Traits(arrays_in_place=True),
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
         standardize="no", tempering=Tempering(init_from_path, learned),
         threading=Threading(

@@ -19,7 +19,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import ExtraOutput, Sampler, Tempering, Threading
+from stanadapt.engine.protocol import ExtraOutput, Sampler, Tempering, Threading, Traits
 from stanadapt.engine.registry import register, require_at_least
 from stanadapt.samplers.tempering import pseudo_gibbs as engine
 from stanadapt.samplers.tempering import swaps as path_engine
@@ -277,7 +277,7 @@ register(
             "pseudo.where", "pseudo.visits", "pseudo.index", "pseudo.path.target",
             "pseudo.path.reference.work",
         ),
-        freeze=freeze, iter_warmup=4_000, iter_sampling=10_000, arrays_in_place=True,
+        freeze=freeze, iter_warmup=4_000, iter_sampling=10_000, traits=Traits(arrays_in_place=True),
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
         standardize="no", tempering=Tempering(init_from_path, learned),
         threading=Threading(

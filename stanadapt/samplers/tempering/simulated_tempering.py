@@ -22,7 +22,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Sampler, Tempering
+from stanadapt.engine.protocol import Sampler, Tempering, Traits
 from stanadapt.engine.registry import register, require_at_least
 from stanadapt.samplers.tempering import level_walk as engine
 from stanadapt.samplers.tempering import swaps as path_engine
@@ -263,7 +263,7 @@ register(
             "walker.where", "walker.visits", "walker.tours", "walker.path.target",
             "walker.path.reference.work",
         ),
-        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000, arrays_in_place=True,
+        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000, traits=Traits(arrays_in_place=True),
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
         standardize="no", tempering=Tempering(init_from_path, learned),
     )

@@ -22,7 +22,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Sampler, Storage, Tempering, Threading
+from stanadapt.engine.protocol import Memory, Sampler, Tempering, Threading, Traits
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -292,10 +292,11 @@ register(
             "tempering", "parity", "population.replicas", "population.mover", "population.counts",
             "population.work", "population.path.target", "population.path.reference.work",
         ),
-        freeze=freeze, iter_warmup=4_000, iter_sampling=1_000, arrays_in_place=True,
+        freeze=freeze, iter_warmup=4_000, iter_sampling=1_000,
+        traits=Traits(arrays_in_place=True, extends=False),
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
         standardize="no", tempering=Tempering(init_from_path, learned, draws_reference=True),
-        draws_on=False, storage=Storage(bytes_of_particles, "particles", ("particles",)),
+        memory=Memory(storage=bytes_of_particles, name="particles", settings=("particles",)),
         threading=Threading(
             make_worker, run_task, max_threads=lambda settings: settings.particles
         ),

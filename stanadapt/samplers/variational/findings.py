@@ -19,7 +19,9 @@ from scipy.special import gammaln, logsumexp
 
 from stanadapt import results
 from stanadapt.diagnostics.importance import GOOD, HIGHEST
+from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.chain import Chain
+from stanadapt.samplers.variational import hvi, variational_mcmc
 from stanadapt.samplers.variational.gaussian import LOG_2PI, Gaussian, log_densities
 from stanadapt.samplers.variational.hamiltonian_path import LOWEST
 from stanadapt.targets.standardized import Standardized
@@ -31,18 +33,17 @@ DRAWS = 2000
 LARGEST_SHARE, LONGEST_STAY, SHORT = 0.1, 0.01, 20
 
 
-def on_proposals(
-    target: Samplable, chains: list[Chain], length: int
-) -> tuple[dict[str, Any], list[str]]:
-    """Return attributes with what was found for each chain, and sentences on what is wrong."""
-    weights = [_log_weights(target, i, chain) for i, chain in enumerate(chains)]
-    return on_weights(chains, weights, length)
+@reports_for(variational_mcmc.Settings)
+def report_proposals(view: RunView) -> Findings:
+    """Report the importance weights of each chain's proposal distribution, and long stays."""
+    weights = [_log_weights(view.target, i, chain) for i, chain in enumerate(view.chains)]
+    return Findings(*on_weights(view.chains, weights, view.length))
 
 
 def on_weights(
     chains: list[Chain], weights: list[np.ndarray], length: int
 ) -> tuple[dict[str, Any], list[str]]:
-    """`on_proposals`, from log weights of independent proposals of each chain."""
+    """Return attributes and messages from log weights of independent proposals of each chain."""
     k = np.array([results.pareto_smoothed(w)[1] for w in weights])
     shares = np.array([_largest_share(w) for w in weights])
     stays = np.array([_longest_stay(chain, length) for chain in chains]) * chains[0].plan.thin
@@ -57,9 +58,8 @@ def on_weights(
 
 def _log_weights(target: Samplable, number: int, chain: Chain) -> np.ndarray:
     """Log weights of draws of a chain's proposal distribution, up to a constant; -inf for none."""
-    proposal = chain.sampler.proposal
-    assert proposal is not None  # of samplers without, nothing is asked here
-    location, factor, degrees = proposal(chain.compiled_settings, chain.state)
+    q, degrees = chain.state.q, chain.compiled_settings.degrees
+    location, factor = q.location, q.factor
     q, rng = Gaussian(location, factor), np.random.default_rng((chain.plan.seed, number, DRAWS))
     z = rng.standard_normal((DRAWS, q.dim))
     if degrees:
@@ -117,21 +117,19 @@ def _on_stays(chain: Chain, stays: np.ndarray, length: int) -> list[str]:
     ]
 
 
-def on_paths(
-    target: Samplable, chains: list[Chain], length: int
-) -> tuple[dict[str, Any], list[str]]:
-    """Return attributes on the weights of the paths that chains proposed, and what is wrong.
+@reports_for(hvi.Settings)
+def report_paths(view: RunView) -> Findings:
+    """Report the bound and the estimate of the evidence from the weights of the paths.
 
     `bound` is the mean log weight, at most the log evidence but for its Monte Carlo error
     `bound_error`; `bound_of_chains` that of each chain, which has trained its paths by itself.
     `log_evidence` is the log of the mean weight, with `log_evidence_error` by the delta method, NaN
     where the weights do not tell it, for a reason that `log_evidence_error_reason` gives.
     """
-    column = chains[0].stat_names.index("log_weight")
-    logs = np.stack([chain.sampling.stats[:length, column] for chain in chains])
+    chains, logs = view.chains, view.sample_stats["log_weight"]
     failed = logs <= LOWEST
-    logs = np.where(failed, -np.inf, logs) + _shift(target, chains[0])
-    attributes, sentences = on_weights(chains, list(logs), length)
+    logs = np.where(failed, -np.inf, logs) + _shift(view.target, chains[0])
+    attributes, sentences = on_weights(chains, list(logs), view.length)
     attributes |= bound_and_evidence(logs)
     if failed.any():
         sentences.append(
@@ -139,7 +137,7 @@ def on_paths(
             "paths, which makes the bound on the log evidence infinitely low; `bound` is that of "
             "the others."
         )
-    return attributes, sentences
+    return Findings(attributes, sentences)
 
 
 def bound_and_evidence(logs: np.ndarray) -> dict[str, Any]:

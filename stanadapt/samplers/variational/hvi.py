@@ -23,14 +23,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.adaptation import window_end
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.points import acceptance_probability
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Memory, Sampler
 from stanadapt.engine.registry import register, require_at_least, require_probability
-from stanadapt.samplers.adaptation import window_end
 from stanadapt.samplers.variational import advi, hamiltonian_path
 from stanadapt.samplers.variational.advi import Climber, Family, fit_to_draws
 from stanadapt.samplers.variational.hamiltonian_path import (
@@ -249,11 +249,10 @@ register(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         freeze=freeze,
         iter_warmup=2000, iter_sampling=5000,
-        init_from_draws=init_from_draws,
+        init_from={"warm_start": init_from_draws},
         workspace=("work", "climber.noise"),
         standardize=coordinates,
-        dense_matrices=dense_matrices,
+        memory=Memory(dense_matrices),
         exact=lambda settings: settings.exact,
-        weighs_paths=True,
     )
 )  # fmt: skip

@@ -22,14 +22,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.adaptation import rescaled, window_end
 from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.points import RANDOM_WALK_SCALE, acceptance_probability
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Memory, Sampler, Traits
 from stanadapt.engine.registry import register, require_at_least, require_probability
-from stanadapt.samplers.adaptation import rescaled, window_end
 from stanadapt.samplers.variational import advi
 from stanadapt.samplers.variational.advi import Climber, Family, fit_to_draws
 from stanadapt.samplers.variational.proposal import (
@@ -267,11 +267,6 @@ def freeze(settings, state):
     return replace(state, fitting=False)
 
 
-def proposal(settings, state):
-    """Location, factor and degrees of freedom of q."""
-    return state.q.location, state.q.factor, settings.degrees
-
-
 def coordinates(settings):
     """Name the coordinates to run in: in those without correlations, mean-field would have all."""
     return "diagonal" if settings.approximation == Family.mean_field else "full"
@@ -289,10 +284,9 @@ register(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         freeze=freeze,
         iter_warmup=2000, iter_sampling=10_000,
-        init_from_draws=init_from_draws,
+        init_from={"warm_start": init_from_draws}, traits=Traits(starts_at_draws=True),
         workspace=("gradient", "work", "climber.noise"),
         standardize=coordinates,
-        dense_matrices=dense_matrices,
-        proposal=proposal,
+        memory=Memory(dense_matrices),
     )
 )  # fmt: skip

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.adaptation import Averaging
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.samplers.adaptation import Averaging
 
 # columns of Block.numbers
 ACCEPTANCE, LOG_DENSITY, DIVERGING = 0, 1, 2

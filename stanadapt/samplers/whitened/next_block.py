@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.engine import metric_factor
-from stanadapt.samplers import adaptation
+from stanadapt.engine import adaptation, metric_factor
 from stanadapt.samplers.whitened.block import Window, with_room
 from stanadapt.samplers.whitened.fisher_metric import diagonal_metric
 from stanadapt.samplers.whitened.progress import CUT_SHORT, UNDECIDED, Progress, Stage

@@ -161,8 +161,7 @@ register(
         workspace=("noise",),
         uses_gradient=False, standardize="no",
         pooling=Pooling(
-            walk_schedule.begin, walk_schedule.pool, walk_schedule.described,
-            walk_schedule.sentences, walk_schedule.pool_for_scales,
+            walk_schedule.begin, walk_schedule.pool, walk_schedule.pool_for_scales,
         ),
     )
 )  # fmt: skip

@@ -114,22 +114,6 @@ def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[
     return _tuned(progress, states) if progress.stage is Stage.TUNE else (progress, states)
 
 
-def described(settings: Any, progress: Progress) -> dict[str, Any]:
-    """Return the attributes of a result; `unsettled` is a sentence for the verdict."""
-    found = {"warmup_iterations": progress.used, "metric": progress.metric.kind}
-    if not progress.settled:
-        found["unsettled"] = (
-            "pooled_am: the log density had not settled when the covariance was learned, and the "
-            "chains may still be on their way. Raise iter_warmup, or give inits."
-        )
-    return found
-
-
-def sentences(settings: Any, progress: Progress, names: list[str]) -> list[str]:
-    """Return what the user should know beside that."""
-    return []
-
-
 def _sweep(progress: Progress, states: States) -> tuple[Progress, States]:
     """Let each parameter move alone; go on to WALK where the share of sweeps is used up."""
     dim, most = len(states[0].scales), SWEEP_SHARE * progress.ceiling

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine import metric_factor
+from stanadapt.engine import adaptation, metric_factor
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
@@ -40,7 +40,6 @@ from stanadapt.engine.registry import (
     require_positive,
     require_probability,
 )
-from stanadapt.samplers import adaptation
 from stanadapt.samplers.hamiltonian import nuts_tree
 from stanadapt.samplers.hamiltonian.leapfrog import (
     LARGEST_ENERGY_ERROR,
@@ -48,7 +47,7 @@ from stanadapt.samplers.hamiltonian.leapfrog import (
     first_step,
     two_stage_move,
 )
-from stanadapt.samplers.whitened import progress, schedule
+from stanadapt.samplers.whitened import schedule
 from stanadapt.samplers.whitened.block import (
     ACCEPTANCE,
     DIVERGING,
@@ -299,7 +298,7 @@ register(
         ),
         iter_warmup=2000, iter_sampling=1000, standardize="no",
         pooling=Pooling(
-            schedule.begin, schedule.pool, progress.described, progress.sentences,
+            schedule.begin, schedule.pool,
             schedule.pool_for_scales,
         ),
     )

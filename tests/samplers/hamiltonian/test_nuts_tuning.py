@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from stanadapt.engine import adaptation
+from stanadapt.engine.adaptation import learn_factor, no_draws, window_end, with_draw
 from stanadapt.engine.points import gradient_at
-from stanadapt.samplers import adaptation
-from stanadapt.samplers.adaptation import learn_factor, no_draws, window_end, with_draw
 from stanadapt.samplers.hamiltonian.leapfrog import LARGEST, SMALLEST, Leapfrog, Phase, first_step
 from tests.helpers.targets import MEAN, Awkward
 

@@ -11,10 +11,12 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import value
 from stanadapt.engine.registry import as_compiled
 from stanadapt.samplers import find
-from stanadapt.samplers.jumps.repelling_attracting import init, sentences, step
+from stanadapt.samplers.jumps.findings import report
+from stanadapt.samplers.jumps.repelling_attracting import init, step
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
+from tests.helpers.run_view import view_of
 from tests.helpers.targets import MEAN, SD, Awkward
 
 NAME, WALL, SCALE = "repelling_attracting", 0.9, 0.7
@@ -183,15 +185,19 @@ def test_sentences():
         "n_tries": np.full((2, 1000), 5.0), "capped": np.zeros((2, 1000)),
         "accepted": np.ones((2, 1000)), "step_size": np.full((2, 1000), 7.5),
     }  # fmt: skip
-    assert sentences(settings, 10, fine) == []
-    assert len(sentences(settings, 11, fine)) == 1
+
+    def messages(stats, dim=2):
+        return list(report(view_of(settings, stats, dim)).messages)
+
+    assert messages(fine, 10) == []
+    assert len(messages(fine, 11)) == 1
     capped = np.zeros((2, 1000))
     capped[1, :40] = 1
-    (said,) = sentences(settings, 2, fine | {"capped": capped})
+    (said,) = messages(fine | {"capped": capped})
     assert "after 50 tries (longest_search) in 2.00% of iterations" in said
     accepted = np.ones((2, 1000))
     accepted[1, 9:] = 0
-    (said,) = sentences(settings, 2, fine | {"accepted": accepted})
+    (said,) = messages(fine | {"accepted": accepted})
     assert "accepted 0.90% of its moves, whose scale is too wide (step_size 7.5)" in said
 
 

@@ -7,6 +7,7 @@ import stanadapt as sa
 from stanadapt.samplers import find
 from tests.helpers.chains import column, finish
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
+from tests.helpers.run_view import view_of
 
 SDS = np.array([1.0, 2.0, 0.7])
 DRAWS, CHAINS = 40_000, 4
@@ -37,7 +38,7 @@ def test_steps_become_smaller_where_a_metropolis_test_would_reject():
     (chain,) = finish(make_chains_at(narrow, np.zeros((1, 3)), "ula", 0, 400))
     sampler, settings = find("ula")
     stats = {"acceptance_rate": column(chain, "acceptance_rate")}
-    (sentence,) = sampler.sentences(settings, 3, stats)
+    (sentence,) = sampler.after_run(view_of(settings, stats, 3)).messages
     assert "the bias is larger than variance_bias=0.02 allows" in sentence
 
 

@@ -10,9 +10,11 @@ from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers import find
 from stanadapt.samplers.tempering.energy_walk import FLOOR
-from stanadapt.samplers.tempering.equi_energy import EXPLORING, FILING, Settings, sentences
+from stanadapt.samplers.tempering.equi_energy import EXPLORING, FILING, Settings
+from stanadapt.samplers.tempering.findings import report_jumps
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import make_chains
+from tests.helpers.run_view import view_of
 from tests.helpers.targets import Awkward
 
 NAME = "equi_energy"
@@ -62,7 +64,7 @@ def stats_of(chains=4, **changed):
     ],
 )
 def test_what_is_told(chains, changed, said):
-    found = sentences(Settings(), 2, stats_of(chains, **changed))
+    found = report_jumps(view_of(Settings(), stats_of(chains, **changed))).messages
     assert len(found) == (said is not None)
     assert said is None or said in found[0]
 

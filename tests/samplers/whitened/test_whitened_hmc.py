@@ -11,6 +11,7 @@ from stanadapt.diagnostics.mixing import TAILS
 from stanadapt.engine.chain import run
 from stanadapt.results import arviz_module, attribute
 from stanadapt.samplers.whitened.block import no_block
+from stanadapt.samplers.whitened.findings import improper
 from stanadapt.samplers.whitened.progress import Stage
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column
@@ -119,7 +120,7 @@ def told(chains):
     """What the user is told of a run."""
     first = chains[0]
     names = [f"x{i}" for i in range(len(first.state.current.position))]
-    return first.sampler.pooling.sentences(first.settings, first.progress, names)
+    return improper(first.progress, names)
 
 
 def test_a_flat_parameter_is_named():

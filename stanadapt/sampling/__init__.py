@@ -1,1 +1,0 @@
-"""Running chains: from a target and a sampler to an ArviZ object."""
