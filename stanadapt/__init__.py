@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stanadapt.results.files import save
     from stanadapt.results.labels import Labels
     from stanadapt.runs.load import load
+    from stanadapt.runs.prior import add_prior
     from stanadapt.runs.reference import fit_reference
     from stanadapt.runs.resume import resume
     from stanadapt.runs.sample import sample
@@ -44,6 +45,7 @@ _PLACES = {
     "ReferenceDistribution": "samplers.tempering.reference_distribution",
     "StanadaptError": "errors",
     "Target": "targets.target",
+    "add_prior": "runs.prior",
     "advise": "studies.advise.advise",
     "approximate": "studies.approximate.approximate",
     "check_sampler": "engine.checks",
@@ -91,6 +93,7 @@ __all__ = [
     "ReferenceDistribution",
     "StanadaptError",
     "Target",
+    "add_prior",
     "advise",
     "approximate",
     "check_sampler",

@@ -1,9 +1,7 @@
-"""What a run will take of the machine's memory, said before the first draw.
+"""The chains of a run, at their starting positions, with memory for their draws.
 
-A system may promise more memory than it has, and end the program when it is used: draws of hours
-would be lost without a word.
-
-The chains of a run, at their starting positions, with memory for their draws.
+Memory is checked before the first draw: a system may promise more than it has, and end the program
+when the memory is used. Draws of hours would be lost without a message.
 """
 
 from functools import partial
@@ -21,7 +19,8 @@ from stanadapt.engine.density import (
     Density,
 )
 from stanadapt.engine.plan import Plan
-from stanadapt.errors import StanadaptError, warn
+from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.runs.messages import MUCH_MEMORY, OUT_OF_MEMORY
 from stanadapt.runs.pooled_reference import FittedReference
 from stanadapt.targets.target import Samplable
 
@@ -129,12 +128,12 @@ def _share_arrays(chains: list[Chain]) -> None:
 
 
 NUMBER = 8  # bytes
-# a run that takes more than this share of what is free is told of
+# a warning is given if a run takes more than this share of the free memory
 MUCH = 0.5
 
 
 def require_memory(design: ChainDesign, dim: int, on_disk: bool = False) -> None:
-    """Refuse a run that does not fit into memory, and tell of one that takes much of it.
+    """Refuse a run that does not fit into memory, and warn of one that takes much of it.
 
     Parameters
     ----------
@@ -143,12 +142,12 @@ def require_memory(design: ChainDesign, dim: int, on_disk: bool = False) -> None
     dim
         Number of parameters on the unconstrained scale.
     on_disk
-        Whether draws go to a run folder, which takes the space for them itself.
+        Whether draws go to a run folder, which allocates the space for them itself.
 
     Raises
     ------
     StanadaptError
-        Stage "settings".
+        "out_of_memory".
 
     """
     parts = _parts(design, dim, on_disk)
@@ -159,12 +158,12 @@ def require_memory(design: ChainDesign, dim: int, on_disk: bool = False) -> None
     largest = max(parts, key=lambda part: part.size)
     found = f"{taken}, and {free / 1e9:,.1f} GB are free. {largest.advice}"
     if total > free:
-        raise StanadaptError("settings", f"the run does not fit into memory: {found}")
-    warn(f"the run takes much of the memory: {found}")
+        raise StanadaptError(OUT_OF_MEMORY, f"the run does not fit into memory: {found}")
+    warn(Message(MUCH_MEMORY, f"this run will use more than half of the free memory: {found}"))
 
 
 class Part(NamedTuple):
-    """What takes memory: bytes of all chains, the beginning of a sentence, and what to do."""
+    """One use of memory: bytes of all chains, what they hold, and advice."""
 
     size: int
     name: str

@@ -1,16 +1,12 @@
-"""What `sampler="auto"` stands for: the sampler that suits a target, and why.
+"""The sampler that suits a target, and whether one that was asked for does.
 
-Whether a density has a gradient that samplers can follow: checked where chains may start.
-
-Three things are asked. Along a random direction the gradient must agree with differences of the
-density at one step size and one position at least: which step is best differs by many orders of
-magnitude between programs, and a wrong gradient agrees at none. Along the line between two
-positions, integrals of the gradient must give the differences of the log density: where they do
-not, the line is halved again and again, and what is left in the end is a jump. Where a coordinate's
-gradient is always zero, the density must not change with it: a staircase of small steps passes the
-other two.
-
-Whether a sampler suits a target, and what is asked of it: found out before anything runs.
+`sampler="auto"` checks the gradient at a few random positions. Along a random direction it must
+agree with differences of the density, for at least one step size at one position: the best step
+differs by many orders of magnitude between programs, and a wrong gradient agrees at none. Along the
+line between two positions, integrals of the gradient must give the differences of the log density;
+if they do not, the line is halved repeatedly, and a difference that remains is a jump. If a
+coordinate's gradient is always zero, the density must not change with it: a staircase of small
+steps passes the first two checks.
 """
 
 from itertools import pairwise
@@ -20,7 +16,13 @@ import numpy as np
 
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find, names_of
-from stanadapt.errors import StanadaptError, warn
+from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.runs.messages import (
+    OPTION_NOT_USED,
+    SAMPLER_CHOSEN,
+    SAMPLER_NOT_FOR_TARGET,
+    TOO_MANY_THREADS,
+)
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.samplers.langevin.minibatches import Minibatches
 from stanadapt.samplers.tempering.weighted_summary import require_names
@@ -46,19 +48,19 @@ class _End(NamedTuple):
 
 
 def gradient_problem(target: Samplable, positions: np.ndarray) -> str:
-    """Say what is wrong with the gradient, or return "" where nothing was found.
+    """Return what is wrong with the gradient; "" if nothing was found.
 
     Parameters
     ----------
     target
-        What will be sampled.
+        The target to be sampled.
     positions
-        Two of them or more, with finite densities, shape (n, dim).
+        At least two, with finite densities, shape (n, dim).
 
     """
     ends = np.asarray(positions, dtype=float)
     lines = [_Line(target, one, other) for one, other in pairwise(ends)]
-    # far from the posterior a solver of differential equations may be wrong by itself
+    # far from the posterior, a solver of differential equations may itself be inaccurate
     if not any(line.slope_agrees() for line in lines):
         return "the gradient does not agree with differences of the log density"
     jump = max((line.jump() for line in lines), key=abs)
@@ -91,9 +93,9 @@ class _Line:
         return value, float(gradient @ self.direction)
 
     def slope_agrees(self) -> bool:
-        """Whether the slope at the beginning is right, as far as differences can tell."""
+        """Whether the slope at the beginning agrees with differences; also if none is finite."""
         here, slope = self.at(0.0)
-        told = False
+        compared = False
         for step in STEPS:
             high, low = self.at(step)[0], self.at(-step)[0]
             if not np.isfinite([high, low]).all():
@@ -102,8 +104,8 @@ class _Line:
             rounding = ROUNDING * max(abs(here), abs(high), abs(low)) / step
             if abs(difference - slope) <= AGREEMENT * max(abs(slope), abs(difference)) + rounding:
                 return True
-            told = True
-        return not told
+            compared = True
+        return not compared
 
     def jump(self) -> float:
         """Size of the largest jump that was found; 0.0 without any."""
@@ -147,19 +149,20 @@ CHECK_SEED, POSITIONS = 20_140, 3
 
 
 class Choice(NamedTuple):
-    """Name of the sampler or its Settings, and the reason as part of a sentence."""
+    """Name of the sampler, or its Settings, and the reason for a message."""
 
     sampler: Any
     reason: str
 
 
 def choose_sampler(target: Samplable, asked: Any = AUTO) -> Choice:
-    """Return what was asked for; for "auto", find out what suits, and warn if not the default."""
+    """Return what was asked for; for "auto", what suits, with a warning if not the default."""
     if not (isinstance(asked, str) and asked == AUTO):
         return Choice(asked, "asked for")
     choice = _suitable(target)
     if choice.sampler != DEFAULT:
-        warn(f"{choice.sampler} was chosen, which needs no gradient: {choice.reason}.")
+        text = f"{choice.sampler} was chosen, which needs no gradient: {choice.reason}."
+        warn(Message(SAMPLER_CHOSEN, text))
     return choice
 
 
@@ -175,7 +178,7 @@ def names_of_settings(name: str) -> set[str]:
 
 
 def without_gradient(target: Samplable) -> str:
-    """Say why gradients of a density cannot be used; "" where they can, or could not be checked.
+    """Return why gradients of a density cannot be used; "" if they can, or were not checked.
 
     About 100 evaluations at random positions near the origin.
     """
@@ -184,7 +187,7 @@ def without_gradient(target: Samplable) -> str:
         return f"the density is an estimate with noise {', '.join(noise)}"
     try:
         return gradient_problem(target, _positions(target))
-    except StanadaptError:  # where chains start, this is said in full
+    except StanadaptError:  # reported in full when chains start
         return ""
 
 
@@ -207,45 +210,45 @@ def _suitable(target: Samplable) -> Choice:
 
 
 def require_exact(target: Target, sampler: Sampler) -> None:
-    """Raise StanadaptError where a sampler would be biased by the noise of an estimated density."""
+    """Raise StanadaptError if the noise of an estimated density would bias the sampler."""
     if not target.noise:
         return
-    what = ""
+    obstacle = ""
     if sampler.uses_gradient:
-        what = "follows gradients"
+        obstacle = "follows gradients"
     elif sampler.tempering is not None:
-        what = "raises the density to powers"
+        obstacle = "raises the density to powers"
     elif not sampler.traits.exact_on_estimates:
-        what = "evaluates the density several times in one move"
-    if what:
+        obstacle = "evaluates the density several times in one move"
+    if obstacle:
         usable = names_of(lambda s: s.uses_gradient is False and s.traits.exact_on_estimates)
         raise StanadaptError(
-            "settings",
-            f"{sampler.name} {what}, but the density of {target.name} is an estimate "
-            f"with noise {', '.join(target.noise)}. Use one that stays exact there "
+            SAMPLER_NOT_FOR_TARGET,
+            f"{sampler.name} {obstacle}, but the density of {target.name} is an estimate "
+            f"with noise {', '.join(target.noise)}. Use a sampler that is exact on estimates "
             f"({usable}), or make the target without `noise` to sample both.",
         )
 
 
 def require_batches(target: Samplable, sampler: Sampler) -> None:
-    """Raise StanadaptError where a sampler knows nothing of the batches of `Minibatches`."""
+    """Raise StanadaptError if a sampler cannot use the batches of `Minibatches`."""
     if isinstance(target, Minibatches) and not sampler.traits.samples_batches:
         raise StanadaptError(
-            "settings",
+            SAMPLER_NOT_FOR_TARGET,
             f"{sampler.name} needs the density of all rows, but {target!r} estimates it from some: "
             f"sample the Target itself, or use {names_of(lambda s: s.traits.samples_batches)}.",
         )
 
 
 def require_threads(sampler: Sampler, settings: Any, threads_per_chain: int) -> None:
-    """Raise StanadaptError where there are more threads per chain than moves to share."""
+    """Raise StanadaptError if there are more threads per chain than moves to share."""
     if threads_per_chain == 1:
         return
     if sampler.threading is None:
         able = names_of(lambda s: s.threading)
         why = (
-            f"{sampler.name} makes one move after the other, which is work for one thread per "
-            f"chain. Use more chains, or a sampler with several moves per iteration ({able})"
+            f"{sampler.name} makes one move after the other, which occupies one thread per chain. "
+            f"Use more chains, or a sampler with several moves per iteration ({able})"
         )
     else:
         most = sampler.threading.max_threads(settings)
@@ -255,15 +258,15 @@ def require_threads(sampler: Sampler, settings: Any, threads_per_chain: int) -> 
             f"{sampler.name} with these settings has {most} moves per iteration: use no more "
             "threads"
         )
-    raise StanadaptError("settings", f"threads_per_chain is {threads_per_chain}, but {why}.")
+    raise StanadaptError(TOO_MANY_THREADS, f"threads_per_chain is {threads_per_chain}, but {why}.")
 
 
 def require_pseudo_samples(target: Samplable, sampler: Sampler) -> None:
-    """Raise StanadaptError where `save_pseudo` is asked for, but there are no pseudo-samples."""
+    """Raise StanadaptError if pseudo-samples are to be saved, but there are none."""
     if target.target is target and sampler.extra_output is None:
         raise StanadaptError(
-            "settings",
-            f"save_pseudo keeps pseudo-samples, but {sampler.name} has none on {target.name}: "
+            OPTION_NOT_USED,
+            f"save='pseudo' keeps pseudo-samples, but {sampler.name} has none on {target.name}: "
             "leave it out, sample Extended(target), or use the sampler pseudo_extended.",
         )
     require_names(target.target)

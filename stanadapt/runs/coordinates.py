@@ -1,16 +1,15 @@
-"""Before chains are made: a pre-run learns location and scales, and where to start.
+"""The coordinates in which chains run, and where they start.
 
-Chains of a sampler that learns scales together (`Pooling.pool_for_scales`) run from the initial
-values until these are known. The sampler itself then runs in standardized coordinates
-(`targets/standardized.py`), from where they ended. Samplers with gradients learn from gradients,
-those without from values alone, so that a density without a usable gradient stays one.
+A pre-run learns location and scales: chains of a sampler that learns them together
+(`Pooling.pool_for_scales`) run from the initial values until they are known. The sampler itself
+then runs in standardized coordinates (`targets/standardized.py`), from where these chains ended.
+Samplers with gradients learn from gradients, those without from values alone, so that a density
+without a usable gradient can be sampled.
 
-Location and scales from the draws of an earlier fit, and whether they still fit.
-
-The program may be the same under other data. At draws of its own posterior, the mean of
--g_i (x_i - E x_i) is 1 for every coordinate i, g being the gradient of the log density (an
-integration by parts). Where it is far from that at the earlier draws, the posterior has other
-scales now, and they are learned afresh.
+Alternatively, location and scales come from the draws of an earlier fit, possibly under other data.
+At draws of its own posterior, the mean of -g_i (x_i - E x_i) is 1 for every coordinate i, where g
+is the gradient of the log density (integrate by parts). If it is far from 1 at the earlier draws,
+the posterior's scales have changed, and they are learned again.
 """
 
 from collections.abc import Callable
@@ -24,8 +23,9 @@ from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.chains import COUNTED, Start
+from stanadapt.runs.messages import CANNOT_STANDARDIZE, SCALES_CHANGED, SCALES_NOT_SETTLED
 from stanadapt.runs.result import no_draws
 from stanadapt.runs.warm_start import GivenStart
 from stanadapt.samplers.initial_values import positions_of_fit
@@ -38,24 +38,24 @@ from stanadapt.samplers.whitened.fisher_metric import (
 from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
 
-# draws at which gradients are evaluated, evenly spaced; and fewest that teach anything
+# draws at which gradients are evaluated, evenly spaced; and the fewest that can be used
 DRAWS, FEWEST_DRAWS = 400, 20
-# by which factor the mean may differ from 1
+# the largest factor by which the mean may differ from 1
 LARGEST_FACTOR = 5.0
 
 
 class Scales(NamedTuple):
-    """What an earlier fit teaches.
+    """Location and scales from an earlier fit.
 
     location, factor
-        m and L of standardized coordinates; see `targets/standardized.py`. None where these draws
-        do not fit.
+        m and L of standardized coordinates; see `targets/standardized.py`. None if the draws do
+        not fit.
     draws
-        How many were looked at.
+        Number of draws of the fit.
     evaluations
-        What that took.
+        Number of gradients that this took.
     misfit
-        Why they do not fit, as a sentence; "" where they do.
+        A note on why they do not fit; "" if they do.
 
     """
 
@@ -74,11 +74,11 @@ def scales_of_fit(target: Target, fit: Any, gradient: bool, diagonal: bool) -> S
     target
         The program under its present data.
     fit
-        Of the same parameters.
+        A fit of the same parameters.
     gradient
-        Whether gradients may be used; else correlations are those of the draws.
+        Whether gradients may be used; if not, correlations are those of the draws.
     diagonal
-        Whether scales alone are wanted.
+        Whether to learn scales without correlations.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def scales_of_fit(target: Target, fit: Any, gradient: bool, diagonal: bool) -> S
     draws = positions_of_fit(target, fit)
     if len(draws) < FEWEST_DRAWS:
         why = f"warm_start has {len(draws)} draws, but at least {FEWEST_DRAWS} are needed."
-        return Scales(None, None, len(draws), 0, why)
+        return Scales(None, None, len(draws), 0, Message(SCALES_CHANGED, why))
     if not gradient:
         factor = draws.std(axis=0)[None] if diagonal else _shrunk_factor(draws)
         return _checked(draws, factor, 0)
@@ -113,12 +113,12 @@ def _checked(draws: np.ndarray, factor: np.ndarray, evaluations: int) -> Scales:
     location = draws.mean(axis=0)
     if not (np.isfinite(factor).all() and np.isfinite(location).all() and draws.std(axis=0).all()):
         why = "the draws of warm_start have no finite scales."
-        return Scales(None, None, len(draws), evaluations, why)
+        return Scales(None, None, len(draws), evaluations, Message(SCALES_CHANGED, why))
     return Scales(location, factor, len(draws), evaluations, "")
 
 
 def _shrunk_factor(draws: np.ndarray) -> np.ndarray:
-    """Cholesky factor of the covariance, whose correlations few draws shrink."""
+    """Cholesky factor of the covariance; correlations are shrunk if there are few draws."""
     n, dim = draws.shape
     scales = draws.std(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -129,35 +129,37 @@ def _shrunk_factor(draws: np.ndarray) -> np.ndarray:
 
 
 def _misfit(target: Target, draws: np.ndarray, gradients: np.ndarray, tried: int) -> str:
-    """Say how the posterior differs from that of the draws; "" where they fit."""
+    """Return a note on how the posterior differs from that of the draws; "" if they fit."""
     if 2 * len(draws) < tried:
-        return (
-            f"at {tried - len(draws)} of {tried} draws of warm_start the log density is not "
-            "finite: scales are learned afresh."
+        return Message(
+            SCALES_CHANGED,
+            f"the log density is not finite at {tried - len(draws)} of {tried} draws of "
+            "warm_start; re-learning scales.",
         )
     with np.errstate(all="ignore"):
         means = -np.mean(gradients * (draws - draws.mean(axis=0)), axis=0)
-    # infinite where it is negative, or no number: curved the other way
+    # infinite if it is negative or NaN: curved the other way
     factors = np.where(means > 0.0, np.maximum(means, 1.0 / means), np.inf)
     worst = int(np.argmax(factors))
     if factors[worst] <= LARGEST_FACTOR:
         return ""
     name = target.model.param_unc_names()[worst]
     narrower = means[worst] > 1.0 or not means[worst] > 0.0
-    return (
-        f"the draws of warm_start do not fit: {name} is {'narrower' if narrower else 'wider'} now "
-        f"by a factor of {np.sqrt(factors[worst]):.2g} or has another shape. Scales are learned "
-        "afresh."
+    return Message(
+        SCALES_CHANGED,
+        f"the draws of warm_start do not fit: {name} has become "
+        f"{'narrower' if narrower else 'wider'} by a factor of {np.sqrt(factors[worst]):.2g}, or "
+        "has another shape; re-learning scales.",
     )
 
 
 FULL, DIAGONAL, NO = "full", "diagonal", "no"
-# by whether the sampler uses gradients: who learns, and settings that make it learn scales alone
+# by whether the sampler uses gradients: the sampler that learns, and settings for scales alone
 LEARNERS: dict[bool, tuple[str, dict[str, Any]]] = {
     True: ("whitened_hmc", {"metric": "diagonal"}),
     False: ("pooled_am", {"diagonal": True}),
 }
-# iterations of warm-up below which nothing can be learned, and above which the pre-run gains little
+# fewest iterations of warm-up for a pre-run, and the number above which it gains little
 FEWEST, MOST_GRADIENTS = 50, 2000
 # a pre-run of fewer iterations is not expected to settle
 USUAL_LENGTH = 500
@@ -165,7 +167,7 @@ MOST_VALUES, VALUES_PER_DIMENSION, FEWEST_VALUES = 20_000, 300, 3000
 
 
 def as_given(target: Samplable, positions: list[np.ndarray], why: str) -> Start:
-    """Return a Start in the target's own coordinates, and say why."""
+    """Return a Start in the target's own coordinates; attributes record why."""
     chains = len(positions)
     description = {"standardized": f"no: {why}"}
     return Start(
@@ -174,14 +176,14 @@ def as_given(target: Samplable, positions: list[np.ndarray], why: str) -> Start:
 
 
 class Coordinates(NamedTuple):
-    """In which coordinates chains are to run.
+    """The coordinates in which chains are to run.
 
     kind
         FULL, DIAGONAL or NO.
     why
         The reason for NO.
     scales
-        Of an earlier fit, in place of a pre-run.
+        Scales of an earlier fit, in place of a pre-run.
 
     """
 
@@ -198,12 +200,12 @@ def choose_coordinates(
     Raises
     ------
     StanadaptError
-        Stage "settings", where it was asked for and cannot be done.
+        "cannot_standardize", if it was asked for.
 
     """
     if standardize is not None and not isinstance(standardize, bool | np.bool_):
         raise StanadaptError(
-            "settings", f"standardize must be True, False or None, got {standardize!r}."
+            CANNOT_STANDARDIZE, f"standardize must be True, False or None, got {standardize!r}."
         )
     if standardize is False:
         return Coordinates(NO, "asked for")
@@ -220,7 +222,7 @@ def choose_coordinates(
         given = given._replace(warm_start=None)
     obstacle = _obstacle(target, sampler, given)
     if obstacle and standardize:
-        raise StanadaptError("settings", f"standardize: {obstacle}. Leave it out.")
+        raise StanadaptError(CANNOT_STANDARDIZE, f"standardize: {obstacle}. Leave it out.")
     if standardize is None and sampler.standardize == NO:
         return Coordinates(NO, f"{sampler.name} learns scales on its own", scales)
     if obstacle:
@@ -269,22 +271,24 @@ def learn_scales(
     Parameters
     ----------
     target
-        What is sampled, in its own coordinates.
+        The target in its own coordinates.
+    kind
+        FULL or DIAGONAL.
     sampler, plan
-        For which, and for how long a run.
+        The sampler and the plan of the run for which scales are learned.
     positions, rngs
-        One per chain; the generators are used for nothing else.
+        One per chain; the generators are used only here.
     advance
-        Runs chains of a design to their end, and returns whether that was interrupted.
+        Function that runs chains of a design to their end and returns whether it was interrupted.
 
     Raises
     ------
     StanadaptError
-        Stage "sampling", after Ctrl-C.
+        "interrupted", after Ctrl-C.
 
     """
     gradient = bool(sampler.uses_gradient)
-    with slow_step(plan.show_progress, "Compiling what learns the scales (once; up to a minute)"):
+    with slow_step(plan.show_progress, "Compiling the pre-run (once; up to a minute)"):
         learned_of = target.target if moves_parameters(target) else target
         chains, design = _learning_chains(learned_of, gradient, kind, plan, positions, rngs)
         compile_seconds = chains[0].compile()
@@ -310,7 +314,7 @@ def _learning_chains(
     columns = len(target.target.column_names)
     design = ChainDesign(learner._replace(pooling=pooling), settings, plan, columns)
     chains = [
-        # nothing is recorded: constrainers are for workers, which make chains from their design
+        # nothing is recorded: workers need constrainers, since they make chains from their design
         Chain(design, target.density(i), position, rng, partial(target.constrainer, 0, i))
         for i, (position, rng) in enumerate(zip(positions, rngs, strict=True))
     ]
@@ -318,7 +322,7 @@ def _learning_chains(
 
 
 def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -> Start:
-    """Go on where chains ended; those that look for modes, where they began."""
+    """Start at the ends of these chains; at their beginnings if the sampler looks for modes."""
     running = [chain for chain in chains if not chain.stopped]
     if not running:
         return as_given(target, positions, "every evaluation of the pre-run failed")
@@ -340,20 +344,24 @@ def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -
 
 
 def _spread(positions: list, chains: list[Chain], dim: int) -> np.ndarray:
-    """Return how far apart chains began and ended, shape (1, dim): modes may lie as far apart.
+    """Return how far apart chains began and ended, shape (1, dim): modes may be as far apart.
 
-    Scales learned within modes are those of modes; from starts within a few of these, a sampler
-    that looks for modes finds fewer.
+    Scales learned within modes are those of the modes; a sampler that looks for modes finds fewer
+    if it starts within a few of these.
     """
     ends = [chain.state.current.position for chain in chains]
     return np.std([position[:dim] for position in [*positions, *ends]], axis=0)[None]
 
 
 def _unsettled(chain: Chain, progress: Any) -> list[str]:
-    """Note where scales are those of chains that were still on their way."""
+    """Return a note if scales are those of chains that had not arrived yet."""
     if progress.settled or chain.plan.iter_warmup < USUAL_LENGTH:
         return []
     return [
-        "the log density had not settled when scales were learned: the chains may still be on "
-        "their way. Give inits, raise iter_warmup, or compare with standardize=False."
+        Message(
+            SCALES_NOT_SETTLED,
+            "the log density had not settled when scales were learned: the chains may not have "
+            "reached the posterior. Give inits, raise iter_warmup, or compare with "
+            "standardize=False.",
+        )
     ]

@@ -1,4 +1,4 @@
-"""The draws so far of a run on disk, whether or not it is still being written."""
+"""Read a result from a file, or the draws so far of a run on disk, even while it is written."""
 
 import json
 from os import PathLike
@@ -8,9 +8,11 @@ from typing import Any
 from stanadapt import results
 from stanadapt.diagnostics.verdict import judged
 from stanadapt.errors import StanadaptError
+from stanadapt.results.attributes import origin_attributes
 from stanadapt.results.labels import Labels, data_groups, named_dimensions, phase_groups
 from stanadapt.runs.checkpoint import newest, summary_of
 from stanadapt.runs.folder import RunFolder
+from stanadapt.runs.messages import NO_DRAWS_YET
 from stanadapt.runs.result import statistics
 from stanadapt.runs.spec import DATA
 
@@ -18,40 +20,62 @@ from stanadapt.runs.spec import DATA
 def load(path: str | PathLike) -> Any:
     """Read a result from a netCDF file, or the draws so far from the folder of a run.
 
+    Parameters
+    ----------
+    path : str or Path
+        The file or the folder.
+
+    Returns
+    -------
+    Fit
+        ArviZ object, judged if it comes from a folder.
+
     Raises
     ------
     StanadaptError
-        Stage "files", where there is neither, or no draw yet.
+        Stage "files" if there is neither; "no_draws_yet" if a run is still warming up.
+
+    Examples
+    --------
+    >>> import os, tempfile, stanadapt as sa
+    >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
+    >>> target = sa.Target(program, backend="stanli", show_progress=False)
+    >>> fit = sa.sample(target, seed=1, show_progress=False)
+    >>> path = sa.save(fit, os.path.join(tempfile.mkdtemp(), "fit.nc"))
+    >>> sa.load(path).attrs["verdict"]
+    'fine'
 
     """
-    if not isdir(results.as_path(path)):  # False too for names that the system refuses
+    if not isdir(results.as_path(path)):  # also False for names that the system refuses
         return results.load(path)
     folder = RunFolder.open(path)
-    known, labels = folder.manifest, Labels(**folder.manifest["target"]["labels"])
-    progress = [summary_of(held) for held in newest(folder, known["plan"]["chains"])]
+    manifest, labels = folder.manifest, Labels(**folder.manifest["target"]["labels"])
+    progress = [summary_of(held) for held in newest(folder, manifest["plan"]["chains"])]
     kept = [i for i, chain in enumerate(progress) if not chain["stopped"]]
     length = min((progress[i]["rows"]["sampling"] for i in kept), default=0)
     if not length:
         done = ", ".join(str(chain["done"]) for chain in progress)
         raise StanadaptError(
-            "files",
+            NO_DRAWS_YET,
             f"the run in {path} has no draws yet: its chains have done {done} iterations of "
             "warm-up. Read it again later, or resume it.",
         )
     arrays = folder.private_arrays()
-    draws = results.variables(known["columns"], arrays["sampling_constrained"][kept, :length])
-    stats = statistics(known["statistics"], arrays["sampling_stats"][kept, :length])
+    draws = results.variables(manifest["columns"], arrays["sampling_constrained"][kept, :length])
+    stats = statistics(manifest["statistics"], arrays["sampling_stats"][kept, :length])
     groups = phase_groups(labels, "", draws, stats)
     groups |= data_groups(labels, folder.read_text(DATA))
-    attributes = {**_attributes(known), "run": str(path), "chains_kept": [i + 1 for i in kept]}
-    attributes["interrupted"] = length < -(-known["plan"]["iter_sampling"] // known["plan"]["thin"])
+    attributes = {**_attributes(manifest), "run": str(path), "chains_kept": [i + 1 for i in kept]}
+    attributes["interrupted"] = length < -(
+        -manifest["plan"]["iter_sampling"] // manifest["plan"]["thin"]
+    )
     return judged(results.build(groups, attributes, **named_dimensions(labels)))
 
 
 def progress_of(path: str | PathLike) -> tuple[int, int, list[str]]:
-    """Iterations of all chains that the last checkpoints know of and that were asked for; chains.
+    """Return iterations done and asked for, over all chains, and the state of each chain.
 
-    The last are words, one per chain: "1: warm-up 300", "2: stopped".
+    States are text, one per chain: "1: warm-up 300", "2: stopped 1000".
     """
     folder = RunFolder.open(path)
     plan = folder.manifest["plan"]
@@ -64,18 +88,18 @@ def progress_of(path: str | PathLike) -> tuple[int, int, list[str]]:
     return sum(chain["done"] for chain in chains), total, words
 
 
-def _attributes(known: dict[str, Any]) -> dict[str, Any]:
-    plan = ("iter_warmup", "iter_sampling", "thin", "seed")
+def _attributes(manifest: dict[str, Any]) -> dict[str, Any]:
     return {
-        "inference_library": "stanadapt",
-        "inference_library_version": known["stanadapt"],
-        "versions": json.dumps(known["versions"]),
-        "model": known["program"]["name"],
-        "program_hash": known["program"]["hash"],
-        "data_hash": known["data_hash"],
-        "parameters": json.dumps(known["parameters"]),
-        "sampler": known["sampler"],
-        "settings": json.dumps(known["settings"]),
-        "backend": known["target"]["backend"],
-        **{name: known["plan"][name] for name in plan},
+        **origin_attributes(
+            model=manifest["program"]["name"],
+            program_hash=manifest["program"]["hash"],
+            data_hash=manifest["data_hash"],
+            parameters=manifest["parameters"],
+            plan=manifest["plan"],
+            stanadapt=manifest["stanadapt"],
+            versions=manifest["versions"],
+        ),
+        "sampler": manifest["sampler"],
+        "settings": json.dumps(manifest["settings"]),
+        "backend": manifest["target"]["backend"],
     }

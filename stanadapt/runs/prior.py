@@ -1,22 +1,19 @@
-"""The prior as groups of a result, from the same program under data without observations.
-
-Parameters are drawn under these data. What is computed from them is computed under the data of the
-posterior, so that predictions have the shapes of the observations.
-"""
+"""The prior as groups of a result, from the same program under data without observations."""
 
 import json
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.verdict import FINE
-from stanadapt.engine.plan import LARGEST_SEED, Plan
-from stanadapt.errors import StanadaptError, warn
+from stanadapt.engine.plan import LARGEST_SEED
+from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results.labels import named_dimensions, phase_groups
-from stanadapt.targets.target import Target
+from stanadapt.runs.messages import PRIOR_NOT_DRAWN
+from stanadapt.runs.sample import sample
+from stanadapt.targets.target import Data, Target, require_target
 
 # names of the groups in ArviZ
 GROUPS = {
@@ -24,62 +21,94 @@ GROUPS = {
     "posterior_predictive": "prior_predictive",
     "sample_stats": "sample_stats_prior",
 }
-# tells the seed of the prior from those of chains
+# distinguishes the seed of the prior from those of chains
 STREAM = 0x7072696F72
 
 
-def with_prior(
-    fit: Any, target: Target, data: str | None, plan: Plan, draw: Callable[..., Any]
+def add_prior(
+    fit: Any,
+    target: Target,
+    data: Data,
+    *,
+    parallel_chains: int | None = None,
+    show_progress: bool = True,
 ) -> Any:
-    """Add the prior to a result, drawn by the default sampler in as many chains.
+    """Add the prior to a result: the groups prior, prior_predictive and sample_stats_prior.
 
-    An interrupted result is left as it is. So is one whose prior cannot be drawn: its draws count
-    for more, and a sentence says what went wrong.
+    The prior is the program under data without observations. The default sampler draws its
+    parameters; predictions are computed under the data of the posterior, so that they have the
+    shapes of the observations.
 
     Parameters
     ----------
-    fit
-        The result.
-    target, data
-        Of the posterior; JSON under which the program is the prior, or None: no prior is wanted.
-    plan
-        Of the run: chains, seed, and whether to show progress.
-    draw
-        The function `sample`.
+    fit : Fit
+        A result of `sample`; the groups are added to it.
+    target : Target
+        Its target.
+    data : dict or path
+        Data of the program without observations.
+    parallel_chains, show_progress
+        As for `sample`.
+
+    Returns
+    -------
+    Fit
+        The same object. If the prior could not be drawn, or its draws are not fine, a note says
+        why. The attribute `prior_verdict` is the verdict on the prior's draws.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "data" if these are not data of the program.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> program = (
+    ...     "data { int n; vector[n] y; } parameters { real mu; } "
+    ...     "model { mu ~ normal(0, 2); y ~ normal(mu, 1); }"
+    ... )
+    >>> quiet = {"show_progress": False}
+    >>> target = sa.Target(program, {"n": 3, "y": [1.0, 2.0, 3.0]}, backend="stanli", **quiet)
+    >>> fit = sa.sample(target, seed=1, **quiet)
+    >>> fit = sa.add_prior(fit, target, {"n": 0, "y": []}, **quiet)
+    >>> fit.attrs["prior_verdict"]
+    'fine'
 
     """
-    if data is None or results.attribute(fit, "interrupted", 0) == 1:
-        return fit
+    prior_target = require_target(target).with_prior_data(data)
+    chains = results.dataset(fit, "posterior").sizes["chain"]
+    seed = int(results.attribute(fit, "seed", 0))
+    fit.attrs["prior_data_hash"] = prior_target.data_hash
     try:
-        prior = _drawn(target, data, plan, draw)
-        groups = _groups(target, prior, _seeds(plan)[1])
+        prior = _draw(prior_target, chains, seed, parallel_chains, show_progress)
+        groups = _groups(target, prior, _seeds(seed)[1])
     except KeyboardInterrupt:
-        _told(fit, "the prior was not drawn: interrupted.")
+        _add_note(fit, "the prior was not drawn: interrupted.")
         return fit
     except StanadaptError as error:
-        _told(fit, f"the prior could not be drawn. {error.message}")
+        _add_note(fit, f"the prior could not be drawn. {error.message}")
         return fit
     results.add_groups(fit, groups, **named_dimensions(target.labels))
     verdict = results.attribute(prior, "verdict")
     fit.attrs["prior_verdict"] = verdict
     if verdict != FINE:
         reasons = " ".join(results.from_json(prior, "verdict_reasons", []))
-        _told(fit, f"the draws in the group prior: {verdict}. {reasons}")
+        _add_note(fit, f"the draws in the group prior: {verdict}. {reasons}")
     return fit
 
 
-def _seeds(plan: Plan) -> tuple[int, int]:
-    words = np.random.SeedSequence([plan.seed, STREAM]).generate_state(2, np.uint32)
+def _seeds(seed: int) -> tuple[int, int]:
+    words = np.random.SeedSequence([seed, STREAM]).generate_state(2, np.uint32)
     return int(words[0]) % LARGEST_SEED, int(words[1]) % LARGEST_SEED
 
 
-def _drawn(target: Target, data: str, plan: Plan, draw: Callable[..., Any]) -> Any:
-    with warnings.catch_warnings():  # one sentence tells of the verdict
+def _draw(target: Target, chains: int, seed: int, parallel: int | None, shown: bool) -> Any:
+    with warnings.catch_warnings():  # one note reports the verdict
         warnings.simplefilter("ignore")
-        return draw(
-            target.with_prior_data(data), chains=plan.chains, seed=_seeds(plan)[0],
-            parallel_chains=plan.parallel_chains, save_unconstrained=True,
-            show_progress=plan.show_progress,
+        return sample(
+            target, chains=chains, seed=_seeds(seed)[0], parallel_chains=parallel,
+            save="unconstrained", show_progress=shown,
         )  # fmt: skip
 
 
@@ -97,8 +126,9 @@ def _groups(target: Target, prior: Any, seed: int) -> results.Groups:
     return {GROUPS[name]: group for name, group in groups.items() if name in GROUPS}
 
 
-def _told(fit: Any, sentence: str) -> None:
-    """Warn of something, and record it among the notes."""
-    warn(sentence)
-    notes = [*results.from_json(fit, "notes", []), sentence]
-    fit.attrs["notes"] = json.dumps(notes)
+def _add_note(fit: Any, text: str) -> None:
+    """Warn, and record the note."""
+    note = Message(PRIOR_NOT_DRAWN, text)
+    warn(note)
+    fit.attrs["notes"] = json.dumps([*results.from_json(fit, "notes", []), note])
+    fit.attrs["note_codes"] = [*results.attribute(fit, "note_codes", []), str(note.code)]

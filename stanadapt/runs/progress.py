@@ -1,7 +1,7 @@
 """How far a run is: what the function given as `on_progress` is told, and how it stops a run."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,6 +120,9 @@ class Watch:
     ----------
     note
         Why the run was stopped; "" if it was not.
+    stopped_by_user
+        Whether the user's function stopped it, by its answer or by an error: the result then has
+        the draws that the function saw, of all chains.
 
     """
 
@@ -137,7 +140,7 @@ class Watch:
             )
         self._target, self._on_progress, self._max_minutes = target, on_progress, max_minutes
         self._began: float | None = None
-        self._told = False
+        self.stopped_by_user = False
         self.note = ""
 
     def __call__(self, chains: list[Chain]) -> None:
@@ -159,18 +162,11 @@ class Watch:
         try:
             stop = self._on_progress(progress)
         except Exception as error:  # it is the user's, and must not cost the draws
-            self._told = True
-            return f"stopped since on_progress raised {type(error).__name__}: {error}"
-        self._told = stop is True
-        return f"stopped by on_progress after {progress.seconds:.3g} s." if self._told else ""
-
-    def outcome(self, interrupted: bool, notes: Sequence[str] = ()) -> dict[str, Any]:
-        """Attributes on the end of a run: one that was asked to stop was not interrupted.
-
-        Where the user's function stopped it, by its answer or by an error, what it was told of is
-        what the result holds: the draws of all chains.
-        """
-        if not (interrupted and self.note):
-            return {"interrupted": interrupted, "notes": [*notes]}
-        stopped = {"interrupted": False, "notes": [*notes, self.note]}
-        return {**stopped, "all_chains": self._told}
+            self.stopped_by_user = True
+            return f"stopped since the progress function raised {type(error).__name__}: {error}"
+        self.stopped_by_user = stop is True
+        return (
+            f"stopped by on_progress after {progress.seconds:.3g} s."
+            if self.stopped_by_user
+            else ""
+        )

@@ -1,12 +1,10 @@
-"""From chains that have run to an ArviZ object: which draws are kept, groups, attributes.
-
-What a run is to say at its end: one sentence per kind of failure.
-"""
+"""From chains that have run to an ArviZ object: which draws are kept, groups, attributes, notes."""
 
 import contextlib
 import copy
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,58 +13,100 @@ from stanadapt import results
 from stanadapt.engine.after_run import RunView
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.engine.registry import as_chosen
-from stanadapt.errors import StanadaptError, warn
+from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.results.attributes import origin
 from stanadapt.results.labels import named_dimensions, phase_groups
-from stanadapt.runs.attributes import origin
+from stanadapt.runs.messages import (
+    CHAINS_STOPPED,
+    CHAINS_TOO_SHORT,
+    FAILED_EVALUATIONS,
+    FAILED_QUANTITIES,
+    INTERRUPTED,
+    NO_DRAWS,
+)
 from stanadapt.samplers.tempering.weighted_summary import pseudo_group, taken_apart
 from stanadapt.targets.target import Samplable
 
 VALUES_SHOWN = 6  # of the point at which a density failed
 
 
+class SavedGroups(NamedTuple):
+    """Groups that a result has beside the posterior and its statistics."""
+
+    unconstrained: bool = False
+    pseudo: bool = False
+
+
+@dataclass
+class RunRecord:
+    """What is known of a run beside its chains.
+
+    Attributes
+    ----------
+        Of the result: how coordinates were chosen, seconds of compilation, and the like.
+    notes
+        Messages for the user.
+    interrupted
+        Whether it ended before its chains did.
+    keep_all_chains
+        Keep each chain that has draws, however few: the user's progress function, which stopped the
+        run, saw the draws of all of them.
+
+    """
+
+    attributes: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    keep_all_chains: bool = False
+
+
 def stan_message_at(target: Samplable, chain: Chain) -> str:
-    """Stan's message at the position where a chain's density was last not finite."""
+    """Stan's message at the position at which a chain's density last failed."""
     return target.evaluate(chain.density.failed_position)[2]
 
 
-def failures(target: Samplable, runs: list[Chain], kept: list[int]) -> Iterator[str]:
-    """One sentence per kind of failure, however many there were."""
-    evaluations = sum(chain.calls["values"] + chain.calls["gradients"] for chain in runs)
-    failed = sum(chain.calls["failed"] for chain in runs)
+def failures(target: Samplable, chains: list[Chain], kept: list[int]) -> Iterator[str]:
+    """Yield one note per kind of failure, however many there were."""
+    evaluations = sum(chain.calls["values"] + chain.calls["gradients"] for chain in chains)
+    failed = sum(chain.calls["failed"] for chain in chains)
     if failed:
-        worst = max(runs, key=lambda chain: chain.calls["failed"])
+        worst = max(chains, key=lambda chain: chain.calls["failed"])
         message = " ".join(stan_message_at(target, worst).split())
-        yield (
+        yield Message(
+            FAILED_EVALUATIONS,
             f"{failed} of {evaluations} evaluations of {target.name} ({failed / evaluations:.2%}) "
             f"had no finite density and were rejected{_quoted(message)}"
-            f"{_point(target, runs.index(worst), worst.density.failed_position)} If there are "
-            "many, bound the parameters in the program, or give them tighter priors."
+            f"{_point(target, chains.index(worst), worst.density.failed_position)} If there are "
+            "many, bound the parameters in the program, or give them tighter priors.",
         )
-    quantities = sum(chain.failed_quantities for chain in runs)
+    quantities = sum(chain.failed_quantities for chain in chains)
     if quantities:
-        worst = max(runs, key=lambda chain: chain.failed_quantities)
+        worst = max(chains, key=lambda chain: chain.failed_quantities)
         constrain: Any = worst.sampling.constrain
         message = " ".join(constrain.explain().split())
-        yield (
-            f"generated quantities threw at {quantities} draws, which hold NaN{_quoted(message)} "
-            "The parameters are not touched by it: mend the block, or leave out what throws."
+        yield Message(
+            FAILED_QUANTITIES,
+            f"generated quantities failed at {quantities} draws, which hold NaN{_quoted(message)} "
+            "Parameters are unaffected. Fix the block, or remove the failing statement.",
         )
-    stopped = [str(i + 1) for i, chain in enumerate(runs) if chain.stopped]
+    stopped = [str(i + 1) for i, chain in enumerate(chains) if chain.stopped]
     if stopped:
-        yield (
+        yield Message(
+            CHAINS_STOPPED,
             f"{_chains(stopped)}: stopped after {FAILURES_BEFORE_STOP} consecutive failed "
-            f"evaluations and left out; the result holds {len(kept)} of {len(runs)} chains. "
-            "Start elsewhere (inits), or use another seed."
+            f"evaluations and left out; the result has {len(kept)} of {len(chains)} chains. "
+            "Start elsewhere (inits), or use another seed.",
         )
 
 
-def short_chains(runs: list[Chain], kept: list[int], length: int) -> Iterator[str]:
-    """Of the chains that an interruption left too short to keep."""
-    short = [str(i + 1) for i, c in enumerate(runs) if i not in kept and not c.stopped]
+def short_chains(chains: list[Chain], kept: list[int], length: int) -> Iterator[str]:
+    """Yield a note on the chains that an interruption left too short to keep."""
+    short = [str(i + 1) for i, c in enumerate(chains) if i not in kept and not c.stopped]
     if short:
-        yield (
-            f"interrupted: {len(kept)} of {len(runs)} chains are kept, with {length} draws each; "
-            f"left out, with fewer draws: {_chains(short)}."
+        yield Message(
+            CHAINS_TOO_SHORT,
+            f"interrupted: {len(kept)} of {len(chains)} chains are kept, with {length} draws each; "
+            f"left out, with fewer draws: {_chains(short)}.",
         )
 
 
@@ -103,53 +143,47 @@ def _scalars(values: dict[str, np.ndarray]) -> dict[str, float]:
     return found
 
 
-class ExtraGroups(NamedTuple):
-    """What a result holds beside the posterior and its statistics."""
-
-    unconstrained: bool
-    pseudo: bool
-
-
 def pack_result(
-    target: Samplable, runs: list[Chain], known: dict[str, Any], keep: ExtraGroups
+    target: Samplable, chains: list[Chain], record: RunRecord, save: SavedGroups
 ) -> Any:
-    """Return the ArviZ object of a run, not judged yet, and warn of what failed or is doubtful.
-
-    known holds attributes that the chains do not: `interrupted` among them, and `notes`, what is
-    to be said of the time before them; `all_chains`, if true, keeps each chain that has draws,
-    however few.
+    """Return the ArviZ object of a run, not judged yet, and warn of its notes.
 
     Raises
     ------
     StanadaptError
-        Stage "sampling", where there is no draw.
+        "no_draws" or "interrupted", if there is no draw.
 
     """
-    known = dict(known)
-    lengths, whole = [_usable(chain) for chain in runs], known.pop("all_chains", False)
-    kept, length = _all_begun(lengths) if whole else _common_length(lengths)
+    lengths = [_usable(chain) for chain in chains]
+    whole = record.keep_all_chains
+    numbers, length = _all_begun(lengths) if whole else _common_length(lengths)
     if not length:
-        raise no_draws(target, runs, known["interrupted"])
-    attributes = _attributes(target, runs)
-    attributes |= {**known, "chains_kept": [number + 1 for number in kept]}
-    groups = _groups(target, [runs[i] for i in kept], length, keep)
-    notes = [*known.get("notes", []), *failures(target, runs, kept)]
-    notes += short_chains(runs, kept, length)
-    if runs[0].sampler.after_run is not None:
+        raise no_draws(target, chains, record.interrupted)
+    kept = [chains[i] for i in numbers]
+    groups = _groups(target, kept, length, save)
+    attributes = _attributes(target, chains) | record.attributes
+    attributes |= {
+        "interrupted": record.interrupted,
+        "chains_kept": [number + 1 for number in numbers],
+    }
+    notes = [*record.notes, *failures(target, chains, numbers)]
+    notes += short_chains(chains, numbers, length)
+    sampler = chains[0].sampler
+    if sampler.after_run is not None:
         stats: Any = groups["sample_stats"]
-        found = runs[0].sampler.after_run(RunView(target, [runs[i] for i in kept], length, stats))
-        attributes |= found.attributes
-        notes += found.messages
-        groups |= found.groups
-    for sentence in notes:
-        warn(sentence)
+        reported = sampler.after_run(RunView(target, kept, length, stats))
+        attributes |= reported.attributes
+        notes += reported.messages
+        groups |= reported.groups
+    for note in notes:
+        warn(note)
     groups |= copy.deepcopy(target.target.data_groups)
     named = named_dimensions(target.target.labels)
     return results.build(groups, {**attributes, "notes": notes}, **named)
 
 
 def _usable(chain: Chain) -> int:
-    """Draws that count: none of a chain that was stopped, whose last ones are all one point."""
+    """Number of draws to use: none of a stopped chain, since its last draws are all one point."""
     return 0 if chain.stopped else chain.sampling.rows
 
 
@@ -173,22 +207,22 @@ def _all_begun(lengths: list[int]) -> tuple[list[int], int]:
     return kept, min((lengths[i] for i in kept), default=0)
 
 
-def no_draws(target: Samplable, runs: list[Chain], interrupted: bool) -> StanadaptError:
+def no_draws(target: Samplable, chains: list[Chain], interrupted: bool) -> StanadaptError:
     """Return the error of a run that ended before there was a draw."""
-    stopped = [chain for chain in runs if chain.stopped]
+    stopped = [chain for chain in chains if chain.stopped]
     if stopped:
         return StanadaptError(
-            "sampling",
-            f"{len(stopped)} of {len(runs)} chains of {target.name} were stopped: their last "
+            NO_DRAWS,
+            f"{len(stopped)} of {len(chains)} chains of {target.name} were stopped: their last "
             f"{FAILURES_BEFORE_STOP} evaluations all failed. Check the priors and the constraints, "
             "start elsewhere (`inits`), or use the default sampler or 'nuts', which search for a "
             "first step that works.",
             stan_message_at(target, stopped[0]),
         )
-    done = sum(chain.n_done for chain in runs)
+    done = sum(chain.n_done for chain in chains)
     how = "interrupted" if interrupted else "ended"
     return StanadaptError(
-        "sampling",
+        INTERRUPTED if interrupted else NO_DRAWS,
         f"{how} during warm-up after {done} iterations in all: there are no draws to return. "
         "A shorter warm-up (`iter_warmup`) reaches the first draws earlier.",
     )
@@ -206,7 +240,7 @@ def _stacked(arrays: Sequence[np.ndarray], length: int) -> np.ndarray:
 
 
 def _groups(
-    target: Samplable, chains: list[Chain], length: int, keep: ExtraGroups
+    target: Samplable, chains: list[Chain], length: int, save: SavedGroups
 ) -> results.Groups:
     groups: results.Groups = {}
 
@@ -224,9 +258,9 @@ def _groups(
     if chains[0].sampling.unconstrained is not None:
         positions = [c.sampling.unconstrained for c in chains]
         raw = _stacked([p for p in positions if p is not None], length)
-        if keep.unconstrained:
+        if save.unconstrained:
             groups["unconstrained_posterior"] = {"position": target.original(raw)}
-        if keep.pseudo:
+        if save.pseudo:
             extra = _stacked([c.sampling.extra for c in chains], length)
             groups["pseudo"] = pseudo_group(target.target, *_pseudo_samples(target, raw, extra))
     return groups
@@ -262,28 +296,28 @@ def statistics(labels: Sequence[Sequence], table: np.ndarray) -> dict[str, np.nd
     }
 
 
-def _attributes(target: Samplable, runs: list[Chain]) -> dict[str, Any]:
+def _attributes(target: Samplable, chains: list[Chain]) -> dict[str, Any]:
     program, each = target.target, target.evaluations_per_call
     return {
-        **origin(program, runs[0].plan),
+        **origin(program, chains[0].plan),
         **target.description,
-        "sampler": runs[0].sampler.name,
-        "exact": runs[0].sampler.exact,
-        "settings": json.dumps(as_chosen(runs[0].settings)),
+        "sampler": chains[0].sampler.name,
+        "exact": chains[0].sampler.exact,
+        "settings": json.dumps(as_chosen(chains[0].settings)),
         "backend": program.backend,
         "backend_reason": program.backend_reason,
         "backend_version": program.backend_version,
         "noise": list(program.noise),
         "rho": program.rho,
-        "warmup_seconds": [chain.warmup_seconds for chain in runs],
-        "sampling_seconds": [chain.sampling_seconds for chain in runs],
-        "warmup_processor_seconds": [chain.warmup_processor_seconds for chain in runs],
-        "sampling_processor_seconds": [chain.sampling_processor_seconds for chain in runs],
-        "n_gradients": each * sum(chain.calls["gradients"] for chain in runs),
-        "n_gradients_warmup": each * int(sum(chain.warmup_calls[1] for chain in runs)),
-        "n_density": each * sum(chain.calls["values"] for chain in runs),
-        "n_density_warmup": each * int(sum(chain.warmup_calls[0] for chain in runs)),
-        "n_failed": sum(chain.calls["failed"] for chain in runs),
-        "n_failed_quantities": sum(chain.failed_quantities for chain in runs),
-        "n_stopped": sum(chain.stopped for chain in runs),
+        "warmup_seconds": [chain.warmup_seconds for chain in chains],
+        "sampling_seconds": [chain.sampling_seconds for chain in chains],
+        "warmup_processor_seconds": [chain.warmup_processor_seconds for chain in chains],
+        "sampling_processor_seconds": [chain.sampling_processor_seconds for chain in chains],
+        "n_gradients": each * sum(chain.calls["gradients"] for chain in chains),
+        "n_gradients_warmup": each * int(sum(chain.warmup_calls[1] for chain in chains)),
+        "n_density": each * sum(chain.calls["values"] for chain in chains),
+        "n_density_warmup": each * int(sum(chain.warmup_calls[0] for chain in chains)),
+        "n_failed": sum(chain.calls["failed"] for chain in chains),
+        "n_failed_quantities": sum(chain.failed_quantities for chain in chains),
+        "n_stopped": sum(chain.stopped for chain in chains),
     }

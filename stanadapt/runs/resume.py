@@ -1,30 +1,25 @@
-"""A run goes on from its folder, in another process: draw for draw as if it had never stopped."""
+"""Continue a run from its folder, in another process: the draws are those of one long run."""
 
 from collections.abc import Callable
-from functools import partial
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from stanadapt.engine.chain import Chain, ChainDesign
 from stanadapt.engine.compile_errors import explained
-from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import Plan
-from stanadapt.errors import StanadaptError, require_whole
-from stanadapt.runs.chains import Start, randomness, require_memory
-from stanadapt.runs.checkpoint import WriteCheckpoints, newest, resumed, summary_of
+from stanadapt.errors import Message, StanadaptError, require_flag, require_whole
+from stanadapt.errors.codes import CODES
+from stanadapt.errors.messages import OUT_OF_RANGE
+from stanadapt.runs.chains import Start
 from stanadapt.runs.folder import RunFolder
-from stanadapt.runs.kept import START, close
-from stanadapt.runs.prior import with_prior
 from stanadapt.runs.progress import RunProgress, Watch
-from stanadapt.runs.result import ExtraGroups
-from stanadapt.runs.run import Surroundings, draw_on, require_limits
-from stanadapt.runs.sample import sample
-from stanadapt.runs.spec import PRIOR_DATA, other_versions, plan_of, sampler_of, target_of
+from stanadapt.runs.result import RunRecord
+from stanadapt.runs.run import START, Run
+from stanadapt.runs.spec import other_versions, read_spec, target_for
+from stanadapt.runs.stopping_rule import require_limits
 from stanadapt.runs.tree import unpacked
-from stanadapt.runs.workers import RunOnWorkers, on_workers, require_executor
-from stanadapt.targets.standardized import Standardized
+from stanadapt.runs.workers import require_executor
 from stanadapt.targets.target import Samplable
 
 
@@ -36,130 +31,93 @@ def resume(
     until_ess: float | None = None,
     max_minutes: float | None = None,
     parallel_chains: int | None = None,
-    on_progress: Callable[[RunProgress], Any] | None = None,
     executor: Any = None,
-    show_progress: bool = True,
+    show_progress: bool | Callable[[RunProgress], Any] = True,
 ) -> Any:
-    """Go on with a run that was given `run` and has stopped, or is to be longer.
+    """Continue a run that was given `run` and has stopped, or make it longer.
 
     The draws are those of a run that was never stopped, to the bit, if libraries and processor are
     the same.
 
     Parameters
     ----------
-    run
+    run : path
         The folder.
-    target
-        Its target; default: made from the program and the data in the folder. Needed for an
+    target : Target, optional
+        The target. Default: made from the program and the data in the folder. Needed for an
         `Extended`.
-    iter_sampling
-        Iterations per chain in all, no fewer than the run was asked for; default: as many, or as
-        many as it then takes, if the run was asked for enough effective draws.
-    until_ess
-        Go on until the smallest bulk and tail effective sample size of the parameters is this
-        large and R-hat is below 1.01.
-    max_minutes
-        Stop after this time, and return what there is.
-    parallel_chains, on_progress, executor, show_progress
+    iter_sampling : int, optional
+        Iterations per chain in all, no fewer than the run was asked for. Default: as many, or as
+        many as the run then needs if it has a target for the effective sample size.
+    until_ess : float, optional
+        Sample until the smallest bulk and tail ESS of the parameters is at least this, and R-hat
+        below 1.01.
+    max_minutes : float, optional
+        Stop after this many minutes; return the draws so far.
+    parallel_chains, executor, show_progress
         As for `sample`.
 
     Returns
     -------
-    ArviZ object
+    Fit
         As of `sample`.
 
     Raises
     ------
     StanadaptError
-        Stage "files" for a folder that holds no run, or one that another process is writing;
-        "settings" where program, data, backend or sampler differ from those of the run.
+        Stage "files" for a folder without a run, or one that another process is writing;
+        "run_mismatch" if program, data, backend or sampler differ from those of the run.
+
+    Examples
+    --------
+    >>> import tempfile, stanadapt as sa
+    >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
+    >>> target = sa.Target(program, backend="stanli", show_progress=False)
+    >>> folder = tempfile.mkdtemp()
+    >>> quiet = {"show_progress": False}
+    >>> fit = sa.sample(target, seed=1, iter_sampling=500, run=folder, **quiet)
+    >>> longer = sa.resume(folder, iter_sampling=1000, **quiet)
+    >>> longer["posterior"].sizes["draw"]
+    1000
 
     """
     folder = RunFolder.open(run)
     require_limits(until_ess, max_minutes)
     require_executor(executor)
+    on_progress = show_progress if callable(show_progress) else None
+    shown = on_progress is None and require_flag("show_progress", show_progress)
     with folder.lock():
-        plan = _changed(plan_of(folder), iter_sampling, until_ess, parallel_chains)
-        resumed = _Resumed(folder, target, plan._replace(show_progress=bool(show_progress)))
-        return resumed.run(max_minutes, on_progress, executor)
-
-
-class _Resumed:
-    """Chains that were read from a folder, and what is known of them."""
-
-    def __init__(self, folder: RunFolder, target: Samplable | None, plan: Plan) -> None:
-        given = target_of(folder, target, plan.show_progress)
-        sampler, settings = sampler_of(folder)
-        self.keep = ExtraGroups(**folder.manifest["keep"])
-        self.folder, program = folder, given.target
         held = unpacked(folder.read_arrays(START))
-        self.known = held["known"]
-        # kept as long as the chains, which hold its address
-        self._prior_data = _prior_data(folder)
-        self._prior = program.with_prior_data(self._prior_data) if self._prior_data else None
-        self.start = _start(given, held, plan.chains)
-        self.design = ChainDesign(
-            sampler, settings, plan, len(program.column_names), any(self.keep), self.keep.pseudo
-        )
-        with (
-            explained(sampler),
-            slow_step(plan.show_progress, f"Compiling {sampler.name} (once; up to two minutes)"),
-        ):
-            self.chains, generation = self._chains(self.design)
-        self.keeper = WriteCheckpoints(folder, self.chains, generation)
-        folder.write_plan(plan)
+        spec = read_spec(folder, held["location"], held["factor"])
+        plan = _changed(spec.plan, iter_sampling, until_ess, parallel_chains)
+        spec = spec._replace(plan=plan._replace(show_progress=shown))
+        made = target_for(spec, folder, target, shown)
+        nothing = np.zeros((plan.chains, 3), np.int64)
+        start = Start(made, held["positions"], nothing, np.zeros((plan.chains, 2)), 0.0, {})
+        notes = [_note(text, code) for text, code in held["notes"]]
+        record = RunRecord(dict(held["attributes"]), [*notes, *other_versions(spec)])
+        watch = Watch(made.target, on_progress, max_minutes)
+        sampler, _ = spec.find_sampler()
+        with explained(sampler):
+            reopened = Run.reopen(folder, spec, start, record, executor)
+        reopened.advance(watch)
+        return reopened.result()
 
-    def _chains(self, design: ChainDesign) -> tuple[list[Chain], int]:
-        prior_handle = self._prior.density().handle if self._prior else 0
-        held, sources = newest(self.folder, design.plan.chains), randomness(design.plan)
-        # compiling calls `freeze`, which may change arrays in place: it is given a chain of its own
-        resumed(held[0], self.start, design, sources[0], 0, prior_handle).compile()
-        chains = [
-            resumed(arrays, self.start, design, source, number, prior_handle)
-            for number, (arrays, source) in enumerate(zip(held, sources, strict=True))
-        ]
-        self.folder.give_memory(chains)
-        for chain in chains:
-            if not chain.warming_up:
-                chain.warmup.trim()
-        return chains, summary_of(held[0])["generation"]
 
-    def run(
-        self,
-        max_minutes: float | None,
-        on_progress: Callable[[RunProgress], Any] | None,
-        executor: Any,
-    ) -> Any:
-        """Advance the chains until they suffice, and return the result."""
-        program = self.start.target.target
-        around = Surroundings(
-            self.keeper,
-            Watch(program, on_progress, max_minutes),
-            partial(self._workers, executor),
-            partial(self._require_memory, program.dim),
-        )
-        notes = [*self.known.get("notes", []), *other_versions(self.folder)]
-        known = draw_on(program, self.chains, around, {**self.known, "notes": notes})
-        fit = close(self.keeper, self.start.target, self.chains, known, self.keep)
-        return with_prior(fit, program, self._prior_data, self.chains[0].plan, sample)
-
-    def _workers(self, executor: Any, plan: Plan) -> RunOnWorkers | None:
-        design = self.design._replace(plan=plan)
-        return on_workers(executor, self.start.target, design, self._prior_data)
-
-    def _require_memory(self, dim: int, plan: Plan) -> None:
-        require_memory(self.design._replace(plan=plan), dim, on_disk=True)
+def _note(text: str, code: str) -> str:
+    """Return a note of the part of the run that came before; its code may be of a family."""
+    return Message(CODES[code], text) if code in CODES else text
 
 
 def _changed(plan: Plan, iter_sampling: Any, until_ess: Any, parallel_chains: Any) -> Plan:
-    """Return a plan with what may differ from that of the run."""
+    """Return the plan with the lengths that may differ from those of the run."""
     if iter_sampling is not None:
         least = plan.iter_sampling
         if require_whole("iter_sampling", iter_sampling, 1) < least:
             raise StanadaptError(
-                "settings",
-                f"iter_sampling counts all iterations, of which the run was asked for {least}: "
-                f"give {least} or more, got {iter_sampling}.",
+                OUT_OF_RANGE,
+                f"iter_sampling counts all iterations, and the run was asked for {least}: give "
+                f"{least} or more, got {iter_sampling}.",
             )
         plan = plan._replace(iter_sampling=int(iter_sampling), until_ess=0.0, most_iterations=0)
     if until_ess is not None:
@@ -168,17 +126,3 @@ def _changed(plan: Plan, iter_sampling: Any, until_ess: Any, parallel_chains: An
         parallel = require_whole("parallel_chains", parallel_chains, 1)
         plan = plan._replace(parallel_chains=min(parallel, plan.chains))
     return plan
-
-
-def _prior_data(folder: RunFolder) -> str | None:
-    return folder.read_text(PRIOR_DATA) if (folder.path / PRIOR_DATA).exists() else None
-
-
-def _start(given: Samplable, held: dict[str, Any], chains: int) -> Start:
-    target = given
-    if held["location"] is not None:
-        target = Standardized(given, held["location"], held["factor"])
-    nothing = np.zeros((chains, 3), np.int64)
-    return Start(
-        target, held["positions"], nothing, np.zeros((chains, 2)), 0.0, held["description"]
-    )

@@ -1,126 +1,349 @@
-"""Chains run as long as their plan wants: to their end, and on from there until they suffice.
+"""One run: `sample`, `resume`, workers and run folders are four ways to drive it.
 
-Whether a run may end, with enough effective draws and chains that agree; else, how it grows.
+    prepare   coordinates and starting positions, chains, compilation    (`reopen`: from a folder)
+    keep_in   from here on, draws and states are also kept in a folder
+    advance   run the chains until their plan has enough draws
+    result    the ArviZ object, judged
 
-From chains that are ready to an ArviZ object: they run, and no draw is lost on the way.
+No finished draw is lost on the way: Ctrl-C, a full disk, or a lack of memory end a run with the
+draws that there are.
 """
 
 import contextlib
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from os import PathLike
+from typing import Any
 
-import numpy as np
-
-from stanadapt.diagnostics.mixing import of_columns, worst_columns
-from stanadapt.diagnostics.verdict import ESS_PER_CHAIN, R_HAT, judged, not_judged
-from stanadapt.engine.chain import Chain, Keeper, run
+from stanadapt.diagnostics.verdict import judged, not_judged
+from stanadapt.engine.chain import Chain, ChainDesign, Keeper
+from stanadapt.engine.chain import run as run_chains
 from stanadapt.engine.console import reporter, say, slow_step
+from stanadapt.engine.interrupts import interruptible, terminated_as_interrupted, uninterrupted
 from stanadapt.engine.plan import Plan
-from stanadapt.engine.protocol import Sampler
-from stanadapt.errors import StanadaptError, is_real
-from stanadapt.runs.checkpoint import WriteCheckpoints
-from stanadapt.runs.progress import Watch, parameters_so_far
-from stanadapt.runs.result import ExtraGroups, pack_result
-from stanadapt.runs.workers import RunOnWorkers, outcome
-from stanadapt.targets.target import Samplable, Target
+from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.runs.chains import Start, make_chains, randomness, require_memory
+from stanadapt.runs.checkpoint import WriteCheckpoints, newest, resumed, summary_of
+from stanadapt.runs.coordinates import NO, Coordinates, as_given, in_scales_of, learn_scales
+from stanadapt.runs.folder import RunFolder
+from stanadapt.runs.messages import (
+    CHECKPOINT_FAILED,
+    ENDED_EARLY,
+    INTERRUPTED,
+    NO_DRAWS,
+    NOT_EXTENDED,
+    OUT_OF_MEMORY,
+    STOPPED_ON_REQUEST,
+)
+from stanadapt.runs.progress import Watch
+from stanadapt.runs.result import RunRecord, SavedGroups, pack_result
+from stanadapt.runs.spec import RunSpec, spec_of
+from stanadapt.runs.stopping_rule import Shortfall, shortfall
+from stanadapt.runs.tree import packed
+from stanadapt.runs.warm_start import ChainInit
+from stanadapt.runs.workers import RunOnWorkers, prior_reference, run_on_workers
+from stanadapt.samplers.initial_values import initial_positions
+from stanadapt.targets.noise import noise_warnings
+from stanadapt.targets.target import Samplable
 
-# by how much a run grows at a time, and how much more than what seems to be missing
-LEAST_GROWTH, MOST_GROWTH, MARGIN = 1.2, 3.0, 1.1
-# the most iterations that a run of default length grows to by itself, in units of that length
-MOST_BY_DEFAULT = 4
-
-
-class Shortfall(NamedTuple):
-    """What a run lacks.
-
-    iter_sampling
-        How many iterations per chain, in all, should do; those of the plan where they suffice, or
-        where more would be in vain.
-    reason
-        What is not enough yet, as part of a sentence.
-
-    """
-
-    iter_sampling: int
-    reason: str
-
-
-def until(plan: Plan, until_ess: float | None, of_default_length: Sampler | None) -> Plan:
-    """Return a plan that grows as was asked for; else until it is usable, if the sampler may."""
-    if until_ess is not None:
-        return plan._replace(until_ess=float(until_ess))
-    sampler = of_default_length
-    return until_usable(plan) if sampler and sampler.exact and sampler.traits.extends else plan
-
-
-def until_usable(plan: Plan) -> Plan:
-    """Return a plan that grows until the verdict finds enough draws, or is too far from that."""
-    most = MOST_BY_DEFAULT * plan.iter_sampling
-    return plan._replace(until_ess=float(ESS_PER_CHAIN * plan.chains), most_iterations=most)
-
-
-def shortfall(target: Target, chains: list[Chain]) -> Shortfall:
-    """Compare the draws of chains that are done with what their plan wants of them.
-
-    The smallest bulk and tail effective sample size of the parameters must be `until_ess`, and
-    R-hat below 1.01; both R-hat - 1 and the inverse of a size fall with the number of draws.
-    """
-    plan, kept = chains[0].plan, [chain for chain in chains if not chain.stopped]
-    enough = Shortfall(plan.iter_sampling, "")
-    if not plan.until_ess or not kept:
-        return enough
-    columns = parameters_so_far(target, kept)
-    columns = {name: x for name, x in columns.items() if not np.all(x == x.flat[0])}
-    if plan.most_iterations:  # no more is measured than the verdict will: of hundreds, a few
-        columns = {name: columns[name] for name in worst_columns(columns)}
-    if not columns:
-        return enough
-    r_hats, bulks, tails = np.array(list(of_columns(columns).values())).T
-    smallest = min(bulks.min(), tails.min())
-    r_hat = r_hats.max() if len(kept) > 1 else 1.0
-    if smallest >= plan.until_ess and r_hat < R_HAT:
-        return enough
-    missing = MARGIN * max(plan.until_ess / smallest, (r_hat - 1.0) / (R_HAT - 1.0))
-    if not np.isfinite(missing):  # a chain that did not move
-        missing = np.inf
-    if plan.most_iterations and missing * plan.iter_sampling > plan.most_iterations:
-        return enough
-    reason = f"effective sample sizes down to {smallest:.0f}, R-hat up to {r_hat:.3f}"
-    return Shortfall(_rounded(plan, float(np.clip(missing, LEAST_GROWTH, MOST_GROWTH))), reason)
-
-
-def _rounded(plan: Plan, growth: float) -> int:
-    """Return the length of a run that grows, in two digits, within what its plan allows."""
-    longer = growth * plan.iter_sampling
-    unit = 10 ** max(int(np.log10(longer)) - 1, 0)
-    longer = unit * int(np.ceil(longer / unit))
-    return min(longer, plan.most_iterations) if plan.most_iterations else longer
-
-
-def require_limits(until_ess: Any, max_minutes: Any) -> None:
-    """Raise StanadaptError, stage "settings", unless they are None or numbers above zero."""
-    for name, value in (("until_ess", until_ess), ("max_minutes", max_minutes)):
-        if value is not None and not (is_real(value) and 0 < value < np.inf):
-            raise StanadaptError("settings", f"{name} must be a number above zero, got {value!r}.")
-
-
-# numbers that are judged in some tenths of a second
+# numbers that are judged within some tenths of a second
 QUICKLY_JUDGED = 2_000_000
+# arrays that were found before the first iteration, in a run folder
+START = "start.npz"
 
 
-def advance(
+class Run:
+    """Chains on a target, and what is known of them.
+
+    Parameters
+    ----------
+    start
+        The target in the coordinates of the chains, and where they begin.
+    design
+        Sampler, settings and plan.
+    chains
+        In their order.
+    save
+        Extra groups of the result.
+    record
+        Attributes and notes so far.
+    prior_data
+        JSON under which the program is the reference of a tempering sampler, or None.
+    executor
+        Its workers run the chains; None: threads of this process.
+
+    """
+
+    def __init__(
+        self,
+        start: Start,
+        design: ChainDesign,
+        chains: list[Chain],
+        save: SavedGroups,
+        record: RunRecord,
+        prior_data: str | None = None,
+        executor: Any = None,
+    ) -> None:
+        self.start, self.design, self.chains = start, design, chains
+        self.save, self.record, self.prior_data = save, record, prior_data
+        self.executor = executor
+        self.keeper: WriteCheckpoints | None = None
+
+    @classmethod
+    def prepare(
+        cls,
+        target: Samplable,
+        design: ChainDesign,
+        coordinates: Coordinates,
+        chain_init: ChainInit,
+        inits: Any,
+        save: SavedGroups,
+        executor: Any,
+    ) -> "Run":
+        """Find coordinates and starting positions, make the chains, and compile the sampler."""
+        sources = randomness(design.plan)
+        rngs = [source.moves for source in sources]
+        positions = initial_positions(target, inits, rngs, bool(design.sampler.uses_gradient))
+        if target.target.noise:
+            for note in noise_warnings(target.target, positions[0], design.plan.seed):
+                warn(note)
+        start = _find_start(target, design, coordinates, positions, sources, executor)
+        if chain_init.fitted is not None:
+            start = start.after(chain_init.fitted)
+        with slow_step(design.plan.show_progress, compiling(design)):
+            chains = make_chains(start, design, sources)
+            seconds = chains[0].compile() + start.compile_seconds + target.target.compile_seconds
+        description = dict(start.description)
+        notes = list(description.pop("notes", ()))
+        attributes = {"compile_seconds": seconds, **chain_init.description, **description}
+        record = RunRecord(attributes, notes)
+        return cls(start, design, chains, save, record, chain_init.prior_data, executor)
+
+    @classmethod
+    def reopen(
+        cls, folder: RunFolder, spec: RunSpec, start: Start, record: RunRecord, executor: Any
+    ) -> "Run":
+        """Make the chains of a run from its folder, each from its last checkpoint."""
+        target = start.target.target
+        design = spec.make_design(target)
+        held, sources = newest(folder, spec.plan.chains), randomness(spec.plan)
+        prior = prior_reference(target, spec.prior_data)
+        handle = prior.handle if prior else 0
+        with slow_step(spec.plan.show_progress, compiling(design)):
+            # compiling calls `freeze`, which may change arrays in place: on a chain for this alone
+            resumed(held[0], start, design, sources[0], 0, handle).compile()
+            chains = [
+                resumed(arrays, start, design, source, number, handle)
+                for number, (arrays, source) in enumerate(zip(held, sources, strict=True))
+            ]
+        run = cls(start, design, chains, spec.save, record, spec.prior_data, executor)
+        run._prior = prior  # the chains hold the address of its density
+        folder.give_memory(chains)
+        for chain in chains:
+            if not chain.warming_up:
+                chain.warmup.trim()
+        run.keeper = WriteCheckpoints(folder, chains, summary_of(held[0])["generation"])
+        folder.write_plan(spec.plan)
+        return run
+
+    _prior: Any = None
+
+    @property
+    def target(self) -> Samplable:
+        """The target in the coordinates of the chains."""
+        return self.start.target
+
+    @property
+    def plan(self) -> Plan:
+        """How long the run is to be, as far as is known by now."""
+        return self.chains[0].plan
+
+    @property
+    def spec(self) -> RunSpec:
+        """The run as plain data."""
+        design = self.design._replace(plan=self.plan)
+        return spec_of(self.target, design, self.save, self.prior_data)
+
+    def keep_in(self, path: str | PathLike | None) -> None:
+        """Fill a new folder before the first iteration, and keep it up to date from then on.
+
+        Raises
+        ------
+        StanadaptError
+            Stage "files" if the folder cannot be written or has no space for the draws.
+
+        """
+        if path is None:
+            return
+        spec = self.spec
+        folder = RunFolder.create(path, spec.manifest(self.target, self.chains[0]))
+        with folder.lock():
+            spec.write_texts(folder)
+            folder.write_arrays(START, packed(self._found_at_start(spec)))
+            folder.give_memory(self.chains, new=True)
+            self.keeper = WriteCheckpoints(folder, self.chains)
+            self.keeper.write_together(self.chains)
+            folder.write_manifest()
+
+    def _found_at_start(self, spec: RunSpec) -> dict[str, Any]:
+        return {
+            "location": spec.location,
+            "factor": spec.factor,
+            "positions": list(self.start.positions),
+            "attributes": self.record.attributes,
+            "notes": [[str(note), getattr(note, "code", "")] for note in self.record.notes],
+        }
+
+    def finish(self, watch: Watch) -> Any:
+        """Advance the chains, and return the result."""
+        with self.keeper.writing() if self.keeper else contextlib.nullcontext():
+            self.advance(watch)
+            return self.result()
+
+    def advance(self, watch: Watch) -> None:
+        """Run the chains until their plan has enough draws, time is up, or they are interrupted.
+
+        If there is no room for more draws, or Ctrl-C comes while they are judged, the draws so far
+        are the result.
+        """
+        reasons = self.keeper.folder.lengthened if self.keeper else []
+        with terminated_as_interrupted():
+            while True:
+                workers = self._workers()
+                interrupted = advance_chains(self.chains, self.keeper, watch, workers)
+                if interrupted:
+                    break
+                try:
+                    missing = self._shortfall()
+                    # time may be up just when chains have reached their length
+                    interrupted = missing is not None and bool(watch.note)
+                    if missing is None or interrupted:
+                        break
+                    self.extend(missing, reasons)
+                except KeyboardInterrupt:
+                    interrupted = True
+                    break
+                except StanadaptError as error:
+                    note = f"sampling stopped early: {error.message}"
+                    self.record.notes.append(Message(NOT_EXTENDED, note))
+                    break
+        if reasons:
+            self.record.attributes["iter_sampling_reason"] = f"extended: {'; '.join(reasons)}"
+        self._record_end(watch, workers, interrupted)
+
+    def _workers(self) -> RunOnWorkers | None:
+        if self.executor is None:
+            return None
+        return run_on_workers(self.executor, self.target, self.spec)
+
+    def _shortfall(self) -> Shortfall | None:
+        """Return what the draws lack; None if they are enough."""
+        with slow_step(self.plan.show_progress, "Checking convergence"):
+            missing = shortfall(self.target.target, self.chains)
+        return None if missing.iter_sampling == self.plan.iter_sampling else missing
+
+    def extend(self, missing: Shortfall, reasons: list[str]) -> None:
+        """Make the run longer, and add to the reasons.
+
+        Raises
+        ------
+        StanadaptError
+            "out_of_memory", or of stage "files"; the run then has its former length.
+
+        """
+        shorter = self.plan
+        longer = shorter._replace(iter_sampling=missing.iter_sampling)
+        design, on_disk = self.design._replace(plan=longer), self.keeper is not None
+        require_memory(design, self.target.target.dim, on_disk)
+        reason = f"after {shorter.iter_sampling} iterations, {missing.reason}"
+        try:
+            for chain in self.chains:
+                chain.plan = longer
+            if self.keeper is not None:
+                self.keeper.folder.lengthen(self.chains, [*reasons, reason])
+            for chain in self.chains:
+                chain.sampling.grow(longer.draws)
+        except (StanadaptError, MemoryError) as error:
+            for chain in self.chains:
+                chain.plan = shorter
+            if isinstance(error, MemoryError):
+                raise StanadaptError(OUT_OF_MEMORY, "more draws do not fit into memory.") from None
+            raise
+        reasons.append(reason)
+        say(longer.show_progress, f"Continuing: {reason}.")
+
+    def _record_end(self, watch: Watch, workers: RunOnWorkers | None, interrupted: bool) -> None:
+        record = self.record
+        if workers is not None:
+            record.attributes["executor"] = workers.name
+            if workers.trouble is not None:
+                note = f"the run ended early. {workers.trouble.message}"
+                record.notes.append(Message(ENDED_EARLY, note))
+        # a run that was asked to stop was not interrupted
+        record.interrupted = interrupted and not watch.note
+        if interrupted and watch.note:
+            record.notes.append(Message(STOPPED_ON_REQUEST, watch.note))
+            record.keep_all_chains = watch.stopped_by_user
+
+    def result(self) -> Any:
+        """Return the ArviZ object; its arrays are private, and changes do not reach a folder."""
+        if self.keeper is None:
+            return self._pack()
+        with uninterrupted() as pressed:
+            for chain in self.chains:
+                if not chain.abandoned:
+                    self.keeper.write(chain)
+            self.keeper.finish()
+            for name, whole in self.keeper.folder.private_arrays().items():
+                phase, _, kind = name.partition("_")
+                for chain, share in zip(self.chains, whole, strict=True):
+                    setattr(getattr(chain, phase), kind, share)
+        path = str(self.keeper.folder.path)
+        trouble = [Message(CHECKPOINT_FAILED, text) for text in self.keeper.trouble]
+        self.record.notes += trouble
+        self.record.attributes["run"] = path
+        try:
+            return self._pack(hurried=bool(pressed))
+        except StanadaptError as error:
+            if self.record.interrupted and error.code in (NO_DRAWS, INTERRUPTED):
+                error.message += f" The run is kept: stanadapt.resume({path!r}) continues it."
+            raise
+
+    def _pack(self, hurried: bool = False) -> Any:
+        """Return the ArviZ object, judged if there is time.
+
+        Ctrl-C while it is built, or before (`hurried`), leaves no time; Ctrl-C during sampling
+        leaves some tenths of a second.
+        """
+        if self.record.interrupted:
+            size = sum(c.sampling.rows * c.sampling.constrained.shape[1] for c in self.chains)
+            hurried = hurried or size > QUICKLY_JUDGED
+        words = "Building the result and computing diagnostics"
+        with slow_step(self.plan.show_progress, words):
+            with uninterrupted() as pressed:
+                fit = pack_result(self.target, self.chains, self.record, self.save)
+            if hurried or pressed:
+                return not_judged(fit)
+            with interruptible():  # Ctrl-C ends the judging, not the run
+                return judged(fit)
+
+
+def compiling(design: ChainDesign) -> str:
+    """Text that is shown while a sampler is compiled."""
+    return f"Compiling {design.sampler.name} (once; up to two minutes)"
+
+
+def advance_chains(
     chains: list[Chain],
     keeper: Keeper | None = None,
     on_progress: Callable[[list[Chain]], Any] = lambda chains: None,
     workers: RunOnWorkers | None = None,
     task: str = "",
 ) -> bool:
-    """Run chains to their end, with a display of it; return whether they were interrupted.
+    """Run chains to their end, with a progress display; return whether they were interrupted.
 
-    On the workers of an executor, if there are any, and in threads of this process otherwise. task
-    is what they do, where that is neither warm-up nor sampling.
+    They run on the workers of an executor if there are any, and in threads of this process
+    otherwise. The task is shown if it is neither warm-up nor sampling.
     """
     plan = chains[0].plan
     with reporter(plan.show_progress, task) as report, terminated_as_interrupted():
@@ -132,151 +355,39 @@ def advance(
         try:
             if workers is not None:
                 return workers.run(chains, update, keeper or Keeper())
-            return run(chains, plan.parallel_chains, update, keeper=keeper)
+            return run_chains(chains, plan.parallel_chains, update, keeper=keeper)
         except KeyboardInterrupt:  # while the last state was shown
             return not all(chain.finished for chain in chains)
 
 
-def packed_up(
+def _find_start(
     target: Samplable,
-    chains: list[Chain],
-    known: dict[str, Any],
-    keep: ExtraGroups,
-    hurried: bool = False,
-) -> Any:
-    """Return the ArviZ object of chains that have run, judged if there is time; see `pack_result`.
-
-    Ctrl-C while it is put together, or before that (`hurried`), leaves no time; during sampling,
-    some tenths of a second.
-    """
-    if known["interrupted"]:
-        size = sum(chain.sampling.rows * chain.sampling.constrained.shape[1] for chain in chains)
-        hurried = hurried or size > QUICKLY_JUDGED
-    words = "Putting the result together, and judging it"
-    with slow_step(chains[0].plan.show_progress, words):
-        with uninterrupted() as pressed:
-            fit = pack_result(target, chains, known, keep)
-        if hurried or pressed:
-            return not_judged(fit)
-        with _handling(signal.SIGINT, signal.default_int_handler):  # ends the judging, not the run
-            return judged(fit)
+    design: ChainDesign,
+    coordinates: Coordinates,
+    positions: list,
+    sources: list,
+    executor: Any,
+) -> Start:
+    """Return coordinates and positions of the chains; a pre-run learns scales if needed."""
+    kind, why, scales = coordinates
+    if scales is not None and not scales.misfit:
+        return in_scales_of(target, scales, positions)
+    if kind == NO:
+        start = as_given(target, positions, why)
+    else:
+        rngs = [source.scales for source in sources]
+        learn = partial(_advance_learners, target, executor)
+        start = learn_scales(target, design.sampler, kind, design.plan, positions, rngs, learn)
+    if scales is not None:
+        start.description["notes"] = [scales.misfit, *start.description.get("notes", [])]
+    return start
 
 
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[list[int]]:
-    """Let Ctrl-C wait: no draw is to be lost; the list, empty at first, tells of it."""
-    pressed: list[int] = []
-    with _handling(signal.SIGINT, lambda number, frame: pressed.append(number)):
-        yield pressed
-
-
-@contextlib.contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """Let SIGTERM, by which batch systems end a job, do what Ctrl-C does."""
-    with _handling(signal.SIGTERM, signal.default_int_handler):
-        yield
-
-
-@contextlib.contextmanager
-def _handling(number: int, handler: Any) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    saved = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        signal.signal(number, signal.SIG_DFL if saved is None else saved)
-
-
-class Surroundings(NamedTuple):
-    """What chains run in.
-
-    keeper
-        Writes their folder; None without one.
-    watch
-        Called between chunks; may stop them.
-    workers
-        Returns who runs chains of a plan; or None: threads of this process.
-    require_memory
-        Raises StanadaptError for a plan whose draws there is no room for.
-
-    """
-
-    keeper: WriteCheckpoints | None
-    watch: Watch
-    workers: Callable[[Plan], RunOnWorkers | None]
-    require_memory: Callable[[Plan], None]
-
-
-def draw_on(
-    target: Target, chains: list[Chain], around: Surroundings, known: dict[str, Any]
-) -> dict[str, Any]:
-    """Advance chains until their plan has what it wants, and return attributes of how it ended.
-
-    No draw is lost: where there is no room for more of them, or Ctrl-C comes while they are looked
-    at, those that there are are the result. known holds the attributes known before.
-    """
-    notes = [*known.get("notes", ())]
-    reasons = around.keeper.folder.lengthened if around.keeper else []
-    with terminated_as_interrupted():
-        while True:
-            workers = around.workers(chains[0].plan)
-            interrupted = advance(chains, around.keeper, around.watch, workers)
-            if interrupted:
-                break
-            try:
-                found = _lacking(target, chains)
-                # time may be up just when chains have reached their length
-                interrupted = found is not None and bool(around.watch.note)
-                if found is None or interrupted:
-                    break
-                _grow(chains, found, around, reasons)
-            except KeyboardInterrupt:
-                interrupted = True
-                break
-            except StanadaptError as error:
-                notes.append(f"no more draws were made. {error.message}")
-                break
-    known = {**known, "notes": notes}
-    if reasons:
-        known["iter_sampling_reason"] = f"too few at first: {'; '.join(reasons)}"
-    return known | outcome(around.watch, workers, interrupted, known)
-
-
-def _lacking(target: Target, chains: list[Chain]) -> Shortfall | None:
-    """Look at the draws, and return what they lack; None where they are enough."""
-    plan = chains[0].plan
-    with slow_step(plan.show_progress, "Looking whether there are enough draws"):
-        found = shortfall(target, chains)
-    return None if found.iter_sampling == plan.iter_sampling else found
-
-
-def _grow(chains: list[Chain], found: Shortfall, around: Surroundings, reasons: list[str]) -> None:
-    """Make the run longer, and add to the reasons."""
-    plan = chains[0].plan
-    longer = plan._replace(iter_sampling=found.iter_sampling)
-    around.require_memory(longer)
-    why = f"{plan.iter_sampling} gave {found.reason}"
-    _lengthen(chains, longer, around.keeper, [*reasons, why])
-    reasons.append(why)
-    say(plan.show_progress, f"Drawing on: {why}.")
-
-
-def _lengthen(
-    chains: list[Chain], longer: Plan, keeper: WriteCheckpoints | None, reasons: list[str]
-) -> None:
-    shorter = chains[0].plan
-    try:
-        for chain in chains:
-            chain.plan = longer
-        if keeper is not None:
-            keeper.folder.lengthen(chains, reasons)
-        for chain in chains:
-            chain.sampling.grow(longer.draws)
-    except (StanadaptError, MemoryError) as error:
-        for chain in chains:
-            chain.plan = shorter
-        if isinstance(error, MemoryError):
-            raise StanadaptError("settings", "they do not fit into memory.") from None
-        raise
+def _advance_learners(
+    target: Samplable, executor: Any, chains: list[Chain], design: ChainDesign
+) -> bool:
+    """Run chains that learn scales for others; return whether they were interrupted."""
+    workers = None
+    if executor is not None:
+        workers = run_on_workers(executor, target, spec_of(target, design, SavedGroups()))
+    return advance_chains(chains, workers=workers, task="learning the scales")

@@ -1,13 +1,12 @@
-"""What a worker needs to make a chain: program text, data, settings, lengths; no address.
+"""A run as plain data: what another process needs to make the same target and the same chains.
 
-What a run was asked for, as text: target, sampler, settings, lengths; and back again.
+A worker of an executor is sent a `RunSpec`; a run folder keeps it as `run.json`, with program, data
+and arrays in files beside it.
 """
 
 import inspect
 import json
 import secrets
-import threading
-from collections import OrderedDict
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
@@ -19,11 +18,16 @@ from stanadapt.engine.chain import Chain, ChainDesign
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import as_chosen, find
-from stanadapt.errors import StanadaptError
-from stanadapt.runs.attributes import RECORDED
-from stanadapt.runs.chains import Start
+from stanadapt.errors import Message, StanadaptError
+from stanadapt.results.attributes import RECORDED, library_versions
 from stanadapt.runs.folder import RunFolder
-from stanadapt.runs.result import ExtraGroups, stat_labels
+from stanadapt.runs.messages import (
+    NOT_AN_EXECUTOR,
+    OTHER_VERSIONS,
+    RUN_MISMATCH,
+    RUN_NEEDS_TARGET,
+)
+from stanadapt.runs.result import SavedGroups, stat_labels
 from stanadapt.samplers.tempering.extended import Extended, extended_again
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.program import Program
@@ -33,283 +37,256 @@ from stanadapt.targets.target import Samplable, Target
 PROGRAM, DATA, PRIOR_DATA = "program.stan", "data.json", "prior_data.json"
 
 
-def manifest_of(target: Samplable, chain: Chain, design: ChainDesign, keep: ExtraGroups) -> dict:
-    """What `run.json` holds of a run that is about to begin."""
-    program = target.target
-    return {
-        "stanadapt": version("stanadapt"),
-        "versions": {name: version(name) for name in RECORDED},
-        "created_at": datetime.now(UTC).isoformat(),
-        "program": {"name": program.name, "hash": program.program.hash},
-        "data_hash": stan_data.digest(program.data),
-        "target": _plain({**program.options, "labels": program.labels._asdict()}),
-        "backend_reason": program.backend_reason,
-        "extended": "" if program is _base(target) else repr(_base(target)),
-        "sampler": design.sampler.name,
-        "sampler_hash": source_hash(design.sampler),
-        "settings": as_chosen(design.settings),
-        "plan": design.plan._asdict(),
-        "keep": keep._asdict(),
-        "parameters": [n for n in program.parameters if n not in program.noise],
-        "columns": program.column_names,
-        "statistics": stat_labels(target, chain),
-    }
+class RunSpec(NamedTuple):
+    """Target, sampler and lengths of a run.
 
-
-def _base(target: Samplable) -> Samplable:
-    """What the user gave, without the coordinates that were learned."""
-    return target.base if isinstance(target, Standardized) else target
-
-
-def source_hash(sampler: Sampler) -> str:
-    """Hash of a sampler's file: another version of it would go on differently."""
-    source = inspect.getsource(inspect.getmodule(sampler.settings))  # type: ignore[arg-type]
-    return sha256(source.encode()).hexdigest()[:16]
-
-
-def write_program(folder: RunFolder, target: Target, prior_data: str | None) -> None:
-    """Write the program and its data beside the run, so that it can be made anew from these."""
-    folder.write_text(PROGRAM, target.program.code)
-    folder.write_text(DATA, target.data)
-    if prior_data is not None:
-        folder.write_text(PRIOR_DATA, prior_data)
-
-
-def target_of(folder: RunFolder, given: Any, show_progress: bool) -> Samplable:
-    """Return the target of a run: as given, if it is the same, or made from what the folder holds.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", where program or data differ from those of the run.
-
-    """
-    known = folder.manifest
-    if given is None:
-        if known["extended"]:
-            raise StanadaptError(
-                "settings",
-                f"the run is one of {known['extended']}: make that again and give it as `target`.",
-            )
-        program = Program(known["program"]["name"], folder.read_text(PROGRAM), None, ())
-        _require_same(folder, "program", program.hash, known["program"]["hash"])
-        given = Target(
-            program, folder.read_text(DATA), **known["target"], show_progress=show_progress
-        )
-        given.backend_reason = known["backend_reason"]
-    _require_same(folder, "program", given.target.program.hash, known["program"]["hash"])
-    _require_same(folder, "data", stan_data.digest(given.target.data), known["data_hash"])
-    _require_same(folder, "backend", given.target.backend, known["target"]["backend"])
-    found = "" if given.target is given else repr(given)
-    _require_same(folder, "pseudo-extension", found, known["extended"])
-    return given
-
-
-def sampler_of(folder: RunFolder) -> tuple[Sampler, Any]:
-    """Return the sampler and the settings of a run."""
-    known = folder.manifest
-    try:
-        sampler, settings = find(known["sampler"], **known["settings"])
-    except StanadaptError as error:
-        raise StanadaptError(
-            "settings",
-            f"the sampler of the run, {known['sampler']}, is not there as it was: {error.message} "
-            "If it is one of your own, import its file first.",
-        ) from None
-    what = f"file of the sampler {sampler.name}"
-    _require_same(folder, what, source_hash(sampler), known["sampler_hash"])
-    return sampler, settings
-
-
-def plan_of(folder: RunFolder) -> Plan:
-    """Return how long the run is to be."""
-    return Plan(**folder.manifest["plan"])
-
-
-def other_versions(folder: RunFolder) -> list[str]:
-    """Say which libraries are not those with which the run began."""
-    now = {"stanadapt": version("stanadapt"), **{name: version(name) for name in RECORDED}}
-    then = {"stanadapt": folder.manifest["stanadapt"], **folder.manifest["versions"]}
-    changed = [f"{n} {then.get(n, '?')}, now {now[n]}" for n in now if now[n] != then.get(n)]
-    if not changed:
-        return []
-    return [
-        f"the run began with {'; '.join(changed)}: from here on its draws may differ in the last "
-        "digits from those of an uninterrupted run."
-    ]
-
-
-def _require_same(folder: RunFolder, what: str, now: str, then: str) -> None:
-    if now != then:
-        raise StanadaptError(
-            "settings",
-            f"the {what} is not that of the run in {folder.path} ({now or 'none'} instead of "
-            f"{then or 'none'}): resume with what the run began with, or sample anew.",
-        )
-
-
-def _plain(thing: Any) -> Any:
-    """Return options as JSON holds them."""
-    return json.loads(json.dumps(thing, default=lambda value: np.asarray(value).tolist()))
-
-
-# runs whose target a worker keeps between two tasks
-KEPT = 4
-
-
-class Recipe(NamedTuple):
-    """Plain data from which a worker makes the target and the design of a run.
-
-    key
-        Of the run: a worker that has seen it has them already.
-    stanadapt, sampler_hash
-        Version of the package and hash of the sampler's file, which must be those of the worker.
+    stanadapt, versions
+        Versions of the package and of the libraries that draws depend on.
     name, code, data, options
-        Of the target; data are JSON.
+        Of the Stan program: name, text, data as JSON, and options of `Target`.
+    backend_reason
+        Why its backend was chosen.
     extension
-        Of an `Extended`: how the program is extended.
+        Options of an `Extended`; None for the program itself.
+    described
+        `repr` of the target if that is not the program itself; "" otherwise.
     location, factor
         Of standardized coordinates; None in the program's own.
     prior_data
-        Data of the reference, where it is the program under other data.
-    sampler, settings, plan, keep_unconstrained, keep_extra
-        Of the chains.
+        JSON under which the program is the reference of a tempering sampler, or None.
+    sampler, sampler_hash, settings
+        Name of the sampler, hash of its file, and settings by name.
+    plan, save
+        Lengths, and the extra groups of the result.
 
     """
 
-    key: str
     stanadapt: str
-    sampler_hash: str
+    versions: dict[str, str]
     name: str
     code: str
     data: str
     options: dict[str, Any]
+    backend_reason: str
     extension: dict[str, Any] | None
+    described: str
     location: np.ndarray | None
     factor: np.ndarray | None
     prior_data: str | None
     sampler: str
+    sampler_hash: str
     settings: dict[str, Any]
     plan: Plan
-    keep_unconstrained: bool
-    keep_extra: bool
+    save: SavedGroups
+
+    def make_target(self, show_progress: bool = False) -> Samplable:
+        """Make the target, in the coordinates of the chains."""
+        program = Program(self.name, self.code, None, ())
+        base = Target(program, self.data, **self.options, show_progress=show_progress)
+        base.backend_reason = self.backend_reason
+        target = base if self.extension is None else extended_again(base, self.extension)
+        return self.in_coordinates(target)
+
+    def in_coordinates(self, target: Samplable) -> Samplable:
+        """Return a target in the coordinates that the chains move in."""
+        if self.location is None or self.factor is None:
+            return target
+        return Standardized(target, self.location, self.factor)
+
+    def find_sampler(self) -> tuple[Sampler, Any]:
+        """Return the sampler and its settings.
+
+        Raises
+        ------
+        StanadaptError
+            "run_mismatch" if it is not registered here, or its file has changed.
+
+        """
+        try:
+            sampler, settings = find(self.sampler, **self.settings)
+        except StanadaptError as error:
+            raise StanadaptError(
+                RUN_MISMATCH,
+                f"the sampler {self.sampler} of the run has changed or is not registered: "
+                f"{error.message} If it is one of your own, import its file first; on a worker, "
+                "when the worker starts.",
+            ) from None
+        require_same(f"file of the sampler {self.sampler}", source_hash(sampler), self.sampler_hash)
+        return sampler, settings
+
+    def make_design(self, target: Target, plan: Plan | None = None) -> ChainDesign:
+        """Return what the chains have in common, for the given plan or that of the run."""
+        sampler, settings = self.find_sampler()
+        return ChainDesign(
+            sampler, settings, plan or self.plan, len(target.column_names), any(self.save),
+            self.save.pseudo,
+        )  # fmt: skip
+
+    def manifest(self, target: Samplable, chain: Chain) -> dict[str, Any]:
+        """Return the contents of `run.json`: this without program, data and arrays."""
+        program = target.target
+        return {
+            "stanadapt": self.stanadapt,
+            "versions": self.versions,
+            "created_at": datetime.now(UTC).isoformat(),
+            "program": {"name": self.name, "hash": program.program.hash},
+            "data_hash": stan_data.digest(self.data),
+            "target": _plain({**self.options, "labels": program.labels._asdict()}),
+            "backend_reason": self.backend_reason,
+            "described": self.described,
+            "sampler": self.sampler,
+            "sampler_hash": self.sampler_hash,
+            "settings": self.settings,
+            "plan": self.plan._asdict(),
+            "save": self.save._asdict(),
+            "parameters": program.recorded_parameters,
+            "columns": program.column_names,
+            "statistics": stat_labels(target, chain),
+        }
+
+    def write_texts(self, folder: RunFolder) -> None:
+        """Write program and data into a run folder."""
+        folder.write_text(PROGRAM, self.code)
+        folder.write_text(DATA, self.data)
+        if self.prior_data is not None:
+            folder.write_text(PRIOR_DATA, self.prior_data)
 
 
-class Prior:
-    """The program under prior-only data, as a reference; kept while its `handle` is used."""
-
-    def __init__(self, target: Target, data: str) -> None:
-        self._target = target.with_prior_data(data)
-        self._density = self._target.density()
-        self.handle = self._density.handle
-
-
-class Made(NamedTuple):
-    """What a worker has made of a recipe."""
-
-    start: Start
-    design: ChainDesign
-    prior: Prior | None
-
-
-def recipe_of(target: Samplable, design: ChainDesign, prior_data: str | None) -> Recipe:
-    """Describe a run.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", for a target that is no program with its data.
-
-    """
+def spec_of(
+    target: Samplable, design: ChainDesign, save: SavedGroups, prior_data: str | None = None
+) -> RunSpec:
+    """Describe a run of chains of one design on a target, given in their coordinates."""
     program = target.target
     moved = target if isinstance(target, Standardized) else None
     base = moved.base if moved else target
-    if base is not program and not isinstance(base, Extended):
-        raise StanadaptError(
-            "settings",
-            f"executor: {target!r} cannot be sent to a worker: leave executor out.",
-        )
-    return Recipe(
-        key=secrets.token_hex(8),
+    return RunSpec(
         stanadapt=version("stanadapt"),
-        sampler_hash=source_hash(design.sampler),
+        versions=library_versions(),
         name=program.name,
         code=program.program.code,
         data=program.data,
         options=program.options,
+        backend_reason=program.backend_reason,
         extension=base.options if isinstance(base, Extended) else None,
+        described="" if base is program else repr(base),
         location=moved.location if moved else None,
         factor=moved.factor if moved else None,
         prior_data=prior_data,
         sampler=design.sampler.name,
+        sampler_hash=source_hash(design.sampler),
         settings=as_chosen(design.settings),
         plan=design.plan,
-        keep_unconstrained=design.keep_unconstrained,
-        keep_extra=design.keep_extra,
+        save=save,
     )
 
 
-_made: OrderedDict[str, Made] = OrderedDict()
-_lock = threading.Lock()
+def read_spec(folder: RunFolder, location: Any = None, factor: Any = None) -> RunSpec:
+    """Read the description of a run from its folder; the arrays are in another file there."""
+    manifest = folder.manifest
+    has_prior = (folder.path / PRIOR_DATA).exists()
+    return RunSpec(
+        stanadapt=manifest["stanadapt"],
+        versions=manifest["versions"],
+        name=manifest["program"]["name"],
+        code=folder.read_text(PROGRAM),
+        data=folder.read_text(DATA),
+        options=manifest["target"],
+        backend_reason=manifest["backend_reason"],
+        extension=None,
+        described=manifest["described"],
+        location=location,
+        factor=factor,
+        prior_data=folder.read_text(PRIOR_DATA) if has_prior else None,
+        sampler=manifest["sampler"],
+        sampler_hash=manifest["sampler_hash"],
+        settings=manifest["settings"],
+        plan=Plan(**manifest["plan"]),
+        save=SavedGroups(**manifest["save"]),
+    )
 
 
-def made(recipe: Recipe) -> Made:
-    """Return the target and the design of a recipe; made once in each process.
+def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool) -> Samplable:
+    """Return the target of a run that is resumed, in the coordinates of its chains.
+
+    Parameters
+    ----------
+    spec, folder
+        Of the run.
+    given
+        The target that the user made again, or None: it is made from the folder.
+    show_progress
+        Whether to show that a program is compiled.
 
     Raises
     ------
     StanadaptError
-        Where this worker has another version of the package or of the sampler, or cannot make the
-        target.
+        "run_mismatch" if program, data or backend differ from those of the run;
+        "run_needs_target" if a pseudo-extension is not given.
 
     """
-    with _lock:
-        if recipe.key not in _made:
-            _made[recipe.key] = _make(recipe)
-            while len(_made) > KEPT:
-                _made.popitem(last=False)
-        _made.move_to_end(recipe.key)
-        return _made[recipe.key]
+    manifest = folder.manifest
+    if given is None:
+        if spec.described:
+            raise StanadaptError(
+                RUN_NEEDS_TARGET,
+                f"the target of the run is {spec.described}: make it again and give it as "
+                "`target`.",
+            )
+        given = spec._replace(location=None, factor=None).make_target(show_progress)
+    where = f" in {folder.path}"
+    require_same(f"program{where}", given.target.program.hash, manifest["program"]["hash"])
+    require_same(f"data{where}", stan_data.digest(given.target.data), manifest["data_hash"])
+    require_same(f"backend{where}", given.target.backend, manifest["target"]["backend"])
+    described = "" if given.target is given else repr(given)
+    require_same(f"pseudo-extension{where}", described, spec.described)
+    return spec.in_coordinates(given)
 
 
-def _make(recipe: Recipe) -> Made:
-    own = version("stanadapt")
-    if own != recipe.stanadapt:
+def source_hash(sampler: Sampler) -> str:
+    """Hash of a sampler's file: another version of it would continue differently."""
+    source = inspect.getsource(inspect.getmodule(sampler.settings))  # type: ignore[arg-type]
+    return sha256(source.encode()).hexdigest()[:16]
+
+
+def require_sendable(target: Samplable, spec: RunSpec) -> None:
+    """Raise StanadaptError if a worker cannot make the target from plain data."""
+    if spec.described and spec.extension is None:
         raise StanadaptError(
-            "installation",
-            f"a worker has stanadapt {own}, the run {recipe.stanadapt}: install the same version.",
+            NOT_AN_EXECUTOR, f"executor: {target!r} cannot be sent to a worker: leave executor out."
         )
-    sampler, settings = _sampler(recipe)
-    program = Program(recipe.name, recipe.code, None, ())
-    base = Target(program, recipe.data, **recipe.options, show_progress=False)
-    prior = None if recipe.prior_data is None else Prior(base, recipe.prior_data)
-    target: Samplable = base
-    if recipe.extension is not None:
-        target = extended_again(base, recipe.extension)
-    if recipe.location is not None and recipe.factor is not None:
-        target = Standardized(target, recipe.location, recipe.factor)
-    chains = recipe.plan.chains
-    nowhere = [np.zeros(target.dim)] * chains  # a checkpoint says where chains are
-    calls = np.zeros((chains, 3), np.int64)
-    start = Start(target, nowhere, calls, np.zeros((chains, 2)), 0.0, {})
-    design = ChainDesign(
-        sampler, settings, recipe.plan, len(base.column_names), recipe.keep_unconstrained,
-        recipe.keep_extra,
-    )  # fmt: skip
-    return Made(start, design, prior)
 
 
-def _sampler(recipe: Recipe) -> tuple:
-    try:
-        sampler, settings = find(recipe.sampler, **recipe.settings)
-    except StanadaptError as error:
-        raise StanadaptError(
-            "settings",
-            f"a worker does not know the sampler {recipe.sampler}: {error.message} If it is one of "
-            "your own, let workers import its file when they start.",
-        ) from None
-    if source_hash(sampler) != recipe.sampler_hash:
-        raise StanadaptError(
-            "settings", f"the file of the sampler {recipe.sampler} is another one on a worker."
+def other_versions(spec: RunSpec) -> list[str]:
+    """Return a note if libraries differ from those with which the run began."""
+    now = {"stanadapt": version("stanadapt"), **{name: version(name) for name in RECORDED}}
+    then = {"stanadapt": spec.stanadapt, **spec.versions}
+    changed = [f"{n} {then.get(n, '?')}, now {now[n]}" for n in now if now[n] != then.get(n)]
+    if not changed:
+        return []
+    return [
+        Message(
+            OTHER_VERSIONS,
+            f"the run began with {'; '.join(changed)}: from here on its draws may differ in the "
+            "last digits from those of an uninterrupted run.",
         )
-    return sampler, settings
+    ]
+
+
+def require_same(what: str, now: str, then: str) -> None:
+    """Raise StanadaptError unless a part of a run is as it was."""
+    if now != then:
+        raise StanadaptError(
+            RUN_MISMATCH,
+            f"the {what} is not that of the run ({now or 'none'} instead of {then or 'none'}): "
+            "continue with what the run began with, or start a new run.",
+        )
+
+
+def new_key() -> str:
+    """Name of a run that no other run has, by which a worker finds what it has made for it."""
+    return secrets.token_hex(8)
+
+
+def _plain(options: Any) -> Any:
+    """Options as JSON holds them."""
+    return json.loads(json.dumps(options, default=lambda value: np.asarray(value).tolist()))

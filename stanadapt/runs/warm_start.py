@@ -1,4 +1,4 @@
-"""How chains begin: afresh, from an earlier fit's draws, on a path or with a network."""
+"""How chains begin: from random positions, an earlier fit, a reference distribution, a network."""
 
 from collections.abc import Callable
 from os import PathLike
@@ -10,7 +10,14 @@ from stanadapt import results
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import names_of
-from stanadapt.errors import StanadaptError, warn
+from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.runs.messages import (
+    CONFLICTING_STARTS,
+    NETWORK_OTHER_DATA,
+    NO_REFERENCE,
+    OPTION_NOT_USED,
+    WRONG_NETWORK,
+)
 from stanadapt.runs.pooled_reference import FittedReference, reference_from
 from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.samplers.langevin.minibatches import moves_parameters
@@ -21,20 +28,19 @@ from stanadapt.samplers.tempering.settings import DEGREES, ReferenceFamily
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Samplable, Target
 
-# added to the words on a reference that comes from a fit to begin with
+# added to the description of a reference that comes from the fit in warm_start
 KEPT = ", kept from warm_start"
 
 
 class GivenStart(NamedTuple):
-    """What the user gave chains to begin with, of which at most one may be given.
+    """The arguments from which chains begin; at most one of them may be given.
 
-    Except that samplers that temper may be given a warm_start and a reference_distribution.
+    Exception: tempering samplers may be given both a warm_start and a reference_distribution.
 
     warm_start
-        An earlier fit, for samplers that learn from draws.
+        An earlier fit.
     reference_distribution, prior_data
-        The hot end of a tempering path: see `fit_reference` for what the first may be. Under
-        prior_data, every sampler's results have a prior.
+        The hot end of a tempering path: see `fit_reference` for the forms of the first.
     network
         A trained `Network`, or its file.
 
@@ -50,13 +56,13 @@ class ChainInit(NamedTuple):
     """How every chain begins.
 
     init
-        In place of the sampler's own `init`, where it is not None.
+        Used in place of the sampler's own `init`, unless it is None.
     description
         Attributes of the result.
     prior_data
-        As JSON: the program under these data is the prior, and the reference where there is one.
+        JSON: the program under these data is the reference.
     fitted
-        What making the reference has cost.
+        The fitted reference, with the cost of making it.
 
     """
 
@@ -69,20 +75,14 @@ class ChainInit(NamedTuple):
 def choose_chain_init(
     target: Samplable, sampler: Sampler, settings: Any, plan: Plan, given: GivenStart
 ) -> ChainInit:
-    """Check what `sample` was given to begin with, and return how chains begin."""
-    if sampler.tempering is None and given.prior_data is not None:
-        without = given._replace(prior_data=None)
-        begun = choose_chain_init(target, sampler, settings, plan, without)
-        prior = _prior_target(target, given.prior_data)
-        described = {**begun.description, "prior_data_hash": stan_data.digest(prior.data)}
-        return ChainInit(begun.init, described, prior.data)
+    """Check the arguments of `sample` from which chains begin, and return how they begin."""
     named = [name for name, value in given._asdict().items() if value is not None]
     if sampler.tempering is not None and named == ["warm_start", "reference_distribution"]:
         start = _with_warm_start(target, sampler, given.warm_start)
         begun = _with_reference(target, sampler, settings, plan, given.reference_distribution)
         return begun._replace(description={**begun.description, **start.description})
     if len(named) > 1:
-        raise StanadaptError("settings", f"give only one of {' and '.join(named)}.")
+        raise StanadaptError(CONFLICTING_STARTS, f"give only one of {' and '.join(named)}.")
     if not named:
         return ChainInit(None, {"warm_start_draws": 0})
     if given.warm_start is not None:
@@ -92,19 +92,19 @@ def choose_chain_init(
     if sampler.tempering is None:
         able = names_of(lambda s: s.tempering)
         raise StanadaptError(
-            "settings",
-            f"{sampler.name} has no use for {named[0]}, which is for samplers that temper "
-            f"({able}): leave it out.",
+            OPTION_NOT_USED,
+            f"{named[0]} applies only to tempering samplers ({able}); {sampler.name} does not use "
+            "it.",
         )
     if given.reference_distribution is not None:
         return _with_reference(target, sampler, settings, plan, given.reference_distribution)
     if sampler.tempering.draws_reference:
         able = names_of(lambda s: s.tempering and not s.tempering.draws_reference)
         raise StanadaptError(
-            "settings",
-            f"{sampler.name} begins with independent draws of the reference, which a program with "
-            "prior-only data cannot give: leave prior_data out, give a reference_distribution, or "
-            f"use {able}.",
+            NO_REFERENCE,
+            f"{sampler.name} begins with independent draws from the reference, and the program "
+            "under prior-only data cannot provide them: leave prior_data out, give a "
+            f"reference_distribution, or use {able}.",
         )
     return _with_prior_data(target, sampler.tempering.init_from_path, given.prior_data)
 
@@ -112,9 +112,9 @@ def choose_chain_init(
 def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit:
     if not moves_parameters(target):
         raise StanadaptError(
-            "settings",
-            f"{target!r} has no earlier positions of its own: leave `warm_start` out. (`inits` may "
-            "be an earlier fit of its program.)",
+            OPTION_NOT_USED,
+            f"warm_start does not apply to {target!r}: leave it out. (`inits` may be an earlier "
+            "fit of its program.)",
         )
     if sampler.init_from_draws is None:  # its scales are used: see `scales_of_fit`
         return ChainInit(None, {"warm_start_draws": len(positions_of_fit(target.target, fit))})
@@ -128,18 +128,18 @@ def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit
 
 
 def starting_values(inits: Any, sampler: Sampler, given: GivenStart) -> Any:
-    """Return where chains start: where nothing else is said, at draws of the fit in `warm_start`.
+    """Return the starting values: by default, draws of the fit in `warm_start`.
 
-    Not those of samplers that learn from these draws, unless their traits say so.
+    Samplers that learn from these draws start elsewhere, unless their traits say otherwise.
     """
     learns = sampler.init_from_draws is not None and not sampler.traits.starts_at_draws
     return inits if inits is not None or learns else given.warm_start
 
 
 def with_kept_reference(sampler: Sampler, given: GivenStart) -> GivenStart:
-    """Add the reference that the fit in `warm_start` was given, if another is not given now.
+    """Add the reference that the fit in `warm_start` was given, unless another is given.
 
-    A reference that was learned during warm-up is not kept: it is learned again, from more draws.
+    A reference that was learned during warm-up is not used again: it is learned from more draws.
     """
     fit, named = given.warm_start, (given.reference_distribution, given.prior_data)
     if sampler.tempering is None or fit is None or named != (None, None):
@@ -175,7 +175,7 @@ def _with_reference(
         fitted = _fitted(target, sampler, settings, plan, source)
         reference = fitted.distribution
         description = {"reference_distribution": f"{reference!r}, of {fitted.description}"}
-    reference.compiled(target.dim)  # raises where the size is wrong
+    reference.compiled(target.dim)  # raises if the size is wrong
 
     def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
         path = TemperingPath(density, reference.compiled(target.dim), DISTRIBUTION, 0)
@@ -187,11 +187,11 @@ def _with_reference(
 def _fitted(
     target: Samplable, sampler: Sampler, settings: Any, plan: Plan, source: Any
 ) -> FittedReference:
-    """Make the reference, of the family and the spread that the settings ask for."""
+    """Fit the reference, with the family and the inflation of the settings."""
     family = settings.reference_family
     if family == ReferenceFamily.power:
         raise StanadaptError(
-            "settings",
+            NO_REFERENCE,
             f"{sampler.name}: reference_family=power has no reference: leave "
             "reference_distribution out, or use reference_family=gaussian.",
         )
@@ -217,7 +217,7 @@ def _with_prior_data(target: Samplable, init_from_path: Callable, data: Any) -> 
 def _prior_target(target: Samplable, data: Any) -> Target:
     if not isinstance(target, Target):
         raise StanadaptError(
-            "settings", f"prior_data is an option of {target!r} itself: give it there."
+            OPTION_NOT_USED, f"prior_data is an option of {target!r} itself: give it there."
         )
     return target.with_prior_data(data)
 
@@ -229,8 +229,11 @@ def _with_network(target: Samplable, sampler: Sampler, given: Any) -> ChainInit:
     data = stan_data.digest(target.target.data)
     if trained.get("data_hash", data) != data:
         warn(
-            f"the network was trained on {target.name} under other data: draws are exact, but "
-            "may be far less efficient. If they are, train it anew."
+            Message(
+                NETWORK_OTHER_DATA,
+                f"the network was trained on {target.name} under other data: draws are exact, but "
+                "may be far less efficient. If they are, train it again.",
+            )
         )
     init_from_network: Any = sampler.init_from_network
 
@@ -245,17 +248,16 @@ def _require_use(target: Samplable, sampler: Sampler, network: Any) -> None:
     if sampler.init_from_network is None:
         able = names_of(lambda s: s.init_from_network)
         raise StanadaptError(
-            "settings",
-            f"{sampler.name} has no use for a network, which is for {able}: leave it out.",
+            OPTION_NOT_USED, f"network applies only to {able}; {sampler.name} does not use it."
         )
     if not isinstance(network, Network):
         raise StanadaptError(
-            "settings", f"network must be a Network, or the file of one, got {network!r}."
+            WRONG_NETWORK, f"network must be a Network, or the file of one, got {network!r}."
         )
     moved = target.dim - target.target.noise_size
     if network.dim != moved:
         raise StanadaptError(
-            "settings",
+            WRONG_NETWORK,
             f"the network moves {network.dim} parameters, but {target.name} has {moved} on the "
             "unconstrained scale: train one for it.",
         )
@@ -263,7 +265,7 @@ def _require_use(target: Samplable, sampler: Sampler, network: Any) -> None:
     theirs = network.description.get("program_hash", ours)
     if target.target is not target or theirs != ours:
         raise StanadaptError(
-            "settings",
+            WRONG_NETWORK,
             f"the network was trained for {network.description.get('program', 'another program')} "
             f"(hash {theirs}), not for {target!r} (hash {ours}): train one for it.",
         )

@@ -1,32 +1,34 @@
-"""Chains run elsewhere: the loop of `chain.run`, with an executor's workers in place of threads.
+"""Chains on the workers of an executor: the loop of `chain.run`, without threads of this process.
 
-What users may give as `executor`: one of Python's, or a client of Dask.
-
-A slice of a chain's time, spent by a worker: from one checkpoint to the next.
+A worker is given a chain's checkpoint and some seconds, and returns the next checkpoint with the
+draws in between. The executor is one of Python's, or a client of Dask.
 """
 
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from stanadapt.engine.chain import Chain, ChainDesign, Keeper, pool_chains
 from stanadapt.errors import StanadaptError
-from stanadapt.runs.chains import randomness
+from stanadapt.runs.chains import Start, randomness
 from stanadapt.runs.checkpoint import checkpoint_of, move_to, resumed
 from stanadapt.runs.folder import KINDS, PHASES
-from stanadapt.runs.progress import Watch
-from stanadapt.runs.spec import Prior, Recipe, made, recipe_of
-from stanadapt.targets.target import Samplable
+from stanadapt.runs.messages import NOT_AN_EXECUTOR, WORKER_VERSION, WORKERS_FAILED
+from stanadapt.runs.spec import RunSpec, new_key, require_sendable
+from stanadapt.targets.target import Samplable, Target
 
 
 def require_executor(given: Any) -> None:
     """Raise StanadaptError unless it is None, an executor, or a client of Dask."""
     if given is not None and not callable(getattr(given, "submit", None)):
         raise StanadaptError(
-            "settings",
+            NOT_AN_EXECUTOR,
             "executor must be a concurrent.futures.Executor, such as ProcessPoolExecutor(), or a "
             f"client of Dask; got {given!r}.",
         )
@@ -46,15 +48,83 @@ class Slice(NamedTuple):
     rows: dict[str, dict[str, np.ndarray]]
 
 
-def carry_on(recipe: Recipe, number: int, held: dict[str, np.ndarray], seconds: float) -> Slice:
+# runs for which a worker keeps what it has made
+KEPT = 4
+
+
+class Reference:
+    """The program under prior-only data, kept as long as the chains that hold its handle."""
+
+    def __init__(self, target: Target, data: str) -> None:
+        self._target = target.with_prior_data(data)
+        self._density = self._target.density()
+        self.handle = self._density.handle
+
+
+def prior_reference(target: Target, data: str | None) -> Reference | None:
+    """Return the reference of a tempering sampler that is the program under other data."""
+    return None if data is None else Reference(target, data)
+
+
+class Made(NamedTuple):
+    """What a worker has made for a run."""
+
+    start: Start
+    design: ChainDesign
+    reference: Reference | None
+
+
+_made: OrderedDict[str, Made] = OrderedDict()
+_lock = threading.Lock()
+
+
+def made_for(key: str, spec: RunSpec) -> Made:
+    """Return the target and the design of a run; made once in each process.
+
+    Raises
+    ------
+    StanadaptError
+        If this worker has another version of the package or of the sampler, or cannot make the
+        target.
+
+    """
+    with _lock:
+        if key not in _made:
+            _made[key] = _make(spec)
+            while len(_made) > KEPT:
+                _made.popitem(last=False)
+        _made.move_to_end(key)
+        return _made[key]
+
+
+def _make(spec: RunSpec) -> Made:
+    here = version("stanadapt")
+    if here != spec.stanadapt:
+        raise StanadaptError(
+            WORKER_VERSION,
+            f"a worker has stanadapt {here}, the run {spec.stanadapt}: install the same version.",
+        )
+    spec.find_sampler()  # the quickest to fail
+    target = spec.make_target()
+    chains = spec.plan.chains
+    nowhere = [np.zeros(target.dim)] * chains  # a checkpoint has the positions
+    calls = np.zeros((chains, 3), np.int64)
+    start = Start(target, nowhere, calls, np.zeros((chains, 2)), 0.0, {})
+    design = spec.make_design(target.target)
+    return Made(start, design, prior_reference(target.target, spec.prior_data))
+
+
+def advance_slice(
+    key: str, spec: RunSpec, number: int, held: dict[str, np.ndarray], seconds: float
+) -> Slice:
     """Advance a chain for some seconds, or until it is done or waits for the others.
 
-    Runs on a worker. It depends on its arguments alone: where a worker is lost, another may be
-    given the same.
+    Runs on a worker. It depends on its arguments alone: if a worker is lost, another can be given
+    the same.
 
     Parameters
     ----------
-    recipe
+    key, spec
         Of the run.
     number
         Of the chain, 0, 1, ...
@@ -64,11 +134,11 @@ def carry_on(recipe: Recipe, number: int, held: dict[str, np.ndarray], seconds: 
         How long; compilation is not counted.
 
     """
-    start, design, prior = made(recipe)
-    source, handle = randomness(design.plan)[number], prior.handle if prior else 0
+    start, design, reference = made_for(key, spec)
+    source, handle = randomness(design.plan)[number], reference.handle if reference else 0
     chain = resumed(held, start, design, source, number, handle)
     before = {phase: getattr(chain, phase).rows for phase in PHASES}
-    chain.advance(1)  # compiles, where this has not been done
+    chain.advance(1)  # compiles, if this has not been done
     end = time.monotonic() + seconds
     while not (chain.finished or chain.waiting) and time.monotonic() < end:
         chain.advance()
@@ -85,14 +155,14 @@ def _rows(recording: Any, first: int) -> dict[str, np.ndarray]:
     }
 
 
-def follow(chain: Chain, found: Slice, prior_handle: int) -> None:
+def follow(chain: Chain, done: Slice, prior_handle: int) -> None:
     """Bring a chain to where a worker has taken it."""
-    for phase, kinds in found.rows.items():
+    for phase, kinds in done.rows.items():
         recording = getattr(chain, phase)
         for kind, rows in kinds.items():
             getattr(recording, kind)[recording.rows : recording.rows + len(rows)] = rows
     # only now do they count: Ctrl-C may come at any time
-    move_to(chain, found.held, prior_handle)
+    move_to(chain, done.held, prior_handle)
 
 
 # of the first slice of a chain, and of later ones, each twice as long as the one before
@@ -112,10 +182,10 @@ class RunOnWorkers:
     ----------
     executor
         As `sample` takes it.
-    recipe
+    spec
         Of the run.
-    prior
-        The reference in this process, where it is the program under other data.
+    reference
+        The reference in this process, if it is the program under other data.
 
     Attributes
     ----------
@@ -126,9 +196,9 @@ class RunOnWorkers:
 
     """
 
-    def __init__(self, executor: Any, recipe: Recipe, prior: Prior | None = None) -> None:
+    def __init__(self, executor: Any, spec: RunSpec, reference: Reference | None = None) -> None:
         self._executor = as_executor(executor)
-        self._recipe, self._prior = recipe, prior
+        self._key, self._spec, self._reference = new_key(), spec, reference
         self.name = type(executor).__name__
         self._chains: list[Chain] = []
         self._running: dict[Future, int] = {}
@@ -188,7 +258,9 @@ class RunOnWorkers:
     def _submit(self, number: int) -> None:
         held, seconds = checkpoint_of(self._chains[number], 0), self._seconds[number]
         try:
-            future = self._executor.submit(carry_on, self._recipe, number, held, seconds)
+            future = self._executor.submit(
+                advance_slice, self._key, self._spec, number, held, seconds
+            )
         except RuntimeError as error:  # it was shut down, or is broken
             future = Future()
             future.set_exception(error)
@@ -200,7 +272,7 @@ class RunOnWorkers:
         A chain whose worker was lost stays where it was.
         """
         try:
-            found = future.result()
+            done = future.result()
         except StanadaptError as error:
             self.trouble = error
         except Exception as error:
@@ -208,35 +280,19 @@ class RunOnWorkers:
             if not isinstance(error, BrokenExecutor) and self._tries[number] < TRIES:
                 return True
             self.trouble = StanadaptError(
-                "sampling",
+                WORKERS_FAILED,
                 f"the workers of the executor failed: {type(error).__name__}: {error}. A run "
                 "that is kept in a folder (`run`) can be resumed with other workers.",
             )
         else:
-            follow(self._chains[number], found, self._prior.handle if self._prior else 0)
+            follow(self._chains[number], done, self._reference.handle if self._reference else 0)
             self._tries[number] = 0
             self._seconds[number] = min(2.0 * self._seconds[number], LONGEST_SECONDS)
             return True
         return False
 
 
-def on_workers(
-    executor: Any, target: Samplable, design: ChainDesign, prior_data: str | None
-) -> RunOnWorkers | None:
-    """Return what runs chains on an executor's workers; None without an executor."""
-    if executor is None:
-        return None
-    prior = None if prior_data is None else Prior(target.target, prior_data)
-    return RunOnWorkers(executor, recipe_of(target, design, prior_data), prior)
-
-
-def outcome(
-    watch: Watch, workers: RunOnWorkers | None, interrupted: bool, known: dict[str, Any]
-) -> dict[str, Any]:
-    """Attributes on the end of a run, and on who has run it."""
-    notes = [*known.get("notes", ())]
-    if workers is None:
-        return watch.outcome(interrupted, notes)
-    if workers.trouble is not None:
-        notes.append(f"the run ended early. {workers.trouble.message}")
-    return {**watch.outcome(interrupted, notes), "executor": workers.name}
+def run_on_workers(executor: Any, target: Samplable, spec: RunSpec) -> RunOnWorkers:
+    """Return the loop that runs the chains of a run on an executor's workers."""
+    require_sendable(target, spec)
+    return RunOnWorkers(executor, spec, prior_reference(target.target, spec.prior_data))

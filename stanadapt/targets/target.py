@@ -270,6 +270,16 @@ class Target(Samplable):
         raise refusal
 
     @property
+    def data_hash(self) -> str:
+        """The first 16 hexadecimal digits of the hash of the data."""
+        return stan_data.digest(self.data)
+
+    @property
+    def recorded_parameters(self) -> list[str]:
+        """Names of the parameters that a result is judged by: all but the noise."""
+        return [name for name in self.parameters if name not in self.noise]
+
+    @property
     def options(self) -> dict[str, Any]:
         """Arguments beside program and data with which an equal target is made."""
         names = ("backend", "unsafe", "noise", "rho", "labels", "exclude")

@@ -95,8 +95,7 @@ def test_neither_true_nor_false(value, known, fits, tmp_path):
         " show": lambda: sa.diagnose(one, show=value),
         "  show": lambda: sa.advise(known, show=value),
         "float32": lambda: sa.save(one, tmp_path / "a", float32=value),
-        "save_unconstrained": lambda: sa.sample(known, save_unconstrained=value),
-        "save_pseudo": lambda: sa.sample(known, save_pseudo=value),
+        "save_warmup": lambda: sa.sample(known, save_warmup=value),
         "control_variates": lambda: sa.Minibatches(rows(), "y", 2, control_variates=value),
     }.items():
         refused(f"{flag.strip()} must be True or False", call)

@@ -28,7 +28,7 @@ generated quantities { vector[2] log_lik = [s, 2 * s]'; }
 def fit():
     return sa.sample(
         sa.Target(CODE), "gad_mala", chains=3, iter_warmup=20, iter_sampling=25, seed=2,
-        save_warmup=True, save_unconstrained=True, show_progress=False,
+        save_warmup=True, save="unconstrained", show_progress=False,
     )  # fmt: skip
 
 

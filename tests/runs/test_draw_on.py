@@ -125,7 +125,7 @@ class TestUntilEss:
 
     def test_thinned_and_doubled_recordings_grow_too(self, target):
         fit = draw(
-            target, iter_sampling=200, until_ess=300, thin=3, save_unconstrained=True,
+            target, iter_sampling=200, until_ess=300, thin=3, save="unconstrained",
             save_warmup=True,
         )  # fmt: skip
         draws = results.dataset(fit, "posterior").sizes["draw"]
@@ -146,12 +146,12 @@ class TestUntilEss:
         def ended(progress):
             return all(chain.n_done == chain.n_total for chain in progress.chains)
 
-        fit = draw(target, iter_sampling=200, until_ess=300, on_progress=ended)
+        fit = draw(target, iter_sampling=200, until_ess=300, show_progress=ended)
         assert fit.attrs["iter_sampling"] == 200
         assert "stopped by on_progress after" in fit.attrs["notes"]
         assert fit.attrs["interrupted"] == 0
         length = int(until_300.attrs["iter_sampling"])
-        fit = draw(target, iter_sampling=length, until_ess=300, on_progress=ended)
+        fit = draw(target, iter_sampling=length, until_ess=300, show_progress=ended)
         assert "stopped" not in fit.attrs["notes"]
 
     @pytest.mark.parametrize("limit", [{"until_ess": 0}, {"max_minutes": np.nan}])

@@ -1,4 +1,4 @@
-"""The group `prior`: from prior_data, under the data of the posterior, with every sampler."""
+"""The group `prior`: from data without observations, predicted under those of the posterior."""
 
 import warnings
 
@@ -9,10 +9,12 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.plan import make_plan
 from stanadapt.runs import prior
-from stanadapt.runs.coordinates import FULL, NO, choose_coordinates
+from stanadapt.runs.coordinates import NO, choose_coordinates
+from stanadapt.runs.messages import NO_DRAWS
 from stanadapt.runs.resume import resume
 from stanadapt.runs.warm_start import GivenStart
 from stanadapt.samplers import find
+from tests.helpers.codes import warns
 
 # short runs reach far out
 pytestmark = pytest.mark.filterwarnings("ignore:.*no finite density")
@@ -32,7 +34,6 @@ NOTHING = {"N": 0, "x": [], "y": []}
 LABELS = {"dims": {"mu": ["unit"], "y_rep": ["unit"]}, "coords": {"unit": ["p", "q", "r"]}}
 RUN = {
     "chains": 2, "seed": 3, "iter_warmup": 60, "iter_sampling": 40, "show_progress": False,
-    "prior_data": NOTHING,
 }  # fmt: skip
 
 
@@ -44,7 +45,8 @@ def target():
 def drawn(target, sampler="nuts", **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return sa.sample(target, sampler, **RUN, **options)
+        fit = sa.sample(target, sampler, **RUN, **options)
+        return sa.add_prior(fit, target, NOTHING, show_progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -82,55 +84,60 @@ def test_predictions_of_the_prior_are_at_the_observations(fit):
 def test_the_posterior_does_not_depend_on_it(target, fit):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        without = sa.sample(
-            target, "nuts", chains=2, seed=3, iter_warmup=60, iter_sampling=40, show_progress=False
-        )
+        without = sa.sample(target, "nuts", **RUN)
     for group in ("posterior", "posterior_predictive"):
         for name, values in results.dataset(without, group).data_vars.items():
             np.testing.assert_array_equal(values, results.dataset(fit, group)[name])
-    for name, kind in (("mala", FULL), ("parallel_tempering", NO)):  # one begins at the prior
-        plan = make_plan(
-            chains=2, parallel_chains=1, iter_warmup=500, iter_sampling=500, thin=1, seed=1,
-            save_warmup=False, show_progress=False,
-        )  # fmt: skip
-        given = GivenStart(prior_data=NOTHING)
-        assert choose_coordinates(None, target, find(name)[0], plan, given).kind == kind
 
 
-def test_a_file_and_a_resumed_run_have_it(target, fit, tmp_path):
+def test_a_prior_at_the_hot_end_keeps_the_coordinates_of_the_program(target):
+    plan = make_plan(
+        chains=2, parallel_chains=1, iter_warmup=500, iter_sampling=500, thin=1, seed=1,
+        save_warmup=False, show_progress=False,
+    )  # fmt: skip
+    given, sampler = GivenStart(prior_data=NOTHING), find("parallel_tempering")[0]
+    assert choose_coordinates(None, target, sampler, plan, given).kind == NO
+
+
+def test_a_file_has_it(target, fit, tmp_path):
     loaded = sa.load(sa.save(fit, tmp_path / "fit.nc"))
-    again = drawn(target, run=tmp_path / "run")
-    resumed = resume(tmp_path / "run", show_progress=False)
-    for other in (loaded, again, resumed):
+    for other in (loaded, drawn(target)):
         for group in ("prior", "prior_predictive"):
             for name, values in results.dataset(fit, group).data_vars.items():
                 np.testing.assert_array_equal(values, results.dataset(other, group)[name])
 
 
-def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target, monkeypatch):
-    def failing(*arguments):
-        raise sa.StanadaptError("sampling", "no finite density.")
+def test_a_resumed_run_keeps_the_prior_at_its_hot_end(target, tmp_path):
+    options = RUN | {"prior_data": NOTHING}
+    whole = sa.sample(target, "parallel_tempering", **options)
+    sa.sample(target, "parallel_tempering", **options | {"iter_sampling": 20}, run=tmp_path / "run")
+    resumed = resume(tmp_path / "run", iter_sampling=40, show_progress=False)
+    for name, values in results.dataset(whole, "posterior").data_vars.items():
+        np.testing.assert_array_equal(values, results.dataset(resumed, "posterior")[name])
 
-    monkeypatch.setattr(prior, "_drawn", failing)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fit = sa.sample(target, "nuts", **RUN)
-    assert "the prior could not be drawn. no finite density." in [str(w.message) for w in caught]
+
+def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target, monkeypatch):
+    def failing(*arguments, **options):
+        raise sa.StanadaptError(NO_DRAWS, "no finite density.")
+
+    fit = sa.sample(target, "nuts", **RUN)
+    monkeypatch.setattr(prior, "sample", failing)
+    with warns("prior_not_drawn", "no finite density."):
+        sa.add_prior(fit, target, NOTHING, show_progress=False)
     assert results.dataset(fit, "posterior").sizes["draw"] == 40
     assert "prior" not in results.group_names(fit)
-    assert "could not be drawn" in fit.attrs["notes"]
+    assert "no finite density." in fit.attrs["notes"]
+    assert "prior_not_drawn" in fit.attrs["note_codes"]
 
 
-def test_an_improper_prior_is_told_of():
+def test_an_improper_prior_is_reported():
     target = sa.Target(
         "data { int n; vector[n] y; } parameters { real m; } model { y ~ normal(m, 1); }",
         {"n": 2, "y": [1.0, 2.0]}, show_progress=False,
     )  # fmt: skip
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        sa.sample(target, "nuts", **{**RUN, "prior_data": {"n": 0, "y": []}})
-    told = " ".join(str(w.message) for w in caught)
-    assert "the draws in the group prior" in told or "the prior could not be drawn" in told
+    fit = sa.sample(target, "nuts", **RUN)
+    with warns("prior_not_drawn"):
+        sa.add_prior(fit, target, {"n": 0, "y": []}, show_progress=False)
 
 
 def test_arviz_plots_predictions_of_prior_and_posterior(fit):

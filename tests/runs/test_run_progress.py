@@ -22,9 +22,7 @@ def target():
 
 def drawn(target, on_progress, **options):
     common = {"chains": 2, "parallel_chains": 2, "seed": 3, "iter_warmup": 300}
-    return sa.sample(
-        target, "nuts", on_progress=on_progress, show_progress=False, **{**common, **options}
-    )
+    return sa.sample(target, "nuts", show_progress=on_progress, **{**common, **options})
 
 
 def test_it_stops_a_run_and_keeps_the_draws(target):

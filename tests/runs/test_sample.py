@@ -49,7 +49,7 @@ def shapes():
 @pytest.fixture(scope="module")
 def full(shapes):
     """One run of which everything is kept."""
-    return draw(shapes, save_warmup=True, save_unconstrained=True, thin=3)
+    return draw(shapes, save_warmup=True, save="unconstrained", thin=3)
 
 
 @pytest.fixture(scope="module")

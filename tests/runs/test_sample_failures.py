@@ -189,7 +189,7 @@ def draw_until_ctrl_c(target, **options):
 @pytest.mark.parametrize("thin", [1, 7])
 def test_ctrl_c_returns_the_draws_so_far(normal, ctrl_c, thin):
     ctrl_c(lambda chains: all(chain.sampling.rows > 20 for chain in chains))
-    cut = draw_until_ctrl_c(normal, iter_sampling=ENDLESS, thin=thin, save_unconstrained=True)
+    cut = draw_until_ctrl_c(normal, iter_sampling=ENDLESS, thin=thin, save="unconstrained")
     assert cut.attrs["interrupted"] == 1
     length = values(cut, "x").shape[1]
     assert 20 < length < ENDLESS // thin

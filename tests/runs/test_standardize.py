@@ -66,7 +66,7 @@ def test_scales_that_differ_by_seven_orders_of_magnitude(name, target):
 @pytest.mark.parametrize("name", ["gad_mala", "rwm"])
 def test_what_is_saved_is_in_the_program_s_own_coordinates(name, target):
     fit = sa.sample(
-        target, name, iter_warmup=300, iter_sampling=200, save_warmup=True, save_unconstrained=True,
+        target, name, iter_warmup=300, iter_sampling=200, save_warmup=True, save="unconstrained",
         **PLAN,
     )  # fmt: skip
     x = values(fit, "position", "unconstrained_posterior")

@@ -220,7 +220,7 @@ def test_random_walks_use_values_and_trajectories_gradients(target, name):
 def test_save_pseudo_keeps_all_pseudo_samples(target):
     """The draw is one of them; weights sum to one; constrained values are Stan's."""
     options = {**SHORT, "iter_sampling": 400, "pseudo_samples": 3}
-    fit = sa.sample(target, "pseudo_extended", save_pseudo=True, **options)
+    fit = sa.sample(target, "pseudo_extended", save="pseudo", **options)
     group, draws = results.dataset(fit, "pseudo"), results.dataset(fit, "posterior")
     assert group["x"].shape == (2, 400, 3, 2)
     assert group["s"].shape == group["weight"].shape == group["temperature"].shape == (2, 400, 3)
@@ -241,7 +241,7 @@ def test_save_pseudo_keeps_all_pseudo_samples(target):
 
 def test_a_sampler_without_pseudo_samples_cannot_save_them(target):
     with pytest.raises(sa.StanadaptError, match="parallel_tempering has none on"):
-        sa.sample(target, "parallel_tempering", save_pseudo=True, **SHORT)
+        sa.sample(target, "parallel_tempering", save="pseudo", **SHORT)
 
 
 @pytest.mark.parametrize("name", TEMPERING)
@@ -249,7 +249,7 @@ def test_draws_do_not_depend_on_parallel_chains_or_saved_groups(target, name):
     """Parallel chains, saved groups, saved warm-up: none of them uses a random number."""
     one = sa.sample(target, name, **SHORT)
     other = sa.sample(
-        target, name, **SHORT, parallel_chains=1, save_warmup=True, save_unconstrained=True
+        target, name, **SHORT, parallel_chains=1, save_warmup=True, save="unconstrained"
     )
     for group in ("posterior", "tempering"):
         a, b = results.dataset(one, group), results.dataset(other, group)

@@ -59,7 +59,7 @@ def test_draws_are_exact_however_noisy_the_estimate_is(name, rho):
 @pytest.mark.parametrize("name", GRADIENT_FREE)
 def test_noise_is_never_stored(name):
     fit = sa.sample(make(), name, chains=2, iter_warmup=50, iter_sampling=60, seed=1,
-                    save_warmup=True, save_unconstrained=True, show_progress=False)  # fmt: skip
+                    save_warmup=True, save="unconstrained", show_progress=False)  # fmt: skip
     assert set(fit.posterior.data_vars) == {"x", "doubled", "total"}
     assert fit.unconstrained_posterior["position"].shape == (2, 60, 2)
     assert set(fit.warmup_posterior.data_vars) == {"x", "doubled", "total"}

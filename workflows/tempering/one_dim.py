@@ -121,7 +121,7 @@ def sampled(
         extended = sa.Extended(target, 2, temperature="free", between=(0.0, 1.0))
     with collected_warnings() as messages:
         fit = sa.sample(
-            extended, "nuts", chains=chosen.repeats, seed=chosen.seed, save_pseudo=True,
+            extended, "nuts", chains=chosen.repeats, seed=chosen.seed, save="pseudo",
             iter_sampling=500 if chosen.quick else 10_000, show_progress=False,
         )  # fmt: skip
     group = fit["pseudo"]

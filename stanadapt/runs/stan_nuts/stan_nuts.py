@@ -15,8 +15,8 @@ from stanadapt.diagnostics.verdict import judged
 from stanadapt.engine.console import status
 from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.errors import StanadaptError, is_one_of, require_between, require_whole, warn
+from stanadapt.results.attributes import origin
 from stanadapt.results.labels import named_dimensions, phase_groups
-from stanadapt.runs.attributes import origin
 from stanadapt.runs.stan_nuts import cmdstan, stanli
 from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings
 from stanadapt.runs.stan_nuts.verification import Verification, verify

@@ -90,7 +90,7 @@ def require_names(target: Target) -> None:
         raise StanadaptError(
             "settings",
             f"{target.name} has a variable named {', '.join(taken)}, a name that the group of "
-            "pseudo-samples reserves: rename it in the program, or leave save_pseudo out.",
+            "pseudo-samples reserves: rename it in the program, or leave it out of save.",
         )
 
 
@@ -104,7 +104,7 @@ def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) 
     Parameters
     ----------
     fit
-        Sampled with `save_pseudo=True`; or by sgld, whose draws have weights.
+        Sampled with `save="pseudo"`; or by sgld, whose draws have weights.
     functions
         Functions of the parameters and transformed parameters, by name of row. Each
         gets the variables by name, shape (chain, draw, pseudo, ...), and returns an array of
@@ -131,7 +131,7 @@ def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) 
         raise StanadaptError(
             "settings",
             "the fit holds no pseudo-samples: sample an Extended, or use the sampler "
-            "pseudo_extended, with save_pseudo=True. (Draws of sgld have weights too.)",
+            "pseudo_extended, with save='pseudo'. (Draws of sgld have weights too.)",
         )
     columns, draws = results.columns(fit, PSEUDO), results.columns(fit)
     weight = columns.pop(WEIGHT)

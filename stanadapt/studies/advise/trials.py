@@ -16,6 +16,7 @@ from stanadapt.diagnostics.missed_modes import is_stationary, separate_regions
 from stanadapt.diagnostics.mixing import mixing, worst_columns
 from stanadapt.diagnostics.modes import FEWEST, modes
 from stanadapt.diagnostics.verdict import DO_NOT_USE, Verdict, verdict
+from stanadapt.engine.console import slow_step
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.choose_sampler import DEFAULT
 from stanadapt.runs.progress import RunProgress
@@ -193,11 +194,12 @@ def run_trial(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is in the table
         try:
-            fit = sample(
-                target, candidate.sampler, chains=chains, seed=seed, on_progress=stop,
-                # all chains get on alike, so that a trial that is stopped has draws of each
-                parallel_chains=chains, show_progress=show_progress, **candidate.settings,
-            )  # fmt: skip
+            with slow_step(show_progress, f"Trying {candidate.sampler}"):
+                fit = sample(
+                    target, candidate.sampler, chains=chains, seed=seed,
+                    # chains advance together, so that a trial that is stopped has draws of each
+                    parallel_chains=chains, show_progress=stop, **candidate.settings,
+                )  # fmt: skip
         except StanadaptError as error:
             why = error.message.partition(": there are no draws")[0]
             return Trial(candidate, None, Verdict("failed", [why]), np.nan, np.nan, np.nan, took)

@@ -13,8 +13,8 @@ from stanadapt.diagnostics.verdict import judged
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import warn
+from stanadapt.results.attributes import origin
 from stanadapt.results.labels import named_dimensions, phase_groups
-from stanadapt.runs.attributes import origin
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.samplers.variational.methods import Fitted, coordinate_names
 from stanadapt.studies.approximate.importance_draws import Draws, notes_on

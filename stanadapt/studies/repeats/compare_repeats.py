@@ -18,7 +18,7 @@ from stanadapt import results
 from stanadapt.engine.plan import LARGEST_SEED, make_plan
 from stanadapt.engine.registry import as_chosen, find
 from stanadapt.errors import StanadaptError, is_one_of, require_names, require_whole
-from stanadapt.runs.attributes import RECORDED
+from stanadapt.results.attributes import RECORDED
 from stanadapt.runs.choose_sampler import AUTO, DEFAULT, require_sampler
 from stanadapt.runs.sample import sample
 from stanadapt.runs.stan_nuts.stan_nuts import choose_engine, stan_nuts

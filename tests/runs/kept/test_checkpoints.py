@@ -92,7 +92,7 @@ def test_chains_do_not_wait_for_the_disk(target, tmp_path, monkeypatch):
     monkeypatch.setattr(folder_module.RunFolder, "flush", slow)
     draw(
         target, "whitened_hmc", run=tmp_path / "run",
-        on_progress=lambda progress: sampled.set() if progress.draws == 60 else None,
+        show_progress=lambda progress: sampled.set() if progress.draws == 60 else None,
     )  # fmt: skip
     assert waited
     assert all(waited)

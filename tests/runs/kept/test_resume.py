@@ -133,10 +133,10 @@ def test_two_crashes_and_a_longer_run(target, crash, tmp_path):
 def test_a_pseudo_extension_is_given_again(target, crash, tmp_path):
     reference = sa.ReferenceDistribution([1.0, -20.0, 0.0, 0.0], [1e-2, 150.0, 6.0, 3.0])
     extended = sa.Extended(target, 3, reference_distribution=reference)
-    whole = draw(extended, ("nuts", {}), save_pseudo=True)
+    whole = draw(extended, ("nuts", {}), save="pseudo")
     crash(50)
     with pytest.raises(Crash):
-        draw(extended, ("nuts", {}), save_pseudo=True, run=tmp_path / "run")
+        draw(extended, ("nuts", {}), save="pseudo", run=tmp_path / "run")
     crash(10**9)
     with pytest.raises(StanadaptError, match=r"one of Extended.*give it as `target`"):
         resume(tmp_path / "run")

@@ -96,7 +96,7 @@ def test_every_sampler_draws_the_same(target, case, short_slices, monkeypatch):
 
 
 def test_what_is_asked_to_be_kept_is_kept(target, short_slices):
-    chosen = {"save_warmup": True, "save_unconstrained": True, "thin": 2}
+    chosen = {"save_warmup": True, "save": "unconstrained", "thin": 2}
     there = draw(target, "whitened_hmc", chosen, executor=Post())
     assert_same(draw(target, "whitened_hmc", chosen), there)
 
@@ -193,7 +193,7 @@ def test_it_can_be_stopped(target, short_slices):
     with pytest.warns(UserWarning, match="stopped by on_progress"):
         fit = draw(
             target, "nuts", {"iter_sampling": 10**6}, executor=Post(),
-            on_progress=lambda progress: progress.draws > 100,
+            show_progress=lambda progress: progress.draws > 100,
         )  # fmt: skip
     assert 100 < results.dataset(fit, "posterior").sizes["draw"] < 10**6
     assert fit.attrs["interrupted"] == 0
@@ -205,7 +205,7 @@ def test_stopping_does_not_wait_for_workers(target):
         with pytest.warns(UserWarning, match="stopped by on_progress"):
             draw(
                 target, "nuts", {"iter_sampling": 10**6}, executor=executor,
-                on_progress=lambda progress: progress.draws > 0,
+                show_progress=lambda progress: progress.draws > 0,
             )  # fmt: skip
         # slices of one and two seconds have been taken; the next would take four
         assert time.monotonic() - began < 6.0
@@ -242,8 +242,8 @@ def test_what_is_no_executor_is_refused_before_anything_is_compiled(target, give
 )
 def test_an_extended_target_is_made_by_workers(target, short_slices, options):
     extended = sa.Extended(target, 2, **options)
-    there = draw(extended, "mala", {"save_pseudo": True}, executor=Post())
-    assert_same(draw(extended, "mala", {"save_pseudo": True}), there)
+    there = draw(extended, "mala", {"save": "pseudo"}, executor=Post())
+    assert_same(draw(extended, "mala", {"save": "pseudo"}), there)
 
 
 def test_a_target_of_another_kind_cannot_be_sent(target):

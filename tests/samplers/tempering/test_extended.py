@@ -33,7 +33,7 @@ def target():
 @pytest.mark.parametrize("name", registered())
 def test_draws_of_every_sampler_have_stan_shapes_and_counts_are_of_the_program(target, name):
     fit = sa.sample(extend(target, 3), name, chains=2, iter_warmup=100, iter_sampling=80, seed=3,
-                    save_warmup=True, save_unconstrained=True, **FASTER.get(name, {}),
+                    save_warmup=True, save="unconstrained", **FASTER.get(name, {}),
                     **QUIET)  # fmt: skip
     posterior = results.dataset(fit, "posterior")
     assert {n: v.shape[2:] for n, v in posterior.data_vars.items()} == {
@@ -125,7 +125,7 @@ def two_modes():
     with pytest.warns(UserWarning, match=r"is improper, as for nearly\s+every Stan program"):
         extended = sa.Extended(sa.Target(MIXTURE, **QUIET), 2)
     return sa.sample(extended, "rwm", iter_warmup=5000, iter_sampling=100_000, thin=5, seed=1,
-                     save_pseudo=True, **QUIET)  # fmt: skip
+                     save="pseudo", **QUIET)  # fmt: skip
 
 
 def test_weighted_means_are_those_of_the_target(two_modes):
@@ -187,7 +187,7 @@ EXACT = {
 def test_draws_follow_the_target(gaussian, case, n):
     """Eight statistics within 5 errors: the chance of a false alarm is 5e-6 per case."""
     extended = sa.Extended(gaussian, n, **EXACT[case])
-    fit = sa.sample(extended, "nuts", iter_sampling=4000, seed=4, save_pseudo=True,
+    fit = sa.sample(extended, "nuts", iter_sampling=4000, seed=4, save="pseudo",
                     target_accept=0.9, **QUIET)  # fmt: skip
     squares = {
         f"{name} squared": lambda v, i=i, mean=mean, sd=sd: ((v["x"][..., i] - mean) / sd) ** 2
@@ -225,7 +225,7 @@ def test_positions_outside_the_support_are_rejected_and_stan_is_quoted(name):
         extended = sa.Extended(sa.Target(code, **QUIET), 2, temperature="fixed", fixed_at=0.4)
     with pytest.warns(UserWarning) as caught:  # noqa: PT030
         fit = sa.sample(extended, name, inits=0.5, iter_warmup=500, iter_sampling=2000, seed=2,
-                        save_pseudo=True, **QUIET)  # fmt: skip
+                        save="pseudo", **QUIET)  # fmt: skip
     messages = " ".join(str(warning.message) for warning in caught)
     assert "had no finite density and were rejected; Stan says: pseudo-sample" in messages
     assert fit.attrs["n_failed"] > 0

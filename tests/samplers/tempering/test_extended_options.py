@@ -86,7 +86,7 @@ def test_functions_that_need_a_target_refuse_an_extended_one(target):
     with pytest.raises(sa.StanadaptError, match="leave `warm_start` out"):
         sa.sample(extended, "kameleon", warm_start=np.zeros((3, 6)), **QUIET)
     with pytest.raises(sa.StanadaptError, match=r"sample Extended\(target\)"):
-        sa.sample(target, "rwm", save_pseudo=True, **QUIET)
+        sa.sample(target, "rwm", save="pseudo", **QUIET)
     assert extended.target is target
 
 

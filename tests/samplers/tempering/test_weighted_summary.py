@@ -18,7 +18,7 @@ def target():
 @pytest.fixture(scope="module")
 def fit(target):
     return sa.sample(extend(target, between=(0.2, 0.8)), "rwm", chains=3, iter_warmup=500, seed=3,
-                     iter_sampling=400, save_pseudo=True, save_unconstrained=True,
+                     iter_sampling=400, save=("pseudo", "unconstrained"),
                      **QUIET)  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def test_a_constant_function_has_no_error(fit):
 
 def test_a_fit_without_pseudo_samples_is_refused(target):
     for fit in (sa.sample(target, "rwm", chains=1, iter_warmup=5, iter_sampling=9, **QUIET), None):
-        with pytest.raises(sa.StanadaptError, match="save_pseudo=True"):
+        with pytest.raises(sa.StanadaptError, match="save='pseudo'"):
             sa.weighted_summary(fit)
 
 
@@ -129,7 +129,7 @@ def test_reserved_names_are_reported_before_sampling():
     target = sa.Target(code, **QUIET)
     extended = sa.Extended(target, reference_distribution=sa.ReferenceDistribution([0.0], 2.0))
     with pytest.raises(sa.StanadaptError, match="variable named weight"):
-        sa.sample(extended, "rwm", save_pseudo=True, **QUIET)
+        sa.sample(extended, "rwm", save="pseudo", **QUIET)
     with pytest.raises(sa.StanadaptError, match="variable named weight"):
         pseudo_group(target, np.zeros((1, 1, 2, 1)), np.ones((1, 1, 2)), np.ones((1, 1, 2)))
 

@@ -1,0 +1,63 @@
+"""Where a result comes from: the attributes that every result has, whatever made it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+# libraries that draws, or their reading, depend on
+RECORDED = ("numpy", "numba", "bridgestan", "stanli", "arviz")
+# entries of a plan that a result records
+LENGTHS = ("iter_warmup", "iter_sampling", "thin", "seed")
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of the libraries that results record."""
+    return {name: version(name) for name in RECORDED}
+
+
+def origin_attributes(
+    *,
+    model: str,
+    program_hash: str,
+    data_hash: str,
+    parameters: Sequence[str],
+    plan: Mapping[str, Any],
+    stanadapt: str | None = None,
+    versions: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return program, data, plan and versions as attributes of a result.
+
+    Parameters
+    ----------
+    model, program_hash, data_hash
+        Name and hash of the Stan program, hash of its data.
+    parameters
+        Names of the parameters, without generated quantities and noise.
+    plan
+        Numbers of iterations, thinning and seed, by the names in `LENGTHS`.
+    stanadapt, versions
+        Versions of the package and of the libraries at the time of the run; default: those here.
+
+    """
+    return {
+        "inference_library": "stanadapt",
+        "inference_library_version": stanadapt or version("stanadapt"),
+        "versions": json.dumps(dict(versions or library_versions())),
+        "model": model,
+        "program_hash": program_hash,
+        "data_hash": data_hash,
+        "parameters": json.dumps(list(parameters)),
+        **{name: plan[name] for name in LENGTHS},
+    }
+
+
+def origin(target: Any, plan: Any) -> dict[str, Any]:
+    """Return the attributes of a result that was made here, from a Target and a Plan."""
+    return origin_attributes(
+        model=target.name,
+        program_hash=target.program.hash,
+        data_hash=target.data_hash,
+        parameters=target.recorded_parameters,
+        plan=plan._asdict(),
+    )

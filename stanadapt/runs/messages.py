@@ -1,0 +1,203 @@
+"""Codes of messages about runs: how they begin, continue, end and are kept."""
+
+from stanadapt.errors import NOTE, Code
+
+# --- what a run is asked for ----------------------------------------------------------------------
+UNKNOWN_ARGUMENT = Code(
+    "unknown_argument",
+    "settings",
+    "A keyword is neither an argument of the function nor a setting of the sampler.",
+    "Check the spelling; `stanadapt samplers NAME` lists the settings.",
+)
+OPTION_NOT_USED = Code(
+    "option_not_used",
+    "settings",
+    "The sampler does not use an option that was given.",
+    "Leave the option out, or use one of the samplers that the message names.",
+)
+SAMPLER_NOT_FOR_TARGET = Code(
+    "sampler_not_for_target",
+    "settings",
+    "The sampler would be biased, or cannot run, on this kind of target.",
+    "Use one of the samplers that the message names, or another target.",
+)
+TOO_MANY_THREADS = Code(
+    "too_many_threads",
+    "settings",
+    "There are more threads per chain than moves that they could share.",
+    "Lower threads_per_chain, or use more chains.",
+)
+OUT_OF_MEMORY = Code(
+    "out_of_memory",
+    "settings",
+    "The draws of the run, or the matrices of the sampler, do not fit into memory.",
+    "Keep fewer draws (iter_sampling, thin, chains), or follow the advice in the message.",
+)
+CONFLICTING_STARTS = Code(
+    "conflicting_starts",
+    "settings",
+    "Chains were given two things to begin from that exclude each other.",
+    "Give only one of them.",
+)
+NO_REFERENCE = Code(
+    "no_reference",
+    "settings",
+    "A tempering sampler cannot use the reference that it was given.",
+    "Follow the advice in the message: another reference, or another reference_family.",
+)
+WRONG_NETWORK = Code(
+    "wrong_network",
+    "settings",
+    "The network was trained for another program, or the file holds no network.",
+    "Train a network for this program.",
+)
+CANNOT_STANDARDIZE = Code(
+    "cannot_standardize",
+    "settings",
+    "The chains cannot run in standardized coordinates, which standardize=True asks for.",
+    "Leave standardize out, or give True, False or None.",
+)
+NOT_AN_EXECUTOR = Code(
+    "not_an_executor",
+    "settings",
+    "The executor cannot run the chains of this target.",
+    "Give a concurrent.futures.Executor or a Dask client, and a Stan program as target.",
+)
+
+# --- while it runs --------------------------------------------------------------------------------
+NO_DRAWS = Code(
+    "no_draws",
+    "sampling",
+    "The run ended before there was a draw.",
+    "Check priors and constraints, start elsewhere (inits), or shorten the warm-up.",
+)
+INTERRUPTED = Code(
+    "interrupted",
+    "sampling",
+    "The run was interrupted before there was a draw.",
+    "Run it again; a shorter warm-up (iter_warmup) reaches the first draw earlier.",
+)
+WORKERS_FAILED = Code(
+    "workers_failed",
+    "sampling",
+    "The workers of the executor failed.",
+    "See the error in the message; a run that is kept in a folder can be resumed.",
+)
+
+# --- a run that is resumed, or continued by a worker ----------------------------------------------
+RUN_MISMATCH = Code(
+    "run_mismatch",
+    "settings",
+    "The program, the data, the backend or the sampler differ from those of the run.",
+    "Resume with what the run began with, or start a new run.",
+)
+RUN_NEEDS_TARGET = Code(
+    "run_needs_target",
+    "settings",
+    "The target of the run cannot be made from the folder alone.",
+    "Make the target again and give it as `target`.",
+)
+WORKER_VERSION = Code(
+    "worker_version",
+    "installation",
+    "A worker has another version of the package.",
+    "Install the same version everywhere.",
+)
+NO_DRAWS_YET = Code(
+    "no_draws_yet",
+    "files",
+    "The run in the folder has no draws yet.",
+    "Read it later, or resume it.",
+)
+
+# --- notes ----------------------------------------------------------------------------------------
+SAMPLER_CHOSEN = Code(
+    "sampler_chosen",
+    NOTE,
+    "The density has no usable gradient, so that a sampler without gradients was chosen.",
+    "Check the program for branches and rounding if you expected a gradient.",
+)
+MUCH_MEMORY = Code(
+    "much_memory",
+    NOTE,
+    "The run will use more than half of the free memory.",
+    "Keep fewer draws if other programs need memory.",
+)
+FAILED_EVALUATIONS = Code(
+    "failed_evaluations",
+    NOTE,
+    "The density was not finite at some positions, which were rejected.",
+    "If there are many, bound the parameters in the program, or give them tighter priors.",
+)
+FAILED_QUANTITIES = Code(
+    "failed_quantities",
+    NOTE,
+    "Generated quantities failed at some draws, which hold NaN there.",
+    "Fix the block, or remove the failing statement. Parameters are unaffected.",
+)
+CHAINS_STOPPED = Code(
+    "chains_stopped",
+    NOTE,
+    "Chains were stopped since every evaluation of their density failed, and are left out.",
+    "Start elsewhere (inits), or use another seed.",
+)
+CHAINS_TOO_SHORT = Code(
+    "chains_too_short",
+    NOTE,
+    "The interruption left some chains too short to keep.",
+    "Run longer, or resume the run if it is kept in a folder.",
+)
+SCALES_CHANGED = Code(
+    "scales_changed",
+    NOTE,
+    "The draws of warm_start do not fit the posterior any more; its scales were learned again.",
+    "Nothing, if the data or the program have changed; otherwise check the earlier fit.",
+)
+SCALES_NOT_SETTLED = Code(
+    "scales_not_settled",
+    NOTE,
+    "The log density had not settled when scales were learned.",
+    "Give inits, raise iter_warmup, or compare with standardize=False.",
+)
+NOT_EXTENDED = Code(
+    "not_extended",
+    NOTE,
+    "Sampling stopped before the draws were enough.",
+    "See the reason in the message.",
+)
+STOPPED_ON_REQUEST = Code(
+    "stopped_on_request",
+    NOTE,
+    "The run was stopped by its time limit or by the progress function.",
+    "Raise max_minutes to get more draws, or resume the run.",
+)
+ENDED_EARLY = Code(
+    "ended_early",
+    NOTE,
+    "The run ended early since workers failed; the result has the draws until then.",
+    "See the error in the message.",
+)
+OTHER_VERSIONS = Code(
+    "other_versions",
+    NOTE,
+    "The run was resumed under other versions of the libraries.",
+    "Draws may differ in the last digits from those of an uninterrupted run.",
+)
+CHECKPOINT_FAILED = Code(
+    "checkpoint_failed",
+    NOTE,
+    "The last checkpoint of the run could not be written.",
+    "Free space on the disk; the run cannot be resumed from its end.",
+)
+NETWORK_OTHER_DATA = Code(
+    "network_other_data",
+    NOTE,
+    "The network was trained under other data: draws are exact, but may be less efficient.",
+    "Train it again if they are.",
+)
+PRIOR_NOT_DRAWN = Code(
+    "prior_not_drawn",
+    NOTE,
+    "The prior could not be drawn, or its draws are not fine; the fit itself is unaffected.",
+    "See the reason in the message.",
+)

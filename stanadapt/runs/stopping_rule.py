@@ -1,0 +1,113 @@
+"""When a run has enough draws, and how many iterations it needs otherwise.
+
+A run of default length continues until its fit is usable, if that is within reach; a run with
+`until_ess` until the smallest effective sample size is reached and R-hat is below its limit.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt.diagnostics.mixing import of_columns, worst_columns
+from stanadapt.diagnostics.verdict import ESS_PER_CHAIN, R_HAT
+from stanadapt.engine.chain import Chain
+from stanadapt.engine.plan import Plan
+from stanadapt.engine.protocol import Sampler
+from stanadapt.errors import StanadaptError, is_real
+from stanadapt.errors.messages import OUT_OF_RANGE
+from stanadapt.runs.progress import parameters_so_far
+from stanadapt.targets.target import Target
+
+# growth of a run in one step, and the margin added to what seems to be missing
+LEAST_GROWTH, MOST_GROWTH, MARGIN = 1.2, 3.0, 1.1
+# the most iterations of a run of default length, in units of that length
+MOST_BY_DEFAULT = 4
+
+
+class Shortfall(NamedTuple):
+    """What a run lacks.
+
+    iter_sampling
+        Iterations per chain, in all, that should suffice; the plan's own number if the draws do,
+        or if more of them would not help.
+    reason
+        What is not enough yet, for a message.
+
+    """
+
+    iter_sampling: int
+    reason: str
+
+
+def with_stopping_rule(
+    plan: Plan, until_ess: float | None, of_default_length: Sampler | None
+) -> Plan:
+    """Return the plan with a target for the effective sample size.
+
+    Parameters
+    ----------
+    plan
+        Of the run.
+    until_ess
+        The target that the user gave, or None.
+    of_default_length
+        The sampler, if the user left the number of iterations to it.
+
+    """
+    if until_ess is not None:
+        return plan._replace(until_ess=float(until_ess))
+    sampler = of_default_length
+    return until_usable(plan) if sampler and sampler.exact and sampler.traits.extends else plan
+
+
+def until_usable(plan: Plan) -> Plan:
+    """Return a plan that grows until the verdict finds enough draws, or is too far from that."""
+    most = MOST_BY_DEFAULT * plan.iter_sampling
+    return plan._replace(until_ess=float(ESS_PER_CHAIN * plan.chains), most_iterations=most)
+
+
+def shortfall(target: Target, chains: list[Chain]) -> Shortfall:
+    """Compare the draws of finished chains with the plan's target.
+
+    The smallest bulk and tail effective sample size of the parameters must be `until_ess`, and
+    R-hat below its limit; both R-hat - 1 and the inverse of a size fall with the number of draws.
+    """
+    plan, running = chains[0].plan, [chain for chain in chains if not chain.stopped]
+    enough = Shortfall(plan.iter_sampling, "")
+    if not plan.until_ess or not running:
+        return enough
+    columns = parameters_so_far(target, running)
+    columns = {name: x for name, x in columns.items() if not np.all(x == x.flat[0])}
+    if (
+        plan.most_iterations
+    ):  # of hundreds of columns, measure the few that the verdict will measure
+        columns = {name: columns[name] for name in worst_columns(columns)}
+    if not columns:
+        return enough
+    r_hats, bulks, tails = np.array(list(of_columns(columns).values())).T
+    smallest = min(bulks.min(), tails.min())
+    r_hat = r_hats.max() if len(running) > 1 else 1.0
+    if smallest >= plan.until_ess and r_hat < R_HAT:
+        return enough
+    missing = MARGIN * max(plan.until_ess / smallest, (r_hat - 1.0) / (R_HAT - 1.0))
+    if not np.isfinite(missing):  # a chain that did not move
+        missing = np.inf
+    if plan.most_iterations and missing * plan.iter_sampling > plan.most_iterations:
+        return enough
+    reason = f"the smallest effective sample size was {smallest:.0f}, the largest R-hat {r_hat:.3f}"
+    return Shortfall(_rounded(plan, float(np.clip(missing, LEAST_GROWTH, MOST_GROWTH))), reason)
+
+
+def _rounded(plan: Plan, growth: float) -> int:
+    """Length of a run that grows, rounded up to two digits, within the limit of its plan."""
+    longer = growth * plan.iter_sampling
+    unit = 10 ** max(int(np.log10(longer)) - 1, 0)
+    longer = unit * int(np.ceil(longer / unit))
+    return min(longer, plan.most_iterations) if plan.most_iterations else longer
+
+
+def require_limits(until_ess: Any, max_minutes: Any) -> None:
+    """Raise StanadaptError unless both are None or positive numbers."""
+    for name, value in (("until_ess", until_ess), ("max_minutes", max_minutes)):
+        if value is not None and not (is_real(value) and 0 < value < np.inf):
+            raise StanadaptError(OUT_OF_RANGE, f"{name} must be a positive number, got {value!r}.")
