@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, all_codes
 
 
 @contextlib.contextmanager
@@ -14,6 +14,16 @@ def raises(code, *facts):
     with pytest.raises(StanadaptError) as caught:
         yield caught
     assert caught.value.code == code, str(caught.value)
+    _require(facts, caught.value.message)
+
+
+@contextlib.contextmanager
+def raises_in(stage, *facts):
+    """Expect an error of this stage, with any code, whose text names these facts."""
+    with pytest.raises(StanadaptError) as caught:
+        yield caught
+    assert caught.value.stage == stage, str(caught.value)
+    assert caught.value.code in all_codes(), str(caught.value)
     _require(facts, caught.value.message)
 
 

@@ -12,7 +12,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import console
-from stanadapt.errors import StanadaptError
+from tests.helpers.codes import raises, warns
 from tests.helpers.short_runs import (
     NORMAL,
     PIN,
@@ -28,19 +28,18 @@ from tests.helpers.short_runs import (
 
 def test_throwing_densities_are_rejected_counted_and_reported_once():
     target = sa.Target(WALL)
-    with pytest.warns(UserWarning, match="evaluations of") as caught:
+    with warns("failed_evaluations") as caught:
         fit = draw(
             target, iter_warmup=100, iter_sampling=400, save_warmup=True, initial_scale=1.2,
             inits={"x": 1.0}, standardize=False,
         )  # fmt: skip
     assert len(caught) == 1
     assert caught[0].filename == draw.__code__.co_filename  # which called sample
-    sentence = str(caught[0].message)
+    text = str(caught[0].message)
     failed, total = fit.attrs["n_failed"], fit.attrs["n_gradients"]
-    assert sentence.startswith(f"{failed} of {total} evaluations")
-    assert "Stan says" in sentence
-    assert "Scale parameter is -" in sentence
-    assert "\n" not in sentence
+    assert f"{failed} of {total}" in text
+    assert "Scale parameter is -" in text  # Stan's words
+    assert "\n" not in text
     assert 0.15 < failed / total < 0.6  # about a third: otherwise the test would be empty
     # failed proposals were rejected: nothing else has an acceptance rate of exactly 0
     rates = [values(fit, "acceptance_rate", g) for g in ("sample_stats", "warmup_sample_stats")]
@@ -61,19 +60,19 @@ def test_the_point_of_a_failure_is_the_one_that_stan_speaks_of(standardize):
     }
     """
     inits = {"s": 20.0, "x": [100.0, 100.0], "z": [0.0] * 5}
-    with pytest.warns(UserWarning, match="evaluations of") as caught:
+    with warns("failed_evaluations") as caught:
         draw(
             sa.Target(code), "rwm", iter_warmup=400, iter_sampling=400, inits=inits,
             standardize=standardize,
         )  # fmt: skip
-    (sentence,) = [str(w.message) for w in caught if "evaluations of" in str(w.message)]
-    said = re.search(
-        r"Inverse scale parameter is (\S+), but .* was at s = (\S+), x\[1\] = (\S+), "
-        r"x\[2\] = (\S+), z\[1\] = \S+, z\[2\] = \S+, z\[3\] = \S+ and 2 more\. If",
-        sentence,
+    (text,) = [str(w.message) for w in caught if w.message.code == "failed_evaluations"]
+    found = re.search(
+        r"Inverse scale parameter is (\S+), but .* s = (\S+), x\[1\] = (\S+), "
+        r"x\[2\] = (\S+), z\[1\] = \S+, z\[2\] = \S+, z\[3\] = \S+ .*2",
+        text,
     )
-    assert said, sentence
-    rate, s, first, second = map(float, said.groups())
+    assert found, text
+    rate, s, first, second = map(float, found.groups())
     assert rate == pytest.approx(101.5 - second, abs=0.06)  # four digits are shown of x
     assert s > 0
     assert 90 < first < 110
@@ -83,33 +82,32 @@ def test_divergences_are_reported():
     steps = {"tune": {"step_size": 0.1}, "too_long": {"step_size": 60.0}}
     target = sa.Target(NORMAL)
     draw(target, "hmc", **steps["tune"])  # no warning: nothing diverges
-    with pytest.warns(UserWarning, match="diverged") as caught:
+    with warns("divergences") as caught:
         fit = draw(target, "hmc", iter_warmup=0, **steps["too_long"])
     count = values(fit, "diverging", "sample_stats").sum()
     assert count > 0
-    (sentence,) = [str(w.message) for w in caught if "diverged" in str(w.message)]
-    assert sentence.startswith(f"{count} of 80 draws")
+    (text,) = [str(w.message) for w in caught if w.message.code == "divergences"]
+    assert f"{count} of 80" in text
 
 
 def test_throwing_quantities_cost_their_draws_not_the_run():
     target = sa.Target(THROWING_QUANTITY)
-    with pytest.warns(UserWarning, match="generated quantities threw") as caught:
+    with warns("failed_quantities") as caught:
         fit = draw(target, iter_sampling=200)
     assert len(caught) == 1
-    sentence = str(caught[0].message)
+    text = str(caught[0].message)
     z = values(fit, "z")
     lost = int(np.isnan(z).sum())
     assert 0 < lost < z.size
     assert fit.attrs["n_failed_quantities"] == lost
-    assert f"at {lost} draws" in sentence
-    assert "Stan says" in sentence
-    assert "Scale parameter is -" in sentence
-    assert "\n" not in sentence
+    assert str(lost) in text
+    assert "Scale parameter is -" in text  # Stan's words
+    assert "\n" not in text
     assert np.isfinite(values(fit, "lp", "sample_stats")).all()
 
 
 def test_throwing_quantities_leave_the_parameters_alone():
-    with pytest.warns(UserWarning, match="generated quantities threw"):
+    with warns("failed_quantities"):
         fit = draw(sa.Target(THROWING_QUANTITY), iter_sampling=200)
     x, z = values(fit, "x"), values(fit, "z")
     assert np.isfinite(x).all()
@@ -118,15 +116,13 @@ def test_throwing_quantities_leave_the_parameters_alone():
 
 def test_chains_that_only_fail_are_stopped_with_stans_message():
     target = sa.Target(PIN)
-    with pytest.raises(StanadaptError, match="2 of 2 chains") as caught:
+    with raises("no_draws", "2 of 2", "1000", "inits") as caught:
         draw(target, inits=0, iter_warmup=5, iter_sampling=1_000_000)
     assert caught.value.stage == "sampling"
-    assert "1000 evaluations" in caught.value.message
-    assert "inits" in caught.value.message
     assert "Scale parameter is -" in caught.value.stan
 
 
-@pytest.mark.filterwarnings("ignore:.* evaluations of")
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 def test_a_stopped_chain_is_left_out_and_reported():
     # an open region around 0, and one of 1e-6 around 500 in which every proposal fails
     code = """
@@ -134,13 +130,11 @@ def test_a_stopped_chain_is_left_out_and_reported():
     model { 0 ~ normal(0, fmax(1 - square(x), 1e-12 - square(x - 500))); }
     """
     target = sa.Target(code)
-    with pytest.warns(UserWarning, match="stopped after") as caught:
+    with warns("chains_stopped", "chain 2", "1 of 2"):
         fit = draw(
             target, inits=[{"x": 0.1}, {"x": 500.0}], iter_warmup=0, iter_sampling=1500,
             initial_scale=0.3,
         )  # fmt: skip
-    sentences = [str(w.message) for w in caught]
-    assert any("chain 2: stopped" in s and "holds 1 of 2 chains" in s for s in sentences)
     assert list(np.atleast_1d(fit.attrs["chains_kept"])) == [1]
     assert fit.attrs["n_stopped"] == 1
     assert values(fit, "x").shape == (1, 1500)
@@ -182,7 +176,9 @@ def draw_until_ctrl_c(target, **options):
         cut = draw(target, parallel_chains=2, **options)
     left_out = {1, 2} - set(np.atleast_1d(cut.attrs["chains_kept"]))
     assert len(caught) == len(left_out)
-    assert all(f"fewer draws: chain {number}." in str(caught[0].message) for number in left_out)
+    for number in left_out:
+        assert caught[0].message.code == "chains_too_short"
+        assert f"chain {number}" in str(caught[0].message)
     return cut
 
 
@@ -217,7 +213,7 @@ def test_ctrl_c_changes_no_draw(normal, ctrl_c, monkeypatch):
 
 def test_ctrl_c_before_the_second_chain_began_keeps_the_first(normal, ctrl_c):
     ctrl_c(lambda chains: chains[0].sampling.rows > 20)
-    with pytest.warns(UserWarning, match="left out, with fewer draws: chain 2"):
+    with warns("chains_too_short", "chain 2"):
         cut = draw(normal, iter_sampling=ENDLESS, parallel_chains=1)
     assert list(np.atleast_1d(cut.attrs["chains_kept"])) == [1]
     assert values(cut, "x").shape[0] == 1
@@ -226,10 +222,8 @@ def test_ctrl_c_before_the_second_chain_began_keeps_the_first(normal, ctrl_c):
 
 def test_ctrl_c_during_warmup_is_an_error_without_draws(normal, ctrl_c):
     ctrl_c(lambda chains: chains[0].n_done > 20)
-    with pytest.raises(StanadaptError, match="interrupted during warm-up") as caught:
+    with raises("interrupted", "iter_warmup"):
         draw(normal, iter_warmup=ENDLESS)
-    assert caught.value.stage == "sampling"
-    assert "iter_warmup" in caught.value.message
 
 
 def test_a_finished_run_is_not_interrupted(normal, ctrl_c):
@@ -247,6 +241,7 @@ import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from stanadapt import cli
 from stanadapt.sampling import drive, progress
+from tests.helpers.codes import raises, warns
 
 class Reporting(console.Silent):
     def update(self, chains):

@@ -8,6 +8,7 @@ from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.coordinates import scales_of_fit
 from stanadapt.samplers import registered
+from tests.helpers.codes import raises, raises_in, warns
 from tests.helpers.sampler_settings import FASTER
 
 # two correlated slopes in raw units and a scale; `width` changes the posterior, not its parameters
@@ -92,10 +93,10 @@ def test_the_same_draws_for_any_number_of_threads(target, earlier):
 
 
 def test_warmup_of_the_default_is_shorter(target, earlier):
-    afresh = sa.sample(target, seed=5, **QUIET)
+    cold = sa.sample(target, seed=5, **QUIET)
     warm = sa.sample(target, seed=5, warm_start=earlier, **QUIET)
     assert warm.attrs["verdict"] == "fine"
-    assert warm.attrs["n_gradients_warmup"] < 0.7 * afresh.attrs["n_gradients_warmup"]
+    assert warm.attrs["n_gradients_warmup"] < 0.7 * cold.attrs["n_gradients_warmup"]
 
 
 def test_a_posterior_that_has_moved_keeps_its_scales(earlier):
@@ -106,22 +107,24 @@ def test_a_posterior_that_has_moved_keeps_its_scales(earlier):
 
 
 @pytest.mark.parametrize(("width", "word"), [(0.05, "narrower"), (30.0, "wider")])
-def test_other_scales_are_told_and_learned_afresh(earlier, width, word):
-    with pytest.warns(UserWarning, match=f"warm_start do not fit: .* is {word} now"):
+def test_other_scales_are_reported_and_learned_again(earlier, width, word):
+    with warns("scales_changed", "s", word):
         fit = sa.sample(made(width=width), "gad_mala", seed=4, warm_start=earlier, **QUIET)
     assert "by warm_start" not in fit.attrs["standardized"]
     sd = np.log(fit["posterior"]["s"].values).std()
     assert sd == pytest.approx(0.3 * width, rel=0.15)
 
 
-def test_draws_where_the_density_fails_are_told(earlier):
+def test_draws_at_which_the_density_fails_are_reported(earlier):
     target = sa.Target(PROGRAM.replace("s ~", "target += log(s - 100); s ~"), DATA, **QUIET)
-    assert "at 400 of 400 draws of warm_start" in scales_of_fit(target, earlier, True, False).misfit
+    misfit = scales_of_fit(target, earlier, True, False).misfit
+    assert misfit.code == "scales_changed"
+    assert "400 of 400" in misfit
 
 
-def test_too_few_draws_are_told(target, earlier):
+def test_too_few_draws_are_reported(target, earlier):
     few = earlier.isel(chain=[0], draw=slice(0, 10))
-    with pytest.warns(UserWarning, match="warm_start has 10 draws, fewer than 20"):
+    with warns("scales_changed", "10 draws", "20"):
         sa.sample(
             target, "hmc", chains=2, iter_warmup=100, iter_sampling=20, seed=1, warm_start=few,
             **QUIET,
@@ -152,11 +155,11 @@ def test_a_kept_run_that_began_with_a_fit_is_resumed(target, earlier, tmp_path):
 
 def test_what_is_no_fit_of_the_program_is_refused(target, earlier, tmp_path):
     other = sa.Target("parameters { real z; } model { z ~ normal(0, 1); }", **QUIET)
-    with pytest.raises(StanadaptError, match="lacks z"):
+    with raises_in("initialization", "z"):
         sa.sample(other, "hmc", warm_start=earlier)
-    with pytest.raises(StanadaptError, match="must be an earlier fit, got int"):
+    with raises_in("initialization", "int"):
         sa.sample(target, "hmc", warm_start=5)
     with pytest.raises(StanadaptError):
         sa.sample(target, "hmc", warm_start=tmp_path / "missing.nc")
-    with pytest.raises(StanadaptError, match="leave `warm_start` out"):
+    with raises("option_not_used", "warm_start"):
         sa.sample(sa.Extended(target, 1), "hmc", warm_start=earlier)

@@ -10,6 +10,7 @@ from stanadapt import results, samplers
 from stanadapt.engine import chain, console
 from stanadapt.runs import run as run_module
 from stanadapt.samplers import registered
+from tests.helpers.codes import raises
 from tests.helpers.short_runs import values
 
 # scales of 500, 1e-5 and about 1e-3; the last one is skewed, and unconstrained by its logarithm
@@ -127,18 +128,18 @@ def test_why_not_is_recorded(target):
         assert fit.attrs["standardized"] == f"no: {reason}"
 
 
-@pytest.mark.parametrize(("sampler", "changed", "reason"), [
-    ("rwm", {"standardize": "yes"}, "must be True, False or None"),
-    ("whitened_hmc", {"standardize": True}, "learns scales on its own"),
+@pytest.mark.parametrize(("sampler", "changed", "fact"), [
+    ("rwm", {"standardize": "yes"}, "'yes'"),
+    ("whitened_hmc", {"standardize": True}, "whitened_hmc"),
 ])  # fmt: skip
-def test_what_cannot_be_standardized_is_refused(sampler, changed, reason, target):
-    with pytest.raises(sa.StanadaptError, match=reason):
+def test_what_cannot_be_standardized_is_refused(sampler, changed, fact, target):
+    with raises("cannot_standardize", fact):
         sa.sample(target, sampler, **changed, **PLAN)
 
 
 def test_what_kameleon_begins_with_is_in_the_programs_own_coordinates(target):
     fit = sa.sample(target, iter_sampling=50, **PLAN)
-    with pytest.raises(sa.StanadaptError, match="warm_start is given"):
+    with raises("cannot_standardize", "warm_start"):
         sa.sample(target, "kameleon", standardize=True, warm_start=fit, **PLAN)
 
 
@@ -146,7 +147,7 @@ def test_an_extended_target_stays_as_it_is(target):
     extended = sa.Extended(target, 1)
     fit = sa.sample(extended, "rwm", iter_warmup=60, iter_sampling=5, **PLAN)
     assert fit.attrs["standardized"].startswith("no: Extended(")
-    with pytest.raises(sa.StanadaptError, match="has coordinates of its own"):
+    with raises("cannot_standardize", "Extended("):
         sa.sample(extended, "rwm", standardize=True, **PLAN)
 
 
@@ -160,7 +161,7 @@ def test_an_interruption_while_scales_are_learned(target, monkeypatch):
                 raise KeyboardInterrupt
 
     monkeypatch.setattr(run_module, "reporter", lambda show, task: Interrupting())
-    with pytest.raises(sa.StanadaptError, match="interrupted during warm-up"):
+    with raises("interrupted"):
         sa.sample(target, "mala", **PLAN)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt import StanadaptError, results
+from stanadapt import results
 from stanadapt.engine import plan
 from stanadapt.engine.chain import Chain, ChainDesign, run
 from stanadapt.engine.checks import copy_draws
@@ -16,6 +16,7 @@ from stanadapt.samplers import find, registered
 from stanadapt.samplers.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.targets.stan import bundled
+from tests.helpers.codes import raises
 from tests.helpers.targets import MEAN, Awkward
 
 SHARING = [name for name, sampler in registered().items() if sampler.threading]
@@ -166,11 +167,8 @@ def test_of_a_stan_program(twenty, name):
 
 @pytest.mark.parametrize("name", [name for name in registered() if name not in SHARING])
 def test_a_sampler_of_one_move_says_which_have_more(twenty, name):
-    with pytest.raises(StanadaptError) as caught:
+    with raises("too_many_threads", "threads_per_chain", name, *SHARING):
         draw(twenty, name, threads_per_chain=2)
-    assert caught.value.stage == "settings"
-    for word in ("threads_per_chain is 2", name, "more chains", *SHARING):
-        assert word in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -184,13 +182,13 @@ def test_a_sampler_of_one_move_says_which_have_more(twenty, name):
     ],
 )
 def test_no_more_threads_than_moves(twenty, name, chosen, most):
-    with pytest.raises(StanadaptError, match=f"{name}.*has {most} moves.*no more"):
+    with raises("too_many_threads", name, most):
         draw(twenty, name, threads_per_chain=most + 1, **chosen)
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "2", None, True])
 def test_a_number_of_threads_is_whole_and_positive(twenty, bad):
-    with pytest.raises(StanadaptError, match=f"threads_per_chain must be a whole .*{bad!r}"):
+    with raises("out_of_range", "threads_per_chain", repr(bad)):
         draw(twenty, "pseudo_extended", threads_per_chain=bad)
 
 

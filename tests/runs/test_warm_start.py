@@ -6,6 +6,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results, weighted_summary
 from stanadapt.samplers import registered
+from tests.helpers.codes import raises, raises_in
 
 CODE = """
 data { int n; int k; vector[n] y; }
@@ -36,91 +37,90 @@ def target():
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
+    ("name", "options", "facts"),
     [
         (
             "rwm",
             {"reference_distribution": DISTRIBUTION},
-            "rwm has no use for reference_distribution, .*pseudo_extended",
+            ["rwm", "reference_distribution", "pseudo_extended"],
         ),
-        ("nuts", {"prior_data": {**DATA, "k": 3}}, r"change the sizes .*\(x\)"),
+        ("nuts", {"prior_data": DATA}, ["prior_data", "nuts"]),
         (
             "pseudo_extended",
             {"reference_distribution": 3.0},
-            "must be a ReferenceDistribution.*got 3.0",
+            ["ReferenceDistribution", "3.0"],
         ),
         (
             "pseudo_extended",
             {"reference_distribution": sa.ReferenceDistribution([0.0], 1.0)},
-            "the target has 3 unconstrained parameters, but mean has 1",
+            ["3", "mean", "1"],
         ),
-        ("parallel_tempering", {"prior_data": {**DATA, "k": 3}}, r"change the sizes .*\(x\)"),
+        ("parallel_tempering", {"prior_data": {**DATA, "k": 3}}, ["x"]),
         (
             "parallel_tempering",
             {"prior_data": DATA, "reference_distribution": DISTRIBUTION},
-            "give only one of reference_distribution and prior_data",
+            ["reference_distribution", "prior_data"],
         ),
         (
             "kameleon",
             {"warm_start": 1, "reference_distribution": DISTRIBUTION},
-            "give only one of warm_start and reference_distribution",
+            ["warm_start", "reference_distribution"],
         ),
     ],
 )
-def test_options_that_do_not_suit_a_sampler(target, name, options, message):
-    with pytest.raises(sa.StanadaptError, match=message) as caught:
+def test_options_that_do_not_suit_a_sampler(target, name, options, facts):
+    with raises_in("settings", *facts):
         sa.sample(target, name, **SHORT, **options)
-    assert caught.value.stage == "settings"
 
 
 def test_prior_data_that_do_not_fit_the_program(target):
-    with pytest.raises(sa.StanadaptError, match="y"):
+    with raises_in("data", "y"):
         sa.sample(target, "pseudo_extended", **SHORT, prior_data={"n": 2, "k": 2, "y": [1.0]})
 
 
 def test_an_extension_has_prior_data_of_its_own(target):
     extended = sa.Extended(target, 2, reference_distribution=DISTRIBUTION)
-    with pytest.raises(sa.StanadaptError, match="is an option of"):
+    with raises("option_not_used", "prior_data"):
         sa.sample(extended, "parallel_tempering", **SHORT, prior_data={"n": 0, "k": 2, "y": []})
 
 
 LADDER = [
-    ({"levels": 1}, "levels must be 0 .learned. or at least 2, got 1"),
+    ({"levels": 1}, ["levels", "2", "1"]),
     (
         {"reference_family": "power"},
-        "min_inverse_temperature must be above 0 with reference_family=power, got 0.0",
+        ["min_inverse_temperature", "power", "0.0"],
     ),
     (
         {"min_inverse_temperature": 1.0},
-        "min_inverse_temperature must be at least 0 and below 1, got 1.0",
+        ["min_inverse_temperature", "1.0"],
     ),
 ]
 PARTICLES = [
-    ({"particles": 99}, "particles must be at least 100, got 99"),
-    ({"threshold": 1.0}, "threshold must be between 0 and 1, got 1.0"),
-    ({"inflation": 0.0}, "inflation must be positive, got 0.0"),
-    ({"sweeps": 0}, "sweeps must be at least 1, got 0"),
-    ({"reference_family": "power"}, "reference_family must be gaussian or student_t, got power"),
+    ({"particles": 99}, ["particles", "100", "99"]),
+    ({"threshold": 1.0}, ["threshold", "1.0"]),
+    ({"inflation": 0.0}, ["inflation", "0.0"]),
+    ({"sweeps": 0}, ["sweeps", "0"]),
+    ({"reference_family": "power"}, ["reference_family", "gaussian", "student_t", "power"]),
 ]
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "facts"),
     [
-        ({"max_treedepth": 26}, "max_treedepth must be at most 25, got 26"),
-        ({"target_accept": 1.0}, "target_accept must be (at least 0 and below|between 0 and) 1"),
+        ({"max_treedepth": 26}, ["max_treedepth", "25", "26"]),
+        ({"target_accept": 1.0}, ["target_accept", "1"]),
         (
             {"reference_family": "cauchy"},
-            "reference_family must be one of gaussian, student_t, power, got 'cauchy'",
+            ["reference_family", "gaussian", "student_t", "power", "cauchy"],
         ),
-        ({"kernel": 1}, "kernel must be one of hmc, nuts, random_walk, got 1"),
+        ({"kernel": 1}, ["kernel", "hmc", "nuts", "random_walk", "1"]),
     ],
 )
 @pytest.mark.parametrize("name", TEMPERING)
-def test_settings_out_of_range(target, name, settings, message):
+def test_settings_out_of_range(target, name, settings, facts):
     if not choices_of(name, **settings):
         return
-    with pytest.raises(sa.StanadaptError, match=f"{name}: {message}"):
+    with raises_in("settings", name, *facts):
         sa.sample(target, name, **SHORT, **settings)
 
 
@@ -128,13 +128,13 @@ def test_settings_out_of_range(target, name, settings, message):
 def test_settings_of_ladder_or_particles_out_of_range(target, name):
     # what begins with draws of the reference needs one that can be drawn from
     wrong = {"smc": PARTICLES, "continuous_tempering": [LADDER[0], PARTICLES[-1]]}
-    for settings, message in wrong.get(name, LADDER):
-        with pytest.raises(sa.StanadaptError, match=f"{name}: {message}"):
+    for settings, facts in wrong.get(name, LADDER):
+        with raises_in("settings", name, *facts):
             sa.sample(target, name, **SHORT, **settings)
 
 
 def test_particles_cannot_begin_with_prior_data(target):
-    with pytest.raises(sa.StanadaptError, match=r"smc begins with .* or use .*parallel_tempering"):
+    with raises("no_reference", "smc", "parallel_tempering"):
         sa.sample(target, "smc", **SHORT, prior_data={**DATA, "n": 0, "y": []})
 
 
@@ -187,21 +187,20 @@ def test_a_reference_from_pathfinder_is_recorded_resumed_and_kept(target, name, 
 
 
 @pytest.mark.parametrize(
-    ("source", "message"),
+    ("source", "facts"),
     [
-        ("pathfindr", "'pathfinder', an earlier fit .* got 'pathfindr'"),
-        (7, "must be a ReferenceDistribution.* got 7"),
+        ("pathfindr", ["'pathfinder'", "'pathfindr'"]),
+        (7, ["ReferenceDistribution", "7"]),
     ],
 )
-def test_what_no_reference_can_come_from(target, source, message):
-    with pytest.raises(sa.StanadaptError, match=message) as caught:
+def test_what_no_reference_can_come_from(target, source, facts):
+    with raises_in("settings", *facts):
         sa.sample(target, "parallel_tempering", **SHORT, reference_distribution=source)
-    assert caught.value.stage == "settings"
 
 
 def test_a_power_has_no_reference_to_fit(target):
     power = {"reference_family": "power", "min_inverse_temperature": 0.05}
-    with pytest.raises(sa.StanadaptError, match="reference_family=power has no reference"):
+    with raises("no_reference", "reference_family=power"):
         sa.sample(
             target, "parallel_tempering", **SHORT, **power, reference_distribution="pathfinder"
         )
@@ -217,7 +216,7 @@ def test_random_walks_use_values_and_trajectories_gradients(target, name):
     assert "n_gradients" in results.dataset(hmc, "sample_stats")
 
 
-def test_save_pseudo_keeps_all_pseudo_samples(target):
+def test_saving_pseudo_samples_keeps_all_pseudo_samples(target):
     """The draw is one of them; weights sum to one; constrained values are Stan's."""
     options = {**SHORT, "iter_sampling": 400, "pseudo_samples": 3}
     fit = sa.sample(target, "pseudo_extended", save="pseudo", **options)
@@ -240,7 +239,7 @@ def test_save_pseudo_keeps_all_pseudo_samples(target):
 
 
 def test_a_sampler_without_pseudo_samples_cannot_save_them(target):
-    with pytest.raises(sa.StanadaptError, match="parallel_tempering has none on"):
+    with raises("option_not_used", "pseudo", "parallel_tempering"):
         sa.sample(target, "parallel_tempering", save="pseudo", **SHORT)
 
 
