@@ -8,7 +8,6 @@ import numpy as np
 
 from stanadapt.diagnostics.mixing import Efficiency, efficiency
 from stanadapt.engine.chain import Chain
-from stanadapt.errors import StanadaptError
 from stanadapt.targets.target import Target, variable_name
 
 
@@ -132,12 +131,6 @@ class Watch:
         on_progress: Callable[[RunProgress], Any] | None = None,
         max_minutes: float | None = None,
     ) -> None:
-        if on_progress is not None and not callable(on_progress):
-            raise StanadaptError(
-                "settings",
-                "on_progress must be a function of one argument, a RunProgress, that may return "
-                f"True to stop the run; got {on_progress!r}.",
-            )
         self._target, self._on_progress, self._max_minutes = target, on_progress, max_minutes
         self._began: float | None = None
         self.stopped_by_user = False

@@ -107,6 +107,7 @@ def test_a_file_has_it(target, fit, tmp_path):
                 np.testing.assert_array_equal(values, results.dataset(other, group)[name])
 
 
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 def test_a_resumed_run_keeps_the_prior_at_its_hot_end(target, tmp_path):
     options = RUN | {"prior_data": NOTHING}
     whole = sa.sample(target, "parallel_tempering", **options)
@@ -120,7 +121,7 @@ def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target, mon
     def failing(*arguments, **options):
         raise sa.StanadaptError(NO_DRAWS, "no finite density.")
 
-    fit = sa.sample(target, "nuts", **RUN)
+    fit = drawn(target)
     monkeypatch.setattr(prior, "sample", failing)
     with warns("prior_not_drawn", "no finite density."):
         sa.add_prior(fit, target, NOTHING, show_progress=False)

@@ -1,6 +1,5 @@
 """Processor time of chains: what else the machine does is not in it, and every part of a run is."""
 
-import importlib
 import time
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine.chain import pool_chains
+from stanadapt.runs import run as run_module
 from stanadapt.runs.coordinates import as_given
 from stanadapt.runs.pooled_reference import FittedReference
 from tests.helpers.chains import make_chains
@@ -86,15 +86,14 @@ def test_a_reference_that_was_fitted_counts():
 
 
 def test_a_run_that_learned_the_scales_counts_as_warmup(monkeypatch):
-    def long(chains, **how):
-        interrupted = advance(chains, **how)
+    def long(target, executor, chains, design):
+        interrupted = advance(target, executor, chains, design)
         for chain in chains:
             chain.warmup_seconds, chain.warmup_processor_seconds = 7e3, 5e3
         return interrupted
 
-    module = importlib.import_module("stanadapt.runs.sample")
-    advance = module.advance
-    monkeypatch.setattr(module, "advance", long)
+    advance = run_module._advance_learners
+    monkeypatch.setattr(run_module, "_advance_learners", long)
     fit = draw(sa.Target(NORMAL), "mala", iter_warmup=60, standardize=True)
     assert fit.attrs["standardized"] == "diagonal"
     assert np.floor(np.asarray(fit.attrs["warmup_seconds"]) / 1e3).tolist() == [7, 7]

@@ -240,15 +240,15 @@ import re
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from stanadapt import cli
-from stanadapt.sampling import drive, progress
-from tests.helpers.codes import raises, warns
+from stanadapt.engine import console
+from stanadapt.runs import run
 
 class Reporting(console.Silent):
     def update(self, chains):
         if all(chain.sampling.rows for chain in chains):
             print("sampling", flush=True)
 
-drive.reporter = lambda show, task: Reporting()
+run.reporter = lambda show, task: Reporting()
 cli.main()
 """
 
