@@ -260,7 +260,7 @@ def require_threads(sampler: Sampler, settings: Any, threads_per_chain: int) -> 
 
 def require_pseudo_samples(target: Samplable, sampler: Sampler) -> None:
     """Raise StanadaptError where `save_pseudo` is asked for, but there are no pseudo-samples."""
-    if target.target is target and sampler.extra_output is None:
+    if not target.has_pseudo_samples and sampler.extra_output is None:
         raise StanadaptError(
             "settings",
             f"save_pseudo keeps pseudo-samples, but {sampler.name} has none on {target.name}: "

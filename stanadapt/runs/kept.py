@@ -15,7 +15,6 @@ from stanadapt.runs.result import ExtraGroups
 from stanadapt.runs.run import packed_up, uninterrupted
 from stanadapt.runs.spec import manifest_of, write_program
 from stanadapt.runs.tree import packed
-from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable
 
 START = "start.npz"
@@ -61,10 +60,9 @@ def begin(
 
 
 def _described(start: Start, known: dict[str, Any]) -> dict[str, Any]:
-    moved = start.target if isinstance(start.target, Standardized) else None
     return {
-        "location": moved.location if moved else None,
-        "factor": moved.factor if moved else None,
+        "location": start.target.location,
+        "factor": start.target.factor,
         "positions": list(start.positions),
         "description": start.description,
         "known": known,

@@ -44,7 +44,7 @@ def manifest_of(target: Samplable, chain: Chain, design: ChainDesign, keep: Extr
         "data_hash": stan_data.digest(program.data),
         "target": _plain({**program.options, "labels": program.labels._asdict()}),
         "backend_reason": program.backend_reason,
-        "extended": "" if program is _base(target) else repr(_base(target)),
+        "extended": "" if program is target.base else repr(target.base),
         "sampler": design.sampler.name,
         "sampler_hash": source_hash(design.sampler),
         "settings": as_chosen(design.settings),
@@ -54,11 +54,6 @@ def manifest_of(target: Samplable, chain: Chain, design: ChainDesign, keep: Extr
         "columns": program.column_names,
         "statistics": stat_labels(target, chain),
     }
-
-
-def _base(target: Samplable) -> Samplable:
-    """What the user gave, without the coordinates that were learned."""
-    return target.base if isinstance(target, Standardized) else target
 
 
 def source_hash(sampler: Sampler) -> str:
@@ -221,9 +216,7 @@ def recipe_of(target: Samplable, design: ChainDesign, prior_data: str | None) ->
         Stage "settings", for a target that is no program with its data.
 
     """
-    program = target.target
-    moved = target if isinstance(target, Standardized) else None
-    base = moved.base if moved else target
+    program, base = target.target, target.base
     if base is not program and not isinstance(base, Extended):
         raise StanadaptError(
             "settings",
@@ -238,8 +231,8 @@ def recipe_of(target: Samplable, design: ChainDesign, prior_data: str | None) ->
         data=program.data,
         options=program.options,
         extension=base.options if isinstance(base, Extended) else None,
-        location=moved.location if moved else None,
-        factor=moved.factor if moved else None,
+        location=target.location,
+        factor=target.factor,
         prior_data=prior_data,
         sampler=design.sampler.name,
         settings=as_chosen(design.settings),

@@ -13,13 +13,12 @@ from stanadapt.engine.registry import names_of
 from stanadapt.errors import StanadaptError, warn
 from stanadapt.runs.pooled_reference import FittedReference, reference_from
 from stanadapt.samplers.initial_values import positions_of_fit
-from stanadapt.samplers.langevin.minibatches import moves_parameters
 from stanadapt.samplers.nice.network import Network
 from stanadapt.samplers.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.tempering.settings import DEGREES, ReferenceFamily
 from stanadapt.targets.stan import data as stan_data
-from stanadapt.targets.target import Samplable, Target
+from stanadapt.targets.target import Samplable
 
 # added to the words on a reference that comes from a fit to begin with
 KEPT = ", kept from warm_start"
@@ -73,7 +72,7 @@ def choose_chain_init(
     if sampler.tempering is None and given.prior_data is not None:
         without = given._replace(prior_data=None)
         begun = choose_chain_init(target, sampler, settings, plan, without)
-        prior = _prior_target(target, given.prior_data)
+        prior = target.with_prior_data(given.prior_data)
         described = {**begun.description, "prior_data_hash": stan_data.digest(prior.data)}
         return ChainInit(begun.init, described, prior.data)
     named = [name for name, value in given._asdict().items() if value is not None]
@@ -110,7 +109,7 @@ def choose_chain_init(
 
 
 def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit:
-    if not moves_parameters(target):
+    if not target.moves_parameters:
         raise StanadaptError(
             "settings",
             f"{target!r} has no earlier positions of its own: leave `warm_start` out. (`inits` may "
@@ -202,7 +201,7 @@ def _fitted(
 
 
 def _with_prior_data(target: Samplable, init_from_path: Callable, data: Any) -> ChainInit:
-    prior = _prior_target(target, data)
+    prior = target.with_prior_data(data)
     unused = ReferenceDistribution(np.zeros(target.dim), sd=1.0)  # the path has a field for one
 
     def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
@@ -212,14 +211,6 @@ def _with_prior_data(target: Samplable, init_from_path: Callable, data: Any) -> 
     digest = stan_data.digest(prior.data)
     description = {"warm_start_draws": 0, "prior_data_hash": digest}
     return ChainInit(init, description, prior.data)
-
-
-def _prior_target(target: Samplable, data: Any) -> Target:
-    if not isinstance(target, Target):
-        raise StanadaptError(
-            "settings", f"prior_data is an option of {target!r} itself: give it there."
-        )
-    return target.with_prior_data(data)
 
 
 def _with_network(target: Samplable, sampler: Sampler, given: Any) -> ChainInit:
@@ -261,7 +252,7 @@ def _require_use(target: Samplable, sampler: Sampler, network: Any) -> None:
         )
     ours = target.target.program.hash
     theirs = network.description.get("program_hash", ours)
-    if target.target is not target or theirs != ours:
+    if not target.moves_parameters or theirs != ours:
         raise StanadaptError(
             "settings",
             f"the network was trained for {network.description.get('program', 'another program')} "

@@ -44,7 +44,7 @@ def test_a_chain_draws_quantities_in_blocks_that_can_be_resumed(target):
     first = target.constrainer(5)
     first(positions[:300], parts[:300])
     second = target.constrainer(5)
-    second.resume(first.held())
+    second.resume(first.state())
     for rows in (slice(300, 511), slice(511, 513), slice(513, 700)):
         second(positions[rows], parts[rows])
     np.testing.assert_array_equal(whole, parts)
