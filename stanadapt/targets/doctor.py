@@ -1,4 +1,4 @@
-"""The report of `stanadapt doctor`: what is installed, what is missing, and how to install it.
+"""The report of `stanadapt doctor`: installed parts, missing parts, and how to install them.
 
 A file of its own, because it reads the backends, which import the toolchain.
 """

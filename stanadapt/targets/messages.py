@@ -89,6 +89,6 @@ POSTERIORDB_FILE_MISSING = Code(
 POSTERIORDB_FILE_BROKEN = Code(
     "posteriordb_file_broken",
     "files",
-    "A file of the database cannot be read, or does not contain what its place requires.",
+    "A file of the database cannot be read, or has unexpected contents.",
     "Update the clone (git pull), or choose another posterior.",
 )

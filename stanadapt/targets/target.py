@@ -96,7 +96,7 @@ Data = Mapping[str, Any] | str | PathLike | None
 
 
 class Samplable(ABC):
-    """The interface of what `sample` draws from: a `Target`, or a distribution built from one.
+    """A distribution that `sample` can draw from: a `Target`, or one that is built from it.
 
     Positions are unconstrained, of shape (dim,), in the coordinates of the object.
 
@@ -131,7 +131,7 @@ class Samplable(ABC):
 
     @abstractmethod
     def density(self, chain: int = 0) -> Density:
-        """Make a density with its own counters, for one chain. This object must outlive it."""
+        """Make a density with separate counters for one chain. This object must outlive it."""
 
     @abstractmethod
     def value(self, position: np.ndarray) -> float:
@@ -403,7 +403,7 @@ class Target(Samplable):
 
         Concurrent calls of one stanli model briefly wait for each other, which matters if the
         density takes less than a microsecond. With stanli, every chain therefore has a separate
-        model. Each model holds a copy of the data; if they are large, the density is slow anyway
+        model. Each model has a copy of the data; if they are large, the density is slow anyway
         and chains share one model. Native models are always shared.
         """
         if chain == 0 or self._native or len(self.data) > SHARED_ABOVE:
@@ -418,7 +418,7 @@ class Target(Samplable):
         return self._backend.load(program, self.data, True, lambda text: None).model
 
     def density(self, chain: int = 0) -> Density:
-        """Make a density with its own counters, for one chain. The target must outlive it."""
+        """Make a density with separate counters for one chain. The target must outlive it."""
         model = self.model_of(chain)
         library = model.stanlib
         return make_density(

@@ -164,5 +164,5 @@ CMDSTAN_BUILD_FAILED = Code(
     "cmdstan_build_failed",
     "installation",
     "CmdStan was downloaded but could not be built.",
-    "Read the end of the build log, whose path is in the message.",
+    "Read the end of the build log; the message contains its path.",
 )

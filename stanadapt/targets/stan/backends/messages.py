@@ -12,7 +12,7 @@ BACKEND_UNAVAILABLE = Code(
     "backend_unavailable",
     "installation",
     "The requested backend cannot be used on this computer.",
-    "Install what the message names, or use backend='stanli', which needs no compiler.",
+    "Install the missing part that the message names, or use backend='stanli', which needs no compiler.",
 )
 COMPILATION_FAILED = Code(
     "compilation_failed",
@@ -24,7 +24,7 @@ LIBRARY_UNUSABLE = Code(
     "library_unusable",
     "installation",
     "A compiled program cannot be loaded or shared by several chains.",
-    "Reinstall what compiled it, or use backend='stanli'.",
+    "Reinstall CmdStan or BridgeStan, or use backend='stanli'.",
 )
 STANLI_UNUSABLE = Code(
     "stanli_unusable",
