@@ -37,7 +37,7 @@ INCLUDE_MISSING = Code(
 INVALID_INCLUDE_PATH = Code(
     "invalid_include_path",
     "files",
-    "include_paths contains something that is not a folder.",
+    "The argument include_paths contains something that is not a folder.",
     "Give one existing folder or a list of them.",
 )
 UNKNOWN_BUNDLED_PROGRAM = Code(

@@ -12,7 +12,7 @@ BACKEND_UNAVAILABLE = Code(
     "backend_unavailable",
     "installation",
     "The requested backend cannot be used on this computer.",
-    "Install the missing part that the message names, or use backend='stanli', which needs no compiler.",
+    "Install the part that the message names, or use backend='stanli'.",
 )
 COMPILATION_FAILED = Code(
     "compilation_failed",
