@@ -69,7 +69,7 @@ def test_noise_is_never_stored(name):
     np.testing.assert_allclose(fit.posterior["total"].values, x.sum(axis=-1))
 
 
-@pytest.mark.filterwarnings("ignore:Stan's NUTS ran inside stanli")
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 @pytest.mark.parametrize("engine", ["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)])
 def test_stan_nuts_moves_the_noise_and_does_not_store_it(engine):
     fit = sa.stan_nuts(make(s=0.3), engine=engine, chains=4, iter_sampling=4000, seed=2,
@@ -109,7 +109,7 @@ def test_the_estimate_is_the_density_without_that_of_the_noise(target):
 
 
 def test_noise_of_a_proposal_has_the_requested_correlation():
-    target = make(0.6)  # kept alive: a density holds addresses only
+    target = make(0.6)  # must outlive the density, which contains addresses only
     density = target.density()
     rng = np.random.default_rng(3)
     current, pairs = value_at(density, np.array([0.0, 0.0, 0.5])), []

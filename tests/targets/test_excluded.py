@@ -12,7 +12,7 @@ from stanadapt.runs.resume import resume
 from tests.helpers.codes import raises
 
 # short runs reach far out
-pytestmark = pytest.mark.filterwarnings("ignore:.*no finite density")
+pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 CODE = """
 data { int N; vector[N] y; }
 parameters { real m; real<lower=0> s; }

@@ -65,8 +65,8 @@ def test_a_path_that_begins_there_names_no_file(no_home, name):
 
 def test_libraries_that_look_for_a_home_are_imported(tmp_path):
     """BridgeStan's package and ArviZ look for one, and raise at import without it."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
-    environment = {**kept, "PYTHONPATH": str(ROOT), "MPLCONFIGDIR": str(tmp_path)}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    environment = {**others, "PYTHONPATH": str(ROOT), "MPLCONFIGDIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env=environment,

@@ -348,11 +348,10 @@ EXPRESSIONS = {
 
 
 @pytest.fixture(scope="module")
-def known():
-    parsed = {variable.name: variable for variable in declarations.parse(SCOPE)}
-    return {
-        name: declarations.DataVariable(parsed[name], np.array(VALUES[name])) for name in VALUES
-    }
+def variables():
+    parsed = {declaration.name: declaration for declaration in declarations.parse(SCOPE)}
+    values = {name: np.array(value) for name, value in VALUES.items()}
+    return {name: declarations.DataVariable(parsed[name], x) for name, x in values.items()}
 
 
 @pytest.mark.parametrize("written", EXPRESSIONS)
@@ -363,8 +362,8 @@ def test_sizes_are_computed_as_in_stan(written, variables, monkeypatch):
     assert declarations.evaluate(x.sizes[0], variables) == size
     for switch in ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER"):
         monkeypatch.setenv(switch, "1")
-    given = json.dumps({**VALUES, "x": [0.5] * size})
-    assert stanli.bridgestan_model(stan_code=code, data=given).param_unc_num() == 1
+    text = json.dumps({**VALUES, "x": [0.5] * size})
+    assert stanli.bridgestan_model(stan_code=code, data=text).param_unc_num() == 1
     with pytest.raises(RuntimeError, match="mismatch in dimension"):
         stanli.bridgestan_model(
             stan_code=code, data=json.dumps({**VALUES, "x": [0.5] * (size + 1)})

@@ -23,7 +23,7 @@ NO_COMPILER = "g++ could not be found. To install compiler and make: do this."
 
 @pytest.fixture(autouse=True)
 def computer(monkeypatch):
-    """Define what this computer has; by default, nothing but a compiler."""
+    """Return a function that defines the installation; by default, only a compiler."""
     monkeypatch.delenv("STANADAPT_BACKEND", raising=False)
 
     def has(cmdstan=None, bridgestan=None, problem="", missing=""):
@@ -161,7 +161,7 @@ def test_the_error_for_a_missing_compiler_explains_how_to_install_it(computer, m
 
 
 class FakeBackend:
-    """A backend that raises an error, or returns what the embedded backend returns."""
+    """A backend that raises an error, or returns the model of the embedded backend."""
 
     def __init__(self, name, error=None):
         self.name, self.error, self.data = name, error, []

@@ -239,7 +239,6 @@ def test_a_program_that_always_rejects_has_no_initial_values(moody):
     assert caught.value.stan.startswith(located("never", '"never"'))
 
 
-@pytest.mark.filterwarnings("ignore:.*NaN")
 def test_quantities_that_throw_do_not_affect_other_columns(moody):
     with pytest.warns(StanadaptWarning) as caught:
         fit = sa.sample(moody(6), "gad_mala", **RUN)

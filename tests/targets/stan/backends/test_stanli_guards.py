@@ -17,6 +17,8 @@ from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises, warns
 from tests.helpers.stanli_programs import RNG, STORE, K, X, assert_density, normal_sum
 
+QUIET = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
+
 # --- nested loops --------------------------------------------------------------------------------
 
 NESTED = """
@@ -36,7 +38,7 @@ model {
 
 
 @pytest.mark.parametrize(("n", "j"), [(3, 2), (4, 2), (7, 3), (7, 7), (2, 5)])
-@pytest.mark.filterwarnings("ignore:stanli's optimizer")
+@QUIET
 def test_nested_loops_are_right(n, j):
     target = sa.Target(NESTED, {"N": n, "J": j, "x": X[:n]})
 
@@ -47,13 +49,13 @@ def test_nested_loops_are_right(n, j):
     assert_density(target, log_density)
 
 
-@pytest.mark.filterwarnings("ignore:stanli's optimizer")
+@QUIET
 def test_nested_loops_over_means_are_right():
     target = sa.Target(NESTED_MEANS, {"N": 7, "J": 3, "x": X})
     assert_density(target, lambda m: normal_sum(X[:, None], m, 1.0))
 
 
-@pytest.mark.filterwarnings("ignore:stanli's optimizer")
+@QUIET
 def test_nested_loops_of_a_hundred_by_five_are_finite():
     x = RNG.normal(size=100)
     target = sa.Target(NESTED, {"N": 100, "J": 5, "x": x})
@@ -66,7 +68,7 @@ def test_nested_loops_of_a_hundred_by_five_are_finite():
 # --- a store that does not depend on the loop ----------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:stanli's optimizer")
+@QUIET
 def test_invariant_stores_are_right():
     y = X[::-1] + 0.3
     target = sa.Target(STORE, {"N": 7, "x": X, "y": y.copy(), "k": K})
@@ -91,7 +93,7 @@ model {
 """
 
 
-@pytest.mark.filterwarnings("ignore:stanli's optimizer")
+@QUIET
 def test_overwritten_vectors_have_right_gradients():
     target = sa.Target(OVERWRITTEN, {"N": 7, "x": X})
 
