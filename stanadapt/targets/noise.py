@@ -58,7 +58,9 @@ def noise_size(target: Any, names: tuple[str, ...]) -> int:
             f"{target.name} has no parameter {', '.join(unknown)}; it has {', '.join(declared)}."
         )
     if len(names) == len(declared):
-        raise _wrong(f"all parameters of {target.name} are noise, so nothing is left to sample.")
+        raise _wrong(
+            f"{', '.join(names)} are all parameters of {target.name}, so nothing is left to sample."
+        )
     if set(declared[-len(names) :]) != set(names):
         raise _wrong(
             f"{', '.join(names)} must be declared after the other parameters of {target.name}, "
