@@ -40,7 +40,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.runs.choose_sampler import ABOUT_AUTO, AUTO
 from stanadapt.samplers.nice.train import train_nice as train
 from stanadapt.targets.doctor import lines as doctor_lines
-from stanadapt.targets.posteriordb import PosteriorDatabase, about_posteriors
+from stanadapt.targets.posteriordb import PosteriorDatabase, list_posteriors
 from stanadapt.targets.stan import bundled
 from stanadapt.targets.stan.backends import cmdstan
 from stanadapt.targets.stan.install_cmdstan import install_cmdstan as install
@@ -109,7 +109,7 @@ def models(posteriordb: Posteriordb = None) -> None:
             table = Table(box=None, header_style="bold")
             for column in ("posterior", "components", "reference"):
                 table.add_column(column)
-            for row in about_posteriors(PosteriorDatabase(posteriordb)):
+            for row in list_posteriors(PosteriorDatabase(posteriordb)):
                 table.add_row(*map(plain, row))
             Console().print(table)
             return

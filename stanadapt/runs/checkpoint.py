@@ -73,7 +73,7 @@ def checkpoint_of(chain: Chain, generation: int) -> dict[str, np.ndarray]:
             chain.density.calls,
             chain.density.failed_position,
             rows,
-            {phase: recording.constrain.held() for phase, recording in recordings.items()},
+            {phase: recording.constrain.state() for phase, recording in recordings.items()},
             chain.progress,
             chain.state,
         )

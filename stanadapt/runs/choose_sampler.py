@@ -263,7 +263,7 @@ def require_threads(sampler: Sampler, settings: Any, threads_per_chain: int) -> 
 
 def require_pseudo_samples(target: Samplable, sampler: Sampler) -> None:
     """Raise StanadaptError if pseudo-samples are to be saved, but there are none."""
-    if target.target is target and sampler.extra_output is None:
+    if not target.has_pseudo_samples and sampler.extra_output is None:
         raise StanadaptError(
             OPTION_NOT_USED,
             f"save='pseudo' keeps pseudo-samples, but {sampler.name} has none on {target.name}: "

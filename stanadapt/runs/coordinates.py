@@ -29,7 +29,6 @@ from stanadapt.runs.messages import CANNOT_STANDARDIZE, SCALES_CHANGED, SCALES_N
 from stanadapt.runs.result import no_draws
 from stanadapt.runs.warm_start import GivenStart
 from stanadapt.samplers.initial_values import positions_of_fit
-from stanadapt.samplers.langevin.minibatches import moves_parameters
 from stanadapt.samplers.whitened.fisher_metric import (
     diagonal_metric,
     fisher_metric,
@@ -233,7 +232,7 @@ def choose_coordinates(
 
 
 def _obstacle(target: Samplable, sampler: Sampler, given: GivenStart) -> str:
-    if not moves_parameters(target):
+    if not target.moves_parameters:
         return f"{target!r} has coordinates of its own"
     if sampler.tempering is None:  # there chains do not begin with them
         given = given._replace(prior_data=None)
@@ -289,7 +288,7 @@ def learn_scales(
     """
     gradient = bool(sampler.uses_gradient)
     with slow_step(plan.show_progress, "Compiling the pre-run (once; up to a minute)"):
-        learned_of = target.target if moves_parameters(target) else target
+        learned_of = target.target if target.moves_parameters else target
         chains, design = _learning_chains(learned_of, gradient, kind, plan, positions, rngs)
         compile_seconds = chains[0].compile()
     if advance(chains, design):

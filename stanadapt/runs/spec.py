@@ -156,9 +156,7 @@ def spec_of(
     target: Samplable, design: ChainDesign, save: SavedGroups, prior_data: str | None = None
 ) -> RunSpec:
     """Describe a run of chains of one design on a target, given in their coordinates."""
-    program = target.target
-    moved = target if isinstance(target, Standardized) else None
-    base = moved.base if moved else target
+    program, base = target.target, target.base
     return RunSpec(
         stanadapt=version("stanadapt"),
         versions=library_versions(),
@@ -169,8 +167,8 @@ def spec_of(
         backend_reason=program.backend_reason,
         extension=base.options if isinstance(base, Extended) else None,
         described="" if base is program else repr(base),
-        location=moved.location if moved else None,
-        factor=moved.factor if moved else None,
+        location=target.location,
+        factor=target.factor,
         prior_data=prior_data,
         sampler=design.sampler.name,
         sampler_hash=source_hash(design.sampler),

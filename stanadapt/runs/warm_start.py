@@ -20,13 +20,12 @@ from stanadapt.runs.messages import (
 )
 from stanadapt.runs.pooled_reference import FittedReference, reference_from
 from stanadapt.samplers.initial_values import positions_of_fit
-from stanadapt.samplers.langevin.minibatches import moves_parameters
 from stanadapt.samplers.nice.network import Network
 from stanadapt.samplers.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.tempering.settings import DEGREES, ReferenceFamily
 from stanadapt.targets.stan import data as stan_data
-from stanadapt.targets.target import Samplable, Target
+from stanadapt.targets.target import Samplable
 
 # added to the description of a reference that comes from the fit in warm_start
 KEPT = ", kept from warm_start"
@@ -110,7 +109,7 @@ def choose_chain_init(
 
 
 def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit:
-    if not moves_parameters(target):
+    if not target.moves_parameters:
         raise StanadaptError(
             OPTION_NOT_USED,
             f"warm_start does not apply to {target!r}: leave it out. (`inits` may be an earlier "
@@ -202,7 +201,7 @@ def _fitted(
 
 
 def _with_prior_data(target: Samplable, init_from_path: Callable, data: Any) -> ChainInit:
-    prior = _prior_target(target, data)
+    prior = target.with_prior_data(data)
     unused = ReferenceDistribution(np.zeros(target.dim), sd=1.0)  # the path has a field for one
 
     def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
@@ -212,14 +211,6 @@ def _with_prior_data(target: Samplable, init_from_path: Callable, data: Any) -> 
     digest = stan_data.digest(prior.data)
     description = {"warm_start_draws": 0, "prior_data_hash": digest}
     return ChainInit(init, description, prior.data)
-
-
-def _prior_target(target: Samplable, data: Any) -> Target:
-    if not isinstance(target, Target):
-        raise StanadaptError(
-            OPTION_NOT_USED, f"prior_data is an option of {target!r} itself: give it there."
-        )
-    return target.with_prior_data(data)
 
 
 def _with_network(target: Samplable, sampler: Sampler, given: Any) -> ChainInit:
@@ -263,7 +254,7 @@ def _require_use(target: Samplable, sampler: Sampler, network: Any) -> None:
         )
     ours = target.target.program.hash
     theirs = network.description.get("program_hash", ours)
-    if target.target is not target or theirs != ours:
+    if not target.moves_parameters or theirs != ours:
         raise StanadaptError(
             WRONG_NETWORK,
             f"the network was trained for {network.description.get('program', 'another program')} "

@@ -1,4 +1,4 @@
-"""Constraining draws: from unconstrained positions to the columns a result holds."""
+"""Constraining draws: from unconstrained positions to the columns of a result."""
 
 import ctypes
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from stanadapt.engine.density import constrain
 
-# rows between two seeds of Stan's generator: making one takes 25 us
+# rows between two seeds of Stan's generator; creating a generator takes 25 us
 BLOCK = 256
 
 
@@ -17,19 +17,20 @@ def address_of(function: Any) -> int:
 
 
 class Constrainer:
-    """Constrains the draws of one chain row by row in compiled code, with its own generator.
+    """A callable that constrains the draws of one chain row by row in compiled code.
 
-    The state of Stan's generator cannot be read. So that a run can go on in another process, a
-    generator serves for a block of rows only, and the next block has one with a seed of its own.
+    Generated quantities need random numbers, and the state of Stan's generator cannot be read. To
+    let a run continue in another process, each block of rows has a new generator with a seed that
+    depends on the number of the block.
 
     Parameters
     ----------
     target
-        The `Target`; kept alive for as long as this object is.
+        The `Target`, which this object keeps alive.
     seed
-        Of Stan's generator, at most 2**32 - 1, for generated quantities.
+        Seed of Stan's generator for generated quantities, at most 2**32 - 1.
     chain
-        Number of the chain, which decides which of the target's models is used.
+        Number of the chain, which selects one of the target's models.
 
     """
 
@@ -37,14 +38,17 @@ class Constrainer:
         self._target, self._model = target, target.model_of(chain)
         self._seed, self._row = seed, 0
         self._rng = self._model.new_rng(seed)
-        # of programs with random quantities: the positions of this block
+        # positions of the current block, if the program draws random numbers
         self._random = "_rng" in target.program.code
         self._block = np.empty((BLOCK if self._random else 0, target.dim))
         self._address = address_of(self._model.stanlib.bs_param_constrain)
         self.failed_position = np.full(target.dim, np.nan)
 
     def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
-        """Fill out (draw, column); return in how many rows generated quantities threw (NaN)."""
+        """Fill out (draw, column); return the number of rows with failed generated quantities.
+
+        These quantities are NaN in such rows.
+        """
         if self._target.is_unconstrained:
             out[:] = positions
             return 0
@@ -67,8 +71,8 @@ class Constrainer:
         return int(words.generate_state(1, np.uint32)[0])
 
     def _rows(self, positions: np.ndarray, out: np.ndarray) -> int:
-        kept = self._target.kept_columns
-        full = out if kept.all() else np.empty((len(positions), kept.size))
+        stored = self._target.kept_columns
+        full = out if stored.all() else np.empty((len(positions), stored.size))
         failures = constrain(
             self._address, self._model.model, self._rng.ptr, positions, full,
             self.failed_position,
@@ -76,31 +80,31 @@ class Constrainer:
         if failures:
             self._recover(positions, full)
         if full is not out:
-            out[:] = full[:, kept]
+            out[:] = full[:, stored]
         return failures
 
-    def held(self) -> dict[str, Any]:
-        """What `resume` needs to go on from here: the row, and the positions of its block."""
+    def state(self) -> dict[str, Any]:
+        """Return the state that `resume` needs: the row, and the positions of its block."""
         block = self._block[: self._row % BLOCK].copy()
         return {"row": self._row, "block": block, "failed_position": self.failed_position.copy()}
 
-    def resume(self, held: dict[str, Any]) -> None:
-        """Go on from where another constrainer of the same seed was, by repeating its block."""
-        block = held["block"]
-        self._row = held["row"] - len(block)
+    def resume(self, state: dict[str, Any]) -> None:
+        """Continue from the state of a constrainer with the same seed, by repeating its block."""
+        block = state["block"]
+        self._row = state["row"] - len(block)
         self._rng = self._model.new_rng(self._seed_of_block() if self._row else self._seed)
         self(block, np.empty((len(block), len(self._target.column_names))))
-        self._row, self.failed_position = held["row"], held["failed_position"]
+        self._row, self.failed_position = state["row"], state["failed_position"]
 
     def _recover(self, positions: np.ndarray, out: np.ndarray) -> None:
-        """Fill in all other columns of the rows in which generated quantities threw."""
+        """Fill in the other columns of rows with failed generated quantities."""
         model = self._target.without_generated_quantities()
         for i in np.flatnonzero(np.isnan(out).all(axis=1)):
             values = model.param_constrain(positions[i], include_tp=True)
             out[i, : values.size] = values
 
     def explain(self) -> str:
-        """Stan's message for the last row that threw."""
+        """Return Stan's message for the last row that failed."""
         try:
             self._model.param_constrain(
                 self.failed_position, include_tp=True, include_gq=True, rng=self._rng

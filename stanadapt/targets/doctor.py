@@ -1,4 +1,7 @@
-"""The report of `stanadapt doctor`: what is installed, what is missing, how to get it."""
+"""The report of `stanadapt doctor`: installed parts, missing parts, and how to install them.
+
+A file of its own, because it reads the backends, which import the toolchain.
+"""
 
 from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.errors import StanadaptError
@@ -7,7 +10,7 @@ from stanadapt.targets.stan.backends import BACKENDS, choose, stanli
 
 
 def lines() -> list[str]:
-    """Lines of the report, in the order in which problems are best fixed."""
+    """Return the lines of the report, in the order in which problems are best fixed."""
     report = [f"{name} {version}" for name, version in toolchain.versions().items()]
     report.append(f"cache: {cache_root()}")
     report += _backends()
@@ -21,7 +24,7 @@ def lines() -> list[str]:
 
 
 def _backends() -> list[str]:
-    """Which backends are usable, and which one "auto" selects."""
+    """List the usable backends and the choice of "auto"."""
     backend, reason = choose("auto")[0]
     report = [f"backend auto: {backend.name} ({reason})"]
     for name, other in BACKENDS.items():

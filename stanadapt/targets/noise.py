@@ -1,36 +1,38 @@
-"""Targets with an estimated density (pseudo-marginal): which parameters are the noise.
+"""Targets with an estimated density (pseudo-marginal MCMC), and the noise of the estimate.
 
-A program has an unbiased estimate phat(x, u) of p(x) with noise u ~ N(0, I), and its log density
-is that of both, log phat(x, u) + log N(u). A sampler without gradients proposes x, redraws u and
-accepts by the ratio of estimates (`engine/points.py`): its x then follow p(x) exactly.
+The program contains an unbiased estimate phat(x, u) of p(x) with noise u ~ N(0, I); its log density
+is log phat(x, u) + log N(u). A sampler without gradients proposes x, redraws u and accepts by the
+ratio of the estimates (`engine/points.py`). Its draws of x then have the exact distribution p(x).
 """
 
 import re
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Message, StanadaptError, require_whole
+from stanadapt.errors.messages import OUT_OF_RANGE
+from stanadapt.targets.messages import INCONSISTENT_ESTIMATE, INVALID_NOISE, NOISY_ESTIMATE
 from stanadapt.targets.stan.program import strip
 
-# sd of the log estimate above which chains get stuck: about twice the optimum, which lies between
-# 1.2 and 1.8 (Doucet et al. 2015, Biometrika 102; Sherlock et al. 2015, Annals of Statistics 43)
+# chains get stuck if the sd of the log estimate is larger; this is about twice the optimum, which
+# lies between 1.2 and 1.8 (Doucet et al. 2015, Biometrika 102; Sherlock et al. 2015, Annals of
+# Statistics 43)
 LARGEST_SD, LARGEST_Z = 3.0, 6.0
 DRAWS = 30
 
 
 class Estimate(NamedTuple):
-    """The noise of a target's estimate at one position.
+    """Properties of a target's estimate at one position.
 
     sd
         Standard deviation of the log estimate over its noise.
     log_means
-        Log of the mean estimate for each of two seeds; these differ only by chance if the
-        estimate is consistent.
+        Log of the mean estimate for each of two seeds. They differ only by chance if the estimate
+        is consistent.
     z
-        The difference of the two means in standard errors (delta method).
+        Difference of the two means in standard errors (delta method).
 
     """
 
@@ -39,25 +41,14 @@ class Estimate(NamedTuple):
     z: float
 
 
-def given_names(argument: str, given: Any) -> tuple[str, ...]:
-    """Names of variables, from one name or several that an argument was given."""
-    names = (given,) if isinstance(given, str) else given
-    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise StanadaptError(
-            "settings",
-            f"{argument}: give the name of a variable, or a list of names, got {given!r}.",
-        )
-    return tuple(names)
-
-
 def noise_size(target: Any, names: tuple[str, ...]) -> int:
-    """Return how many coordinates of a position are noise: the last ones.
+    """Return the number of noise coordinates, which are the last ones of a position.
 
     Raises
     ------
     StanadaptError
-        Stage "settings" unless the named parameters are the program's last, are unconstrained,
-        and have a standard normal distribution in the model block.
+        Stage "settings", unless the named parameters are the last of the program, are
+        unconstrained, and have a standard normal distribution in the model block.
 
     """
     declared = list(target.parameters)
@@ -67,7 +58,9 @@ def noise_size(target: Any, names: tuple[str, ...]) -> int:
             f"{target.name} has no parameter {', '.join(unknown)}; it has {', '.join(declared)}."
         )
     if len(names) == len(declared):
-        raise _wrong(f"all parameters of {target.name} are noise: nothing is left to sample.")
+        raise _wrong(
+            f"{', '.join(names)} are all parameters of {target.name}, so nothing is left to sample."
+        )
     if set(declared[-len(names) :]) != set(names):
         raise _wrong(
             f"{', '.join(names)} must be declared after the other parameters of {target.name}, "
@@ -78,7 +71,7 @@ def noise_size(target: Any, names: tuple[str, ...]) -> int:
     rng = np.random.default_rng(17)
     position = rng.standard_normal(target.dim)
     flat = target.model.param_constrain(position)
-    # arrays of vectors are written in a different order than they are read: hence sorted
+    # sorted, because Stan writes arrays of vectors in another order than it reads them
     if not np.array_equal(np.sort(flat[flat.size - size :]), np.sort(position[-size:])):
         raise _wrong(
             f"{', '.join(names)} of {target.name} must be unconstrained (real, vector, matrix and "
@@ -96,12 +89,12 @@ def require_correlation(rho: Any) -> float:
     except (TypeError, ValueError):
         number = -1.0
     if not 0.0 <= number < 1.0:
-        raise StanadaptError("settings", f"rho must be at least 0 and below 1, got {rho!r}.")
+        raise StanadaptError(OUT_OF_RANGE, f"rho must be at least 0 and below 1, got {rho!r}.")
     return number
 
 
 def _require_standard_normal(target: Any, name: str) -> None:
-    """The normal term is subtracted without a check of values, so the program must contain it."""
+    """Require the normal term in the program, because its values are subtracted unchecked."""
     noise = rf"(?:{name}|(?:to_vector|to_array_1d)\s*\(\s*{name}\s*\))"
     distribution = r"(?:std_normal\s*\(\s*\)|normal\s*\(\s*0(?:\.0*)?\s*,\s*1(?:\.0*)?\s*\))"
     if not re.search(rf"(?<![\w.]){noise}\s*~\s*{distribution}\s*;", strip(target.program.code)):
@@ -112,26 +105,25 @@ def _require_standard_normal(target: Any, name: str) -> None:
 
 
 def _wrong(message: str) -> StanadaptError:
-    return StanadaptError("settings", f"noise: {message}")
+    return StanadaptError(INVALID_NOISE, f"noise: {message}")
 
 
 def estimate(target: Any, position: np.ndarray, draws: int = 1000, seed: int = 0) -> Estimate:
-    """Measure a target's estimate at one position.
+    """Measure the noise of a target's estimate at one position.
 
     Parameters
     ----------
     target
-        Made with `noise`.
+        A `Target` with `noise`.
     position
-        Shape (dim,), unconstrained; its noise is ignored.
+        Unconstrained position, shape (dim,); its noise coordinates are ignored.
     draws
-        Number of estimates for each of the two seeds.
+        Number of estimates for each of the two seeds, at least 2.
     seed
-        Seed from which both are spawned.
+        Seed from which both seeds are derived.
 
     """
-    if draws < 2:
-        raise StanadaptError("settings", f"draws must be at least 2, got {draws}.")
+    draws = require_whole("draws", draws, 2)
     logs = np.stack([
         _logs(target, position, draws, np.random.default_rng(source))
         for source in np.random.SeedSequence(seed).spawn(2)
@@ -154,18 +146,20 @@ def _logs(target: Any, position: np.ndarray, draws: int, rng: np.random.Generato
     return logs
 
 
-def noise_warnings(target: Any, position: np.ndarray, seed: int) -> list[str]:
-    """Warnings about an estimate that is too noisy or inconsistent; based on a few draws."""
+def noise_warnings(target: Any, position: np.ndarray, seed: int) -> list[Message]:
+    """Return messages about an estimate that is too noisy or inconsistent, from a few draws."""
     noise, messages = estimate(target, position, DRAWS, seed), []
     if not noise.sd <= LARGEST_SD:
-        messages.append(
+        text = (
             f"the log density of {target.name} is estimated with a standard deviation of "
             f"{noise.sd:.1f} at the initial value of chain 1; above {LARGEST_SD:.0f} chains get "
             "stuck. Average over more noise in the program, or correlate it (rho)."
         )
+        messages.append(Message(NOISY_ESTIMATE, text))
     if noise.z > LARGEST_Z:
-        messages.append(
+        text = (
             f"the mean estimates of {target.name} for two seeds differ by {noise.z:.0f} standard "
             "errors at the initial value of chain 1: is the estimate unbiased?"
         )
+        messages.append(Message(INCONSISTENT_ESTIMATE, text))
     return messages

@@ -1,7 +1,7 @@
-"""A target in standardized coordinates z: its unconstrained position is x = m + L z.
+"""A target in standardized coordinates z, with unconstrained position x = m + L z.
 
-See `engine/standardized_density.py`. Draws, messages and everything that is saved are those of the
-target: only samplers see z.
+See `engine/standardized_density.py`. Only samplers see z: draws, messages and everything that is
+saved refer to x.
 """
 
 from collections.abc import Callable
@@ -13,18 +13,19 @@ from stanadapt.engine import metric_factor
 from stanadapt.engine.density import Density
 from stanadapt.engine.standardized_density import original, standardized
 from stanadapt.errors import StanadaptError
+from stanadapt.targets.messages import UNUSABLE_SCALES
 from stanadapt.targets.target import Samplable, Target
 
 
 class Standardized(Samplable):
-    """A target whose coordinates have been moved and scaled, and perhaps rotated.
+    """A target in shifted and scaled, and possibly rotated, coordinates.
 
     Parameters
     ----------
     base
-        What is sampled.
+        The distribution in its original coordinates.
     location
-        m, shape (k,), where k is the dimension without the noise of an estimated density.
+        m, shape (k,); k is the dimension without the noise of an estimated density.
     factor
         L, stored as in `metric_factor`: shape (1, k) diagonal, (k, k) lower triangular, or
         (1 + r, k + 1) of low rank.
@@ -32,16 +33,19 @@ class Standardized(Samplable):
     Raises
     ------
     StanadaptError
-        Stage "settings", where location or factor is not finite or L has no inverse.
+        Stage "settings", if location or factor is not finite or L has no inverse.
 
     """
 
+    location: np.ndarray
+    factor: np.ndarray
+
     def __init__(self, base: Samplable, location: np.ndarray, factor: np.ndarray) -> None:
-        self.base, self.name, self.dim = base, base.name, base.dim
+        self._base, self.name, self.dim = base, base.name, base.dim
         self.location = np.ascontiguousarray(location, dtype=float)
         self.factor = np.ascontiguousarray(factor, dtype=float)
         self.evaluations_per_call = base.evaluations_per_call
-        self._kept: list[np.ndarray] = []
+        self._calls: list[np.ndarray] = []
         size = len(self.location)
         if not (
             np.isfinite(self.location).all()
@@ -49,13 +53,19 @@ class Standardized(Samplable):
             and np.all(metric_factor.diagonal(self.factor, size) > 0.0)
         ):
             raise StanadaptError(
-                "settings", f"the location and scales of {self.name} must be finite, scales > 0."
+                UNUSABLE_SCALES,
+                f"the location and scales of {self.name} must be finite, scales > 0.",
             )
         self.description = {**base.description, "standardized": self.kind}
 
     @property
+    def base(self) -> Samplable:
+        """The distribution in its original coordinates."""
+        return self._base
+
+    @property
     def kind(self) -> str:
-        """In words: "diagonal", "dense", or "low rank, rank 3"."""
+        """Form of the factor: "diagonal", "dense", or "low rank, rank 3"."""
         if self.factor.shape[0] == 1:
             return "diagonal"
         if self.factor.shape[1] == len(self.location):
@@ -64,26 +74,31 @@ class Standardized(Samplable):
 
     @property
     def log_volume(self) -> float:
-        """Log of |det L|: by how much the log of an integral over z falls short of that over x."""
+        """Log of |det L|, to be added to the log of an integral over z for one over x."""
         return float(np.log(metric_factor.diagonal(self.factor, len(self.location))).sum())
 
     @property
+    def has_pseudo_samples(self) -> bool:
+        """Whether the base has pseudo-samples."""
+        return self.base.has_pseudo_samples
+
+    @property
     def target(self) -> Target:
-        """The program and its data."""
+        """The Stan program and its data."""
         return self.base.target
 
     def __repr__(self) -> str:
         return f"Standardized({self.base!r}, {self.kind})"
 
     def original(self, positions: np.ndarray) -> np.ndarray:
-        """Positions x of the base, for positions z; of shape (..., dim), or without the noise."""
+        """Transform positions z to positions x of the base; shape (..., dim) or (..., k)."""
         rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, np.shape(positions)[-1])
         out = np.empty_like(rows)
         original(self.location, self.factor, rows, out)
         return out.reshape(np.shape(positions))
 
     def standardized(self, positions: np.ndarray) -> np.ndarray:
-        """Positions z, for positions x of the base; both of shape (..., dim)."""
+        """Transform positions x of the base to positions z; both of shape (..., dim)."""
         z, size = np.array(positions, dtype=float), len(self.location)
         centered = z[..., :size] - self.location
         rows = metric_factor.inverse_times_rows(self.factor, centered.reshape(-1, size))
@@ -91,24 +106,24 @@ class Standardized(Samplable):
         return z
 
     def density(self, chain: int = 0) -> Density:
-        """Make a density with its own memory, for one chain. This object must outlive it."""
+        """Make a density with separate memory, for one chain. This object must outlive it."""
         base = self.base.density(chain)
-        self._kept.append(base.calls)  # with the memory of a density that is made of others
+        self._calls.append(base.calls)  # owns the memory of a density that is made of others
         return standardized(base, self.location, self.factor)
 
     def value(self, position: np.ndarray) -> float:
-        """Log density at z as samplers without gradients see it; -inf where it fails."""
+        """Return the log density at z as samplers without gradients see it; -inf if it fails."""
         return self.base.value(self.original(position))
 
     def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
-        """Log density and gradient at z and, where it fails, Stan's message."""
+        """Return log density and gradient at z, and Stan's message if the evaluation fails."""
         log_density, gradient, message = self.base.evaluate(self.original(position))
         slope, size = np.array(gradient, dtype=float), len(self.location)
         slope[:size] = metric_factor.transposed_times_rows(self.factor, slope[None, :size])[0]
         return log_density, slope, message
 
     def constrainer(self, seed: int, chain: int = 0) -> "FromStandardized":
-        """Make a callable that turns draws of z of one chain into columns of the program."""
+        """Make a callable that turns the draws z of one chain into columns of the program."""
         return FromStandardized(self, self.base.constrainer(seed, chain))
 
     def initial_position(
@@ -118,7 +133,7 @@ class Standardized(Samplable):
         return self.standardized(self.base.initial_position(draw, rng))
 
     def dropped_constant(self, position: np.ndarray) -> float:
-        """The constant that evaluations with a gradient drop from the log density."""
+        """Return the constant that evaluations with a gradient drop from the log density."""
         return self.base.dropped_constant(self.original(position))
 
     def split_positions(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -127,23 +142,23 @@ class Standardized(Samplable):
 
 
 class FromStandardized:
-    """Turns draws of z into columns of the program."""
+    """A callable that turns draws z into columns of the program."""
 
     def __init__(self, target: Standardized, constrain: Any) -> None:
         self._target, self._constrain = target, constrain
 
     def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
-        """Fill out (draw, column); return in how many rows generated quantities threw (NaN)."""
+        """Fill out (draw, column); return the number of rows with failed generated quantities."""
         return self._constrain(self._target.original(positions), out)
 
-    def held(self) -> dict[str, Any]:
-        """What `resume` needs to go on from here."""
-        return self._constrain.held()
+    def state(self) -> dict[str, Any]:
+        """Return the state that `resume` needs to continue from here."""
+        return self._constrain.state()
 
-    def resume(self, held: dict[str, Any]) -> None:
-        """Go on from where another of the same seed was."""
-        self._constrain.resume(held)
+    def resume(self, state: dict[str, Any]) -> None:
+        """Continue from the state of another object with the same seed."""
+        self._constrain.resume(state)
 
     def explain(self) -> str:
-        """Stan's message for the last row that threw."""
+        """Return Stan's message for the last row that failed."""
         return self._constrain.explain()

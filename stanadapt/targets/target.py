@@ -1,15 +1,13 @@
-"""A target: a Stan program bound to its data, reached through BridgeStan's interface.
+"""Targets: a Stan program with its data, and the interface of everything that `sample` draws from.
 
-Variables of a program that no draw keeps: they would fill memory and files.
-
-The same program under data without observations: its posterior is the prior.
-
-Checks that a fit belongs to a target: same program, same data.
+`Samplable` is that interface. `Target` implements it for a program through BridgeStan's functions;
+distributions built from a program implement it elsewhere. Computed quantities can be excluded from
+the draws, since they may fill memory and files, and `with_data` binds the same program to other
+data. `require_target` and its companions check arguments.
 """
 
 import re
 import threading
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
@@ -23,50 +21,59 @@ import stanio
 from stanadapt import results
 from stanadapt.engine.console import Report, status
 from stanadapt.engine.density import Density, make_density
-from stanadapt.errors import StanadaptError, require_flag, require_names
+from stanadapt.errors import StanadaptError, require_flag, require_names, warn
 from stanadapt.results.labels import data_groups, make_labels, with_dimensions
 from stanadapt.targets.constrainer import Constrainer, address_of
-from stanadapt.targets.noise import given_names, noise_size, require_correlation
+from stanadapt.targets.messages import (
+    FIT_OF_ANOTHER_TARGET,
+    INVALID_EXCLUDE,
+    INVALID_POSITION,
+    NOT_A_TARGET,
+    PARAMETER_SIZES,
+    PRIOR_DATA_MISPLACED,
+)
+from stanadapt.targets.noise import noise_size, require_correlation
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.declarations import parse
+from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program, block, read, without_block
 
 
 def variable_name(column: str) -> str:
-    """Name of the variable that a column belongs to: "theta" for "theta.1.2"."""
+    """Return the name of the variable that a column belongs to: "theta" for "theta.1.2"."""
     return re.split(r"[.:]", column, maxsplit=1)[0]
 
 
-def excluded(
-    given: str | Sequence[str], columns: Sequence[str], parameters: Collection[str]
+def require_computed(
+    exclude: str | Sequence[str], columns: Sequence[str], parameters: Collection[str]
 ) -> tuple[str, ...]:
-    """Return the names of computed quantities that are to be left out, checked.
+    """Return the names of the computed quantities to leave out.
 
-    Parameters are kept: warm starts, verdicts and comparisons need them.
+    Parameters cannot be excluded: warm starts, verdicts and comparisons need them.
 
     Raises
     ------
     StanadaptError
-        Stage "settings", for a name that is none of a computed quantity.
+        Stage "settings", if a name is not that of a computed quantity.
 
     """
-    names = require_names("exclude", given)
+    names = require_names("exclude", exclude)
     computed = [n for n in dict.fromkeys(map(variable_name, columns)) if n not in parameters]
     for name in names:
         if name not in computed:
-            what = "a parameter, and kept" if name in parameters else "not in the program"
+            kind = "a parameter" if name in parameters else "not in the program"
             listed = ", ".join(computed) or "none"
             raise StanadaptError(
-                "settings",
-                f"exclude names {name!r}, which is {what}: it takes computed quantities, here "
-                f"{listed}.",
+                INVALID_EXCLUDE,
+                f"exclude: {name!r} is {kind}. Only transformed parameters and generated "
+                f"quantities can be excluded; the program has {listed}.",
             )
     return tuple(dict.fromkeys(names))
 
 
 def require_same_parameters(target: Any, prior: Any) -> None:
-    """Raise StanadaptError where other data change the sizes of parameters."""
+    """Raise StanadaptError if the prior data change the sizes of parameters."""
     sizes = [
         {name: v.dimensions for name, v in t.parameters.items()} | {"": (t.dim,)}
         for t in (target, prior)
@@ -74,33 +81,38 @@ def require_same_parameters(target: Any, prior: Any) -> None:
     if sizes[0] != sizes[1]:
         differing = [n for n in sizes[0] if sizes[0][n] != sizes[1].get(n) and n] or ["all"]
         raise StanadaptError(
-            "settings",
+            PARAMETER_SIZES,
             f"prior_data change the sizes of parameters of {target.name} "
             f"({', '.join(differing)}): keep the data on which the sizes depend, and remove "
             "observations only.",
         )
 
 
-# characters of JSON: larger data are held once, whatever the number of chains is
+# characters of JSON; all chains share one copy of larger data
 SHARED_ABOVE = 200_000
-# data that compiled Stan reads and stanli does not
+# rules for data that compiled Stan reads but stanli does not
 RELAXED = {"allow_nonfinite": True, "allow_empty_int": True}
 Data = Mapping[str, Any] | str | PathLike | None
 
 
 class Samplable(ABC):
-    """What `sample` draws from: a `Target`, or a distribution built from one.
+    """A distribution that `sample` can draw from: a `Target`, or one that is built from it.
 
-    Positions are its own: unconstrained, shape (dim,).
+    Positions are unconstrained, of shape (dim,), in the coordinates of the object.
 
     Attributes
     ----------
     name, dim
-        Name of the program; number of unconstrained parameters.
+        Name of the program; number of unconstrained coordinates.
     evaluations_per_call
-        Evaluations of the target's density per call of this one.
+        Number of evaluations of the target's density per call of this one.
     description
-        Its entries in a result's attributes.
+        Entries in a result's attributes.
+    moves_parameters
+        Whether positions begin with the unconstrained parameters of the program, so that scales
+        and draws of the program can be used.
+    location, factor
+        Standardized coordinates z have positions location + factor z; None otherwise.
 
     """
 
@@ -108,6 +120,9 @@ class Samplable(ABC):
     dim: int
     evaluations_per_call = 1
     description: Mapping[str, Any] = MappingProxyType({})
+    moves_parameters: bool = False
+    location: np.ndarray | None = None
+    factor: np.ndarray | None = None
 
     @property
     @abstractmethod
@@ -116,37 +131,72 @@ class Samplable(ABC):
 
     @abstractmethod
     def density(self, chain: int = 0) -> Density:
-        """Make a density with its own counters, for one chain. This object must outlive it."""
+        """Make a density with separate counters for one chain. This object must outlive it."""
 
     @abstractmethod
     def value(self, position: np.ndarray) -> float:
-        """Log density as samplers without gradients see it; -inf where it fails."""
+        """Return the log density as samplers without gradients see it; -inf if it fails."""
 
     @abstractmethod
     def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
-        """Log density, gradient and, where it fails, Stan's message."""
+        """Return log density and gradient, and Stan's message if the evaluation fails."""
 
     @abstractmethod
     def constrainer(self, seed: int, chain: int = 0) -> Any:
-        """Make a callable that turns draws of one chain into columns of the program."""
+        """Make a callable that turns the draws of one chain into columns of the program."""
 
     @abstractmethod
     def initial_position(
         self, draw: Callable[[], np.ndarray], rng: np.random.Generator
     ) -> np.ndarray:
-        """Return an initial position, made from `draw`, which draws positions of the target."""
+        """Return an initial position, given a function that draws positions of the program."""
+
+    @property
+    def base(self) -> "Samplable":
+        """The distribution in its original coordinates: itself, unless it is standardized."""
+        return self
+
+    @property
+    def coordinate_names(self) -> list[str]:
+        """Names of the dim coordinates that a sampler moves in."""
+        return [f"coordinate {i + 1}" for i in range(self.dim)]
+
+    @property
+    def log_volume(self) -> float:
+        """Log volume, in original coordinates, of a unit cube of the sampler's coordinates."""
+        return 0.0
+
+    @property
+    def has_pseudo_samples(self) -> bool:
+        """Whether a position consists of pseudo-samples, which `split_positions` returns."""
+        return False
 
     def dropped_constant(self, position: np.ndarray) -> float:
-        """The constant that evaluations with a gradient drop from the log density."""
+        """Return the constant that evaluations with a gradient drop from the log density."""
         return 0.0
 
     def original(self, positions: np.ndarray) -> np.ndarray:
-        """Positions as they are saved and read, where samplers see others; shape (..., dim)."""
+        """Transform positions, shape (..., dim), to the original coordinates, which are saved."""
         return positions
 
     def split_positions(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Split positions into pseudo-samples, of a target that consists of several."""
+        """Split positions into pseudo-samples, if `has_pseudo_samples`."""
         raise NotImplementedError
+
+    def with_prior_data(self, data: Data) -> "Target":
+        """Return the target under prior data, which a `Target` alone can do.
+
+        Raises
+        ------
+        StanadaptError
+            Stage "settings".
+
+        """
+        raise StanadaptError(
+            PRIOR_DATA_MISPLACED,
+            f"prior_data is not an argument for {self!r}. If its class has such an option, give "
+            "it there.",
+        )
 
 
 class Target(Samplable):
@@ -154,54 +204,70 @@ class Target(Samplable):
 
     Parameters
     ----------
-    program
+    program : str, path or Program
         Path of a .stan file, Stan code, or a `Program`.
-    data
-        Mapping with numbers, lists and numpy arrays; JSON text; or the path of a JSON file.
-    include_paths
-        Folders searched for `#include`, in order, before the program's own.
-    backend
-        "auto", or a name from `backends.BACKENDS`.
-    unsafe
-        Skip the embedded backend's checks of the program (not of the data): the density may
-        then be silently wrong.
-    noise
-        Names of the parameters that are the noise of an estimated density: the program's last
-        ones, standard normal there (see `estimated.py`). For samplers without gradients.
-    rho
+    data : mapping, str or path, optional
+        Mapping of names to numbers, lists and numpy arrays; JSON text; or the path of a JSON file.
+    include_paths : path or list of paths
+        Folders searched for `#include`, in this order, before the program's folder.
+    backend : str
+        "auto", "bridgestan", "cmdstan" or "stanli".
+    unsafe : bool
+        Skip the embedded backend's checks of the program (not of the data). The density may then
+        be silently wrong.
+    noise : str or list of str
+        Names of the parameters that are the noise of an estimated density: the last ones of the
+        program, with standard normal distributions (see `noise.py`). Only samplers without
+        gradients accept such a target.
+    rho : float
         Correlation of a proposal's noise with the current noise, in [0, 1).
-    labels
-        For ArviZ: `Labels`, a mapping with its fields dims, coords, posterior_predictive,
-        log_likelihood, or a JSON file with them.
-    dims, coords
-        The same two fields by themselves, as ArviZ takes them; `dims` may be a JSON file.
-    exclude
-        Computed quantities (transformed parameters, generated quantities) that no draw keeps.
+    labels : Labels, mapping or path, optional
+        Names for ArviZ: a `Labels`, a mapping with its fields dims, coords, posterior_predictive
+        and log_likelihood, or a JSON file with them.
+    dims, coords : mapping, optional
+        The same two fields by themselves, in ArviZ's format; `dims` may be a JSON file.
+    exclude : str or list of str
+        Transformed parameters and generated quantities that are not stored.
+    show_progress : bool
+        Show the steps of a compilation.
 
     Attributes
     ----------
     name, program, data
-        The program's name; its `Program`; the data as JSON text, checked.
+        Name of the program; its `Program`; the checked data as JSON text.
     model
         The bridgestan.StanModel that evaluates the density.
     backend, backend_reason, backend_version
-        Name of the backend in use, why it was chosen, and its version.
+        Name of the backend in use, the reason for its choice, and its version.
     dim
-        Number of unconstrained parameters, noise included.
+        Number of unconstrained parameters, including noise.
     noise_size
-        How many of them, the last, are noise.
+        Number of noise parameters, which are the last coordinates.
     column_names
-        Stan's names of the columns kept of a draw: parameters except the noise, transformed
-        parameters, generated quantities, without those that are excluded.
+        Stan's names of the columns stored for each draw: parameters except noise, transformed
+        parameters and generated quantities except excluded ones.
     is_unconstrained
-        Whether the program neither constrains nor transforms: draws are then only copied.
+        Whether the columns are the unconstrained parameters themselves, so that draws are copied.
 
     Raises
     ------
     StanadaptError
-        Stage "files", "syntax", "data", "initialization" or "installation".
+        Stage "settings", "files", "syntax", "data", "initialization" or "installation".
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> code = "data { real m; } parameters { real x; } model { x ~ normal(m, 2); }"
+    >>> target = sa.Target(code, {"m": 1.0}, backend="stanli", show_progress=False)
+    >>> target
+    Target('program', 1 unconstrained parameters, stanli)
+    >>> log_density, gradient, message = target.evaluate([3.0])
+    >>> log_density, gradient.tolist()
+    (-0.5, [-0.5])
 
     """
+
+    moves_parameters = True
 
     def __init__(
         self,
@@ -220,7 +286,7 @@ class Target(Samplable):
         show_progress: bool = True,
     ) -> None:
         self.unsafe = require_flag("unsafe", unsafe)
-        self.noise = given_names("noise", noise)
+        self.noise = tuple(require_names("noise", noise))
         self.rho = require_correlation(rho)
         self.program = program if isinstance(program, Program) else read(program, include_paths)
         self.name = self.program.name
@@ -235,7 +301,7 @@ class Target(Samplable):
         self.parameters = stanio.parse_header(",".join(self.model.param_names()))
         names = self.model.param_names(include_tp=True, include_gq=True)
         self.noise_size = noise_size(self, self.noise) if self.noise else 0
-        self.exclude = excluded(exclude, names, self.parameters)
+        self.exclude = require_computed(exclude, names, self.parameters)
         self.left_out = {*self.noise, *self.exclude}
         self.kept_columns = np.array([variable_name(name) not in self.left_out for name in names])
         self.column_names = [
@@ -246,10 +312,10 @@ class Target(Samplable):
         named = with_dimensions(labels, dims, coords)
         self.labels = make_labels(named, shapes, self.data, self.parameters)
         for remark in loaded.remarks:
-            warnings.warn(remark, stacklevel=2)
+            warn(remark)
 
     def _load_first(self, choices: list, data: Data, report: Report) -> backends.Loaded:
-        """Load with the first backend whose compiler accepts the program."""
+        """Load with the first backend that accepts the program's syntax."""
         refusal: StanadaptError | None = None
         for backend, self.backend_reason in choices:
             self.backend, self._backend = backend.name, backend
@@ -258,7 +324,7 @@ class Target(Samplable):
             try:
                 loaded = backend.load(self.program, self.data, self.unsafe, report)
             except StanadaptError as error:
-                if error.stage != "syntax":
+                if error.code != SYNTAX_ERROR:
                     raise
                 refusal = refusal or error
                 continue
@@ -266,7 +332,7 @@ class Target(Samplable):
                 first = refusal.stan.splitlines()[:1] or [refusal.message]
                 self.backend_reason = f"a preferred one is too old for the program: {first[0]}"
             return loaded
-        assert refusal is not None  # there is at least one backend to choose from
+        assert refusal is not None  # there is always a backend to choose from
         raise refusal
 
     @property
@@ -281,12 +347,12 @@ class Target(Samplable):
 
     @property
     def options(self) -> dict[str, Any]:
-        """Arguments beside program and data with which an equal target is made."""
+        """Keyword arguments that, with program and data, make an equal target."""
         names = ("backend", "unsafe", "noise", "rho", "labels", "exclude")
         return {name: getattr(self, name) for name in names}
 
     def __reduce__(self) -> tuple:
-        """Pickle and copy what a target is made from: its model is an address."""
+        """Pickle and copy the arguments, because the model is an address in this process."""
         return partial(Target, show_progress=False, **self.options), (self.program, self.data)
 
     def __repr__(self) -> str:
@@ -297,27 +363,33 @@ class Target(Samplable):
         """Itself."""
         return self
 
+    @property
+    def coordinate_names(self) -> list[str]:
+        """Stan's names of the unconstrained parameters, including noise."""
+        return self.model.param_unc_names()
+
     @cached_property
     def data_groups(self) -> results.Groups:
-        """The data as groups of a result; copied where they are used."""
+        """The data as groups of a result. Callers copy them before they change them."""
         return data_groups(self.labels, self.data)
 
     def with_data(self, data: Data) -> "Target":
-        """Return a target of the same program and backend with other data."""
+        """Return a target with the same program and backend, and other data."""
         same = {"backend": self.backend, "unsafe": self.unsafe, "show_progress": False}
         other = Target(self.program, data, **same)
-        there = results.shapes(other.column_names)  # others may be empty under these data
-        exclude = [name for name in self.exclude if name in there]
+        # under these data some excluded quantities may have no elements
+        shapes = results.shapes(other.column_names)
+        exclude = [name for name in self.exclude if name in shapes]
         return Target(self.program, data, **same, exclude=exclude) if exclude else other
 
     def with_prior_data(self, data: Data) -> "Target":
-        """Return `with_data`, a target that serves as the reference distribution of this one."""
+        """Return the target under prior data, as the reference distribution of this one."""
         prior = self.with_data(data)
         require_same_parameters(self, prior)
         return prior
 
     def dropped_constant(self, position: np.ndarray) -> float:
-        """Log density with all constants minus that without the ones `~` drops; stanli: 0."""
+        """Return the constants that `~` drops from the log density; zero for stanli."""
         return self.value(position) - self.evaluate(position)[0] if self._native else 0.0
 
     def initial_position(
@@ -327,9 +399,9 @@ class Target(Samplable):
         return draw()
 
     def _is_identity(self) -> bool:
-        """Whether draws are their own constrained values: no constraint, no other quantities.
+        """Return whether constrained and unconstrained draws are equal, column by column.
 
-        Every transform of Stan moves all but isolated points, so three random points decide.
+        Each of Stan's transforms moves all but isolated points, so three random points decide.
         """
         if len(self.column_names) != self.dim or self.column_names != self.model.param_names():
             return False
@@ -337,12 +409,12 @@ class Target(Samplable):
         return all(np.array_equal(self.model.param_constrain(point), point) for point in points)
 
     def model_of(self, chain: int) -> Any:
-        """Return the model that a chain evaluates; chain 0 uses the target's own.
+        """Return the model that a chain evaluates: for chain 0, the attribute `model`.
 
         Concurrent calls of one stanli model briefly wait for each other, which matters if the
-        density takes less than a microsecond. With stanli, every chain therefore gets its own
-        model, unless the data, of which each model holds a copy, are large: then the density is
-        slow anyway. Native models are shared by all chains.
+        density takes less than a microsecond. With stanli, every chain therefore has a separate
+        model. Each model has a copy of the data; if they are large, the density is slow anyway
+        and chains share one model. Native models are always shared.
         """
         if chain == 0 or self._native or len(self.data) > SHARED_ABOVE:
             return self.model
@@ -352,11 +424,11 @@ class Target(Samplable):
             return self._chain_models[chain - 1]
 
     def _load_again(self, program: Program) -> Any:
-        """Make another model of a program that has already passed the backend's checks."""
+        """Load a program that has already passed the backend's checks a second time."""
         return self._backend.load(program, self.data, True, lambda text: None).model
 
     def density(self, chain: int = 0) -> Density:
-        """Make a density with its own counters, for one chain. The target must outlive it."""
+        """Make a density with separate counters for one chain. The target must outlive it."""
         model = self.model_of(chain)
         library = model.stanlib
         return make_density(
@@ -370,14 +442,14 @@ class Target(Samplable):
         )
 
     def value(self, position: np.ndarray) -> float:
-        """Log density as samplers without gradients use it; -inf where it throws."""
+        """Return the log density as samplers without gradients see it; -inf if it throws."""
         try:
             return self.model.log_density(position, propto=bool(self._value_propto))
         except RuntimeError:
             return -np.inf
 
     def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
-        """Log density and gradient at one point, and Stan's message where the program throws."""
+        """Return log density and gradient at a position, and Stan's message if it throws."""
         try:
             value, gradient = self.model.log_density_gradient(np.ascontiguousarray(position))
         except RuntimeError as error:
@@ -385,27 +457,27 @@ class Target(Samplable):
         return value, gradient, ""
 
     def constrain(self, position: np.ndarray) -> dict[str, np.ndarray]:
-        """Parameters on the constrained scale, in Stan's shapes, by name."""
+        """Return the parameters on the constrained scale by name, in Stan's shapes."""
         flat = self.model.param_constrain(np.ascontiguousarray(position, dtype=float))
         return stanio.stan_variables(self.parameters, flat)
 
     def unconstrain(self, values: Mapping[str, Any]) -> np.ndarray:
-        """Position, shape (dim,), from constrained values of every parameter."""
+        """Return the position, shape (dim,), of constrained values of all parameters."""
         try:
-            given = {**self.empty_parameters(), **values}
-            return self.model.param_unconstrain_json(stanio.dump_stan_json(given))
+            complete = {**self.empty_parameters(), **values}
+            return self.model.param_unconstrain_json(stanio.dump_stan_json(complete))
         except (RuntimeError, TypeError, ValueError) as error:
             raise StanadaptError(
-                "initialization",
+                INVALID_POSITION,
                 f"these values are not a position of {self.name}: they must match the declared "
                 "shapes and constraints of its parameters.",
                 str(error),
             ) from None
 
     def unconstrain_rows(self, rows: np.ndarray) -> np.ndarray:
-        """Positions, shape (draw, dim), of rows whose first columns are all parameters.
+        """Return positions, shape (draw, dim), of rows that begin with all parameters.
 
-        NaN where rounding has put a draw on a boundary.
+        A draw that rounding has put on a boundary becomes NaN.
         """
         if self.is_unconstrained:
             return rows
@@ -415,19 +487,19 @@ class Target(Samplable):
             try:
                 positions[i] = self.model.param_unconstrain(row)
             except RuntimeError:
-                continue  # stays NaN: callers count such rows and report them
+                continue  # stays NaN; callers count and report such rows
         return positions
 
     def empty_parameters(self) -> dict[str, list]:
-        """Parameters of size zero: BridgeStan does not list them, but Stan needs them in inits."""
+        """Return parameters of size zero, which BridgeStan omits but Stan requires in inits."""
         declared = parse(block(self.program.code, "parameters"))
         return {d.name: [] for d in declared if d.name not in self.parameters}
 
     def without_generated_quantities(self) -> Any:
-        """Return a model without generated quantities, made at the first call.
+        """Return a model without generated quantities, which is made at the first call.
 
-        stanli always runs them, so where they throw, only a model that has none can constrain
-        the parameters.
+        stanli always runs them. If they throw, only a model without them can constrain the
+        parameters.
         """
         if self._native:
             return self.model
@@ -438,7 +510,7 @@ class Target(Samplable):
             return self._without_quantities
 
     def constrainer(self, seed: int, chain: int = 0) -> Constrainer:
-        """Make a callable that constrains the draws of one chain, generated quantities included."""
+        """Make a callable that constrains draws of one chain and computes generated quantities."""
         return Constrainer(self, seed, chain)
 
 
@@ -447,7 +519,7 @@ def require_target(target: Any) -> Target:
     if isinstance(require_samplable(target), Target):
         return target
     raise StanadaptError(
-        "settings",
+        NOT_A_TARGET,
         f"a Target is expected here, got {target!r}: give its attribute `target`, the Target "
         "from which it was made.",
     )
@@ -457,8 +529,8 @@ def require_samplable(target: Any) -> Samplable:
     """Return target; StanadaptError if `sample` cannot draw from it."""
     if not isinstance(target, Samplable):
         raise StanadaptError(
-            "settings",
-            f"the first argument must be a Target, Target(program, data), got {target!r}.",
+            NOT_A_TARGET,
+            f"the first argument must be a Target, such as Target(program, data), got {target!r}.",
         )
     return target
 
@@ -467,14 +539,14 @@ def check_same_target(target: Target, fit: Any) -> None:
     """Raise StanadaptError, stage "settings", unless a fit has the target's program and data."""
     if not results.is_fit(fit):
         raise StanadaptError(
-            "settings", f"an earlier fit of {target.name} is expected, got {fit!r}."
+            FIT_OF_ANOTHER_TARGET, f"an earlier fit of {target.name} is expected, got {fit!r}."
         )
     ours = {"program_hash": target.program.hash, "data_hash": stan_data.digest(target.data)}
-    for what, hashed in ours.items():
-        theirs = results.attribute(fit, what, hashed)
-        if theirs != hashed:
+    for name, expected in ours.items():
+        actual = results.attribute(fit, name, expected)
+        if actual != expected:
             raise StanadaptError(
-                "settings",
-                f"the fit must have the target's program and data, but its {what} is {theirs}, and "
-                f"that of {target.name} is {hashed}. Give the target that was sampled.",
+                FIT_OF_ANOTHER_TARGET,
+                f"the fit and {target.name} differ in their program or data: {name} is {actual} in "
+                f"the fit and {expected} in the target. Give the target that was sampled.",
             )

@@ -1,14 +1,14 @@
-"""Random programs against an exact oracle: are the programs that stanli's guards admit right?
+"""Compare random programs, if stanli's guards admit them, with an exact oracle.
 
     python -m tests.fuzz --quick
     python -m tests.fuzz --programs 1000 --seed 0
     python -m tests.fuzz --programs 100 --native      # about ten minutes
-    python -m tests.fuzz --no-guards                   # shows what the guards are for
+    python -m tests.fuzz --no-guards                   # shows why the guards are needed
 
 Three in ten programs branch on parameters. stanli runs in separate processes, because without the
 guards it can kill them. With `--native`, CmdStan compiles the programs too, many at a time, and is
-compared with the same oracle at the same positions. That tests the oracle as well, also on programs
-that the guards refuse. The exit status is 1 if an admitted program is wrong, or the oracle is.
+compared with the same oracle at the same positions. That also tests the oracle, even on programs
+that the guards refuse. The exit status is 1 if an admitted program or the oracle is wrong.
 """
 
 import argparse
@@ -45,17 +45,17 @@ def natively(seeds: list[int], size: int) -> Iterator[Verdict]:
 
 
 def summary(title: str, verdicts: dict[str, list[Verdict]]) -> Table:
-    """One row per backend, without and with branches on parameters."""
+    """Make a table with two rows per backend: without and with branches on parameters."""
     caption = "largest: relative difference of values or gradients among the right programs"
     table = Table("", title=title, caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("branches", "programs", "refused", "admitted", *FAULTS, "largest"):
         table.add_column(heading, justify="right")
     for backend, every in verdicts.items():
         for branching, kind in KINDS.items():
-            own = [v for v in every if random_programs.branches(v.number) == branching]
-            refused, *faults = (sum(v.outcome == o for v in own) for o in ("refused", *FAULTS))
-            largest = max((v.error for v in own if v.outcome == "right"), default=0.0)
-            counts = (len(own), refused, len(own) - refused, *faults)
+            group = [v for v in every if random_programs.branches(v.number) == branching]
+            refused, *faults = (sum(v.outcome == o for v in group) for o in ("refused", *FAULTS))
+            largest = max((v.error for v in group if v.outcome == "right"), default=0.0)
+            counts = (len(group), refused, len(group) - refused, *faults)
             table.add_row(backend, kind, *map(str, counts), f"{largest:.0e}")
     return table
 
@@ -73,7 +73,7 @@ def report(faults: Iterable[tuple[str, Verdict]], console: Console) -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m tests.fuzz", description=__doc__.splitlines()[0])
     parser.add_argument("--programs", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first program")
     switch = argparse.BooleanOptionalAction
     text = "also compile the programs with CmdStan, about seven seconds per program"
     parser.add_argument("--native", action=switch, default=False, help=text)
@@ -85,15 +85,15 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    chosen = arguments()
-    if chosen.quick:
-        chosen.programs, chosen.native = 40, False
-    seeds = list(range(chosen.seed, chosen.seed + chosen.programs))
+    options = arguments()
+    if options.quick:
+        options.programs, options.native = 40, False
+    seeds = list(range(options.seed, options.seed + options.programs))
     console = Console()
-    name = "stanli" if chosen.guards else "no guards"
-    running = {name: program_runner.run(FACTORY, seeds, chosen.guards)}
-    if chosen.native:
-        running["CmdStan"] = natively(seeds, chosen.batch)
+    name = "stanli" if options.guards else "no guards"
+    running = {name: program_runner.run(FACTORY, seeds, options.guards)}
+    if options.native:
+        running["CmdStan"] = natively(seeds, options.batch)
     verdicts = {
         backend: list(track(each, backend, total=len(seeds), console=console))
         for backend, each in running.items()

@@ -1,4 +1,4 @@
-"""Compares programs with stanli in a separate process, which a wrong program may kill.
+"""Comparison of programs with stanli in a separate process, which a wrong program may kill.
 
 A factory, "module:function", makes a program from a number. A program has `code`, `data`,
 `positions(count)` and `value_and_gradient(position)`. `run` starts the process and `main` runs in
@@ -28,8 +28,8 @@ GRADIENT_ONLY = "its values are right"
 class Verdict(NamedTuple):
     """The outcome of one program: "right", "wrong", "refused" or "crashed".
 
-    `error` is the largest relative error of values and gradients; `reason` says why the program was
-    refused, how it is wrong, or what ended the process.
+    `error` is the largest relative error of values and gradients; `reason` explains a refusal, a
+    fault, or the end of the process.
     """
 
     number: int
@@ -43,14 +43,14 @@ def make(factory: str, number: int) -> Any:
     return getattr(importlib.import_module(module), function)(number)
 
 
-def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference relative to the largest expected number; NaN counts as infinite."""
-    error = np.max(np.abs(found - expected)) / (1 + np.max(np.abs(expected)))
+def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
+    """Return the largest difference relative to the largest expected number; NaN is infinite."""
+    error = np.max(np.abs(actual - expected)) / (1 + np.max(np.abs(expected)))
     return float(error) if np.isfinite(error) else np.inf
 
 
 def compare(program: Any, model: Any, points: int = POINTS) -> tuple[float, float]:
-    """The relative errors of a model's values and of its gradients.
+    """Return the relative errors of a model's values and of its gradients.
 
     Values are compared as differences from the first one, because constants may be dropped.
     """
@@ -66,7 +66,7 @@ def compare(program: Any, model: Any, points: int = POINTS) -> tuple[float, floa
 
 
 def judge(program: Any, number: int, guards: bool) -> Verdict:
-    """Construct a program's model and compare it with the program's own values."""
+    """Construct a program's model and compare it with the exact values."""
     model, refusal = (_guarded if guards else _naive)(program)
     if model is None:
         return Verdict(number, "refused", reason=refusal)
@@ -86,13 +86,14 @@ def verdict(program: Any, number: int, model: Any) -> Verdict:
 
 def _guarded(program: Any) -> tuple[Any, str]:
     import stanadapt as sa
+    from stanadapt.errors import StanadaptWarning
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "stanli's optimizer")
+        warnings.simplefilter("ignore", StanadaptWarning)
         try:
             return sa.Target(program.code, data=program.data, backend="stanli").model, ""
         except sa.StanadaptError as error:
-            if error.stage != "initialization":  # no guard: the program itself is at fault
+            if error.stage != "initialization":  # not a guard, so the program is at fault
                 raise
             return None, error.message.splitlines()[0]
 
@@ -109,7 +110,7 @@ def _naive(program: Any) -> tuple[Any, str]:
 
 
 def run(factory: str, numbers: Iterable[int], guards: bool) -> Iterator[Verdict]:
-    """Yield a verdict on each program; a crash affects one program, not those after it."""
+    """Yield a verdict on each program; a crash does not affect later programs."""
     waiting = list(numbers)
     while waiting:
         for verdict in _chunk(factory, waiting[:CHUNK], guards):
@@ -118,13 +119,13 @@ def run(factory: str, numbers: Iterable[int], guards: bool) -> Iterator[Verdict]
 
 
 def _chunk(factory: str, numbers: list[int], guards: bool) -> list[Verdict]:
-    """The verdicts up to and including the first crash."""
+    """Return the verdicts up to and including the first crash."""
     arguments = [factory, "on" if guards else "off", *map(str, numbers)]
     command = [sys.executable, "-m", "tests.fuzz.program_runner", *arguments]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT)
         output, reason = done.stdout, f"exit code {done.returncode}"
-        if done.returncode > 0:  # not a signal, so an exception of this module itself
+        if done.returncode > 0:  # not a signal, so an exception of this module
             raise RuntimeError(done.stderr)
     except subprocess.TimeoutExpired as error:
         output, reason = (error.stdout or b"").decode(), f"still running after {TIMEOUT} s"

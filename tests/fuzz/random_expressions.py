@@ -1,7 +1,7 @@
-"""Random expressions: what they may contain, and how often.
+"""Random expressions: their parts and probabilities.
 
-Data decide which statements are executed, parameters only on request. Stored values are bounded, so
-that no loop can let numbers grow without limit.
+Data decide which statements are executed; parameters do so only on request. Stored values are
+bounded, so that no loop can let numbers grow without limit.
 """
 
 import random
@@ -26,7 +26,7 @@ THRESHOLD = 0.137  # not a value of the data or of a literal, so that no compari
 
 @dataclass(frozen=True)
 class Scope:
-    """The names that a statement may use: readable variables by kind, and the writable ones.
+    """The names that a statement may use: readable variables by kind, and writable variables.
 
     long_index, short_index
         Loop variables within 1:N and 1:J; those in `from_two` are never 1.
@@ -35,8 +35,8 @@ class Scope:
     in_model
         Whether the variables of the program's blocks are in scope.
     drops, jumps
-        Whether `~`, and whether `break` and `continue`, may be used. Not where parameters decide:
-        there the constants that `~` drops would depend on the parameters.
+        Whether `~`, and whether `break` and `continue`, may be used. They may not if parameters
+        decide, because the constants that `~` drops would then depend on the parameters.
 
     """
 
@@ -134,13 +134,13 @@ class Expressions:
                 (1, Apply(forms.ABOVE, (Element("y", (index,)), above))),
                 (1, Apply(forms.ABOVE, (Element("D", indices), above))),
             ]
-        chosen = self.pick(*simple)
+        condition = self.pick(*simple)
         if self.chance(0.1):
-            return Apply(forms.NOT, (chosen,))
+            return Apply(forms.NOT, (condition,))
         if self.chance(0.1):
             form = self.one_of((forms.BOTH, forms.EITHER))
-            return Apply(form, (chosen, self.pick(*simple)))
-        return chosen
+            return Apply(form, (condition, self.pick(*simple)))
+        return condition
 
     def parameter_condition(self, scope: Scope) -> Apply:
         """A condition on an expression that may depend on parameters."""
@@ -275,10 +275,10 @@ class Expressions:
         return [f for f in self.functions if f.returns == returns and scope.in_model]
 
     def call(self, function: Function, scope: Scope) -> Call:
-        given = {
+        arguments = {
             "p": lambda: self.scalar(scope, 0),
             "q": lambda: self.scalar(scope, 0),
             "g": lambda: self.vector(scope, 0),
             "N": lambda: Name("N"),
         }
-        return Call(function, tuple(given[name]() for _, name in function.arguments))
+        return Call(function, tuple(arguments[name]() for _, name in function.arguments))

@@ -1,9 +1,9 @@
 """Random Stan programs, each with its exact log density and gradient.
 
-`random_program(seed)` is a complete program with data; `batch(programs)` prints many as one, since
-compiling takes seconds. The values are exact up to one constant per program (a `~` drops constants
-that the oracle keeps), so differences between positions are compared; gradients are compared as
-they are. Programs use the language of Stan 2.27.
+`random_program(seed)` is a complete program with data. `batch(programs)` joins many into one,
+because compiling takes seconds. The values are exact up to one constant per program (a `~` drops
+constants that the oracle includes), so differences between positions are compared; gradients are
+compared directly. Programs use the language of Stan 2.27.
 """
 
 from collections.abc import Sequence
@@ -234,12 +234,12 @@ NESTED = tuple(
 
 
 def nested_program(number: int) -> RandomProgram:
-    """A normal density within two loops and nothing else; `number` is an index of `NESTED`."""
-    chosen = NESTED[number]
-    arguments = (chosen.location, chosen.scale)
-    density = (Density(forms.NORMAL, chosen.variate, arguments, chosen.drops),)
+    """Make a program with only a normal density within two loops; `number` indexes `NESTED`."""
+    nested = NESTED[number]
+    arguments = (nested.location, nested.scale)
+    density = (Density(forms.NORMAL, nested.variate, arguments, nested.drops),)
     rows, columns = ("i", 1, "N"), ("j", 1, "J")
-    outside, inside = (rows, columns) if chosen.outer == "rows" else (columns, rows)
+    outside, inside = (rows, columns) if nested.outer == "rows" else (columns, rows)
     rng = np.random.default_rng(number)
     return RandomProgram(
         number, (), (Loop(*outside, (Loop(*inside, density),)), ENVELOPE), random_data(rng, 7, 3)

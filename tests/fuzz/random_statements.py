@@ -166,11 +166,11 @@ class Statements(Expressions):
             family, data = self.one_of(((forms.POISSON_LOG, "k"), (forms.BERNOULLI_LOGIT, "z")))
             variate = Element(data, (self.long_index(scope),))
             return Density(family, variate, (self.bounded(scope),), self.drops(scope))
-        given = (self.scalar(scope, self.pick((3, 0), (1, 1))), self.positive(scope))
+        arguments = (self.scalar(scope, self.pick((3, 0), (1, 1))), self.positive(scope))
         if self.chance(0.1):
-            given = (Literal(4.0), *given)
-            return Density(forms.STUDENT_T, self.leaf(scope), given, self.drops(scope))
-        return Density(self.one_of(forms.LOCATED), self.leaf(scope), given, self.drops(scope))
+            arguments = (Literal(4.0), *arguments)
+            return Density(forms.STUDENT_T, self.leaf(scope), arguments, self.drops(scope))
+        return Density(self.one_of(forms.LOCATED), self.leaf(scope), arguments, self.drops(scope))
 
     def mixture(self, scope: Scope) -> Increment:
         parts = tuple(
@@ -185,9 +185,9 @@ class Statements(Expressions):
             argument = self.pick((2, self.bounded_vector(scope)), (1, self.bounded(scope)))
             return Density(family, Name(data), (argument,), self.drops(scope))
         location = self.pick((3, self.vector(scope)), (1, self.scalar(scope)))
-        given = (location, self.positive_vector(scope))
+        arguments = (location, self.positive_vector(scope))
         return Density(
-            self.one_of(forms.LOCATED), self.vector_leaf(scope), given, self.drops(scope)
+            self.one_of(forms.LOCATED), self.vector_leaf(scope), arguments, self.drops(scope)
         )
 
     def slice_density(self, scope: Scope) -> Density:
@@ -195,8 +195,8 @@ class Statements(Expressions):
         low, size = self.part()
         part = (Range(low, low + size - 1),)
         variate, location = (Element(self.one_of(scope.vectors), part) for _ in range(2))
-        given = (location, self.positive(scope))
-        return Density(self.one_of(forms.LOCATED), variate, given, self.drops(scope))
+        arguments = (location, self.positive(scope))
+        return Density(self.one_of(forms.LOCATED), variate, arguments, self.drops(scope))
 
     # --- control flow ----------------------------------------------------------------------------
 

@@ -173,7 +173,7 @@ class _Returned(Exception):
 
 @dataclass(frozen=True)
 class Declare:
-    """A local variable; `sizes` holds the names of its sizes. An integer is a Python int."""
+    """A local variable; `sizes` are the names of its sizes. An integer is a Python int."""
 
     kind: str
     name: str
@@ -291,7 +291,7 @@ class Loop:
 class Foreach:
     """A loop over the elements of a container.
 
-    Those of a matrix come row by row: the manual says otherwise, but CmdStan 2.27 and stanli agree.
+    Contrary to Stan's manual, CmdStan 2.27 and stanli visit the elements of a matrix row by row.
     """
 
     variable: str

@@ -1,4 +1,4 @@
-"""A cache of its own for a test, and made-up builds to keep in it."""
+"""A separate cache for a test, and artificial builds to store in it."""
 
 import os
 import time

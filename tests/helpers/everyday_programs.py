@@ -1,15 +1,15 @@
-"""Where the bundled programs in raw units are evaluated: near their posteriors.
+"""Positions at which the bundled programs in raw units are evaluated, near their posteriors.
 
-At standard normal positions their densities are astronomically small, and most of their terms are
-lost to rounding. Centers and spreads are of the unconstrained parameters, from one fit each and
-rounded.
+At standard normal positions their densities are astronomically small, and rounding removes most of
+their terms. Centers and spreads are rounded values for the unconstrained parameters, from one fit
+of each program.
 """
 
 import numpy as np
 
 
 def _several(*parts):
-    """One array of numbers, some of which are repeated: (value, times)."""
+    """Return an array of numbers; a pair (value, times) repeats one."""
     pairs = [part if isinstance(part, tuple) else (part, 1) for part in parts]
     return np.concatenate([np.full(times, float(value)) for value, times in pairs])
 
@@ -72,12 +72,12 @@ POSITIONS = {
 
 
 def spread(name):
-    """Scales of the unconstrained parameters, 1 for a program without an entry above."""
+    """Return scales of the unconstrained parameters, 1 for a program without an entry above."""
     return POSITIONS[name][1] if name in POSITIONS else 1.0
 
 
 def positions(name, dimensions, count, scale=1.0, seed=1):
-    """Random positions, standard normal for a program without an entry above."""
+    """Draw positions, standard normal for a program without an entry above."""
     center, spread = POSITIONS.get(name, (0.0, 1.0))
     return center + scale * spread * np.random.default_rng(seed).standard_normal(
         (count, dimensions)

@@ -33,7 +33,7 @@ build:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """An empty home folder on an x86_64 computer, without the user's own CmdStan."""
+    """Make an empty home folder on an x86_64 computer, without the user's CmdStan."""
     for name in ("CMDSTAN", "BRIDGESTAN", "CXX", "MAKE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

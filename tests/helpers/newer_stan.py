@@ -1,9 +1,9 @@
-"""A folder that serves as a CmdStan of Stan 2.35 in the tests of the native backend.
+"""Make a folder that the tests of the native backend can use as a CmdStan of Stan 2.35.
 
 The registry's CmdStan is 2.27. Since then Stan has changed its random generator, moved its JSON
 reader and gained a function that unconstrains arrays. httpstan's wheel contains the headers, stanc
-and TBB of Stan 2.35: enough to compile programs, but not to sample. Used by .ci/test-newer-stan:
-`python tests/helpers/newer_stan.py FOLDER` makes the folder, to which CMDSTAN can be set.
+and TBB of Stan 2.35, which suffice to compile programs but not to sample. In .ci/test-newer-stan,
+`python tests/helpers/newer_stan.py FOLDER` makes the folder; CMDSTAN is then set to it.
 """
 
 import subprocess

@@ -1,10 +1,10 @@
-"""A program whose density is an estimate with noise: the exact moments are known."""
+"""A program with a noisy estimate of a density; the exact moments are known."""
 
 import numpy as np
 
-# x ~ N(MEAN, diag(SD^2)), and an estimate of its density whose log has standard deviation
-# s exp(x[1] / 2) and whose mean is exact. Because the noise grows with x[1], a chain is biased if
-# it keeps a stale estimate, counts the density of the noise or redraws the current estimate.
+# x ~ N(MEAN, diag(SD^2)). The estimate of its density is unbiased, and its log has standard
+# deviation s exp(x[1] / 2). Because the noise grows with x[1], a chain is biased if it reuses a
+# stale estimate, counts the density of the noise or redraws the current estimate.
 PROGRAM = """
 data { int M; real s; }
 parameters { vector[2] x; vector[M] u; }

@@ -1,4 +1,4 @@
-"""Pseudo-marginal targets: exact distributions from noisy estimates, and what is refused."""
+"""Pseudo-marginal targets: exact distributions from noisy estimates, and refusals."""
 
 import json
 
@@ -8,9 +8,10 @@ import pytest
 import stanadapt as sa
 from stanadapt.engine.density import make_density
 from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, StanadaptWarning
 from stanadapt.samplers import registered
 from stanadapt.targets import noise
+from tests.helpers.codes import raises, warns
 from tests.helpers.command_line import call
 from tests.helpers.noisy_program import MEAN, PROGRAM, SD
 
@@ -35,7 +36,7 @@ def test_the_gradient_free_samplers_are_covered():
 
 
 def z_scores(fit):
-    """Errors of the means and second moments of x in Monte Carlo standard errors."""
+    """Return errors of the means and second moments of x in Monte Carlo standard errors."""
     x = (fit.posterior["x"].values - MEAN) / SD
     scores = []
     for values, truth in ((x, 0.0), (x**2, 1.0)):
@@ -48,8 +49,8 @@ def z_scores(fit):
 @pytest.mark.parametrize("rho", [0.0, 0.8])
 @pytest.mark.parametrize("name", GRADIENT_FREE)
 def test_draws_are_exact_however_noisy_the_estimate_is(name, rho):
-    # with some seeds, in any coordinates, a chain of rwm sits on one estimate for so long in
-    # warm-up that its scale is lost: that is slow, not wrong
+    # with some seeds, in any coordinates, a chain of rwm stays at one estimate for a large part of
+    # warm-up and loses its scale, which makes it slow but not wrong
     fit = sa.sample(make(rho), name, chains=4, iter_warmup=4000, iter_sampling=40_000, seed=3,
                     show_progress=False, **SMALL.get(name, {}))  # fmt: skip
     # four t statistics with 79 degrees of freedom: one exceeds 4.5 with probability 1e-4
@@ -68,7 +69,7 @@ def test_noise_is_never_stored(name):
     np.testing.assert_allclose(fit.posterior["total"].values, x.sum(axis=-1))
 
 
-@pytest.mark.filterwarnings("ignore:Stan's NUTS ran inside stanli")
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 @pytest.mark.parametrize("engine", ["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)])
 def test_stan_nuts_moves_the_noise_and_does_not_store_it(engine):
     fit = sa.stan_nuts(make(s=0.3), engine=engine, chains=4, iter_sampling=4000, seed=2,
@@ -108,7 +109,7 @@ def test_the_estimate_is_the_density_without_that_of_the_noise(target):
 
 
 def test_noise_of_a_proposal_has_the_requested_correlation():
-    target = make(0.6)  # kept alive: a density holds addresses only
+    target = make(0.6)  # must outlive the density, which contains addresses only
     density = target.density()
     rng = np.random.default_rng(3)
     current, pairs = value_at(density, np.array([0.0, 0.0, 0.5])), []
@@ -143,20 +144,20 @@ def test_without_noise_all_parameters_are_moved():
 def test_estimate_measures_the_noise(target):
     position = np.array([0.0, 0.0, 0.0])
     for s in (0.5, 1.0):
-        found = noise.estimate(make(s=s), position, draws=2000, seed=4)
+        measured = noise.estimate(make(s=s), position, draws=2000, seed=4)
         # log estimate = s u - s^2 / 2; the standard error of an sd is sd / sqrt(2 n)
-        assert found.sd == pytest.approx(s, abs=5 * s / np.sqrt(2 * 4000))
-        assert found.z < 4
+        assert measured.sd == pytest.approx(s, abs=5 * s / np.sqrt(2 * 4000))
+        assert measured.z < 4
     assert noise.estimate(target, position, 50).log_means[0] != 0
 
 
 def test_an_inconsistent_estimate_gives_a_warning():
-    # the second statement cancels the normal distribution of u, so the log estimate has 40 terms
-    # u^2 / 2 that it should not have, and a large standard deviation
+    # the second statement cancels the normal distribution of u, which adds 40 terms u^2 / 2 to the
+    # log estimate and makes its standard deviation large
     code = PROGRAM.replace("u ~ std_normal();", "u ~ std_normal(); target += 0.5 * dot_self(u);")
-    found = noise.estimate(make(code=code, M=40), np.zeros(42), draws=200)
-    assert found.sd > noise.LARGEST_SD
-    with pytest.warns(UserWarning, match="standard deviation"):
+    measured = noise.estimate(make(code=code, M=40), np.zeros(42), draws=200)
+    assert measured.sd > noise.LARGEST_SD
+    with warns("noisy_estimate"):
         sa.sample(make(code=code, M=40), "rwm", chains=1, iter_warmup=5, iter_sampling=5, seed=1,
                   show_progress=False)  # fmt: skip
 
@@ -175,34 +176,37 @@ SAMPLERS_WITH_GRADIENTS = [n for n, sampler in SAMPLERS.items() if sampler.uses_
 
 @pytest.mark.parametrize("name", SAMPLERS_WITH_GRADIENTS)
 def test_samplers_with_gradients_are_refused(target, name):
-    with pytest.raises(StanadaptError, match=r"follows gradients.*rwm") as caught:
+    with pytest.raises(StanadaptError) as caught:
         sa.sample(target, name, seed=1)
     assert caught.value.stage == "settings"
+    assert all(fact in caught.value.message for fact in (name, "rwm"))
 
 
 def test_a_sampler_of_several_evaluations_per_move_is_refused(target):
-    with pytest.raises(StanadaptError, match=r"evaluates the density several.*\(am,.*, rwm\)") as e:
+    with pytest.raises(StanadaptError) as caught:
         sa.sample(target, "repelling_attracting", seed=1)
-    assert "repelling" not in str(e.value).partition("Use a")[2]
+    assert caught.value.stage == "settings"
+    # once as the sampler that is refused, and not among those that can be used
+    assert caught.value.message.count("repelling_attracting") == 1
+    assert all(name in caught.value.message for name in ("am,", "rwm"))
 
 
 @pytest.mark.parametrize(
-    ("change", "names", "message"),
+    ("change", "names", "fact"),
     [
-        (("", ""), ("v",), "has no parameter v; it has x, u"),
-        (("", ""), ("x", "u"), "nothing is left to sample"),
-        (("vector[2] x; vector[M] u;", "vector[M] u; vector[2] x;"), ("u",), "Move the declar"),
-        (("vector[M] u;", "vector<lower=-9>[M] u;"), ("u",), "must be unconstrained"),
-        (("vector[M] u;", "vector<multiplier=2>[M] u;"), ("u",), "must be unconstrained"),
-        (("u ~ std_normal();", "u ~ normal(0, 2);"), ("u",), "standard normal, by the statement"),
-        (("u ~ std_normal();", "// u ~ std_normal();"), ("u",), "standard normal"),
-        (("u ~ std_normal();", "x ~ std_normal();"), ("u",), "standard normal"),
+        (("", ""), ("v",), "x, u"),
+        (("", ""), ("x", "u"), "all"),
+        (("vector[2] x; vector[M] u;", "vector[M] u; vector[2] x;"), ("u",), "u, x"),
+        (("vector[M] u;", "vector<lower=-9>[M] u;"), ("u",), "unconstrained"),
+        (("vector[M] u;", "vector<multiplier=2>[M] u;"), ("u",), "unconstrained"),
+        (("u ~ std_normal();", "u ~ normal(0, 2);"), ("u",), "`u ~ std_normal();`"),
+        (("u ~ std_normal();", "// u ~ std_normal();"), ("u",), "`u ~ std_normal();`"),
+        (("u ~ std_normal();", "x ~ std_normal();"), ("u",), "`u ~ std_normal();`"),
     ],
 )
-def test_parameters_that_are_not_noise_are_refused(change, names, message):
-    with pytest.raises(StanadaptError, match=message) as caught:
+def test_parameters_that_are_not_noise_are_refused(change, names, fact):
+    with raises("invalid_noise", *names, fact):
         make(code=PROGRAM.replace(*change), names=names)
-    assert caught.value.stage == "settings"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +226,7 @@ def test_matrices_can_be_noise():
       target += 0 * sum(w);
     }
     """
-    with pytest.raises(StanadaptError, match="u is standard normal"):
+    with raises("invalid_noise", "`u ~ std_normal();`"):
         sa.Target(code, noise=["u", "w"])
     declared = code.replace("for (k in 1:3) u[k] ~ std_normal();", "to_vector(u) ~ std_normal();")
     declared = declared.replace("array[3] vector[2] u", "matrix[3, 2] u")
@@ -231,13 +235,19 @@ def test_matrices_can_be_noise():
 
 @pytest.mark.parametrize("rho", [-0.1, 1.0, 2, "much", None, float("nan")])
 def test_rho_out_of_range_is_refused(rho):
-    with pytest.raises(StanadaptError, match="rho must be at least 0 and below 1"):
+    with raises("out_of_range", "rho", repr(rho)):
         make(rho)
+
+
+@pytest.mark.parametrize("draws", [1, 0, 2.5])
+def test_too_few_estimates_are_refused(target, draws):
+    with raises("out_of_range", "draws", repr(draws)):
+        noise.estimate(target, np.zeros(3), draws)
 
 
 def test_estimates_that_are_not_finite_are_rejected_and_counted():
     target = make(code=PROGRAM.replace("target += log", "target += 0 * sqrt(-x[2]); target += log"))
-    with pytest.warns(UserWarning, match="no finite density"):
+    with pytest.warns(StanadaptWarning):
         fit = sa.sample(target, "rwm", chains=2, iter_warmup=500, iter_sampling=2000, seed=1,
                         inits={"x": [0.0, -3.0]}, show_progress=False)  # fmt: skip
     assert fit.posterior["x"].values[..., 1].max() <= 0

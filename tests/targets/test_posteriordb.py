@@ -8,6 +8,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from tests.helpers.codes import raises
 from tests.helpers.command_line import call
 from tests.helpers.tiny_posteriordb import MEAN, NAME, PROGRAM, SD, draws, packed, tiny, written
 
@@ -19,11 +20,11 @@ def database(tmp_path_factory):
     return sa.posteriordb(tiny(tmp_path_factory.mktemp("clone")))
 
 
-def test_names_and_what_they_stand_for(database):
+def test_names_and_entries(database):
     assert database.names == ["bare", NAME]
-    assert sa.posteriordb(database.path).names == database.names  # the folder itself, too
-    known = database.posterior(NAME)
-    assert (known.program, known.data, known.reference) == ("tiny", "tiny_data", NAME)
+    assert sa.posteriordb(database.path).names == database.names  # the inner folder
+    entry = database.posterior(NAME)
+    assert (entry.program, entry.data, entry.reference) == ("tiny", "tiny_data", NAME)
 
 
 def test_reference_draws_have_stans_shapes(database):
@@ -63,19 +64,21 @@ def test_draws_of_another_posterior_are_refused(database):
         "here": database.reference_draws(NAME, target),
         "there": database.reference_draws(NAME, other),
     }
-    with pytest.raises(sa.StanadaptError, match="one program and one data set"):
+    with pytest.raises(sa.StanadaptError) as caught:
         sa.compare(fits, show=False)
+    assert caught.value.stage == "settings"
+    assert all(name in caught.value.message for name in fits)
 
 
-def test_names_that_are_not_there(database):
-    with pytest.raises(sa.StanadaptError, match=rf"no posterior 'tiny-tiny' .* {NAME}"):
+def test_names_that_the_database_lacks(database):
+    with raises("unknown_posterior", "'tiny-tiny'", NAME):
         database.target("tiny-tiny")
-    with pytest.raises(sa.StanadaptError, match="no reference draws of bare: compare with Stan's"):
+    with raises("no_reference_draws", "bare"):
         database.reference_draws("bare")
 
 
 def test_a_folder_that_is_no_database(tmp_path):
-    with pytest.raises(sa.StanadaptError, match="holds no posteriors: give the path of a clone"):
+    with raises("not_a_posteriordb", tmp_path):
         sa.posteriordb(tmp_path)
 
 
@@ -91,9 +94,8 @@ def test_a_clone_that_lacks_a_file(tmp_path, file, call):
     database = sa.posteriordb(tiny(tmp_path))
     (database.path / file).unlink()
     options = QUIET if call == "target" else {}
-    with pytest.raises(sa.StanadaptError, match=r"which is missing. Update the clone") as caught:
+    with raises("posteriordb_file_missing", NAME, file.removesuffix(".zip")) as caught:
         getattr(database, call)(NAME, **options)
-    assert caught.value.stage == "files"
     assert str(caught.value).count("\n") == 0
 
 
@@ -118,17 +120,15 @@ def test_broken_reference_draws(tmp_path, content):
         path.with_name(f"{path.name}.zip").write_bytes(content)
     else:
         packed(path, content)
-    with pytest.raises(sa.StanadaptError, match=r"cannot be read|does not hold draws of") as caught:
+    with raises("posteriordb_file_broken", path):
         database.reference_draws(NAME, target)
-    assert caught.value.stage == "files"
 
 
 def test_a_program_that_stan_no_longer_reads(tmp_path):
     old = "parameters { real mu; } model { increment_log_prob(-mu * mu); }"
     database = sa.posteriordb(tiny(tmp_path, program=old))
-    with pytest.raises(sa.StanadaptError, match="Stan says") as caught:
+    with raises("syntax_error") as caught:
         database.target("bare", **QUIET)
-    assert caught.value.stage == "syntax"
     assert "increment_log_prob" in caught.value.stan
 
 
@@ -149,7 +149,8 @@ def test_from_the_command_line(tmp_path, database):
         "compare", NAME, "--posteriordb", path, "--sampler", "nuts", "--stan-nuts", "none",
         "--backend", "stanli", "--iter-sampling", 200, "--seed", 1, "--out", out, "-q",
     )  # fmt: skip
-    assert "largest difference from posteriordb (posteriordb, rstan 2.19" in shown
+    assert "posteriordb, rstan 2.19" in shown
     assert (out / "nuts.nc").is_file()
     refused = call("sample", NAME, "--posteriordb", path, "--data", "x.json", status=1)
-    assert "leave out --data or --posteriordb" in refused
+    assert "--data" in refused
+    assert "--posteriordb" in refused

@@ -5,6 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.targets.standardized import Standardized
+from tests.helpers.codes import raises
 
 PROGRAM = """
 parameters { real a; real<lower=0> s; real b; }
@@ -26,9 +27,9 @@ def program():
 
 @pytest.fixture(params=FACTORS)
 def target(request, program):
-    made = Standardized(program, LOCATION, FACTORS[request.param])
-    assert made.kind == made.description["standardized"] == request.param
-    return made
+    standardized = Standardized(program, LOCATION, FACTORS[request.param])
+    assert standardized.kind == standardized.description["standardized"] == request.param
+    return standardized
 
 
 def test_there_and_back(target):
@@ -61,6 +62,20 @@ def test_the_volume_is_that_of_a_cube_of_z(target):
     assert target.log_volume == pytest.approx(np.log(abs(volume)), rel=1e-9)
 
 
+def test_the_target_answers_for_itself(target, program):
+    assert (target.base, program.base) == (program, program)
+    assert target.coordinate_names == ["coordinate 1", "coordinate 2", "coordinate 3"]
+    assert program.coordinate_names == ["a", "s", "b"]
+    assert (target.moves_parameters, program.moves_parameters) == (False, True)
+    assert (target.has_pseudo_samples, program.has_pseudo_samples) == (False, False)
+    assert (program.log_volume, program.location, program.factor) == (0.0, None, None)
+
+
+def test_prior_data_are_for_programs_only(target):
+    with raises("prior_data_misplaced", "prior_data", repr(target)):
+        target.with_prior_data({})
+
+
 def test_stan_s_message_is_that_of_the_original_position():
     program = sa.Target("parameters { real x; } model { 0 ~ normal(0, 5 - x); }")
     target = Standardized(program, np.array([4.0]), np.array([[0.5]]))
@@ -70,5 +85,5 @@ def test_stan_s_message_is_that_of_the_original_position():
 
 @pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
 def test_scales_must_be_usable(program, bad):
-    with pytest.raises(sa.StanadaptError, match="must be finite"):
+    with raises("unusable_scales", program.name):
         Standardized(program, LOCATION, np.array([[1.0, bad, 1.0]]))

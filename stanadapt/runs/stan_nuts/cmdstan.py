@@ -44,7 +44,7 @@ def executable(program: Program, status: Any) -> tuple[Path, float]:
     """Compile a program, or find it in the cache; return the executable and the seconds taken."""
     from cmdstanpy import CmdStanModel  # 0.4 s to import
 
-    found = toolchain.required_cmdstan()
+    found = toolchain.require_cmdstan()
     suffix = ".exe" if os.name == "nt" else ""
 
     def build(folder: Path) -> None:
@@ -154,6 +154,6 @@ def _outcome(fit: Any, draws: np.ndarray, compile_seconds: float, remarks: tuple
         warmup_seconds=[chain["warmup"] for chain in times],
         sampling_seconds=[chain["sampling"] for chain in times],
         compile_seconds=compile_seconds,
-        engine=f"cmdstan {toolchain.required_cmdstan().version}",
+        engine=f"cmdstan {toolchain.require_cmdstan().version}",
         remarks=remarks,
     )

@@ -16,9 +16,8 @@ from scipy.optimize import minimize
 
 from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 from stanadapt.engine.density import Density
-from stanadapt.errors import StanadaptError, require_flag
+from stanadapt.errors import StanadaptError, require_flag, require_names
 from stanadapt.samplers.langevin.minibatch_density import BatchTerms, minibatch_density
-from stanadapt.targets.noise import given_names
 from stanadapt.targets.stan.declarations import Declaration, parse
 from stanadapt.targets.stan.program import block
 from stanadapt.targets.target import Samplable, Target, require_target
@@ -161,6 +160,8 @@ class Minibatches(Samplable):
 
     """
 
+    moves_parameters = True
+
     def __init__(
         self,
         target: Target,
@@ -173,7 +174,7 @@ class Minibatches(Samplable):
         self._base = require_target(target)
         if self._base.noise:
             raise _wrong(f"the density of {target.name} is an estimate already: make it without.")
-        self.rows, self.batches = given_names("rows", rows), _whole("batches", batches, 1)
+        self.rows, self.batches = tuple(require_names("rows", rows)), _whole("batches", batches, 1)
         self.control_variates = require_flag("control_variates", control_variates)
         self.seed = _whole("seed", seed, 0)
         self.name, self.dim = self._base.name, self._base.dim
@@ -331,9 +332,9 @@ class OfParameters:
         """Fill out (draw, column); return in how many rows generated quantities threw (NaN)."""
         return self._constrain(np.ascontiguousarray(positions[:, : self._dim]), out)
 
-    def held(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """What `resume` needs to go on from here."""
-        return self._constrain.held()
+        return self._constrain.state()
 
     def resume(self, held: dict[str, Any]) -> None:
         """Go on from where another of the same seed was."""
@@ -342,11 +343,6 @@ class OfParameters:
     def explain(self) -> str:
         """Stan's message for the last row that threw."""
         return self._constrain.explain()
-
-
-def moves_parameters(target: Samplable) -> bool:
-    """Whether positions begin with those of the program: scales and draws of it can be used."""
-    return target.target is target or isinstance(target, Minibatches)
 
 
 def _again(

@@ -226,6 +226,11 @@ class Extended(Samplable):
         return self._base
 
     @property
+    def has_pseudo_samples(self) -> bool:
+        """Whether a position consists of pseudo-samples: it does."""
+        return True
+
+    @property
     def options(self) -> dict[str, Any]:
         """Arguments beside the target with which an equal one is made; data are JSON text."""
         prior_data = self._prior.data if self._prior is not None else None
@@ -358,9 +363,9 @@ class Resampler:
         choose(positions, weights, self._rng, chosen)
         return self._constrain(chosen, out)
 
-    def held(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """What `resume` needs to go on from here."""
-        return {"rng": self._rng.bit_generator.state, "base": self._constrain.held()}
+        return {"rng": self._rng.bit_generator.state, "base": self._constrain.state()}
 
     def resume(self, held: dict[str, Any]) -> None:
         """Go on from where another of the same seed was."""

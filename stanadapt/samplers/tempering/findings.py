@@ -35,8 +35,7 @@ from stanadapt.samplers.tempering import (
     simulated_tempering,
     smc,
 )
-from stanadapt.targets.standardized import Standardized
-from stanadapt.targets.target import Target
+from stanadapt.targets.target import Samplable, Target
 
 # climbs: in 93 % of runs at least two of them end in a mode with a fifth of the draws
 CLIMBS = 20
@@ -226,7 +225,7 @@ def report(view: RunView) -> Findings:
     constant = target.dropped_constant(position) if found.uses_gradient else 0.0
     assert found.tempering is not None  # of samplers without, nothing is asked here
     learned = [found.tempering.learned(chain.state) for chain in chains]
-    if isinstance(target, Standardized):
+    if target.factor is not None:
         learned = [_in_original_coordinates(target, one) for one in learned]
     group = evidence.group(learned, constant)
     evidence.add_errors(group)
@@ -236,17 +235,18 @@ def report(view: RunView) -> Findings:
         messages = evidence.sentences(name, group, stats)
     messages += _on_chains(name, chains, view.length)
     # positions of a pseudo-extension are not those of its draws
-    if isinstance(target, Target | Standardized):
+    if target.base.moves_parameters:
         messages += _on_modes(target.target, chains, group)
     return Findings({}, messages, {"tempering": group})
 
 
-def _in_original_coordinates(target: Standardized, learned: dict[str, Any]) -> dict[str, Any]:
+def _in_original_coordinates(target: Samplable, learned: dict[str, Any]) -> dict[str, Any]:
     """Translate what was learned in coordinates z, x = m + L z with a diagonal L.
 
     The reference is a density of z, that of x times |det L|: an integral over z of p^b p0^(1 - b)
     is |det L|^-b times that over x. Without a reference it is 1 / |det L| times that of p^b.
     """
+    assert target.factor is not None
     volume, found = target.log_volume, dict(learned)
     referred = np.isfinite(learned["log_evidence"])
     power = learned["temperature"] if referred else 1.0

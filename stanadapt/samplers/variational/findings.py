@@ -24,7 +24,6 @@ from stanadapt.engine.chain import Chain
 from stanadapt.samplers.variational import hvi, variational_mcmc
 from stanadapt.samplers.variational.gaussian import LOG_2PI, Gaussian, log_densities
 from stanadapt.samplers.variational.hamiltonian_path import LOWEST
-from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable
 
 DRAWS = 2000
@@ -182,5 +181,4 @@ def _on_tail(logs: np.ndarray) -> str:
 
 def _shift(target: Samplable, chain: Chain) -> float:
     """What the coordinates of the chain, and constants that gradients leave out, add to log Z."""
-    volume = target.log_volume if isinstance(target, Standardized) else 0.0
-    return volume + target.dropped_constant(chain.state.current.position)
+    return target.log_volume + target.dropped_constant(chain.state.current.position)

@@ -269,16 +269,9 @@ def _main(target: Samplable, direction: np.ndarray | None) -> str:
     if direction is None:
         return ""
     order = np.argsort(-np.abs(direction))[:NAMED]
-    names = coordinate_names(target)
+    names = target.coordinate_names
     chosen = [names[i] for i in order if abs(direction[i]) > MUCH * np.abs(direction).max()]
     return f" (mainly {', '.join(chosen)})"
-
-
-def coordinate_names(target: Samplable) -> list[str]:
-    """Names of the unconstrained coordinates of a position."""
-    if target.target is target:
-        return target.target.model.param_unc_names()
-    return [f"coordinate {i + 1}" for i in range(target.dim)]
 
 
 def _nothing_found(target: Samplable, why: str) -> StanadaptError:

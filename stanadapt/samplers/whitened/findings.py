@@ -22,7 +22,7 @@ def report(view: RunView) -> Findings:
     """Report which trajectories and which metric were used, and why; and improper directions."""
     if view.progress is None:
         return Findings()
-    names = coordinate_names(view.target)
+    names = view.target.coordinate_names
     return Findings(attributes(view.settings, view.progress), improper(view.progress, names))
 
 
@@ -39,13 +39,6 @@ def report_walk(view: RunView) -> Findings:
             "chains may still be on their way. Raise iter_warmup, or give inits."
         )
     return Findings(found)
-
-
-def coordinate_names(target: Any) -> list[str]:
-    """Names of the coordinates that chains move in."""
-    if target.target is target:
-        return target.target.model.param_unc_names()
-    return [f"coordinate {i + 1}" for i in range(target.dim)]
 
 
 def attributes(settings: Any, progress: Progress) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from stanadapt.errors import warn
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import named_dimensions, phase_groups
 from stanadapt.samplers.variational.gaussian import Gaussian
-from stanadapt.samplers.variational.methods import Fitted, coordinate_names
+from stanadapt.samplers.variational.methods import Fitted
 from stanadapt.studies.approximate.importance_draws import Draws, notes_on
 from stanadapt.targets.target import Samplable
 
@@ -92,7 +92,7 @@ def _gaussians(target: Samplable, fitted: Fitted) -> xr.Dataset:
     }
     if fitted.elbo.size:
         variables["elbo"] = (("path", "iteration"), fitted.elbo)
-    return xr.Dataset(variables, {"coordinate": coordinate_names(target)})
+    return xr.Dataset(variables, {"coordinate": target.coordinate_names})
 
 
 def _padded(part: Gaussian, rows: int) -> np.ndarray:
@@ -111,7 +111,7 @@ def _without_slope(target: Samplable, draws: Draws) -> list[str]:
     still = np.flatnonzero(~np.any(gradients, axis=0))
     if not len(still):
         return []
-    names = coordinate_names(target)
+    names = target.coordinate_names
     return [
         f"the log density has no slope in {', '.join(names[i] for i in still[:3])}"
         f"{f' and {len(still) - 3} more' if len(still) > 3 else ''}: it does not depend on it, or "

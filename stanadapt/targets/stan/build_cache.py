@@ -1,11 +1,10 @@
 """A cache of compiled files that outlives the process and never returns an incomplete build.
 
-Each build has its own folder, which is never moved, because precompiled headers record their
-path. A small marker file, written last and renamed into place, records the folder and contents
-of the build of a key. Hence a killed process, a full disk or two processes building the same key
-leave at worst a folder that no marker names.
-
-Compilers and CmdStan's chains, which must not outlive the Ctrl-C that ends their parent.
+Each build has a folder, which is never moved, because precompiled headers record their path. A
+small marker file, written last and renamed into place, records the folder and contents of the
+build of a key. A killed process, a full disk or two processes that build the same key therefore
+leave at worst a folder that no marker names. `ended_by_ctrl_c` stops compilers, and CmdStan's
+chains, when Ctrl-C ends their parent.
 """
 
 import contextlib
@@ -26,64 +25,16 @@ import psutil
 
 from stanadapt.engine.compiled.cache_folder import readable_folders, writable_folder
 from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan.messages import BUILDS_NOT_WRITABLE
 
-ROUNDS, PAUSE = 20, 0.005
-
-
-@contextlib.contextmanager
-def ended_by_ctrl_c() -> Iterator[None]:
-    """Kill what the body has started, and what that has, before Ctrl-C is raised.
-
-    `subprocess` kills its own child only, not a compiler that make has started; CmdStanPy waits
-    for its chains. What ran before the body goes on.
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler) or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = _descendants()
-
-    def end(number: int, frame: Any) -> None:
-        for _ in range(ROUNDS):  # one that is killed may just have started another
-            started = _descendants() - before
-            for child in started:
-                with contextlib.suppress(psutil.Error):
-                    child.kill()
-            if not started:
-                break
-            time.sleep(PAUSE)
-        handler(number, frame)
-
-    signal.signal(signal.SIGINT, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-
-
-def _descendants() -> set[psutil.Process]:
-    """Children of this process and theirs, but for those that have ended."""
-    try:
-        found = psutil.Process().children(recursive=True)
-    except psutil.Error:
-        return set()
-    return {child for child in found if _runs(child)}
-
-
-def _runs(child: psutil.Process) -> bool:
-    try:
-        return child.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
-
-
+ROUNDS, PAUSE = 20, 0.005  # attempts to stop child processes, and seconds between them
 BUILDS = "builds"
 HASHED_BELOW = 50_000_000  # bytes; precompiled headers are larger, and too slow to hash
 ABANDONED_AFTER, UNUSED_AFTER = 24 * 3600.0, 60 * 24 * 3600.0
 
 
 class Build(NamedTuple):
-    """A build's folder, and the seconds that it took: 0.0 if it was cached."""
+    """The folder of a build, and its time in seconds: 0.0 if it was cached."""
 
     folder: Path
     seconds: float
@@ -96,8 +47,8 @@ def make_key(*parts: object) -> str:
 
 def find(name: str, key: str) -> Path | None:
     """Return the folder of a build; None if there is none or its files have changed since."""
-    found = (_find_in(root, name, key) for root in readable_folders(BUILDS))
-    return next((folder for folder in found if folder is not None), None)
+    folders = (_find_in(root, name, key) for root in readable_folders(BUILDS))
+    return next((folder for folder in folders if folder is not None), None)
 
 
 def _find_in(root: Path, name: str, key: str) -> Path | None:
@@ -112,7 +63,7 @@ def _find_in(root: Path, name: str, key: str) -> Path | None:
         return None
     if not folder.is_dir():
         return None
-    with contextlib.suppress(OSError):  # marks the build as used; others' caches are read-only
+    with contextlib.suppress(OSError):  # marks the build as used; a shared cache is read-only
         os.utime(marker)
     return folder
 
@@ -120,12 +71,12 @@ def _find_in(root: Path, name: str, key: str) -> Path | None:
 def find_or_build(name: str, key: str, build: Callable[[Path], None]) -> Build:
     """Return a cached build, or make it by `build(folder)`.
 
-    Two processes may build the same key at once: both use the build that is finished first.
+    Two processes may build the same key at once. Both use the build that is finished first.
 
     Raises
     ------
     StanadaptError
-        Stage "files" if the cache cannot be written; and whatever `build` raises.
+        Stage "files", if the cache cannot be written; also the errors that `build` raises.
 
     """
     cached, began = find(name, key), time.perf_counter()
@@ -138,7 +89,7 @@ def find_or_build(name: str, key: str, build: Callable[[Path], None]) -> Build:
         try:
             with ended_by_ctrl_c():
                 build(folder)
-            cached = find(name, key)  # perhaps by another process, meanwhile
+            cached = find(name, key)  # another process may have been faster
             if cached is None:
                 _publish(_marker(root, name, key), folder)
             else:
@@ -188,14 +139,14 @@ def _readable_failures(root: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StanadaptError(
-            "files",
-            f"compiled programs are kept in {root}, which cannot be written: {error}. "
+            BUILDS_NOT_WRITABLE,
+            f"compiled programs are stored in {root}, which cannot be written: {error}. "
             "Free space there, or set the environment variable STANADAPT_CACHE to another folder.",
         ) from None
 
 
 def _remove_unused(root: Path) -> None:
-    """Remove builds unused for two months, and folders that killed processes left behind."""
+    """Remove builds that were not used for two months, and folders of killed processes."""
     now, in_use = time.time(), set()
     for marker in root.glob("*.json"):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -208,3 +159,50 @@ def _remove_unused(root: Path) -> None:
             old = now - folder.stat().st_mtime > ABANDONED_AFTER
             if folder.is_dir() and folder.name not in in_use and old:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def ended_by_ctrl_c() -> Iterator[None]:
+    """Kill processes started in the body, and their children, before Ctrl-C is raised.
+
+    `subprocess` kills the child only, not a compiler that make has started, and CmdStanPy waits
+    for its chains. Processes that were started before the body continue.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = _descendants()
+
+    def end(number: int, frame: Any) -> None:
+        for _ in range(ROUNDS):  # a process may have started another just before it was killed
+            started = _descendants() - before
+            for child in started:
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
+            if not started:
+                break
+            time.sleep(PAUSE)
+        handler(number, frame)
+
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def _descendants() -> set[psutil.Process]:
+    """Return the running children of this process, and their children."""
+    try:
+        children = psutil.Process().children(recursive=True)
+    except psutil.Error:
+        return set()
+    return {child for child in children if _runs(child)}
+
+
+def _runs(child: psutil.Process) -> bool:
+    try:
+        return child.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

@@ -1,55 +1,65 @@
-"""The Stan programs that are part of stanadapt: their names, descriptions and data."""
+"""The bundled Stan programs: their names, descriptions and data sets."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 from stanadapt.errors import StanadaptError, did_you_mean
+from stanadapt.targets.stan.messages import UNKNOWN_BUNDLED_PROGRAM, UNKNOWN_DATA_SET
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _IN_WHEEL = _PACKAGE / "stan_models"
 
-# In a wheel the programs are inside the package; in the repository, beside it.
+# The programs are inside the package in a wheel, and next to it in the repository.
 ROOT = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent / "stan_models"
 
 KNOWN_MOMENTS = "known_moments"  # this JSON file is not data of the program
 
 
 class BundledProgram(NamedTuple):
-    """A Stan program and its data sets."""
+    """A Stan program and its data sets.
+
+    name, path
+        Name of the program; path of its .stan file.
+    description
+        First paragraph of the comment at the top of the program.
+    data
+        Paths of the data sets by name, sorted.
+
+    """
 
     name: str
     path: Path
     description: str
-    data: dict[str, Path]  # by name, sorted
+    data: dict[str, Path]
 
 
 def available() -> dict[str, BundledProgram]:
-    """The bundled programs by name, sorted."""
+    """Return the bundled programs by name, sorted."""
     paths = [folder / f"{folder.name}.stan" for folder in sorted(ROOT.glob("*/"))]
     return {path.stem: _program(path) for path in paths if path.is_file()}
 
 
 def find(name: str, data: str | None = None) -> tuple[Path, Path | None]:
-    """Paths of a bundled program and of one of its data sets.
+    """Return the paths of a bundled program and of one of its data sets.
 
     Parameters
     ----------
     name
         Name of the program, as in `available()`.
     data
-        Name of the data set. Optional if there is at most one; without any, the second path is
-        None.
+        Name of the data set, which is optional for a program with at most one. The second path is
+        None for a program without data.
 
     Raises
     ------
     StanadaptError
-        Stage "settings" if there is no such program or data set.
+        Stage "settings", if there is no such program or data set.
 
     """
     programs = available()
     if name not in programs:
         raise StanadaptError(
-            "settings",
+            UNKNOWN_BUNDLED_PROGRAM,
             f"There is no bundled program {name!r}. There are: {', '.join(programs)}."
             + did_you_mean(name, programs),
         )
@@ -60,7 +70,7 @@ def find(name: str, data: str | None = None) -> tuple[Path, Path | None]:
         problem = "needs one of its data sets" if data is None else f"has no data set {data!r}"
         existing = ", ".join(program.data) or "none"
         raise StanadaptError(
-            "settings", f"The bundled program {name!r} {problem}. There are: {existing}."
+            UNKNOWN_DATA_SET, f"The bundled program {name!r} {problem}. There are: {existing}."
         )
     return program.path, program.data[data]
 
@@ -76,7 +86,7 @@ def _program(path: Path) -> BundledProgram:
 
 
 def _leading_comment(source: str) -> str:
-    """The first paragraph of `//` lines at the top of a program, as one line of text."""
+    """Return the first paragraph of `//` lines at the top of a program, as one line."""
     words = []
     for line in source.splitlines():
         text = line.strip()

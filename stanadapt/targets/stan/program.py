@@ -11,6 +11,13 @@ from typing import NamedTuple
 
 from stanadapt.errors import StanadaptError
 from stanadapt.results.files import read_text
+from stanadapt.targets.stan.messages import (
+    CIRCULAR_INCLUDES,
+    EMPTY_PROGRAM,
+    INCLUDE_MISSING,
+    INVALID_INCLUDE_PATH,
+    NOT_A_STAN_FILE,
+)
 
 BLOCKS = (
     "functions",
@@ -22,9 +29,9 @@ BLOCKS = (
     "generated quantities",
 )
 
-# What stanc's lexer removes before parsing, in a single expression so that quotes inside comments
-# and comments inside strings are recognized as such. A "#" that does not start an include was a
-# comment until Stan 2.32 and has been an error since. stanc requires the space after #include.
+# The parts that stanc's lexer removes before parsing, in a single expression that recognizes quotes
+# inside comments and comments inside strings. A "#" that does not start an include was a comment
+# until Stan 2.32 and has been an error since. stanc requires the space after #include.
 _HIDDEN = re.compile(
     r"""(?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
       | \#include\s+ (?: "(?P<quoted>[^"\n]*)" | <(?P<angled>[^>\n]*)> | (?P<bare>\S+) )
@@ -44,8 +51,15 @@ _NOT_NEWLINE = re.compile(r"[^\n]")
 class Program(NamedTuple):
     """A Stan program as the rest of the package uses it.
 
-    `code` has every include resolved, so it is self-contained: line numbers refer to it, not to
-    the file. `path` is None for a program given as text. `include_paths` are the user's folders.
+    name
+        Name of the program.
+    code
+        Self-contained code with all includes resolved. Line numbers refer to it, not to the file.
+    path
+        Path of the file; None for a program given as text.
+    include_paths
+        The user's folders.
+
     """
 
     name: str
@@ -55,7 +69,7 @@ class Program(NamedTuple):
 
     @property
     def hash(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 hash of `code`."""
+        """First 16 hexadecimal digits of the SHA-256 hash of `code`."""
         return sha256(self.code.encode()).hexdigest()[:16]
 
 
@@ -71,16 +85,16 @@ def read(
     program
         Path of a `.stan` file, or Stan code: a `str` with a newline or a `{` is code.
     include_paths
-        Folders searched first for `#include`, in this order; then follow the folder of the
-        including file and that of the program (for code: the current directory).
+        Folders searched for `#include`, in this order, before the folder of the including file and
+        that of the program (for code, the current directory).
     name
         Name of the program; if None, the file's stem, or "program" for code.
 
     Raises
     ------
     StanadaptError
-        Stage "files": a file or folder is missing, unreadable or not UTF-8. Stage "syntax": the
-        program is empty, or its includes are circular.
+        Stage "files", if a file or folder is missing, unreadable or not UTF-8; stage "syntax", if
+        the program is empty or its includes are circular.
 
     """
     if isinstance(include_paths, str | PathLike):
@@ -89,7 +103,8 @@ def read(
         folders = tuple(map(_folder, include_paths))
     except TypeError:
         raise StanadaptError(
-            "files", f"include_paths must be a folder or a list of folders, got {include_paths!r}."
+            INVALID_INCLUDE_PATH,
+            f"include_paths must be a folder or a list of folders, got {include_paths!r}.",
         ) from None
     if isinstance(program, str) and ("\n" in program or "{" in program or not program.strip()):
         path, text, home = None, program, Path.cwd()
@@ -99,31 +114,31 @@ def read(
     open_files = () if path is None else (path,)
     code = _with_includes(text, open_files, (*folders, home))
     if not strip(code).strip():
-        where = "The program given as text" if path is None else f"The Stan program {path}"
-        raise StanadaptError("syntax", f"{where} is empty; it needs at least a model block.")
+        source = "The program given as text" if path is None else f"The Stan program {path}"
+        raise StanadaptError(EMPTY_PROGRAM, f"{source} is empty; it needs at least a model block.")
     return Program(name or (path.stem if path else "program"), code, path, folders)
 
 
 def strip(code: str) -> str:
-    """`code` with comments, `#` lines and the contents of strings replaced by blanks.
+    """Replace comments, `#` lines and the contents of strings by blanks.
 
-    Newlines stay, so that positions agree between the two texts.
+    Newlines stay, so that positions in the two texts agree.
     """
 
-    def blanked(match: re.Match) -> str:
+    def blank(match: re.Match) -> str:
         # Quotes stay, so that a string argument remains recognizable as an argument.
         return re.sub(r"[^\n]" if match["string"] is None else r'[^\n"]', " ", match[0])
 
-    return _HIDDEN.sub(blanked, code)
+    return _HIDDEN.sub(blank, code)
 
 
 def block(code: str, name: str) -> str:
-    """The stripped body of the block `name` (one of `BLOCKS`); "" if there is no such block.
+    """Return the stripped body of the block `name`; "" if the program lacks it.
 
     Raises
     ------
     ValueError
-        `name` is not a block of the language.
+        If `name` is not one of `BLOCKS`.
 
     """
     if name not in BLOCKS:
@@ -134,18 +149,18 @@ def block(code: str, name: str) -> str:
 
 
 def without_block(code: str, name: str) -> str:
-    """The code with the body of one block replaced by blanks; line numbers stay the same."""
+    """Replace the body of one block by blanks; line numbers stay the same."""
     start, end = _spans(strip(code)).get(name, (0, 0))
     blank = re.sub(r"[^\n]", " ", code[start:end])
     return code[:start] + blank + code[end:]
 
 
 def branches(code: str) -> list[tuple[int, str]]:
-    """Lines on which control flow may depend on parameters: `(line number, line)`, from 1.
+    """List lines on which control flow may depend on parameters: `(line number from 1, line)`.
 
     These contain an `if`, `while`, `break`, `continue` or `? :` outside the blocks `data` and
     `transformed data`, which have no access to parameters. Functions count, because parameters
-    may be passed to them. Each line is listed once, without its indentation.
+    may be passed to them. Each line is listed once, without indentation.
     """
     stripped = strip(code)
     for name, (start, end) in _spans(stripped).items():
@@ -161,46 +176,46 @@ def branches(code: str) -> list[tuple[int, str]]:
 
 
 def user_path(name: str | PathLike) -> Path:
-    """Return a path with ~ expanded; left alone, and then not found, where there is no home."""
+    """Expand ~ in a path. A user without a home keeps the ~, so the path will not be found."""
     return Path(expanduser(fspath(name)))
 
 
 def _program_path(program: str | PathLike) -> Path:
     if not isinstance(program, str | PathLike):
         raise StanadaptError(
-            "files",
+            NOT_A_STAN_FILE,
             "A Stan program must be the path of a .stan file or a string of Stan code, "
             f"got {type(program).__name__}.",
         )
     path = user_path(program)
-    if path.suffix != ".stan" and not os.path.isdir(path):  # False too for names that are too long
+    if path.suffix != ".stan" and not os.path.isdir(path):  # also False for names that are too long
         raise StanadaptError(
-            "files",
+            NOT_A_STAN_FILE,
             f"The name of a Stan program's file must end in .stan, got {str(path)[:200]!r}. "
             "A string is read as Stan code if it contains a newline or a brace.",
         )
     try:
         return path.resolve()
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-    ):  # too long, circular links, a NUL byte: read_text reports it
-        return path
+    except (OSError, ValueError, RuntimeError):
+        return path  # too long, circular links, a NUL byte: read_text reports it
 
 
 def _folder(folder: str | PathLike) -> Path:
     try:
         path = user_path(folder).resolve()
-    except (TypeError, ValueError, RuntimeError, OSError) as error:  # a loop of links for one
-        raise StanadaptError("files", f"include_paths: {folder!r} is no folder: {error}.") from None
+    except (TypeError, ValueError, RuntimeError, OSError) as error:  # such as a loop of links
+        raise StanadaptError(
+            INVALID_INCLUDE_PATH, f"include_paths: {folder!r} is not a folder: {error}."
+        ) from None
     if not os.path.isdir(path):
-        raise StanadaptError("files", f"The include path {path} is not a folder. Check the path.")
+        raise StanadaptError(
+            INVALID_INCLUDE_PATH, f"include_paths: {path} is not a folder. Check the path."
+        )
     return path
 
 
 def _with_includes(code: str, open_files: tuple[Path, ...], folders: tuple[Path, ...]) -> str:
-    """`code` with its includes replaced by their text; `open_files` are the files being read."""
+    """Replace the includes of `code` by their text; `open_files` are the files being read."""
     pieces, end = [], 0
     for match in _HIDDEN.finditer(code):
         names = [match[form] for form in ("quoted", "angled", "bare") if match[form] is not None]
@@ -208,22 +223,22 @@ def _with_includes(code: str, open_files: tuple[Path, ...], folders: tuple[Path,
             continue
         file = _find_include(names[0], open_files, folders)
         text = _with_includes(read_text(file, "included file"), (*open_files, file), folders)
-        # A comment on the included file's last line must not extend to what follows the include.
+        # A comment on the included file's last line must not extend beyond the include.
         pieces += [code[end : match.start()], text, "" if text.endswith("\n") else "\n"]
         end = match.end()
     return "".join([*pieces, code[end:]])
 
 
 def _find_include(name: str, open_files: tuple[Path, ...], folders: tuple[Path, ...]) -> Path:
-    """The file to which `#include name` in the last of `open_files` refers."""
+    """Return the file to which `#include name` in the last of `open_files` refers."""
     *include_paths, home = folders
-    own = [open_files[-1].parent] if open_files else []
-    searched = list(dict.fromkeys([*include_paths, *own, home]))
+    current = [open_files[-1].parent] if open_files else []
+    searched = list(dict.fromkeys([*include_paths, *current, home]))
     including = str(open_files[-1]) if open_files else "the program given as text"
     file = next((folder / name for folder in searched if (folder / name).is_file()), None)
     if file is None:
         raise StanadaptError(
-            "files",
+            INCLUDE_MISSING,
             f"{including} includes {name!r}, which is in none of the folders searched: "
             f"{', '.join(map(str, searched))}. Give its folder in include_paths.",
         )
@@ -231,14 +246,14 @@ def _find_include(name: str, open_files: tuple[Path, ...], folders: tuple[Path, 
     if file in open_files:
         cycle = (*open_files[open_files.index(file) :], file)
         raise StanadaptError(
-            "syntax",
+            CIRCULAR_INCLUDES,
             f"The includes are circular: {' -> '.join(f.name for f in cycle)}. Remove one of them.",
         )
     return file
 
 
 def _spans(stripped: str) -> dict[str, tuple[int, int]]:
-    """Start and end of the body of each top-level block."""
+    """Return start and end of the body of each top-level block."""
     spans, position = {}, 0
     while match := _BLOCK.search(stripped, position):
         depth, position = 1, len(stripped)

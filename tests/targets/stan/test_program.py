@@ -10,16 +10,25 @@ import stanli
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import declarations, program
+from tests.helpers.codes import raises
 
 MODEL = "parameters { real mu; }\nmodel { mu ~ normal(0, 1); }\n"
 
 
-def refusal(stage, *args, **kwargs):
-    """The message of the error of `program.read`, whose stage is checked."""
-    with pytest.raises(StanadaptError) as caught:
-        program.read(*args, **kwargs)
-    assert caught.value.stage == stage
+def refuse(code, facts, *args):
+    """Expect an error with this code and these facts from `program.read`; return its message."""
+    with raises(code, *facts) as caught:
+        program.read(*args)
     return caught.value.message
+
+
+def refuse_file(path, *facts):
+    """Expect an error of the stage "files", with a code that another room declares."""
+    with pytest.raises(StanadaptError) as caught:
+        program.read(path)
+    assert caught.value.stage == "files"
+    for fact in facts:
+        assert str(fact) in caught.value.message
 
 
 def write(folder, **files):
@@ -63,18 +72,18 @@ def test_the_home_folder_is_expanded(tmp_path, monkeypatch):
 
 def test_files_that_cannot_be_read_are_named(tmp_path):
     missing = tmp_path / "nowhere.stan"
-    assert f"There is no Stan program at {missing}" in refusal("files", missing)
+    refuse_file(missing, missing)
     folder = tmp_path / "folder.stan"
     folder.mkdir()
-    assert f"{folder}, which is a folder" in refusal("files", folder)
-    assert "which is a folder" in refusal("files", tmp_path)
+    refuse_file(folder, folder, "folder")
+    refuse_file(tmp_path, tmp_path, "folder")
     latin = tmp_path / "latin.stan"
     latin.write_bytes("model {\n // caf\xe9\n}".encode("latin-1"))
-    assert "is not UTF-8: line 2 contains the byte 0xe9" in refusal("files", latin)
-    assert "cannot be read" in refusal("files", "x" * 5000 + ".stan")
-    assert "cannot be read" in refusal("files", "a\0b.stan")
-    assert "must end in .stan, got 'data.json'" in refusal("files", "data.json")
-    assert "got NoneType" in refusal("files", None)
+    refuse_file(latin, latin, "line 2", "0xe9")
+    refuse_file("x" * 5000 + ".stan")
+    refuse_file("a\0b.stan")
+    refuse("not_a_stan_file", [".stan", "'data.json'"], "data.json")
+    refuse("not_a_stan_file", ["NoneType"], None)
 
 
 def test_a_file_without_permission_is_named(tmp_path, monkeypatch):
@@ -84,14 +93,14 @@ def test_a_file_without_permission_is_named(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr(Path, "read_text", refuse)
-    assert "Permission denied" in refusal("files", path)
+    refuse_file(path, "Permission denied")
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\n\n", "// a plan\n", "/* more\n than that */\n"])
 def test_an_empty_program_is_refused(tmp_path, text):
-    assert "given as text is empty" in refusal("syntax", text)
+    refuse("empty_program", [], text)
     path = write(tmp_path, empty=text) / "empty.stan"
-    assert f"The Stan program {path} is empty" in refusal("syntax", path)
+    refuse("empty_program", [path], path)
 
 
 # ---- includes -----------------------------------------------------------------------------------
@@ -175,13 +184,10 @@ def test_the_error_for_a_missing_include_names_the_including_file_and_the_search
     write(tmp_path, main="#include part.stan\nmodel { }", part="#include lost.stan\n")
     extra = tmp_path / "extra"
     extra.mkdir()
-    message = refusal("files", tmp_path / "main.stan", extra)
-    assert message.startswith(f"{tmp_path / 'part.stan'} includes 'lost.stan'")
-    assert f"searched: {extra}, {tmp_path}. Give its folder in include_paths" in message
+    facts = [tmp_path / "part.stan", "'lost.stan'", f"{extra}, {tmp_path}.", "include_paths"]
+    refuse("include_missing", facts, tmp_path / "main.stan", extra)
     monkeypatch.chdir(extra)
-    message = refusal("files", "#include lost.stan\nmodel { }")
-    assert message.startswith("the program given as text includes 'lost.stan'")
-    assert f"searched: {extra}." in message
+    refuse("include_missing", ["'lost.stan'", f" {extra}."], "#include lost.stan\nmodel { }")
 
 
 @pytest.mark.parametrize(
@@ -196,15 +202,14 @@ def test_the_error_for_a_missing_include_names_the_including_file_and_the_search
 )
 def test_circular_includes_are_refused(tmp_path, files, cycle):
     write(tmp_path, **files)
-    assert f"are circular: {cycle}." in refusal("syntax", tmp_path / "main.stan")
+    refuse("circular_includes", [f" {cycle}."], tmp_path / "main.stan")
 
 
 def test_a_bad_included_file_or_folder_is_named(tmp_path):
     (tmp_path / "bad.stan").write_bytes(b"\xff")
-    message = refusal("files", "#include bad.stan\nmodel { }", tmp_path)
-    assert f"The included file {tmp_path / 'bad.stan'} is not UTF-8" in message
-    message = refusal("files", MODEL, [tmp_path, tmp_path / "gone"])
-    assert f"The include path {tmp_path / 'gone'} is not a folder" in message
+    (tmp_path / "main.stan").write_text("#include bad.stan\nmodel { }")
+    refuse_file(tmp_path / "main.stan", tmp_path / "bad.stan")
+    refuse("invalid_include_path", [tmp_path / "gone"], MODEL, [tmp_path, tmp_path / "gone"])
 
 
 # ---- strip, block, branches ---------------------------------------------------------------------
@@ -343,21 +348,22 @@ EXPRESSIONS = {
 
 
 @pytest.fixture(scope="module")
-def known():
-    parsed = {variable.name: variable for variable in declarations.parse(SCOPE)}
-    return {name: declarations.Known(parsed[name], np.array(VALUES[name])) for name in VALUES}
+def variables():
+    parsed = {declaration.name: declaration for declaration in declarations.parse(SCOPE)}
+    values = {name: np.array(value) for name, value in VALUES.items()}
+    return {name: declarations.DataVariable(parsed[name], x) for name, x in values.items()}
 
 
 @pytest.mark.parametrize("written", EXPRESSIONS)
-def test_sizes_are_computed_as_in_stan(written, known, monkeypatch):
+def test_sizes_are_computed_as_in_stan(written, variables, monkeypatch):
     size = EXPRESSIONS[written]
     code = f"data {{ {SCOPE} vector[{written}] x; }}\n{MODEL}"
     *_, x = declarations.parse(program.block(code, "data"))
-    assert declarations.evaluate(x.sizes[0], known) == size
+    assert declarations.evaluate(x.sizes[0], variables) == size
     for switch in ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER"):
         monkeypatch.setenv(switch, "1")
-    given = json.dumps({**VALUES, "x": [0.5] * size})
-    assert stanli.bridgestan_model(stan_code=code, data=given).param_unc_num() == 1
+    text = json.dumps({**VALUES, "x": [0.5] * size})
+    assert stanli.bridgestan_model(stan_code=code, data=text).param_unc_num() == 1
     with pytest.raises(RuntimeError, match="mismatch in dimension"):
         stanli.bridgestan_model(
             stan_code=code, data=json.dumps({**VALUES, "x": [0.5] * (size + 1)})
@@ -368,24 +374,24 @@ def test_sizes_are_computed_as_in_stan(written, known, monkeypatch):
     ("written", "value"),
     [("1.5e1", 15), ("-N^2", -9), ("2^-1", 0.5), ("1/2.", 0.5), (".5 + 1_0", 10.5), ("N - 4.", -1)],
 )
-def test_bounds_may_be_real(written, value, known):
+def test_bounds_may_be_real(written, value, variables):
     (x,) = declarations.parse(f"real<lower={written}, offset=2> x;")
-    assert declarations.evaluate(x.lower, known) == value
+    assert declarations.evaluate(x.lower, variables) == value
     assert (x.lower.source, x.upper) == (written, None)
 
 
-# Unknown names and functions, indices out of range, divisions by zero, and what Stan rejects.
+# Unknown names and functions, indices out of range, divisions by zero, and invalid expressions.
 NOT_COMPUTED = """
 f(N) | gone | s[4] | s[0] | s[1, 1] | N[1] | N / 0 | N % 0 | s[1:2] | N' | v * v | v / 2 | v + w
 | N + | rows(N) | rows(gone) | max(s, s) | size() | v ? 1 : 2 | (-8)^.5 | 10.^400 | N ? 1 | N .* 2
 """
 
 
-def test_other_expressions_evaluate_to_none(known):
+def test_other_expressions_evaluate_to_none(variables):
     for written in NOT_COMPUTED.split("|"):
         (x,) = declarations.parse(f"real<lower={written}> x;")
         assert (x.name, x.lower.source) == ("x", written.strip())
-        assert declarations.evaluate(x.lower, known) is None, written
+        assert declarations.evaluate(x.lower, variables) is None, written
 
 
 def test_declarations_in_stan_syntax():

@@ -32,13 +32,13 @@ def test_the_environment_overrides_the_home_folder_for_cmdstan(home, tmp_path, m
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (lambda tree: shutil.rmtree(tree), "does not exist"),
-        (lambda tree: (tree / "makefile").unlink(), "no makefile"),
-        (lambda tree: (tree / "bin/stanc").unlink(), "bin/stanc is missing"),
-        (lambda tree: (tree / "bin/stansummary").unlink(), "bin/stansummary is missing"),
-        (lambda tree: (tree / "bin/stanc").chmod(0o644), "bin/stanc is not executable"),
-        (lambda tree: (tree / "bin/stanc").write_bytes(MACOS_BINARY), "does not run on this"),
-        (lambda tree: (tree / "bin/stanc").write_text("#!/bin/sh\nexit 3\n"), "--version fails"),
+        (lambda tree: shutil.rmtree(tree), "folder"),
+        (lambda tree: (tree / "makefile").unlink(), "makefile"),
+        (lambda tree: (tree / "bin/stanc").unlink(), "bin/stanc"),
+        (lambda tree: (tree / "bin/stansummary").unlink(), "bin/stansummary"),
+        (lambda tree: (tree / "bin/stanc").chmod(0o644), "executable"),
+        (lambda tree: (tree / "bin/stanc").write_bytes(MACOS_BINARY), "bin/stanc"),
+        (lambda tree: (tree / "bin/stanc").write_text("#!/bin/sh\nexit 3\n"), "--version"),
     ],
 )
 def test_a_broken_cmdstan_is_ignored_and_the_reason_reported(tmp_path, monkeypatch, damage, reason):
@@ -55,7 +55,8 @@ def test_as_in_cmdstanpy_a_broken_newest_version_hides_an_older_working_one(home
     working_tree(home / ".cmdstan" / "cmdstan-2.27.0")
     (home / ".cmdstan" / "cmdstan-2.36.0").mkdir()
     assert toolchain.cmdstan() is None
-    assert "cmdstan-2.36.0 cannot be used: it has no makefile" in toolchain.cmdstan_problem()
+    problem = toolchain.cmdstan_problem()
+    assert all(fact in problem for fact in ("cmdstan-2.36.0", "makefile"))
 
 
 @pytest.mark.parametrize(

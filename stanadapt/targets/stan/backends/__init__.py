@@ -1,13 +1,14 @@
-"""The backends, which evaluate a program's density: one file each, all return a StanModel."""
+"""The backends, which evaluate a program's density. Each is a file and returns a StanModel."""
 
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from stanadapt.engine.console import Report
-from stanadapt.errors import StanadaptError, is_one_of
+from stanadapt.errors import Message, StanadaptError, is_one_of
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends import bridgestan, cmdstan, stanli
+from stanadapt.targets.stan.backends.messages import BACKEND_UNAVAILABLE, UNKNOWN_BACKEND
 from stanadapt.targets.stan.program import Program
 
 VARIABLE = "STANADAPT_BACKEND"
@@ -17,17 +18,17 @@ class Loaded(NamedTuple):
     """A program bound to its data.
 
     model
-        The bridgestan.StanModel; owns what every address points to.
+        The bridgestan.StanModel, which owns the memory behind every address.
     version
         Version of the backend, for the result's attributes.
     native
-        Whether it is compiled code: then threads share one model without waiting for each
-        other, generated quantities run only on request, and a value is cheaper with propto=0
-        (with 1, Stan builds autodiff types).
+        Whether it is compiled code. Threads then share one model without waiting for each other,
+        generated quantities run only on request, and a value is cheaper with propto=0 (with 1,
+        Stan builds autodiff types).
     seconds
-        Compilation time; zero if nothing had to be compiled.
+        Compilation time; zero if nothing was compiled.
     remarks
-        Messages that the user should see once.
+        Warnings that the user should see once.
 
     """
 
@@ -35,18 +36,20 @@ class Loaded(NamedTuple):
     version: str
     native: bool
     seconds: float = 0.0
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Message, ...] = ()
 
 
 class Backend(NamedTuple):
     """A way to evaluate the density of a program.
 
+    name
+        Name of the backend.
     load
         (program, data as JSON text, unsafe, report) -> Loaded.
     reads_nonfinite
         Whether its data may contain NaN, infinity and empty integer arrays.
     availability
-        () -> whether it can be used on this computer, and half a sentence that says why (not).
+        () -> whether it can be used on this computer, and a clause with the reason.
 
     """
 
@@ -105,26 +108,32 @@ def choose(name: str) -> list[tuple[Backend, str]]:
     """Return the backends to try for a name or "auto", in order, each with the reason.
 
     "auto" means the backend that the environment variable STANADAPT_BACKEND names, if it is set.
-    Otherwise there may be several, since an installed CmdStan may be too old for a program.
+    Otherwise there may be several, because an installed CmdStan may be too old for a program.
 
-    Raises StanadaptError of stage "settings" for an unknown name, "installation" if the named
-    backend cannot be used on this computer.
+    Raises
+    ------
+    StanadaptError
+        Stage "settings" for an unknown name; "installation" if the named backend cannot be used
+        on this computer.
+
     """
-    chosen, reason = name, "requested"
+    requested, reason = name, "requested"
     if is_one_of(name, ["auto"]) and os.environ.get(VARIABLE):
-        chosen, reason = os.environ[VARIABLE], f"requested by {VARIABLE}"
-    if is_one_of(chosen, ["auto"]):
+        requested, reason = os.environ[VARIABLE], f"requested by {VARIABLE}"
+    if is_one_of(requested, ["auto"]):
         states = [(backend, *backend.availability()) for backend in BACKENDS.values()]
         return [(backend, why) for backend, usable, why in states if usable]
-    if not is_one_of(chosen, BACKENDS):
+    if not is_one_of(requested, BACKENDS):
         names = ", ".join(["auto", *BACKENDS])
-        where = "backend" if chosen is name else f"the environment variable {VARIABLE}"
-        raise StanadaptError("settings", f"{where} must be one of {names}, got {chosen!r}.")
-    usable, why = BACKENDS[chosen].availability()
+        source = "backend" if requested is name else f"the environment variable {VARIABLE}"
+        raise StanadaptError(
+            UNKNOWN_BACKEND, f"{source} must be one of {names}, got {requested!r}."
+        )
+    usable, why = BACKENDS[requested].availability()
     if not usable:
         raise StanadaptError(
-            "installation",
-            f"the backend {chosen!r} cannot be used: {why.rstrip('.')}. "
+            BACKEND_UNAVAILABLE,
+            f"the backend {requested!r} cannot be used: {why.rstrip('.')}. "
             "backend='stanli' needs no compiler.",
         )
-    return [(BACKENDS[chosen], reason)]
+    return [(BACKENDS[requested], reason)]

@@ -1,4 +1,7 @@
-"""The native backend that uses BridgeStan's own sources, if the user has them."""
+"""The native backend that uses BridgeStan's sources, if the user has them.
+
+A file of its own, because each backend is one.
+"""
 
 import re
 from pathlib import Path
@@ -8,7 +11,9 @@ from stanadapt.engine.console import Report
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends import native
+from stanadapt.targets.stan.backends.messages import COMPILATION_FAILED
 from stanadapt.targets.stan.backends.native import package
+from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
 
 SYNTAX = re.compile(r"(?i)(syntax|semantic) error")
@@ -19,11 +24,14 @@ LINES = 20
 def library(program: Program, report: Report) -> native.Library:
     """Compile a program, unless it is cached.
 
-    Raises StanadaptError of stage "syntax" with stanc's message, or "installation" with the last
-    lines of the compiler.
+    Raises
+    ------
+    StanadaptError
+        Stage "syntax" with stanc's message, or "installation" with the compiler's last lines.
+
     """
     tree = toolchain.bridgestan_tree()
-    assert tree is not None  # `presence` has found it
+    assert tree is not None  # otherwise the backend is not available
     local = tree / "make" / "local"
     settings = local.read_text(encoding="utf-8") if local.is_file() else ""
     key = build_cache.make_key(
@@ -36,8 +44,8 @@ def library(program: Program, report: Report) -> native.Library:
         source.write_text(program.code, encoding="utf-8")
         _compile(program, source)
 
-    made = build_cache.find_or_build(program.name, key, build)
-    return native.Library(made.folder / "program_model.so", key, made.seconds)
+    result = build_cache.find_or_build(program.name, key, build)
+    return native.Library(result.folder / "program_model.so", key, result.seconds)
 
 
 def load(program: Program, data: str, report: Report) -> tuple[Any, str, float]:
@@ -52,11 +60,11 @@ def _compile(program: Program, source: Path) -> None:
         lines = str(error).replace(str(source), str(program.path or program.name)).splitlines()
         first = next((i for i, line in enumerate(lines) if SYNTAX.search(line)), None)
         if first is None:
-            stage, shown = "installation", lines[-LINES:]
+            code, shown = COMPILATION_FAILED, lines[-LINES:]
         else:  # stanc's message, without the lines of make around it
-            stage, shown = "syntax", [x for x in lines[first:] if not x.startswith("make")]
+            code, shown = SYNTAX_ERROR, [x for x in lines[first:] if not x.startswith("make")]
         raise StanadaptError(
-            stage,
+            code,
             f"BridgeStan in {toolchain.bridgestan_tree()} cannot compile {program.name}.",
             "\n".join(shown),
         ) from None

@@ -2,7 +2,7 @@
 
 CmdStan's stanc translates the program into C++, CmdStan's make settings determine how to compile
 it, and `bridge.cpp` gives the resulting class BridgeStan's C interface. The parts common to all
-programs (a precompiled header, the bridge) are compiled once; after that, a program costs a single
+programs (a precompiled header and the bridge) are compiled once; each program then needs a single
 compilation. Nothing is written into CmdStan's folder, which may belong to another user.
 """
 
@@ -19,13 +19,15 @@ from stanadapt.engine.console import Report
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends import native
+from stanadapt.targets.stan.backends.messages import COMPILATION_FAILED
+from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
 
 BRIDGE = Path(__file__).with_name("bridge.cpp")
-# a library exports the bridge's functions only: two programs in one process must not share Stan's
-# own variables
+# a library exports the bridge's functions only, because two programs in one process must not share
+# Stan's global variables
 SHARED_FLAGS = ["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"]
-# CmdStan's own precompiled header is for executables and does not work for a library
+# CmdStan's precompiled header is for executables and does not work for a library
 SETTINGS = ["STAN_THREADS=true", "PRECOMPILED_HEADERS=false"]
 VARIABLES = (
     "COMPILE.cpp", "LINK.cpp", "LDLIBS", "TBB_TARGETS", "STANCFLAGS", "CXX", "O",
@@ -48,7 +50,7 @@ class Recipe(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Identifies everything that determines how a program is compiled."""
+        """Key of everything that determines how a program is compiled."""
         why = f"the C++ compiler of CmdStan {self.version} in {self.root} could not be run"
         compiler = _start([*self.words("CXX"), "--version"], self.root, why)
         bridge = [p.read_text(encoding="utf-8") for p in sorted(BRIDGE.parent.glob("bridge*.?pp"))]
@@ -62,8 +64,11 @@ class Recipe(NamedTuple):
 def library(program: Program, report: Report) -> native.Library:
     """Compile a program, unless it is cached.
 
-    Raises StanadaptError of stage "syntax" with stanc's message, or "installation" with the last
-    lines of the compiler.
+    Raises
+    ------
+    StanadaptError
+        Stage "syntax" with stanc's message, or "installation" with the compiler's last lines.
+
     """
     recipe = _recipe()
     parts_key = recipe.key
@@ -73,7 +78,7 @@ def library(program: Program, report: Report) -> native.Library:
         header = folder / "program.hpp"
         _translate(recipe, program, header)
         parts = build_cache.find_or_build(
-            "parts", parts_key, lambda where: _build_parts(recipe, where, report)
+            "parts", parts_key, lambda parent: _build_parts(recipe, parent, report)
         )
         report(f"Compiling {program.name} with CmdStan {recipe.version} (once, under a minute)")
         _compile(recipe, program.name, header, folder / "program.o", parts.folder)
@@ -81,8 +86,8 @@ def library(program: Program, report: Report) -> native.Library:
         _link(recipe, program.name, objects, folder / f"program{_suffix()}", report)
         (folder / "program.o").unlink()
 
-    made = build_cache.find_or_build(program.name, key, build)
-    return native.Library(made.folder / f"program{_suffix()}", key, made.seconds)
+    result = build_cache.find_or_build(program.name, key, build)
+    return native.Library(result.folder / f"program{_suffix()}", key, result.seconds)
 
 
 def load(program: Program, data: str, report: Report) -> tuple[Any, str, float]:
@@ -91,7 +96,7 @@ def load(program: Program, data: str, report: Report) -> tuple[Any, str, float]:
 
 
 def prepare(report: Report) -> None:
-    """Compile the parts common to all programs in advance."""
+    """Compile in advance the parts that all programs share."""
     recipe = _recipe()
     build_cache.find_or_build(
         "parts", recipe.key, lambda folder: _build_parts(recipe, folder, report)
@@ -104,7 +109,7 @@ def _suffix() -> str:
 
 def _recipe() -> Recipe:
     """Query CmdStan's makefile, which can print any of its variables."""
-    installed = toolchain.required_cmdstan()
+    installed = toolchain.require_cmdstan()
     command = [
         toolchain.make() or "make", "-s", "--no-print-directory", "-C", str(installed.path),
         *SETTINGS, *(f"print-{name}" for name in VARIABLES),
@@ -117,7 +122,7 @@ def _recipe() -> Recipe:
     variables = dict.fromkeys(VARIABLES, "") | {k: v for k, v in pairs if k in VARIABLES}
     if not variables["COMPILE.cpp"]:
         raise StanadaptError(
-            "installation",
+            COMPILATION_FAILED,
             f"the makefile of CmdStan {installed.version} in {installed.path} does not define how "
             f"programs are compiled. Reinstall CmdStan, or use backend='stanli'.\n{output}",
         )
@@ -125,9 +130,9 @@ def _recipe() -> Recipe:
 
 
 def _translate(recipe: Recipe, program: Program, header: Path) -> None:
-    """Translate Stan to C++."""
+    """Translate the program to C++."""
     identifier = re.sub(r"\W", "_", program.name, flags=re.ASCII)
-    # run-time messages of the program contain this file name: relative, named after the program
+    # run-time messages contain this file name, so it is relative and named after the program
     source = header.with_name(f"{identifier}.stan")
     source.write_text(program.code, encoding="utf-8")
     stanc = recipe.root / "bin" / f"stanc{toolchain.EXE}"
@@ -143,7 +148,7 @@ def _translate(recipe: Recipe, program: Program, header: Path) -> None:
         message = done.stderr + done.stdout
         message = message.replace(f"'{source.name}'", f"'{program.path or program.name}'")
         raise StanadaptError(
-            "syntax",
+            SYNTAX_ERROR,
             f"the Stan compiler of CmdStan {recipe.version} does not accept {program.name}."
             f"{toolchain.version_hint(recipe.version)}",
             message,
@@ -160,17 +165,17 @@ def _build_parts(recipe: Recipe, folder: Path, report: Report) -> None:
     _compile(recipe, "the bridge to Stan", BRIDGE, folder / "bridge.o", folder)
 
 
-def _compile(recipe: Recipe, what: str, source: Path, target: Path, parts: Path) -> None:
+def _compile(recipe: Recipe, name: str, source: Path, target: Path, parts: Path) -> None:
     # compilers use shared.hpp.gch if shared.hpp is included first
     command = [
         *recipe.words("COMPILE.cpp"), *SHARED_FLAGS, "-w", "-include", str(parts / "shared.hpp"),
         "-x", "c++", str(source), "-o", str(target),
     ]  # fmt: skip
-    _run(command, recipe.root, f"the C++ compiler failed on {what} (CmdStan {recipe.version})")
+    _run(command, recipe.root, f"the C++ compiler failed on {name} (CmdStan {recipe.version})")
 
 
-def _link(recipe: Recipe, what: str, objects: list[Path], target: Path, report: Report) -> None:
-    """Link; the solvers of differential and algebraic equations only if they are used."""
+def _link(recipe: Recipe, name: str, objects: list[Path], target: Path, report: Report) -> None:
+    """Link; include the solvers of differential and algebraic equations only if needed."""
     strict = ["-Wl,-z,defs"] if platform.system() == "Linux" else []  # report missing symbols now
 
     def command(extra: list[Path]) -> list[str]:
@@ -179,7 +184,7 @@ def _link(recipe: Recipe, what: str, objects: list[Path], target: Path, report: 
             *map(str, extra), *recipe.words("LDLIBS", "TBB_TARGETS"), *strict, "-o", str(target),
         ]  # fmt: skip
 
-    why = f"the library of {what} could not be linked (CmdStan {recipe.version})"
+    why = f"the library of {name} could not be linked (CmdStan {recipe.version})"
     done = _start(command([]), recipe.root, why)
     if done.returncode != 0 and "undefined" in done.stderr.lower():
         key = build_cache.make_key("solvers", recipe.key)
@@ -191,7 +196,7 @@ def _link(recipe: Recipe, what: str, objects: list[Path], target: Path, report: 
 
 
 def _build_solvers(recipe: Recipe, folder: Path, report: Report) -> None:
-    """Recompile SUNDIALS: CmdStan's own objects are for executables, not for a library."""
+    """Recompile SUNDIALS, because CmdStan's objects are for executables, not for a library."""
     report(f"Preparing the differential-equation solvers of CmdStan {recipe.version} (once)")
     names = ("SUNDIALS_CVODES", "SUNDIALS_IDAS", "SUNDIALS_KINSOL", "SUNDIALS_NVECSERIAL")
     override = f"{recipe.variables['SUNDIALS']}/include/stan_sundials_printf_override.hpp"
@@ -211,7 +216,7 @@ def _build_solvers(recipe: Recipe, folder: Path, report: Report) -> None:
 
 
 def _run(command: list[str], folder: Path, why: str, environment: dict | None = None) -> str:
-    """Run a command; if it fails, the error is `why` followed by its output."""
+    """Run a command and return its output; if it fails, the error is `why` and the output."""
     done = _start(command, folder, why, environment)
     _require_success(done, why)
     return done.stdout
@@ -228,22 +233,22 @@ def _start(
     except OSError as error:
         other = f"{error}. Check CmdStan's make/local, or use backend='stanli'."
         problem = toolchain.compiler_problem() or other
-        raise StanadaptError("installation", f"{why}: {problem}") from None
+        raise StanadaptError(COMPILATION_FAILED, f"{why}: {problem}") from None
 
 
 def _require_success(done: subprocess.CompletedProcess, why: str) -> None:
     if done.returncode != 0:
         output = "\n".join((done.stdout + done.stderr).strip().splitlines()[-LINES:])
         message = f"{why}. {_advice(done.returncode, output)}\n{output}"
-        raise StanadaptError("installation", message.rstrip())
+        raise StanadaptError(COMPILATION_FAILED, message.rstrip())
 
 
 def _advice(code: int, output: str) -> str:
     if "No space left" in output:
-        return "The disk is full: free some space, or set STANADAPT_CACHE to a folder elsewhere."
+        return "The disk is full: free some space, or set STANADAPT_CACHE to another folder."
     if code < 0 or "Killed" in output:
         return "It was killed: compiling a Stan program can take 2 GB of memory. Try again."
     return (
-        "`stanadapt doctor` lists what is installed; `stanadapt install-cmdstan` reinstalls "
+        "`stanadapt doctor` checks the installation; `stanadapt install-cmdstan` reinstalls "
         "CmdStan; backend='stanli' needs no compiler."
     )

@@ -1,6 +1,7 @@
-"""Common code of the two native backends: binding a compiled library to data.
+"""Common code of the native backends: binding a compiled library to data.
 
-BridgeStan's Python package as all backends use it: imported late, and silent on versions.
+All backends use BridgeStan's Python package through this file, which imports it late and
+suppresses its warnings about versions.
 """
 
 import re
@@ -13,26 +14,31 @@ from stanadapt.engine.compiled.cache_folder import stand_in_home
 from stanadapt.engine.console import Report
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
+from stanadapt.targets.stan.backends.messages import (
+    DATA_REJECTED,
+    LIBRARY_UNUSABLE,
+    NO_PARAMETERS,
+)
 from stanadapt.targets.stan.program import Program
 
 VERSIONS_DIFFER = "The version of the compiled model does not match"
 
 
 def package() -> Any:
-    """Import BridgeStan's package, also for a user without a home, whom it refuses.
+    """Import BridgeStan's package, even for a user without a home.
 
-    It names a folder in the home for its own downloads, which are not used.
+    At import it names a folder in the home for downloads, which are not used here.
     """
     with stand_in_home():
         import bridgestan
     return bridgestan
 
 
-def bound_model(library: str | Path, data: str) -> Any:
-    """Make a bridgestan.StanModel, which keeps no copy of the data.
+def bind(library: str | Path, data: str) -> Any:
+    """Make a bridgestan.StanModel without a copy of the data.
 
-    Its warning of a library of another version names no cure; `toolchain.outdated_bridgestan`
-    does, and a function that is missing is an error.
+    BridgeStan's warning about a library of another version names no cure, so it is suppressed:
+    `toolchain.outdated_bridgestan` names one, and a missing function is an error.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", VERSIONS_DIFFER, RuntimeWarning)
@@ -42,7 +48,7 @@ def bound_model(library: str | Path, data: str) -> Any:
 
 
 class Library(NamedTuple):
-    """A compiled program: its file, the key of its build, the compilation time in seconds."""
+    """A compiled program: its file, the key of its build, and the compilation time in seconds."""
 
     file: Path
     key: str
@@ -56,9 +62,9 @@ def require_parameters(program: Program, count: int) -> None:
     """Raise StanadaptError, stage "data", if the program has no parameters."""
     if count == 0:
         raise StanadaptError(
-            "data",
+            NO_PARAMETERS,
             f"{program.name} has no parameters, so there is nothing to sample. Check the "
-            "parameters block, and the data that set its sizes.",
+            "parameters block and the data that set its sizes.",
         )
 
 
@@ -67,9 +73,17 @@ def load(program: Program, data: str, compiler: Compiler, report: Report) -> tup
 
     A library that does not load (built on another machine, or its TBB was removed) is recompiled.
 
-    Returns the bridgestan.StanModel, Stan's version, and the compilation time in seconds. Raises
-    StanadaptError of stage "data" with Stan's message if the program does not accept the data,
-    "installation" if the library cannot be used; and whatever `compiler` raises.
+    Returns
+    -------
+    tuple
+        The bridgestan.StanModel, Stan's version, and the compilation time in seconds.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "data", with Stan's message, if the program does not accept the data; "installation"
+        if the library cannot be used; also the errors that `compiler` raises.
+
     """
     library = compiler(program, report)
     try:
@@ -81,9 +95,9 @@ def load(program: Program, data: str, compiler: Compiler, report: Report) -> tup
     info = model.model_info()
     if "STAN_THREADS=true" not in info:
         raise StanadaptError(
-            "installation",
+            LIBRARY_UNUSABLE,
             f"the library of {program.name} was compiled without STAN_THREADS, so chains cannot "
-            "share it. Remove STAN_THREADS from make/local, where it has another value.",
+            "share it. Remove the setting of STAN_THREADS from make/local.",
         )
     require_parameters(program, model.param_unc_num())
     version = re.search(r"^Stan version: *(\S+)", info, re.MULTILINE)
@@ -94,16 +108,16 @@ def _construct_again(file: Path, program: Program, data: str) -> Any:
     try:
         return _construct(file, program, data)
     except OSError as error:
-        problem = f"cannot be loaded: {error}. Reinstall what compiled it"
+        problem = f"cannot be loaded: {error}. Reinstall the Stan that compiled it"
     except AttributeError as error:  # from ctypes
         package = toolchain.versions()["bridgestan"]
         problem = (
-            f"lacks a function that BridgeStan's Python package {package} calls ({error}). Take "
+            f"lacks a function that BridgeStan's Python package {package} calls ({error}). Use "
             f"sources and package of one version: unset BRIDGESTAN, or let it name sources of "
             f"BridgeStan {package}; or reinstall"
         )
     raise StanadaptError(
-        "installation",
+        LIBRARY_UNUSABLE,
         f"the compiled {program.name} {problem} (CmdStan: `stanadapt install-cmdstan`), or use "
         "backend='stanli'.",
     )
@@ -111,8 +125,8 @@ def _construct_again(file: Path, program: Program, data: str) -> Any:
 
 def _construct(file: Path, program: Program, data: str) -> Any:
     try:
-        return bound_model(file, data)
+        return bind(file, data)
     except RuntimeError as error:
         raise StanadaptError(
-            "data", f"{program.name} does not accept these data.", str(error)
+            DATA_REJECTED, f"{program.name} does not accept these data.", str(error)
         ) from None

@@ -1,14 +1,14 @@
-"""The embedded backend: stanli interprets the program, no C++ compiler is needed.
+"""The embedded backend: stanli interprets the program without a C++ compiler.
 
 stanli 0.24.0 is fast and mostly exact, but silently returns wrong densities for some ordinary
 programs. It is therefore used only with the following guards:
 
 1. its version is pinned; three passes of its optimizer are off at every construction; a self-test
    verifies, once per installed version, that the switches still work;
-2. a program whose control flow may depend on parameters is refused;
+2. a program is refused if its control flow may depend on parameters;
 3. at construction the guarded build is compared with the default build, and its gradient with
    finite differences, at several random points;
-4. data have been checked by `data.py`.
+4. `data.py` has checked the data.
 
 The programs of the self-test are minimal examples of two known faults, written for this file.
 """
@@ -25,8 +25,18 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine.compiled.cache_folder import cache_root, environment
-from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan.backends.native import bound_model, require_parameters
+from stanadapt.errors import Message, StanadaptError
+from stanadapt.targets.stan.backends.messages import (
+    CHECKS_OMITTED,
+    DATA_REJECTED,
+    GRADIENT_MISMATCH,
+    OPTIMIZER_FAULT,
+    PARAMETER_BRANCHES,
+    STANLI_UNUSABLE,
+    UNSUPPORTED_CONSTRUCT,
+)
+from stanadapt.targets.stan.backends.native import bind, require_parameters
+from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program, branches
 
 VERSION = "0.24.0"
@@ -47,7 +57,7 @@ _LOCK = threading.RLock()
 
 @contextlib.contextmanager
 def guarded(report: bool = False, passes_off: bool = True) -> Iterator[None]:
-    """Switch stanli's faulty passes off for constructions within this block."""
+    """Switch off stanli's faulty passes for constructions within this block."""
     switches = dict.fromkeys(SWITCHES if passes_off else SWITCHES[2:], "1")
     if report:
         switches[REPORT] = "1"
@@ -57,7 +67,7 @@ def guarded(report: bool = False, passes_off: bool = True) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _standard_error() -> Iterator[list[str]]:
-    """Collect what native code writes to file descriptor 2, including the execution report."""
+    """Collect the output of native code to file descriptor 2, including the execution report."""
     lines: list[str] = []
     with tempfile.TemporaryFile() as file:
         saved = os.dup(2)
@@ -71,12 +81,24 @@ def _standard_error() -> Iterator[list[str]]:
             lines += file.read().decode(errors="replace").splitlines()
 
 
-def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, tuple[str, ...]]:
+Remarks = tuple[Message, ...]
+
+
+def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, Remarks]:
     """Bind a program to its data (JSON text), with the guards.
 
-    Returns the bridgestan.StanModel and remarks for the user. Raises StanadaptError of stage
-    "syntax", "data" or, if a guard refuses the program, "initialization". With unsafe=True
-    guards 2 and 3 are omitted.
+    With unsafe=True, guards 2 and 3 are omitted.
+
+    Returns
+    -------
+    tuple
+        The bridgestan.StanModel, and warnings for the user.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "syntax", "data" or, if a guard refuses the program, "initialization".
+
     """
     _require_version()
     self_test()
@@ -84,7 +106,8 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, t
     model, manifest = _build(mir, program.name, data)
     require_parameters(program, model.param_unc_num())
     if unsafe:
-        return model, ("stanli's checks of this program were omitted (unsafe=True).",)
+        text = "stanli's checks of this program were omitted (unsafe=True)."
+        return model, (Message(CHECKS_OMITTED, text),)
     _refuse_branches(program, manifest)
     return model, _compare(mir, program.name, data, model)
 
@@ -93,7 +116,7 @@ def _require_version() -> None:
     installed = importlib.metadata.version("stanli")
     if installed != VERSION:
         raise StanadaptError(
-            "installation",
+            STANLI_UNUSABLE,
             f"stanli {installed} is installed, but its guards were developed for {VERSION}. "
             f"Install that version: pip install stanli=={VERSION}.",
         )
@@ -107,19 +130,19 @@ def _translate(program: Program) -> str:
     except RuntimeError as error:
         text = str(error).replace("'string'", f"'{program.path or program.name}'")
         message = f"{program.name} is not a valid Stan program."
-        raise StanadaptError("syntax", message, text) from None
+        raise StanadaptError(SYNTAX_ERROR, message, text) from None
 
 
 def _build(mir: str, name: str, data: str, passes_off: bool = True) -> tuple[Any, dict]:
     import stanli
 
-    # spliced here: stanli's own function parses and writes the data three times
+    # spliced here, because stanli's function for it parses and writes the data three times
     manifest = json.dumps({"build_id": stanli.build_id(), "mir": mir, "name": name})
     body = data.strip()[:-1].rstrip()
     text = f'{body}{"," if body != "{" else ""}"__stanli":{manifest}}}'
     with guarded(report=True, passes_off=passes_off), _standard_error() as lines:
         try:
-            model = bound_model(stanli._runtime_lib_path(), text)
+            model = bind(stanli._runtime_lib_path(), text)
         except RuntimeError as error:
             raise _refusal(name, str(error)) from None
     for line in lines:
@@ -128,7 +151,7 @@ def _build(mir: str, name: str, data: str, passes_off: bool = True) -> tuple[Any
             if report.get("kind") == "execution_manifest":
                 return model, report
     raise StanadaptError(
-        "installation",
+        STANLI_UNUSABLE,
         f"stanli gave no execution report, which its guards need. Reinstall it: "
         f"pip install --force-reinstall stanli=={VERSION}.",
     )
@@ -140,12 +163,12 @@ def _refusal(name: str, text: str) -> StanadaptError:
             f"the embedded backend cannot run {name}, which uses an unsupported construct. "
             f"{ELSEWHERE} without it."
         )
-        return StanadaptError("initialization", message, text)
-    return StanadaptError("data", f"{name} does not accept these data.", text)
+        return StanadaptError(UNSUPPORTED_CONSTRUCT, message, text)
+    return StanadaptError(DATA_REJECTED, f"{name} does not accept these data.", text)
 
 
 def _refuse_branches(program: Program, manifest: dict) -> None:
-    """Guard 2. No switch corrects what stanli does with branches on parameters."""
+    """Apply guard 2: no switch corrects the treatment of branches on parameters."""
     graph = (manifest.get("write_array") or {}).get("graph") or {}
     operations = manifest["log_prob"]["operations"] + graph.get("operations", [])
     if not any("region" in o or o["operation"] in REGIONS for o in operations):
@@ -155,15 +178,15 @@ def _refuse_branches(program: Program, manifest: dict) -> None:
         return
     shown = "\n".join(f"  line {number}: {line.strip()}" for number, line in lines[:5])
     raise StanadaptError(
-        "initialization",
+        PARAMETER_BRANCHES,
         f"the embedded backend is not trusted with {program.name}: its control flow may depend "
         f"on parameters, and stanli {VERSION} is silently wrong for some such programs.\n"
         f"{shown}\n{REMEDIES}",
     )
 
 
-def _compare(mir: str, name: str, data: str, model: Any) -> tuple[str, ...]:
-    """Guard 3. Return a remark if the default build is wrong; refuse a wrong gradient."""
+def _compare(mir: str, name: str, data: str, model: Any) -> Remarks:
+    """Apply guard 3: refuse a wrong gradient; return a warning if the default build is wrong."""
     points = _finite_points(model)
     default, _ = _build(mir, name, data, passes_off=False)
     rng = np.random.default_rng(20)
@@ -171,10 +194,11 @@ def _compare(mir: str, name: str, data: str, model: Any) -> tuple[str, ...]:
         _check_gradient(name, model, point, rng.standard_normal(point.size))
     if all(_agree(model, default, point) for point in points):
         return ()
-    return (
+    text = (
         f"stanli's optimizer makes the density of {name} wrong; a build without the faulty pass "
-        "is used. To be certain, compare with CmdStan (`stanadapt install-cmdstan`).",
+        "is used. To be certain, compare with CmdStan (`stanadapt install-cmdstan`)."
     )
+    return (Message(OPTIMIZER_FAULT, text),)
 
 
 def _finite_points(model: Any) -> list[np.ndarray]:
@@ -208,7 +232,7 @@ def _agree(guarded_model: Any, default: Any, point: np.ndarray) -> bool:
 
 
 def _check_gradient(name: str, model: Any, point: np.ndarray, direction: np.ndarray) -> None:
-    """Compare along one direction; the tolerance allows for Stan Math's own normal_lcdf."""
+    """Compare along one direction; the tolerance allows for the error of Stan's normal_lcdf."""
     direction /= np.linalg.norm(direction)
     _, gradient = _evaluate(model, point)
     slope, scale = gradient @ direction, 1.0 + np.linalg.norm(gradient)
@@ -218,7 +242,7 @@ def _check_gradient(name: str, model: Any, point: np.ndarray, direction: np.ndar
         errors.append(abs((ahead - behind) / (2 * h) - slope) / scale)
     if np.isfinite(errors).all() and min(errors) > GRADIENT_TOLERANCE:
         raise StanadaptError(
-            "initialization",
+            GRADIENT_MISMATCH,
             f"the gradient of {name} is not the derivative of its density in the embedded "
             f"backend (relative difference {min(errors):.1e}). {REMEDIES}",
         )
@@ -247,7 +271,7 @@ model {
 
 
 def self_test(force: bool = False) -> None:
-    """Guard 1: verify, once per installed version, that the switches still work."""
+    """Apply guard 1: verify, once per installed version, that the switches still work."""
     marker = cache_root() / "backends" / f"stanli-{VERSION}-switches-act"
     if marker.exists() and not force:
         return
@@ -269,10 +293,10 @@ def self_test(force: bool = False) -> None:
         value, _ = _evaluate(model, theta)
         if not abs(value - expected) < 1e-10 * abs(expected):
             raise StanadaptError(
-                "installation",
+                STANLI_UNUSABLE,
                 f"stanli {VERSION} fails its self-test: it gives {value} instead of {expected}. "
                 "It is not used; please report this with the output of `stanadapt doctor`.",
             )
-    with contextlib.suppress(OSError):  # read-only cache: tested again next time
+    with contextlib.suppress(OSError):  # in a read-only cache the next process tests again
         marker.parent.mkdir(parents=True, exist_ok=True)
         marker.touch()

@@ -1,13 +1,14 @@
-"""The CmdStan backend with a CmdStan of scripts: what can go wrong before a library exists."""
+"""The CmdStan backend with a CmdStan of scripts: failures before a library exists."""
 
 import pytest
 
 import stanadapt as sa
 from stanadapt.engine.compiled.cache_folder import writable_folder
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptWarning
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends import cmdstan
 from stanadapt.targets.stan.program import read
+from tests.helpers.codes import raises
 from tests.helpers.fake_cmdstan import home
 
 __all__ = ["home"]  # a fixture, autouse
@@ -31,7 +32,7 @@ echo "$*" >> "$CALLS/stanc"
 for word; do case $word in --o=*) out=${word#--o=};; esac; done
 cat "$word" > "$out"
 """
-# CALLS/how changes its behavior, depending on its arguments
+# CALLS/how changes its behavior as a function of its arguments
 CXX = """#!/bin/sh
 [ "$1" = --version ] && { echo "fake compiler $(cat "$CALLS/version" 2> /dev/null)"; exit; }
 echo "$*" >> "$CALLS/cxx"
@@ -39,7 +40,7 @@ echo "$*" >> "$CALLS/cxx"
 for word; do [ "$last" = -o ] && out=$word; last=$word; done
 echo "$*" > "$out"
 """
-# when the program itself, not the common parts, is compiled
+# when the program, not the shared parts, is compiled
 PROGRAM = 'case "$*" in *program.hpp*) {} ;; esac'
 HEADERS = 'case "$*" in *c++-header*) {} ;; esac'
 LINK = 'case "$*" in *-shared*) {} ;; esac'
@@ -54,7 +55,7 @@ def script(path, text):
 
 @pytest.fixture(autouse=True)
 def tree(tmp_path, monkeypatch):
-    """A working CmdStan of scripts, an empty cache, and a folder in which calls are recorded."""
+    """Make a working CmdStan of scripts, an empty cache, and a folder that records calls."""
     folder = tmp_path / "tree"
     for name, text in (("stanc", STANC), ("stansummary", STANC), ("cxx", CXX)):
         script(folder / "bin" / name, text)
@@ -69,7 +70,7 @@ def tree(tmp_path, monkeypatch):
 
 @pytest.fixture
 def how(tmp_path):
-    """Define how the compiler behaves."""
+    """Return a function that sets the behavior of the compiler."""
     return lambda text: (tmp_path / "calls" / "how").write_text(text)
 
 
@@ -83,20 +84,17 @@ def compiled(code=NORMAL, name="schools", lines=None):
     return cmdstan.library(read(code, name=name), report)
 
 
-def refused(stage, fragments, program=NORMAL):
-    with pytest.raises(StanadaptError) as caught:
+def refused(code, *facts, program=NORMAL):
+    with raises(code, *facts) as caught:
         sa.Target(program, backend="cmdstan", show_progress=False)
     error = caught.value
-    assert error.stage == stage
-    for fragment in fragments:
-        assert fragment in str(error), str(error)
     assert "Traceback" not in str(error)
     assert ".." not in error.message.replace("...", "")
     return error
 
 
 def cached():
-    """The contents of the cache, except the parts common to all programs."""
+    """Return the contents of the cache, except the parts that all programs share."""
     root = writable_folder(build_cache.BUILDS)
     names = [path.name for path in root.iterdir()] if root.is_dir() else []
     return [name for name in names if not name.startswith(("parts-", "solvers-"))]
@@ -116,7 +114,7 @@ def assert_nothing_left_and_next_attempt_works(tree, how):
 def test_common_parts_and_programs_are_compiled_once(tree):
     lines = []
     first = compiled(lines=lines)
-    assert all(word in line for word, line in zip(("Preparing", "schools"), lines, strict=True))
+    assert all(word in line for word, line in zip(("2.30.1", "schools"), lines, strict=True))
     assert len(calls(tree)) == 4  # header, bridge, program, link
     assert first.seconds > 0
     again = compiled(lines=lines)
@@ -181,8 +179,7 @@ def test_solvers_are_compiled_only_if_a_program_needs_them(tree, how):
     how(LINK.format(needed))
     lines = []
     assert compiled(lines=lines).file.is_file()
-    assert [line.split()[0] for line in lines] == ["Preparing", "Compiling", "Preparing"]
-    assert "differential-equation solvers" in lines[2]
+    assert len(lines) == 3  # the shared parts, the program, the solvers
     sources = [line for line in calls(tree) if "sundials/" in line and "-x c " in line]
     assert sorted(line.split(" -c ")[1].split()[0] for line in sources) == [
         "sundials/one.c", "sundials/two.c",
@@ -205,17 +202,18 @@ def test_after_preparing_only_the_program_is_compiled(tree):
 @pytest.mark.parametrize(
     ("phase", "what"),
     [
-        (PROGRAM, "the C++ compiler failed on program (CmdStan 2.30.1)"),
-        (HEADERS, "the C++ compiler failed on the headers of CmdStan 2.30.1"),
-        ('case "$*" in *bridge.cpp*) {} ;; esac', "failed on the bridge to Stan"),
-        (LINK, "the library of program could not be linked"),
+        (PROGRAM, "program"),
+        (HEADERS, "headers"),
+        ('case "$*" in *bridge.cpp*) {} ;; esac', "bridge"),
+        (LINK, "linked"),
     ],
     ids=["program", "headers", "bridge", "link"],
 )
 def test_the_compiler_s_last_lines_are_shown(tree, how, phase, what):
     how(phase.format(MANY_LINES))
-    error = refused("installation", [what, "`stanadapt doctor`", "backend='stanli'"])
-    lines = str(error).splitlines()
+    facts = [what, "CmdStan 2.30.1", "`stanadapt doctor`", "backend='stanli'"]
+    error = refused("compilation_failed", *facts)
+    lines = error.message.splitlines()
     assert lines[-20:] == [f"compiler line {i}." for i in range(31, 51)]
     assert "line 30" not in str(error)
     assert_nothing_left_and_next_attempt_works(tree, how)
@@ -232,25 +230,25 @@ def test_the_compiler_s_last_lines_are_shown(tree, how, phase, what):
 )
 def test_a_killed_compiler_is_explained_by_memory(tree, how, phase, end):
     how(phase.format(end))
-    refused("installation", ["It was killed", "2 GB of memory", "Try again"])
+    refused("compilation_failed", "killed", "memory")
     assert_nothing_left_and_next_attempt_works(tree, how)
 
 
 def test_a_full_disk_is_reported(tree, how):
     how(PROGRAM.format("echo 'as: program.o: No space left on device' >&2; exit 1"))
-    refused("installation", ["The disk is full: free some space", "STANADAPT_CACHE"])
+    refused("compilation_failed", "disk", "STANADAPT_CACHE")
     assert_nothing_left_and_next_attempt_works(tree, how)
 
 
 def test_messages_in_another_encoding_are_shown(how):
     how(PROGRAM.format(r"printf 'erreur: \351\n' >&2; exit 1"))
-    refused("installation", ["erreur: "])
+    refused("compilation_failed", "erreur: ")
 
 
 def test_solvers_that_do_not_compile_are_reported(tree, how):
     missing = "echo undefined reference >&2; exit 1"
     how(LINK.format(missing) + '\ncase "$*" in *one.c*) echo no such file; exit 1;; esac')
-    refused("installation", ["sundials/one.c failed", "no such file"])
+    refused("compilation_failed", "sundials/one.c", "no such file")
     builds = writable_folder(build_cache.BUILDS)
     assert [path for path in builds.iterdir() if "solvers" in path.name] == []
     assert_nothing_left_and_next_attempt_works(tree, how)
@@ -258,28 +256,26 @@ def test_solvers_that_do_not_compile_are_reported(tree, how):
 
 def test_symbols_undefined_even_with_the_solvers_are_reported(tree, how):
     how(LINK.format("echo undefined reference to nowhere >&2; exit 1"))
-    refused("installation", ["could not be linked", "undefined reference to nowhere"])
+    refused("compilation_failed", "linked", "undefined reference to nowhere")
     assert_nothing_left_and_next_attempt_works(tree, how)
 
 
 def test_a_missing_compiler_named_by_the_makefile_is_reported(tree, how):
     (tree / "make").mkdir()
     (tree / "make" / "local").write_text("CXX = no-such-compiler\n")
-    refused(
-        "installation", ["compiler of CmdStan 2.30.1", str(tree), "no-such-compiler", "make/local"]
-    )
+    refused("compilation_failed", "CmdStan 2.30.1", tree, "no-such-compiler", "make/local")
     (tree / "make" / "local").unlink()
     assert_nothing_left_and_next_attempt_works(tree, how)
 
 
 def test_a_missing_compiler_is_reported(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
-    refused("installation", ["no-such-compiler could not be found", "To install compiler and make"])
+    refused("backend_unavailable", "no-such-compiler", "conda install")
 
 
 def test_a_compiler_removed_during_the_build_is_reported(tree, how):
     how(HEADERS.format(f'rm "{tree}/bin/cxx"'))
-    refused("installation", ["failed on the bridge to Stan", "could not be found"])
+    refused("compilation_failed", "bridge", "bin/cxx")
     script(tree / "bin" / "cxx", CXX)
     assert_nothing_left_and_next_attempt_works(tree, how)
 
@@ -290,14 +286,14 @@ def test_a_compiler_removed_during_the_build_is_reported(tree, how):
 def test_a_makefile_without_compiler_settings_is_reported(tree, how):
     silent = MAKEFILE.replace("@echo $* = $($*)", "@echo no settings")
     (tree / "makefile").write_text(silent)
-    refused("installation", ["does not define how programs are compiled", str(tree), "no settings"])
+    refused("compilation_failed", "makefile", tree, "no settings")
     (tree / "makefile").write_text(MAKEFILE)
     assert_nothing_left_and_next_attempt_works(tree, how)
 
 
 def test_a_failing_makefile_is_reported(tree):
     (tree / "makefile").write_text(MAKEFILE.replace("print-%", "print"))
-    refused("installation", ["CmdStan 2.30.1's makefile failed", "print-COMPILE.cpp"])
+    refused("compilation_failed", "CmdStan 2.30.1", "makefile", "print-COMPILE.cpp")
 
 
 def test_errors_of_stanc_name_the_user_s_file(tree, how, tmp_path):
@@ -305,10 +301,10 @@ def test_errors_of_stanc_name_the_user_s_file(tree, how, tmp_path):
     script(tree / "bin" / "stanc", refusing)
     path = tmp_path / "my radon.stan"
     path.write_text(NORMAL)
-    error = refused("syntax", ["CmdStan 2.30.1 does not accept my radon"], path)
+    error = refused("syntax_error", "CmdStan 2.30.1", "my radon", program=path)
     assert error.stan == f"Syntax error in '{path}', line 2, column 5"
     assert "May 2021" not in str(error)  # the hint is for 2.27 only
-    error = refused("syntax", [])
+    error = refused("syntax_error")
     assert error.stan == "Syntax error in 'program', line 2, column 5"
     assert "cache" not in str(error)
     assert calls(tree) == []
@@ -319,27 +315,28 @@ def test_errors_of_stanc_name_the_user_s_file(tree, how, tmp_path):
 def test_errors_of_an_old_cmdstan_mention_its_age(tree):
     (tree / "makefile").write_text(MAKEFILE.replace("2.30.1", "2.27.0"))
     script(tree / "bin" / "stanc", STANC + "exit 1\n")
-    refused("syntax", ["CmdStan 2.27.0", "May 2021"])
+    refused("syntax_error", "CmdStan 2.27.0", "May 2021")
 
 
 def test_a_killed_stanc_is_not_a_syntax_error(tree, how):
     """Otherwise `auto` would silently use another backend."""
     script(tree / "bin" / "stanc", STANC + "kill -9 $$\n")
-    refused("installation", ["Stan compiler of CmdStan 2.30.1", "It was killed"])
+    refused("compilation_failed", "CmdStan 2.30.1", "killed")
     script(tree / "bin" / "stanc", STANC)
     assert_nothing_left_and_next_attempt_works(tree, how)
 
 
 def test_an_unwritable_cache_does_not_prevent_a_compilation(tree, tmp_path):
     (tmp_path / "cache").write_text("a file")
-    with pytest.warns(UserWarning, match="STANADAPT_CACHE"):
-        refused("installation", ["the compiled program cannot be loaded"])  # it is text
+    with pytest.warns(StanadaptWarning) as caught:
+        refused("library_unusable", "program")  # it is text
+    assert "STANADAPT_CACHE" in str(caught[0].message)
     assert calls(tree)
 
 
 def test_a_library_that_does_not_load_is_recompiled_once(tree):
     """The fake compiler's libraries are text: recompiled once, then reported."""
-    error = refused("installation", ["the compiled program cannot be loaded", "install-cmdstan"])
+    error = refused("library_unusable", "program", "install-cmdstan")
     assert "invalid ELF" in str(error) or "dlopen" in str(error)
     assert len(calls(tree)) == 6
     assert toolchain.cmdstan()

@@ -37,25 +37,28 @@ def pair(request, backend):
     return make_target(backend, *request.param), make_target("stanli", *request.param)
 
 
-def of_simplex(target):
-    """Coordinates whose meaning changed in newer Stan; the origin is the center in both."""
+def is_simplex(target):
+    """Return which coordinates are of simplexes, which newer Stan transforms in another way.
+
+    The origin is the center in all versions.
+    """
     return np.array([name.startswith(SIMPLEXES) for name in target.model.param_unc_names()])
 
 
 def common_points(pair, count=100):
-    """Positions at which both backends should agree.
+    """Return positions at which both backends should agree.
 
     For logits above 20, the slope of bernoulli_logit_glm has the wrong sign in CmdStan 2.27, an
-    error of 4e-9. Coefficients of 0.3 keep logits seven standard deviations below that; those of
-    a horseshoe are products of three, and 0.3 keeps them small too.
+    error of 4e-9. With coefficients of 0.3, logits are seven standard deviations below that. The
+    coefficients of a horseshoe are products of three such numbers, hence also small.
     """
     by_logits = pair[0].name in ("logistic", "horseshoe")
     positions = points(pair[0], count, 0.3 if by_logits else 1.0)
-    positions[:, of_simplex(pair[0])] = 0.0
+    positions[:, is_simplex(pair[0])] = 0.0
     return positions
 
 
-def evaluated(target, positions):
+def evaluate_all(target, positions):
     evaluations = (target.evaluate(position) for position in positions)
     values, slopes, messages = zip(*evaluations, strict=True)
     assert not any(messages)
@@ -63,7 +66,7 @@ def evaluated(target, positions):
 
 
 def assert_differ_by_a_constant(values, others, tolerance=ROUNDING):
-    """The constant is determined where the values are smallest, hence most accurate."""
+    """Compare values up to a constant, which the smallest, most accurate values determine."""
     scale = np.maximum(1.0, np.maximum(np.abs(values), np.abs(others)))
     constant = (values - others)[np.argmin(scale)]
     assert np.ptp(values) > 0.1  # otherwise a constant function would pass
@@ -75,11 +78,11 @@ def assert_differ_by_a_constant(values, others, tolerance=ROUNDING):
 
 def test_density_and_gradient_agree_with_the_embedded_backend(pair):
     positions = common_points(pair)
-    (values, slopes), (others, other_slopes) = (evaluated(target, positions) for target in pair)
+    (values, slopes), (others, other_slopes) = (evaluate_all(target, positions) for target in pair)
     assert_differ_by_a_constant(values, others)
     scale = np.maximum(1.0, np.abs(slopes).max(axis=1, keepdims=True))
     assert np.median(np.abs(slopes)) > 0.1
-    errors = (np.abs(slopes - other_slopes) / scale)[:, ~of_simplex(pair[0])]
+    errors = (np.abs(slopes - other_slopes) / scale)[:, ~is_simplex(pair[0])]
     np.testing.assert_array_less(errors, ROUNDING)
 
 
@@ -115,11 +118,11 @@ def test_constrained_values_agree_with_the_embedded_backend(pair):
 
 def test_values_without_gradients_differ_by_a_constant(pair):
     model, positions = pair[0].model, points(pair[0])
-    values = evaluated(pair[0], positions)[0]
+    values = evaluate_all(pair[0], positions)[0]
     full = np.array([model.log_density(position, propto=False) for position in positions])
     assert_differ_by_a_constant(full, values, SOLVED.get(pair[0].name, ROUNDING))
-    kept = np.array([model.log_density(position, propto=True) for position in positions])
-    np.testing.assert_allclose(kept, values, rtol=SOLVED.get(pair[0].name, ROUNDING))
+    proportional = np.array([model.log_density(position, propto=True) for position in positions])
+    np.testing.assert_allclose(proportional, values, rtol=SOLVED.get(pair[0].name, ROUNDING))
 
 
 def test_calls_from_numba_and_from_python_agree(pair):
@@ -136,9 +139,9 @@ def test_calls_from_numba_and_from_python_agree(pair):
 
 
 def test_the_gradient_agrees_with_central_differences(pair):
-    """Of second order in h = 6e-6 |x|: accurate to 1e-7 of the scale if f is to 1e-11.
+    """Differences of second order with h = 6e-6 |x| are accurate to 1e-7 if f is to 1e-11.
 
-    Where positions have units, so has h, and slopes are multiplied by them.
+    If positions have units, h has the same units, and slopes are multiplied by them.
     """
     target, model = pair[0], pair[0].model
     position = points(target, 1, 0.3)[0]

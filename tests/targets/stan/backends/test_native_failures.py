@@ -9,9 +9,10 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.density import FAILED_CALLS, value, value_and_gradient
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, StanadaptWarning
 from stanadapt.targets.stan import build_cache, bundled
 from stanadapt.targets.stan.backends import cmdstan
+from tests.helpers.codes import raises
 from tests.helpers.compile_cache import own_cache
 
 __all__ = ["own_cache"]  # a fixture
@@ -61,7 +62,7 @@ HERE, THERE = np.array([-0.5]), np.array([0.5])
 
 @pytest.fixture(scope="module")
 def moody(tmp_path_factory):
-    """A function that makes the target of a mode."""
+    """Return a function that makes the target of a mode."""
     path = tmp_path_factory.mktemp("program") / "moody.stan"
     path.write_text(MOODY)
 
@@ -79,7 +80,7 @@ def good():
 
 @pytest.fixture(autouse=True)
 def usable_afterwards(good):
-    """After any failure, a model that was loaded before gives the same bits."""
+    """Require the same bits of a model, loaded before the failure, after it."""
     position = np.linspace(-1, 1, good.dim)
     before = good.evaluate(position)
     yield
@@ -90,17 +91,14 @@ def usable_afterwards(good):
 
 
 def located(message, block):
-    """Stan's message on the statement in `MOODY` that contains `block`."""
+    """Return Stan's message about the statement in `MOODY` that contains `block`."""
     line = 1 + next(i for i, text in enumerate(MOODY.split("\n")) if block in text)
     return f"Exception: {message} (in 'moody.stan', line {line}, column "
 
 
-def refused(stage, fragments, program, data=None):
-    with pytest.raises(StanadaptError) as caught:
+def refused(code, facts, program, data=None):
+    with raises(code, *facts) as caught:
         sa.Target(program, data, backend="cmdstan", show_progress=False)
-    assert caught.value.stage == stage
-    for fragment in fragments:
-        assert fragment in str(caught.value), str(caught.value)
     return caught.value
 
 
@@ -161,32 +159,30 @@ def test_without_data_only_a_program_that_needs_none_is_constructed(good, text):
 
 
 @pytest.mark.parametrize(
-    ("change", "fragments"),
+    ("change", "code", "facts"),
     [
-        ({"y": [1.0]}, ["y is a flat list of 1", "vector[8] y"]),
-        ({"sigma": [-1.0] * 8}, ["sigma[1] is -1.0", "below the lower bound 0"]),
-        ({"J": 0}, ["J is 0", "below the lower bound 1"]),
+        ({"y": [1.0]}, "data_wrong_shape", ["y ", "1", "vector[8] y"]),
+        ({"sigma": [-1.0] * 8}, "data_out_of_bounds", ["sigma[1] is -1.0", "lower bound 0"]),
+        ({"J": 0}, "data_out_of_bounds", ["J is 0", "lower bound 1"]),
     ],
 )
-def test_wrong_data_are_reported_by_name(good, change, fragments):
+def test_wrong_data_are_reported_by_name(good, change, code, facts):
     path, _ = bundled.find("eight_schools_noncentered")
-    refused("data", fragments, path, json.loads(good.data) | change)
+    refused(code, facts, path, json.loads(good.data) | change)
 
 
 # --- blocks that throw ---------------------------------------------------------------------------
 
 
 def test_data_that_the_program_rejects(moody):
-    with pytest.raises(StanadaptError, match="moody does not accept these data") as caught:
+    with raises("data_rejected", "moody") as caught:
         moody(1)
-    assert caught.value.stage == "data"
     assert caught.value.stan.startswith(located("the data are of mode 1", "(mode == 1)"))
 
 
 def test_a_program_without_parameters(moody):
-    with pytest.raises(StanadaptError, match="no parameters, so there is nothing to") as caught:
+    with raises("no_parameters", "moody"):
         moody(5)
-    assert caught.value.stage == "data"
 
 
 @pytest.mark.parametrize(
@@ -222,9 +218,9 @@ def test_a_density_that_is_nan_is_rejected(moody):
 
 @pytest.mark.parametrize("sampler", ["rwm", "gad_mala"])
 def test_the_sampler_counts_rejections(moody, sampler):
-    with pytest.warns(UserWarning, match="were rejected") as caught:
+    with pytest.warns(StanadaptWarning) as caught:
         fit = sa.sample(moody(7), sampler, inits={"a": [-1.0]}, **RUN)
-    assert located("silent", "(mode == 7") in str(caught[0].message)
+    assert any(located("silent", "(mode == 7") in str(w.message) for w in caught)
     assert 0 < fit.attrs["n_failed"] < 400
     draws = results.dataset(fit, "posterior")["a"].values
     assert (draws <= 0).all()
@@ -237,24 +233,22 @@ def test_a_program_that_always_rejects_has_no_initial_values(moody):
         target.model.param_initialize(target.model.new_rng(1), max_tries=7)
     with pytest.raises(RuntimeError, match="in 0 tries; the last one: no try was allowed"):
         target.model.param_initialize(target.model.new_rng(1), max_tries=0)
-    with pytest.raises(StanadaptError, match="100 random starting points") as caught:
+    with pytest.raises(StanadaptError) as caught:
         sa.sample(target, **RUN)
     assert caught.value.stage == "initialization"
     assert caught.value.stan.startswith(located("never", '"never"'))
 
 
-@pytest.mark.filterwarnings("ignore:.*NaN")
 def test_quantities_that_throw_do_not_affect_other_columns(moody):
-    with pytest.warns(UserWarning, match="generated quantities threw") as caught:
+    with pytest.warns(StanadaptWarning) as caught:
         fit = sa.sample(moody(6), "gad_mala", **RUN)
     posterior = results.dataset(fit, "posterior")
     a, drawn = posterior["a"].values[..., 0], posterior["drawn"].values
     np.testing.assert_array_equal(np.isnan(drawn), a > 0)
     assert 0 < (a > 0).sum() < a.size
     np.testing.assert_array_equal(posterior["b"].values[..., 0], 2 * a)
-    (message,) = [str(w.message) for w in caught if "threw" in str(w.message)]
-    assert f"threw at {(a > 0).sum()} draws" in message
-    assert "(in 'moody.stan', line " in message
+    (message,) = [str(w.message) for w in caught if "(in 'moody.stan', line " in str(w.message)]
+    assert f" {(a > 0).sum()} " in message
 
 
 # --- printing ------------------------------------------------------------------------------------
@@ -288,14 +282,14 @@ def test_language_errors_name_the_user_s_file_and_line(tmp_path):
     ]:
         path = tmp_path / "my schools.stan"
         path.write_text(NORMAL.replace("x ~ normal(0, 1);", wrong))
-        error = refused("syntax", ["CmdStan 2."], path)
+        error = refused("syntax_error", ["CmdStan 2."], path)
         first = error.stan.splitlines()[0]
         assert f"error in '{path}', {where}" in first
         assert "builds" not in error.stan
 
 
 def test_a_function_without_a_body_is_reported():
-    error = refused("syntax", [], "functions { real f(real x); }\n" + NORMAL)
+    error = refused("syntax_error", [], "functions { real f(real x); }\n" + NORMAL)
     assert "without specifying a definition" in error.stan
 
 
@@ -304,15 +298,15 @@ def test_a_function_without_a_body_is_reported():
 
 @pytest.fixture
 def library(good, request, monkeypatch):
-    """A library in its own cache that has not been loaded, and its marker."""
-    made = cmdstan.library(good.program, lambda text: None)
-    content = made.file.read_bytes()
+    """Make a library in a separate cache that has not been loaded; return it and its marker."""
+    original = cmdstan.library(good.program, lambda text: None)
+    content = original.file.read_bytes()
     request.getfixturevalue("own_cache")
     again = build_cache.find_or_build(
-        good.name, made.key, lambda folder: (folder / made.file.name).write_bytes(content)
+        good.name, original.key, lambda folder: (folder / original.file.name).write_bytes(content)
     )
-    marker = build_cache._marker(again.folder.parent, good.name, made.key)
-    return again.folder / made.file.name, marker
+    marker = build_cache._marker(again.folder.parent, good.name, original.key)
+    return again.folder / original.file.name, marker
 
 
 def test_a_compiled_program_starts_without_a_compiler(good, monkeypatch):
@@ -340,7 +334,7 @@ def test_a_truncated_library_is_rebuilt(good, library):
 
 
 def test_a_library_of_another_machine_is_rebuilt(good, library):
-    """It matches its marker, but is for another processor, which only loading reveals."""
+    """It matches its marker, but only loading shows that it is for another processor."""
     file, marker = library
     content = bytearray(file.read_bytes())
     content[:20] = bytes(20)
@@ -356,8 +350,8 @@ def test_headers_that_do_not_compile_are_reported(own_cache, monkeypatch):
     with monkeypatch.context() as patch:
         flags = [*cmdstan.SHARED_FLAGS, "-include", "no_such_header.hpp"]
         patch.setattr(cmdstan, "SHARED_FLAGS", flags)
-        fragments = ["failed on the headers of CmdStan", "no_such_header.hpp", "`stanadapt doctor`"]
-        refused("installation", fragments, NORMAL)
+        facts = ["headers", "no_such_header.hpp", "`stanadapt doctor`"]
+        refused("compilation_failed", facts, NORMAL)
     assert [path.name for path in own_cache.iterdir() if path.is_dir()] == []
 
 
@@ -370,7 +364,7 @@ def test_cpp_code_that_does_not_compile_is_reported(own_cache, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(cmdstan, "_translate", damaged)
-        refused("installation", ["failed on program (CmdStan", "damaged on purpose"], NORMAL)
+        refused("compilation_failed", ["program", "CmdStan", "damaged on purpose"], NORMAL)
     assert [path.name for path in own_cache.iterdir() if path.is_dir()] == []
     target = sa.Target(NORMAL, backend="cmdstan", show_progress=False)
     assert target.evaluate(HERE)[0] == pytest.approx(-0.125)

@@ -116,13 +116,13 @@ def test_threads_share_a_model_that_throws_half_of_the_time():
 def test_deleted_models_free_their_memory():
     """Two hundred of half a megabyte each."""
     path, data = bundled.find("logistic", "german")
-    kept = sa.Target(path, data, backend="cmdstan")
-    position = np.linspace(-0.1, 0.1, kept.dim)
-    expected = kept.evaluate(position)[0]
+    target = sa.Target(path, data, backend="cmdstan")
+    position = np.linspace(-0.1, 0.1, target.dim)
+    expected = target.evaluate(position)[0]
 
     def construct(times):
         for _ in range(times):
-            model = native._construct(Path(kept.model.lib_path), kept.program, kept.data)
+            model = native._construct(Path(target.model.lib_path), target.program, target.data)
             assert model.log_density_gradient(position)[0] == expected
             model.param_constrain(position, include_gq=True, rng=model.new_rng(1))
             del model
@@ -133,7 +133,7 @@ def test_deleted_models_free_their_memory():
     construct(200)
     grown = megabytes() - before
     assert grown < 5, f"{grown:.1f} MB more"
-    assert kept.evaluate(position)[0] == expected
+    assert target.evaluate(position)[0] == expected
 
 
 def test_deleted_targets_free_their_memory():

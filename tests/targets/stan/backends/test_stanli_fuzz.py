@@ -21,13 +21,13 @@ PLAIN, BRANCHING = f"{PROGRAMS}:random_program", f"{PROGRAMS}:branching_program"
 NESTED_LOOPS, NESTED_NUMBERS = f"{PROGRAMS}:nested_program", range(0, len(NESTED), 5)
 # Seeds that stanli 0.24.0 gets wrong without the guards; the first six silently, the last two with
 # an exception. If the generator changes, these are other programs: find new seeds with
-# `python -m tests.fuzz --no-guards`, where seeds that end in 7, 8 or 9 are branching programs.
+# `python -m tests.fuzz --no-guards`; seeds that end in 7, 8 or 9 are branching programs.
 WRONG_PLAIN = (59, 149, 185, 378, 577, 601, 42, 361)
-# The first five silently; the others kill the process
+# The first five are silently wrong; the others kill the process
 WRONG_BRANCHING = (3, 18, 47, 91, 152, 46, 81, 194)
 
 
-def judged(factory, numbers, guards=True):
+def judge(factory, numbers, guards=True):
     """Count the outcomes, and return the verdicts on programs that the guards must not admit."""
     verdicts = list(program_runner.run(factory, numbers, guards))
     faults = [verdict for verdict in verdicts if verdict.outcome in ("wrong", "crashed")]
@@ -72,28 +72,28 @@ def test_the_programs_contain_all_constructs():
 
 
 def test_admitted_programs_are_right():
-    outcomes, faults = judged(PLAIN, range(150))
+    outcomes, faults = judge(PLAIN, range(150))
     assert not faults
     assert outcomes["right"] > 110
 
 
 def test_admitted_programs_with_parameter_branches_are_right():
-    outcomes, faults = judged(BRANCHING, range(50))
+    outcomes, faults = judge(BRANCHING, range(50))
     assert not faults
     assert outcomes["right"] > 5
     assert outcomes["refused"] > 25
 
 
 def test_nested_loops_are_right():
-    outcomes, faults = judged(NESTED_LOOPS, NESTED_NUMBERS)
+    outcomes, faults = judge(NESTED_LOOPS, NESTED_NUMBERS)
     assert not faults
     assert not outcomes["refused"]
 
 
 @pytest.mark.slow
 def test_admitted_programs_of_a_thousand_are_right():
-    plain, faults = judged(PLAIN, range(1000, 1700))
-    branching, more_faults = judged(BRANCHING, range(1000, 1300))
+    plain, faults = judge(PLAIN, range(1000, 1700))
+    branching, more_faults = judge(BRANCHING, range(1000, 1300))
     assert not faults + more_faults
     assert plain["right"] > 500
     assert branching["right"] > 40
@@ -104,17 +104,17 @@ def test_admitted_programs_of_a_thousand_are_right():
 
 @pytest.mark.parametrize(("factory", "seeds"), [(PLAIN, WRONG_PLAIN), (BRANCHING, WRONG_BRANCHING)])
 def test_the_harness_detects_the_faults_that_the_guards_prevent(factory, seeds):
-    outcomes, faults = judged(factory, seeds, guards=False)
+    outcomes, faults = judge(factory, seeds, guards=False)
     assert [verdict.number for verdict in faults] == list(seeds), outcomes
     assert {verdict.outcome for verdict in faults} == (
         {"wrong"} if factory == PLAIN else {"wrong", "crashed"}
     )
-    _, faults = judged(factory, seeds)
+    _, faults = judge(factory, seeds)
     assert not faults
 
 
 def test_the_harness_detects_wrong_nested_loops():
-    outcomes, faults = judged(NESTED_LOOPS, NESTED_NUMBERS, guards=False)
+    outcomes, faults = judge(NESTED_LOOPS, NESTED_NUMBERS, guards=False)
     assert outcomes["wrong"] > 3
     assert outcomes["right"] > 50
     assert {NESTED[verdict.number].outer for verdict in faults} == {"rows"}

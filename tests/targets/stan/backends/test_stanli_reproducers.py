@@ -67,7 +67,7 @@ def changed_constant(position):
     return (-3 * level if level.real > 0.5 else -0.1) + normal(position, 0, 1.0)
 
 
-# --- a store that does not depend on the loop, beside one that depends on data -------------------
+# --- a store that does not depend on the loop, next to one that depends on data -----------------
 
 INVARIANT_STORE = """
 data { int N; vector[N] y; array[N] int k; }

@@ -1,0 +1,94 @@
+"""Codes of messages about targets, and about the posteriors of a local posteriordb."""
+
+from stanadapt.errors.codes import NOTE, Code
+
+NOT_A_TARGET = Code(
+    "not_a_target",
+    "settings",
+    "The first argument is not a target, or the function needs a program with its data.",
+    "Give Target(program, data), or the attribute `target` of a distribution built from one.",
+)
+FIT_OF_ANOTHER_TARGET = Code(
+    "fit_of_another_target",
+    "settings",
+    "The fit has another program or other data than the target.",
+    "Give the target that was sampled, or a fit of this target.",
+)
+INVALID_NOISE = Code(
+    "invalid_noise",
+    "settings",
+    "The parameters named as noise cannot be the noise of an estimated density.",
+    "Declare them last, without constraints, and give each a standard normal distribution.",
+)
+INVALID_EXCLUDE = Code(
+    "invalid_exclude",
+    "settings",
+    "A name in exclude is not a transformed parameter or generated quantity of the program.",
+    "Name computed quantities only, because parameters are always stored.",
+)
+PARAMETER_SIZES = Code(
+    "parameter_sizes",
+    "settings",
+    "The prior data change the sizes of the parameters.",
+    "Keep the data on which sizes depend, and remove observations only.",
+)
+PRIOR_DATA_MISPLACED = Code(
+    "prior_data_misplaced",
+    "settings",
+    "The distribution has an option for prior data, so `sample` does not take any.",
+    "Give prior_data when you create the distribution.",
+)
+UNUSABLE_SCALES = Code(
+    "unusable_scales",
+    "settings",
+    "Standardized coordinates need a finite location and finite, positive scales.",
+    "Let the sampler learn the scales, or correct the values.",
+)
+INVALID_POSITION = Code(
+    "invalid_position",
+    "initialization",
+    "Values of the parameters do not match their declared shapes or constraints.",
+    "Give every parameter a value of its declared shape that satisfies its constraints.",
+)
+NOISY_ESTIMATE = Code(
+    "noisy_estimate",
+    NOTE,
+    "The log density is estimated with so much noise that chains get stuck.",
+    "Average over more noise in the program, or correlate successive noise with rho.",
+)
+INCONSISTENT_ESTIMATE = Code(
+    "inconsistent_estimate",
+    NOTE,
+    "The mean of the estimated density depends on the seed, so it may be biased.",
+    "Check that the program's estimate is unbiased and that the noise is standard normal.",
+)
+NOT_A_POSTERIORDB = Code(
+    "not_a_posteriordb",
+    "files",
+    "The folder contains no posteriors in the layout of posteriordb.",
+    "Give the path of a clone of posteriordb, or of its folder posterior_database.",
+)
+UNKNOWN_POSTERIOR = Code(
+    "unknown_posterior",
+    "settings",
+    "The database has no posterior with this name.",
+    "Choose one of its names, which `stanadapt models --posteriordb PATH` lists.",
+)
+NO_REFERENCE_DRAWS = Code(
+    "no_reference_draws",
+    "settings",
+    "The database has no reference draws of this posterior.",
+    "Compare with Stan's NUTS instead.",
+)
+POSTERIORDB_FILE_MISSING = Code(
+    "posteriordb_file_missing",
+    "files",
+    "The copy of the database lacks a file of this posterior.",
+    "Update the clone (git pull), or choose another posterior.",
+)
+POSTERIORDB_FILE_BROKEN = Code(
+    "posteriordb_file_broken",
+    "files",
+    "A file of the database cannot be read, or has unexpected contents.",
+    "Update the clone (git pull), or choose another posterior.",
+)
