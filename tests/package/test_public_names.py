@@ -1,0 +1,46 @@
+"""Public names: few, typed, each with an example that runs."""
+
+import doctest
+import inspect
+
+import pytest
+
+import stanadapt as sa
+from stanadapt.engine.protocol import Sampler
+
+MODULES = {"samplers"}
+OBJECTS = [name for name in sa.__all__ if name not in MODULES]
+
+
+def test_there_are_few():
+    assert len(OBJECTS) <= 18
+
+
+def test_sample_has_few_parameters_and_the_common_ones_first():
+    names = list(inspect.signature(sa.sample).parameters)
+    assert names[:6] == ["target", "sampler", "chains", "iter_warmup", "iter_sampling", "seed"]
+    assert len([name for name in names if name != "settings"]) <= 18
+
+
+def test_a_sampler_has_few_fields():
+    assert len(Sampler._fields) <= 25
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_no_public_function_prints_or_returns_something_untyped(name):
+    parameters = inspect.signature(getattr(sa, name)).parameters
+    assert "show" not in parameters
+
+
+@pytest.mark.parametrize("name", [name for name in OBJECTS if name != "ConvergenceWarning"])
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
+def test_the_example_of_its_docstring_runs(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    value = getattr(sa, name)
+    finder = doctest.DocTestFinder(recurse=False)
+    tests = [test for test in finder.find(value, name) if test.examples]
+    assert tests, f"{name} has no example"
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for test in tests:
+        runner.run(test)
+    assert runner.failures == 0
