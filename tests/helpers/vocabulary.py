@@ -33,7 +33,10 @@ BUDGET = {
     "is none": (r"\bis none\b", 0.5),
     "yardstick": (r"\byardstick\b", 0.2),
 }
-BRITISH = r"\b\w*(?:(?:standard|normal|parameter|initial|optim|summar|factor)is(?:e|ed|es|ing|ation)|behaviour|colour|neighbour|centre[ds]?)\b"
+BRITISH = (
+    r"\b\w*(?:(?:standard|normal|parameter|initial|optim|summar|factor)is(?:e|ed|es|ing|ation)"
+    r"|behaviour|colour|neighbour|centre[ds]?)\b"
+)
 
 
 def prose():
