@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 import pytest
+from stanadapt.studies.repeats.kept import COLUMNS, seed_of
 
 import stanadapt as sa
-from stanadapt.studies.repeats.kept import COLUMNS, seed_of
 from stanadapt.targets.stan import bundled
 
 SHORT = {"chains": 2, "iter_warmup": 60, "iter_sampling": 100, "show_progress": False}

@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+from stanadapt.studies.repeats.kept import COLUMNS, compile_first, make_row, seed_of
 
 import stanadapt as sa
 from stanadapt.studies.repeats import kept
-from stanadapt.studies.repeats.kept import COLUMNS, compile_first, make_row, seed_of
 from tests.helpers import made_up_fits
 
 

@@ -4,10 +4,10 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from stanadapt.studies.repeats.kept import SAMPLING, seed_of
 
 import stanadapt as sa
 from stanadapt.studies.repeats import compare_repeats as module
-from stanadapt.studies.repeats.kept import SAMPLING, seed_of
 from tests.helpers import made_up_fits
 from tests.helpers.html_page import Page
 
