@@ -14,7 +14,7 @@ from stanadapt.diagnostics.verdict import DO_NOT_USE, Verdict, verdict
 from stanadapt.engine.console import slow_step
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.choose_sampler import DEFAULT
-from stanadapt.runs.messages import INTERRUPTED_EARLY, NO_DRAWS
+from stanadapt.runs.messages import ENDED_IN_WARMUP, INTERRUPTED_IN_WARMUP
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.sample import sample
 from stanadapt.studies.messages import UNFINISHED_TRIAL
@@ -238,9 +238,9 @@ def run_trial(
 
 def _failure(error: StanadaptError) -> Verdict:
     """Return the verdict on a trial without draws; KeyboardInterrupt if a user interrupted it."""
-    if error.code == INTERRUPTED_EARLY:
+    if error.code == INTERRUPTED_IN_WARMUP:
         raise KeyboardInterrupt from None
-    if error.code == NO_DRAWS:
+    if error.code == ENDED_IN_WARMUP:
         reason = Message(UNFINISHED_TRIAL, "It was still in warm-up when the trial ended.")
     else:
         reason = Message(error.code, error.message)
