@@ -142,12 +142,6 @@ FLAT_COORDINATE = Code(
     "The log density has no slope in some coordinates, so their approximation is arbitrary.",
     "Give these parameters a prior, or use a sampler without gradients.",
 )
-QUANTITIES_NOT_COMPUTED = Code(
-    "quantities_not_computed",
-    NOTE,
-    "Generated quantities threw at some draws of an approximation, which hold NaN.",
-    "Fix the block, or remove the failing statement.",
-)
 
 # --- sbc -----------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from stanadapt.diagnostics.verdict import DO_NOT_USE, Verdict, verdict
 from stanadapt.engine.console import slow_step
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.choose_sampler import DEFAULT
-from stanadapt.runs.messages import ENDED_IN_WARMUP, INTERRUPTED_IN_WARMUP
+from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.sample import sample
 from stanadapt.studies.messages import UNFINISHED_TRIAL
@@ -209,12 +209,13 @@ def run_trial(
         After Ctrl-C, with or without draws.
 
     """
-    took, cores = 0.0, min(chains, os.cpu_count() or 1)
+    took, stopped, cores = 0.0, False, min(chains, os.cpu_count() or 1)
 
     def stop(progress: RunProgress) -> bool:
-        nonlocal took
+        nonlocal took, stopped
         took = progress.processor_seconds / cores
-        return took > seconds or progress.seconds > BUSY * seconds
+        stopped = took > seconds or progress.seconds > BUSY * seconds
+        return stopped
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the table has the verdict
@@ -226,7 +227,8 @@ def run_trial(
                     parallel_chains=chains, show_progress=stop, **candidate.settings,
                 )  # fmt: skip
         except StanadaptError as error:
-            return Trial(candidate, None, _failure(error), np.nan, np.nan, np.nan, took)
+            failure = _judge_failure(error, stopped)
+            return Trial(candidate, None, failure, np.nan, np.nan, np.nan, took)
     if results.attribute(fit, "interrupted") == 1:
         raise KeyboardInterrupt
     warmup, sampling = (
@@ -236,11 +238,11 @@ def run_trial(
     return Trial(candidate, fit, verdict(fit), smallest_ess(fit), warmup, sampling, took)
 
 
-def _failure(error: StanadaptError) -> Verdict:
+def _judge_failure(error: StanadaptError, stopped: bool) -> Verdict:
     """Return the verdict on a trial without draws; KeyboardInterrupt if a user interrupted it."""
-    if error.code == INTERRUPTED_IN_WARMUP:
+    if error.code == INTERRUPTED:
         raise KeyboardInterrupt from None
-    if error.code == ENDED_IN_WARMUP:
+    if error.code == NO_DRAWS and stopped:
         reason = Message(UNFINISHED_TRIAL, "It was still in warm-up when the trial ended.")
     else:
         reason = Message(error.code, error.message)

@@ -15,10 +15,11 @@ from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, warn
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import named_dimensions, phase_groups
+from stanadapt.runs.messages import FAILED_QUANTITIES
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.samplers.variational.methods import Fitted
 from stanadapt.studies.approximate.importance_draws import Draws, describe_draws
-from stanadapt.studies.messages import FLAT_COORDINATE, QUANTITIES_NOT_COMPUTED
+from stanadapt.studies.messages import FLAT_COORDINATE
 from stanadapt.targets.target import Samplable
 
 CHECKED = 5  # draws; a coordinate is flat if its gradient is zero at all of them
@@ -61,7 +62,7 @@ def pack_approximation(
         stan = " ".join(constrain.explain().split())
         quoted = f". Stan says: {stan}" if stan else "."
         text = f"generated quantities threw at {failed} draws, which hold NaN{quoted}"
-        notes.append(Message(QUANTITIES_NOT_COMPUTED, text))
+        notes.append(Message(FAILED_QUANTITIES, text))
     stats = {
         "lp": draws.log_density,
         "lp_approx": draws.log_approximation,

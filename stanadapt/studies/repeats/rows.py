@@ -15,7 +15,7 @@ import pandas as pd
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare
 from stanadapt.errors import ConvergenceWarning, StanadaptError
-from stanadapt.runs.messages import INTERRUPTED_IN_WARMUP
+from stanadapt.runs.messages import INTERRUPTED
 from stanadapt.studies.messages import OTHER_STUDY, UNREADABLE_STUDY, UNWRITABLE_STUDY, recurs
 from stanadapt.studies.repeats.summary import MEASURES
 
@@ -55,7 +55,7 @@ def compile_first(draw: Callable[..., Any], iter_warmup: int | None) -> None:
 
 
 def _raise_if_interrupted(error: StanadaptError) -> None:
-    if error.code == INTERRUPTED_IN_WARMUP:
+    if error.code == INTERRUPTED:
         raise KeyboardInterrupt from None
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError, codes_of
-from stanadapt.runs.messages import ENDED_IN_WARMUP, INTERRUPTED_IN_WARMUP
+from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.samplers import find
 from stanadapt.studies.advise import trials
 from stanadapt.studies.advise.trials import TEMPERING, Candidate, run_trial, tempering_candidates
@@ -113,7 +113,7 @@ def run(target):
 
 
 @pytest.mark.parametrize(
-    ("code", "reason"), [(ENDED_IN_WARMUP, "unfinished_trial"), ("sampling", "sampling")]
+    ("code", "reason"), [(NO_DRAWS, "unfinished_trial"), ("sampling", "sampling")]
 )
 def test_a_trial_without_draws_is_a_failure_with_a_reason(normal, monkeypatch, code, reason):
     fail_with(StanadaptError(code, "Why."), monkeypatch)
@@ -124,7 +124,7 @@ def test_a_trial_without_draws_is_a_failure_with_a_reason(normal, monkeypatch, c
 
 
 def test_ctrl_c_during_warmup_ends_the_trials(normal, monkeypatch):
-    fail_with(StanadaptError(INTERRUPTED_IN_WARMUP, "Why."), monkeypatch)
+    fail_with(StanadaptError(INTERRUPTED, "Why."), monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         run(normal)
 

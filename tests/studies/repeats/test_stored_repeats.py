@@ -9,7 +9,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import codes_of
-from stanadapt.runs.messages import INTERRUPTED_IN_WARMUP
+from stanadapt.runs.messages import INTERRUPTED
 from stanadapt.studies.repeats import compare_repeats as module
 from stanadapt.studies.repeats.rows import SAMPLING, repeat_seed
 from tests.helpers import made_up_fits
@@ -128,7 +128,7 @@ def with_draws(name, seed):
 
 
 def without_draws(name, seed):
-    raise sa.StanadaptError(INTERRUPTED_IN_WARMUP, "Why.")
+    raise sa.StanadaptError(INTERRUPTED, "Why.")
 
 
 @pytest.mark.parametrize("how", [interrupt, with_draws, without_draws])
