@@ -7,13 +7,16 @@ import numpy as np
 
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import Plan, make_plan
-from stanadapt.errors import StanadaptError, require_whole
+from stanadapt.errors import StanadaptError, require_names, require_whole
+from stanadapt.runs.messages import UNKNOWN_ARGUMENT
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.samplers.variational.methods import Fitted, Method, choose_method, require_size
 from stanadapt.studies.approximate.importance_draws import Draws, importance_draws
 from stanadapt.studies.approximate.pack_approximation import Run, pack_approximation
 from stanadapt.studies.messages import APPROXIMATION_TOO_FAR, NO_DENSITY_AT_DRAWS, NOISY_DENSITY
 from stanadapt.targets.target import Samplable, require_samplable
+
+UNCONSTRAINED = "unconstrained"  # the group that a result may have in addition
 
 
 def approximate(
@@ -23,7 +26,7 @@ def approximate(
     draws: int = 1000,
     seed: int | None = None,
     inits: Any = None,
-    save_unconstrained: bool = False,
+    save: Any = (),
     show_progress: bool = True,
     **settings: Any,
 ) -> Any:
@@ -49,8 +52,8 @@ def approximate(
     inits : optional
         Starting points of the climbs, as for `initial_values.initial_positions`: one per path of
         Pathfinder, one for the other methods.
-    save_unconstrained : bool
-        Whether to add the group `unconstrained_posterior`.
+    save : str or list of str
+        "unconstrained" adds the group `unconstrained_posterior`; default: nothing.
     show_progress : bool
         Whether to report steps that take longer than a second.
     **settings
@@ -89,7 +92,7 @@ def approximate(
     ('fine', 1)
 
     """
-    program = require_samplable(target).target
+    program, save_unconstrained = require_samplable(target).target, _saves_unconstrained(save)
     method_functions, method_settings = choose_method(method, settings)
     if program.noise:
         raise StanadaptError(
@@ -107,6 +110,13 @@ def approximate(
     return _approximate(
         target, method, method_functions, method_settings, plan, inits, save_unconstrained
     )
+
+
+def _saves_unconstrained(save: Any) -> bool:
+    names = require_names("save", save)
+    if set(names) - {UNCONSTRAINED}:
+        raise StanadaptError(UNKNOWN_ARGUMENT, f"save takes {UNCONSTRAINED!r}, got {save!r}.")
+    return bool(names)
 
 
 def _approximate(

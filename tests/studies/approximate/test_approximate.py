@@ -53,7 +53,7 @@ def approximated(target, method="pathfinder", **options):
 @pytest.mark.parametrize(("method", "settings"), METHODS)
 def test_every_method_finds_a_gaussian_posterior(target, method, settings):
     """It is Gaussian on the unconstrained scale, Jacobian included: log s is normal(2, 0.5)."""
-    fit = approximated(target, method, draws=4000, save_unconstrained=True, **settings)
+    fit = approximated(target, method, draws=4000, save="unconstrained", **settings)
     x = fit["unconstrained_posterior"]["position"].values[0]
     assert x.shape == (4000, 3)
     # 4000 independent draws: errors 0.016 and 0.011 sd, a little more after resampling; five
@@ -72,7 +72,7 @@ def test_every_method_finds_a_gaussian_posterior(target, method, settings):
 
 @pytest.mark.parametrize(("method", "settings"), METHODS)
 def test_a_result_describes_itself(target, method, settings):
-    fit = approximated(target, method, draws=50, save_unconstrained=True, **settings)
+    fit = approximated(target, method, draws=50, save="unconstrained", **settings)
     assert fit.attrs["exact"] == 0
     assert fit.attrs["sampler"] == method
     assert fit.attrs["pareto_k_meaning"] == meaning(
@@ -212,7 +212,7 @@ def test_chains_start_at_draws_of_pathfinder(target):
     """From there NUTS moves at once; from its usual starts, x[2] is 1e4 sd away."""
     fit = sa.sample(
         target, "nuts", chains=4, iter_warmup=0, iter_sampling=1, seed=1, inits="pathfinder",
-        show_progress=False, save_unconstrained=True, step_size=1e-12,
+        show_progress=False, save="unconstrained", step_size=1e-12,
     )  # fmt: skip
     x = fit["unconstrained_posterior"]["position"].values[:, 0]
     assert np.all(np.abs(x - MEAN) < 6 * SD)
@@ -260,6 +260,7 @@ def test_a_method_that_is_misspelled(method):
         ("advi", {"learning_rate": 2}, ["learning_rate", "0", "1", "2"]),
         ("laplace", {"draws": 0}, ["draws", "1", "0"]),
         ("laplace", {"seed": -1}, ["seed", "-1"]),
+        ("laplace", {"save": "pseudo"}, ["save", "'unconstrained'", "'pseudo'"]),
     ],
 )
 def test_settings_out_of_range(method, settings, facts):
