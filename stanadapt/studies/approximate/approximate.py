@@ -163,7 +163,7 @@ def _require_proper_draws(target: Samplable, name: str, draws: Draws) -> None:
         raise StanadaptError(
             APPROXIMATION_TOO_FAR,
             f"the approximation of {target.name} by {name} lies so far away that its draws cannot "
-            "be told apart: the posterior seems to be improper. Check that priors or data bound "
+            "be distinguished: the posterior seems to be improper. Check that priors or data bound "
             "every parameter, or start elsewhere (inits).",
         )
 

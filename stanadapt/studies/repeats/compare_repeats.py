@@ -74,8 +74,8 @@ def compare_repeats(
         Number of repeats. The seed of each derives from `seed` and its number only, so that more
         repeats later begin with the same ones. Samplers share the seeds.
     seed : int, optional
-        0 to 2**32 - 1; default: that of the folder `run` if it holds a comparison, else a random
-        one, recorded in the result.
+        0 to 2**32 - 1; default: the seed of the folder `run` if it holds a comparison, otherwise a
+        random one, recorded in the result.
     engine : str
         Engine of Stan's NUTS, which is compared too: as for `stan_nuts`, or "none" to leave it out.
     run : path, optional
