@@ -93,10 +93,14 @@ def sbc(
     sampler: Annotated[
         str, typer.Option("--sampler", "-s", help="auto, or one listed by `stanadapt samplers`.")
     ] = AUTO,
-    draws: Annotated[int, typer.Option(help="How many times parameters and data are drawn.")] = 200,
+    simulations: Annotated[
+        int, typer.Option(help="Number of times that parameters and data are drawn.")
+    ] = 200,
     chains: Annotated[int, typer.Option(help="Number of chains of each run.")] = 2,
     iter_sampling: Annotated[int, typer.Option(help="Iterations per chain of each run.")] = 500,
-    seed: Annotated[int, typer.Option(help="Same seed, same ranks.")] = 1,
+    seed: Annotated[
+        int | None, typer.Option(help="Same seed, same ranks; default: random, and recorded.")
+    ] = None,
     run: Annotated[
         Path | None,
         typer.Option(help="Folder that keeps the ranks: the same command goes on with them."),
@@ -112,9 +116,9 @@ def sbc(
     with reported():
         settings: Any = read_settings(choices)
         found = calibrate(
-            read(model), read(generator), data, sampler, draws=draws, seed=seed, backend=backend,
-            run=run, show_progress=not quiet, chains=chains, iter_sampling=iter_sampling,
-            **settings,
+            read(model), read(generator), data, sampler, simulations=simulations, seed=seed,
+            backend=backend, run=run, show_progress=not quiet, chains=chains,
+            iter_sampling=iter_sampling, **settings,
         )  # fmt: skip
         print(found)
         if out is not None:
@@ -127,12 +131,16 @@ def sbc(
 def advise(
     model: Model,
     data: Data = None,
-    minutes: Annotated[float, typer.Option(help="For all trials, compilation not counted.")] = 1.0,
-    ess: Annotated[
-        float, typer.Option(help="Wanted effective sample size of every parameter.")
+    max_minutes: Annotated[
+        float, typer.Option(help="Time for all trials, without compilation.")
+    ] = 1.0,
+    until_ess: Annotated[
+        float, typer.Option(help="Effective sample size to reach for every parameter.")
     ] = 1000.0,
     chains: Annotated[int, typer.Option(help="Number of chains of each trial.")] = 4,
-    seed: Annotated[int, typer.Option(help="Of the trials.")] = 1,
+    seed: Annotated[
+        int | None, typer.Option(help="Random seed of the trials; default: random, and recorded.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A JSON file for advice and trials.")
     ] = None,
@@ -153,8 +161,10 @@ def advise(
             noise=noise or (), rho=rho, show_progress=not quiet,
         )  # fmt: skip
         advice = try_samplers(
-            target, minutes=minutes, ess=ess, chains=chains, seed=seed, show_progress=not quiet
-        )
+            target, max_minutes=max_minutes, until_ess=until_ess, chains=chains, seed=seed,
+            show_progress=not quiet,
+        )  # fmt: skip
+        print(advice)
         if path is not None:
             write_text(path, advice.to_json() + "\n")
             print(f"advice: {path}")

@@ -10,8 +10,8 @@ import typer
 from stanadapt.cli.options import make_target
 from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.studies.repeats.compare_repeats import MOST_REPEATS, compare_repeats
-from stanadapt.studies.repeats.kept import JSON
 from stanadapt.studies.repeats.page import is_repeats_page
+from stanadapt.studies.repeats.rows import JSON
 from stanadapt.targets.target import Target
 
 
@@ -67,8 +67,8 @@ def show_repeats(
     **options: Any,
 ) -> None:
     """Make the repeats, print their summary, and exit with 130 after Ctrl-C."""
-    found = compare_repeats(target, samplers, out=out, **options)
-    found.show()
+    found = compare_repeats(target, samplers, run=out, **options)
+    print(found)
     if out is not None:
         print(f"tables and picture: {out}")
     if report is not None:

@@ -162,8 +162,8 @@ def compare(
         but with `bias_mean`, the largest difference of a mean from the baseline in standard
         deviations of that, and `bias_sd`, the largest relative difference of a standard deviation:
         z says how much of both may be chance. `attrs` holds the name of the `baseline`; `density`:
-        sentences on whether our density is CmdStan's; `missed`: sentences on fits that clearly
-        missed something; `reasons`: those of each verdict; `separate_regions`: for each fit with
+        sentences on whether our density is CmdStan's; `missed`: by fit, sentences on modes that
+        it clearly missed; `reasons`: those of each verdict; `separate_regions`: for each fit with
         chains that disagree, the number of separate regions in which they lie.
 
     Raises
@@ -339,7 +339,7 @@ def _add_budget(table: pd.DataFrame, budget: str) -> None:
 
 def _add_missed(table: pd.DataFrame, columns: dict[str, Columns]) -> None:
     """Measure every fit against those with chains that agree; others are no yardstick."""
-    table["missed"], messages, regions = np.nan, [], {}
+    table["missed"], messages, regions = np.nan, {}, {}
     yardsticks = [name for name in table.index if _agrees(table.loc[name], columns[name])]
     for name in table.index:
         others = [other for other in yardsticks if other != name]
@@ -351,10 +351,10 @@ def _add_missed(table: pd.DataFrame, columns: dict[str, Columns]) -> None:
         if clear:
             other = max(clear, key=lambda other: clear[other].share)
             note = " It is the baseline of z." if name == table.attrs["baseline"] else ""
-            messages.append(
-                f"{name}: {clear[other].share:.0%} of the draws of {other} lie where it has almost "
-                f"none: it missed modes, or did not reach them.{note}"
-            )
+            messages[name] = [
+                f"{clear[other].share:.0%} of the draws of {other} lie where it has almost none: "
+                f"it missed modes, or did not reach them.{note}"
+            ]
         if table.loc[name, "r_hat_max"] > LARGEST_R_HAT:
             regions[name] = separate_regions(columns[name])
     table.attrs |= {"missed": messages, "separate_regions": regions}

@@ -257,7 +257,9 @@ def remarks(table: pd.DataFrame) -> list[str]:
         )
     messages += _on_bias(table, chosen)
     messages += table.attrs.get("budget", []) + table.attrs.get("trajectories", [])
-    messages += table.attrs.get("density", []) + table.attrs.get("missed", [])
+    messages += table.attrs.get("density", [])
+    for name, missed in table.attrs.get("missed", {}).items():
+        messages += [f"{name}: {text}" for text in missed]
     for name, row in table.iterrows():
         messages += _remarks_on(name, row, table.attrs)
     return messages

@@ -1,1 +1,1 @@
-"""Studies made of several runs."""
+"""Studies that consist of several runs: advice, approximations, calibration, repeats, reports."""

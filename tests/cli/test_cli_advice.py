@@ -40,14 +40,14 @@ def files(tmp_path):
 def test_advise(files):
     model, data, out = files / "model.stan", files / "data.json", files / "advice.json"
     printed = call(
-        "advise", model, "--data", data, "--minutes", "0.05", "--quiet", "--backend", "stanli",
+        "advise", model, "--data", data, "--max-minutes", "0.05", "--quiet", "--backend", "stanli",
         "--out", out,
     )  # fmt: skip
     advice = json.loads(out.read_text())
     assert advice["sampler"] in registered()
     assert f"stanadapt sample {model} --data {data} --sampler {advice['sampler']}" in printed
     assert "min ESS" in printed
-    assert advice["sentences"][0] in printed
+    assert advice["messages"][0] in printed
     # the file is not overwritten unasked
     again = call("advise", model, "--data", data, "--out", out, status=1)
     assert "would be overwritten" in again
@@ -58,7 +58,7 @@ def test_posteriors_of_posteriordb(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "first_candidates", lambda *_: [Candidate("rwm", {})])
     database = tiny(tmp_path / "database")
     common = [NAME, "--posteriordb", database, "--quiet", "--backend", "stanli"]
-    printed = call("advise", *common, "--minutes", "0.02")
+    printed = call("advise", *common, "--max-minutes", "0.02")
     assert f"stanadapt sample {NAME} --posteriordb {database} --sampler" in printed
     out = tmp_path / "approximation.nc"
     call("approximate", *common, "--seed", "1", "--out", out)
@@ -71,15 +71,19 @@ def test_posteriors_of_posteriordb(tmp_path, monkeypatch):
 
 def test_advise_refuses_nonsense(files):
     model, data = files / "model.stan", files / "data.json"
-    assert "minutes must be" in call("advise", model, "--data", data, "--minutes", "0", status=1)
-    assert "ess must be" in call("advise", model, "--data", data, "--ess", "-1", status=1)
+    assert "max_minutes must be" in call(
+        "advise", model, "--data", data, "--max-minutes", "0", status=1
+    )
+    assert "until_ess must be" in call(
+        "advise", model, "--data", data, "--until-ess", "-1", status=1
+    )
 
 
 @pytest.mark.slow
 def test_sbc(files):
     common = [
         "--generator", files / "generator.stan", "--data", files / "sizes.json", "--sampler",
-        "nuts", "--draws", "40", "--iter-sampling", "300", "--backend", "stanli", "--quiet",
+        "nuts", "--simulations", "40", "--iter-sampling", "300", "--backend", "stanli", "--quiet",
     ]  # fmt: skip
     picture = files / "ranks.png"
     printed = call("sbc", files / "model.stan", *common, "--out", picture)

@@ -12,8 +12,8 @@ from stanadapt.engine.breaches import breaches
 from stanadapt.engine.checks import INVARIANCE, checks_of
 from stanadapt.samplers import find, registered
 from stanadapt.studies.report.conclusion import conclude
-from stanadapt.studies.report.fits import collect, representatives, standing
-from stanadapt.studies.report.summary_table import lines
+from stanadapt.studies.report.fits import assess, collect, representatives
+from stanadapt.studies.report.table import table_lines
 from tests.helpers import made_up_fits
 
 SHAPE = (4, 4000)
@@ -104,14 +104,14 @@ def test_a_report_shows_the_worst_verdict_of_repeats(fits, verdicts, shown):
     own = [run for run in compared.runs if run.name == "biased"]
     for run, verdict in zip(own, verdicts, strict=True):
         run.row["verdict"] = verdict
-    found = lines(compared.runs, standing(compared.runs, "nuts"))
+    found = table_lines(compared.runs, assess(compared.runs, "nuts"))
     assert (found[0].verdict, found[0].usable) == (shown, False)
     assert representatives(compared.runs)[0].row["verdict"] == shown
 
 
 def test_a_report_neither_measures_by_them_nor_recommends_them(fits):
     compared = collect({name: [fit] for name, fit in fits.items()}, None, None)
-    judged = standing(compared.runs, "biased")
+    judged = assess(compared.runs, "biased")
     assert judged.reference.name != "biased"
     assert judged.objections["biased"] == "not exact"
     assert conclude(compared.runs, judged).winner != "biased"

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from stanadapt.studies.repeats.kept import COLUMNS
+from stanadapt.studies.repeats.rows import COLUMNS
 
 
 def row(sampler, repeat, value=1.0, **changes):

@@ -93,7 +93,6 @@ def test_neither_true_nor_false(value, known, fits, tmp_path):
         "unsafe": lambda: target(unsafe=value),
         "show": lambda: sa.compare(fits, show=value),
         " show": lambda: sa.diagnose(one, show=value),
-        "  show": lambda: sa.advise(known, show=value),
         "float32": lambda: sa.save(one, tmp_path / "a", float32=value),
         "save_warmup": lambda: sa.sample(known, save_warmup=value),
         "control_variates": lambda: sa.Minibatches(rows(), "y", 2, control_variates=value),
@@ -162,7 +161,7 @@ def test_numbers_beyond_the_largest(known):
     refused("share must lie between", lambda: require_between("share", huge, 0.0, 1.0))
     for argument in ("until_ess", "max_minutes", "inits"):
         refused(argument, lambda name=argument: sa.sample(known, "rwm", **{name: huge}))
-    refused("minutes must be a number", lambda: sa.advise(known, minutes=huge))
+    refused("max_minutes must be a number", lambda: sa.advise(known, max_minutes=huge))
     refused("degrees must be a number", lambda: sa.ReferenceDistribution([0.0], 1.0, degrees=huge))
     refused("inflation must lie", lambda: sa.fit_reference(known, "pathfinder", inflation=huge))
 

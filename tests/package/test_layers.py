@@ -30,7 +30,7 @@ DOORS = {
     "cmdstanpy": ["runs.stan_nuts", "targets.stan.install_cmdstan"],
     "arviz": ["results"],
     "matplotlib": ["studies.report.canvas", "studies.calibration.ranks"],
-    "jinja2": ["studies.report.html"],
+    "jinja2": ["studies.report.page"],
     "typer": ["cli"],
     "jax": ["samplers.nice.adversarial"],
     "optax": ["samplers.nice.adversarial"],

@@ -8,7 +8,7 @@ import pytest
 import stanadapt as sa
 from stanadapt.errors import StanadaptError
 from stanadapt.results import write_text
-from stanadapt.studies.repeats.repeated_comparison import RepeatedComparison
+from stanadapt.studies.repeats.result import RepeatedComparison
 from tests.helpers import made_up_fits, made_up_repeats
 
 

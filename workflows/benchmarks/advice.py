@@ -101,7 +101,7 @@ def full_run(target, candidate, seed, length):
 def rows_of(name, make, minutes, seeds, length):
     """One row per sampler that was tried on a target; the recommended one is marked."""
     target = make()
-    advice = sa.advise(target, minutes=minutes, seed=1000, show=False, show_progress=False)
+    advice = sa.advise(target, max_minutes=minutes, seed=1000, show_progress=False)
     chosen = Candidate(advice.sampler, advice.settings).name
     rows, draws = [], {}
     for candidate in advice.candidates:

@@ -1,1 +1,1 @@
-"""Short trials of several samplers, and which one they recommend."""
+"""Short trials of several samplers, and a recommendation."""

@@ -1,5 +1,6 @@
-"""What trials of several samplers say: one of them, how long to run it, and why."""
+"""The advice that follows from trials: a sampler, its settings, its length, and the reasons."""
 
+import html
 import io
 import json
 import math
@@ -13,57 +14,64 @@ from rich.console import Console
 from rich.table import Table
 
 from stanadapt import results
+from stanadapt.errors import Message
 from stanadapt.runs.choose_sampler import DEFAULT
-from stanadapt.studies.advise.trials import Candidate, Trial, for_divergences, is_answer
+from stanadapt.studies.advise.trials import Candidate, Trial, careful_candidates, is_follow_up
+from stanadapt.studies.messages import NO_USABLE_TRIAL, PASSED_OVER, RECOMMENDED
 
-# the default, which judges itself best, is kept unless another is this many times as fast
+# the default, which diagnoses itself best, is kept unless another sampler is faster by this factor
 WORTH_A_CHANGE = 1.25
-FEWEST_DRAWS = 500  # per chain: fewer say little on whether chains agree
+FEWEST_DRAWS = 500  # per chain: fewer hardly show whether chains agree
 WIDTH = 100
 
 
 class Advice:
-    """Which sampler to use, and the trials that led to it.
+    """The recommended sampler, and the trials behind it.
+
+    It shows itself as a table of the trials with the recommendation below.
 
     Attributes
     ----------
     sampler, settings, iter_sampling
-        What is recommended; iter_sampling is None where the sampler's default suffices.
-    sentences
-        Why, and what else was seen.
+        The recommendation; iter_sampling is None if the sampler's default length suffices.
+    messages
+        The reasons and further findings: a list of `Message`.
     table
         DataFrame, one row per trial, the fastest first: verdict, ess (the smallest of bulk, tails
         and squares over parameters), seconds_warmup and seconds_sampling of processor time, and
-        seconds_needed for the effective draws asked for, NaN where that cannot be told.
+        seconds_needed for the requested effective sample size, NaN if that is unknown.
     candidates
-        What was tried, each a sampler with its settings, in the order of the trials.
+        The samplers that were tried, each with its settings, in the order of the trials.
     fits
-        The draws of each trial by row.
+        The draws of each trial, by row.
     facts
-        What was found out about the posterior, by name.
+        Facts about the posterior, by name.
+    seed
+        The seed of the trials.
 
     """
 
     def __init__(
         self,
         trials: list[Trial],
-        excluded: dict[str, str],
-        ess: float,
+        excluded: dict[str, Message],
+        until_ess: float,
         facts: dict[str, Any],
-        sentences: list[str],
+        messages: list[Message],
+        seed: int,
     ) -> None:
-        self._ess, self.facts = ess, facts
+        self._ess, self.facts, self.seed = until_ess, facts, seed
         self.candidates = [trial.candidate for trial in trials]
         self.fits = {t.candidate.name: t.fit for t in trials if t.fit is not None}
-        self.table = _table(trials, excluded, ess)
+        self.table = _tabulate(trials, excluded, until_ess)
         by_name = {trial.candidate.name: trial for trial in trials}
         usable = [by_name[str(name)] for name in self.table.index[self.table["seconds_needed"] > 0]]
-        ranked = _undiverged(usable, ess)
-        self._chosen = _preferred(ranked, ess) if ranked else None
-        chosen = self._chosen.candidate if self._chosen else _fallback(trials)
-        self.sampler, self.settings = chosen.sampler, dict(chosen.settings)
-        self.iter_sampling = _length(self._chosen, ess) if self._chosen else None
-        self.sentences = [self._recommendation(ranked), *_passed_over(usable, ranked), *sentences]
+        ranked = _drop_divergent(usable, until_ess)
+        self._best = _prefer(ranked, until_ess) if ranked else None
+        candidate = self._best.candidate if self._best else _fallback(trials)
+        self.sampler, self.settings = candidate.sampler, dict(candidate.settings)
+        self.iter_sampling = _length(self._best, until_ess) if self._best else None
+        self.messages = [self._recommendation(ranked), *_passed_over(usable, ranked), *messages]
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -74,7 +82,14 @@ class Advice:
     def command(
         self, model: str, data: str | None = None, posteriordb: PathLike | None = None
     ) -> str:
-        """Return the command that runs what is recommended; arguments as given to `advise`."""
+        """Return the command that runs the recommendation.
+
+        Parameters
+        ----------
+        model, data, posteriordb
+            The arguments of the command `stanadapt advise`.
+
+        """
         parts = ["stanadapt", "sample", model]
         parts += ["--data", data] if data else []
         parts += ["--posteriordb", str(posteriordb)] if posteriordb else []
@@ -85,71 +100,94 @@ class Advice:
             parts += ["--set", f"{name}={value}"]
         return shlex.join(parts)
 
-    def _recommendation(self, ranked: list[Trial]) -> str:
-        named = Candidate(self.sampler, self.settings).name
-        if self._chosen is None:
-            return (
-                f"No trial could be used. {named} is the most likely to serve: run it longer, and "
-                "look at its verdict."
+    def _recommendation(self, ranked: list[Trial]) -> Message:
+        name = Candidate(self.sampler, self.settings).name
+        if self._best is None:
+            return Message(
+                NO_USABLE_TRIAL,
+                f"No trial gave usable draws. {name} is the most promising: run it longer and read "
+                "its verdict.",
             )
-        needed = self._chosen.seconds_to(self._ess)
+        seconds = self._best.seconds_to(self._ess)
         length = "its default length"
         if self.iter_sampling is not None:
             length = f"iter_sampling={self.iter_sampling}"
         text = (
-            f"Use {named} with {length}: about {_seconds(needed)} of one core for "
+            f"Use {name} with {length}: about {_duration(seconds)} of one core for "
             f"{self._ess:,.0f} effective draws"
         )
-        others = [trial for trial in ranked if trial is not self._chosen]
+        others = [trial for trial in ranked if trial is not self._best]
         if not others:
-            return f"{text}. No other trial could be used."
+            return Message(RECOMMENDED, f"{text}. No other trial gave usable draws.")
         other = others[0]
-        return f"{text}; {other.candidate.name} would take {_seconds(other.seconds_to(self._ess))}."
+        time = _duration(other.seconds_to(self._ess))
+        return Message(RECOMMENDED, f"{text}; {other.candidate.name} would take {time}.")
 
     def to_json(self) -> str:
         """Return everything but the fits as JSON."""
         table = json.loads(self.table.to_json(orient="index"))
-        return json.dumps(
-            {**self.arguments, "sentences": self.sentences, "facts": self.facts, "trials": table},
-            indent=2,
-        )
+        contents = {
+            **self.arguments, "messages": self.messages, "facts": self.facts, "seed": self.seed,
+            "trials": table,
+        }  # fmt: skip
+        return json.dumps(contents, indent=2)
 
     def __repr__(self) -> str:
         stream = io.StringIO()
-        self.show(Console(file=stream, width=WIDTH, force_jupyter=False))
+        console = Console(file=stream, width=WIDTH, force_jupyter=False)
+        for line in self._facts():
+            console.print(line, highlight=False, markup=False)
+        title, *numbers = self._titles()
+        table = Table(title, numbers[0], box=None, header_style="bold", pad_edge=False)
+        for number in numbers[1:]:
+            table.add_column(number, justify="right")
+        for row in self._rows():
+            table.add_row(*row)
+        console.print(table)
+        for line in [*self._exclusions(), *self.messages]:
+            console.print(line, highlight=False, markup=False)
         return stream.getvalue().rstrip("\n")
 
-    def show(self, console: Console) -> None:
-        """Print facts, trials and the recommendation."""
-        for name, value in self.facts.items():
-            console.print(f"{name}: {value}", highlight=False, markup=False)
+    def _repr_html_(self) -> str:
+        frame = pd.DataFrame(self._rows(), columns=self._titles())
+        below = [*self._exclusions(), *self.messages]
+        return (
+            _paragraphs(self._facts())
+            + frame.to_html(index=False, escape=True, border=0)
+            + _paragraphs(below)
+        )
+
+    def _facts(self) -> list[str]:
+        return [f"{name}: {value}" for name, value in self.facts.items()]
+
+    def _titles(self) -> list[str]:
         needed = f"s to {self._ess:,.0f}"
-        printed = Table("sampler", "verdict", box=None, header_style="bold", pad_edge=False)
-        for title in ("min ESS", "warm-up s", "sampling s", needed):
-            printed.add_column(title, justify="right")
-        for name, row in self.table.iterrows():
-            figures = (
-                _number(row[column])
-                for column in ("ess", "seconds_warmup", "seconds_sampling", "seconds_needed")
-            )
-            printed.add_row(str(name), str(row["verdict"]), *figures)
-        console.print(printed)
-        for name, row in self.table.iterrows():
-            if row["why"]:
-                console.print(f"{name}: {row['why']}", highlight=False, markup=False)
-        for sentence in self.sentences:
-            console.print(sentence, highlight=False, markup=False, style="bold")
+        return ["sampler", "verdict", "min ESS", "warm-up s", "sampling s", needed]
+
+    def _rows(self) -> list[list[str]]:
+        columns = ("ess", "seconds_warmup", "seconds_sampling", "seconds_needed")
+        return [
+            [str(name), str(row["verdict"]), *(_number(row[column]) for column in columns)]
+            for name, row in self.table.iterrows()
+        ]
+
+    def _exclusions(self) -> list[str]:
+        return [f"{name}: {row['why']}" for name, row in self.table.iterrows() if row["why"]]
 
 
-def _table(trials: list[Trial], excluded: dict[str, str], ess: float) -> pd.DataFrame:
+def _paragraphs(lines: list[str]) -> str:
+    return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
+
+
+def _tabulate(trials: list[Trial], excluded: dict[str, Message], ess: float) -> pd.DataFrame:
     rows = {}
     for trial in trials:
-        name = trial.candidate.name
-        why = excluded.get(name, "")
+        name, (verdict, reasons) = trial.candidate.name, trial.verdict
+        why = str(excluded.get(name, ""))
         if not why and not trial.usable:
-            why = next(iter(trial.verdict.sentences), "")
+            why = str(next(iter(reasons), ""))
         rows[name] = {
-            "verdict": trial.verdict.verdict,
+            "verdict": verdict,
             "ess": trial.ess,
             "seconds_warmup": trial.warmup_seconds,
             "seconds_sampling": trial.sampling_seconds,
@@ -160,27 +198,28 @@ def _table(trials: list[Trial], excluded: dict[str, str], ess: float) -> pd.Data
     return table.sort_values("seconds_needed", kind="stable")
 
 
-def _undiverged(usable: list[Trial], ess: float) -> list[Trial]:
-    """Leave out trajectories with the usual steps where the best diverged and shorter ones did not.
+def _drop_divergent(usable: list[Trial], ess: float) -> list[Trial]:
+    """Drop trajectories with ordinary steps if the best of them diverged and shorter steps did not.
 
-    All of them: those that had no divergence in a trial have some in longer runs. Samplers that
-    cannot tell stay, but do not count as ones that did not diverge.
+    All of them are dropped: those without a divergence in a trial diverge in longer runs. Samplers
+    that do not record divergences stay, but are no evidence that shorter steps help.
     """
-    shorter = [t for t in usable if t.candidate in for_divergences() and t.divergences == 0]
-    if not shorter or not _preferred(usable, ess).divergences > 0:
+    shorter = [t for t in usable if t.candidate in careful_candidates() and t.divergences == 0]
+    if not shorter or not _prefer(usable, ess).divergences > 0:
         return usable
     return [t for t in usable if t in shorter or np.isnan(t.divergences)]
 
 
-def _passed_over(usable: list[Trial], ranked: list[Trial]) -> list[str]:
+def _passed_over(usable: list[Trial], ranked: list[Trial]) -> list[Message]:
     names = [trial.candidate.name for trial in usable if trial not in ranked]
     if not names:
         return []
-    return [f"Passed over, since trajectories with such steps diverged: {', '.join(names)}."]
+    text = f"Passed over, since trajectories with steps of this size diverged: {', '.join(names)}."
+    return [Message(PASSED_OVER, text)]
 
 
-def _preferred(ranked: list[Trial], ess: float) -> Trial:
-    """Return the fastest, or the default where it is not much slower."""
+def _prefer(ranked: list[Trial], ess: float) -> Trial:
+    """Return the fastest trial, or that of the default if it is not much slower."""
     for trial in ranked:
         if trial.candidate == Candidate(DEFAULT, {}):
             close = trial.seconds_to(ess) <= WORTH_A_CHANGE * ranked[0].seconds_to(ess)
@@ -189,26 +228,26 @@ def _preferred(ranked: list[Trial], ess: float) -> Trial:
 
 
 def _fallback(trials: list[Trial]) -> Candidate:
-    """Return what was tried last because the others did not serve; else what was tried first."""
-    answers = [trial.candidate for trial in trials if is_answer(trial.candidate)]
-    return answers[-1] if answers else trials[0].candidate
+    """Return the last follow-up to failed trials, or the first candidate if there was none."""
+    follow_ups = [trial.candidate for trial in trials if is_follow_up(trial.candidate)]
+    return follow_ups[-1] if follow_ups else trials[0].candidate
 
 
 def _length(trial: Trial, ess: float) -> int | None:
-    """Iterations to ask for, of two digits; None where the sampler's own number is about right."""
-    asked = int(results.attribute(trial.fit, "iter_sampling"))
-    needed = results.dataset(trial.fit, "posterior").sizes["draw"] * trial.times_as_long(ess)
-    needed = max(needed, FEWEST_DRAWS)
-    if 0.5 * asked <= needed <= asked:
+    """Return iter_sampling with two digits; None if the sampler's default is about right."""
+    default = int(results.attribute(trial.fit, "iter_sampling"))
+    draws = results.dataset(trial.fit, "posterior").sizes["draw"]
+    needed = max(draws * trial.length_factor(ess), FEWEST_DRAWS)
+    if 0.5 * default <= needed <= default:
         return None
     unit = 10 ** max(math.floor(math.log10(needed)) - 1, 0)
     return math.ceil(needed / unit) * unit
 
 
-def _seconds(value: float) -> str:
-    if value < 90.0:
-        return f"{value:.2g} s"
-    return f"{value / 60.0:.2g} min" if value < 5400.0 else f"{value / 3600.0:.2g} h"
+def _duration(seconds: float) -> str:
+    if seconds < 90.0:
+        return f"{seconds:.2g} s"
+    return f"{seconds / 60.0:.2g} min" if seconds < 5400.0 else f"{seconds / 3600.0:.2g} h"
 
 
 def _number(value: float) -> str:

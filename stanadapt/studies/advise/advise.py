@@ -1,5 +1,6 @@
-"""Which sampler, which settings, how long: the function users call."""
+"""Short trials of several samplers, and the advice that follows from them."""
 
+import secrets
 import time
 from typing import Any
 
@@ -12,176 +13,197 @@ from stanadapt.diagnostics.missed_modes import missed
 from stanadapt.diagnostics.mixing import worst_columns
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import LARGEST_SEED
-from stanadapt.errors import StanadaptError, is_real, require_flag, require_whole
+from stanadapt.errors import Message, StanadaptError, is_real, require_flag, require_whole
+from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.runs.choose_sampler import without_gradient
 from stanadapt.studies.advise.advice import Advice
 from stanadapt.studies.advise.trials import (
     LARGEST_R_HAT,
     Candidate,
     Trial,
+    careful_candidates,
     first_candidates,
-    for_divergences,
-    for_many_modes,
     run_trial,
     separate_modes,
+    tempering_candidates,
+)
+from stanadapt.studies.messages import (
+    DIVERGENT_TRIALS,
+    MISSED_IN_TRIAL,
+    NOT_A_PLAIN_TARGET,
+    SEVERAL_MODES,
 )
 from stanadapt.targets.target import Target, require_samplable
 
-# a trial that is no longer than this shows nothing
-SHORTEST_TRIAL = 0.5
+SHORTEST_TRIAL = 0.5  # seconds; a shorter one would show nothing
 MOST_COLUMNS = 300
+FEWEST_CALLS = 100  # of the density, to measure the time that one takes
 
 
 def advise(
     target: Target,
     *,
-    minutes: float = 1.0,
-    ess: float = 1000.0,
+    max_minutes: float = 1.0,
+    until_ess: float = 1000.0,
     chains: int = 4,
-    seed: int = 1,
-    show: bool = True,
+    seed: int | None = None,
     show_progress: bool = True,
 ) -> Advice:
-    """Try several samplers on a target, and say which to use, and for how long.
+    """Try several samplers on a target, and recommend one with its settings and its length.
 
-    The default comes first, then what may be faster. Where chains end in separate modes, samplers
-    for many modes are tried; where trajectories diverge, shorter steps. Each trial is a run with
-    the sampler's defaults that is stopped when its share of the time is over. Trials are compared
-    by processor time, which does not depend on what else the machine does.
+    The default sampler comes first, then others that may be faster. If chains end in separate
+    modes, tempering samplers are tried next; if trajectories diverge, shorter steps. Each trial is
+    a run with the sampler's defaults that stops at the end of its share of the time. Trials are
+    compared by processor time, which does not depend on other load of the machine.
 
     Parameters
     ----------
-    target
+    target : Target
         A Stan program with its data.
-    minutes
-        Time for all trials together, of as many cores as there are chains; up to twice as long by
-        the clock where the machine is busy. Compilation is not counted: once for each sampler, up
-        to two minutes.
-    ess
-        Wanted effective sample size: of the bulk, the tails and the squared deviations from the
-        mean, of every parameter.
-    chains, seed
-        Of each trial. Lengths of trials are measured in time: two calls may differ where samplers
+    max_minutes : float
+        Time for all trials together, on as many cores as there are chains; up to twice as long by
+        wall time on a busy machine. Compilation, once per sampler and up to two minutes, is extra.
+    until_ess : float
+        Effective sample size to reach for every parameter: the smallest of bulk, tails and squared
+        deviations from the mean.
+    chains : int
+        Number of chains of each trial, at least 2.
+    seed : int, optional
+        Seed of the trials, 0 to 2**32 - 1; default: a random one, recorded in the result. Trials
+        are limited by time, so two calls with one seed may recommend different samplers if these
         are about equally fast.
-    show
-        Also print the trials and the recommendation.
-    show_progress
-        Bars in a terminal, lines elsewhere.
+    show_progress : bool
+        Whether to show bars in a terminal, and lines elsewhere.
 
     Returns
     -------
     Advice
-        `sa.sample(target, **advice.arguments)` does what it says.
+        `sa.sample(target, **advice.arguments)` follows it.
 
     Raises
     ------
     StanadaptError
-        Stage "settings" for a time or an effective sample size that is not above zero;
-        "initialization" where no chain can start.
+        Stage "settings" for a time or an effective sample size that is not positive;
+        "initialization" if no chain can start.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
+    >>> target = sa.Target(program, backend="stanli", show_progress=False)
+    >>> advice = sa.advise(target, max_minutes=0.02, seed=1, show_progress=False)
+    >>> advice.facts["parameters (unconstrained)"], "sampler" in advice.arguments
+    (1, True)
+    >>> fit = sa.sample(target, **advice.arguments, seed=1, show_progress=False)
 
     """
     program = require_samplable(target).target
     if program is not target:
-        raise StanadaptError("settings", f"advise takes the Target itself, got {target!r}.")
-    shown = require_flag("show", show)
-    minutes, ess = _positive("minutes", minutes), _positive("ess", ess)
-    common = {
+        raise StanadaptError(NOT_A_PLAIN_TARGET, f"advise takes the Target itself, got {target!r}.")
+    seconds = 60.0 * _require_positive("max_minutes", max_minutes)
+    until_ess = _require_positive("until_ess", until_ess)
+    if seed is None:
+        seed = secrets.randbelow(LARGEST_SEED + 1)
+    options = {
         "chains": require_whole("chains", chains, 2, 1000),
         "show_progress": require_flag("show_progress", show_progress),
         "seed": require_whole("seed", seed, 0, LARGEST_SEED),
-    }  # fmt: skip
-    found = _Trials(target, 60.0 * minutes, common).made()
-    advice = found.advice(ess)
-    if shown:
-        advice.show(Console())
-    return advice
+    }
+    trials = _TrialSeries(target, seconds, options)
+    trials.run()
+    return trials.advice(until_ess)
 
 
-def _positive(name: str, value: Any) -> float:
+def _require_positive(name: str, value: Any) -> float:
     if not is_real(value) or not 0 < value < np.inf:
-        raise StanadaptError("settings", f"{name} must be a number above zero, got {value!r}.")
+        raise StanadaptError(OUT_OF_RANGE, f"{name} must be a number above zero, got {value!r}.")
     return float(value)
 
 
-class _Trials:
-    """Trials of one target, one after the other, within a time."""
+class _TrialSeries:
+    """Trials of one target, one after the other, within a time limit."""
 
-    def __init__(self, target: Target, seconds: float, common: dict[str, Any]) -> None:
-        self.target, self.left, self.common = target, seconds, common
-        self.problem = without_gradient(target)
+    def __init__(self, target: Target, seconds: float, options: dict[str, Any]) -> None:
+        self.target, self.seconds_left, self.options = target, seconds, options
+        self.gradient_problem = without_gradient(target)
         self.trials: list[Trial] = []
         self.modes = 1
 
-    def made(self) -> "_Trials":
-        """Make the trials; what the first ones show decides on the later ones."""
-        waiting = first_candidates(self.target, self.problem)
-        tempering, careful = for_many_modes(self.problem), for_divergences()
-        while waiting and self.left > SHORTEST_TRIAL:
+    def run(self) -> None:
+        """Run the trials; the first ones decide which follow."""
+        waiting = first_candidates(self.target, self.gradient_problem)
+        tempering, careful = tempering_candidates(self.gradient_problem), careful_candidates()
+        while waiting and (not self.trials or self.seconds_left > SHORTEST_TRIAL):
             trial = self._try(waiting.pop(0), len(waiting) + 1)
-            if tempering and self._apart(trial):
-                waiting, tempering = self._with(tempering, waiting), []
+            if tempering and self._has_separate_modes(trial):
+                waiting, tempering = self._add_tempering(tempering, waiting), []
             elif careful and self._diverged(trial):
                 waiting, careful = [*waiting, *careful], []
-        return self
 
-    def _with(self, tempering: list[Candidate], waiting: list[Candidate]) -> list[Candidate]:
-        """Return what to try next where chains stay in modes of their own."""
-        if any(trial.usable for trial in self.trials):  # the modes may be of no weight
+    def _add_tempering(
+        self, tempering: list[Candidate], waiting: list[Candidate]
+    ) -> list[Candidate]:
+        """Return the candidates to try next if chains stay in separate modes."""
+        if any(trial.usable for trial in self.trials):  # the modes may have negligible weight
             return [*waiting, *tempering]
         # chains of other samplers for one mode would lie apart too
         return tempering
 
     def _try(self, candidate: Candidate, waiting: int) -> Trial:
-        share = max(self.left / waiting, SHORTEST_TRIAL)
-        if self.common["show_progress"]:
+        share = max(self.seconds_left / waiting, SHORTEST_TRIAL)
+        if self.options["show_progress"]:
             Console(stderr=True).print(
                 f"Trial of {candidate.name}, up to {share:.3g} s", highlight=False
             )
-        trial = run_trial(self.target, candidate, share, **self.common)
-        self.left -= trial.seconds
+        trial = run_trial(self.target, candidate, share, **self.options)
+        self.seconds_left -= trial.seconds
         self.trials.append(trial)
         return trial
 
-    def _apart(self, trial: Trial) -> bool:
+    def _has_separate_modes(self, trial: Trial) -> bool:
         if trial.fit is None or self.target.noise:
             return False
         row = compare({"trial": trial.fit}, show=False)
         if not row["r_hat_max"].iloc[0] > LARGEST_R_HAT:
             return False
         began = time.thread_time()
-        with slow_step(self.common["show_progress"], "Climbing, to tell modes from slow chains"):
-            found = separate_modes(self.target, trial.fit, self.problem)
-        self.left -= time.thread_time() - began
-        self.modes = max(self.modes, found)
-        return found > 1
+        with slow_step(self.options["show_progress"], "Telling modes from slow chains"):
+            modes = separate_modes(self.target, trial.fit, self.gradient_problem)
+        self.seconds_left -= time.thread_time() - began
+        self.modes = max(self.modes, modes)
+        return modes > 1
 
     def _diverged(self, trial: Trial) -> bool:
-        return not self.problem and trial.divergences > 0
+        return not self.gradient_problem and trial.divergences > 0
 
-    def advice(self, ess: float) -> Advice:
-        """Weigh the trials."""
-        return Advice(self.trials, self._excluded(), ess, self._facts(), self._sentences())
+    def advice(self, until_ess: float) -> Advice:
+        """Compare the trials."""
+        return Advice(
+            self.trials, self._excluded(), until_ess, self._facts(), self._messages(),
+            self.options["seed"],
+        )  # fmt: skip
 
-    def _excluded(self) -> dict[str, str]:
-        """Fits that missed what another one found, with the reason."""
+    def _excluded(self) -> dict[str, Message]:
+        """Return the fits that missed a region that another one found, with the reason."""
         columns = {t.candidate.name: _parameters(t.fit) for t in self.trials if t.usable}
         excluded = {}
-        for name, own in columns.items():
-            for other, theirs in columns.items():
-                if other != name and missed(theirs, own).clear:
-                    excluded[name] = f"it missed where {other} found much of its draws."
+        for name, draws in columns.items():
+            for other, other_draws in columns.items():
+                if other != name and missed(other_draws, draws).clear:
+                    text = f"It missed a region that holds many draws of {other}."
+                    excluded[name] = Message(MISSED_IN_TRIAL, text)
         # two that miss each other are two halves of an answer: the longer run may have both
         return excluded if len(excluded) < len(columns) else {}
 
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"parameters (unconstrained)": self.target.dim}
-        if self.problem:
-            facts["gradient"] = f"none that can be used: {self.problem}"
+        if self.gradient_problem:
+            facts["gradient"] = f"not usable: {self.gradient_problem}"
         usable = [trial for trial in self.trials if trial.usable]
         if not usable:
             return facts
         fit = max(usable, key=lambda trial: trial.ess).fit
-        facts |= _cost(usable)
+        facts |= _cost_of_a_call(usable)
         columns = _parameters(fit)
         names = list(columns) if len(columns) <= MOST_COLUMNS else worst_columns(columns)
         table = np.stack([columns[name].ravel() for name in names])
@@ -194,34 +216,34 @@ class _Trials:
             facts["largest correlation"] = f"{largest:.2f}"
         return facts
 
-    def _sentences(self) -> list[str]:
-        found = []
+    def _messages(self) -> list[Message]:
+        messages = []
         if self.modes > 1:
-            found.append(
+            text = (
                 f"Chains ended in {self.modes} separate regions, and the density is lower between "
-                "them: there are several modes. See stanadapt modes for their weights."
+                "them: there are several modes. `stanadapt modes` estimates their weights."
             )
+            messages.append(Message(SEVERAL_MODES, text))
         if any(self._diverged(trial) for trial in self.trials):
-            found.append(
-                "Trajectories diverged: where a scale can be near zero, a non-centered "
+            text = (
+                "Trajectories diverged. If a scale can be near zero, a non-centered "
                 "parameterization helps more than any sampler."
             )
-        return found
+            messages.append(Message(DIVERGENT_TRIALS, text))
+        return messages
 
 
-def _cost(trials: list[Trial]) -> dict[str, str]:
-    """Time of a gradient or a density, in the trial where it was least."""
-    least = {}
-    for counted, name in (("n_gradients", "gradient"), ("n_density", "density")):
+def _cost_of_a_call(trials: list[Trial]) -> dict[str, str]:
+    """Return the time per gradient or density, in the trial with the least."""
+    for attribute, name in (("n_gradients", "gradient"), ("n_density", "density")):
         costs = [
             1e6 * (trial.warmup_seconds + trial.sampling_seconds) / calls
             for trial in trials
-            if (calls := results.attribute(trial.fit, counted, 0)) > 100
+            if (calls := results.attribute(trial.fit, attribute, 0)) > FEWEST_CALLS
         ]
         if costs:
-            least[f"time of a {name}, sampler included"] = f"{min(costs):.3g} microseconds"
-            break
-    return least
+            return {f"time of a {name}, sampler included": f"{min(costs):.3g} microseconds"}
+    return {}
 
 
 def _parameters(fit: Any) -> dict[str, np.ndarray]:

@@ -1,9 +1,4 @@
-"""One trial: a sampler runs for some seconds, and what it reached in them is measured.
-
-Which samplers are worth a trial on a target, and which after the first trials.
-
-Chains of a short trial that lie apart: in modes of their own, or not there yet?
-"""
+"""Trials: which samplers are worth one, how one is run, and whether its chains found modes."""
 
 import os
 import warnings
@@ -17,39 +12,50 @@ from stanadapt.diagnostics.mixing import mixing, worst_columns
 from stanadapt.diagnostics.modes import FEWEST, modes
 from stanadapt.diagnostics.verdict import DO_NOT_USE, Verdict, verdict
 from stanadapt.engine.console import slow_step
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.choose_sampler import DEFAULT
+from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.sample import sample
+from stanadapt.studies.messages import UNFINISHED_TRIAL
 from stanadapt.targets.target import Target
 
-# programs of more parameters are spared what works with a dense matrix
-MOST_FOR_GAD = 500
+FAILED = "failed"  # the verdict of a trial without draws
+
+# --- candidates ----------------------------------------------------------------------------------
+
+MOST_FOR_GAD = 500  # parameters; samplers with a dense matrix are too slow above it
 TEMPERING = "simulated_tempering", "parallel_tempering", "pseudo_extended"
-CAREFUL = 0.95  # target acceptance rate where trajectories diverged
+CAREFUL = 0.95  # target acceptance rate after divergences
 
 
 class Candidate(NamedTuple):
-    """A sampler with the settings that a trial gives it."""
+    """A sampler and the settings that a trial gives it."""
 
     sampler: str
     settings: dict[str, Any]
 
     @property
     def name(self) -> str:
-        """Its row in the table."""
-        chosen = "".join(f", {name}={value}" for name, value in self.settings.items())
-        return f"{self.sampler}{chosen}"
+        """The label of its row in the table."""
+        settings = "".join(f", {name}={value}" for name, value in self.settings.items())
+        return f"{self.sampler}{settings}"
 
 
-def first_candidates(target: Target, without_gradient: str) -> list[Candidate]:
-    """Samplers in the order of their trials.
+def first_candidates(target: Target, gradient_problem: str) -> list[Candidate]:
+    """List samplers in the order of their trials.
 
-    without_gradient says why the gradient is of no use; "" where it is.
+    Parameters
+    ----------
+    target
+        The target of the trials.
+    gradient_problem
+        Why the gradient cannot be used; "" if it can.
+
     """
     if target.noise:
         names = ["am", "kameleon", "rwm"]
-    elif without_gradient:
+    elif gradient_problem:
         names = ["am", "pooled_am", "kameleon"]
     elif target.dim > MOST_FOR_GAD:
         names = [DEFAULT, "nuts", "hmc"]
@@ -58,43 +64,45 @@ def first_candidates(target: Target, without_gradient: str) -> list[Candidate]:
     return [Candidate(name, {}) for name in names]
 
 
-def for_many_modes(without_gradient: str) -> list[Candidate]:
-    """Samplers for chains that stay in separate regions."""
-    chosen = {"kernel": "random_walk"} if without_gradient else {}
-    return [Candidate(name, dict(chosen)) for name in TEMPERING]
+def tempering_candidates(gradient_problem: str) -> list[Candidate]:
+    """List samplers to try if chains stay in separate regions."""
+    settings = {"kernel": "random_walk"} if gradient_problem else {}
+    return [Candidate(name, dict(settings)) for name in TEMPERING]
 
 
-def for_divergences() -> list[Candidate]:
-    """Samplers for trajectories that diverged: shorter steps."""
+def careful_candidates() -> list[Candidate]:
+    """List samplers with shorter steps, to try if trajectories diverge."""
     return [Candidate("nuts", {"target_accept": CAREFUL})]
 
 
-def is_answer(candidate: Candidate) -> bool:
-    """Whether it is tried only because of what the trials before it showed."""
-    return candidate.sampler in TEMPERING or candidate in for_divergences()
+def is_follow_up(candidate: Candidate) -> bool:
+    """Return whether a candidate is tried only because of the results of earlier trials."""
+    return candidate.sampler in TEMPERING or candidate in careful_candidates()
 
+
+# --- modes ---------------------------------------------------------------------------------------
 
 STARTS_PER_CHAIN = 4
-LARGEST_R_HAT = 1.05  # of the halves of a chain that stays where it is
+LARGEST_R_HAT = 1.05  # between the halves of a chain that is stationary
 
 
-def separate_modes(target: Target, fit: Any, without_gradient: str = "") -> int:
-    """Count the modes in which chains of a trial stay; 1 where there is no sign of several.
+def separate_modes(target: Target, fit: Any, gradient_problem: str = "") -> int:
+    """Count the modes in which chains of a trial stay; 1 if there is no sign of several.
 
-    Chains that have not converged lie apart too, in regions of which each misses most of the other.
-    From draws of theirs the log density is therefore climbed. Regions count where different maxima,
-    between which the density dips, have the largest share of the draws of chains; a region without
-    a maximum, as in the neck of a funnel, does not.
+    Chains that have not converged also lie apart, each in a region that misses most of the others.
+    The log density is therefore climbed from some of their draws. A region counts if it has its own
+    maximum, separated from the others by a dip of the density, and the largest share of the draws
+    of a chain. A region without a maximum, as in the neck of a funnel, does not count.
 
     Parameters
     ----------
     target
-        Without noise.
+        A target without noise.
     fit
         Draws of several chains.
-    without_gradient
-        Why the gradient is of no use; "" where it is. Without gradient there is no climbing, and
-        regions count if the halves of every chain agree: a chain on its way drifts.
+    gradient_problem
+        Why the gradient cannot be used; "" if it can. Without gradient there is no climb, and
+        regions count if the halves of every chain agree: a chain that is still moving drifts.
 
     """
     columns = results.columns(fit, wanted=results.parameters(fit))
@@ -102,42 +110,46 @@ def separate_modes(target: Target, fit: Any, without_gradient: str = "") -> int:
     if regions < 2:
         return 1
     chains = len(next(iter(columns.values())))
-    if without_gradient:
+    if gradient_problem:
         each = ({name: x[c : c + 1] for name, x in columns.items()} for c in range(chains))
         return regions if all(is_stationary(one, LARGEST_R_HAT) for one in each) else 1
     try:
         table = modes(target, fit, starts=max(FEWEST, STARTS_PER_CHAIN * chains), show=False)
     except StanadaptError:  # too few draws to climb from
         return 1
-    return max(len(_homes(table, chains)), 1)
+    return max(len(_main_modes(table, chains)), 1)
 
 
-def _homes(table: Any, chains: int) -> set[int]:
-    """Rows that hold the largest share of a chain, and have a maximum."""
+def _main_modes(table: Any, chains: int) -> set[int]:
+    """Return the rows that hold the largest share of a chain and have a maximum."""
     weights = table[[f"weight_{c}" for c in range(1, chains + 1)]].to_numpy()
     largest = {int(row) for row in np.argmax(weights, axis=0)}
     return {row for row in largest if np.isfinite(table["log_density"].iloc[row])}
 
 
-BUSY = 2.0
+# --- one trial -----------------------------------------------------------------------------------
+
+BUSY = 2.0  # a trial on a busy machine takes at most this many times its share of wall time
 
 
 class Trial(NamedTuple):
-    """What a sampler reached.
+    """The outcome of a trial.
 
+    Attributes
+    ----------
     candidate
-        The sampler.
+        The sampler and its settings.
     fit
-        Its draws; None where there are none.
+        Its draws; None if there are none.
     verdict
-        That of the fit; "failed" without one, and why.
+        The verdict on the fit; "failed" with the reason if there is no fit.
     ess
-        Smallest effective sample size over parameters, of the bulk, the tails and the squared
-        deviations from the mean; NaN without a fit.
+        Smallest effective sample size over parameters, of bulk, tails and squared deviations from
+        the mean; NaN without a fit.
     warmup_seconds, sampling_seconds
-        Of processor time, summed over chains: a busy machine does not lengthen it.
+        Processor time summed over chains: it does not depend on other load of the machine.
     seconds
-        Of the time for all trials: processor time over the cores that chains share.
+        Share of the total time that the trial used: processor time over the cores of its chains.
 
     """
 
@@ -151,23 +163,23 @@ class Trial(NamedTuple):
 
     @property
     def usable(self) -> bool:
-        """Whether its figures mean anything: chains that agree, or are too short to tell."""
+        """Whether its numbers are meaningful: its chains agree, or are too short to tell."""
         return self.verdict.verdict != DO_NOT_USE and self.ess > 0.0
 
     @property
     def divergences(self) -> float:
-        """Number of draws whose trajectories diverged; NaN where that is not recorded."""
+        """Number of draws from divergent trajectories; NaN if that is not recorded."""
         stats = {} if self.fit is None else results.dataset(self.fit, "sample_stats")
         return float(stats["diverging"].sum()) if "diverging" in stats else np.nan
 
     def seconds_to(self, ess: float) -> float:
-        """Processor seconds, warm-up counted, to so many effective draws; NaN if unusable."""
+        """Return the processor seconds, with warm-up, to reach an ESS; NaN if unusable."""
         if not self.usable:
             return np.nan
         return self.warmup_seconds + self.sampling_seconds * ess / self.ess
 
-    def times_as_long(self, ess: float) -> float:
-        """By which factor sampling would have to be longer to reach so many effective draws."""
+    def length_factor(self, ess: float) -> float:
+        """Return the factor by which sampling must be longer to reach an ESS."""
         return ess / self.ess
 
 
@@ -180,19 +192,33 @@ def run_trial(
     seed: int,
     show_progress: bool,
 ) -> Trial:
-    """Run a sampler with its own lengths, and stop it after so many seconds of the cores it uses.
+    """Run a sampler with its default lengths, and stop it after a time.
 
-    On a busy machine these take longer, but no longer than BUSY times as long by the clock.
+    Parameters
+    ----------
+    target, candidate
+        The target, and the sampler with its settings.
+    seconds
+        Processor time over the number of cores in use; by wall time at most BUSY times as long.
+    chains, seed, show_progress
+        As for `sample`.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C, with or without draws.
+
     """
-    took, cores = 0.0, min(chains, os.cpu_count() or 1)
+    took, stopped, cores = 0.0, False, min(chains, os.cpu_count() or 1)
 
     def stop(progress: RunProgress) -> bool:
-        nonlocal took
+        nonlocal took, stopped
         took = progress.processor_seconds / cores
-        return took > seconds or progress.seconds > BUSY * seconds
+        stopped = took > seconds or progress.seconds > BUSY * seconds
+        return stopped
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is in the table
+        warnings.simplefilter("ignore")  # the table has the verdict
         try:
             with slow_step(show_progress, f"Trying {candidate.sampler}"):
                 fit = sample(
@@ -201,8 +227,8 @@ def run_trial(
                     parallel_chains=chains, show_progress=stop, **candidate.settings,
                 )  # fmt: skip
         except StanadaptError as error:
-            why = error.message.partition(": there are no draws")[0]
-            return Trial(candidate, None, Verdict("failed", [why]), np.nan, np.nan, np.nan, took)
+            failure = _judge_failure(error, stopped)
+            return Trial(candidate, None, failure, np.nan, np.nan, np.nan, took)
     if results.attribute(fit, "interrupted") == 1:
         raise KeyboardInterrupt
     warmup, sampling = (
@@ -212,8 +238,19 @@ def run_trial(
     return Trial(candidate, fit, verdict(fit), smallest_ess(fit), warmup, sampling, took)
 
 
+def _judge_failure(error: StanadaptError, stopped: bool) -> Verdict:
+    """Return the verdict on a trial without draws; KeyboardInterrupt if a user interrupted it."""
+    if error.code == INTERRUPTED:
+        raise KeyboardInterrupt from None
+    if error.code == NO_DRAWS and stopped:
+        reason = Message(UNFINISHED_TRIAL, "It was still in warm-up when the trial ended.")
+    else:
+        reason = Message(error.code, error.message)
+    return Verdict(FAILED, [reason])
+
+
 def smallest_ess(fit: Any) -> float:
-    """Smallest ESS of bulk, tails and squares over the parameters; 0 where one has none."""
+    """Return the smallest ESS of bulk, tails and squares over parameters; 0 if one has none."""
     arviz = results.arviz_module()
     columns = results.columns(fit, wanted=results.parameters(fit))
     columns = {name: x.astype(float) for name, x in columns.items() if np.ptp(x) > 0.0}
@@ -223,7 +260,7 @@ def smallest_ess(fit: Any) -> float:
         if x.shape[1] < 4 or not np.isfinite(x).all():
             return 0.0
         squares = (x - x.mean()) ** 2
-        mixed, of_squares = mixing(x), arviz.ess(squares, method="mean")
-        for found in (mixed.ess_bulk, mixed.ess_tail, of_squares):
-            smallest = min(smallest, float(found) if np.isfinite(found) else 0.0)
+        bulk_and_tail, ess_squares = mixing(x), arviz.ess(squares, method="mean")
+        for ess in (bulk_and_tail.ess_bulk, bulk_and_tail.ess_tail, ess_squares):
+            smallest = min(smallest, float(ess) if np.isfinite(ess) else 0.0)
     return smallest if np.isfinite(smallest) else 0.0

@@ -1,1 +1,1 @@
-"""Approximations by Pathfinder, ADVI and Laplace, as ArviZ objects."""
+"""Approximations by Pathfinder, ADVI and Laplace's method, as ArviZ objects."""

@@ -1,4 +1,4 @@
-"""From a target to an approximation of its posterior: the function users call."""
+"""Gaussian approximations of a posterior, and draws from them."""
 
 import time
 from typing import Any
@@ -7,12 +7,16 @@ import numpy as np
 
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import Plan, make_plan
-from stanadapt.errors import StanadaptError, require_whole
+from stanadapt.errors import StanadaptError, require_names, require_whole
+from stanadapt.runs.messages import UNKNOWN_ARGUMENT
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.samplers.variational.methods import Fitted, Method, choose_method, require_size
 from stanadapt.studies.approximate.importance_draws import Draws, importance_draws
 from stanadapt.studies.approximate.pack_approximation import Run, pack_approximation
+from stanadapt.studies.messages import APPROXIMATION_TOO_FAR, NO_DENSITY_AT_DRAWS, NOISY_DENSITY
 from stanadapt.targets.target import Samplable, require_samplable
+
+UNCONSTRAINED = "unconstrained"  # the group that a result may have in addition
 
 
 def approximate(
@@ -22,77 +26,97 @@ def approximate(
     draws: int = 1000,
     seed: int | None = None,
     inits: Any = None,
-    save_unconstrained: bool = False,
+    save: Any = (),
     show_progress: bool = True,
     **settings: Any,
 ) -> Any:
     """Approximate a posterior by Gaussians on the unconstrained scale, and draw from these.
 
-    It takes seconds, and is not exact: for a first look, for starting values, and where a sampler
-    would take too long. The result says how far it is from the posterior, as far as can be told.
+    It takes seconds and is not exact: use it for a first look, for starting values, or if a sampler
+    would take too long. The result reports how far it is from the posterior, as far as importance
+    weights can show.
 
     Parameters
     ----------
-    target
+    target : Target or other samplable
         A Stan program with its data; its density needs a gradient.
-    method
-        "pathfinder": of the Gaussians that climbs to the modes suggest, those with the highest
-        evidence lower bound (ELBO); "advi": the Gaussian that stochastic gradients of the ELBO
-        find; "laplace": at the mode, with the curvature there, Jacobian of the transforms included.
-    draws
-        How many are kept.
-    seed
+    method : str
+        "pathfinder": several climbs to modes suggest Gaussians, and those with the highest evidence
+        lower bound (ELBO) are used; "advi": the Gaussian that maximizes the ELBO by stochastic
+        gradients; "laplace": the Gaussian at the mode with the curvature there, Jacobian of the
+        transforms included.
+    draws : int
+        Number of draws in the result.
+    seed : int, optional
         0 to 2**32 - 1; default: a random one, recorded in the result's attributes.
-    inits
-        Where climbs start: see `initial_values.initial_positions`. One start per path of
+    inits : optional
+        Starting points of the climbs, as for `initial_values.initial_positions`: one per path of
         Pathfinder, one for the other methods.
-    save_unconstrained
-        Add the group `unconstrained_posterior`.
-    show_progress
-        Say what takes longer than a second.
-    settings
-        The method's own, by name: `PathfinderSettings`, `AdviSettings` and `LaplaceSettings` in
-        `methods.py`. Of Pathfinder paths, history, elbo_draws, max_iterations; of ADVI algorithm
-        ("fullrank" or "meanfield"), iterations, grad_samples, learning_rate; of Laplace's method
-        max_iterations.
+    save : str or list of str
+        "unconstrained" adds the group `unconstrained_posterior`; default: nothing.
+    show_progress : bool
+        Whether to report steps that take longer than a second.
+    **settings
+        Settings of the method: `PathfinderSettings`, `AdviSettings` and `LaplaceSettings` in
+        `samplers/variational/methods.py`. Pathfinder has paths, history, elbo_draws and
+        max_iterations; ADVI has algorithm ("fullrank" or "meanfield"), iterations, grad_samples
+        and learning_rate; Laplace's method has max_iterations.
 
     Returns
     -------
-    ArviZ object
-        As from `sample`, with one chain of independent draws (of several paths: chosen by weight,
-        with replacement). `sample_stats` has lp, lp_approx and log_weight, the Pareto smoothed
-        importance weights, normalized. The group `approximation` has the ELBO along the way and the
-        Gaussians, mean `location` and `factor` L of the covariance L L^T. Attributes: `exact` is
-        false; `pareto_k` of the weights and `pareto_k_meaning`, a sentence; the verdict is "do not
-        use" where k is too large.
+    InferenceData or DataTree
+        As from `sample`, with one chain of independent draws (with several paths, resampled by
+        weight with replacement). `sample_stats` has lp, lp_approx and log_weight, the Pareto
+        smoothed importance weights, normalized. The group `approximation` has the ELBO along the
+        way and the Gaussians, with mean `location` and `factor` L of the covariance L L^T.
+        Attributes: `exact` is false; `pareto_k` of the weights and `pareto_k_meaning`, a text; the
+        verdict is "do not use" if k is too large.
 
     Raises
     ------
     StanadaptError
-        Stage "settings" for whatever is wrong with the arguments, "initialization" where the
-        density is not finite at the start, "sampling" where no approximation was found.
+        Stage "settings" for wrong arguments, "initialization" if the density is not finite at the
+        start, "sampling" if no approximation was found.
 
     References
     ----------
-    See `kernels/variational/`: `pathfinder`, `advi` and `laplace`.
+    See `samplers/variational/`: `pathfinder`, `advi` and `laplace`.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
+    >>> target = sa.Target(program, backend="stanli", show_progress=False)
+    >>> fit = sa.approximate(target, "laplace", draws=2000, seed=1, show_progress=False)
+    >>> fit.attrs["verdict"], round(float(fit.posterior["x"].mean()))
+    ('fine', 1)
 
     """
-    program = require_samplable(target).target
-    chosen, typed = choose_method(method, settings)
+    program, save_unconstrained = require_samplable(target).target, _saves_unconstrained(save)
+    method_functions, method_settings = choose_method(method, settings)
     if program.noise:
         raise StanadaptError(
-            "settings",
+            NOISY_DENSITY,
             f"{method} follows gradients, but the density of {program.name} is an estimate with "
             f"noise {', '.join(program.noise)}. Use sample, or make the target without `noise` to "
             "approximate both.",
         )
-    require_size(method, chosen, typed, target.dim)
+    require_size(method, method_functions, method_settings, target.dim)
     plan = make_plan(
-        chains=getattr(typed, "paths", 1), parallel_chains=None, iter_warmup=0,
+        chains=getattr(method_settings, "paths", 1), parallel_chains=None, iter_warmup=0,
         iter_sampling=require_whole("draws", draws, 1), thin=1, seed=seed, save_warmup=False,
         show_progress=show_progress,
     )  # fmt: skip
-    return _approximate(target, method, chosen, typed, plan, inits, save_unconstrained)
+    return _approximate(
+        target, method, method_functions, method_settings, plan, inits, save_unconstrained
+    )
+
+
+def _saves_unconstrained(save: Any) -> bool:
+    names = require_names("save", save)
+    if set(names) - {UNCONSTRAINED}:
+        raise StanadaptError(UNKNOWN_ARGUMENT, f"save takes {UNCONSTRAINED!r}, got {save!r}.")
+    return bool(names)
 
 
 def _approximate(
@@ -107,56 +131,56 @@ def _approximate(
     *each, drawing, quantities = np.random.SeedSequence(plan.seed).spawn(plan.chains + 2)
     rngs = [np.random.default_rng(source) for source in each]
     starts = initial_positions(target, inits, rngs)
-    compile_seconds = _compiled(target, method, settings, starts, plan)
+    compile_seconds = _compile(target, method, settings, starts, plan)
     began = time.perf_counter()
     with slow_step(plan.show_progress, f"Approximating {target.name} by {name}"):
         fitted = method.fit(target, settings, starts, rngs)
     fit_seconds = time.perf_counter() - began
     began, density = time.perf_counter(), target.density()
-    drawn = importance_draws(
+    draws = importance_draws(
         fitted.parts, density, np.random.default_rng(drawing), plan.iter_sampling
     )
-    _require_draws(target, name, drawn)
+    _require_proper_draws(target, name, draws)
     run = Run(
         name, settings, plan, int(quantities.generate_state(1, np.uint32)[0]),
         compile_seconds, fit_seconds, time.perf_counter() - began,
     )  # fmt: skip
     fitted = fitted._replace(densities=[*fitted.densities, density])
-    with slow_step(plan.show_progress, "Putting the result together, and judging it"):
-        return pack_approximation(target, run, fitted, drawn, save_unconstrained)
+    with slow_step(plan.show_progress, "Building the result and judging it"):
+        return pack_approximation(target, run, fitted, draws, save_unconstrained)
 
 
-def _require_draws(target: Samplable, name: str, drawn: Draws) -> None:
-    """Raise StanadaptError where draws are no distribution: of improper posteriors, for example."""
-    if not np.isfinite(drawn.log_density).any():
+def _require_proper_draws(target: Samplable, name: str, draws: Draws) -> None:
+    """Raise StanadaptError if the draws are degenerate, as for an improper posterior."""
+    if not np.isfinite(draws.log_density).any():
         raise StanadaptError(
-            "sampling",
+            NO_DENSITY_AT_DRAWS,
             f"the density of {target.name} is not finite at any draw of the approximation by "
             f"{name}. Start elsewhere (inits), try another method, or use sample.",
-            target.evaluate(drawn.positions[0])[2],
+            target.evaluate(draws.positions[0])[2],
         )
-    if len(drawn.positions) > 1 and not np.all(np.ptp(drawn.positions, axis=0) > 0.0):
+    if len(draws.positions) > 1 and not np.all(np.ptp(draws.positions, axis=0) > 0.0):
         raise StanadaptError(
-            "sampling",
+            APPROXIMATION_TOO_FAR,
             f"the approximation of {target.name} by {name} lies so far away that its draws cannot "
-            "be told apart: the posterior seems to be improper. Check that priors or data bound "
+            "be distinguished: the posterior seems to be improper. Check that priors or data bound "
             "every parameter, or start elsewhere (inits).",
         )
 
 
-def _compiled(
+def _compile(
     target: Samplable, method: Method, settings: Any, starts: list[np.ndarray], plan: Plan
 ) -> float:
-    """Compile what will run, by a fit of the smallest size that is thrown away; return seconds."""
-    small = {"max_iterations": 1, "iterations": 2, "grad_samples": 1, "paths": 1}
-    least = {name: value for name, value in small.items() if name in settings._fields}
+    """Compile the method by a fit of the smallest size, which is discarded; return seconds."""
+    smallest = {"max_iterations": 1, "iterations": 2, "grad_samples": 1, "paths": 1}
+    brief = {name: value for name, value in smallest.items() if name in settings._fields}
     began = time.perf_counter()
     rngs = [np.random.default_rng(0)]
     with slow_step(plan.show_progress, "Compiling (once; up to a minute)"):
         try:
-            fitted: Fitted | None = method.fit(target, settings._replace(**least), starts[:1], rngs)
+            fitted: Fitted | None = method.fit(target, settings._replace(**brief), starts[:1], rngs)
         except StanadaptError:
-            fitted = None  # the fit itself will say why
+            fitted = None  # the fit itself will report the reason
         if fitted is not None:
             importance_draws(fitted.parts, target.density(), rngs[0], 1)
     return time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""Draws of an approximation, their importance weights, and what these say."""
+"""Draws of an approximation and their importance weights."""
 
 from typing import NamedTuple
 
@@ -7,31 +7,35 @@ import numpy as np
 from stanadapt import results
 from stanadapt.diagnostics.importance import largest_usable
 from stanadapt.engine.density import Density
+from stanadapt.errors import Message
 from stanadapt.samplers.variational.gaussian import Gaussian, log_densities
 from stanadapt.samplers.variational.pathfinder import mixture_log_density
+from stanadapt.studies.messages import DRAWS_WITHOUT_DENSITY, FEW_DISTINCT_DRAWS
 
-# weights are judged by at least so many draws of each Gaussian, however few are kept
+# weights are judged by at least this many draws of each Gaussian, however few are returned
 JUDGED = 1000
 
 
 class Draws(NamedTuple):
-    """Draws that are kept, in the coordinates of the target.
+    """The draws of a result, in the coordinates of the target.
 
+    Attributes
+    ----------
     positions
         Shape (draw, dim).
     log_density, log_approximation
-        Of the target, Jacobian included, and of the approximation, shape (draw,).
+        Log densities of the target, Jacobian included, and of the approximation, shape (draw,).
     log_weight
-        Smoothed importance weights, their sum over all judged draws 1; all equal where draws were
-        chosen by weight.
+        Smoothed importance weights, with sum 1 over all judged draws; all equal if draws were
+        resampled by weight.
     pareto_k
-        Of the weights before smoothing.
+        Pareto k of the weights before smoothing.
     judged
-        How many draws these were.
+        Number of draws that the weights were judged by.
     distinct
-        Different draws among those that are kept.
+        Number of different draws in the result.
     failed
-        Judged draws without a finite density.
+        Number of judged draws without a finite density.
 
     """
 
@@ -50,40 +54,43 @@ def importance_draws(
 ) -> Draws:
     """Draw from the mixture of Gaussians.
 
-    Of one Gaussian, the draws are its own. Of several, they are chosen from those of all by their
-    smoothed weights, with replacement: paths that ended in poor places do not count.
+    With one Gaussian, its draws are returned as they are. With several, draws of all are resampled
+    by their smoothed weights, with replacement: paths that ended in poor places do not count.
     """
     each = max(count, JUDGED)
     positions = np.concatenate([part.draw(rng, each) for part in parts])
     with np.errstate(over="ignore"):  # beyond the largest number the density fails anyway
-        own = mixture_log_density(parts, positions)
+        lp_approximation = mixture_log_density(parts, positions)
     lp = log_densities(density, positions)
+    usable = np.isfinite(lp) & np.isfinite(lp_approximation)
     with np.errstate(invalid="ignore"):
-        weights = np.where(np.isfinite(lp) & np.isfinite(own), lp - own, -np.inf)
+        weights = np.where(usable, lp - lp_approximation, -np.inf)
     smoothed, k = results.pareto_smoothed(weights)
-    chosen = np.arange(count)
+    picks = np.arange(count)
     if len(parts) > 1:
         if np.isfinite(smoothed).any():
-            chosen = np.sort(rng.choice(len(weights), size=count, p=np.exp(smoothed)))
+            picks = np.sort(rng.choice(len(weights), size=count, p=np.exp(smoothed)))
         smoothed = np.full(len(weights), -np.log(count))
     return Draws(
-        positions[chosen], lp[chosen], own[chosen], smoothed[chosen], k, len(weights),
-        len(np.unique(chosen)), int(np.sum(~np.isfinite(lp))),
+        positions[picks], lp[picks], lp_approximation[picks], smoothed[picks], k, len(weights),
+        len(np.unique(picks)), int(np.sum(~np.isfinite(lp))),
     )  # fmt: skip
 
 
-def notes_on(draws: Draws, parts: int) -> list[str]:
-    """What should be said of draws, beside their Pareto k."""
+def describe_draws(draws: Draws, parts: int) -> list[Message]:
+    """Return notes on draws without density and on repeated draws."""
     notes = []
     if draws.failed:
-        notes.append(
+        text = (
             f"{draws.failed} of {draws.judged} draws of the approximation have no finite density: "
-            "it reaches where the posterior does not. Their weight is zero."
+            "it extends beyond the support of the posterior. Their weight is zero."
         )
-    kept = len(draws.positions)
-    if parts > 1 and draws.distinct < 0.5 * kept and draws.pareto_k > largest_usable(draws.judged):
-        notes.append(
-            f"only {draws.distinct} of {kept} draws differ: the weights with which they were "
-            "chosen from the paths are too unequal."
+        notes.append(Message(DRAWS_WITHOUT_DENSITY, text))
+    count = len(draws.positions)
+    if parts > 1 and draws.distinct < 0.5 * count and draws.pareto_k > largest_usable(draws.judged):
+        text = (
+            f"only {draws.distinct} of {count} draws differ: the weights by which they were "
+            "resampled from the paths are too unequal."
         )
+        notes.append(Message(FEW_DISTINCT_DRAWS, text))
     return notes

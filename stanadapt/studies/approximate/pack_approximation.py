@@ -1,4 +1,4 @@
-"""From draws of an approximation to an ArviZ object: groups, attributes, warnings."""
+"""The ArviZ object of an approximation: groups, attributes, warnings."""
 
 import copy
 import json
@@ -12,23 +12,27 @@ from stanadapt.diagnostics.importance import meaning
 from stanadapt.diagnostics.verdict import judged
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.engine.plan import Plan
-from stanadapt.errors import warn
+from stanadapt.errors import Message, warn
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import named_dimensions, phase_groups
+from stanadapt.runs.messages import FAILED_QUANTITIES
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.samplers.variational.methods import Fitted
-from stanadapt.studies.approximate.importance_draws import Draws, notes_on
+from stanadapt.studies.approximate.importance_draws import Draws, describe_draws
+from stanadapt.studies.messages import FLAT_COORDINATE
 from stanadapt.targets.target import Samplable
 
-# draws at which a coordinate must have a gradient of zero to be told of
-LOOKED_AT = 5
+CHECKED = 5  # draws; a coordinate is flat if its gradient is zero at all of them
+NAMED = 3  # coordinates that a message lists
 
 
 class Run(NamedTuple):
-    """How an approximation was made.
+    """The settings and the times of an approximation.
 
+    Attributes
+    ----------
     quantities
-        Seed of Stan's generator, for generated quantities.
+        Seed of Stan's generator for generated quantities.
 
     """
 
@@ -44,22 +48,21 @@ class Run(NamedTuple):
 def pack_approximation(
     target: Samplable, run: Run, fitted: Fitted, draws: Draws, save_unconstrained: bool
 ) -> Any:
-    """Return the ArviZ object of an approximation, and warn of what is doubtful."""
+    """Return the ArviZ object of an approximation, and warn of its problems."""
     program = target.target
     columns = np.empty((len(draws.positions), len(program.column_names)))
     constrain = target.constrainer(run.quantities)
     failed = constrain(np.ascontiguousarray(draws.positions), columns)
     notes = [
         *fitted.remarks,
-        *notes_on(draws, len(fitted.parts)),
-        *_without_slope(target, draws),
+        *describe_draws(draws, len(fitted.parts)),
+        *_flat_coordinates(target, draws),
     ]
     if failed:
-        message = " ".join(constrain.explain().split())
-        notes.append(
-            f"generated quantities threw at {failed} draws, which hold NaN"
-            f"{f'; Stan says: {message}' if message else '.'}"
-        )
+        stan = " ".join(constrain.explain().split())
+        quoted = f". Stan says: {stan}" if stan else "."
+        text = f"generated quantities threw at {failed} draws, which hold NaN{quoted}"
+        notes.append(Message(FAILED_QUANTITIES, text))
     stats = {
         "lp": draws.log_density,
         "lp_approx": draws.log_approximation,
@@ -74,17 +77,17 @@ def pack_approximation(
         groups["unconstrained_posterior"] = {"position": position}
     groups["approximation"] = _gaussians(target, fitted)
     groups |= copy.deepcopy(program.data_groups)
-    for sentence in notes:
-        warn(sentence)
+    for note in notes:
+        warn(note)
     attributes = {**_attributes(target, run, fitted, draws), "n_failed_quantities": failed}
-    named = named_dimensions(program.labels)
-    return judged(results.build(groups, {**attributes, "notes": notes}, **named))
+    dimensions = named_dimensions(program.labels)
+    return judged(results.build(groups, {**attributes, "notes": notes}, **dimensions))
 
 
 def _gaussians(target: Samplable, fitted: Fitted) -> xr.Dataset:
     parts = fitted.parts
     rows = max(len(part.factor) for part in parts)
-    factors = np.stack([_padded(part, rows) for part in parts])
+    factors = np.stack([_pad(part, rows) for part in parts])
     variables = {
         "location": (("part", "coordinate"), np.stack([part.location for part in parts])),
         "sd": (("part", "coordinate"), np.stack([part.sd() for part in parts])),
@@ -95,8 +98,8 @@ def _gaussians(target: Samplable, fitted: Fitted) -> xr.Dataset:
     return xr.Dataset(variables, {"coordinate": target.coordinate_names})
 
 
-def _padded(part: Gaussian, rows: int) -> np.ndarray:
-    """Return the factor with so many rows: of low rank, with directions of no length at the end."""
+def _pad(part: Gaussian, rows: int) -> np.ndarray:
+    """Return the factor with this many rows; one of low rank is filled up with zeros."""
     if len(part.factor) == rows:
         return part.factor
     out = np.zeros((rows, part.dim + 1))
@@ -104,20 +107,21 @@ def _padded(part: Gaussian, rows: int) -> np.ndarray:
     return out
 
 
-def _without_slope(target: Samplable, draws: Draws) -> list[str]:
-    """Name coordinates in which the log density has no slope at any of some draws."""
-    fine = draws.positions[np.isfinite(draws.log_density)][:LOOKED_AT]
-    gradients = np.array([target.evaluate(position)[1] for position in fine])
-    still = np.flatnonzero(~np.any(gradients, axis=0))
-    if not len(still):
+def _flat_coordinates(target: Samplable, draws: Draws) -> list[Message]:
+    """Name the coordinates in which the log density has no slope at any of some draws."""
+    positions = draws.positions[np.isfinite(draws.log_density)][:CHECKED]
+    gradients = np.array([target.evaluate(position)[1] for position in positions])
+    flat = np.flatnonzero(~np.any(gradients, axis=0))
+    if not len(flat):
         return []
     names = target.coordinate_names
-    return [
-        f"the log density has no slope in {', '.join(names[i] for i in still[:3])}"
-        f"{f' and {len(still) - 3} more' if len(still) > 3 else ''}: it does not depend on it, or "
-        "changes in jumps, and the approximation of it is arbitrary. Give it a prior, or use a "
-        "sampler without gradients."
-    ]
+    more = f" and {len(flat) - NAMED} more" if len(flat) > NAMED else ""
+    text = (
+        f"the log density has no slope in {', '.join(names[i] for i in flat[:NAMED])}{more}: it "
+        "does not depend on it, or changes in jumps, and the approximation of it is arbitrary. "
+        "Give it a prior, or use a sampler without gradients."
+    )
+    return [Message(FLAT_COORDINATE, text)]
 
 
 def _attributes(target: Samplable, run: Run, fitted: Fitted, draws: Draws) -> dict[str, Any]:

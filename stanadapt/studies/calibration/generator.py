@@ -8,11 +8,12 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.errors import StanadaptError
+from stanadapt.studies.messages import GENERATOR_FAILED, GENERATOR_MISMATCH, UNSUITABLE_GENERATOR
 from stanadapt.targets.stan.declarations import parse
 from stanadapt.targets.stan.program import Program, block, strip
 from stanadapt.targets.target import Data, Target
 
-# backends evaluate programs with parameters only, and every name in this one is free for the user
+# backends evaluate only programs with parameters; this one adds a name that no user will choose
 DUMMY = "unused_by_the_generator"
 ADDED = f" parameters {{ real {DUMMY}; }} model {{ {DUMMY} ~ std_normal(); }} "
 _EMPTY = re.compile(r"(?<!transformed )\b(?:parameters|model)\s*\{\s*\}")
@@ -20,23 +21,22 @@ _QUANTITIES = re.compile(r"\bgenerated\s+quantities\s*\{")
 
 
 class Simulated(NamedTuple):
-    """What a generator drew: values of the parameters, and the data of the program as JSON."""
+    """One draw of a generator: values of the parameters, and the data of the program as JSON."""
 
     truth: dict[str, np.ndarray]
     data: str
 
 
 class Generator:
-    """Draws parameters from the prior, and data given these.
+    """Draws parameters from the prior, and data given these parameters.
 
     Parameters
     ----------
     program
-        Stan program without parameters. Its generated quantities declare, under
-        the same names, every parameter of the program under study, and those of its data that are
-        to be simulated.
+        Stan program without parameters. Its generated quantities declare, under the same names,
+        every parameter of the program under study and those of its data that are simulated.
     data
-        Its data; those that the program under study declares too are handed on.
+        Data of the generator; those that the program under study declares too are passed on.
     studied
         The program under study.
     backend
@@ -45,36 +45,37 @@ class Generator:
     Raises
     ------
     StanadaptError
-        Stage "settings", where a name or a shape does not fit; "syntax" and "data" as for `Target`.
+        Stage "settings" if a name or a shape does not fit; "syntax" and "data" as for `Target`.
 
     """
 
     def __init__(self, program: Program, data: Data, studied: Program, backend: str) -> None:
         self.studied, self.program = studied, program
         self._target = Target(
-            _with_parameters(self.program), data, backend=backend, show_progress=False
+            _add_parameter(self.program), data, backend=backend, show_progress=False
         )
         self._integers = {d.name: d.is_int for d in parse(block(studied.code, "data"))}
         self.data = self._target.data
-        self._given = json.loads(self.data or "{}")
+        self._constants = json.loads(self.data or "{}")
         drawn = set(results.shapes(self._target.column_names)) - {DUMMY}
-        known = drawn | set(self._given)
-        lacking = [name for name in self._integers if name not in known]
+        lacking = [n for n in self._integers if n not in drawn and n not in self._constants]
         if lacking:
-            raise _wrong(
-                f"the data {', '.join(lacking)} of {studied.name} are neither drawn by the "
-                f"generator nor among its own data; it draws {', '.join(sorted(drawn)) or 'none'}."
+            raise StanadaptError(
+                GENERATOR_MISMATCH,
+                f"generator: the data {', '.join(lacking)} of {studied.name} are neither drawn by "
+                "the generator nor among its data; it draws "
+                f"{', '.join(sorted(drawn)) or 'nothing'}.",
             )
 
     def draw(self, seed: int) -> Simulated:
-        """Draw once; StanadaptError, stage "generated quantities", where Stan throws."""
+        """Draw once; StanadaptError, stage "generated quantities", if Stan throws."""
         out = np.empty((1, len(self._target.column_names)))
         constrain = self._target.constrainer(seed)
         if constrain(np.zeros((1, 1)), out):
             raise StanadaptError(
-                "generated quantities",
+                GENERATOR_FAILED,
                 f"the generator of {self.studied.name} failed with seed {seed}: its priors may "
-                "lead to values that its distributions cannot take.",
+                "lead to values that its distributions do not accept.",
                 constrain.explain(),
             )
         values = results.variables(self._target.column_names, out[None])
@@ -84,42 +85,44 @@ class Generator:
 
     def _as_data(self, name: str, drawn: dict[str, np.ndarray]) -> Any:
         if name not in drawn:
-            return self._given[name]
+            return self._constants[name]
         x = drawn[name]
         return (np.rint(x).astype(int) if self._integers[name] else x).tolist()
 
 
 def require_parameters(simulated: Simulated, target: Target) -> None:
-    """Raise StanadaptError unless every parameter has been drawn, in its shape."""
+    """Raise StanadaptError unless every parameter has been drawn in its shape."""
     for name, declared in target.parameters.items():
         if name not in simulated.truth:
-            raise _wrong(
-                f"the parameter {name} of {target.name} is not drawn by the generator: declare it "
-                "there, in generated quantities."
+            raise StanadaptError(
+                GENERATOR_MISMATCH,
+                f"generator: it does not draw the parameter {name} of {target.name}. Declare it in "
+                "generated quantities.",
             )
         if simulated.truth[name].shape != declared.dimensions:
-            raise _wrong(
-                f"the generator draws {name} in shape {simulated.truth[name].shape}, and "
-                f"{target.name} declares {declared.dimensions}."
+            raise StanadaptError(
+                GENERATOR_MISMATCH,
+                f"generator: it draws {name} in shape {simulated.truth[name].shape}, and "
+                f"{target.name} declares {declared.dimensions}.",
             )
 
 
-def _with_parameters(found: Program) -> Program:
-    """Give a program without parameters one that it does not use."""
-    if block(found.code, "parameters").strip():
-        raise _wrong(
-            f"the generator {found.name} has parameters: it must draw everything in generated "
-            "quantities, by functions that end in _rng."
+def _add_parameter(program: Program) -> Program:
+    """Add a parameter that is not used to a program without parameters."""
+    if block(program.code, "parameters").strip():
+        raise StanadaptError(
+            UNSUITABLE_GENERATOR,
+            f"generator: {program.name} has parameters. It must draw everything in generated "
+            "quantities, by functions that end in _rng.",
         )
-    code = found.code
+    code = program.code
     for match in reversed([*_EMPTY.finditer(strip(code))]):
         code = code[: match.start()] + " " * len(match[0]) + code[match.end() :]
     place = _QUANTITIES.search(strip(code))
     if place is None:
-        raise _wrong(f"the generator {found.name} has no block of generated quantities.")
+        raise StanadaptError(
+            UNSUITABLE_GENERATOR,
+            f"generator: {program.name} has no block of generated quantities.",
+        )
     code = code[: place.start()] + ADDED + code[place.start() :]
-    return found._replace(code=code)
-
-
-def _wrong(message: str) -> StanadaptError:
-    return StanadaptError("settings", f"generator: {message}")
+    return program._replace(code=code)

@@ -1,14 +1,11 @@
-"""What simulation-based calibration found: ranks, a verdict, pictures.
+"""The result of simulation-based calibration: ranks, a test of their uniformity, and its picture.
 
-Are ranks uniform? Simultaneous bands for their distribution, and what a departure means.
-
-Ranks 0, ..., L of a true value among L draws of its posterior are uniform if draws and program are
-right. The number of ranks below k is then binomial for each k. The band holds the whole
-distribution function with a given probability: its pointwise level is found by simulation, as
-Saeilynoja, Buerkner and Vehtari (2022), Graphical test for discrete uniformity and its applications
-in goodness-of-fit evaluation and multiple sample comparison, Statistics and Computing 32, do it.
-
-The picture of ranks: distribution functions minus the uniform, with simultaneous bands.
+The ranks 0, ..., L of a true value among L draws of its posterior are uniform if sampler and
+program are right. The number of ranks below k is then binomial for each k. A band contains the
+whole distribution function with a given probability: its pointwise level is found by simulation, as
+in Saeilynoja, Buerkner and Vehtari (2022), Graphical test for discrete uniformity and its
+applications in goodness-of-fit evaluation and multiple sample comparison, Statistics and Computing
+32.
 """
 
 from collections.abc import Mapping
@@ -22,16 +19,30 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
+from stanadapt.errors import Message
+from stanadapt.studies.messages import (
+    CORRELATED_RANKS,
+    FAILED_SIMULATIONS,
+    NONUNIFORM_RANKS,
+    UNIFORM_RANKS,
+)
+
+# --- uniformity ----------------------------------------------------------------------------------
+
 SIMULATIONS, SEED = 20_000, 2022
+CLEAR = 2.5  # standard errors from which on a shape is named
 
 
 class Uniformity(NamedTuple):
-    """Of the ranks of one quantity.
+    """The uniformity of the ranks of one quantity.
 
+    Attributes
+    ----------
     p_value
-        Share of uniform samples whose distribution function leaves its pointwise quantiles as far.
+        Share of uniform samples with a distribution function as far outside its pointwise
+        quantiles.
     shape
-        In words, what the ranks look like: "" where they look uniform.
+        What the ranks imply about the posteriors; "" if they look uniform.
 
     """
 
@@ -55,38 +66,152 @@ class RankBands:
         self._depths = np.sort([self._smallest(ranks) for ranks in simulated])
 
     def numbers_below(self, ranks: np.ndarray) -> np.ndarray:
-        """How many ranks are below k, for k = 1, ..., L."""
+        """Count the ranks below k, for k = 1, ..., L."""
         return np.cumsum(np.bincount(ranks, minlength=self.largest + 1))[:-1]
 
     def _smallest(self, ranks: np.ndarray) -> float:
         return float(self._depth[np.arange(self.largest), self.numbers_below(ranks)].min())
 
     def limits(self, probability: float) -> tuple[np.ndarray, np.ndarray]:
-        """Lowest and highest number of ranks below k, all inside with this probability."""
+        """Return the limits of the numbers of ranks below k, all inside with this probability."""
         level = np.quantile(self._depths, 1.0 - probability) / 2.0
         low, high = (binom.ppf(q, self.count, self.below) for q in (level, 1.0 - level))
         return low, high
 
     def judge(self, ranks: np.ndarray) -> Uniformity:
-        """Judge ranks, shape (count,)."""
+        """Test ranks of shape (count,)."""
         reached = np.searchsorted(self._depths, self._smallest(ranks), side="right")
         p_value = (1.0 + reached) / (1.0 + SIMULATIONS)
         return Uniformity(p_value, self._shape(ranks))
 
     def _shape(self, ranks: np.ndarray) -> str:
-        """What stands out: location, then spread; in words about the posterior."""
+        """Name the larger of the departures in location and in spread."""
         u = (ranks + 0.5) / (self.largest + 1)
         location = (u.mean() - 0.5) * np.sqrt(12 * self.count)
         spread = ((u - 0.5) ** 2).mean() - 1 / 12
         spread /= np.sqrt((1 / 80 - 1 / 144) / self.count)
-        if max(abs(location), abs(spread)) < 2.5:
+        if max(abs(location), abs(spread)) < CLEAR:
             return ""
         if abs(location) >= abs(spread):
-            return "posteriors lie too high" if location < 0 else "posteriors lie too low"
-        return "posteriors are too narrow" if spread > 0 else "posteriors are too wide"
+            return TOO_HIGH if location < 0 else TOO_LOW
+        return TOO_NARROW if spread > 0 else TOO_WIDE
 
 
-PROBABILITY = 0.95  # that a band holds the whole function
+TOO_HIGH, TOO_LOW = "posteriors lie too high", "posteriors lie too low"
+TOO_NARROW, TOO_WIDE = "posteriors are too narrow", "posteriors are too wide"
+
+# --- the result ----------------------------------------------------------------------------------
+
+CALIBRATED, NOT_CALIBRATED = "calibrated", "not calibrated"
+LEVEL = 0.01  # probability of a false alarm over all quantities
+MOST_NAMED = 5  # quantities that a message lists
+MOST_PICTURES = 16
+
+
+class Calibration:
+    """Ranks of the true values among posterior draws, and the verdict on them.
+
+    Attributes
+    ----------
+    ranks
+        DataFrame, one row per simulation, one column per quantity: 0, ..., L.
+    table
+        DataFrame, one row per quantity, the least uniform first: p_value of uniform ranks, their
+        mean as a share of L (0.5 if uniform), and the meaning of their shape.
+    verdict
+        "calibrated", or "not calibrated" if the smallest p-value, times the number of quantities,
+        is below 0.01.
+    messages
+        The reasons of the verdict, and notes on failures: a list of `Message`.
+    failed
+        Reasons of the simulations that gave no ranks.
+    seed
+        The seed of the calibration.
+
+    """
+
+    def __init__(
+        self, ranks: pd.DataFrame, bands: RankBands, failed: list[str], short: int, seed: int
+    ) -> None:
+        self.ranks, self._bands, self.failed, self.seed = ranks, bands, failed, seed
+        tests = {name: bands.judge(ranks[name].to_numpy()) for name in ranks}
+        self.table = pd.DataFrame(
+            {
+                "p_value": {name: test.p_value for name, test in tests.items()},
+                "mean_rank": (ranks + 0.5).mean() / (bands.largest + 1),
+                "shape": {name: test.shape for name, test in tests.items()},
+            }
+        ).sort_values("p_value", kind="stable")
+        flagged = self.table[self.table["p_value"] * len(self.table) < LEVEL]
+        self.verdict = NOT_CALIBRATED if len(flagged) else CALIBRATED
+        self.messages = [self._reason(flagged), *self._notes(short)]
+
+    def _reason(self, flagged: pd.DataFrame) -> Message:
+        count, total = len(self.ranks), len(self.table)
+        if not len(flagged):
+            smallest = self.table["p_value"].iloc[0]
+            return Message(
+                UNIFORM_RANKS,
+                f"The ranks of {total} quantities in {count} simulations are as uniform as chance "
+                f"allows (smallest p-value {smallest:.2g}).",
+            )
+        worst = [
+            f"{name} (p = {row.p_value:.2g}{f', {row.shape}' if row.shape else ''})"
+            for name, row in flagged.head(MOST_NAMED).iterrows()
+        ]
+        return Message(
+            NONUNIFORM_RANKS,
+            f"The ranks of {len(flagged)} of {total} quantities are not uniform in {count} "
+            f"simulations: {'; '.join(worst)}. Either program and generator disagree, or the "
+            "sampler does not reach the posterior: repeat with another sampler to find out.",
+        )
+
+    def _notes(self, short: int) -> list[Message]:
+        notes = []
+        if self.failed:
+            text = (
+                f"{len(self.failed)} simulations gave no ranks, so the others are a selection of "
+                f"the data. The first failure: {self.failed[0]}"
+            )
+            notes.append(Message(FAILED_SIMULATIONS, text))
+        if short:
+            text = (
+                f"{short} simulations had fewer effective draws than ranks ({self._bands.largest}) "
+                "even after their runs were lengthened: their ranks crowd at the ends. Raise "
+                "iter_sampling."
+            )
+            notes.append(Message(CORRELATED_RANKS, text))
+        return notes
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Calibration: {self.verdict}", *self.messages])
+
+    def plot(self, path: str | PathLike | None = None) -> Any:
+        """Draw the distribution function of the ranks minus the uniform, a panel per quantity.
+
+        The band contains the whole function with a probability of 95 % if ranks are uniform. The
+        16 least uniform quantities are drawn.
+
+        Parameters
+        ----------
+        path
+            A file for the picture; default: none.
+
+        Returns
+        -------
+        matplotlib Figure
+
+        """
+        names = list(self.table.index[:MOST_PICTURES])
+        figure = draw_ranks({str(n): self.ranks[n].to_numpy() for n in names}, self._bands)
+        if path is not None:
+            figure.savefig(Path(path))
+        return figure
+
+
+# --- the picture ---------------------------------------------------------------------------------
+
+PROBABILITY = 0.95  # that a band contains the whole function
 
 
 def draw_ranks(ranks: Mapping[str, np.ndarray], bands: RankBands) -> Figure:
@@ -96,8 +221,8 @@ def draw_ranks(ranks: Mapping[str, np.ndarray], bands: RankBands) -> Figure:
     with matplotlib.rc_context({"font.size": 8}):
         figure = Figure(figsize=(2.6 * columns, 2.2 * rows), layout="constrained")
         axes = np.atleast_1d(figure.subplots(rows, columns, sharex=True, sharey=True)).ravel()
-        for axis, (name, of_one) in zip(axes, ranks.items(), strict=False):
-            _panel(axis, name, of_one, bands)
+        for axis, (name, values) in zip(axes, ranks.items(), strict=False):
+            _draw_panel(axis, name, values, bands)
         for axis in axes[len(ranks) :]:
             axis.set_axis_off()
         figure.supxlabel("rank of the truth, as a share")
@@ -105,103 +230,10 @@ def draw_ranks(ranks: Mapping[str, np.ndarray], bands: RankBands) -> Figure:
     return figure
 
 
-def _panel(axis: Any, name: str, ranks: np.ndarray, bands: RankBands) -> None:
+def _draw_panel(axis: Any, name: str, ranks: np.ndarray, bands: RankBands) -> None:
     share = bands.below
     low, high = (limit / bands.count - share for limit in bands.limits(PROBABILITY))
     below = bands.numbers_below(ranks) / bands.count - share
     axis.fill_between(share, low, high, color="0.85", step="mid", linewidth=0)
     axis.step(share, below, where="mid", color="C0", linewidth=1.2)
     axis.set_title(name, fontsize=8)
-
-
-CALIBRATED, NOT_CALIBRATED = "calibrated", "not calibrated"
-# of a false alarm, over all quantities together
-LEVEL = 0.01
-MOST_PICTURES = 16
-
-
-class Calibration:
-    """Ranks of the true values among posterior draws, and what they say.
-
-    Attributes
-    ----------
-    ranks
-        DataFrame, one row per repetition, one column per quantity: 0, ..., L.
-    table
-        DataFrame, one row per quantity: p_value of uniform ranks, their mean (0.5) as a share of L,
-        and what their shape means; the least uniform first.
-    verdict
-        "calibrated", or "not calibrated" where the smallest p-value, times the number of
-        quantities, is below 0.01.
-    sentences
-        Why, and what failed on the way.
-    failed
-        What was wrong with repetitions that gave no ranks.
-
-    """
-
-    def __init__(
-        self, ranks: pd.DataFrame, bands: RankBands, failed: list[str], short: int
-    ) -> None:
-        self.ranks, self._bands, self.failed = ranks, bands, failed
-        found = {name: bands.judge(ranks[name].to_numpy()) for name in ranks}
-        self.table = pd.DataFrame(
-            {
-                "p_value": {name: one.p_value for name, one in found.items()},
-                "mean_rank": (ranks + 0.5).mean() / (bands.largest + 1),
-                "shape": {name: one.shape for name, one in found.items()},
-            }
-        ).sort_values("p_value", kind="stable")
-        flagged = self.table[self.table["p_value"] * len(self.table) < LEVEL]
-        self.verdict = NOT_CALIBRATED if len(flagged) else CALIBRATED
-        self.sentences = [*self._reasons(flagged), *self._doubts(short)]
-
-    def _reasons(self, flagged: pd.DataFrame) -> list[str]:
-        count, total = len(self.ranks), len(self.table)
-        if not len(flagged):
-            smallest = self.table["p_value"].iloc[0]
-            return [
-                f"The ranks of {total} quantities in {count} repetitions are as uniform as chance "
-                f"has it (smallest p-value {smallest:.2g})."
-            ]
-        worst = [
-            f"{name} (p = {row.p_value:.2g}{f', {row.shape}' if row.shape else ''})"
-            for name, row in flagged.head(5).iterrows()
-        ]
-        return [
-            f"The ranks of {len(flagged)} of {total} quantities are not uniform in {count} "
-            f"repetitions: {'; '.join(worst)}. Program and generator disagree, or the sampler does "
-            "not reach the posterior: repeat with another sampler to tell which."
-        ]
-
-    def _doubts(self, short: int) -> list[str]:
-        doubts = []
-        if self.failed:
-            doubts.append(
-                f"{len(self.failed)} repetitions gave no ranks, and those that did are then a "
-                f"choice among data. The first: {self.failed[0]}"
-            )
-        if short:
-            doubts.append(
-                f"{short} repetitions had fewer effective draws than ranks ({self._bands.largest}) "
-                "even after being made longer: their ranks crowd at the ends. Raise iter_sampling."
-            )
-        return doubts
-
-    def __repr__(self) -> str:
-        return "\n".join([f"Calibration: {self.verdict}", *self.sentences])
-
-    def plot(self, path: str | PathLike | None = None) -> Any:
-        """Draw, for each quantity, the ranks' distribution function minus the uniform, with band.
-
-        The band holds the whole function with a probability of 95 % if ranks are uniform. Of many
-        quantities, the 16 least uniform are drawn. path: where to save the picture, if anywhere.
-        Returns a matplotlib Figure.
-        """
-        from stanadapt.studies.calibration.ranks import draw_ranks
-
-        chosen = list(self.table.index[:MOST_PICTURES])
-        figure = draw_ranks({str(n): self.ranks[n].to_numpy() for n in chosen}, self._bands)
-        if path is not None:
-            figure.savefig(Path(path))
-        return figure

@@ -1,9 +1,7 @@
-"""Simulation-based calibration of a program with a sampler: the function users call.
-
-One repetition: simulate, sample, rank. A task of plain data, for any process.
-"""
+"""Simulation-based calibration of a program with a sampler."""
 
 import json
+import secrets
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import as_completed
@@ -26,21 +24,177 @@ from stanadapt.runs.sample import sample
 from stanadapt.runs.workers import as_executor, require_executor
 from stanadapt.studies.calibration.generator import Generator, require_parameters
 from stanadapt.studies.calibration.ranks import Calibration, RankBands
+from stanadapt.studies.messages import (
+    OTHER_STUDY,
+    TOO_FEW_SIMULATIONS,
+    UNREADABLE_STUDY,
+    recurs,
+)
 from stanadapt.targets.stan.program import Program, read
 from stanadapt.targets.target import Data, Target, variable_name
 
+FEWEST = 20  # simulations
+OPTIONS = {"chains": 2, "iter_sampling": 500}  # of each run, unless the caller changes them
+
+
+def sbc(
+    program: Any,
+    generator: Any,
+    data: Data = None,
+    sampler: Any = AUTO,
+    *,
+    simulations: int = 200,
+    ranks: int = 99,
+    seed: int | None = None,
+    backend: str = "auto",
+    run: str | PathLike | None = None,
+    executor: Any = None,
+    show_progress: bool = True,
+    **options: Any,
+) -> Calibration:
+    """Simulate parameters and data, sample the posterior, and rank the truth among its draws.
+
+    If program, sampler and generator fit together, the ranks are uniform (Talts, Betancourt,
+    Simpson, Vehtari and Gelman, 2018, Validating Bayesian inference algorithms with
+    simulation-based calibration, arXiv:1804.06788). All parameters are ranked, and the log density,
+    which detects a posterior that ignores data (Modrak et al., 2023, Simulation-based calibration
+    checking for Bayesian computation: the choice of test quantities shapes sensitivity, Bayesian
+    Analysis).
+
+    Parameters
+    ----------
+    program : path or str
+        The Stan program under study, a file or code.
+    generator : path or str
+        Stan program without parameters. Its generated quantities draw, under the same names, the
+        parameters of `program` and the data that it observes.
+    data : dict or path, optional
+        Data of the generator: sizes and covariates, passed on to `program` if it declares them.
+    sampler : str
+        As for `sample`.
+    simulations : int
+        Number of times that parameters and data are drawn, at least 20.
+    ranks : int
+        L: number of posterior draws among which the truth is ranked, 9 to 10,000. Runs with fewer
+        effective draws are repeated with more iterations.
+    seed : int, optional
+        0 to 2**32 - 1; default: the seed of the folder `run` if it holds a calibration, otherwise a
+        random one, recorded in the result. The same seed gives the same ranks, in any order and on
+        any executor.
+    backend : str
+        As for `Target`.
+    run : path, optional
+        Folder for the ranks, written one by one: the same call continues an interrupted one.
+    executor : Executor or Dask client, optional
+        Any `concurrent.futures.Executor` of processes, or a client of Dask, to run simulations in
+        parallel.
+    show_progress : bool
+        Whether to show a bar in a terminal.
+    **options
+        Arguments of `sample`: chains (2), iter_sampling (500), settings of the sampler.
+
+    Returns
+    -------
+    Calibration
+        Ranks, verdict and picture.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings" if generator and program do not fit; "files" if `run` holds another
+        calibration; "sampling" if fewer than 20 simulations gave ranks.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> program = "data {real y;} parameters {real m;} model {m ~ std_normal(); y ~ normal(m, 1);}"
+    >>> generator = "generated quantities {real m = std_normal_rng(); real y = normal_rng(m, 1);}"
+    >>> study = sa.sbc(
+    ...     program, generator, sampler="nuts", simulations=20, ranks=19, seed=1,
+    ...     backend="stanli", show_progress=False, iter_warmup=100, iter_sampling=100,
+    ... )
+    >>> study.verdict
+    'calibrated'
+
+    """
+    count = require_whole("simulations", simulations, FEWEST)
+    largest = require_whole("ranks", ranks, 9, 10_000)
+    require_executor(executor)
+    store = _RankFile(run)
+    if seed is None:
+        earlier = store.seed()
+        seed = secrets.randbelow(LARGEST_SEED + 1) if earlier is None else earlier
+    seed = require_whole("seed", seed, 0, LARGEST_SEED)
+    drawing = Generator(_read(generator), data, _read(program), backend)
+    task = Task(drawing, backend, sampler, {**OPTIONS, **options}, largest)
+    rows = [row for row in store.open(_identity(task, seed)) if row["number"] < count]
+    missing = sorted(set(range(count)) - {row["number"] for row in rows})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the result counts failures and short runs
+        for row in _simulate(task, missing, seed, executor, show_progress):
+            store.add(row)
+            rows.append(row)
+    return _calibration(task, sorted(rows, key=lambda row: row["number"]), seed)
+
+
+def _read(program: Any) -> Program:
+    return program if isinstance(program, Program) else read(program)
+
+
+def _seeds(seed: int, number: int) -> tuple[int, int]:
+    first, second = np.random.SeedSequence([seed, number]).generate_state(2, np.uint32)
+    return int(first), int(second)
+
+
+def _simulate(
+    task: "Task", missing: list[int], seed: int, executor: Any, show: bool
+) -> Iterator[dict[str, Any]]:
+    """Run the missing simulations, here or on workers, with a bar."""
+    with Progress(console=Console(stderr=True), disable=not show) as bar:
+        progress = bar.add_task("calibrating", total=len(missing))
+        if executor is None:
+            for number in missing:
+                yield simulate(task, number, _seeds(seed, number))
+                bar.advance(progress)
+            return
+        workers = as_executor(executor)
+        futures = [workers.submit(simulate, task, n, _seeds(seed, n)) for n in missing]
+        for future in as_completed(futures):
+            yield future.result()
+            bar.advance(progress)
+
+
+def _calibration(task: "Task", rows: list[dict[str, Any]], seed: int) -> Calibration:
+    ranked = [row for row in rows if "ranks" in row]
+    failed = [row["failed"] for row in rows if "failed" in row]
+    if len(ranked) < FEWEST:
+        raise StanadaptError(
+            TOO_FEW_SIMULATIONS,
+            f"only {len(ranked)} of {len(rows)} simulations gave ranks; {FEWEST} are needed. The "
+            f"first failure: {failed[0] if failed else 'none'}",
+        )
+    table = pd.DataFrame([row["ranks"] for row in ranked], index=[row["number"] for row in ranked])
+    short = sum(row["ess"] < task.largest for row in ranked)
+    bands = RankBands(len(ranked), task.largest)
+    return Calibration(table.rename_axis("simulation"), bands, failed, short, seed)
+
+
+# --- one simulation: a task of plain data, for any process ---------------------------------------
+
 LOG_DENSITY = "log density"
-# a run with fewer effective draws than ranks is made longer, so often, by this factor
-LONGER, FACTOR = 3, 3
+# a run with fewer effective draws than ranks is lengthened by this factor, at most this many times
+FACTOR, MOST_LENGTHENED = 3, 3
 
 
 class Task(NamedTuple):
-    """What a repetition needs.
+    """What a simulation needs.
 
+    Attributes
+    ----------
     generator
         Draws parameters and data.
     backend
-        Of the program under study.
+        The backend of the program under study.
     sampler, options
         As for `sample`.
     largest
@@ -55,59 +209,67 @@ class Task(NamedTuple):
     largest: int
 
 
-def replicate(task: Task, number: int, seeds: tuple[int, int]) -> dict[str, Any]:
-    """Return the ranks of the true values by name, and "failed" in words where there are none.
+def simulate(task: Task, number: int, seeds: tuple[int, int]) -> dict[str, Any]:
+    """Return the ranks of the true values by name, or the reason of a failure as "failed".
 
-    seeds are those of the generator and of the sampler.
+    Parameters
+    ----------
+    task
+        What to simulate.
+    number
+        Number of the simulation.
+    seeds
+        Seeds of the generator and of the sampler.
+
     """
     try:
-        return {"number": number, **_ranks(task, *seeds)}
+        return {"number": number, **_rank_truth(task, *seeds)}
     except StanadaptError as error:
-        if error.stage in ("settings", "syntax", "files", "installation"):
+        if recurs(error):
             raise
         return {"number": number, "failed": " ".join(str(error).split())}
 
 
-def _ranks(task: Task, seed: int, sampling_seed: int) -> dict[str, Any]:
+def _rank_truth(task: Task, seed: int, sampling_seed: int) -> dict[str, Any]:
     simulated = task.generator.draw(seed)
     target = Target(
         task.generator.studied, simulated.data, backend=task.backend, show_progress=False
     )
     require_parameters(simulated, target)
     options = {**task.options, "seed": sampling_seed, "show_progress": False}
-    for _ in range(LONGER + 1):
+    for _ in range(MOST_LENGTHENED + 1):
         fit = sample(target, task.sampler, **options)
-        draws = _draws(target, fit)
-        found = efficiency(draws)
-        smallest = min(found.ess_bulk.min(initial=np.inf), found.ess_tail.min(initial=np.inf))
+        draws = _parameter_draws(fit)
+        measured = efficiency(draws)
+        smallest = min(measured.ess_bulk.min(initial=np.inf), measured.ess_tail.min(initial=np.inf))
         if smallest >= task.largest:
             break
         options["iter_sampling"] = FACTOR * results.dataset(fit, "posterior").sizes["draw"]
-    chosen = {name: _spaced(x, task.largest) for name, x in draws.items()}
-    truth = _columns_of_truth(target, simulated.truth)
-    chosen[LOG_DENSITY], truth[LOG_DENSITY] = _log_densities(target, chosen, truth)
+    spaced = {name: _space(x, task.largest) for name, x in draws.items()}
+    truth = _truth_by_column(target, simulated.truth)
+    spaced[LOG_DENSITY], truth[LOG_DENSITY] = _log_densities(target, spaced, truth)
     rng = np.random.default_rng(sampling_seed)
-    ranks = {name: _rank(chosen[name], truth[name], rng) for name in truth}
+    ranks = {name: _rank(spaced[name], truth[name], rng) for name in truth}
     return {"ranks": ranks, "ess": float(smallest), "verdict": fit.attrs["verdict"]}
 
 
-def _draws(target: Target, fit: Any) -> dict[str, np.ndarray]:
-    """Draws of the parameters by column of the program, shape (chain, draw)."""
+def _parameter_draws(fit: Any) -> dict[str, np.ndarray]:
+    """Return draws of the parameters by column, shape (chain, draw)."""
     columns = results.columns(fit, wanted=results.parameters(fit))
     return {name: np.asarray(x, float) for name, x in columns.items()}
 
 
-def _columns_of_truth(target: Target, truth: dict[str, np.ndarray]) -> dict[str, float]:
-    found = {}
+def _truth_by_column(target: Target, truth: dict[str, np.ndarray]) -> dict[str, float]:
+    values = {}
     for name in target.parameters:
         for index in np.ndindex(truth[name].shape):
             label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else name
-            found[label] = float(truth[name][index])
-    return found
+            values[label] = float(truth[name][index])
+    return values
 
 
-def _spaced(x: np.ndarray, count: int) -> np.ndarray:
-    """So many draws, evenly spaced over all chains."""
+def _space(x: np.ndarray, count: int) -> np.ndarray:
+    """Return this many draws, evenly spaced over all chains."""
     flat = x.reshape(-1)
     return flat[np.linspace(0, flat.size - 1, count).round().astype(int)]
 
@@ -115,7 +277,7 @@ def _spaced(x: np.ndarray, count: int) -> np.ndarray:
 def _log_densities(
     target: Target, draws: dict[str, np.ndarray], truth: dict[str, float]
 ) -> tuple[np.ndarray, float]:
-    """Log densities at draws and at the truth, data included: Modrak et al. (2023).
+    """Return log densities at the draws and at the truth, data included: Modrak et al. (2023).
 
     Ranks of parameters alone are uniform even if a posterior ignores the data.
     """
@@ -128,7 +290,7 @@ def _log_densities(
 
 
 def _stan_order(names: list[str], labels: list[str]) -> list[int]:
-    """Places of Stan's columns, "x.1.2", among labels "x[1,2]"."""
+    """Return the places of Stan's columns, "x.1.2", among labels "x[1,2]"."""
     places = {label: i for i, label in enumerate(labels)}
 
     def label(name: str) -> str:
@@ -139,144 +301,18 @@ def _stan_order(names: list[str], labels: list[str]) -> list[int]:
 
 
 def _rank(draws: np.ndarray, truth: float, rng: np.random.Generator) -> int:
-    """How many draws are below the truth; ties are broken at random."""
+    """Count the draws below the truth; ties are broken at random."""
     below, ties = int(np.sum(draws < truth)), int(np.sum(draws == truth))
     return below + int(rng.integers(ties + 1))
 
 
+# --- the folder of a calibration -----------------------------------------------------------------
+
 FILE = "replicates.jsonl"
-FEWEST = 20
-OPTIONS = {"chains": 2, "iter_sampling": 500}
-
-
-def sbc(
-    program: Any,
-    generator: Any,
-    data: Data = None,
-    sampler: Any = AUTO,
-    *,
-    draws: int = 200,
-    ranks: int = 99,
-    seed: int = 1,
-    backend: str = "auto",
-    run: str | PathLike | None = None,
-    executor: Any = None,
-    show_progress: bool = True,
-    **options: Any,
-) -> Calibration:
-    """Simulate parameters and data, sample the posterior, and rank the truth among its draws.
-
-    Where program, sampler and generator fit together, the ranks are uniform (Talts, Betancourt,
-    Simpson, Vehtari and Gelman, 2018, Validating Bayesian inference algorithms with
-    simulation-based calibration, arXiv:1804.06788). Ranked are all parameters, and the log density,
-    which sees a posterior that ignores data (Modrak et al., 2023, Simulation-based calibration
-    checking for Bayesian computation: the choice of test quantities shapes sensitivity, Bayesian
-    Analysis).
-
-    Parameters
-    ----------
-    program
-        The Stan program under study, a path or code.
-    generator
-        Stan program without parameters, whose generated quantities draw, under the same names, the
-        parameters of `program` and the data that it observes.
-    data
-        Of the generator: sizes and covariates, handed on to `program` where it declares them.
-    sampler
-        As for `sample`.
-    draws
-        How many times parameters and data are drawn, at least 20.
-    ranks
-        L: posterior draws among which the truth is ranked. Runs with fewer effective draws are
-        repeated with more iterations.
-    seed
-        Of everything: the same seed gives the same ranks, in any order and on any executor.
-    backend
-        As for `Target`.
-    run
-        Folder that keeps the ranks as they come; the same call goes on with what is there.
-    executor
-        Any `concurrent.futures.Executor` of processes, or a client of Dask, for repetitions at the
-        same time.
-    show_progress
-        A bar in a terminal.
-    options
-        Of `sample`: chains (2), iter_sampling (500), settings of the sampler.
-
-    Returns
-    -------
-    Calibration
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings" where generator and program do not fit; "files" where `run` holds another
-        calibration; "sampling" where every repetition failed.
-
-    """
-    count, largest = require_whole("draws", draws, FEWEST), require_whole("ranks", ranks, 9, 10_000)
-    seed = require_whole("seed", seed, 0, LARGEST_SEED)
-    require_executor(executor)
-    drawing = Generator(_program(generator), data, _program(program), backend)
-    task = Task(drawing, backend, sampler, {**OPTIONS, **options}, largest)
-    kept = _Kept(run, _identity(task, seed))
-    done = [one for one in kept.read() if one["number"] < count]
-    missing = sorted(set(range(count)) - {one["number"] for one in done})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # verdicts of single runs are counted at the end
-        for one in _repetitions(task, missing, seed, executor, show_progress):
-            kept.add(one)
-            done.append(one)
-    return _calibration(task, sorted(done, key=lambda one: one["number"]))
-
-
-def _program(given: Any) -> Program:
-    return given if isinstance(given, Program) else read(given)
-
-
-def _seeds(seed: int, number: int) -> tuple[int, int]:
-    first, second = np.random.SeedSequence([seed, number]).generate_state(2, np.uint32)
-    return int(first), int(second)
-
-
-def _repetitions(
-    task: Task, missing: list[int], seed: int, executor: Any, show: bool
-) -> Iterator[dict[str, Any]]:
-    """Make the repetitions that are missing, here or elsewhere, and show how far they are."""
-    with Progress(console=Console(stderr=True), disable=not show) as bar:
-        shown = bar.add_task("calibrating", total=len(missing))
-        if executor is None:
-            for number in missing:
-                yield replicate(task, number, _seeds(seed, number))
-                bar.advance(shown)
-            return
-        workers = as_executor(executor)
-        futures = [workers.submit(replicate, task, n, _seeds(seed, n)) for n in missing]
-        for future in as_completed(futures):
-            yield future.result()
-            bar.advance(shown)
-
-
-def _calibration(task: Task, done: list[dict[str, Any]]) -> Calibration:
-    fine = [one for one in done if "ranks" in one]
-    if len(fine) < FEWEST:
-        reasons = [one["failed"] for one in done if "failed" in one]
-        raise StanadaptError(
-            "sampling",
-            f"only {len(fine)} of {len(done)} repetitions gave ranks, and {FEWEST} are needed. The "
-            f"first that failed: {reasons[0] if reasons else 'none'}",
-        )
-    table = pd.DataFrame([one["ranks"] for one in fine], index=[one["number"] for one in fine])
-    return Calibration(
-        table.rename_axis("repetition"),
-        RankBands(len(fine), task.largest),
-        [one["failed"] for one in done if "failed" in one],
-        sum(one["ess"] < task.largest for one in fine),
-    )
 
 
 def _identity(task: Task, seed: int) -> dict[str, Any]:
-    """What must be the same for ranks to belong together."""
+    """Return what all ranks of a calibration have in common."""
     generator = task.generator.program
     return {
         "program": task.generator.studied.hash,
@@ -289,39 +325,54 @@ def _identity(task: Task, seed: int) -> dict[str, Any]:
     }
 
 
-class _Kept:
-    """The file of a calibration: one line of JSON per repetition, after one that says of what."""
+class _RankFile:
+    """The file of a calibration: its identity, then one line of JSON per simulation."""
 
-    def __init__(self, run: str | PathLike | None, identity: dict[str, Any]) -> None:
-        self._path = None if run is None else Path(run) / FILE
-        self._identity = identity
+    def __init__(self, run: str | PathLike | None) -> None:
+        self._path = None if run is None else results.as_path(run) / FILE
 
-    def read(self) -> list[dict[str, Any]]:
-        """Repetitions that were made earlier; a last line that was cut off does not count."""
+    def seed(self) -> int | None:
+        """Return the seed of the calibration in the file; None without a file."""
+        if self._path is None or not self._path.exists():
+            return None
+        try:
+            return int(self._lines(self._path)[0]["seed"])
+        except (LookupError, TypeError, ValueError) as error:
+            raise self._unreadable(error) from None
+
+    def open(self, identity: dict[str, Any]) -> list[dict[str, Any]]:
+        """Begin the file, or return the simulations of an earlier call."""
         if self._path is None:
             return []
         try:
             if not self._path.exists():
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._path.write_text(json.dumps(self._identity) + "\n", encoding="utf-8")
-            text = self._path.read_text(encoding="utf-8")
-            whole = text[: text.rfind("\n") + 1]
-            if whole != text:
-                self._path.write_text(whole, encoding="utf-8")
-            first, *lines = (json.loads(line) for line in whole.splitlines())
-        except (OSError, ValueError) as error:
-            raise StanadaptError("files", f"run: {self._path} cannot be used: {error}.") from None
-        differing = [name for name in self._identity if first.get(name) != self._identity[name]]
+                self._path.write_text(json.dumps(identity) + "\n", encoding="utf-8")
+            first, *rows = self._lines(self._path)
+            differing = [name for name in identity if first.get(name) != identity[name]]
+        except (OSError, ValueError, AttributeError) as error:
+            raise self._unreadable(error) from None
         if differing:
             raise StanadaptError(
-                "files",
+                OTHER_STUDY,
                 f"run: {self._path} holds another calibration (with another "
-                f"{', '.join(differing)}): name another folder.",
+                f"{', '.join(differing)}). Name another folder.",
             )
-        return lines
+        return rows
 
-    def add(self, one: dict[str, Any]) -> None:
-        """Append a repetition."""
+    def _lines(self, path: Path) -> list[Any]:
+        """Read all lines; a last line that was cut off is removed."""
+        text = path.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:
+            path.write_text(whole, encoding="utf-8")
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def _unreadable(self, error: Exception) -> StanadaptError:
+        return StanadaptError(UNREADABLE_STUDY, f"run: {self._path} cannot be used: {error}.")
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Append a simulation."""
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(one) + "\n")
+                file.write(json.dumps(row) + "\n")

@@ -1,1 +1,1 @@
-"""Comparisons over several seeds."""
+"""Comparisons of samplers over several seeds."""

@@ -1,4 +1,4 @@
-"""Samplers on one or more targets, each with several seeds: the function users call."""
+"""Samplers on one or more targets, each with several seeds."""
 
 import json
 import secrets
@@ -23,13 +23,20 @@ from stanadapt.runs.choose_sampler import AUTO, DEFAULT, require_sampler
 from stanadapt.runs.sample import sample
 from stanadapt.runs.stan_nuts.stan_nuts import choose_engine, stan_nuts
 from stanadapt.runs.workers import require_executor
-from stanadapt.studies.repeats.kept import KeptRepeats, compile_first, make_row, seed_in, seed_of
+from stanadapt.studies.messages import NOTHING_TO_STUDY, SETTINGS_NOT_BY_NAME
 from stanadapt.studies.repeats.picture import as_pdf
-from stanadapt.studies.repeats.repeated_comparison import RepeatedComparison
+from stanadapt.studies.repeats.result import RepeatedComparison
+from stanadapt.studies.repeats.rows import (
+    StoredRows,
+    compile_first,
+    make_row,
+    repeat_seed,
+    stored_seed,
+)
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Target, require_target
 
-NO_NUTS = "none"
+NO_NUTS = "none"  # the engine that leaves Stan's NUTS out
 MOST_REPEATS = 10_000
 
 
@@ -40,7 +47,7 @@ def compare_repeats(
     repeats: int = 5,
     seed: int | None = None,
     engine: str = "auto",
-    out: str | PathLike | None = None,
+    run: str | PathLike | None = None,
     force: bool = False,
     var_names: Collection[str] | None = None,
     chains: int = 4,
@@ -54,84 +61,100 @@ def compare_repeats(
 ) -> RepeatedComparison:
     """Draw with every sampler several times, and summarize cost and verdicts over the repeats.
 
-    One after another, so that none is timed while another runs, and repeat by repeat, so that a
-    machine that slows down does so for all.
+    Runs follow each other, so that none is timed while another runs, and each repeat visits every
+    sampler, so that a machine that slows down does so for all.
 
     Parameters
     ----------
-    target
+    target : Target or dict of Target
         A Stan program with its data; or several, by name.
-    samplers
+    samplers : list of str, or dict
         Names, or settings by name of the sampler.
-    repeats
-        How many, each with a seed of its own that derives from `seed` and the number of the repeat
-        only: more repeats later have the same first ones. Samplers share the seeds.
-    seed
-        Of everything; default: a random one, or that of the folder which is gone on with.
-    engine
-        Of Stan's NUTS, which is compared too: as for `stan_nuts`, or "none" to leave it out.
-    out
+    repeats : int
+        Number of repeats. The seed of each derives from `seed` and its number only, so that more
+        repeats later begin with the same ones. Samplers share the seeds.
+    seed : int, optional
+        0 to 2**32 - 1; default: the seed of the folder `run` if it holds a comparison, otherwise a
+        random one, recorded in the result.
+    engine : str
+        Engine of Stan's NUTS, which is compared too: as for `stan_nuts`, or "none" to leave it out.
+    run : path, optional
         Folder for the tidy table (`repeats.csv`, `repeats.json`), the summary (`summary.tex`) and
-        its picture (`repeats.pdf`). The table is written after every repeat: the same call goes on
-        with what is there, also with more repeats, samplers or targets.
-    force
-        Begin anew in `out`, whatever it holds.
-    var_names
+        its picture (`repeats.pdf`). The table is written after every repeat, and the same call
+        continues it, also with more repeats, samplers or targets.
+    force : bool
+        Whether to start over in `run`, whatever it holds.
+    var_names : list of str, optional
         Variables that count, as for `compare`.
     chains, parallel_chains, thin, inits
-        As for `sample`, of all samplers.
-    iter_warmup, iter_sampling
-        As for `sample`; Stan's NUTS keeps its own.
-    executor
-        Whose workers run the chains of our samplers, as for `sample`; Stan's NUTS runs here. Draws
-        are the same, and seconds are those of the workers.
-    show_progress
-        A bar in a terminal.
+        As for `sample`; they apply to all samplers.
+    iter_warmup, iter_sampling : int, optional
+        As for `sample`; Stan's NUTS uses its defaults.
+    executor : Executor or Dask client, optional
+        Workers for the chains of our samplers, as for `sample`; Stan's NUTS runs here. Draws are
+        the same, and seconds are those of the workers.
+    show_progress : bool
+        Whether to show a bar in a terminal.
 
     Returns
     -------
     RepeatedComparison
-        After Ctrl-C: of the repeats that were complete.
+        After Ctrl-C: with the repeats that were complete. A sampler that fails with one seed is a
+        row with the reason.
 
     Raises
     ------
     StanadaptError
-        Stage "settings" for arguments; "files" where `out` holds another comparison. A sampler that
-        fails with one seed is a row with the reason.
+        Stage "settings" for wrong arguments; "files" if `run` holds another comparison.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
+    >>> target = sa.Target(program, backend="stanli", show_progress=False)
+    >>> study = sa.compare_repeats(
+    ...     target, ["nuts", "hmc"], repeats=2, seed=1, engine="none", iter_sampling=500,
+    ...     show_progress=False,
+    ... )
+    >>> study.summary["repeats"].to_dict()
+    {'nuts': 2, 'hmc': 2}
 
     """
-    targets = _targets(target)
+    targets = _require_targets(target)
     require_executor(executor)
     repeats = require_whole("repeats", repeats, 1, MOST_REPEATS)
-    chosen = _settings(samplers)
+    settings_by_sampler = _require_settings(samplers)
     common = {
         "chains": chains, "parallel_chains": parallel_chains, "thin": thin, "inits": inits,
         "show_progress": False,
     }  # fmt: skip
     lengths = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
     _require_plan(common, lengths)
-    described = {name: _described(name, given) for name, given in chosen.items()}
+    described = {name: _all_settings(name, one) for name, one in settings_by_sampler.items()}
     if not is_one_of(engine, {NO_NUTS}):
-        described = {_nuts_name(chosen): {"engine": choose_engine(engine)}, **described}
-    settings = {**common, **lengths, "inits": _digest(inits), "variables": _names(var_names)}
+        stan_name = _name_of_stan_nuts(settings_by_sampler)
+        described = {stan_name: {"engine": choose_engine(engine)}, **described}
+    settings = {**common, **lengths, "inits": _digest(inits), "variables": _sort_names(var_names)}
     del settings["show_progress"]
-    seed = _seed(seed, out, force)
-    kept = KeptRepeats(out, _origin(targets, {"seed": seed, **settings}, described), force)
+    seed = _choose_seed(seed, run, force)
+    stored = StoredRows(run, _origin(targets, {"seed": seed, **settings}, described), force)
     jobs = {
         (name, sampler): job
         for name, one in targets.items()
-        for sampler, job in _jobs(one, chosen, engine, common, lengths, executor).items()
+        for sampler, job in _jobs(
+            one, settings_by_sampler, engine, common, lengths, executor
+        ).items()
     }
-    interrupted = _make_missing(kept, jobs, var_names, iter_warmup, show_progress, seed, repeats)
-    found = RepeatedComparison(
-        kept.table(), kept.origin, list(described), repeats, interrupted, list(targets)
+    interrupted = _make_missing(stored, jobs, var_names, iter_warmup, show_progress, seed, repeats)
+    result = RepeatedComparison(
+        stored.table(), stored.origin, list(described), repeats, interrupted, list(targets)
     )
-    kept.write(found.to_latex(), as_pdf(found.plot()) if out is not None else None)
-    return found
+    stored.write(result.to_latex(), as_pdf(result.plot()) if run is not None else None)
+    return result
 
 
 class _Job(NamedTuple):
-    """How one sampler draws from one target, and the seconds for which this was compiled before."""
+    """A sampler on a target, and the seconds of compilation that were spent before."""
 
     draw: Callable[..., Any]
     compiled_before: float
@@ -139,44 +162,45 @@ class _Job(NamedTuple):
 
 def _jobs(
     target: Target,
-    chosen: dict[str, dict[str, Any]],
+    settings_by_sampler: dict[str, dict[str, Any]],
     engine: str,
     common: dict[str, Any],
     lengths: dict[str, Any],
     executor: Any,
 ) -> dict[str, _Job]:
-    """All samplers on one target, Stan's NUTS first."""
+    """Return all samplers on one target, Stan's NUTS first."""
+    options = common | {name: value for name, value in lengths.items() if value is not None}
     jobs = {
         name: _Job(
-            partial(sample, target, name, executor=executor, **common, **_given(lengths), **given),
+            partial(sample, target, name, executor=executor, **options, **settings),
             target.compile_seconds,
         )
-        for name, given in chosen.items()
+        for name, settings in settings_by_sampler.items()
     }
     if engine == NO_NUTS:
         return jobs
-    return {
-        _nuts_name(chosen): _Job(partial(stan_nuts, target, engine=engine, **common), 0.0),
-        **jobs,
-    }
+    stan_job = _Job(partial(stan_nuts, target, engine=engine, **common), 0.0)
+    return {_name_of_stan_nuts(settings_by_sampler): stan_job, **jobs}
 
 
-def _nuts_name(chosen: Collection[str]) -> str:
-    return "stan_nuts" if "nuts" in chosen else "nuts"  # where our own sampler has that name
+def _name_of_stan_nuts(samplers: Collection[str]) -> str:
+    return "stan_nuts" if "nuts" in samplers else "nuts"  # our sampler has that name too
 
 
-def _targets(given: Any) -> dict[str, Target]:
-    """Targets by name."""
-    if not isinstance(given, Mapping):
-        target = require_target(given)
+def _require_targets(targets: Any) -> dict[str, Target]:
+    """Return targets by name."""
+    if not isinstance(targets, Mapping):
+        target = require_target(targets)
         return {target.name: target}
-    if not given:
-        raise StanadaptError("settings", "compare_repeats needs at least one target, got none.")
-    return {str(name): require_target(target) for name, target in given.items()}
+    if not targets:
+        raise StanadaptError(
+            NOTHING_TO_STUDY, "compare_repeats needs at least one target, got none."
+        )
+    return {str(name): require_target(target) for name, target in targets.items()}
 
 
 def _make_missing(
-    kept: KeptRepeats,
+    stored: StoredRows,
     jobs: dict[tuple[str, str], _Job],
     var_names: Collection[str] | None,
     iter_warmup: int | None,
@@ -184,47 +208,50 @@ def _make_missing(
     seed: int,
     repeats: int,
 ) -> bool:
-    """Make the repeats that are missing, and show how far they are; whether Ctrl-C ended it."""
-    missing = [(i, key) for i in range(1, repeats + 1) for key in jobs if not kept.has(*key, i)]
+    """Make the missing repeats, with a bar; return whether Ctrl-C ended it."""
+    missing = [(i, key) for i in range(1, repeats + 1) for key in jobs if not stored.has(*key, i)]
     several = len({target for target, _ in jobs}) > 1
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
     results.arviz_module()  # its import is not to be timed
-    seen: set[tuple[str, str]] = set()
+    compiled: set[tuple[str, str]] = set()
     with Progress(*columns, console=Console(stderr=True), disable=not (show and missing)) as bar:
-        shown = bar.add_task("", total=len(missing))
+        progress = bar.add_task("", total=len(missing))
         for i, key in missing:
             (target, name), job = key, jobs[key]
-            what = f"repeat {i} of {repeats}: {f'{target}, ' if several else ''}{name}"
+            task = f"repeat {i} of {repeats}: {f'{target}, ' if several else ''}{name}"
             try:
-                if key not in seen:
-                    bar.update(shown, description=f"{what}, compiling")
+                if key not in compiled:
+                    bar.update(progress, description=f"{task}, compiling")
                     compile_first(job.draw, iter_warmup)
-                bar.update(shown, description=what)
+                bar.update(progress, description=task)
                 row = make_row(
-                    name, i, seed_of(seed, i), job.draw, var_names, job.compiled_before,
-                    quiet=key in seen,
+                    name, i, repeat_seed(seed, i), job.draw, var_names, job.compiled_before,
+                    quiet=key in compiled,
                 )  # fmt: skip
             except KeyboardInterrupt:
                 return True
-            kept.add({"target": target, **row})
-            seen.add(key)
-            bar.advance(shown)
+            stored.add({"target": target, **row})
+            compiled.add(key)
+            bar.advance(progress)
     return False
 
 
-def _settings(samplers: Any) -> dict[str, dict[str, Any]]:
-    """Settings by name of the sampler, each checked."""
+def _require_settings(samplers: Any) -> dict[str, dict[str, Any]]:
+    """Return settings by name of the sampler, each checked."""
     if not isinstance(samplers, Mapping):
         samplers = {name: {} for name in require_names("samplers", samplers)}
     if not samplers:
-        raise StanadaptError("settings", "compare_repeats needs at least one sampler, got none.")
-    for name, given in samplers.items():
-        if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise StanadaptError(
+            NOTHING_TO_STUDY, "compare_repeats needs at least one sampler, got none."
+        )
+    for name, settings in samplers.items():
+        if not isinstance(settings, Mapping) or not all(isinstance(key, str) for key in settings):
             raise StanadaptError(
-                "settings", f"settings of {name} must be a mapping by name, got {given!r}."
+                SETTINGS_NOT_BY_NAME,
+                f"settings of {name} must be a mapping by name, got {settings!r}.",
             )
-        require_sampler(name, **given)
-    return {name: dict(given) for name, given in samplers.items()}
+        require_sampler(name, **settings)
+    return {name: dict(settings) for name, settings in samplers.items()}
 
 
 def _require_plan(common: dict[str, Any], lengths: dict[str, Any]) -> None:
@@ -236,14 +263,10 @@ def _require_plan(common: dict[str, Any], lengths: dict[str, Any]) -> None:
     )  # fmt: skip
 
 
-def _given(lengths: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in lengths.items() if value is not None}
-
-
-def _described(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """All settings of a sampler, as plain values."""
-    _, settings = find(DEFAULT if name == AUTO else name, **given)
-    return {n: _plain(value) for n, value in as_chosen(settings).items()}
+def _all_settings(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return all settings of a sampler, with defaults, as plain values."""
+    _, complete = find(DEFAULT if name == AUTO else name, **settings)
+    return {n: _plain(value) for n, value in as_chosen(complete).items()}
 
 
 def _plain(value: Any) -> Any:
@@ -251,14 +274,14 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | bool | int | float | list | None) else repr(value)
 
 
-def _names(var_names: Collection[str] | None) -> list[str] | None:
+def _sort_names(var_names: Collection[str] | None) -> list[str] | None:
     if var_names is None:
         return None
     return sorted(require_names("var_names", var_names))
 
 
 def _digest(inits: Any) -> Any:
-    """What tells starting values from others: a number or a word itself, a hash of the rest."""
+    """Identify starting values: a number or a word by itself, anything longer by a hash."""
     if isinstance(inits, str | PathLike) and Path(inits).is_file():
         text = Path(inits).read_bytes()
     elif inits is None or isinstance(inits, str | int | float | PathLike):
@@ -272,17 +295,17 @@ def _listed(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else repr(value)
 
 
-def _seed(seed: int | None, out: str | PathLike | None, force: bool) -> int:
+def _choose_seed(seed: int | None, run: str | PathLike | None, force: bool) -> int:
     if seed is not None:
         return require_whole("seed", seed, 0, LARGEST_SEED)
-    earlier = None if out is None or force else seed_in(out)
+    earlier = None if run is None or force else stored_seed(run)
     return secrets.randbelow(LARGEST_SEED + 1) if earlier is None else earlier
 
 
 def _origin(
     targets: dict[str, Target], settings: dict[str, Any], samplers: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """What the rows come from, as plain values."""
+    """Return the origin of the rows as plain values."""
     return {
         "versions": {name: version(name) for name in ("stanadapt", *RECORDED)},
         "targets": {

@@ -1,4 +1,4 @@
-"""The page of a repeated comparison: which sampler, table, picture, and how it was made."""
+"""The HTML page of a repeated comparison: recommendation, table, picture, and origin."""
 
 import json
 from datetime import UTC, datetime
@@ -7,40 +7,42 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from stanadapt.studies.repeats.picture import colors, draw_repeats
+from stanadapt.errors import Message
+from stanadapt.studies.messages import NO_RECOMMENDATION
+from stanadapt.studies.repeats.picture import color_numbers, draw_repeats
 from stanadapt.studies.repeats.summary import doubts, intervals, labels
-from stanadapt.studies.repeats.table import cells_of
-from stanadapt.studies.report.canvas import as_svg, own_settings
+from stanadapt.studies.repeats.table import summary_cells
+from stanadapt.studies.report.canvas import as_svg, report_style
 from stanadapt.studies.report.conclusion import Cost, choose
-from stanadapt.studies.report.html import page
+from stanadapt.studies.report.page import render
 
 TITLE = "Repeated comparison"
 GENERATOR = "stanadapt compare_repeats"
-SAID = "Median effective sample size per second and per gradient, with intervals, by sampler"
+DESCRIPTION = "Median effective sample size per second and per gradient, with intervals, by sampler"
 
 
 def is_repeats_page(path: Path) -> bool:
-    """Whether a file is such a page: one that may be written anew when repeats go on."""
+    """Return whether a file is such a page, which may be rewritten after further repeats."""
     with path.open(encoding="utf-8", errors="replace") as file:
         return f'content="{GENERATOR}"' in file.read(1000)
 
 
 class Line(NamedTuple):
-    """A sampler on one target; `place` is its number among the colors."""
+    """A sampler on one target; `place` is the number of its color."""
 
     name: str
     label: str
     place: int
     usable: bool
     cells: list[list[str]]
-    doubts: list[str]
+    doubts: list[Message]
 
 
 class Group(NamedTuple):
-    """The samplers on one target, and which of them to use; `winner` is "" without one."""
+    """The samplers on one target, with a recommendation; `winner` is "" if there is none."""
 
     target: str
-    choice: str
+    choice: Message
     winner: str
     lines: list[Line]
 
@@ -57,22 +59,22 @@ def repeats_page(
     Parameters
     ----------
     rows, summary
-        See `repeats_summary`.
+        See `summarize`.
     heading
-        What the targets, the version and the seed are.
+        Lines on targets, version and seed.
     command
-        That made it; "" from Python.
+        The command that made the comparison; "" from Python.
     origin
         Settings and versions, as plain values.
 
     """
     figure = draw_repeats(rows, summary, for_page=True)
-    with own_settings():
-        svg = as_svg(figure, "repeats", SAID)
-    titles, columns = cells_of(summary)
+    with report_style():
+        svg = as_svg(figure, "repeats", DESCRIPTION)
+    titles, columns = summary_cells(summary)
     cells = [[column[i] for column in columns] for i in range(len(summary))]
-    groups = _groups(rows, summary, cells)
-    return page(
+    groups = _group_by_target(rows, summary, cells)
+    return render(
         "repeats.html", title=_title(origin, groups), several=len(groups) > 1, titles=titles,
         groups=groups, doubtful=[line for group in groups for line in group.lines if line.doubts],
         intervals=intervals(summary), heading=heading, svg=svg, command=command,
@@ -88,27 +90,30 @@ def _title(origin: dict[str, Any], groups: list[Group]) -> str:
     return f"{next(iter(origin['targets'].values()))['model']}: {TITLE.lower()}"
 
 
-def _groups(rows: pd.DataFrame, summary: pd.DataFrame, cells: list[list[list[str]]]) -> list[Group]:
+def _group_by_target(
+    rows: pd.DataFrame, summary: pd.DataFrame, cells: list[list[list[str]]]
+) -> list[Group]:
     several = isinstance(summary.index, pd.MultiIndex)
-    places, names, doubtful = colors(summary), labels(summary), doubts(rows, summary)
-    found: dict[str, list[Line]] = {}
+    colors, names, doubtful = color_numbers(summary), labels(summary), doubts(rows, summary)
+    by_target: dict[str, list[Line]] = {}
     for i, key in enumerate(summary.index):
         target, sampler = key if several else ("", key)
         usable = summary["fine"].iloc[i] == summary["asked"].iloc[i]
-        line = Line(str(sampler), names[i], places[i], bool(usable), cells[i], doubtful[i])
-        found.setdefault(str(target), []).append(line)
+        line = Line(str(sampler), names[i], colors[i], bool(usable), cells[i], doubtful[i])
+        by_target.setdefault(str(target), []).append(line)
     groups = []
-    for target, lines in found.items():
-        choice, winner = _choice(lines, summary.loc[target] if several else summary)
+    for target, lines in by_target.items():
+        choice, winner = _choose(lines, summary.loc[target] if several else summary)
         groups.append(Group(target, choice, winner, lines))
     return groups
 
 
-def _choice(lines: list[Line], part: pd.DataFrame) -> tuple[str, str]:
-    """Which sampler is fastest of those all of whose repeats are fine."""
+def _choose(lines: list[Line], part: pd.DataFrame) -> tuple[Message, str]:
+    """Recommend the fastest sampler of those with fine repeats only."""
     usable = [line.name for line in lines if line.usable]
     if not usable:
-        return "No sampler can be recommended: of none are all repeats fine.", ""
+        text = "No sampler can be recommended: none converged in every repeat."
+        return Message(NO_RECOMMENDATION, text), ""
     seconds, gradients = (
         {name: _cost(part.loc[name], measure) for name in usable}
         for measure in ("ess_per_second", "ess_per_gradient")

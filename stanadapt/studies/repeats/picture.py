@@ -1,4 +1,4 @@
-"""The picture of repeated comparisons: a dot with an interval per sampler and target."""
+"""The picture of a repeated comparison: a dot with an interval per sampler and target."""
 
 import io
 from typing import Any
@@ -6,22 +6,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stanadapt.studies.repeats.summary import repeats_of
+from stanadapt.studies.repeats.summary import select_repeats
 from stanadapt.studies.report.canvas import (
     INK,
+    LIGHT,
     MUTED,
     dash,
     hue,
-    log_labels,
+    label_log_axis,
     new_figure,
-    own_settings,
-    short,
+    report_style,
+    shorten,
 )
-from stanadapt.studies.report.palette import LIGHT
 
 PANELS = {"ess_per_second": "ESS per second", "ess_per_gradient": "ESS per gradient"}
-LINE = 0.26  # inches of a sampler
-LONGEST_TITLE = 48  # characters of a target: it lies over the panel, not beside it
+LINE = 0.26  # height of a sampler in inches
+LONGEST_TITLE = 48  # characters of a target, written over the panel
 
 
 def draw_repeats(rows: pd.DataFrame, summary: pd.DataFrame, for_page: bool = False) -> Any:
@@ -30,22 +30,22 @@ def draw_repeats(rows: pd.DataFrame, summary: pd.DataFrame, for_page: bool = Fal
     Parameters
     ----------
     rows, summary
-        See `repeats_summary.summarize`.
+        See `summarize`.
     for_page
-        Whether colors are to be replaced by those of a page.
+        Whether a page will replace the colors by those of its style sheet.
 
     """
-    places, titles = _places(summary)
+    places, titles = _heights(summary)
     shown = [name for name in PANELS if np.isfinite(summary[name].to_numpy(float)).any()]
-    with own_settings():
+    with report_style():
         figure = new_figure(0.9 + LINE * (max(places) + 1))
         axes = np.atleast_1d(figure.subplots(1, max(len(shown), 1), sharey=True))
         for axis, name in zip(axes, shown, strict=False):
-            _panel(axis, name, rows, summary, places, for_page)
-        axes[0].set_yticks(places, [short(name) for name in _samplers(summary)])
+            _draw_panel(axis, name, rows, summary, places, for_page)
+        axes[0].set_yticks(places, [shorten(name) for name in _sampler_names(summary)])
         for place, title in titles.items():
             axes[0].text(
-                0.015, place, short(title, LONGEST_TITLE), fontweight="bold", va="center",
+                0.015, place, shorten(title, LONGEST_TITLE), fontweight="bold", va="center",
                 transform=axes[0].get_yaxis_transform(), color=INK if for_page else "black",
             )  # fmt: skip
         axes[0].set_ylim(max(places) + 0.6, -0.6)
@@ -55,15 +55,15 @@ def draw_repeats(rows: pd.DataFrame, summary: pd.DataFrame, for_page: bool = Fal
 
 
 def as_pdf(figure: Any) -> bytes:
-    """Return a figure as PDF; the same repeats give the same bytes."""
+    """Return a figure as PDF: the same bytes for the same repeats."""
     buffer = io.BytesIO()
-    with own_settings():
+    with report_style():
         figure.savefig(buffer, format="pdf", metadata={"CreationDate": None})
     return buffer.getvalue()
 
 
-def _places(summary: pd.DataFrame) -> tuple[list[float], dict[float, str]]:
-    """Heights of the lines; and of the names of targets, each above the lines of its samplers."""
+def _heights(summary: pd.DataFrame) -> tuple[list[float], dict[float, str]]:
+    """Return heights of the lines, and of the targets, each above the lines of its samplers."""
     if not isinstance(summary.index, pd.MultiIndex):
         return [float(i) for i in range(len(summary))], {}
     places: list[float] = []
@@ -78,28 +78,32 @@ def _places(summary: pd.DataFrame) -> tuple[list[float], dict[float, str]]:
     return places, titles
 
 
-def _samplers(summary: pd.DataFrame) -> list[str]:
+def _sampler_names(summary: pd.DataFrame) -> list[str]:
     return [str(key[-1] if isinstance(key, tuple) else key) for key in summary.index]
 
 
-def colors(summary: pd.DataFrame) -> list[int]:
-    """Numbers of colors: one per sampler, whatever the target is."""
-    names = _samplers(summary)
+def color_numbers(summary: pd.DataFrame) -> list[int]:
+    """Return the number of the color of each line: one per sampler, the same on all targets."""
+    names = _sampler_names(summary)
     order = list(dict.fromkeys(names))
     return [order.index(name) for name in names]
 
 
-def _panel(
-    axis: Any, name: str, rows: pd.DataFrame, summary: pd.DataFrame, places: list[float],
+def _draw_panel(
+    axis: Any,
+    name: str,
+    rows: pd.DataFrame,
+    summary: pd.DataFrame,
+    places: list[float],
     for_page: bool,
-) -> None:  # fmt: skip
+) -> None:
     axis.set_xscale("log")
-    entries = zip(places, colors(summary), summary.iterrows(), strict=True)
+    entries = zip(places, color_numbers(summary), summary.iterrows(), strict=True)
     for place, number, (key, line) in entries:
         color = hue(number) if for_page else LIGHT[number % len(LIGHT)]
-        own = repeats_of(rows, key, int(line["asked"]))[name].to_numpy(float)
-        own = own[np.isfinite(own) & (own > 0.0)]
-        axis.plot(own, np.full(own.size, place), "o", color=color, alpha=0.3, markersize=3.5)
+        values = select_repeats(rows, key, int(line["asked"]))[name].to_numpy(float)
+        values = values[np.isfinite(values) & (values > 0.0)]
+        axis.plot(values, np.full(values.size, place), "o", color=color, alpha=0.3, markersize=3.5)
         middle, low, high = (float(line[f"{name}{end}"]) for end in ("", "_low", "_high"))
         if not middle > 0.0:
             continue
@@ -110,7 +114,7 @@ def _panel(
         axis.plot([middle], [place], "o", color=color, markerfacecolor=face, markersize=6.5)
     axis.set_title(PANELS[name], color=INK if for_page else "black")
     axis.grid(axis="x", color=MUTED if for_page else "0.6", alpha=0.3, linewidth=0.6)
-    log_labels(axis.xaxis)
+    label_log_axis(axis.xaxis)
     if not for_page:
         axis.tick_params(which="both", colors="black", labelcolor="black")
         for spine in axis.spines.values():

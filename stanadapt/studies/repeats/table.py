@@ -1,12 +1,15 @@
-"""A summary of repeats on screen and in LaTeX."""
+"""The summary of repeats as text, HTML and LaTeX."""
 
-import sys
+import html
+import io
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 
 from stanadapt.diagnostics.comparison_table import Column, show_columns
+from stanadapt.errors import Message
 from stanadapt.studies.repeats.summary import labels
 
 # in the order of display; the form "" stands for three digits
@@ -25,42 +28,66 @@ SPECIAL = {
 }  # fmt: skip
 
 
-def show_summary(summary: pd.DataFrame, sentences: list[str], console: Console | None) -> None:
-    """Print a summary as wide as the console is, and sentences below it."""
-    console = console or Console(file=sys.stdout)
+def summary_text(summary: pd.DataFrame, messages: list[Message], width: int | None = None) -> str:
+    """Return a summary as text with messages below.
+
+    Parameters
+    ----------
+    summary, messages
+        See `summarize` and `describe`.
+    width
+        Characters per line; default: the width of the terminal.
+
+    """
+    stream = io.StringIO()
+    # in a notebook, rich would display text that is printed to any stream
+    plain: Any = {"force_terminal": True, "force_jupyter": False, "color_system": None}
+    console = Console(file=stream, width=width or Console().width, **plain)
     ranks = {column.title: column.rank for column in COLUMNS.values()}
     shown = {
         COLUMNS[name].title: ["\n".join(cell) for cell in column]
         for name, column in _cells(summary).items()
     }
     show_columns(": ".join(summary.index.names), labels(summary), shown, ranks, console)
-    for sentence in sentences:
-        console.print(sentence, highlight=False, markup=False)
+    for message in messages:
+        console.print(message, highlight=False, markup=False)
+    return stream.getvalue().rstrip("\n")
 
 
-def cells_of(summary: pd.DataFrame) -> tuple[list[str], list[list[list[str]]]]:
-    """Titles, and by column and sampler the lines of a cell."""
+def summary_html(summary: pd.DataFrame, messages: list[Message]) -> str:
+    """Return a summary as HTML with messages below."""
+    titles, columns = summary_cells(summary)
+    frame = pd.DataFrame(
+        [[" ".join(column[i]) for column in columns] for i in range(len(summary))],
+        index=pd.Index(labels(summary)), columns=titles,
+    )  # fmt: skip
+    below = "".join(f"<p>{html.escape(message)}</p>" for message in messages)
+    return frame.to_html(escape=True, border=0) + below
+
+
+def summary_cells(summary: pd.DataFrame) -> tuple[list[str], list[list[list[str]]]]:
+    """Return titles, and by column and sampler the lines of a cell."""
     cells = _cells(summary)
     return [COLUMNS[name].title for name in cells], list(cells.values())
 
 
 def _cells(summary: pd.DataFrame) -> dict[str, list[list[str]]]:
-    """Median, and interval if it has a length, by column and sampler; empty columns left out."""
-    found = {}
+    """Return medians, and intervals that have a length, by column; empty columns are left out."""
+    cells = {}
     for name, (_, form, _) in COLUMNS.items():
         if name == "fine":
             counts = zip(summary["fine"], summary["asked"], strict=True)
-            found[name] = [[f"{fine} of {asked}"] for fine, asked in counts]
+            cells[name] = [[f"{fine} of {asked}"] for fine, asked in counts]
             continue
         if name == "size":
             sizes = zip(summary["chains"], summary["draws"], strict=True)
-            found[name] = [[f"{c:.0f} x {n:,.0f}" if c == c else ""] for c, n in sizes]
+            cells[name] = [[f"{c:.0f} x {n:,.0f}" if c == c else ""] for c, n in sizes]
             continue
         ends = (summary[f"{name}_low"], summary[f"{name}_high"])
         column = [_spread(*line, form) for line in zip(summary[name], *ends, strict=True)]
         if any(any(cell) for cell in column):
-            found[name] = column
-    return found
+            cells[name] = column
+    return cells
 
 
 def _spread(middle: float, low: float, high: float, form: str) -> list[str]:
@@ -88,7 +115,7 @@ def to_latex(summary: pd.DataFrame, heading: list[str]) -> str:
         rf"\begin{{tabular}}{{{'l' * len(heads)}{'r' * len(cells)}}}",
         r"\toprule",
     ]
-    lines += [" & ".join(map(escaped, titles)) + r" \\", r"\midrule"]
+    lines += [" & ".join(map(escape_latex, titles)) + r" \\", r"\midrule"]
     last = None
     for i, key in enumerate(summary.index):
         names = list(key) if isinstance(key, tuple) else [str(key)]
@@ -96,7 +123,7 @@ def to_latex(summary: pd.DataFrame, heading: list[str]) -> str:
             lines += [r"\addlinespace"] if names[0] != last else []
         shown = [*("" if name == last else name for name in names[:-1]), names[-1]]
         last = names[0]
-        row = [*map(escaped, shown), *(_in_latex(column[i]) for column in cells.values())]
+        row = [*map(escape_latex, shown), *(_in_latex(column[i]) for column in cells.values())]
         lines.append(" & ".join(row) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
@@ -115,6 +142,6 @@ def _powers(text: str) -> str:
     return "–".join(ends)
 
 
-def escaped(text: str) -> str:
-    """Return text in which LaTeX reads every character as itself."""
+def escape_latex(text: str) -> str:
+    """Return text that LaTeX prints as it is."""
     return "".join(SPECIAL.get(letter, letter) for letter in text)

@@ -1,1 +1,1 @@
-"""Reports as HTML pages."""
+"""Reports on fits as HTML pages."""

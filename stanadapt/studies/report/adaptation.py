@@ -1,4 +1,4 @@
-"""Acceptance rates and step sizes along the iterations, warm-up included where it was saved."""
+"""The picture of acceptance rates and step sizes along the iterations."""
 
 from typing import Any
 
@@ -9,19 +9,19 @@ from stanadapt.studies.report.canvas import (
     Picture,
     as_svg,
     hue,
-    iteration_labels,
-    log_labels,
+    label_iterations,
+    label_log_axis,
     new_figure,
-    short,
+    shorten,
 )
 from stanadapt.studies.report.fits import Run, statistics
 
-BLOCKS = 60  # means over which acceptance is drawn
-FAINTEST = 0.4
+BLOCKS = 60  # means per phase that are drawn
+FAINTEST = 0.4  # opacity of the last chain
 
 
 def draw(runs: list[Run], places: dict[str, int]) -> Picture | None:
-    """One row per run with acceptance rates or step sizes; None without any."""
+    """Draw a row per run with acceptance rates or step sizes; return None if no run has any."""
     shown = [run for run in runs if {"acceptance_rate", "step_size"} & run.statistics.keys()]
     if not shown:
         return None
@@ -29,28 +29,28 @@ def draw(runs: list[Run], places: dict[str, int]) -> Picture | None:
     grid = figure.subplots(len(shown), 2, squeeze=False)
     for (left, right), run in zip(grid, shown, strict=True):
         color = hue(places[run.name])
-        _panel(left, run, "acceptance_rate", color)
+        _draw_panel(left, run, "acceptance_rate", color)
         left.set_ylim(0, 1.02)
-        left.set_title(f"{short(run.label)}: acceptance rate")
+        left.set_title(f"{shorten(run.label)}: acceptance rate")
         if "step_size" in run.statistics:
-            _panel(right, run, "step_size", color)
+            _draw_panel(right, run, "step_size", color)
             right.set_title("step size")
         else:
             right.set_axis_off()
     for axes in grid[-1]:
         axes.set_xlabel("iteration; sampling begins after 0")
     caption = _caption(runs, shown)
-    said = "Acceptance rates and step sizes along the iterations, by sampler"
-    return Picture("Adaptation", caption, as_svg(figure, "adaptation", said))
+    description = "Acceptance rates and step sizes along the iterations, by sampler"
+    return Picture("Adaptation", caption, as_svg(figure, "adaptation", description))
 
 
-def _panel(axes: Any, run: Run, name: str, color: str) -> None:
+def _draw_panel(axes: Any, run: Run, name: str, color: str) -> None:
     warmup, sampling = (
         statistics(run.fit, group).get(name, np.zeros((1, 0)))
         for group in ("warmup_sample_stats", "sample_stats")
     )
     thin = int(run.fit.attrs.get("thin", 1))
-    everything = []
+    drawn = []
     for values, first in ((warmup, -warmup.shape[1]), (sampling, 0)):
         if not values.shape[1]:
             continue
@@ -58,24 +58,24 @@ def _panel(axes: Any, run: Run, name: str, color: str) -> None:
         count = values.shape[1] // size
         blocks = values[:, : count * size].reshape(len(values), count, size).mean(axis=2)
         at = (first + (np.arange(count) + 0.5) * size) * thin
-        everything.append(blocks)
+        drawn.append(blocks)
         for c, row in enumerate(blocks):
             strength = 1 - (1 - FAINTEST) * c / max(len(blocks) - 1, 1)
             axes.plot(at, row, color=color, lw=0.9, alpha=strength)
-    iteration_labels(axes.xaxis)
+    label_iterations(axes.xaxis)
     if warmup.shape[1]:
         axes.axvline(0, color=MUTED, lw=0.8, ls=(0, (3, 2)))
     if name == "step_size":
-        positive = np.concatenate([b[np.isfinite(b) & (b > 0)] for b in everything])
+        positive = np.concatenate([b[np.isfinite(b) & (b > 0)] for b in drawn])
         if len(positive) and positive.max() > 20 * positive.min():
             axes.set_yscale("log")
-            log_labels(axes.yaxis)
+            label_log_axis(axes.yaxis)
 
 
 def _caption(runs: list[Run], shown: list[Run]) -> str:
     text = (
         "Means over blocks of iterations, one line per chain. Warm-up is left of the dashed line; "
-        "right of it, lines should hold one level, and be alike."
+        "right of it, lines should be alike and stay at one level."
     )
     unsaved = [run.label for run in shown if not statistics(run.fit, "warmup_sample_stats")]
     if unsaved:

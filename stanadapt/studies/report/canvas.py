@@ -1,7 +1,7 @@
-"""Figures as SVG that takes its colors from the page: one picture for light, dark and print.
+"""Figures as SVG with the colors of the page: one picture for light, dark and print.
 
-Matplotlib is given colors that stand for others; in the SVG they become variables of the page's
-style sheet. Its own settings, whatever the user's are, hold while a report is drawn; pyplot is not
+Matplotlib draws with placeholder colors, which the SVG replaces by variables of the page's style
+sheet. A report is drawn with its own style, whatever the user's settings are; pyplot is not
 touched.
 """
 
@@ -14,20 +14,25 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any, NamedTuple
 
-HUES = 7  # colors of the style sheet, --fit-0 and so on
-DASHES = ("solid", (0, (4, 2)), (0, (1, 1.5)))  # a second and third round of colors
+# colors of fits on light and on dark pages, distinct for the color blind (after Okabe and Ito);
+# --fit-0, --fit-1, ... in the style sheet
+LIGHT = ("#0072b2", "#c44e00", "#00795a", "#a04878", "#8a6d00", "#4b4b9b", "#555555")
+DARK = ("#5db4ea", "#ff9a57", "#2fc79c", "#ea9fc8", "#e8c547", "#a9a9f5", "#c4c4c4")
+HUES = tuple(zip(LIGHT, DARK, strict=True))
+DASHES = ("solid", (0, (4, 2)), (0, (1, 1.5)))  # for a second and third round of colors
 INK, MUTED = "#fa5780", "#fa5781"
 VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)"} | {
-    f"#fa57{i:02x}": f"var(--fit-{i})" for i in range(HUES)
+    f"#fa57{i:02x}": f"var(--fit-{i})" for i in range(len(HUES))
 }
 WIDTH = 7.5  # inches
-LONGEST = 28  # characters of a name
+LONGEST = 28  # characters of a name in a picture
+# groups of matplotlib's settings that a report resets
 GROUPS = (
     "axes", "errorbar", "figure", "font", "grid", "legend", "lines", "markers", "mathtext", "patch",
     "path", "savefig", "svg", "text", "xtick", "ytick",
 )  # fmt: skip
-OWN = {
-    "svg.fonttype": "none",  # words stay words: they can be found, copied and read aloud
+STYLE = {
+    "svg.fonttype": "none",  # text can be found, copied and read aloud
     "svg.hashsalt": "stanadapt",  # the same fits give the same bytes
     "font.size": 9,
     "axes.titlesize": 9,
@@ -53,7 +58,7 @@ ONE_AT_A_TIME = threading.Lock()
 
 
 class Picture(NamedTuple):
-    """An SVG with a heading, and a caption that says what to look for."""
+    """An SVG with a heading and a caption."""
 
     title: str
     caption: str
@@ -61,8 +66,8 @@ class Picture(NamedTuple):
 
 
 @contextlib.contextmanager
-def own_settings() -> Iterator[None]:
-    """Draw with matplotlib's defaults and ours; put back what was set before."""
+def report_style() -> Iterator[None]:
+    """Draw with matplotlib's defaults and ours; restore the earlier settings afterwards."""
     import matplotlib
 
     settings: Any = {
@@ -72,7 +77,7 @@ def own_settings() -> Iterator[None]:
     }
     with ONE_AT_A_TIME, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the browser has its fonts
-        with matplotlib.rc_context(settings | OWN):
+        with matplotlib.rc_context(settings | STYLE):
             yield
 
 
@@ -83,25 +88,25 @@ def new_figure(height: float) -> Any:
     return Figure(figsize=(WIDTH, height), layout="constrained")
 
 
-def short(name: str, longest: int = LONGEST) -> str:
-    """Return a name as a picture has room for it; the table has it in full."""
+def shorten(name: str, longest: int = LONGEST) -> str:
+    """Return a name cut to a length; the table has it in full."""
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def hue(index: int) -> str:
-    """Color of a fit, by its place among the names."""
-    return f"#fa57{index % HUES:02x}"
+    """Return the color of a fit, by its place among the names."""
+    return f"#fa57{index % len(HUES):02x}"
 
 
 def dash(index: int) -> Any:
-    """Return the line style of a fit: tells it from the one that has the same color."""
-    return DASHES[index // HUES % len(DASHES)]
+    """Return the line style of a fit, which distinguishes fits of the same color."""
+    return DASHES[index // len(HUES) % len(DASHES)]
 
 
-def log_labels(axis: Any) -> None:
-    """Give a logarithmic axis plain numbers at powers of ten, and between if there are few.
+def label_log_axis(axis: Any) -> None:
+    """Give a logarithmic axis plain numbers at powers of ten, and between them if there are few.
 
-    Matplotlib's own labels are formulas, which `text.parse_math` switches off.
+    Matplotlib's default labels are formulas, which `text.parse_math` switches off.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -112,8 +117,8 @@ def log_labels(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def iteration_labels(axis: Any) -> None:
-    """Give an axis of iterations a few whole numbers, thousands separated as in the table."""
+def label_iterations(axis: Any) -> None:
+    """Give an axis of iterations a few whole numbers, with thousands separated."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     axis.set_major_locator(MaxNLocator(5, integer=True))
@@ -126,17 +131,17 @@ def as_svg(figure: Any, name: str, title: str) -> str:
     Parameters
     ----------
     name
-        Makes the identifiers of its parts unlike those of other pictures.
+        Prefix that makes the identifiers of its parts unique on the page.
     title
-        What a screen reader says.
+        Description for screen readers.
 
     """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     buffer = io.StringIO()
-    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     # not savefig, which draws everything twice
-    FigureCanvasSVG(figure).print_svg(buffer, metadata=nothing)
+    FigureCanvasSVG(figure).print_svg(buffer, metadata=no_metadata)
     body = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.S)
     body = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", body)
     body = re.sub(

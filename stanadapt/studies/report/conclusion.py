@@ -1,20 +1,30 @@
-"""The first two sentences of a report: can these fits be trusted, and which sampler to use."""
+"""The conclusion of a report: whether the fits can be trusted, and which sampler to use."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.studies.report.fits import Run, Standing
+from stanadapt.errors import Message
+from stanadapt.studies.messages import (
+    ALL_FITS_USABLE,
+    CLOSE_SAMPLERS,
+    FASTEST_SAMPLER,
+    NO_FIT_USABLE,
+    NO_RECOMMENDATION,
+    SOME_FITS_USABLE,
+    UNKNOWN_SPEED,
+)
+from stanadapt.studies.report.fits import Assessment, Run
 
-# one run of each: ratios of ESS per second below it are within what another seed may change
+# with one run each, smaller ratios of ESS per second may be due to the seed
 CLEARLY_AHEAD = 1.25
 
 
 class Conclusion(NamedTuple):
-    """Two sentences, and the name of the sampler to use; None if there is none."""
+    """Two messages, and the name of the sampler to use; None if there is none."""
 
-    trust: str
-    choice: str
+    trust: Message
+    choice: Message
     winner: str | None
 
 
@@ -28,12 +38,12 @@ class Cost(NamedTuple):
 
 
 def per_second(runs: list[Run], name: str) -> Cost:
-    """Per second of one core, warm-up included; NaN where seconds were not recorded."""
+    """Return the smallest ESS per second of one core, with warm-up; NaN without seconds."""
     return _cost([run.ess_per_second for run in runs if run.name == name])
 
 
 def per_gradient(runs: list[Run], name: str) -> Cost:
-    """Per gradient, warm-up included; NaN for samplers without."""
+    """Return the smallest ESS per gradient, with warm-up; NaN for samplers without gradients."""
     return _cost([float(run.row["ess_per_gradient"]) for run in runs if run.name == name])
 
 
@@ -44,18 +54,18 @@ def _cost(values: list[float]) -> Cost:
     return Cost(float(np.median(finite)), min(finite), max(finite), len(finite))
 
 
-def conclude(runs: list[Run], judged: Standing) -> Conclusion:
+def conclude(runs: list[Run], assessment: Assessment) -> Conclusion:
     """Answer both questions.
 
-    The sampler to use is the one with the largest median of the smallest bulk ESS per second among
-    those of which every repeat can be used.
+    The sampler to use has the largest median of the smallest bulk ESS per second, among those that
+    can be used in every repeat.
     """
     names = list(dict.fromkeys(run.name for run in runs))
-    usable = [name for name in names if judged.usable(runs, name)]
-    trust = _trust(runs, judged, names, usable)
+    usable = [name for name in names if assessment.usable(runs, name)]
+    trust = _trust(runs, assessment, names, usable)
     if not usable:
-        choice = "No sampler can be recommended until the problems below are solved."
-        return Conclusion(trust, choice, None)
+        text = "No sampler can be recommended until the problems below are solved."
+        return Conclusion(trust, Message(NO_RECOMMENDATION, text), None)
     choice, winner = choose(
         {name: per_second(runs, name) for name in usable},
         {name: per_gradient(runs, name) for name in usable},
@@ -66,76 +76,88 @@ def conclude(runs: list[Run], judged: Standing) -> Conclusion:
 
 def choose(
     seconds: dict[str, Cost], gradients: dict[str, Cost], *, alone: bool
-) -> tuple[str, str | None]:
-    """Return a sentence on which of the names that can be used is fastest, and this name.
+) -> tuple[Message, str | None]:
+    """Return a message on the fastest of the usable samplers, and its name.
 
-    alone says that there were no others to begin with.
+    Parameters
+    ----------
+    seconds, gradients
+        Smallest ESS per second and per gradient, by sampler.
+    alone
+        Whether there was one sampler from the start.
+
     """
     ranked = sorted(
         (name for name, cost in seconds.items() if np.isfinite(cost.median)),
         key=lambda name: -seconds[name].median,
     )
     if not ranked:
-        return "Which is fastest cannot be said: the fits did not record their seconds.", None
-    choice = _choice(ranked, seconds, alone) + _gradients(ranked, gradients)
-    unknown = [name for name in seconds if name not in ranked]
-    without = f"; {_listed(unknown)} did not record seconds" if unknown else ""
-    return f"{choice}{without}.", ranked[0]
+        text = "The fastest sampler is unknown: the fits did not record their seconds."
+        return Message(UNKNOWN_SPEED, text), None
+    choice = _describe_choice(ranked, seconds, alone)
+    unranked = [name for name in seconds if name not in ranked]
+    without = f"; {_enumerate(unranked)} did not record seconds" if unranked else ""
+    return choice.extended(suffix=f"{_compare_gradients(ranked, gradients)}{without}."), ranked[0]
 
 
-def _trust(runs: list[Run], judged: Standing, names: list[str], usable: list[str]) -> str:
-    reference = judged.reference
-    others = [name for name in names if name != reference.name]
+def _trust(runs: list[Run], assessment: Assessment, names: list[str], usable: list[str]) -> Message:
+    reference = assessment.reference
     if usable == names:
-        if not others:
-            return f"The fit of {names[0]} passes every check."
-        which = "Both" if len(names) == 2 else f"All {len(names)}"
-        return (
-            f"{which} samplers can be trusted: their fits pass every check, none missed a mode "
-            f"that another found, and they agree with {reference.name} within Monte Carlo error."
+        if names == [reference.name]:
+            return Message(ALL_FITS_USABLE, f"The fit of {names[0]} passes every check.")
+        count = "Both" if len(names) == 2 else f"All {len(names)}"
+        return Message(
+            ALL_FITS_USABLE,
+            f"{count} samplers can be trusted: their fits pass every check, none missed a mode "
+            f"that another found, and they agree with {reference.name} within Monte Carlo error.",
         )
     refused = [name for name in names if name not in usable]
-    reasons = _listed([f"{name} ({_objections(runs, judged, name)})" for name in refused])
+    reasons = _enumerate([f"{name} ({_objections(runs, assessment, name)})" for name in refused])
     if not usable:
-        fits = "The fit" if len(names) == 1 else "None of the fits"
-        return f"{fits} can{'not' if len(names) == 1 else ''} be used as it is: {reasons}."
-    trusted = f"{len(usable)} of {len(names)} samplers can be trusted, {_listed(usable)}"
-    return f"{trusted}, but not {reasons}."
+        text = "The fit cannot" if len(names) == 1 else "None of the fits can"
+        return Message(NO_FIT_USABLE, f"{text} be used as it is: {reasons}.")
+    return Message(
+        SOME_FITS_USABLE,
+        f"{len(usable)} of {len(names)} samplers can be trusted, {_enumerate(usable)}, but not "
+        f"{reasons}.",
+    )
 
 
-def _objections(runs: list[Run], judged: Standing, name: str) -> str:
-    own = [run for run in runs if run.name == name]
-    found = dict.fromkeys(judged.objections[run.label] for run in own)
-    words = ", ".join(word for word in found if word)
-    bad = sum(bool(judged.objections[run.label]) for run in own)
-    return words if len(own) == 1 else f"{words} in {bad} of {len(own)} repeats"
+def _objections(runs: list[Run], assessment: Assessment, name: str) -> str:
+    objections = [assessment.objections[run.label] for run in runs if run.name == name]
+    bad = [objection for objection in objections if objection]
+    text = ", ".join(dict.fromkeys(map(str, bad)))
+    return text if len(objections) == 1 else f"{text} in {len(bad)} of {len(objections)} repeats"
 
 
-def _choice(ranked: list[str], costs: dict[str, Cost], alone: bool) -> str:
+def _describe_choice(ranked: list[str], costs: dict[str, Cost], alone: bool) -> Message:
     first = ranked[0]
     speed = f"{number(costs[first].median)} effective draws of its slowest quantity per second"
     if len(ranked) == 1:
-        return f"Use {first}, {'alone here' if alone else 'the only one left'}: {speed}"
+        reason = "alone here" if alone else "the only one left"
+        return Message(FASTEST_SAMPLER, f"Use {first}, {reason}: {speed}")
     second = ranked[1]
     ratio = costs[first].median / costs[second].median
-    if not _apart(costs[first], costs[second], ratio):
+    if not _is_clear(costs[first], costs[second], ratio):
         many = min(costs[first].repeats, costs[second].repeats) > 1
         why = "the ranges of their repeats overlap" if many else "one run of each does not decide"
-        return (
+        return Message(
+            CLOSE_SAMPLERS,
             f"Use {first} or {second}: {speed} for the one, "
-            f"{number(costs[second].median)} for the other, too close to call ({why})"
+            f"{number(costs[second].median)} for the other, too close to call ({why})",
         )
-    return f"Use {first}: {speed}, {number(ratio)} times as many as {second}, the next"
+    text = f"Use {first}: {speed}, {number(ratio)} times as many as {second}, the next"
+    return Message(FASTEST_SAMPLER, text)
 
 
-def _apart(first: Cost, second: Cost, ratio: float) -> bool:
+def _is_clear(first: Cost, second: Cost, ratio: float) -> bool:
     if min(first.repeats, second.repeats) > 1:
         return first.lowest > second.highest
     return ratio > CLEARLY_AHEAD
 
 
-def _gradients(ranked: list[str], gradients: dict[str, Cost]) -> str:
-    """Whether the cost in gradients says the same."""
+def _compare_gradients(ranked: list[str], gradients: dict[str, Cost]) -> str:
+    """Describe whether the fastest sampler is ahead per gradient too."""
     costs = {name: gradients[name].median for name in ranked}
     counted = sorted((n for n in ranked if np.isfinite(costs[n])), key=lambda name: -costs[name])
     if len(ranked) < 2 or not counted:
@@ -151,12 +173,12 @@ def _gradients(ranked: list[str], gradients: dict[str, Cost]) -> str:
     return f"; per gradient it is ahead too ({number(ratio)} times {counted[1]})"
 
 
-def _listed(words: list[str]) -> str:
+def _enumerate(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def number(value: float) -> str:
-    """Two or three digits that count, without an exponent where that can be read."""
+    """Write a number with two or three significant digits, if possible without an exponent."""
     if not np.isfinite(value):
         return "–"
     if abs(value) >= 100 or value == 0:

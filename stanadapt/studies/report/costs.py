@@ -1,4 +1,4 @@
-"""Effective draws per second and per gradient, by sampler, with the range over repeats."""
+"""The picture of effective draws per second and per gradient, with the range over repeats."""
 
 from typing import Any
 
@@ -9,18 +9,24 @@ from stanadapt.studies.report.canvas import (
     Picture,
     as_svg,
     hue,
-    log_labels,
+    label_log_axis,
     new_figure,
-    short,
+    shorten,
 )
 from stanadapt.studies.report.conclusion import Cost, number, per_gradient, per_second
 from stanadapt.studies.report.fits import Run
 
 
 def draw(runs: list[Run], refused: list[str]) -> Picture | None:
-    """One row per name, one panel per cost; None where no cost was recorded.
+    """Draw a row per name and a panel per cost; return None if no cost was recorded.
 
-    refused are the names that cannot be used: their marks are hollow.
+    Parameters
+    ----------
+    runs
+        All runs of the report.
+    refused
+        Names that cannot be used: their marks are hollow.
+
     """
     names = list(dict.fromkeys(run.name for run in runs))
     costs = {
@@ -32,25 +38,25 @@ def draw(runs: list[Run], refused: list[str]) -> Picture | None:
     figure = new_figure(0.75 + 0.3 * len(names))
     panels = figure.subplots(1, 2, sharey=True)
     for axes, (title, panel) in zip(panels, costs.items(), strict=True):
-        _panel(axes, title, panel, [name in refused for name in names])
-    panels[0].set_yticks(range(len(names)), [short(name) for name in names])
+        _draw_panel(axes, title, panel, [name in refused for name in names])
+    panels[0].set_yticks(range(len(names)), [shorten(name) for name in names])
     panels[0].set_ylim(len(names) - 0.5, -0.5)
-    said = "Smallest effective sample size per second and per gradient, by sampler"
-    return Picture("Cost", _caption(runs, refused), as_svg(figure, "costs", said))
+    description = "Smallest effective sample size per second and per gradient, by sampler"
+    return Picture("Cost", _caption(runs, refused), as_svg(figure, "costs", description))
 
 
-def _panel(axes: Any, title: str, costs: list[Cost], hollow: list[bool]) -> None:
-    known = [cost.median for cost in costs if cost.median > 0]
+def _draw_panel(axes: Any, title: str, costs: list[Cost], hollow: list[bool]) -> None:
+    counted = [cost for cost in costs if cost.median > 0]
     axes.set_title(f"smallest ESS {title}")
-    if not known:
+    if not counted:
         axes.set_xticks([])
         return
-    low, high = (f([c for cost in costs if cost.median > 0 for c in cost[1:3]]) for f in (min, max))
+    low, high = (f([c for cost in counted for c in cost[1:3]]) for f in (min, max))
     axes.set_xscale("log")
     # room for the numbers on the right
     span = max(high / low, 10.0)
     axes.set_xlim(low / span**0.15, high * span**0.35)
-    log_labels(axes.xaxis)
+    label_log_axis(axes.xaxis)
     for i, cost in enumerate(costs):
         if not cost.median > 0:
             axes.text(
@@ -70,11 +76,11 @@ def _panel(axes: Any, title: str, costs: list[Cost], hollow: list[bool]) -> None
 def _caption(runs: list[Run], refused: list[str]) -> str:
     several = any(run.repeat for run in runs)
     spread = (
-        "Dots are medians over repeats, lines their range: where lines overlap, the order is not "
+        "Dots are medians over repeats, lines their range: if lines overlap, the order is not "
         "certain."
         if several
         else "Further right is better; without repeats there is no range, and small differences "
-        "mean nothing."
+        "are not meaningful."
     )
     hollow = " Hollow: a fit that cannot be used, whatever it costs." if refused else ""
     return f"{spread}{hollow} Warm-up counts, compilation does not."

@@ -1,8 +1,6 @@
-"""Of thousands of parameters, those that a report measures: the worst, and the most different.
+"""The fits of a report: their columns and measures, and which of them can be used.
 
-What a report knows of each fit: its columns, its measures, and the row of the comparison.
-
-Which fits of a report can be used, and which one is the yardstick for the others.
+Of thousands of columns, a report measures the worst and the most different.
 """
 
 import json
@@ -18,7 +16,18 @@ from stanadapt.diagnostics.compare import compare, counted_variables, disagreeme
 from stanadapt.diagnostics.missed_modes import Columns
 from stanadapt.diagnostics.mixing import Efficiency, efficiency, worst_columns
 from stanadapt.diagnostics.verdict import FINE, NOT_EXACT, ORDER
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Message, StanadaptError
+from stanadapt.studies.messages import (
+    DISAGREEMENT,
+    INEXACT_SAMPLER,
+    MISSED_BY_FIT,
+    NOT_FITS_BY_NAME,
+    NOTHING_IN_COMMON,
+    NOTHING_TO_STUDY,
+    SELECTED_COLUMNS,
+    UNCHECKED_CHAIN,
+    UNUSABLE_VERDICT,
+)
 
 Repeats = dict[str, list[Any]]
 
@@ -26,18 +35,20 @@ Repeats = dict[str, list[Any]]
 class Run(NamedTuple):
     """One fit of a report.
 
+    Attributes
+    ----------
     name, repeat
         Name of its row, and its number among the repeats of that row, from 0.
     label
-        What it is called in sentences.
+        Its name in messages.
     columns, measured
         The columns that `compare` counts, shape (chain, draw), and their `Efficiency`.
     row
         Its row of `compare`.
     reasons, missed
-        Sentences of the verdict; of modes that it missed.
+        Messages of the verdict, and on modes that it missed.
     regions
-        Number of separate regions in which its chains lie; 1 where they agree.
+        Number of separate regions in which its chains lie; 1 if they agree.
 
     """
 
@@ -54,7 +65,7 @@ class Run(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Of one core, for warm-up and sampling; NaN if they were not recorded."""
+        """Seconds of one core for warm-up and sampling; NaN if they were not recorded."""
         total = float(self.row["seconds_warmup"] + self.row["seconds_sampling"])
         return total if total > 0 else np.nan
 
@@ -65,46 +76,47 @@ class Run(NamedTuple):
 
     @property
     def statistics(self) -> dict[str, np.ndarray]:
-        """The sample statistics of shape (chain, draw); none, if there is no such group."""
+        """The sample statistics of shape (chain, draw); empty if there is no such group."""
         return statistics(self.fit, "sample_stats")
 
 
 def statistics(fit: Any, group: str) -> dict[str, np.ndarray]:
-    """Arrays of shape (chain, draw) in a group of statistics; none, if there is no such group."""
+    """Return the arrays of shape (chain, draw) in a group; empty if there is no such group."""
     if group not in results.group_names(fit):
         return {}
-    found = results.dataset(fit, group).data_vars
-    return {str(name): v.values for name, v in found.items() if v.values.ndim == 2}
+    variables = results.dataset(fit, group).data_vars
+    return {str(name): v.values for name, v in variables.items() if v.values.ndim == 2}
 
 
-def as_repeats(fits: Any) -> Repeats:
+def list_repeats(fits: Any) -> Repeats:
     """Return fits as a list for each name; StanadaptError unless there is a fit in each."""
     if not isinstance(fits, Mapping) or hasattr(fits, "attrs"):
         raise StanadaptError(
-            "settings",
+            NOT_FITS_BY_NAME,
             "report takes a mapping of fits by name, {'name': fit} or {'name': [fit, fit]}, not "
             f"{type(fits).__name__}.",
         )
     if not fits:
-        raise StanadaptError("settings", "report needs at least one fit, got none.")
+        raise StanadaptError(NOTHING_TO_STUDY, "report needs at least one fit, got none.")
     listed = {}
-    for name, given in fits.items():
-        repeats = list(given) if isinstance(given, list | tuple) else [given]
+    for name, value in fits.items():
+        repeats = list(value) if isinstance(value, list | tuple) else [value]
         for fit in repeats:
             if not results.is_fit(fit):
                 raise StanadaptError(
-                    "settings",
+                    NOT_FITS_BY_NAME,
                     f"{name!r} must be a result of sample or stan_nuts, or a list of them, got "
                     f"{type(fit).__name__}.",
                 )
         if not repeats:
-            raise StanadaptError("settings", f"{name!r} is an empty list: give at least one fit.")
+            text = f"{name!r} is an empty list: give at least one fit."
+            raise StanadaptError(NOTHING_TO_STUDY, text)
         listed[str(name)] = repeats
-    _check_common(listed)
+    _require_common_variable(listed)
     return listed
 
 
-def _check_common(fits: Repeats) -> None:
+def _require_common_variable(fits: Repeats) -> None:
     variables = [
         {str(v) for v in results.dataset(fit, "posterior").data_vars}
         for repeats in fits.values()
@@ -112,46 +124,53 @@ def _check_common(fits: Repeats) -> None:
     ]
     if not set.intersection(*variables):
         listed = "; ".join(
-            f"{name}: {', '.join(sorted(found)[:5]) or 'none'}"
-            for name, found in zip(fits, variables, strict=False)
+            f"{name}: {', '.join(sorted(names)[:5]) or 'none'}"
+            for name, names in zip(fits, variables, strict=False)
         )
         raise StanadaptError(
-            "settings",
+            NOTHING_IN_COMMON,
             f"the fits have no variable in common ({listed}): give fits of one program and one "
             "data set.",
         )
 
 
-class Compared(NamedTuple):
-    """All runs; the name of the baseline, if there is one; sentences on densities and samplers."""
+class RunSet(NamedTuple):
+    """All runs; the name of the baseline, if there is one; notes on densities and samplers."""
 
     runs: list[Run]
     baseline: str | None
     notes: list[str]
 
 
-def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> Compared:
+def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> RunSet:
     """Compare the fits in rounds: the k-th repeat of each name with the k-th of the others.
 
-    A name with fewer repeats than another takes part in later rounds with the same ones again.
-    `table` is what `compare` said of the same fits, where it was asked before.
+    Parameters
+    ----------
+    fits
+        Repeats by name. If one name has fewer, its repeats take part again in later rounds.
+    baseline
+        As for `compare`.
+    table
+        The result of `compare` for the first repeats, if there is one.
+
     """
     runs: dict[tuple[str, int], Run] = {}
     rounds = max(len(repeats) for repeats in fits.values())
     notes: dict[str, None] = {}  # in order, without repetition
     for k in range(rounds):
-        chosen = {name: repeats[k % len(repeats)] for name, repeats in fits.items()}
+        round_ = {name: repeats[k % len(repeats)] for name, repeats in fits.items()}
         if table is None or k > 0:
-            table = compare(chosen, baseline, show=False)
-        wanted = counted_variables(chosen, None)
+            table = compare(round_, baseline, show=False)
+        wanted = counted_variables(round_, None)
         notes |= dict.fromkeys(table.attrs["trajectories"] + table.attrs["density"])
-        for name, fit in chosen.items():
+        for name, fit in round_.items():
             key = (name, k % len(fits[name]))
             if key not in runs:
                 columns = results.columns(fit, wanted=wanted)
                 runs[key] = _run(*key, len(fits[name]) > 1, fit, columns, table)
         baseline = table.attrs["baseline"]
-    return Compared(list(runs.values()), baseline, list(notes))
+    return RunSet(list(runs.values()), baseline, list(notes))
 
 
 def _run(
@@ -167,13 +186,13 @@ def _run(
         measured=efficiency(columns),
         row=table.loc[name],
         reasons=table.attrs["reasons"][name],
-        missed=[s.partition(": ")[2] for s in table.attrs["missed"] if s.startswith(f"{name}: ")],
+        missed=list(table.attrs["missed"].get(name, [])),
         regions=table.attrs["separate_regions"].get(name, 1),
     )
 
 
 def parameters(run: Run) -> list[str]:
-    """Names of the moving, finite columns."""
+    """Return the names of the columns that move and are finite."""
     return [
         name
         for name, mean, sd in zip(
@@ -185,136 +204,141 @@ def parameters(run: Run) -> list[str]:
 
 def representatives(runs: list[Run]) -> list[Run]:
     """Return one run per name, for the pictures: the worst by verdict, then by ESS per second."""
-    chosen: dict[str, Run] = {}
+    worst: dict[str, Run] = {}
     for run in runs:
-        other = chosen.get(run.name)
-        if other is None or _badness(run) < _badness(other):
-            chosen[run.name] = run
-    return list(chosen.values())
+        other = worst.get(run.name)
+        if other is None or _quality(run) < _quality(other):
+            worst[run.name] = run
+    return list(worst.values())
 
 
-def _badness(run: Run) -> tuple[int, float]:
+def _quality(run: Run) -> tuple[int, float]:
     return -ORDER.index(run.row["verdict"]), float(np.nan_to_num(run.ess_per_second, nan=-1.0))
 
 
-CHANCE = 1e-4  # that a fit without error is said to disagree, were its errors exactly normal
+# --- which fits can be used ----------------------------------------------------------------------
+
+CHANCE = 1e-4  # that a fit without error seems to disagree, if its errors are exactly normal
 
 
-class Standing(NamedTuple):
-    """What is held against each run.
+class Assessment(NamedTuple):
+    """The objections to each run.
 
+    Attributes
+    ----------
     reference
-        The run that the others are measured against.
+        The run that the others are compared with.
     sound
         Whether the reference itself passes every check.
     z
         By label: largest differences of means and of sds from the reference, in joint Monte Carlo
         standard errors; NaN for the reference.
     objections
-        By label: in a few words why the run cannot be used, "" if it can.
+        By label: a short reason why the run cannot be used; None if it can.
 
     """
 
     reference: Run
     sound: bool
     z: dict[str, tuple[float, float]]
-    objections: dict[str, str]
+    objections: dict[str, Message | None]
 
     def usable(self, runs: list[Run], name: str) -> bool:
-        """Whether every repeat of a name can be used."""
+        """Return whether every repeat of a name can be used."""
         return not any(self.objections[run.label] for run in runs if run.name == name)
 
 
-def standing(runs: list[Run], baseline: str | None) -> Standing:
-    """Choose the yardstick and hold every run against it.
+def assess(runs: list[Run], baseline: str | None) -> Assessment:
+    """Choose the reference, and compare every run with it.
 
-    It is the baseline, if that passes every check, else the run that does with the largest of the
-    smallest bulk ESS; if none does, differences from it prove nothing, and are not held against
-    anyone.
+    The reference is the baseline if that passes every check; otherwise, of the runs that do, the
+    one with the largest of the smallest bulk ESS. If no run does, differences from the reference
+    prove nothing and are no objection.
     """
-    sound = [run for run in runs if _sound(run)]
+    sound = [run for run in runs if _is_sound(run)]
     preferred = [run for run in sound if run.name == baseline] or sound or runs
     reference = max(preferred, key=lambda run: np.nan_to_num(run.row["ess_bulk_min"], nan=-1.0))
     z, objections = {}, {}
     for run in runs:
-        nothing = (np.nan, np.nan)
-        z[run.label] = (
-            nothing if run is reference else disagreement(run.measured, reference.measured)
-        )
-        objections[run.label] = _objection(run, reference, bool(sound), z[run.label])
-    return Standing(reference, bool(sound), z, objections)
+        same = run is reference
+        z[run.label] = (np.nan, np.nan) if same else disagreement(run.measured, reference.measured)
+        objections[run.label] = _object(run, reference, bool(sound), z[run.label])
+    return Assessment(reference, bool(sound), z, objections)
 
 
-def _sound(run: Run) -> bool:
+def _is_sound(run: Run) -> bool:
     fine = run.row["verdict"] == FINE and not run.missed
     return bool(fine and run.row["exact"] and run.row["chains"] > 1)
 
 
-def _objection(run: Run, reference: Run, sound: bool, z: tuple[float, float]) -> str:
+def _object(run: Run, reference: Run, sound: bool, z: tuple[float, float]) -> Message | None:
     if run.row["verdict"] not in (FINE, NOT_EXACT):
-        return str(run.row["verdict"])
+        return Message(UNUSABLE_VERDICT, str(run.row["verdict"]))
     if run.missed:
-        return "missed modes"
+        return Message(MISSED_BY_FIT, "missed modes")
     if not run.row["exact"]:
-        return "not exact"
+        return Message(INEXACT_SAMPLER, "not exact")
     largest = np.fmax(*z)
     if sound and largest > largest_z(run, reference):
-        return f"disagrees with {reference.name}"
+        return Message(DISAGREEMENT, f"disagrees with {reference.name}")
     if run.row["chains"] == 1 and not (sound and np.isfinite(largest)):
-        return "one chain, and nothing to hold it against"
-    return ""
+        return Message(UNCHECKED_CHAIN, "a single chain with no reference fit")
+    return None
 
 
 def largest_z(run: Run, reference: Run) -> float:
-    """Size that a fit's largest difference in standard errors exceeds with probability CHANCE.
+    """Return the bound that a fit's largest z exceeds with probability CHANCE at most.
 
-    Bonferroni's bound for the means and sds of all common columns.
+    It is Bonferroni's bound for the means and sds of all common columns.
     """
     count = len(set(run.measured.names) & set(reference.measured.names))
     return float(norm.isf(CHANCE / (4 * max(count, 1))))
 
 
-MOST = 100  # columns of a fit that are all measured: some 10 ms each
+# --- fits with very many columns -----------------------------------------------------------------
+
+MOST = 100  # columns; a fit with more is reduced, since each takes some 10 ms
 MOST_DIFFERENT = 8
-BLOCK = 256
+BLOCK = 256  # columns that fit into a processor's cache
 Summary = dict[str, tuple[float, float]]
 
 
-def with_few_columns(fits: Repeats) -> tuple[Repeats, str]:
-    """Return fits with at most some hundred columns, and a sentence on how these were chosen.
+def reduce_columns(fits: Repeats) -> tuple[Repeats, Message | None]:
+    """Return fits with at most some hundred columns, and a note on the selection.
 
-    Chosen are the columns that the screening of the verdict finds worst in any fit, and those with
-    the most different means; the sentence is empty where there are few enough.
+    Selected are the columns that the screening of the verdict finds worst in any fit, and those
+    with the most different means. The note is None if there are few enough columns.
     """
-    flat = {f"{name} {k}": fit for name, own in fits.items() for k, fit in enumerate(own)}
+    flat = {f"{name} {k}": fit for name, each in fits.items() for k, fit in enumerate(each)}
     wanted = counted_variables(flat, None)
     tables = [results.columns(fit, wanted=wanted) for fit in flat.values()]
     count = max(len(columns) for columns in tables)
     if count <= MOST:
-        return fits, ""
-    chosen: set[str] = set()
+        return fits, None
+    selected: set[str] = set()
     first: Summary = {}
     for columns in tables:
-        moving, broken = _moving(columns)
-        chosen.update(_worst(moving))
-        summary = _summary(moving)
+        moving, broken = _split_moving(columns)
+        selected.update(_screen(moving))
+        summary = _summarize(moving)
         first = first or summary
-        chosen.update(_different(summary, first))
-        chosen.update(broken[:1])
+        selected.update(_most_different(summary, first))
+        selected.update(broken[:1])
     remaining = iter(tables)
     reduced = {
-        name: [_reduced(fit, next(remaining), chosen) for fit in repeats]
+        name: [_reduce(fit, next(remaining), selected) for fit in repeats]
         for name, repeats in fits.items()
     }
-    return reduced, (
-        f"Of {count:,} columns of the fits, {len(chosen)} are measured here: in each fit those "
+    return reduced, Message(
+        SELECTED_COLUMNS,
+        f"Of {count:,} columns of the fits, {len(selected)} are measured here: in each fit those "
         "with the largest R-hat and the smallest effective sample size, by a cheap screening of "
-        "all, and those with the most different means. Medians are over these."
+        "all, and those with the most different means. Medians are over these.",
     )
 
 
-def _moving(columns: Columns) -> tuple[Columns, list[str]]:
-    """Columns that are finite and not constant; the names of those that are not finite."""
+def _split_moving(columns: Columns) -> tuple[Columns, list[str]]:
+    """Return the columns that are finite and not constant, and the names of those not finite."""
     moving, broken = {}, []
     for name, values in columns.items():
         x = np.array(values, dtype=float, order="C")  # a column of a large array is slow to read
@@ -326,22 +350,22 @@ def _moving(columns: Columns) -> tuple[Columns, list[str]]:
     return moving, broken
 
 
-def _worst(columns: Columns) -> list[str]:
-    """Screen in blocks that a processor's cache can hold, then the worst of these."""
+def _screen(columns: Columns) -> list[str]:
+    """Return the worst of the columns that are worst in their block."""
     names = list(columns)
-    found: list[str] = []
+    worst: list[str] = []
     for first in range(0, len(names), BLOCK):
-        found += worst_columns({name: columns[name] for name in names[first : first + BLOCK]})
-    return worst_columns({name: columns[name] for name in found}) if found else []
+        worst += worst_columns({name: columns[name] for name in names[first : first + BLOCK]})
+    return worst_columns({name: columns[name] for name in worst}) if worst else []
 
 
-def _summary(columns: Columns) -> Summary:
-    """Mean, and standard deviation within chains, of each column."""
+def _summarize(columns: Columns) -> Summary:
+    """Return the mean, and the standard deviation within chains, of each column."""
     return {name: (float(x.mean()), float(x.std(axis=1).mean())) for name, x in columns.items()}
 
 
-def _different(one: Summary, other: Summary) -> list[str]:
-    """Columns with the largest differences of means, in standard deviations within chains."""
+def _most_different(one: Summary, other: Summary) -> list[str]:
+    """Return the columns with the largest differences of means, relative to sds within chains."""
     scores = {}
     for name in one.keys() & other.keys():
         spread = np.hypot(one[name][1], other[name][1])
@@ -350,14 +374,14 @@ def _different(one: Summary, other: Summary) -> list[str]:
     return [name for name in worst if scores[name] > 0]
 
 
-def _reduced(fit: Any, columns: Columns, chosen: set[str]) -> Any:
-    """Return the fit with scalar variables of the chosen columns; what else it holds is kept."""
-    groups: results.Groups = {"posterior": {n: x for n, x in columns.items() if n in chosen}}
+def _reduce(fit: Any, columns: Columns, selected: set[str]) -> Any:
+    """Return the fit with the selected columns as scalar variables, and its statistics."""
+    groups: results.Groups = {"posterior": {n: x for n, x in columns.items() if n in selected}}
     for group in ("sample_stats", "warmup_sample_stats"):
         if group in results.group_names(fit):
             groups[group] = results.dataset(fit, group)
-    kept = {name: value for name, value in fit.attrs.items() if name != "created_at"}
-    reduced = results.build(groups, kept | {"parameters": json.dumps(sorted(chosen))})
+    attributes = {name: value for name, value in fit.attrs.items() if name != "created_at"}
+    reduced = results.build(groups, attributes | {"parameters": json.dumps(sorted(selected))})
     if "created_at" in fit.attrs:
         reduced.attrs["created_at"] = fit.attrs["created_at"]
     return reduced

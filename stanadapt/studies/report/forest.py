@@ -1,4 +1,4 @@
-"""Posterior intervals of all samplers, in units of the reference's standard deviations."""
+"""The picture of posterior intervals, in units of the reference's standard deviations."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from stanadapt.diagnostics.compare import disagreement
 from stanadapt.diagnostics.mixing import Efficiency
-from stanadapt.studies.report.canvas import MUTED, Picture, as_svg, dash, hue, new_figure, short
+from stanadapt.studies.report.canvas import MUTED, Picture, as_svg, dash, hue, new_figure, shorten
 from stanadapt.studies.report.fits import Run, parameters
 
 MOST = 16  # parameters
@@ -15,9 +15,10 @@ PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def most_different(runs: list[Run], reference: Run) -> list[str]:
-    """Parameters of the reference, those with the largest differences from it first.
+    """Sort the parameters of the reference, those with the largest differences from it first.
 
-    By the largest z of means and sds over all runs; without another run, by the smallest ESS.
+    The order is by the largest z of means and sds over all runs; without another run, by the
+    smallest ESS.
     """
     measured = reference.measured
     scores = dict.fromkeys(parameters(reference), 0.0)
@@ -26,22 +27,22 @@ def most_different(runs: list[Run], reference: Run) -> list[str]:
         if run is reference:
             continue
         for name in set(parameters(run)) & scores.keys():
-            z = disagreement(_only(run, name), _only(reference, name))
+            z = disagreement(_select(run, name), _select(reference, name))
             scores[name] = float(np.fmax(scores[name], np.fmax(*z)))
     return sorted(scores, key=lambda name: (-scores[name], np.nan_to_num(ess[name]), name))
 
 
-def _only(run: Run, name: str) -> Efficiency:
+def _select(run: Run, name: str) -> Efficiency:
     i = run.measured.names.index(name)
     names, *measures = run.measured
     return Efficiency(names[i : i + 1], *(values[i : i + 1] for values in measures))
 
 
 def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | None:
-    """One row per parameter, one line per run; None without a parameter that can be drawn."""
+    """Draw a row per parameter and a line per run; return None if no parameter can be drawn."""
     ordered = most_different(runs, reference)
-    chosen = set(ordered[:MOST])
-    names = [name for name in reference.measured.names if name in chosen]
+    most = set(ordered[:MOST])
+    names = [name for name in reference.measured.names if name in most]
     if not names:
         return None
     step = 0.8 / len(runs)
@@ -53,14 +54,14 @@ def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | N
     for k, run in enumerate(runs):
         for j, name in enumerate(names):
             if name in run.columns and np.isfinite(run.columns[name]).all():
-                points = _standardized(run, name, reference)
+                points = _standardize(run, name, reference)
                 at = j - 0.4 + step * (k + 0.5)
-                _interval(axes, points, at, hue(places[run.name]), dash(places[run.name]))
+                _draw_interval(axes, points, at, hue(places[run.name]), dash(places[run.name]))
     for value in (-1.645, 0.0, 1.645):
         axes.axvline(value, color=MUTED, lw=0.7, ls=(0, (3, 2)), zorder=0)
     left, right = axes.get_xlim()
     axes.set_xlim(max(left, -WIDEST), min(right, WIDEST))
-    axes.set_yticks(range(len(names)), [short(name) for name in names])
+    axes.set_yticks(range(len(names)), [shorten(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlabel("distance from the mean of the reference, in its standard deviations")
     caption = _caption(len(names), len(ordered))
@@ -71,13 +72,13 @@ def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | N
     )
 
 
-def _standardized(run: Run, name: str, reference: Run) -> np.ndarray:
+def _standardize(run: Run, name: str, reference: Run) -> np.ndarray:
     i = reference.measured.names.index(name)
     quantiles = np.quantile(run.columns[name], PROBABILITIES)
     return (quantiles - reference.measured.mean[i]) / reference.measured.sd[i]
 
 
-def _interval(axes: Any, points: np.ndarray, at: float, color: str, style: object) -> None:
+def _draw_interval(axes: Any, points: np.ndarray, at: float, color: str, style: object) -> None:
     low, quarter, median, three_quarters, high = points
     axes.plot([low, high], [at, at], color=color, lw=1, ls=style)
     axes.plot([quarter, three_quarters], [at, at], color=color, lw=2.6, solid_capstyle="butt")
@@ -93,5 +94,5 @@ def _caption(shown: int, count: int) -> str:
     )
     return (
         f"{which}: median, half and 90 % of the posterior by each sampler. Lines of one row should "
-        "agree in place and length; the dashed lines are where a normal posterior has them."
+        "agree in place and length; the dashed lines mark those of a normal posterior."
     )

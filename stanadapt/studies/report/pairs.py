@@ -1,4 +1,4 @@
-"""Draws of the two parameters on which the fits disagree most, with divergences."""
+"""The picture of draws of the two parameters that differ most, with divergences."""
 
 from typing import Any
 
@@ -12,20 +12,21 @@ from stanadapt.studies.report.canvas import (
     as_svg,
     hue,
     new_figure,
-    short,
+    shorten,
 )
 from stanadapt.studies.report.fits import Run
 from stanadapt.studies.report.forest import most_different
 
-MOST_POINTS, MOST_DIVERGENCES, PER_ROW = 1600, 300, 3  # draws of all runs together; panels
+MOST_POINTS, MOST_DIVERGENCES = 1600, 300  # draws of all runs together
+PER_ROW = 3  # panels
 FEWEST_POINTS = 100
 FARTHEST = 12.0  # standard deviations of the reference
 
 
 def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | None:
-    """One panel per run, the reference's draws behind it; None with fewer than two parameters."""
+    """Draw a panel per run over draws of the reference; return None if a panel lacks an axis."""
     names = most_different(runs, reference)[:2]
-    able = [run for run in runs if all(_finite(run, name) for name in names)]
+    able = [run for run in runs if all(_is_finite(run, name) for name in names)]
     if len(names) < 2 or not able:
         return None
     columns = 2 if len(able) in (2, 4) else min(len(able), PER_ROW)
@@ -41,31 +42,33 @@ def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | N
             axes.plot(x, y, ".", ms=3, color=MUTED, alpha=0.5, mew=0)
         x, y, diverging = _points(run, names, share)
         axes.plot(x, y, ".", ms=3.5, color=hue(places[run.name]), alpha=0.6, mew=0)
-        _divergences(axes, run, names, diverging)
-        axes.set_title(short(run.label))
+        _draw_divergences(axes, run, names, diverging)
+        axes.set_title(shorten(run.label))
     for axes in grid.flat[max(0, len(able) - columns) : len(able)]:
         axes.tick_params(labelbottom=True)
-    cut = _cut(grid[0, 0], reference, names)
-    figure.supxlabel(short(names[0]), fontsize=9)
-    figure.supylabel(short(names[1]), fontsize=9)
+    cut = _limit_axes(grid[0, 0], reference, names)
+    figure.supxlabel(shorten(names[0]), fontsize=9)
+    figure.supylabel(shorten(names[1]), fontsize=9)
     caption = _caption(runs, reference, able) + cut
-    said = f"Draws of {names[0]} and {names[1]}, a panel per sampler"
-    return Picture("The two parameters that differ most", caption, as_svg(figure, "pairs", said))
+    description = f"Draws of {names[0]} and {names[1]}, a panel per sampler"
+    return Picture(
+        "The two parameters that differ most", caption, as_svg(figure, "pairs", description)
+    )
 
 
-def _finite(run: Run, name: str) -> bool:
+def _is_finite(run: Run, name: str) -> bool:
     return name in run.columns and bool(np.isfinite(run.columns[name]).all())
 
 
 def _points(run: Run, names: list[str], most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Evenly thinned draws of both, and the indices of all draws that diverged."""
+    """Return evenly thinned draws of both, and the indices of all divergent draws."""
     x, y = (run.columns[name].reshape(-1) for name in names)
     at = np.unique(np.linspace(0, x.size - 1, min(most, x.size)).round().astype(int))
     diverging = run.statistics.get("diverging", np.zeros(0))
     return x[at], y[at], np.flatnonzero(diverging)
 
 
-def _divergences(axes: Any, run: Run, names: list[str], at: np.ndarray) -> None:
+def _draw_divergences(axes: Any, run: Run, names: list[str], at: np.ndarray) -> None:
     if not len(at):
         return
     at = at[np.linspace(0, len(at) - 1, min(len(at), MOST_DIVERGENCES)).round().astype(int)]
@@ -73,8 +76,8 @@ def _divergences(axes: Any, run: Run, names: list[str], at: np.ndarray) -> None:
     axes.plot(x, y, "x", ms=4, mew=1.1, color=INK)
 
 
-def _cut(axes: Any, reference: Run, names: list[str]) -> str:
-    """Keep what is very far from the reference from shrinking everything else to a dot."""
+def _limit_axes(axes: Any, reference: Run, names: list[str]) -> str:
+    """Cut off draws very far from the reference, which would shrink all others to a dot."""
     cut = ""
     for name, get, put in (
         (names[0], axes.get_xlim, axes.set_xlim),
@@ -84,7 +87,7 @@ def _cut(axes: Any, reference: Run, names: list[str]) -> str:
         mean, sd = reference.measured.mean[i], reference.measured.sd[i]
         low, high = get()
         if low < mean - FARTHEST * sd or high > mean + FARTHEST * sd:
-            cut = f" What is more than {FARTHEST:.0f} standard deviations away is cut off."
+            cut = f" Draws more than {FARTHEST:.0f} standard deviations away are cut off."
             put(max(low, mean - FARTHEST * sd), min(high, mean + FARTHEST * sd))
     return cut
 
@@ -92,7 +95,7 @@ def _cut(axes: Any, reference: Run, names: list[str]) -> str:
 def _caption(runs: list[Run], reference: Run, able: list[Run]) -> str:
     behind = f", grey: those of {reference.label}" if len(able) > 1 else ""
     crosses = (
-        " Crosses are divergences: where they crowd, a region is missing."
+        " Crosses are divergences: where they crowd, a region may be missing."
         if any(run.statistics.get("diverging", np.zeros(1)).any() for run in able)
         else " No fit reports a divergence."
     )

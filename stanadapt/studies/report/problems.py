@@ -1,29 +1,44 @@
-"""What is wrong with a fit, and what a reader of its numbers must know: one sentence each."""
+"""The problems of a fit that a report lists, and facts that a reader of its numbers must know."""
 
 import json
+from collections.abc import Sized
 
 import numpy as np
 
 from stanadapt import results
-from stanadapt.diagnostics.compare import LARGEST_R_HAT
-from stanadapt.studies.report.fits import Run, Standing, largest_z
+from stanadapt.errors import Message
+from stanadapt.studies.messages import (
+    CHAINS_APART,
+    CHAINS_LEFT_OUT,
+    CONSTANT_QUANTITY,
+    DISAGREEMENT,
+    LONE_CHAIN,
+    NO_SECONDS,
+    NO_STATISTICS,
+    NONFINITE_QUANTITY,
+    REJECTED_EVALUATIONS,
+    SHORTENED_RUN,
+    STEPS_TOO_LARGE,
+    THINNED_DRAWS,
+)
+from stanadapt.studies.report.fits import Assessment, Run, largest_z
 
-# mean acceptance of a chain below which its steps are too large, whatever it was tuned to
-HARDLY_ANY = 0.05
-# of the excess of R-hat over 1: what may be left without a chain that is apart from all others
-MOST_LEFT = 0.25
-MOST_MEANS = 12  # chains of which a mean is told
+# mean acceptance rate below which the steps of a chain are too large, whatever its target is
+SMALLEST_RATE = 0.05
+MOST_MEANS = 12  # chains with a mean in a message
 
 
-def problems(run: Run, judged: Standing) -> list[str]:
-    """Return the verdict's reasons, the run's own notes, then what the comparison adds."""
+def problems(run: Run, assessment: Assessment) -> list[Message | str]:
+    """Return the reasons of the verdict, the notes of the run, and the results of the comparison.
+
+    Notes that a file stored have no codes.
+    """
     return [
         *run.reasons,
         *json.loads(results.attribute(run.fit, "notes", "[]")),
-        *_odd_chain(run),
         *_regions(run),
         *run.missed,
-        *_disagreement(run, judged),
+        *_disagreement(run, assessment),
         *_steps(run),
         *_length(run),
         *_values(run),
@@ -31,129 +46,117 @@ def problems(run: Run, judged: Standing) -> list[str]:
     ]
 
 
-def _odd_chain(run: Run) -> list[str]:
-    """Name the chain without which the others agree; one that never moved is told of before."""
-    r_hat = run.measured.r_hat
-    if not (r_hat > LARGEST_R_HAT).any() or run.row["chains"] < 3:
-        return []
-    worst = run.measured.names[int(np.nanargmax(r_hat))]
-    suspects = [n for n, r in zip(run.measured.names, r_hat, strict=True) if r > LARGEST_R_HAT]
-    arviz, draws = results.arviz_module(), run.columns[worst]
-    means = draws.mean(axis=1)
-    odd = int(np.argmax(np.abs(means - np.median(means))))
-    without = {name: np.delete(run.columns[name], odd, axis=0) for name in suspects[:20]}
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rest = max(float(arviz.rhat(x)) for x in without.values())
-    explained = rest - 1 < MOST_LEFT * (float(np.nanmax(r_hat)) - 1)
-    if np.ptp(draws[odd]) == 0 or not rest <= LARGEST_R_HAT or not explained:
-        return []
-    others = np.delete(draws, odd, axis=0).mean()
-    return [
-        f"Chain {odd + 1} lies apart from all others: its mean of {worst} is {means[odd]:.3g}, "
-        f"theirs is {others:.3g}, and without it no R-hat is above {rest:.3f}. It is in another "
-        "mode, or still on its way."
-    ]
-
-
-def _regions(run: Run) -> list[str]:
+def _regions(run: Run) -> list[Message]:
     if run.regions < 2:
         return []
-    where = ""
+    means = ""
     if np.isfinite(run.measured.r_hat).any():
         worst = run.measured.names[int(np.nanargmax(run.measured.r_hat))]
-        means = [f"{mean:.3g}" for mean in run.columns[worst].mean(axis=1)[:MOST_MEANS]]
-        where = f" Means of {worst}, chain by chain: {', '.join(means)}."
-    return [f"Its chains lie in {run.regions} separate regions.{where}"]
+        listed = [f"{mean:.3g}" for mean in run.columns[worst].mean(axis=1)[:MOST_MEANS]]
+        means = f" Means of {worst} by chain: {', '.join(listed)}."
+    return [Message(CHAINS_APART, f"Its chains lie in {run.regions} separate regions.{means}")]
 
 
-def _disagreement(run: Run, judged: Standing) -> list[str]:
-    z = judged.z[run.label]
-    limit = largest_z(run, judged.reference)
-    if not judged.sound or not np.fmax(*z) > limit:
+def _disagreement(run: Run, assessment: Assessment) -> list[Message]:
+    z = assessment.z[run.label]
+    limit = largest_z(run, assessment.reference)
+    if not assessment.sound or not np.fmax(*z) > limit:
         return []
     mean, sd = (f"{value:.1f}" if np.isfinite(value) else "not computable" for value in z)
-    return [
-        f"It disagrees with {judged.reference.label}: the largest differences are {mean} (means) "
-        f"and {sd} (standard deviations) joint Monte Carlo standard errors, where chance gives "
-        f"less than {limit:.1f}."
-    ]
+    text = (
+        f"It disagrees with {assessment.reference.label}: the largest differences are {mean} "
+        f"(means) and {sd} (standard deviations) joint Monte Carlo standard errors; chance alone "
+        f"gives less than {limit:.1f}."
+    )
+    return [Message(DISAGREEMENT, text)]
 
 
-def _steps(run: Run) -> list[str]:
+def _steps(run: Run) -> list[Message]:
     rates = run.statistics.get("acceptance_rate")
     if rates is None or not rates.size:
         return []
     means = rates.mean(axis=1)
-    low = [str(c + 1) for c in np.flatnonzero(~(means >= HARDLY_ANY))]
-    if not low or not means.min() > 0:  # the verdict tells of chains that accepted nothing
+    low = [str(c + 1) for c in np.flatnonzero(~(means >= SMALLEST_RATE))]
+    if not low or not means.min() > 0:  # the verdict reports chains that accepted nothing
         return []
-    which = "all chains" if len(low) == len(means) else f"chain {', '.join(low)}"
-    return [
-        f"The mean acceptance rate of {which} is {np.nanmin(means, initial=1.0):.2g}: the steps "
+    chains = "all chains" if len(low) == len(means) else f"chain {', '.join(low)}"
+    text = (
+        f"The mean acceptance rate of {chains} is {np.nanmin(means, initial=1.0):.2g}: the steps "
         "are far too large. Reduce the step size, or lengthen warm-up so that it is learned."
-    ]
+    )
+    return [Message(STEPS_TOO_LARGE, text)]
 
 
-def _length(run: Run) -> list[str]:
-    found, row = [], run.row
+def _length(run: Run) -> list[Message]:
+    messages, row = [], run.row
     thin = int(results.attribute(run.fit, "thin", 1))
     if thin > 1:
-        found.append(
+        text = (
             f"One iteration in {thin} was kept (thin={thin}), {row['draws']:,} draws per chain: "
-            "its effective sample sizes are of what was kept, its cost is of all."
+            "effective sample sizes refer to these, costs to all iterations."
         )
+        messages.append(Message(THINNED_DRAWS, text))
     if row["interrupted"]:
-        found.append(
-            f"It was interrupted: there are {row['draws']:,} draws per chain, of "
-            f"{_asked_for(run)} that were asked for."
+        text = (
+            f"It was interrupted: there are {row['draws']:,} of {_requested(run)} requested draws "
+            "per chain."
         )
+        messages.append(Message(SHORTENED_RUN, text))
     if row["stopped_chains"] > 0:
-        found.append(f"Failed chains, left out: {row['stopped_chains']:.0f}.")
+        text = f"Failed chains, left out: {row['stopped_chains']:.0f}."
+        messages.append(Message(CHAINS_LEFT_OUT, text))
     if row["failed"] > 0:
-        found.append(f"Failed evaluations, counted as rejections: {row['failed']:,.0f}.")
+        text = f"Failed evaluations, counted as rejections: {row['failed']:,.0f}."
+        messages.append(Message(REJECTED_EVALUATIONS, text))
     if row["chains"] == 1:
-        found.append(
-            "It has one chain, so that R-hat cannot be computed: nothing in it shows whether "
-            "another chain would end elsewhere. Run four."
+        text = (
+            "It has one chain, so R-hat cannot be computed: nothing shows whether another chain "
+            "would reach the same region. Run four."
         )
-    return found
+        messages.append(Message(LONE_CHAIN, text))
+    return messages
 
 
-def _asked_for(run: Run) -> str:
-    asked = results.attribute(run.fit, "iter_sampling")
+def _requested(run: Run) -> str:
+    iterations = results.attribute(run.fit, "iter_sampling")
     thin = int(results.attribute(run.fit, "thin", 1))
-    return f"{int(asked) // thin:,}" if asked is not None else "more"
+    return f"{int(iterations) // thin:,}" if iterations is not None else "more"
 
 
-def _values(run: Run) -> list[str]:
-    found = []
+def _values(run: Run) -> list[Message]:
+    messages = []
     broken = {n: ~np.isfinite(x) for n, x in run.columns.items() if not np.isfinite(x).all()}
     if broken:
         first = next(iter(broken))
-        found.append(
-            f"{_count(broken)} draws that are not finite, {first} for one ({broken[first].sum():,} "
-            f"of {broken[first].size:,}): nothing can be said of such a quantity."
+        text = (
+            f"{_count(broken)} draws that are not finite, for instance {first} "
+            f"({broken[first].sum():,} of {broken[first].size:,}): it has no mean and no effective "
+            "sample size."
         )
+        messages.append(Message(NONFINITE_QUANTITY, text))
     constant = [name for name, x in run.columns.items() if np.all(x == x.flat[0])]
     if constant:
-        found.append(
-            f"{_count(constant)} one value in all draws, {constant[0]} for one "
+        text = (
+            f"{_count(constant)} one value in all draws, for instance {constant[0]} "
             f"({run.columns[constant[0]].flat[0]:g}): left out of all measures."
         )
-    return found
+        messages.append(Message(CONSTANT_QUANTITY, text))
+    return messages
 
 
-def _count(names: object) -> str:
-    count = len(names)  # type: ignore[arg-type]
+def _count(names: Sized) -> str:
+    count = len(names)
     return "One quantity has" if count == 1 else f"{count:,} quantities have"
 
 
-def _missing(run: Run) -> list[str]:
-    found = []
+def _missing(run: Run) -> list[Message]:
+    messages = []
     if not run.statistics:
-        found.append(
+        text = (
             "It has no sample statistics: divergences, acceptance rates and adaptation are unknown."
         )
+        messages.append(Message(NO_STATISTICS, text))
     if not np.isfinite(run.seconds):
-        found.append("Its seconds were not recorded, so it takes no part in the ranking by speed.")
-    return found
+        text = "Its seconds were not recorded, so it is not ranked by speed."
+        messages.append(Message(NO_SECONDS, text))
+    return messages

@@ -1,4 +1,4 @@
-"""Error of the running means, against the gradients that were spent."""
+"""The picture of the error of the running means against the gradients spent."""
 
 from typing import Any
 
@@ -10,21 +10,21 @@ from stanadapt.studies.report.canvas import (
     as_svg,
     dash,
     hue,
-    log_labels,
+    label_log_axis,
     new_figure,
-    short,
+    shorten,
 )
 from stanadapt.studies.report.fits import Run, parameters
 
-POINTS = 80
+POINTS = 80  # of a line
 
 
 def running_error(run: Run, reference: Run) -> tuple[np.ndarray, np.ndarray]:
     """Return evaluations spent, warm-up included, and the largest error of a mean by then.
 
     Means are over all chains, errors in standard deviations of the reference. Evaluations are
-    spread evenly over the draws, as gradients of warm-up and of sampling are counted in all. The
-    reference ends at its own mean: of it, only the first half is returned.
+    spread evenly over the draws, since only the totals of warm-up and sampling are recorded. The
+    reference ends at its own mean, so only its first half is returned.
     """
     names = [n for n in parameters(reference) if n in set(parameters(run))]
     i = [reference.measured.names.index(name) for name in names]
@@ -39,7 +39,7 @@ def running_error(run: Run, reference: Run) -> tuple[np.ndarray, np.ndarray]:
 
 
 def evaluations(run: Run) -> tuple[float, float]:
-    """Gradients and densities of warm-up, and of the whole run; zeros where they are unknown."""
+    """Return gradients and densities of warm-up, and of the whole run; zero if unknown."""
 
     def count(name: str) -> float:
         return float(run.fit.attrs.get(name, 0))
@@ -51,7 +51,7 @@ def evaluations(run: Run) -> tuple[float, float]:
 
 
 def draw(runs: list[Run], reference: Run, sound: bool, places: dict[str, int]) -> Picture | None:
-    """One line per run with counted evaluations; None without any."""
+    """Draw a line per run with counted evaluations; return None if there is no such run."""
     shown = [
         run
         for run in runs
@@ -67,21 +67,21 @@ def draw(runs: list[Run], reference: Run, sound: bool, places: dict[str, int]) -
     for run in shown:
         x, y = running_error(run, reference)
         place = places[run.name]
-        axes.plot(x, y, color=hue(place), ls=dash(place), lw=1.6, label=short(run.label))
+        axes.plot(x, y, color=hue(place), ls=dash(place), lw=1.6, label=shorten(run.label))
         if run is reference or not np.isfinite(through[0]):
             through = (float(x[-1]), float(y[-1]))
-    _slope(axes, through)
+    _draw_slope(axes, through)
     density = any(run.fit.attrs.get("n_density", 0) for run in shown)
-    what = "gradients, or densities of samplers without," if density else "gradients,"
-    axes.set_xlabel(f"{what} of all chains, warm-up included")
+    counted = "gradients, or densities of samplers without," if density else "gradients,"
+    axes.set_xlabel(f"{counted} of all chains, warm-up included")
     axes.set_ylabel("largest error, in posterior sd")
     axes.legend(fontsize=8)
     caption = _caption(runs, shown, reference, sound)
-    said = "Largest error of the means against gradients spent, a line per sampler"
-    return Picture("Error of the means", caption, as_svg(figure, "error", said))
+    description = "Largest error of the means against gradients spent, a line per sampler"
+    return Picture("Error of the means", caption, as_svg(figure, "error", description))
 
 
-def _slope(axes: Any, through: tuple[float, float]) -> None:
+def _draw_slope(axes: Any, through: tuple[float, float]) -> None:
     """Draw a line of slope -1/2 through a point."""
     x, y = through
     left, right = axes.get_xlim()
@@ -90,8 +90,8 @@ def _slope(axes: Any, through: tuple[float, float]) -> None:
     axes.plot(at, y * np.sqrt(x / at), color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
     axes.set_xlim(left, right)
     axes.set_ylim(low, high)
-    log_labels(axes.xaxis)
-    log_labels(axes.yaxis)
+    label_log_axis(axes.xaxis)
+    label_log_axis(axes.yaxis)
 
 
 def _caption(runs: list[Run], shown: list[Run], reference: Run, sound: bool) -> str:
@@ -102,7 +102,7 @@ def _caption(runs: list[Run], shown: list[Run], reference: Run, sound: bool) -> 
         "Near the end errors of the reference count too."
     )
     if reference in shown:
-        text += " Its own line ends at half of its draws."
+        text += " Its line ends at half of its draws."
     left_out = [run.label for run in runs if run not in shown]
     if left_out:
         text += f" Not shown, as their evaluations were not counted: {', '.join(left_out)}."

@@ -1,4 +1,4 @@
-"""Traces and ranks of the three worst parameters of one fit."""
+"""The picture of traces and ranks of the three worst parameters of one fit."""
 
 from typing import Any
 
@@ -12,58 +12,59 @@ from stanadapt.studies.report.canvas import (
     Picture,
     as_svg,
     hue,
-    iteration_labels,
+    label_iterations,
     new_figure,
-    short,
+    shorten,
 )
 from stanadapt.studies.report.fits import Run, parameters
 
 WORST, BINS = 3, 20
-MOST_POINTS, MOST_CHAINS = 1200, 8  # of a trace, all chains together; of a rank plot
-FAINTEST = 0.4
-TALLEST = 4.0  # bar of a rank plot, in units of what equal chains give: a higher one is cut
+MOST_POINTS = 1200  # of a trace, all chains together
+MOST_CHAINS = 8  # of a rank plot
+FAINTEST = 0.4  # opacity of the last chain
+TALLEST = 4.0  # bar of a rank plot, relative to equal chains; higher ones are cut
 
 
 def worst_parameters(run: Run) -> list[str]:
     """Return the three with the largest R-hat above 1.01, then with the smallest ESS."""
-    measured, own = run.measured, set(parameters(run))
+    measured, moving = run.measured, set(parameters(run))
     scores = {}
     for name, r_hat, *ess in zip(
         measured.names, measured.r_hat, measured.ess_bulk, measured.ess_tail, strict=True
     ):
-        if name in own:
-            apart = r_hat if r_hat > R_HAT else (np.inf if np.isinf(r_hat) else 0.0)
-            scores[name] = (-apart, float(np.nan_to_num(min(ess), nan=0.0)))
+        if name in moving:
+            excess = r_hat if r_hat > R_HAT else (np.inf if np.isinf(r_hat) else 0.0)
+            scores[name] = (-excess, float(np.nan_to_num(min(ess), nan=0.0)))
     return sorted(scores, key=scores.__getitem__)[:WORST]
 
 
 def draw(run: Run, place: int) -> Picture | None:
-    """One row per parameter: its trace, and its ranks by chain; None without a moving one."""
+    """Draw a row per parameter: trace, and ranks by chain; return None if no parameter moves."""
     names = worst_parameters(run)
     if not names:
         return None
     figure = new_figure(0.5 + 1.45 * len(names))
     grid = figure.subplots(len(names), 2, squeeze=False, width_ratios=(2, 1))
     for (left, right), name in zip(grid, names, strict=True):
-        _trace(left, run.columns[name], hue(place))
-        _ranks(right, run.columns[name], hue(place))
+        _draw_trace(left, run.columns[name], hue(place))
+        _draw_ranks(right, run.columns[name], hue(place))
         left.set_title(_title(run, name))
     grid[0, 1].set_title("ranks by chain")
     grid[-1, 0].set_xlabel("draw")
     grid[-1, 1].set_xlabel("rank among all draws")
     title = f"Traces and ranks: {run.label}"
-    said = f"Trace, and ranks by chain, of {', '.join(names)} by {run.label}"
-    return Picture(title, _caption(run, names), as_svg(figure, f"traces{place}", said))
+    description = f"Trace, and ranks by chain, of {', '.join(names)} by {run.label}"
+    return Picture(title, _caption(run, names), as_svg(figure, f"traces{place}", description))
 
 
 def _title(run: Run, name: str) -> str:
     i = run.measured.names.index(name)
     r_hat, ess = run.measured.r_hat[i], run.measured.ess_bulk[i]
     shown = f"R-hat {r_hat:.3f}, " if np.isfinite(r_hat) else ""
-    return f"{short(name)}: {shown}bulk ESS {ess:,.0f}"
+    return f"{shorten(name)}: {shown}bulk ESS {ess:,.0f}"
 
 
-def _trace(axes: Any, draws: np.ndarray, color: str) -> None:
+def _draw_trace(axes: Any, draws: np.ndarray, color: str) -> None:
     chains, length = draws.shape
     count = min(length, max(50, MOST_POINTS // chains))
     at = np.unique(np.linspace(0, length - 1, count).round().astype(int))
@@ -71,12 +72,12 @@ def _trace(axes: Any, draws: np.ndarray, color: str) -> None:
         strength = 1 - (1 - FAINTEST) * c / max(chains - 1, 1)
         axes.plot(at + 1, draws[c, at], color=color, lw=0.7, alpha=strength)
     axes.margins(x=0)
-    iteration_labels(axes.xaxis)
+    label_iterations(axes.xaxis)
 
 
-def _ranks(axes: Any, draws: np.ndarray, color: str) -> None:
-    """One histogram per chain, above each other; the dashed line is what equal chains give."""
-    chains = _shown_chains(draws)
+def _draw_ranks(axes: Any, draws: np.ndarray, color: str) -> None:
+    """Draw a histogram per chain; the dashed line is the height of equal chains."""
+    chains = _unusual_chains(draws)
     ranks = rankdata(draws).reshape(draws.shape) / draws.size
     expected = draws.shape[1] / BINS
     counts = {c: np.histogram(ranks[c], BINS, (0, 1))[0] / expected for c in chains}
@@ -96,8 +97,8 @@ def _ranks(axes: Any, draws: np.ndarray, color: str) -> None:
     axes.set_ylim(0, len(chains))
 
 
-def _shown_chains(draws: np.ndarray) -> list[int]:
-    """All chains, or of many those with the most unusual means."""
+def _unusual_chains(draws: np.ndarray) -> list[int]:
+    """Return all chains, or, if there are many, those with the most unusual means."""
     means = draws.mean(axis=1)
     unusual = np.argsort(-np.abs(means - np.median(means)), kind="stable")[:MOST_CHAINS]
     return sorted(unusual.tolist())
@@ -108,7 +109,7 @@ def _caption(run: Run, names: list[str]) -> str:
     chains = run.row["chains"]
     shown = f" (the {MOST_CHAINS} least usual of {chains})" if chains > MOST_CHAINS else ""
     return (
-        f"{which}, by R-hat where it is above {R_HAT:g}, then by effective sample size: traces of "
+        f"{which}, by R-hat if it is above {R_HAT:g}, then by effective sample size: traces of "
         "good chains lie on top of each other without drift or flat stretches, and the ranks of "
         f"every chain{shown} are spread evenly, at the height of the dashed line."
     )

@@ -97,7 +97,15 @@ def test_calibration_on_two_workers(client):
     )
     generator = "generated quantities { real mu = normal_rng(0, 1); real y = normal_rng(mu, 1); }"
     found = [
-        sa.sbc(program, generator, draws=20, ranks=19, executor=executor, show_progress=False)
+        sa.sbc(
+            program,
+            generator,
+            simulations=20,
+            ranks=19,
+            seed=1,
+            executor=executor,
+            show_progress=False,
+        )
         for executor in (client, None)
     ]
     np.testing.assert_array_equal(found[0].ranks.values, found[1].ranks.values)

@@ -1,4 +1,4 @@
-"""What trials are taken to say: the ranking, the length, the sentences."""
+"""The advice that follows from trials: the ranking, the length, the messages."""
 
 import json
 
@@ -6,45 +6,48 @@ import numpy as np
 import pytest
 
 from stanadapt.diagnostics.verdict import DO_NOT_USE, FINE, Verdict
+from stanadapt.errors import Message, codes_of
 from stanadapt.studies.advise.advice import Advice
 from stanadapt.studies.advise.trials import Candidate, Trial, smallest_ess
+from stanadapt.studies.messages import MISSED_IN_TRIAL
 from tests.helpers import made_up_fits
 
 
 def trial(sampler, ess, warmup=1.0, sampling=1.0, verdict=FINE, why="", settings=None, **changes):
     fit = made_up_fits.fit(1, **changes)
-    said = Verdict(verdict, [why] if why else [])
-    return Trial(Candidate(sampler, settings or {}), fit, said, ess, warmup, sampling, 1.0)
+    judgment = Verdict(verdict, [why] if why else [])
+    return Trial(Candidate(sampler, settings or {}), fit, judgment, ess, warmup, sampling, 1.0)
 
 
-def advice(*trials, excluded=None, ess=1000.0):
-    return Advice(list(trials), excluded or {}, ess, {"parameters": 3}, [])
+def advice(*trials, excluded=None, until_ess=1000.0):
+    return Advice(list(trials), excluded or {}, until_ess, {"parameters": 3}, [], 7)
 
 
 def test_warmup_counts():
     # 1000 draws: 1 + 4 seconds against 10 + 0.1
-    found = advice(trial("nuts", 250.0), trial("gad_hmc", 10_000.0, warmup=10.0))
-    assert found.sampler == "nuts"
-    np.testing.assert_allclose(found.table.loc["nuts", "seconds_needed"], 5.0)
-    np.testing.assert_allclose(found.table.loc["gad_hmc", "seconds_needed"], 10.1)
-    # and for many draws it does not
-    found = advice(trial("nuts", 250.0), trial("gad_hmc", 10_000.0, warmup=10.0), ess=100_000.0)
-    assert found.sampler == "gad_hmc"
+    trials = trial("nuts", 250.0), trial("gad_hmc", 10_000.0, warmup=10.0)
+    result = advice(*trials)
+    assert result.sampler == "nuts"
+    np.testing.assert_allclose(result.table.loc["nuts", "seconds_needed"], 5.0)
+    np.testing.assert_allclose(result.table.loc["gad_hmc", "seconds_needed"], 10.1)
+    # with many draws warm-up is negligible
+    assert advice(*trials, until_ess=100_000.0).sampler == "gad_hmc"
 
 
-@pytest.mark.parametrize(("seconds", "chosen"), [(1.2, "whitened_hmc"), (1.4, "hmc")])
-def test_the_default_is_kept_where_little_is_gained(seconds, chosen):
+@pytest.mark.parametrize(("seconds", "sampler"), [(1.2, "whitened_hmc"), (1.4, "hmc")])
+def test_the_default_is_kept_if_the_gain_is_small(seconds, sampler):
     default = trial("whitened_hmc", 1000.0, warmup=0.0, sampling=seconds)
-    assert advice(default, trial("hmc", 1000.0, warmup=0.0)).sampler == chosen
+    assert advice(default, trial("hmc", 1000.0, warmup=0.0)).sampler == sampler
 
 
 def test_a_fit_that_cannot_be_used_is_not_recommended():
-    bad = trial("hmc", 1e6, verdict=DO_NOT_USE, why="Chain 2 never moved.")
-    found = advice(trial("nuts", 100.0), bad)
-    assert found.sampler == "nuts"
-    assert np.isnan(found.table.loc["hmc", "seconds_needed"])
-    assert "hmc: Chain 2 never moved." in repr(found)
-    assert "No other trial could be used" in found.sentences[0]
+    bad = trial("hmc", 1e6, verdict=DO_NOT_USE, why="Chain 2 froze.")
+    result = advice(trial("nuts", 100.0), bad)
+    assert result.sampler == "nuts"
+    assert np.isnan(result.table.loc["hmc", "seconds_needed"])
+    assert "hmc: Chain 2 froze." in repr(result)
+    assert "hmc: Chain 2 froze." in result._repr_html_()
+    assert codes_of(result.messages) == ["recommended"]
 
 
 def with_divergences(number):
@@ -58,68 +61,77 @@ def test_trajectories_that_diverged_are_passed_over():
     careful = trial("nuts", 500.0, settings={"target_accept": 0.95})
     lucky = trial("gad_hmc", 1e4)
     blind = trial("gad_mala", 400.0, stats={"acceptance_rate": np.full(made_up_fits.SHAPE, 0.6)})
-    found = advice(diverged, lucky, careful, blind)
-    assert found.arguments["target_accept"] == 0.95
-    assert "gad_mala would take" in found.sentences[0]
-    assert found.sentences[1].endswith(" diverged: whitened_hmc, gad_hmc.")
-    # where shorter steps diverged too, or those of the best did not, all are weighed
+    result = advice(diverged, lucky, careful, blind)
+    assert result.arguments["target_accept"] == 0.95
+    assert codes_of(result.messages) == ["recommended", "passed_over"]
+    recommended, passed_over = result.messages
+    assert "gad_mala" in recommended
+    assert "whitened_hmc, gad_hmc" in passed_over
+    # if shorter steps diverged too, or those of the best did not, all trials are compared
     worse = trial("nuts", 500.0, settings={"target_accept": 0.95}, **with_divergences(1))
     poor = trial("nuts", 100.0, **with_divergences(9))
     best = trial("whitened_hmc", 1e5)
     for trials in ([diverged, lucky, blind, worse], [best, poor, careful, blind]):
         assert advice(*trials).sampler == "whitened_hmc"
-        assert len(advice(*trials).sentences) == 1
+        assert codes_of(advice(*trials).messages) == ["recommended"]
 
 
 def test_a_fit_that_missed_a_mode_is_not_recommended():
-    missing = {"nuts": "it missed where hmc found much of its draws."}
-    found = advice(trial("nuts", 1e5), trial("hmc", 400.0), excluded=missing)
-    assert found.sampler == "hmc"
-    assert "it missed where hmc" in repr(found)
+    missing = {"nuts": Message(MISSED_IN_TRIAL, "It missed half of hmc.")}
+    result = advice(trial("nuts", 1e5), trial("hmc", 400.0), excluded=missing)
+    assert result.sampler == "hmc"
+    assert "nuts: It missed half of hmc." in repr(result)
 
 
-def test_without_a_usable_trial_the_last_resort_is_named():
-    found = advice(
+def test_without_a_usable_trial_the_last_follow_up_is_named():
+    result = advice(
         trial("whitened_hmc", 5.0, verdict=DO_NOT_USE, why="R-hat is 2."),
         Trial(Candidate("parallel_tempering", {}), None, Verdict("failed", ["no draws"]),
               np.nan, np.nan, np.nan, 1.0),
     )  # fmt: skip
-    assert found.sampler == "parallel_tempering"
-    assert "No trial could be used" in found.sentences[0]
-    assert list(found.fits) == ["whitened_hmc"]
+    assert result.sampler == "parallel_tempering"
+    assert codes_of(result.messages) == ["no_usable_trial"]
+    assert "parallel_tempering" in result.messages[0]
+    assert list(result.fits) == ["whitened_hmc"]
 
 
 @pytest.mark.parametrize(
     ("ess", "length"),
-    # the trial drew 250 per chain, as many as were asked for
+    # the trial drew 250 per chain, as many as requested
     [(300.0, 840), (26.0, 9700), (1000.0, 500), (2.4, 110_000)],
 )
 def test_the_length_that_is_recommended(ess, length):
-    found = advice(trial("nuts", ess))
-    assert found.iter_sampling == length
+    result = advice(trial("nuts", ess))
+    assert result.iter_sampling == length
     assert length / 1.2 < max(250 * 1000 / ess, 500) <= length
+    assert f"iter_sampling={length}" in result.messages[0]
 
 
-def test_the_default_length_where_it_is_about_right():
-    found = advice(trial("nuts", 300.0, iter_sampling=1000))
-    assert found.iter_sampling is None
-    assert found.arguments == {"sampler": "nuts"}
+def test_the_default_length_if_it_is_about_right():
+    result = advice(trial("nuts", 300.0, iter_sampling=1000))
+    assert result.iter_sampling is None
+    assert result.arguments == {"sampler": "nuts"}
 
 
 def test_the_command():
-    chosen = trial("nuts", 100.0, settings={"target_accept": 0.95})
-    found = advice(chosen)
-    assert found.command("my model.stan", "data.json") == (
+    result = advice(trial("nuts", 100.0, settings={"target_accept": 0.95}))
+    assert result.command("my model.stan", "data.json") == (
         "stanadapt sample 'my model.stan' --data data.json --sampler nuts --iter-sampling 2500 "
         "--set target_accept=0.95"
     )
-    assert found.arguments == {"sampler": "nuts", "iter_sampling": 2500, "target_accept": 0.95}
+    assert result.arguments == {"sampler": "nuts", "iter_sampling": 2500, "target_accept": 0.95}
 
 
 def test_as_json():
-    found = json.loads(advice(trial("nuts", 100.0), trial("hmc", np.nan)).to_json())
-    assert found["sampler"] == "nuts"
-    assert found["trials"]["hmc"]["seconds_needed"] is None
+    content = json.loads(advice(trial("nuts", 100.0), trial("hmc", np.nan)).to_json())
+    assert (content["sampler"], content["seed"]) == ("nuts", 7)
+    assert content["trials"]["hmc"]["seconds_needed"] is None
+
+
+def test_names_are_escaped_in_html():
+    html = advice(trial("<b>", 100.0))._repr_html_()
+    assert "<b>" not in html
+    assert "&lt;b&gt;" in html
 
 
 def test_the_smallest_effective_sample_size():

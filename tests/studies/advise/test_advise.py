@@ -1,16 +1,20 @@
-"""advise: trials on programs whose best samplers are known."""
+"""advise: trials on programs with a known best sampler."""
 
 import warnings
 
 import pytest
 
 import stanadapt as sa
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, codes_of
+from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.samplers import find
-from stanadapt.studies.advise.trials import TEMPERING, for_many_modes
+from stanadapt.studies.advise import trials
+from stanadapt.studies.advise.trials import TEMPERING, Candidate, run_trial, tempering_candidates
 from stanadapt.targets.stan import bundled
+from tests.helpers.codes import raises
 
-QUICK = {"minutes": 0.1, "show": False, "show_progress": False}
+QUICK = {"max_minutes": 0.1, "seed": 1, "show_progress": False}
+NORMAL = "parameters { real x; } model { x ~ normal(2, 3); }"
 RAW_UNITS = """
 data { int N; vector[N] income; vector[N] age; vector[N] y; }
 parameters { real a; real b; real c; real<lower=0> s; }
@@ -26,7 +30,12 @@ def raw_data():
     return {"N": 60, "income": income, "age": age, "y": y}
 
 
-def test_a_regression_in_raw_units_is_told_the_default_or_gad():
+@pytest.fixture(scope="module")
+def normal():
+    return sa.Target(NORMAL, backend="stanli", show_progress=False)
+
+
+def test_the_default_or_gad_for_a_regression_in_raw_units():
     target = sa.Target(RAW_UNITS, raw_data(), backend="stanli", show_progress=False)
     advice = sa.advise(target, **QUICK)
     assert advice.sampler in ("whitened_hmc", "gad_hmc", "gad_mala")
@@ -40,22 +49,22 @@ def test_a_regression_in_raw_units_is_told_the_default_or_gad():
 
 
 @pytest.mark.slow
-def test_twenty_modes_are_told_a_sampler_that_tempers():
+def test_a_tempering_sampler_for_twenty_modes():
     target = sa.Target(*bundled.find("mixture", "twenty"), backend="stanli", show_progress=False)
-    advice = sa.advise(target, **{**QUICK, "minutes": 0.2})
+    advice = sa.advise(target, **{**QUICK, "max_minutes": 0.2})
     assert advice.sampler in TEMPERING
-    assert "separate regions" in " ".join(advice.sentences)
+    assert "several_modes" in codes_of(advice.messages)
     assert "nuts" not in advice.table.index
 
 
-@pytest.mark.parametrize("without_gradient", ["", "it jumps"])
-def test_candidates_for_many_modes_have_settings_that_exist(without_gradient):
-    for candidate in for_many_modes(without_gradient):
+@pytest.mark.parametrize("gradient_problem", ["", "it jumps"])
+def test_candidates_for_many_modes_have_settings_that_exist(gradient_problem):
+    for candidate in tempering_candidates(gradient_problem):
         sampler, _ = find(candidate.sampler, **candidate.settings)
-        assert sampler.uses_gradient == (not without_gradient)
+        assert sampler.uses_gradient == (not gradient_problem)
 
 
-def test_a_noisy_density_is_told_a_sampler_that_stays_exact():
+def test_a_sampler_that_stays_exact_for_a_noisy_density():
     program = """
     parameters { real x; vector[3] u; }
     model {
@@ -65,41 +74,74 @@ def test_a_noisy_density_is_told_a_sampler_that_stays_exact():
     }
     """
     target = sa.Target(program, noise=["u"], backend="stanli", show_progress=False)
-    advice = sa.advise(target, **{**QUICK, "minutes": 0.2})
+    advice = sa.advise(target, **{**QUICK, "max_minutes": 0.2})
     assert advice.sampler in ("am", "rwm", "kameleon")
-    assert "estimate with noise" in advice.facts["gradient"]
+    assert "gradient" in advice.facts
 
 
 @pytest.mark.slow
-def test_divergences_are_answered_by_shorter_steps():
+def test_shorter_steps_after_divergences():
     schools = bundled.find("eight_schools_centered")
     target = sa.Target(*schools, backend="stanli", show_progress=False)
-    advice = sa.advise(target, **{**QUICK, "minutes": 0.3})
+    advice = sa.advise(target, **{**QUICK, "max_minutes": 0.3})
     assert "nuts, target_accept=0.95" in advice.table.index
-    assert "non-centered" in " ".join(advice.sentences)
+    assert "divergent_trials" in codes_of(advice.messages)
 
 
-def test_it_is_quiet_where_it_is_asked_to_be(capfd):
-    target = sa.Target(
-        "parameters { real x; } model { x ~ normal(2, 3); }", backend="stanli", show_progress=False
-    )
+def test_nothing_is_printed_without_progress(normal, capfd):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        sa.advise(target, **{**QUICK, "minutes": 0.02})
+        sa.advise(normal, **{**QUICK, "max_minutes": 0.02})
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_very_short_time_is_one_trial_with_a_recorded_seed(normal):
+    advice = sa.advise(normal, max_minutes=1e-4, show_progress=False)
+    assert len(advice.table) == 1
+    assert 0 <= advice.seed < 2**32
+
+
+def fail_with(error, monkeypatch):
+    def sample(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(trials, "sample", sample)
+
+
+def run(target):
+    return run_trial(target, Candidate("rwm", {}), 1.0, chains=2, seed=1, show_progress=False)
+
+
 @pytest.mark.parametrize(
-    "given",
-    [{"minutes": 0}, {"minutes": "long"}, {"ess": -1}, {"ess": float("nan")}, {"chains": 1}],
+    ("code", "reason"), [(NO_DRAWS, "unfinished_trial"), ("sampling", "sampling")]
 )
-def test_bad_arguments_are_refused_before_anything_runs(given):
-    target = sa.Target("parameters { real x; } model { x ~ normal(2, 3); }", backend="stanli")
-    with pytest.raises(StanadaptError, match=next(iter(given))):
-        sa.advise(target, **given)
+def test_a_trial_without_draws_is_a_failure_with_a_reason(normal, monkeypatch, code, reason):
+    fail_with(StanadaptError(code, "Why."), monkeypatch)
+    trial = run(normal)
+    verdict, reasons = trial.verdict
+    assert (trial.fit, verdict, codes_of(reasons)) == (None, "failed", [reason])
+    assert not trial.usable
 
 
-def test_an_extended_target_is_refused():
-    target = sa.Target("parameters { real x; } model { x ~ normal(2, 3); }", backend="stanli")
-    with pytest.raises(StanadaptError, match="advise takes the Target itself"):
-        sa.advise(sa.Extended(target, 1))
+def test_ctrl_c_during_warmup_ends_the_trials(normal, monkeypatch):
+    fail_with(StanadaptError(INTERRUPTED, "Why."), monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        run(normal)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_minutes": 0}, {"max_minutes": "long"}, {"until_ess": -1},
+        {"until_ess": float("nan")}, {"chains": 1}, {"seed": -1},
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_refused_before_anything_runs(normal, wrong):
+    (name,) = wrong
+    with raises("out_of_range", name):
+        sa.advise(normal, **wrong)
+
+
+def test_an_extended_target_is_refused(normal):
+    with raises("not_a_plain_target", "Target"):
+        sa.advise(sa.Extended(normal, 1))

@@ -1,4 +1,4 @@
-"""Chains that lie apart: in modes of their own, or on their way?"""
+"""Chains that lie apart: in separate modes, or still moving?"""
 
 import numpy as np
 import pandas as pd
@@ -39,7 +39,7 @@ def chains_around(centers, scales):
 
 
 def apart(fit):
-    """All chains lie in regions of their own."""
+    """Whether every chain lies in a separate region."""
     columns = results.columns(fit)
     return separate_regions(columns) == len(next(iter(columns.values())))
 
@@ -85,13 +85,13 @@ def test_chains_of_one_mode_that_have_not_met(program, centers, scales):
     assert separate_modes(target(program), fit) == 1
 
 
-@pytest.mark.parametrize(("log_density", "found"), [(np.nan, 1), (-3.0, 2)])
-def test_a_region_without_a_maximum_is_no_mode(monkeypatch, log_density, found):
+@pytest.mark.parametrize(("log_density", "modes"), [(np.nan, 1), (-3.0, 2)])
+def test_a_region_without_a_maximum_is_no_mode(monkeypatch, log_density, modes):
     table = pd.DataFrame(
         {"log_density": [-1.0, log_density], "weight_1": [1.0, 0.0], "weight_2": [0.2, 0.8]}
     )
     monkeypatch.setattr("stanadapt.studies.advise.trials.modes", lambda *_, **__: table)
-    assert separate_modes(target(TWO), chains_around([[-5, 0], [5, 0]], [1, 2])) == found
+    assert separate_modes(target(TWO), chains_around([[-5, 0], [5, 0]], [1, 2])) == modes
 
 
 def test_without_gradient_chains_that_stay_count_and_chains_that_drift_do_not():
@@ -101,7 +101,7 @@ def test_without_gradient_chains_that_stay_count_and_chains_that_drift_do_not():
     drifting[..., 1] += np.linspace(-5, 5, 200)
     drifting = results.build({"posterior": {"x": drifting}}, {"sampler": "made up"})
     assert separate_modes(target(TWO), drifting, "it jumps") == 1
-    # with a gradient it does not matter whether they drift
+    # with a gradient, drift is irrelevant
     assert separate_modes(target(TWO), drifting) == 2
 
 

@@ -1,4 +1,4 @@
-"""Calibration: right programs and samplers pass; wrong ones of several kinds are flagged."""
+"""Calibration: correct programs and samplers pass; wrong ones of several kinds are flagged."""
 
 from concurrent.futures import ProcessPoolExecutor
 
@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 import stanadapt as sa
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import codes_of
+from stanadapt.studies.calibration import ranks as shapes
+from tests.helpers.codes import raises
 
 PROGRAM = """
 data { int N; vector[N] x; array[N] int k; vector[N] y; }
@@ -33,119 +35,158 @@ generated quantities {
 }
 """
 DATA = {"N": 5, "x": [-1.0, 0.0, 1.0, 2.0, 4.0]}
-QUICK = {"draws": 60, "ranks": 49, "show_progress": False, "backend": "stanli"}
+QUICK = {
+    "simulations": 60, "ranks": 49, "seed": 1, "show_progress": False, "backend": "stanli",
+}  # fmt: skip
 SHORT = {"chains": 2, "iter_warmup": 300, "iter_sampling": 150}
 
 
-def calibrated(program=PROGRAM, generator=GENERATOR, sampler="nuts", **changes):
+def calibrate(program=PROGRAM, generator=GENERATOR, sampler="nuts", **changes):
     return sa.sbc(program, generator, DATA, sampler, **{**QUICK, **SHORT, **changes})
 
 
-def test_a_right_program_and_sampler(tmp_path):
-    found = calibrated()
-    assert found.verdict == "calibrated"
-    assert list(found.ranks) == ["b[1]", "b[2]", "s", "log density"]
-    assert found.ranks.shape == (60, 4)
-    assert not found.failed
+def test_a_correct_program_and_sampler(tmp_path):
+    study = calibrate()
+    assert study.verdict == "calibrated"
+    assert list(study.ranks) == ["b[1]", "b[2]", "s", "log density"]
+    assert study.ranks.shape == (60, 4)
+    assert not study.failed
     picture = tmp_path / "ranks.png"
-    found.plot(picture)
+    study.plot(picture)
     assert picture.stat().st_size > 10_000
-    assert "as uniform as chance" in repr(found)
+    assert codes_of(study.messages) == ["uniform_ranks"]
+    assert study.verdict in repr(study)
+    assert study.messages[0] in repr(study)
+    assert study.seed == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("old", "new", "quantity", "said", "draws"),
+    ("old", "new", "quantity", "shape", "simulations"),
     [
-        ("poisson(s)", "poisson(0.4 * s)", "s", "too high", 60),
-        ("normal(b[1] +", "normal(b[1] + 15 +", "b[1]", "too low", 60),
+        ("poisson(s)", "poisson(0.4 * s)", "s", shapes.TOO_HIGH, 60),
+        ("normal(b[1] +", "normal(b[1] + 15 +", "b[1]", shapes.TOO_LOW, 60),
         # posteriors 2.4 times as wide: their ranks differ from uniform ones by 0.18 at most
-        ("10 * s);", "50);", "b[1]", "too wide", 160),
+        ("10 * s);", "50);", "b[1]", shapes.TOO_WIDE, 160),
     ],
 )
-def test_a_wrong_program_is_flagged(old, new, quantity, said, draws):
+def test_a_wrong_program_is_flagged(old, new, quantity, shape, simulations):
     assert old in PROGRAM
-    found = calibrated(PROGRAM.replace(old, new), draws=draws)
-    assert found.verdict == "not calibrated"
-    assert quantity in found.table.index[found.table["p_value"] < 0.01]
-    assert said in found.table.loc[quantity, "shape"]
-    assert "Program and generator disagree" in found.sentences[0]
+    study = calibrate(PROGRAM.replace(old, new), simulations=simulations)
+    assert study.verdict == "not calibrated"
+    assert quantity in study.table.index[study.table["p_value"] < 0.01]
+    assert study.table.loc[quantity, "shape"] == shape
+    assert codes_of(study.messages) == ["nonuniform_ranks"]
+    assert quantity in study.messages[0]
 
 
 @pytest.mark.slow
-def test_a_posterior_that_ignores_data_is_seen_by_the_log_density():
-    """Its parameters are those of the prior, whose ranks are uniform."""
+def test_the_log_density_detects_a_posterior_that_ignores_data():
+    """Its parameters are draws from the prior, with uniform ranks."""
     program = PROGRAM.replace("y ~ normal(b[1] + 1000 * b[2] * x, 10 * s);", "")
     program = program.replace("k ~ poisson(s);", "")
-    found = calibrated(program.replace("model {", "model { target += 0 * sum(y);"))
-    assert found.verdict == "calibrated"  # the program's own density ignores them too
+    study = calibrate(program.replace("model {", "model { target += 0 * sum(y);"))
+    assert study.verdict == "calibrated"  # the program's own density ignores them too
     both = PROGRAM.replace("y ~ normal(b[1] + 1000 * b[2] * x, 10 * s);", "")
-    assert calibrated(both).table.loc["b[1]", "p_value"] > 1e-3
+    assert calibrate(both).table.loc["b[1]", "p_value"] > 1e-3
 
 
 @pytest.mark.slow
 def test_a_sampler_that_does_not_reach_the_posterior_is_flagged():
-    found = calibrated(
+    study = calibrate(
         sampler="rwm", standardize=False, initial_scale=1e-4, tune_scale=False, iter_sampling=60
     )
-    assert found.verdict == "not calibrated"
-    assert any("fewer effective draws than ranks" in sentence for sentence in found.sentences)
+    assert study.verdict == "not calibrated"
+    assert "correlated_ranks" in codes_of(study.messages)
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_and_any_executor_gives_the_same_ranks(tmp_path):
-    whole = calibrated(draws=30)
-    calibrated(draws=20, run=tmp_path / "run")
+def test_a_run_is_continued_and_any_executor_gives_the_same_ranks(tmp_path):
+    whole = calibrate(simulations=30)
+    calibrate(simulations=20, run=tmp_path / "run")
     file = tmp_path / "run" / "replicates.jsonl"
     file.write_text(file.read_text()[:-7])  # a line that was cut off
     with ProcessPoolExecutor(2) as pool:
-        again = calibrated(draws=30, run=tmp_path / "run", executor=pool)
+        again = calibrate(simulations=30, run=tmp_path / "run", executor=pool)
     pd.testing.assert_frame_equal(again.ranks, whole.ranks)
-    with pytest.raises(StanadaptError, match=r"another calibration \(with another seed\)"):
-        calibrated(draws=30, run=tmp_path / "run", seed=2)
+    with raises("other_study", "seed"):
+        calibrate(simulations=30, run=tmp_path / "run", seed=2)
+
+
+def test_the_seed_is_recorded_and_that_of_the_folder(tmp_path):
+    few = {"simulations": 20, "run": tmp_path}
+    first = calibrate(seed=None, **few)
+    assert 0 <= first.seed < 2**32
+    again = calibrate(seed=None, **few)
+    assert again.seed == first.seed
+    pd.testing.assert_frame_equal(again.ranks, first.ranks)
+
+
+@pytest.mark.parametrize("text", ["no JSON\n", "[]\n", "", '"x"\n'])
+def test_a_file_that_is_something_else_is_refused(tmp_path, text):
+    (tmp_path / "replicates.jsonl").write_text(text)
+    for seed in (None, 1):
+        with raises("unreadable_study", "replicates.jsonl"):
+            calibrate(run=tmp_path, seed=seed)
+    assert (tmp_path / "replicates.jsonl").read_text() == text
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "facts"),
     [
-        ("real<lower=0> s =", "real r = 1; real s2 =", "s"),
+        ("real<lower=0> s =", "real r = 1; real s2 =", ["s"]),
         ("array[N] int k;", "array[N] int k2; array[N] int k;", None),
-        ("vector[2] b =", "vector[2] c =", "b"),
-        ("vector[N] y;", "vector[N] z;", "y"),
+        ("vector[2] b =", "vector[2] c =", ["b"]),
+        ("vector[N] y;", "vector[N] z;", ["y"]),
+        ("vector[2] b = [normal_rng(200, 50),", "vector[3] b = [1, normal_rng(200, 50),",
+         ["b", "(3,)", "(2,)"]),
     ],
-)
-def test_names_that_do_not_fit_are_named(old, new, said):
+)  # fmt: skip
+def test_names_that_do_not_fit_are_named(old, new, facts):
     generator = GENERATOR.replace(old, new)
-    if said is None:
-        assert calibrated(generator=generator, draws=20).ranks.shape[0] == 20
+    if facts is None:
+        assert calibrate(generator=generator, simulations=20).ranks.shape[0] == 20
         return
-    with pytest.raises(StanadaptError, match=rf"generator|{said}"):
-        calibrated(generator=generator)
+    with pytest.raises(sa.StanadaptError) as caught:
+        calibrate(generator=generator)
+    assert caught.value.stage in ("settings", "syntax")  # an unknown name may not even compile
+    assert all(fact in str(caught.value) for fact in facts)
 
 
-def test_a_generator_with_parameters_is_refused():
-    with pytest.raises(StanadaptError, match="has parameters: it must draw everything"):
-        calibrated(generator="parameters { real x; } model { x ~ normal(0, 1); }")
+@pytest.mark.parametrize(
+    "generator", ["parameters { real x; } model { x ~ normal(0, 1); }", "data { int N; }"]
+)
+def test_a_generator_that_draws_nothing_is_refused(generator):
+    with raises("unsuitable_generator"):
+        calibrate(generator=generator)
 
 
 def test_empty_blocks_of_a_generator_are_no_parameters():
     whole = GENERATOR.replace("generated", "parameters { } model {\n}\ngenerated")
     np.testing.assert_array_equal(
-        calibrated(generator=whole, draws=20).ranks, calibrated(draws=20).ranks
+        calibrate(generator=whole, simulations=20).ranks, calibrate(simulations=20).ranks
     )
 
 
-def test_a_generator_that_throws_is_told_of():
+def test_a_generator_that_throws_is_reported():
     throwing = GENERATOR.replace("gamma_rng(4, 2)", "normal_rng(0.3, 1)")
-    found = calibrated(generator=throwing, draws=60)
-    assert found.failed
-    assert any("gave no ranks" in sentence for sentence in found.sentences)
+    study = calibrate(generator=throwing, simulations=60)
+    assert study.failed
+    assert "generator_failed" in study.failed[0]
+    assert "failed_simulations" in codes_of(study.messages)
     always = GENERATOR.replace("gamma_rng(4, 2)", "gamma_rng(-1, 2)")
-    with pytest.raises(StanadaptError, match="only 0 of 60 repetitions gave ranks"):
-        calibrated(generator=always)
+    with raises("too_few_simulations", "0 of 60"):
+        calibrate(generator=always)
 
 
-@pytest.mark.parametrize("wrong", [{"draws": 5}, {"ranks": 3}, {"seed": -1}, {"sampler": "none"}])
+@pytest.mark.parametrize("wrong", [{"simulations": 5}, {"ranks": 3}, {"seed": -1}])
 def test_wrong_arguments(wrong):
-    with pytest.raises(StanadaptError, match="must be"):
-        calibrated(**wrong)
+    (name,) = wrong
+    with raises("out_of_range", name):
+        calibrate(**wrong)
+
+
+def test_an_unknown_sampler_ends_the_calibration():
+    with pytest.raises(sa.StanadaptError) as caught:
+        calibrate(sampler="none")
+    assert caught.value.stage == "settings"

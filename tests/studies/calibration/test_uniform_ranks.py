@@ -1,10 +1,16 @@
-"""Ranks: bands of the right coverage, small p-values where ranks are not uniform, and words."""
+"""Ranks: coverage of the bands, small p-values if ranks are not uniform, and their shapes."""
 
 import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from stanadapt.studies.calibration.ranks import RankBands
+from stanadapt.studies.calibration.ranks import (
+    TOO_HIGH,
+    TOO_LOW,
+    TOO_NARROW,
+    TOO_WIDE,
+    RankBands,
+)
 
 COUNT, LARGEST = 120, 49
 
@@ -24,11 +30,11 @@ def test_p_values_of_uniform_ranks_are_uniform(bands):
     assert sum(bands.judge(uniform(seed)).shape != "" for seed in range(400)) < 20
 
 
-def test_the_band_holds_the_whole_function_as_often_as_it_says(bands):
+def test_the_band_has_its_nominal_coverage_of_the_whole_function(bands):
     low, high = bands.limits(0.9)
     below = np.array([bands.numbers_below(uniform(seed)) for seed in range(1000)])
     inside = np.mean(np.all((below >= low) & (below <= high), axis=1))
-    # discrete: no band holds exactly nine tenths
+    # discrete: no band contains exactly nine tenths
     assert inside == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / 1000) + 0.01)
 
 
@@ -39,19 +45,19 @@ def test_numbers_below_are_counted(bands):
 
 
 @pytest.mark.parametrize(
-    ("power", "said"),
+    ("power", "shape"),
     [
-        (lambda u: u**0.6, "posteriors lie too low"),
-        (lambda u: u**1.7, "posteriors lie too high"),
-        (lambda u: 0.5 + 0.5 * np.sign(u - 0.5) * np.abs(2 * u - 1) ** 0.5, "too narrow"),
-        (lambda u: 0.5 + 0.5 * np.sign(u - 0.5) * np.abs(2 * u - 1) ** 3, "too wide"),
+        (lambda u: u**0.6, TOO_LOW),
+        (lambda u: u**1.7, TOO_HIGH),
+        (lambda u: 0.5 + 0.5 * np.sign(u - 0.5) * np.abs(2 * u - 1) ** 0.5, TOO_NARROW),
+        (lambda u: 0.5 + 0.5 * np.sign(u - 0.5) * np.abs(2 * u - 1) ** 3, TOO_WIDE),
     ],
 )
-def test_departures_are_found_and_named(bands, power, said):
+def test_departures_are_found_and_named(bands, power, shape):
     u = power(np.random.default_rng(5).random(COUNT))
-    found = bands.judge(np.minimum((u * (LARGEST + 1)).astype(int), LARGEST))
-    assert found.p_value < 1e-3
-    assert said in found.shape
+    result = bands.judge(np.minimum((u * (LARGEST + 1)).astype(int), LARGEST))
+    assert result.p_value < 1e-3
+    assert result.shape == shape
 
 
 def test_ranks_at_both_ends(bands):

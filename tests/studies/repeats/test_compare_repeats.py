@@ -1,4 +1,4 @@
-"""Repeats on a real target: seeds, measures, and what the folder holds."""
+"""Repeats on a real target: seeds, measures, and the contents of the folder."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 import stanadapt as sa
-from stanadapt.studies.repeats.kept import COLUMNS, seed_of
+from stanadapt.errors import StanadaptWarning, codes_of
+from stanadapt.studies.repeats.rows import COLUMNS, repeat_seed
 from stanadapt.targets.stan import bundled
 
 SHORT = {"chains": 2, "iter_warmup": 60, "iter_sampling": 100, "show_progress": False}
@@ -24,22 +25,22 @@ def schools():
 def found(schools, tmp_path_factory):
     folder = tmp_path_factory.mktemp("repeats")
     result = sa.compare_repeats(
-        schools, SAMPLERS, repeats=3, seed=5, engine="none", out=folder, **SHORT
+        schools, SAMPLERS, repeats=3, seed=5, engine="none", run=folder, **SHORT
     )
     return result, folder
 
 
-def test_every_sampler_has_every_repeat_with_seeds_of_its_own(found):
+def test_every_sampler_has_every_repeat_with_its_seed(found):
     rows = found[0].rows
     assert list(rows.columns) == ["target", *COLUMNS]
     assert rows["sampler"].tolist() == ["rwm", "hmc"] * 3
     assert rows["repeat"].tolist() == [1, 1, 2, 2, 3, 3]
-    assert rows["seed"].tolist() == [seed_of(5, i) for i in (1, 1, 2, 2, 3, 3)]
+    assert rows["seed"].tolist() == [repeat_seed(5, i) for i in (1, 1, 2, 2, 3, 3)]
     assert rows.loc[rows["sampler"] == "rwm", "ess_bulk_min"].nunique() == 3
     assert not found[0].interrupted
 
 
-def test_a_row_is_what_one_run_with_its_seed_measures(found, schools):
+def test_a_row_measures_one_run_with_its_seed(found, schools):
     rows = found[0].rows
     row = rows[(rows["sampler"] == "rwm") & (rows["repeat"] == 2)].iloc[0]
     with pytest.warns(sa.ConvergenceWarning):
@@ -73,27 +74,28 @@ def test_the_files_hold_the_same_table(found):
 
 def test_the_result_prints_its_summary(found, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    text = repr(found[0])
+    text, messages = repr(found[0]), found[0].messages
     assert "0 of 3" in text
-    assert "Medians, with the smallest and the largest of the repeats." in text
-    table = text.split("Medians")[0].split("no room")[0]
+    assert codes_of(messages) == ["intervals", "doubtful_repeats", "doubtful_repeats"]
+    assert messages[0] in text
+    table = text.split(messages[0])[0].split("no room")[0]
     assert max(map(len, map(str.rstrip, table.splitlines()))) <= 80
 
 
-def test_stans_nuts_is_compared_too(schools):
-    with pytest.warns(UserWarning, match="ran inside stanli") as warned:
+def test_stans_nuts_takes_part(schools):
+    with pytest.warns(StanadaptWarning) as warned:
         found = sa.compare_repeats(
             schools, ["rwm"], repeats=2, seed=5, engine="stanli", chains=1, iter_sampling=50,
             iter_warmup=60, show_progress=False,
         )  # fmt: skip
-    assert len(warned) == 1  # not in every repeat
+    assert sum("stanli" in str(one.message) for one in warned) == 1  # not in every repeat
     assert list(found.summary.index) == ["nuts", "rwm"]
     assert found.rows["draws"].tolist() == [1000, 50] * 2
     assert found.origin["samplers"]["nuts"] == {"engine": "stanli"}
 
 
 def test_the_workers_of_an_executor_run_the_chains(found, schools):
-    """Of every repeat: the table is the same, but for seconds."""
+    """The table is the same except for seconds."""
 
     class Counting(ThreadPoolExecutor):
         sent = 0

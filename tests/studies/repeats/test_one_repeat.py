@@ -5,21 +5,21 @@ from types import SimpleNamespace
 import pytest
 
 import stanadapt as sa
-from stanadapt.studies.repeats import kept
-from stanadapt.studies.repeats.kept import COLUMNS, compile_first, make_row, seed_of
+from stanadapt.studies.repeats import rows
+from stanadapt.studies.repeats.rows import COLUMNS, compile_first, make_row, repeat_seed
 from tests.helpers import made_up_fits
 
 
 def test_seeds_depend_on_both_numbers_and_suit_cmdstan():
-    seeds = [seed_of(seed, repeat) for seed in range(20) for repeat in range(1, 51)]
+    seeds = [repeat_seed(seed, repeat) for seed in range(20) for repeat in range(1, 51)]
     assert len(set(seeds)) == 1000
     assert 0 <= min(seeds) < max(seeds) < 2**31 - 1
-    assert max(seeds) > 2**30  # not a few of them
+    assert max(seeds) > 2**30  # the whole range
 
 
-def test_a_row_has_the_costs_of_a_comparison_and_seconds_by_the_clock(monkeypatch):
+def test_a_row_has_the_costs_of_a_comparison_and_wall_time(monkeypatch):
     clock = iter([10.0, 13.0])
-    monkeypatch.setattr(kept, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(rows, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     fit = made_up_fits.fit(1, seconds=2.0, gradients=5000, compile_seconds=7.5)
     row = make_row("a", 2, 9, lambda seed: fit, None, 7.0, quiet=True)
     line = sa.compare({"a": fit}, show=False).iloc[0]
@@ -32,23 +32,24 @@ def test_a_row_has_the_costs_of_a_comparison_and_seconds_by_the_clock(monkeypatc
     assert (row["sampler"], row["repeat"], row["seed"], row["verdict"]) == ("a", 2, 9, "fine")
 
 
-def test_only_the_variables_asked_for_count():
+def test_only_the_requested_variables_count():
     fit = made_up_fits.in_another_mode(1)
     assert make_row("a", 1, 9, lambda seed: fit, ["a"], 0.0, quiet=True)["r_hat_max"] > 1.5
     assert make_row("a", 1, 9, lambda seed: fit, ["b"], 0.0, quiet=True)["r_hat_max"] < 1.05
 
 
-def test_what_compiles_first_is_brief_and_says_nothing():
-    asked = {}
+def test_the_run_that_compiles_is_brief_and_reports_no_failure():
+    options_used = {}
 
     def draw(**options):
-        asked.update(options)
+        options_used.update(options)
         raise sa.StanadaptError("sampling", "all chains stopped.")
 
     compile_first(draw, iter_warmup=20)
-    assert (asked["iter_warmup"], asked["iter_sampling"], asked["thin"]) == (20, 4, 1)
+    lengths = [options_used[name] for name in ("iter_warmup", "iter_sampling", "thin")]
+    assert lengths == [20, 4, 1]
     compile_first(draw, iter_warmup=None)
-    assert asked["iter_warmup"] == 60
+    assert options_used["iter_warmup"] == 60
 
 
 def test_ctrl_c_while_compiling_is_no_failure():

@@ -1,4 +1,4 @@
-"""The picture of repeats: where dots and intervals are, and which are hollow."""
+"""The picture of repeats: places of dots and intervals, and hollow dots."""
 
 import numpy as np
 import pytest
@@ -9,14 +9,14 @@ from tests.helpers.made_up_repeats import row, table
 
 
 def rows_of(targets, samplers, values):
-    made = [
+    numbers = [
         {**row(sampler, i + 1, scale * value), "target": target, "ess_per_second": np.nan}
         for scale, target in enumerate(targets, 1)
         for sampler in samplers
         for i, value in enumerate(values)
     ]
-    rows = table(*made)
-    return rows.assign(target=[one["target"] for one in made])
+    rows = table(*numbers)
+    return rows.assign(target=[one["target"] for one in numbers])
 
 
 def drawn(rows, samplers, targets, repeats=3):
@@ -28,7 +28,7 @@ def medians(axis):
     return [line for line in axis.lines if line.get_markersize() > 6.0]
 
 
-def test_medians_intervals_and_repeats_are_where_the_numbers_are():
+def test_medians_intervals_and_repeats_are_at_their_numbers():
     rows = rows_of(["one", "two"], ["a", "b"], [0.1, 0.2, 0.8])
     figure, summary = drawn(rows, ["a", "b"], ["one", "two"])
     (axis,) = figure.axes  # no seconds: one panel
@@ -49,13 +49,13 @@ def test_medians_intervals_and_repeats_are_where_the_numbers_are():
     assert list(summary.index.names) == ["target", "sampler"]
 
 
-def test_long_names_of_targets_are_told_apart():
+def test_long_names_of_targets_stay_distinct():
     targets = [f"eight_schools_centered eight_schools {i}" for i in (1, 2)]
     figure, _ = drawn(rows_of(targets, ["a"], [0.1, 0.2, 0.8]), ["a"], targets)
     assert [text.get_text() for text in figure.axes[0].texts] == targets
 
 
-def test_a_median_is_hollow_where_not_all_repeats_are_fine():
+def test_a_median_is_hollow_if_some_repeats_are_not_fine():
     rows = rows_of(["one"], ["a", "b"], [0.1, 0.2, 0.8])
     rows.loc[(rows["sampler"] == "b") & (rows["repeat"] == 2), "verdict"] = "too short"
     figure, _ = drawn(rows, ["a", "b"], ["one"])

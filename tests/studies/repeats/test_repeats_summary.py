@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from stanadapt.studies.repeats.summary import CENTRAL, EXTREMES, sentences, summarize
+from stanadapt.errors import codes_of
+from stanadapt.studies.repeats.summary import CENTRAL, EXTREMES, describe, summarize
 from tests.helpers.made_up_repeats import row, table
 
 NAN = float("nan")
@@ -33,19 +34,19 @@ def test_the_interval_of_fewer_than_five_repeats_is_the_range(count, interval):
     assert line["interval"] == interval
     assert (line["seconds_low"] == 1.0) == (interval == EXTREMES)
     assert (line["seconds_high"] == 50.0) == (interval == EXTREMES)
-    said = " ".join(sentences(rows, summarize(rows, ["a"], count)))
-    assert ("percentile" in said) == (interval == CENTRAL)
-    assert ("smallest" in said) == (interval == EXTREMES)
+    (message,) = describe(rows, summarize(rows, ["a"], count))
+    assert message.code == "intervals"
+    assert (CENTRAL in message) == (interval == CENTRAL)
 
 
-def test_each_sampler_is_summarized_by_itself_in_the_order_asked_for():
+def test_each_sampler_is_summarized_in_the_requested_order():
     rows = table(row("b", 1, 5.0), row("a", 1, 1.0), row("b", 2, 7.0), row("a", 2, 3.0))
     summary = summarize(rows, ["a", "b"], 2)
     assert summary["seconds"].to_dict() == {"a": 2.0, "b": 6.0}
     assert list(summary.index) == ["a", "b"]
 
 
-def test_repeats_beyond_those_asked_for_do_not_count():
+def test_repeats_beyond_the_requested_number_do_not_count():
     rows = table(*(row("a", i, v) for i, v in enumerate([1.0, 3.0, 1000.0], 1)))
     line = summarize(rows, ["a"], 2).loc["a"]
     assert (line["repeats"], line["seconds"], line["seconds_high"]) == (2, 2.0, 3.0)
@@ -58,27 +59,31 @@ def test_failed_repeats_are_counted_and_not_measured():
     line = summary.loc["a"]
     assert (line["asked"], line["repeats"], line["failed"], line["fine"]) == (3, 2, 1, 1)
     assert line["ess_bulk_min"] == 2.0
-    said = sentences(rows, summary)
-    assert "a: 1 of 3 repeats failed. The first: sampling: all chains stopped." in said
-    assert "a: 1 of 2 fits are not fine. The first, repeat 3: too short. Few." in said
+    _, failure, doubt = describe(rows, summary)
+    assert codes_of([failure, doubt]) == ["failed_repeats", "doubtful_repeats"]
+    for fact in ("a: ", "1 of 3", "sampling: all chains stopped."):
+        assert fact in failure
+    for fact in ("a: ", "1 of 2", "repeat 3", "too short. Few."):
+        assert fact in doubt
 
 
-def test_where_every_repeat_failed_there_are_no_numbers():
+def test_without_a_fit_there_are_no_numbers():
     failed = [row("a", i, NAN, verdict="", failure="sampling: no.") for i in (1, 2)]
     line = summarize(table(*failed), ["a"], 2).loc["a"]
     assert (line["repeats"], line["failed"], line["fine"]) == (0, 2, 0)
     assert np.isnan(line["ess_bulk_min"])
 
 
-def test_missing_repeats_and_numbers_are_told_of():
+def test_missing_repeats_and_numbers_are_reported():
     rows = table(row("a", 1, 1.0), row("a", 2, 2.0, r_hat_max=NAN, ess_per_gradient=NAN))
     summary = summarize(rows, ["a", "b"], 3)
     assert summary.loc["a", "r_hat_max"] == 1.0
     assert summary.loc["b", "repeats"] == 0
-    said = sentences(rows, summary)
-    assert "a: 1 of 3 repeats were not made." in said
-    assert "b: 3 of 3 repeats were not made." in said
-    assert "a: r_hat_max is not a number in 1 repeats, and left out there." in said
+    _, *messages = describe(rows, summary)
+    assert codes_of(messages) == ["missing_repeats", "missing_measures", "missing_repeats"]
+    facts = [("a: ", "1 of 3"), ("a: r_hat_max", "1"), ("b: ", "3 of 3")]
+    for message, named in zip(messages, facts, strict=True):
+        assert all(fact in message for fact in named)
 
 
 def test_samplers_with_different_intervals_are_named():
@@ -87,6 +92,9 @@ def test_samplers_with_different_intervals_are_named():
         row("b", i, NAN if i > 1 else 1.0, failure="no." if i > 1 else "") for i in range(1, 6)
     ]
     found = table(*rows)
-    first, second, *_ = sentences(found, summarize(found, ["a", "b"], 5))
-    assert first.startswith("a: medians, with the central 80 %")
-    assert second.startswith("b: medians, with the smallest")
+    first, second, *_ = describe(found, summarize(found, ["a", "b"], 5))
+    assert codes_of([first, second]) == ["intervals", "intervals"]
+    assert first.startswith("a: ")
+    assert second.startswith("b: ")
+    assert CENTRAL in first
+    assert CENTRAL not in second

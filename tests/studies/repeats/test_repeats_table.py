@@ -1,13 +1,11 @@
-"""The summary of repeats, printed and in LaTeX."""
+"""The summary of repeats as text, HTML and LaTeX."""
 
-import io
 import re
 
 import pytest
-from rich.console import Console
 
-from stanadapt.studies.repeats.summary import sentences, summarize
-from stanadapt.studies.repeats.table import escaped, show_summary, to_latex
+from stanadapt.studies.repeats.summary import describe, summarize
+from stanadapt.studies.repeats.table import escape_latex, summary_html, summary_text, to_latex
 from tests.helpers.made_up_repeats import row, table
 
 NAMES = ["pseudo_extended", "nuts"]
@@ -24,10 +22,8 @@ def rows():
 
 
 def printed(rows, width, names=NAMES):
-    summary, stream = summarize(rows, names, 5), io.StringIO()
-    console = Console(file=stream, width=width, force_terminal=True)
-    show_summary(summary, sentences(rows, summary), console)
-    return re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+    summary = summarize(rows, names, 5)
+    return summary_text(summary, describe(rows, summary), width)
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
@@ -43,12 +39,12 @@ def test_no_number_is_cut_at_any_width(rows, width):
     assert lines[2].count("27,901–96,790") == len(titles)
 
 
-def test_what_has_no_room_is_named_and_nothing_is_where_all_have(rows):
+def test_columns_without_room_are_named(rows):
     assert "no room for: draws, R-hat, wall s" in printed(rows, 80)
     assert "no room for" not in printed(rows, 160)
 
 
-def test_where_nothing_fits_each_sampler_has_a_block(rows):
+def test_each_sampler_has_a_block_if_no_column_fits(rows):
     lines = printed(rows, 38).splitlines()
     assert lines[lines.index("nuts") + 1] == "  fine      5 of 5"
     assert "  ESS/s     45,679 27,901–96,790" in lines
@@ -72,9 +68,16 @@ def test_columns_without_numbers_are_left_out():
     assert "ESS/grad" not in printed(nothing, 160, ["a"])
 
 
-def test_a_sampler_that_failed_has_a_line_of_its_own(rows):
+def test_a_sampler_that_failed_has_a_line(rows):
     failed = table(row("a", 1, 2.0), row("b", 1, float("nan"), failure="no."))
     assert re.search(r"^b +0 of 5 *$", printed(failed, 160, ["a", "b"]), re.M)
+
+
+def test_html(rows):
+    summary = summarize(rows, NAMES, 5)
+    html = summary_html(summary, describe(rows, summary))
+    for text in ("<th>pseudo_extended</th>", "45,679 27,901–96,790", "<th>ESS/s</th>"):
+        assert text in html
 
 
 def test_latex(rows):
@@ -97,6 +100,6 @@ def test_latex(rows):
 
 
 def test_special_characters_are_escaped():
-    assert escaped("a_b&50%$#{x}~^\\") == (
+    assert escape_latex("a_b&50%$#{x}~^\\") == (
         r"a\_b\&50\%\$\#\{x\}\textasciitilde{}\textasciicircum{}\textbackslash{}"
     )

@@ -1,4 +1,4 @@
-"""Several targets in one run of repeats: rows, summary, LaTeX, picture, page; gone on with."""
+"""Several targets in one comparison: rows, summary, LaTeX, picture, page, continuation."""
 
 import json
 from types import SimpleNamespace
@@ -7,8 +7,9 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.studies.repeats import compare_repeats as module
-from stanadapt.studies.repeats.kept import SAMPLING, seed_of
+from stanadapt.studies.repeats.rows import SAMPLING, repeat_seed
 from tests.helpers import made_up_fits
+from tests.helpers.codes import raises
 from tests.helpers.html_page import Page
 
 PROGRAM = "data { real m; } parameters { real x; } model { x ~ normal(m, 1); }"
@@ -34,16 +35,16 @@ def runs(monkeypatch):
     return log
 
 
-def repeated(targets, out=None, repeats=2, samplers=("rwm", "mala")):
+def repeated(targets, run=None, repeats=2, samplers=("rwm", "mala")):
     return sa.compare_repeats(
-        targets, samplers, repeats=repeats, seed=5, engine="none", out=out, show_progress=False
+        targets, samplers, repeats=repeats, seed=5, engine="none", run=run, show_progress=False
     )
 
 
 def test_every_sampler_on_every_target_with_the_same_seeds(targets, runs):
     found = repeated(targets)
     assert runs.made == [
-        (m, name, seed_of(5, i)) for i in (1, 2) for m in (1.0, 9.0) for name in ("rwm", "mala")
+        (m, name, repeat_seed(5, i)) for i in (1, 2) for m in (1.0, 9.0) for name in ("rwm", "mala")
     ]
     assert list(found.summary.index) == [
         ("near", "rwm"), ("near", "mala"), ("far_off", "rwm"), ("far_off", "mala"),
@@ -58,7 +59,7 @@ def test_one_target_is_summarized_by_sampler(targets, runs):
     assert list(repeated({"near": targets["near"]}).summary.index) == ["rwm", "mala"]
 
 
-def test_a_folder_is_gone_on_with_by_target(targets, runs, tmp_path):
+def test_a_folder_is_continued_by_target(targets, runs, tmp_path):
     repeated({"near": targets["near"]}, tmp_path)
     runs.made.clear()
     found = repeated(targets, tmp_path)
@@ -66,16 +67,16 @@ def test_a_folder_is_gone_on_with_by_target(targets, runs, tmp_path):
     assert len(found.rows) == 8
     assert (tmp_path / "repeats.pdf").read_bytes().startswith(b"%PDF")
     swapped = {"near": targets["far_off"]}
-    with pytest.raises(sa.StanadaptError, match=r"target\.data_hash of near"):
+    with raises("other_study", "target.data_hash of near"):
         repeated(swapped, tmp_path)
 
 
 def test_failures_and_doubts_name_the_target(targets, runs):
     runs.fail = lambda target, name: target is targets["far_off"] and name == "mala"
     found = repeated(targets)
-    said = [s for s in found.sentences if "failed" in s]
-    assert len(said) == 1
-    assert said[0].startswith("far_off: mala: 2 of 2 repeats failed")
+    (failure,) = [m for m in found.messages if m.code == "failed_repeats"]
+    assert failure.startswith("far_off: mala: ")
+    assert "2 of 2" in failure
     assert found.summary.loc[("near", "mala"), "failed"] == 0
 
 
@@ -96,8 +97,8 @@ def test_the_page_is_whole_and_needs_no_network(targets, runs, tmp_path):
     for words in ("near", "far_off", "rwm", "mala"):
         assert words in page.words("table")
         assert words in text[text.index("<svg") :]  # the picture names them too
-    assert "stanadapt compare <x>" in page.words("origin")
-    assert "None was found" in page.words("problems")
+    assert page.words("command") == "stanadapt compare <x>"
+    assert "no-problems" in page.ids
     assert page.links
     assert all(link.startswith(("#", "data:,")) for link in page.links)
     assert "http" not in text.replace("http://www.w3.org", "")
@@ -105,5 +106,5 @@ def test_the_page_is_whole_and_needs_no_network(targets, runs, tmp_path):
 
 
 def test_no_target(runs):
-    with pytest.raises(sa.StanadaptError, match="at least one target"):
+    with raises("nothing_to_study", "target"):
         repeated({})

@@ -1,18 +1,24 @@
-"""The winner, by how much, and which fits are held against it: without a page."""
+"""The winner, by how much, and the objections to fits: without a page."""
+
+import re
 
 import numpy as np
 import pytest
 
-from stanadapt.studies.report import summary_table
 from stanadapt.studies.report.conclusion import conclude, number
-from stanadapt.studies.report.fits import as_repeats, collect, largest_z, standing
+from stanadapt.studies.report.fits import assess, collect, largest_z, list_repeats
+from stanadapt.studies.report.table import TITLES, table_lines
 from tests.helpers import made_up_fits as made_up
 
 
-def concluded(**fits):
-    compared = collect(as_repeats(fits), None, None)
-    judged = standing(compared.runs, compared.baseline)
-    return conclude(compared.runs, judged), judged, compared.runs
+def draw_conclusion(**fits):
+    runs, baseline, _ = collect(list_repeats(fits), None, None)
+    assessment = assess(runs, baseline)
+    return conclude(runs, assessment), assessment, runs
+
+
+def codes(objections):
+    return {name: objection and objection.code for name, objection in objections.items()}
 
 
 def nuts(seed, **changes):
@@ -21,35 +27,37 @@ def nuts(seed, **changes):
 
 def test_the_faster_of_two_wins_by_the_ratio_of_its_cost():
     """Equally many draws in a fifth of the time, and four times the gradients."""
-    found, _, _ = concluded(
+    result, _, _ = draw_conclusion(
         nuts=nuts(1, seconds=10.0, gradients=10_000), ours=made_up.fit(2, gradients=40_000)
     )
-    assert found.winner == "ours"
-    times = float(found.choice.partition(", ")[2].partition(" times")[0])
-    assert times == pytest.approx(5, rel=0.2)
-    assert "; per gradient, nuts is ahead of it (" in found.choice
+    assert result.winner == "ours"
+    assert result.choice.code == "fastest_sampler"
+    ratio = float(re.search(r"([\d.]+) times as many as nuts", result.choice)[1])
+    assert ratio == pytest.approx(5, rel=0.2)
+    assert "gradient, nuts" in result.choice  # which is ahead by that measure
 
 
 def test_close_costs_are_no_victory():
-    found, _, _ = concluded(a=made_up.fit(1, seconds=2.0), b=made_up.fit(2, seconds=2.05))
-    assert "too close to call (one run of each does not decide)" in found.choice
+    result, _, _ = draw_conclusion(a=made_up.fit(1, seconds=2.0), b=made_up.fit(2, seconds=2.05))
+    assert result.choice.code == "close_samplers"
+    assert result.choice.startswith("Use a or b:")
 
 
-def test_repeats_decide_where_their_ranges_are_apart():
+def test_repeats_decide_if_their_ranges_do_not_overlap():
     a = [made_up.fit(i, seconds=2.0) for i in range(3)]
     b = [made_up.fit(i, seconds=2.8) for i in range(3, 6)]
-    found, _, _ = concluded(a=a, b=b)
-    assert found.choice.startswith("Use a: ")
+    result, _, _ = draw_conclusion(a=a, b=b)
+    assert (result.winner, result.choice.code) == ("a", "fastest_sampler")
     b[1] = made_up.fit(4, seconds=1.0)
-    found, _, _ = concluded(a=a, b=b)
-    assert "the ranges of their repeats overlap" in found.choice
+    result, _, _ = draw_conclusion(a=a, b=b)
+    assert result.choice.code == "close_samplers"
 
 
 def test_a_sampler_without_gradients():
     walk = made_up.fit(1, seconds=0.1, gradients=0, n_density=5000)
-    found, _, _ = concluded(walk=walk, other=made_up.fit(2))
-    assert found.winner == "walk"
-    assert found.choice.endswith("; it uses no gradients.")
+    result, _, _ = draw_conclusion(walk=walk, other=made_up.fit(2))
+    assert result.winner == "walk"
+    assert result.choice.code == "fastest_sampler"
 
 
 @pytest.mark.parametrize("problem", made_up.PLANTED)
@@ -57,13 +65,14 @@ def test_a_fit_with_a_problem_never_wins(problem):
     """However cheap it is."""
     bad = made_up.PLANTED[problem](1)
     bad.attrs["sampling_seconds"] = bad.attrs["warmup_seconds"] = [1e-6]
-    found, _, _ = concluded(bad=bad, good=made_up.fit(2))
-    assert found.winner == "good"
-    assert "bad (" in found.trust
+    result, _, _ = draw_conclusion(bad=bad, good=made_up.fit(2))
+    assert result.winner == "good"
+    assert result.trust.code == "some_fits_usable"
+    assert "bad (" in result.trust
 
 
 def test_a_fit_that_missed_a_mode_never_wins_and_is_no_reference():
-    """Though it is the baseline, and passes every check of its own."""
+    """It is the baseline and passes every other check."""
     rng = np.random.default_rng(1)
 
     def modes(seed, share):
@@ -75,49 +84,49 @@ def test_a_fit_that_missed_a_mode_never_wins_and_is_no_reference():
         "both": made_up.fit(1, posterior=modes(1, 0.4), seconds=50.0),
         "one": nuts(2, seconds=0.1),
     }
-    found, judged, _ = concluded(**fits)
-    assert found.winner == "both"
-    assert judged.objections == {"both": "", "one": "missed modes"}
-    assert judged.reference.name == "both"
+    result, assessment, _ = draw_conclusion(**fits)
+    assert result.winner == "both"
+    assert codes(assessment.objections) == {"both": None, "one": "missed_by_fit"}
+    assert assessment.reference.name == "both"
 
 
 def test_a_baseline_with_a_problem_is_no_reference():
     bad = made_up.in_another_mode(1)
     bad.attrs.update(engine="cmdstan 2.27.0", engine_independent=1)
-    found, judged, _ = concluded(nuts=bad, a=made_up.fit(2), b=made_up.fit(3))
-    assert judged.sound
-    assert judged.reference.name in ("a", "b")
-    assert set(judged.objections.values()) == {"do not use", ""}
-    assert found.winner in ("a", "b")
+    result, assessment, _ = draw_conclusion(nuts=bad, a=made_up.fit(2), b=made_up.fit(3))
+    assert assessment.sound
+    assert assessment.reference.name in ("a", "b")
+    assert set(codes(assessment.objections).values()) == {"unusable_verdict", None}
+    assert result.winner in ("a", "b")
 
 
-def test_nobody_is_held_against_a_bad_reference():
+def test_no_fit_is_compared_with_a_bad_reference():
     fits = {"x": made_up.frozen(1), "y": made_up.in_another_mode(2)}
-    found, judged, _ = concluded(**fits)
-    assert not judged.sound
-    assert set(judged.objections.values()) == {"do not use"}
-    assert found.winner is None
-    assert found.choice == "No sampler can be recommended until the problems below are solved."
+    result, assessment, _ = draw_conclusion(**fits)
+    assert not assessment.sound
+    assert set(codes(assessment.objections).values()) == {"unusable_verdict"}
+    assert result.winner is None
+    assert (result.trust.code, result.choice.code) == ("no_fit_usable", "no_recommendation")
 
 
-def test_a_fit_beside_the_truth_disagrees():
-    """By six of its standard errors, and by three, which is chance."""
+def test_a_biased_fit_disagrees():
+    """Six standard errors are a bias, two are chance."""
     reference = made_up.fit(1, shape=(4, 2500))
-    for shift, word in ((6.0, "disagrees with reference"), (2.0, "")):
+    for shift, code in ((6.0, "disagreement"), (2.0, None)):
         posterior = made_up.draws(2)
         posterior["c"] = posterior["c"] + shift * posterior["c"].std() / np.sqrt(1000)
         fits = {"reference": reference, "x": made_up.fit(2, posterior=posterior)}
-        _, judged, runs = concluded(**fits)
-        assert judged.objections["x"] == word
+        _, assessment, runs = draw_conclusion(**fits)
+        assert codes(assessment.objections)["x"] == code
         assert 4.0 < largest_z(runs[1], runs[0]) < 5.0
 
 
 def test_the_table_is_that_of_the_worst_repeat():
     fits = {"a": [made_up.fit(1), made_up.in_another_mode(2)], "b": made_up.fit(3)}
-    _, judged, runs = concluded(**fits)
-    line = summary_table.lines(runs, judged)[0]
+    _, assessment, runs = draw_conclusion(**fits)
+    line = table_lines(runs, assessment)[0]
     assert (line.verdict, line.usable) == ("do not use", False)
-    cells = dict(zip(summary_table.TITLES, line.cells, strict=True))
+    cells = dict(zip(TITLES, line.cells, strict=True))
     assert float(cells["R-hat"][0]) > 1.5
     assert " to " in cells["ESS/s"][1]
 

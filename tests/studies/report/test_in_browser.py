@@ -1,8 +1,8 @@
 """The page as headless Chromium shows it: light, dark, on a phone, on paper.
 
-Chromium is not among the dependencies: these tests run where it is installed, and are skipped
-elsewhere, on a machine of continuous integration for one. What does not need a browser (references,
-identifiers, colors, escaping) is tested in `test_page.py`, everywhere.
+Chromium is not a dependency: these tests are skipped on machines without it, for instance in
+continuous integration. References, identifiers, colors and escaping need no browser, and are tested
+in `test_page.py`.
 """
 
 import re

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from stanadapt.studies.report.fits import MOST, as_repeats, collect, parameters, with_few_columns
+from stanadapt.studies.report.fits import (
+    MOST,
+    collect,
+    list_repeats,
+    parameters,
+    reduce_columns,
+)
 from stanadapt.studies.report.forest import most_different
 from stanadapt.studies.report.running_error import running_error
 from stanadapt.studies.report.traces import worst_parameters
@@ -11,28 +17,28 @@ from tests.helpers import made_up_fits as made_up
 
 
 def runs_of(**fits):
-    return collect(as_repeats(fits), None, None).runs
+    return collect(list_repeats(fits), None, None).runs
 
 
 def test_error_of_running_means_by_hand():
-    """Means after each draw, in sds of the reference, against gradients with those of warm-up."""
+    """Means after each draw, in sds of the reference, against gradients including warm-up."""
     x = np.array([[4.0, 0.0, 2.0, -2.0, 6.0, 2.0], [0.0, 2.0, 4.0, 0.0, 2.0, 4.0]])
     own = made_up.fit(1, posterior={"x": x}, parameters='["x"]', gradients=1200)
     reference = made_up.fit(2, posterior={"x": made_up.draws(2)["a"]}, parameters='["x"]')
-    run, known = runs_of(own=own, reference=reference)
-    spent, error = running_error(run, known)
+    run, other = runs_of(own=own, reference=reference)
+    spent, error = running_error(run, other)
     np.testing.assert_allclose(spent, 240 + 960 * np.arange(1, 7) / 6)
     means = np.cumsum(x.mean(axis=0)) / np.arange(1, 7)
     draws = made_up.draws(2)["a"]
     np.testing.assert_allclose(error, np.abs(means - draws.mean()) / draws.std(ddof=1))
 
 
-def test_the_error_is_that_of_the_worst_parameter_in_its_own_scale():
+def test_the_error_is_that_of_the_worst_parameter_in_its_sds():
     posterior = made_up.draws(1)
     posterior["b"][..., 1] += 3e-3  # three of its standard deviations
-    run, known = runs_of(off=made_up.fit(1, posterior=posterior), right=made_up.fit(2))
-    assert running_error(run, known)[1][-1] == pytest.approx(3.0, abs=0.2)
-    halves = running_error(known, known)[0]
+    run, right = runs_of(off=made_up.fit(1, posterior=posterior), right=made_up.fit(2))
+    assert running_error(run, right)[1][-1] == pytest.approx(3.0, abs=0.2)
+    halves = running_error(right, right)[0]
     assert halves[-1] == pytest.approx(2000 + 8000 / 2)
 
 
@@ -60,9 +66,10 @@ def test_few_columns_keep_the_odd_ones_and_their_names():
     x = np.random.default_rng(1).normal(size=(4, 100, 30, 20))
     x[1, :, 7, 11] += 8
     x[2, 3, 0, 0] = np.nan
-    fits, note = with_few_columns({"a": [made_up.fit(1, posterior={"x": x})]})
+    fits, note = reduce_columns({"a": [made_up.fit(1, posterior={"x": x})]})
     (run,) = runs_of(**fits)
-    assert note.startswith("Of 600 columns of the fits, ")
+    assert note.code == "selected_columns"
+    assert "600" in note
     assert {"x[8,12]", "x[1,1]"} <= run.columns.keys()
     assert len(run.columns) < MOST
     assert run.statistics.keys() == made_up.statistics().keys()
@@ -71,4 +78,4 @@ def test_few_columns_keep_the_odd_ones_and_their_names():
 
 def test_few_columns_are_left_alone():
     fits = {"a": [made_up.fit(1)]}
-    assert with_few_columns(fits) == (fits, "")
+    assert reduce_columns(fits) == (fits, None)

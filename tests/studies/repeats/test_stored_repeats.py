@@ -1,4 +1,4 @@
-"""Repeats that are kept: gone on with, refused, interrupted, failed. The fits are made up."""
+"""Stored repeats: continued, refused, interrupted, failed. The fits are made up."""
 
 import json
 from pathlib import Path
@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.errors import codes_of
+from stanadapt.runs.messages import INTERRUPTED
 from stanadapt.studies.repeats import compare_repeats as module
-from stanadapt.studies.repeats.kept import SAMPLING, seed_of
+from stanadapt.studies.repeats.rows import SAMPLING, repeat_seed
 from tests.helpers import made_up_fits
+from tests.helpers.codes import raises
 from tests.helpers.short_runs import NORMAL
 
 
@@ -21,7 +24,7 @@ def target():
 
 @pytest.fixture
 def runs(monkeypatch):
-    """What was run, (sampler, seed); `act` may raise, or return another fit."""
+    """A log of runs, (sampler, seed); `act` may raise, or return another fit."""
     log = SimpleNamespace(made=[], brief=[], act=lambda name, seed: None)
 
     def sample(target, name, *, seed, iter_sampling=None, **options):
@@ -35,9 +38,9 @@ def runs(monkeypatch):
     return log
 
 
-def repeated(target, out=None, repeats=3, samplers=("rwm", "mala"), seed=5, **options):
+def repeated(target, run=None, repeats=3, samplers=("rwm", "mala"), seed=5, **options):
     return sa.compare_repeats(
-        target, samplers, repeats=repeats, seed=seed, engine="none", out=out, show_progress=False,
+        target, samplers, repeats=repeats, seed=seed, engine="none", run=run, show_progress=False,
         **options,
     )  # fmt: skip
 
@@ -48,20 +51,20 @@ def contents(folder):
 
 def test_only_missing_repeats_are_made(target, runs, tmp_path):
     first = repeated(target, tmp_path, repeats=2)
-    assert runs.made == [(n, seed_of(5, i)) for i in (1, 2) for n in ("rwm", "mala")]
+    assert runs.made == [(n, repeat_seed(5, i)) for i in (1, 2) for n in ("rwm", "mala")]
     assert runs.brief == ["rwm", "mala"]
     runs.made.clear()
     more = repeated(target, tmp_path, repeats=3)
-    assert runs.made == [(n, seed_of(5, 3)) for n in ("rwm", "mala")]
+    assert runs.made == [(n, repeat_seed(5, 3)) for n in ("rwm", "mala")]
     assert more.rows[:4].equals(first.rows)
     runs.made.clear()
     fewer = repeated(target, tmp_path, repeats=2, samplers=["mala", "rwm", "hmc"])
-    assert runs.made == [("hmc", seed_of(5, i)) for i in (1, 2)]
+    assert runs.made == [("hmc", repeat_seed(5, i)) for i in (1, 2)]
     assert fewer.summary["repeats"].to_dict() == {"mala": 2, "rwm": 2, "hmc": 2}
     assert len(fewer.rows) == 8
 
 
-def test_a_seed_that_is_not_given_is_that_of_the_folder(target, runs, tmp_path):
+def test_the_default_seed_is_that_of_the_folder(target, runs, tmp_path):
     first = repeated(target, tmp_path, repeats=1, seed=None)
     again = repeated(target, tmp_path, repeats=2, seed=None)
     assert first.origin["settings"]["seed"] == again.origin["settings"]["seed"]
@@ -78,26 +81,24 @@ def test_a_seed_that_is_not_given_is_that_of_the_folder(target, runs, tmp_path):
     ({"samplers": {"rwm": {"initial_scale": 0.3}}}, "settings of rwm"),
     ({"target": "parameters { real y; } model { y ~ normal(0, 1); }"}, "target.program_hash"),
 ])  # fmt: skip
-def test_another_comparison_is_refused_and_stays(target, runs, tmp_path, change, named):
+def test_another_comparison_is_refused_and_left_alone(target, runs, tmp_path, change, named):
     repeated(target, tmp_path, repeats=1)
-    before, given = contents(tmp_path), dict(change)
-    other = sa.Target(given.pop("target")) if "target" in given else target
+    before, options = contents(tmp_path), dict(change)
+    other = sa.Target(options.pop("target")) if "target" in options else target
     runs.made.clear()
-    with pytest.raises(sa.StanadaptError, match="another comparison") as error:
-        repeated(other, tmp_path, repeats=1, **given)
-    assert named in str(error.value)
-    assert "--force" in str(error.value)
+    with raises("other_study", named, "--force"):
+        repeated(other, tmp_path, repeats=1, **options)
     assert contents(tmp_path) == before
     assert runs.made == []
-    anew = repeated(other, tmp_path, repeats=1, force=True, **given)
-    assert len(anew.rows) == len(anew.summary)
+    forced = repeated(other, tmp_path, repeats=1, force=True, **options)
+    assert len(forced.rows) == len(forced.summary)
     assert contents(tmp_path) != before
 
 
 def test_other_data_are_refused(runs, tmp_path):
     program = "data { real m; } parameters { real x; } model { x ~ normal(m, 1); }"
     repeated(sa.Target(program, {"m": 1.0}), tmp_path, repeats=1)
-    with pytest.raises(sa.StanadaptError, match="data_hash"):
+    with raises("other_study", "data_hash"):
         repeated(sa.Target(program, {"m": 2.0}), tmp_path, repeats=1)
 
 
@@ -108,11 +109,11 @@ def test_other_starting_values_in_a_file_of_the_same_name_are_refused(target, ru
     repeated(target, tmp_path / "r", repeats=1, inits=kind(file))
     repeated(target, tmp_path / "r", repeats=1, inits=kind(file))
     file.write_text('{"x": 2}')
-    with pytest.raises(sa.StanadaptError, match=r"settings\.inits"):
+    with raises("other_study", "settings.inits"):
         repeated(target, tmp_path / "r", repeats=1, inits=kind(file))
 
 
-def test_force_begins_anew(target, runs, tmp_path):
+def test_force_starts_over(target, runs, tmp_path):
     repeated(target, tmp_path, repeats=1)
     repeated(target, tmp_path, repeats=1, force=True)
     assert len(runs.made) == 4
@@ -127,16 +128,17 @@ def with_draws(name, seed):
 
 
 def without_draws(name, seed):
-    raise sa.StanadaptError("sampling", "interrupted during warm-up after 3 iterations in all.")
+    raise sa.StanadaptError(INTERRUPTED, "Why.")
 
 
 @pytest.mark.parametrize("how", [interrupt, with_draws, without_draws])
-def test_an_interruption_keeps_what_is_complete(target, runs, tmp_path, how):
+def test_an_interruption_keeps_complete_repeats(target, runs, tmp_path, how):
     runs.act = lambda name, seed: how(name, seed) if len(runs.made) == 4 else None
     cut = repeated(target, tmp_path)
     assert cut.interrupted
     assert len(cut.rows) == 3
-    assert "mala: 2 of 3 repeats were not made." in cut.sentences
+    missing = [m for m in cut.messages if m.code == "missing_repeats"]
+    assert [m for m in missing if "mala" in m and "2 of 3" in m]
     assert len(json.loads((tmp_path / "repeats.json").read_text())["rows"]) == 3
     runs.made.clear()
     whole = repeated(target, tmp_path)
@@ -147,14 +149,17 @@ def test_an_interruption_keeps_what_is_complete(target, runs, tmp_path, how):
 
 def test_a_repeat_that_fails_is_a_row_with_the_reason(target, runs, tmp_path):
     def act(name, seed):
-        if (name, seed) == ("rwm", seed_of(5, 2)):
+        if (name, seed) == ("rwm", repeat_seed(5, 2)):
             raise sa.StanadaptError("sampling", "all chains\nstopped.", "Stan says so")
 
     runs.act = act
     found = repeated(target, tmp_path)
     failed = found.rows[found.rows["failure"] != ""]
     assert failed[["sampler", "repeat"]].to_numpy().tolist() == [["rwm", 2]]
-    assert failed["failure"].item() == "sampling: all chains stopped. Stan says: Stan says so"
+    assert "all chains stopped." in failed["failure"].item()
+    assert "Stan says so" in failed["failure"].item()
+    assert "\n" not in failed["failure"].item()
+    assert "failed_repeats" in codes_of(found.messages)
     assert found.summary["repeats"].to_dict() == {"rwm": 2, "mala": 3}
     text = (tmp_path / "repeats.json").read_text()
     assert "NaN" not in text
@@ -164,13 +169,15 @@ def test_a_repeat_that_fails_is_a_row_with_the_reason(target, runs, tmp_path):
     assert again.rows.equals(found.rows)
 
 
-def test_what_would_fail_in_every_repeat_ends_the_comparison(target, runs):
+def test_an_error_that_recurs_ends_the_comparison(target, runs):
     def act(name, seed):
-        raise sa.StanadaptError("settings", "needs a network.")
+        raise error
 
+    error = sa.StanadaptError("settings", "Why.")
     runs.act = act
-    with pytest.raises(sa.StanadaptError, match="needs a network"):
+    with pytest.raises(sa.StanadaptError) as caught:
         repeated(target)
+    assert caught.value is error
     assert len(runs.made) == 1
 
 
@@ -181,26 +188,34 @@ def test_without_a_folder_nothing_is_written(target, runs, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("repeats", [0, -1, 1.5, True, "3"])
-def test_numbers_of_repeats_that_are_none(target, runs, repeats):
-    with pytest.raises(sa.StanadaptError, match="repeats must be a whole number, at least 1"):
+def test_wrong_numbers_of_repeats(target, runs, repeats):
+    with raises("out_of_range", "repeats", "1"):
         repeated(target, repeats=repeats)
     assert runs.made == []
 
 
-@pytest.mark.parametrize(("samplers", "said"), [
-    ([], "at least one sampler"), (["nutz"], "sampler must be one of"),
-    ({"rwm": {"nothing": 1}}, "no setting 'nothing'"),
+@pytest.mark.parametrize("samplers", [["nutz"], {"rwm": {"nothing": 1}}])
+def test_samplers_that_cannot_be_compared(target, runs, samplers):
+    with pytest.raises(sa.StanadaptError) as caught:
+        repeated(target, samplers=samplers)
+    assert caught.value.stage == "settings"
+    assert runs.made == []
+
+
+@pytest.mark.parametrize(("samplers", "code"), [
+    ([], "nothing_to_study"), ({"rwm": 3}, "settings_not_by_name"),
+    ({"rwm": {1: 2}}, "settings_not_by_name"),
 ])  # fmt: skip
-def test_samplers_that_cannot_be_compared(target, runs, samplers, said):
-    with pytest.raises(sa.StanadaptError, match=said):
+def test_samplers_that_are_no_samplers(target, runs, samplers, code):
+    with raises(code):
         repeated(target, samplers=samplers)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "stanadapt repeats", "schema": 2}'])
-def test_a_file_that_is_something_else_is_refused_and_stays(target, runs, tmp_path, text):
+def test_a_file_that_is_something_else_is_refused_and_left_alone(target, runs, tmp_path, text):
     (tmp_path / "repeats.json").write_text(text)
     for seed in (None, 5):
-        with pytest.raises(sa.StanadaptError, match="not a file of repeats"):
+        with raises("unreadable_study", "repeats.json", "--force"):
             repeated(target, tmp_path, seed=seed)
     assert (tmp_path / "repeats.json").read_text() == text
     assert len(repeated(target, tmp_path, force=True).rows) == 6

@@ -1,4 +1,4 @@
-"""The rows of the report's table: one per name, repeats summed up."""
+"""The rows of the report's table: one per name, with repeats summarized."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 
 from stanadapt.diagnostics.verdict import FINE, NOT_EXACT, ORDER
 from stanadapt.studies.report.conclusion import Cost, number, per_gradient, per_second
-from stanadapt.studies.report.fits import Run, Standing
+from stanadapt.studies.report.fits import Assessment, Run
 
 TITLES = {
     "ESS/s": "smallest bulk effective sample size per second of one core, warm-up included",
@@ -15,10 +15,10 @@ TITLES = {
     "min ESS": "smallest bulk effective sample size, over all quantities",
     "tail ESS": "smallest effective sample size in the tails",
     "R-hat": "largest",
-    "divergent": "draws that come from a divergent trajectory",
+    "divergent": "draws from divergent trajectories",
     "z mean": "largest difference of a mean from the reference, in joint Monte Carlo errors",
     "z sd": "the same for standard deviations",
-    "missed": "share of another fit's draws that lie where this one has none",
+    "missed": "share of another fit's draws in regions without draws of this one",
     "warm-up s": "seconds of one core",
     "sampling s": "seconds of one core",
     "compile s": "seconds; not counted as cost",
@@ -28,7 +28,7 @@ TITLES = {
 
 
 class Line(NamedTuple):
-    """A row: name, its place among the colors, verdict, and cells of (text, range or "")."""
+    """A row: name, number of its color, verdict, and cells of (text, range or "")."""
 
     name: str
     place: int
@@ -37,29 +37,30 @@ class Line(NamedTuple):
     cells: list[tuple[str, str]]
 
 
-def lines(runs: list[Run], judged: Standing) -> list[Line]:
-    """Return one row per name: medians over repeats; the worst R-hat, z and share missed."""
+def table_lines(runs: list[Run], assessment: Assessment) -> list[Line]:
+    """Return one row per name: medians over repeats, but the worst R-hat, z and share missed."""
     names = list(dict.fromkeys(run.name for run in runs))
-    found = []
+    lines = []
     for place, name in enumerate(names):
-        own = [run for run in runs if run.name == name]
-        worst = max((str(run.row["verdict"]) for run in own), key=ORDER.index)
-        words = [judged.objections[run.label] for run in own if judged.objections[run.label]]
-        shown = worst if worst not in (FINE, NOT_EXACT) or not words else words[0]
-        found.append(Line(name, place, shown, not words, _cells(runs, own, judged)))
-    return found
+        repeats = [run for run in runs if run.name == name]
+        worst = max((str(run.row["verdict"]) for run in repeats), key=ORDER.index)
+        objections = [o for run in repeats if (o := assessment.objections[run.label])]
+        shown = worst if worst not in (FINE, NOT_EXACT) or not objections else str(objections[0])
+        cells = _cells(runs, repeats, assessment)
+        lines.append(Line(name, place, shown, not objections, cells))
+    return lines
 
 
-def _cells(runs: list[Run], own: list[Run], judged: Standing) -> list[tuple[str, str]]:
+def _cells(runs: list[Run], repeats: list[Run], assessment: Assessment) -> list[tuple[str, str]]:
     def row(column: str, form: str, over: Callable = np.median) -> tuple[str, str]:
-        return _cell([float(run.row[column]) for run in own], form, over)
+        return _cell([float(run.row[column]) for run in repeats], form, over)
 
-    name = own[0].name
-    z = [judged.z[run.label] for run in own]
-    diverging = [run.statistics.get("diverging") for run in own]
+    name = repeats[0].name
+    z = [assessment.z[run.label] for run in repeats]
+    diverging = [run.statistics.get("diverging") for run in repeats]
     return [
-        _cost(per_second(runs, name)),
-        _cost(per_gradient(runs, name)),
+        _cost_cell(per_second(runs, name)),
+        _cost_cell(per_gradient(runs, name)),
         row("ess_bulk_min", "{:,.0f}"),
         row("ess_tail_min", "{:,.0f}"),
         row("r_hat_max", "{:.3f}", np.max),
@@ -67,7 +68,8 @@ def _cells(runs: list[Run], own: list[Run], judged: Standing) -> list[tuple[str,
         _cell([pair[0] for pair in z], "{:.1f}", np.max),
         _cell([pair[1] for pair in z], "{:.1f}", np.max),
         row("missed", "{:.0%}", np.max),
-        *(row(f"seconds_{what}", "{:.2f}") for what in ("warmup", "sampling")),
+        row("seconds_warmup", "{:.2f}"),
+        row("seconds_sampling", "{:.2f}"),
         row("seconds_compile", "{:.1f}"),
         row("gradients", "{:,.0f}"),
         row("ess_bulk_median", "{:,.0f}"),
@@ -79,8 +81,6 @@ def _cell(values: list[float], form: str, over: Callable) -> tuple[str, str]:
     return (form.format(over(finite)), "") if finite else ("–", "")
 
 
-def _cost(cost: Cost) -> tuple[str, str]:
-    several = cost.repeats > 1
-    return number(
-        cost.median
-    ), f"{number(cost.lowest)} to {number(cost.highest)}" if several else ""
+def _cost_cell(cost: Cost) -> tuple[str, str]:
+    spread = f"{number(cost.lowest)} to {number(cost.highest)}" if cost.repeats > 1 else ""
+    return number(cost.median), spread

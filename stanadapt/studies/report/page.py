@@ -1,6 +1,6 @@
-"""Settings, seeds, versions and hashes: what is needed to make the fits of a report again.
+"""The page of a report: its templates, and the origin of the fits.
 
-The page: a template, a style sheet, and what goes into them.
+The origin lists settings, seeds, versions and hashes: all that is needed to reproduce the fits.
 """
 
 import json
@@ -12,28 +12,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
+from stanadapt.studies.report.canvas import HUES
 from stanadapt.studies.report.fits import Run
-from stanadapt.studies.report.palette import HUES
 
 HERE = "stanadapt.studies.report"
 
 
-def page(template: str = "page.html", **content: Any) -> str:
-    """Return the page as HTML; all text in `content` is escaped, but for pictures and styles."""
+def render(template: str = "page.html", **content: Any) -> str:
+    """Return the page as HTML; all text in `content` is escaped except for pictures and styles."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    maker = Environment(
-        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined,
+    environment = Environment(
+        loader=FunctionLoader(_read), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    return maker.get_template(template).render(style=_text("style.css"), hues=HUES, **content)
+    return environment.get_template(template).render(style=_read("style.css"), hues=HUES, **content)
 
 
-def _text(name: str) -> str:
+def _read(name: str) -> str:
     return files(HERE).joinpath(name).read_text(encoding="utf-8")
 
 
-# attributes of a fit, by the words that a reader knows
+# titles of the attributes of a fit
 FIELDS = {
     "model": "program",
     "program_hash": "hash of the program",
@@ -42,7 +42,7 @@ FIELDS = {
     "engine": "engine",
     "settings": "settings",
     "seed": "seed",
-    "iter_warmup": "warm-up iterations asked for",
+    "iter_warmup": "warm-up iterations requested",
     "warmup_iterations": "warm-up iterations used",
     "iter_sampling": "sampling iterations",
     "thin": "thin",
@@ -54,13 +54,26 @@ FIELDS = {
     "inference_library": "library",
     "inference_library_version": "version of the library",
     "versions": "other versions",
-    "created_at": "made at",
+    "created_at": "created at",
 }
-OURS = ("stanadapt", "arviz", "matplotlib", "numpy")  # of the page, not of the fits
+OURS = ("stanadapt", "arviz", "matplotlib", "numpy")  # libraries that made the page
 
 
 class Origin(NamedTuple):
-    """What all fits share, as (words, value); then one row per field, one value per fit."""
+    """The origin of the fits.
+
+    Attributes
+    ----------
+    shared
+        Title and value of the fields that all fits share.
+    labels
+        Names of the fits.
+    different
+        Title of the other fields, with a value per fit.
+    page
+        Versions of the libraries that made the page.
+
+    """
 
     shared: list[tuple[str, str]]
     labels: list[str]
@@ -69,34 +82,34 @@ class Origin(NamedTuple):
 
 
 def origin(runs: list[Run]) -> Origin:
-    """Read where the fits come from."""
+    """Collect the origin of the fits from their attributes."""
     shared, different = [], []
-    for name, words in FIELDS.items():
-        values = [_words(results.attribute(run.fit, name)) for run in runs]
+    for name, title in FIELDS.items():
+        values = [_format(results.attribute(run.fit, name)) for run in runs]
         if name == "created_at":
             values = [_to_the_second(value) for value in values]
         if not any(values):
             continue
         if len(set(values)) == 1:
-            shared.append((words, values[0]))
+            shared.append((title, values[0]))
         else:
-            different.append((words, [value or "–" for value in values]))
+            different.append((title, [value or "–" for value in values]))
     page = ", ".join(f"{name} {version(name)}" for name in OURS)
     return Origin(shared, [run.label for run in runs], different, page)
 
 
 def _to_the_second(time: str) -> str:
-    """Write a time of ISO 8601 with blanks, where a line can break; leave other text as it is."""
+    """Write a time of ISO 8601 with blanks, at which lines can break; leave other text alone."""
     try:
-        read = datetime.fromisoformat(time)
+        moment = datetime.fromisoformat(time)
     except ValueError:
         return time
-    zone = read.tzinfo is not None
-    read = read.astimezone(UTC) if zone else read
-    return f"{read:%Y-%m-%d %H:%M:%S}{' UTC' if zone else ''}"
+    has_zone = moment.tzinfo is not None
+    moment = moment.astimezone(UTC) if has_zone else moment
+    return f"{moment:%Y-%m-%d %H:%M:%S}{' UTC' if has_zone else ''}"
 
 
-def _words(value: Any) -> str:
+def _format(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str) and value.startswith(("{", "[")):

@@ -1,7 +1,4 @@
-"""The folder of repeats: a tidy table as CSV and JSON, and the summary in LaTeX.
-
-One sampler, one seed: draw, and measure what a comparison shows.
-"""
+"""The rows of a repeated comparison: how one is measured, and the folder that stores them."""
 
 import json
 import os
@@ -18,16 +15,17 @@ import pandas as pd
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare
 from stanadapt.errors import ConvergenceWarning, StanadaptError
+from stanadapt.runs.messages import INTERRUPTED
+from stanadapt.studies.messages import OTHER_STUDY, UNREADABLE_STUDY, UNWRITABLE_STUDY, recurs
 from stanadapt.studies.repeats.summary import MEASURES
 
-# CmdStan 2.27 reads seeds as signed 32-bit integers
-SEEDS = 2**31 - 1
-# what would be wrong in every repeat ends the comparison instead
-FATAL = ("settings", "sampler", "syntax", "data", "files", "installation")
-# of a run that is not timed: enough warm-up for standardized coordinates
+# --- one repeat ----------------------------------------------------------------------------------
+
+SEEDS = 2**31 - 1  # CmdStan 2.27 reads seeds as signed 32-bit integers
+# lengths of a run that only compiles: enough warm-up to learn standardized coordinates
 WARMUP, SAMPLING = 60, 4
-# from the table of `compare`, under its names there
-SAME = (
+# taken from the table of `compare`, under the names there
+COMPARED = (
     "chains", "draws", "ess_bulk_min", "ess_tail_min", "ess_per_second", "ess_per_gradient",
     "r_hat_max", "gradients", "densities",
 )  # fmt: skip
@@ -36,20 +34,20 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def seed_of(seed: int, repeat: int) -> int:
-    """Seed of a repeat, whatever the number of repeats; all samplers share it."""
+def repeat_seed(seed: int, repeat: int) -> int:
+    """Return the seed of a repeat: all samplers share it, and later repeats do not change it."""
     drawn = np.random.SeedSequence([seed, repeat]).generate_state(1, np.uint32)[0]
     return int(drawn) % SEEDS
 
 
 def compile_first(draw: Callable[..., Any], iter_warmup: int | None) -> None:
-    """Run a sampler briefly: what it compiles or loads on the way is not to be timed later."""
+    """Run a sampler briefly, so that later runs are timed without compilation and loading."""
     warmup = WARMUP if iter_warmup is None else min(iter_warmup, WARMUP)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             fit = draw(seed=0, iter_warmup=warmup, iter_sampling=SAMPLING, thin=1)
-        except StanadaptError as error:  # reported by the run that counts
+        except StanadaptError as error:  # the run that counts will report it
             _raise_if_interrupted(error)
             return
     if results.attribute(fit, "interrupted", 0) == 1:
@@ -57,7 +55,7 @@ def compile_first(draw: Callable[..., Any], iter_warmup: int | None) -> None:
 
 
 def _raise_if_interrupted(error: StanadaptError) -> None:
-    if error.message.startswith("interrupted"):  # there was no draw yet
+    if error.code == INTERRUPTED:
         raise KeyboardInterrupt from None
 
 
@@ -74,17 +72,21 @@ def make_row(
 
     Parameters
     ----------
+    name, repeat, seed
+        The sampler, the number of the repeat, and its seed.
     draw
         Takes a seed, and returns a fit.
+    var_names
+        As for `compare`.
     compiled_before
         Seconds of compilation that the fit records although they were spent earlier.
     quiet
-        Whether its warnings have been seen; verdicts are in the row in any case.
+        Whether to suppress warnings other than verdicts, which are in the row in any case.
 
     Raises
     ------
     StanadaptError
-        Where every repeat would fail for the same reason.
+        If every repeat would fail for the same reason.
     KeyboardInterrupt
         After Ctrl-C, also if the fit has some draws.
 
@@ -97,18 +99,18 @@ def make_row(
             fit = draw(seed=seed)
         except StanadaptError as error:
             _raise_if_interrupted(error)
-            if error.stage in FATAL:
+            if recurs(error, "data"):
                 raise
-            empty = dict.fromkeys((*SAME, *MEASURES), np.nan)
-            return _ordered(row | empty | {"verdict": "", "failure": " ".join(str(error).split())})
+            empty = dict.fromkeys((*COMPARED, *MEASURES), np.nan)
+            return _order(row | empty | {"verdict": "", "failure": " ".join(str(error).split())})
     if results.attribute(fit, "interrupted", 0) == 1:
         raise KeyboardInterrupt
     spent = time.perf_counter() - began
     table = compare({name: fit}, show=False, var_names=var_names)
     line = table.iloc[0]
     compiling = max(float(line["seconds_compile"]) - compiled_before, 0.0)
-    measured = {measure: _plain(line[measure]) for measure in SAME}
-    return _ordered({
+    measured = {measure: _as_number(line[measure]) for measure in COMPARED}
+    return _order({
         **row, **measured,
         "verdict": line["verdict"],
         "reasons": " ".join(table.attrs["reasons"][name]),
@@ -117,80 +119,90 @@ def make_row(
     })  # fmt: skip
 
 
-def _plain(value: Any) -> float | int:
+def _as_number(value: Any) -> float | int:
     number = float(value)
     return int(number) if number.is_integer() else number
 
 
-def _ordered(row: dict[str, Any]) -> dict[str, Any]:
+def _order(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in COLUMNS}
 
 
+# --- the folder ----------------------------------------------------------------------------------
+
 FORMAT, SCHEMA = "stanadapt repeats", 2
 JSON, CSV, LATEX, PICTURE = "repeats.json", "repeats.csv", "summary.tex", "repeats.pdf"
-# what must be the same for rows to belong together, beside targets and samplers in common
-SHARED = ("versions", "settings")
+SHARED = ("versions", "settings")  # equal in all rows, as are targets and samplers in common
 ROW = ("target", *COLUMNS)
 
 
-class KeptRepeats:
-    """Rows of a comparison, written to a folder after each repeat, if there is one.
+class StoredRows:
+    """Rows of a comparison, written to a folder after each repeat if there is a folder.
 
     Parameters
     ----------
-    out
-        Folder; None: rows are kept in memory only.
+    run
+        The folder; None keeps rows in memory only.
     origin
         Versions, settings, targets and the samplers' settings, as plain values.
     force
-        Begin anew, whatever the folder holds.
+        Whether to start over, whatever the folder holds.
 
     Raises
     ------
     StanadaptError
-        Stage "files", where the folder holds another comparison, or cannot be used.
+        Stage "files" if the folder holds another comparison or cannot be used.
 
     """
 
-    def __init__(self, out: str | PathLike | None, origin: dict[str, Any], force: bool) -> None:
-        self.folder = None if out is None else results.as_path(out)
+    def __init__(self, run: str | PathLike | None, origin: dict[str, Any], force: bool) -> None:
+        self.folder = None if run is None else results.as_path(run)
         self.origin = json.loads(json.dumps(origin))  # as it will be read back
         self.rows: list[dict[str, Any]] = []
         if self.folder is None:
             return
         path = results.check_writable(self.folder / JSON)
         if path.exists() and not force:
-            self._go_on_with(_read(path))
+            self._continue(_read(path))
 
-    def _go_on_with(self, found: dict[str, Any]) -> None:
-        other = [name for name in SHARED if found[name] != self.origin[name]]
-        known, own = found["samplers"], self.origin["samplers"]
-        targets, ours = found["targets"], self.origin["targets"]
-        differing = [
-            f"{part}.{name} ({found[part].get(name)} there, {self.origin[part].get(name)} here)"
-            for part in other
-            for name in {**found[part], **self.origin[part]}
-            if found[part].get(name) != self.origin[part].get(name)
-        ]
-        differing += [
-            f"target.{name} of {target} ({targets[target].get(name)} there, {value} here)"
-            for target in ours.keys() & targets.keys()
-            for name, value in ours[target].items()
-            if targets[target].get(name) != value
-        ]
-        differing += [f"settings of {n}" for n in own if n in known and known[n] != own[n]]
-        if differing:
+    def _continue(self, stored: dict[str, Any]) -> None:
+        """Take over the rows of an earlier call, if they belong to the same comparison."""
+        differences = self._differences(stored)
+        if differences:
             raise StanadaptError(
-                "files",
+                OTHER_STUDY,
                 f"{self.folder} holds repeats of another comparison, with another "
-                f"{', '.join(differing)}. Name another folder, or begin anew there: --force "
+                f"{', '.join(differences)}. Name another folder, or start over there: --force "
                 "(force=True).",
             )
-        self.origin["samplers"], self.origin["targets"] = {**known, **own}, {**targets, **ours}
-        self.rows = [{name: _number(row[name]) for name in ROW} for row in found["rows"]]
+        for part in ("samplers", "targets"):
+            self.origin[part] = {**stored[part], **self.origin[part]}
+        self.rows = [{name: _from_json(row[name]) for name in ROW} for row in stored["rows"]]
+
+    def _differences(self, stored: dict[str, Any]) -> list[str]:
+        """Name the settings that differ, with both values if they are short."""
+        differences = [
+            f"{part}.{name} ({stored[part].get(name)} there, {self.origin[part].get(name)} here)"
+            for part in SHARED
+            for name in {**stored[part], **self.origin[part]}
+            if stored[part].get(name) != self.origin[part].get(name)
+        ]
+        old_targets, targets = stored["targets"], self.origin["targets"]
+        differences += [
+            f"target.{name} of {target} ({old_targets[target].get(name)} there, {value} here)"
+            for target in targets.keys() & old_targets.keys()
+            for name, value in targets[target].items()
+            if old_targets[target].get(name) != value
+        ]
+        old_samplers = stored["samplers"]
+        return differences + [
+            f"settings of {name}"
+            for name, settings in self.origin["samplers"].items()
+            if name in old_samplers and old_samplers[name] != settings
+        ]
 
     def has(self, target: str, sampler: str, repeat: int) -> bool:
-        """Whether a repeat was made, failed or not."""
+        """Return whether a repeat was made, failed or not."""
         wanted = (target, sampler, repeat)
         return any((row["target"], row["sampler"], row["repeat"]) == wanted for row in self.rows)
 
@@ -200,10 +212,10 @@ class KeptRepeats:
         self.write()
 
     def write(self, latex: str | None = None, picture: bytes | None = None) -> None:
-        """Write the tidy table, and the summary and its picture if there are any yet."""
+        """Write the tidy table, and the summary and its picture if they are given."""
         if self.folder is None:
             return
-        rows = [{name: _storable(value) for name, value in one.items()} for one in self.rows]
+        rows = [{name: _to_json(value) for name, value in row.items()} for row in self.rows]
         content = {"format": FORMAT, "schema": SCHEMA, **self.origin, "rows": rows}
         self._write(JSON, json.dumps(content, indent=1, allow_nan=False) + "\n")
         self._write(CSV, self.table().to_csv(index=False))
@@ -213,11 +225,11 @@ class KeptRepeats:
             self._write(PICTURE, picture)
 
     def table(self) -> pd.DataFrame:
-        """The tidy table: one row per target, sampler and repeat."""
+        """Return the tidy table: one row per target, sampler and repeat."""
         return pd.DataFrame(self.rows, columns=list(ROW))
 
     def _write(self, name: str, content: str | bytes) -> None:
-        """Under another name first: an interruption leaves the old file intact."""
+        """Write under another name first: an interruption leaves the old file intact."""
         assert self.folder is not None
         partial = self.folder / f".{name}.{os.getpid()}.partial"
         try:
@@ -225,40 +237,40 @@ class KeptRepeats:
             partial.replace(self.folder / name)
         except OSError as error:
             raise StanadaptError(
-                "files", f"{self.folder / name} could not be written: {error}."
+                UNWRITABLE_STUDY, f"{self.folder / name} could not be written: {error}."
             ) from None
         finally:
             partial.unlink(missing_ok=True)
 
 
-def seed_in(out: str | PathLike) -> int | None:
-    """Seed of the comparison that a folder holds; None without one."""
-    path = results.as_path(out) / JSON
+def stored_seed(run: str | PathLike) -> int | None:
+    """Return the seed of the comparison in a folder; None without one."""
+    path = results.as_path(run) / JSON
     return _read(path)["settings"]["seed"] if path.exists() else None
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["format"] != FORMAT or found["schema"] != SCHEMA:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT or content["schema"] != SCHEMA:
             raise ValueError("another format")
-        if missing := [n for n in (*SHARED, "targets", "samplers", "rows") if n not in found]:
+        if missing := [n for n in (*SHARED, "targets", "samplers", "rows") if n not in content]:
             raise ValueError(f"it lacks {', '.join(missing)}")
-        if any(set(row) != set(ROW) for row in found["rows"]):
+        if any(set(row) != set(ROW) for row in content["rows"]):
             raise ValueError("its rows have other columns")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StanadaptError(
-            "files",
-            f"{path} is not a file of repeats that can be gone on with: {error}. Name another "
-            "folder, or begin anew there: --force (force=True).",
+            UNREADABLE_STUDY,
+            f"{path} is not a resumable comparison: {error}. Name another folder, or start over "
+            "there: --force (force=True).",
         ) from None
-    return found
+    return content
 
 
-def _storable(value: Any) -> Any:
-    """NaN as null, which JSON has."""
+def _to_json(value: Any) -> Any:
+    """Replace NaN by null, which JSON has."""
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _number(value: Any) -> Any:
+def _from_json(value: Any) -> Any:
     return np.nan if value is None else value

@@ -1,0 +1,408 @@
+"""Codes of the messages of studies, and the kinds of errors that end a study."""
+
+from stanadapt.errors import NOTE, VERDICT, Code, StanadaptError
+
+# --- arguments and files -------------------------------------------------------------------------
+
+NOTHING_TO_STUDY = Code(
+    "nothing_to_study",
+    "settings",
+    "A study was given no target, no sampler or no fit.",
+    "Give at least one.",
+)
+NOT_A_PLAIN_TARGET = Code(
+    "not_a_plain_target",
+    "settings",
+    "The study needs the target itself and was given one that was derived from it.",
+    "Pass the Target.",
+)
+SETTINGS_NOT_BY_NAME = Code(
+    "settings_not_by_name",
+    "settings",
+    "The settings of a sampler are not a mapping from names to values.",
+    "Give a dictionary such as {'target_accept': 0.9}.",
+)
+NOT_FITS_BY_NAME = Code(
+    "not_fits_by_name",
+    "settings",
+    "A report was given something other than fits by name.",
+    "Give a mapping: {'name': fit} or {'name': [fit, fit]}.",
+)
+NOTHING_IN_COMMON = Code(
+    "nothing_in_common",
+    "settings",
+    "The fits of a report have no variable in common.",
+    "Give fits of one program and one data set.",
+)
+OTHER_STUDY = Code(
+    "other_study",
+    "files",
+    "The folder holds the results of a study with other settings.",
+    "Name another folder, or repeat the settings that the folder was made with.",
+)
+UNREADABLE_STUDY = Code(
+    "unreadable_study",
+    "files",
+    "The folder holds a file that does not continue a study.",
+    "Name another folder, or remove the file.",
+)
+UNWRITABLE_STUDY = Code(
+    "unwritable_study",
+    "files",
+    "The results of a study could not be written.",
+    "Check the permissions of the folder and the space on the disk.",
+)
+REPORT_LIBRARY_MISSING = Code(
+    "report_library_missing",
+    "installation",
+    "A library that reports need is not installed.",
+    "Install it with pip.",
+)
+
+# --- advise --------------------------------------------------------------------------------------
+
+RECOMMENDED = Code(
+    "recommended",
+    NOTE,
+    "This sampler reaches the requested effective sample size soonest.",
+    "Run it with the settings and the length of the advice.",
+)
+NO_USABLE_TRIAL = Code(
+    "no_usable_trial",
+    NOTE,
+    "No trial gave draws that can be used.",
+    "Run the suggested sampler longer and read its verdict.",
+)
+PASSED_OVER = Code(
+    "passed_over",
+    NOTE,
+    "Samplers were passed over because trajectories with steps as long as theirs diverged.",
+    "Use the recommended sampler, or reparameterize the model.",
+)
+SEVERAL_MODES = Code(
+    "several_modes",
+    NOTE,
+    "Chains ended in separate regions with a lower density between them.",
+    "Use a tempering sampler, and look at the weights of the modes.",
+)
+DIVERGENT_TRIALS = Code(
+    "divergent_trials",
+    NOTE,
+    "Trajectories of a trial diverged.",
+    "Use a non-centered parameterization for scales that may be near zero.",
+)
+UNFINISHED_TRIAL = Code(
+    "unfinished_trial",
+    VERDICT,
+    "A sampler was still in warm-up when its trial ended.",
+    "Allow more time (max_minutes).",
+)
+MISSED_IN_TRIAL = Code(
+    "missed_in_trial",
+    VERDICT,
+    "A trial has no draws in a region in which another trial has many.",
+    "Prefer the sampler that reached the region.",
+)
+
+# --- approximate ---------------------------------------------------------------------------------
+
+NOISY_DENSITY = Code(
+    "noisy_density",
+    "settings",
+    "Approximations follow gradients, and this density is an estimate with noise.",
+    "Use sample, or make the target without noise.",
+)
+NO_DENSITY_AT_DRAWS = Code(
+    "no_density_at_draws",
+    "sampling",
+    "The density is not finite at any draw of the approximation.",
+    "Start elsewhere (inits), try another method, or use sample.",
+)
+APPROXIMATION_TOO_FAR = Code(
+    "approximation_too_far",
+    "sampling",
+    "The approximation lies so far away that its draws have equal coordinates.",
+    "Check that priors or data bound every parameter, or start elsewhere (inits).",
+)
+DRAWS_WITHOUT_DENSITY = Code(
+    "draws_without_density",
+    NOTE,
+    "Some draws of the approximation lie outside the support of the posterior.",
+    "Use the importance weights, or another method.",
+)
+FEW_DISTINCT_DRAWS = Code(
+    "few_distinct_draws",
+    NOTE,
+    "Fewer than half of the draws differ, since the importance weights are very unequal.",
+    "Use the approximation for a first look only.",
+)
+FLAT_COORDINATE = Code(
+    "flat_coordinate",
+    NOTE,
+    "The log density has no slope in some coordinates, so their approximation is arbitrary.",
+    "Give these parameters a prior, or use a sampler without gradients.",
+)
+
+# --- sbc -----------------------------------------------------------------------------------------
+
+UNSUITABLE_GENERATOR = Code(
+    "unsuitable_generator",
+    "settings",
+    "The generator is not a program that draws everything in generated quantities.",
+    "Remove its parameters, and draw with functions that end in _rng.",
+)
+GENERATOR_MISMATCH = Code(
+    "generator_mismatch",
+    "settings",
+    "A name or a shape differs between the generator and the program under study.",
+    "Declare every parameter and all observed data in the generator, in the same shapes.",
+)
+GENERATOR_FAILED = Code(
+    "generator_failed",
+    "generated quantities",
+    "The generator threw an exception.",
+    "Restrict its priors to values that its distributions accept.",
+)
+TOO_FEW_SIMULATIONS = Code(
+    "too_few_simulations",
+    "sampling",
+    "Too few simulations gave ranks.",
+    "Fix the first failure that the message quotes.",
+)
+UNIFORM_RANKS = Code(
+    "uniform_ranks",
+    VERDICT,
+    "The ranks of all quantities are as uniform as chance allows.",
+    "Nothing needs to be done.",
+)
+NONUNIFORM_RANKS = Code(
+    "nonuniform_ranks",
+    VERDICT,
+    "The ranks of some quantities are not uniform.",
+    "Repeat with another sampler to learn whether the program or the sampler is wrong.",
+)
+FAILED_SIMULATIONS = Code(
+    "failed_simulations",
+    NOTE,
+    "Some simulations gave no ranks, so the others are a selection.",
+    "Fix the first failure that the message quotes.",
+)
+CORRELATED_RANKS = Code(
+    "correlated_ranks",
+    NOTE,
+    "Some runs had fewer effective draws than ranks even after they were lengthened.",
+    "Raise iter_sampling.",
+)
+
+# --- compare_repeats -----------------------------------------------------------------------------
+
+INTERVALS = Code(
+    "intervals",
+    NOTE,
+    "The numbers of a summary are medians with an interval over the repeats.",
+    "Use five repeats or more for the central 80 % instead of the range.",
+)
+FAILED_REPEATS = Code(
+    "failed_repeats",
+    NOTE,
+    "Some repeats of a sampler failed.",
+    "Read the first failure, which the message quotes.",
+)
+MISSING_REPEATS = Code(
+    "missing_repeats",
+    NOTE,
+    "Some repeats were not made.",
+    "Repeat the call with the same folder to make them.",
+)
+MISSING_MEASURES = Code(
+    "missing_measures",
+    NOTE,
+    "A measure is not a number in some repeats and is left out there.",
+    "Read the verdicts of these repeats.",
+)
+DOUBTFUL_REPEATS = Code(
+    "doubtful_repeats",
+    NOTE,
+    "Some repeats gave fits that are not fine.",
+    "Read the verdict of the first, which the message quotes.",
+)
+
+# --- report: the conclusion, and why a fit cannot be used ----------------------------------------
+
+ALL_FITS_USABLE = Code(
+    "all_fits_usable",
+    VERDICT,
+    "Every fit of a report passes every check.",
+    "Use the sampler that the report recommends.",
+)
+SOME_FITS_USABLE = Code(
+    "some_fits_usable",
+    VERDICT,
+    "Some fits of a report cannot be used.",
+    "Use one of the others.",
+)
+NO_FIT_USABLE = Code(
+    "no_fit_usable",
+    VERDICT,
+    "No fit of a report can be used.",
+    "Solve the problems that the report lists.",
+)
+FASTEST_SAMPLER = Code(
+    "fastest_sampler",
+    NOTE,
+    "One sampler has clearly the most effective draws per second.",
+    "Use it.",
+)
+CLOSE_SAMPLERS = Code(
+    "close_samplers",
+    NOTE,
+    "The two fastest samplers are too close to rank.",
+    "Use either, or repeat both with more seeds.",
+)
+UNKNOWN_SPEED = Code(
+    "unknown_speed",
+    NOTE,
+    "The fits did not record their seconds, so samplers cannot be ranked by speed.",
+    "Give fits of sample or stan_nuts.",
+)
+NO_RECOMMENDATION = Code(
+    "no_recommendation",
+    NOTE,
+    "No sampler can be recommended.",
+    "Solve the problems that the report lists.",
+)
+UNUSABLE_VERDICT = Code(
+    "unusable_verdict",
+    VERDICT,
+    "The verdict of a fit rules it out.",
+    "Read the reasons of the verdict.",
+)
+MISSED_BY_FIT = Code(
+    "missed_by_fit",
+    VERDICT,
+    "A fit has almost no draws in a region in which another fit has many.",
+    "Use a tempering sampler, or the fit that reached the region.",
+)
+INEXACT_SAMPLER = Code(
+    "inexact_sampler",
+    VERDICT,
+    "A fit comes from a sampler or an approximation that is not exact.",
+    "Compare it with an exact fit.",
+)
+DISAGREEMENT = Code(
+    "disagreement",
+    VERDICT,
+    "Means or standard deviations of a fit differ from the reference by more than chance.",
+    "Run both longer; if they still differ, look for modes that one of them missed.",
+)
+UNCHECKED_CHAIN = Code(
+    "unchecked_chain",
+    VERDICT,
+    "A fit has a single chain, and no reliable fit to compare it with.",
+    "Run four chains.",
+)
+
+# --- report: problems and notes ------------------------------------------------------------------
+
+CHAINS_APART = Code(
+    "chains_apart",
+    NOTE,
+    "Chains of a fit lie in separate regions.",
+    "Use a tempering sampler, or lengthen warm-up.",
+)
+STEPS_TOO_LARGE = Code(
+    "steps_too_large",
+    NOTE,
+    "The mean acceptance rate is so low that the steps must be far too large.",
+    "Reduce the step size, or lengthen warm-up.",
+)
+THINNED_DRAWS = Code(
+    "thinned_draws",
+    NOTE,
+    "A fit was thinned: its effective sample sizes refer to the draws kept, its cost to all.",
+    "Compare fits without thinning.",
+)
+SHORTENED_RUN = Code(
+    "shortened_run",
+    NOTE,
+    "A fit was interrupted and has fewer draws than requested.",
+    "Resume the run.",
+)
+CHAINS_LEFT_OUT = Code(
+    "chains_left_out",
+    NOTE,
+    "Some chains failed and were left out.",
+    "Start elsewhere (inits), or use another seed.",
+)
+REJECTED_EVALUATIONS = Code(
+    "rejected_evaluations",
+    NOTE,
+    "The density failed at some points, which count as rejections.",
+    "Bound the parameters in the program, or give them tighter priors.",
+)
+LONE_CHAIN = Code(
+    "lone_chain",
+    NOTE,
+    "A fit has one chain, so R-hat cannot be computed.",
+    "Run four chains.",
+)
+NONFINITE_QUANTITY = Code(
+    "nonfinite_quantity",
+    NOTE,
+    "Some quantities are not finite at some draws.",
+    "Correct the statement that computes them.",
+)
+CONSTANT_QUANTITY = Code(
+    "constant_quantity",
+    NOTE,
+    "Some quantities have the same value in all draws and are left out of all measures.",
+    "Nothing needs to be done if they are constant by design.",
+)
+NO_STATISTICS = Code(
+    "no_statistics",
+    NOTE,
+    "A fit has no sample statistics.",
+    "Give a fit that has the group sample_stats.",
+)
+NO_SECONDS = Code(
+    "no_seconds",
+    NOTE,
+    "A fit did not record its seconds and is not ranked by speed.",
+    "Give a fit of sample or stan_nuts.",
+)
+REFERENCE_FIT = Code(
+    "reference_fit",
+    NOTE,
+    "The message names the fit that the others are compared with.",
+    "Name another baseline if you prefer one.",
+)
+SELECTED_COLUMNS = Code(
+    "selected_columns",
+    NOTE,
+    "A report of very many columns measures the worst and the most different of them.",
+    "Use compare to measure all of them.",
+)
+SELECTED_TRACES = Code(
+    "selected_traces",
+    NOTE,
+    "A report of very many samplers shows the traces of some.",
+    "Report fewer samplers to see all traces.",
+)
+
+# --- errors that end a study ---------------------------------------------------------------------
+
+RECURRING = ("settings", "sampler", "syntax", "files", "installation")
+
+
+def recurs(error: StanadaptError, *more: str) -> bool:
+    """Return whether every further run of a study would fail with the same error.
+
+    Parameters
+    ----------
+    error
+        An error of one run.
+    more
+        Further stages that recur in this study, such as "data" if all runs have the same data.
+
+    """
+    return error.stage in (*RECURRING, *more)
