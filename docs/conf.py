@@ -23,6 +23,7 @@ project, author, copyright = package, "The stanadapt developers", "The stanadapt
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference_directives"]
 exclude_patterns = ["_static"]
 default_role = "code"  # docstrings put code between single backticks
+smartquotes_action = "qe"  # two hyphens begin an option, they are not a dash
 
 html_theme = "sphinx_book_theme"
 html_title = package
