@@ -39,6 +39,7 @@ from stanadapt.cli.options import (
     Warmup,
     make_target,
     read_inits,
+    read_names,
     read_settings,
     target_options,
 )
@@ -48,8 +49,10 @@ from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.choose_sampler import AUTO, require_sampler
 from stanadapt.runs.load import load, progress_of
+from stanadapt.runs.prior import add_prior
 from stanadapt.runs.resume import resume as continue_run
 from stanadapt.runs.sample import sample as draw_fit
+from stanadapt.samplers import registered
 from stanadapt.samplers.variational.methods import METHODS, choose_method
 from stanadapt.studies.approximate.approximate import approximate as fit_approximation
 
@@ -84,8 +87,8 @@ def sample(
     prior_data: Annotated[
         Path | None,
         typer.Option(
-            help="JSON file of data without observations: adds the group prior, and tempering "
-            "samplers use it as the reference distribution."
+            help="JSON file of data without observations: adds the group prior; tempering samplers "
+            "use it as their reference distribution."
         ),
     ] = None,
     reference: Annotated[
@@ -97,9 +100,10 @@ def sample(
     network: Annotated[Path | None, typer.Option(help="A trained network, for nice.")] = None,
     standardize: Standardize = None,
     save_warmup: Annotated[bool, typer.Option("--save-warmup", help="Save warm-up too.")] = False,
-    save_pseudo: Annotated[
-        bool, typer.Option("--save-pseudo", help="Save all pseudo-samples with their weights.")
-    ] = False,
+    groups: Annotated[
+        str | None,
+        typer.Option("--save", help="Further groups, separated by commas: unconstrained, pseudo."),
+    ] = None,
     run: Annotated[
         Path | None,
         typer.Option(help="New folder that stores the run as it is drawn; see `resume`, `watch`."),
@@ -125,21 +129,34 @@ def sample(
         require_sampler(sampler, **settings)
         options = target_options(include, backend, unsafe, noise, rho, labels, exclude, quiet)
         target = make_target(model, data, posteriordb, **options)
+        if prior_data is not None:
+            target.with_prior_data(prior_data)  # find mistakes in the file before sampling
+        hot_end = prior_data if _takes_prior_data(sampler) else None
+        family = {
+            "threads_per_chain": threads_per_chain, "reference_distribution": reference,
+            "prior_data": hot_end, "network": network,
+        }  # fmt: skip
+        settings |= {name: value for name, value in family.items() if value is not None}
         fit = draw_fit(
             target, sampler, chains=chains, parallel_chains=parallel_chains,
-            threads_per_chain=threads_per_chain,
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, until_ess=until_ess,
-            max_minutes=max_minutes, thin=thin, seed=seed,
-            inits=read_inits(inits), warm_start=warm_start,
-            reference_distribution=reference, prior_data=prior_data, network=network,
-            standardize=standardize, save_warmup=save_warmup,
-            save_pseudo=save_pseudo, run=run, show_progress=not quiet, **settings,
+            max_minutes=max_minutes, thin=thin, seed=seed, inits=read_inits(inits),
+            warm_start=warm_start, standardize=standardize, save_warmup=save_warmup,
+            save=read_names(groups) or (), run=run, show_progress=not quiet, **settings,
         )  # fmt: skip
+        if prior_data is not None and not results.attribute(fit, "interrupted"):
+            fit = add_prior(fit, target, prior_data, show_progress=not quiet)
         save(fit, path, float32)
         print(compare({results.attribute(fit, "sampler"): fit}))
         print(f"ArviZ file: {path}")
         if results.attribute(fit, "interrupted"):
             raise typer.Exit(130)
+
+
+def _takes_prior_data(sampler: str) -> bool:
+    """Whether a sampler tempers towards the program under other data."""
+    tempering = registered()[sampler].tempering if sampler in registered() else None
+    return tempering is not None and not tempering.draws_reference
 
 
 def approximate(

@@ -22,8 +22,8 @@ from stanadapt import results
 from stanadapt.cli import interruption
 from stanadapt.cli.messages import WOULD_OVERWRITE
 from stanadapt.diagnostics.verdict import NOT_JUDGED
+from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.errors import ConvergenceWarning, StanadaptError
-from stanadapt.runs.run import uninterrupted
 
 
 def save(fit: Any, path: Path, float32: bool = False) -> Path:
