@@ -1,7 +1,7 @@
 """The documentation site: `make docs` builds it into output/docs/html.
 
-Warnings are errors, and nothing is fetched. Pages with cells are executed with the embedded
-backend, which needs no C++ compiler; their output is kept until the page or the package changes.
+Warnings are errors, and nothing is downloaded. Pages with cells are executed with the embedded
+backend, which needs no C++ compiler; their output is reused until the page or the package changes.
 """
 
 import os
@@ -14,15 +14,16 @@ sys.path.insert(0, str(HERE))  # for reference_directives
 from stanadapt import __name__ as package  # noqa: E402
 from stanadapt.engine.compiled.jit import source_fingerprint  # noqa: E402
 
-# of this process, and so of the kernels that it starts
+# inherited by the kernels that execute pages
 os.environ["STANADAPT_BACKEND"] = "stanli"
-# pages show warnings of fits, not those of libraries about each other
+# pages show warnings about fits, not deprecations among libraries
 os.environ["PYTHONWARNINGS"] = "ignore::FutureWarning,ignore::DeprecationWarning"
 
 project, author, copyright = package, "The stanadapt developers", "The stanadapt developers"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference_directives"]
 exclude_patterns = ["_static"]
 default_role = "code"  # docstrings put code between single backticks
+smartquotes_action = "qe"  # two hyphens begin an option, they are not a dash
 
 html_theme = "sphinx_book_theme"
 html_title = package
@@ -44,7 +45,7 @@ napoleon_use_rtype = False
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
-# outputs of another version of the package would be stale
+# the output of another version of the package would be stale
 nb_execution_cache_path = str(HERE.parent / "output" / "docs" / "executed" / source_fingerprint())
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True

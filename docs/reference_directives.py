@@ -1,4 +1,4 @@
-"""Sphinx directives that put the text of `reference_text` where a page wants it."""
+"""Sphinx directives that insert the text of `reference_text` into a page."""
 
 from collections.abc import Callable
 
@@ -9,15 +9,16 @@ from sphinx.util.docutils import SphinxDirective
 TEXTS: dict[str, Callable[[], str]] = {
     "public-names": reference_text.public_names,
     "sampler-reference": reference_text.samplers,
+    "message-reference": reference_text.messages,
     "authors-page": reference_text.authors_page,
 }
 
 
 class FromThePackage(SphinxDirective):
-    """Parses a text as reStructuredText, headings included."""
+    """Parse a text as reStructuredText with headings."""
 
     def run(self) -> list:
-        """Return its nodes."""
+        """Return the nodes of the text."""
         return self.parse_text_to_nodes(TEXTS[self.name](), allow_section_headings=True)
 
 

@@ -1,6 +1,6 @@
-"""The reference as reStructuredText, made from the package: a new name appears without a new page.
+"""The reference as reStructuredText, generated from the package: new names appear by themselves.
 
-Needs no Sphinx, so that tests can read what the pages are made of.
+This file does not need Sphinx, so that tests can read the text of the pages.
 """
 
 import inspect
@@ -12,28 +12,37 @@ from types import ModuleType
 import stanadapt as sa
 from stanadapt.engine import authoring
 from stanadapt.engine.registry import as_chosen
+from stanadapt.errors import NOTE, STAGES, VERDICT, all_codes
 from stanadapt.runs.choose_sampler import ABOUT_AUTO
 from stanadapt.samplers import registered
 
 # rooms of the package in the order of a user's work
 ROOMS = {
     "targets": "Programs and data",
-    "sampling": "Sampling",
-    "diagnostics": "What to make of fits",
-    "results": "Files",
-    "kernels": "Reference distributions",
+    "runs": "Sampling",
+    "diagnostics": "Diagnostics and comparison",
+    "studies": "Studies of several runs",
+    "results": "Files and labels",
+    "samplers": "Special targets and references for samplers",
+    "engine": "Checks of samplers",
     "errors": "Errors and warnings",
+}
+# headings of the page of messages, by the kind of a code
+KINDS = {
+    **{stage: f"Errors in {stage}" for stage in STAGES},
+    VERDICT: "Reasons of a verdict",
+    NOTE: "Notes and warnings",
 }
 STANDARDIZE = {
     "full": "standardized by location, scales and correlations that a pre-run learns",
     "diagonal": "standardized by location and scales that a pre-run learns",
-    "no": "the program's own: it learns scales itself",
+    "no": "unconstrained parameters of the program; the sampler learns scales itself",
 }
 SOME, MANY = 10, 100  # numbers of parameters at which a default that depends on them is shown
 
 
 def public_names() -> str:
-    """Every public name of the package, by the room that it comes from."""
+    """Return every public name of the package, by its room."""
     rooms: dict[str, list[str]] = {room: [] for room in ROOMS}
     modules = []
     for name in sa.__all__:
@@ -57,8 +66,6 @@ def _heading(title: str, line: str = "-") -> str:
 
 def _described(name: str) -> str:
     value = getattr(sa, name)
-    if value.__name__ != name:
-        return f".. py:data:: stanadapt.{name}\n\n   Another name of `stanadapt.{value.__name__}`."
     if not inspect.isclass(value):
         return f".. autofunction:: stanadapt.{name}"
     kind = "autoexception" if issubclass(value, Exception) else "autoclass"
@@ -71,28 +78,30 @@ def _module(name: str) -> str:
 
 
 def samplers() -> str:
-    """Every registered sampler: what it is for, its sources, its settings."""
+    """Return every registered sampler with its purpose, sources and settings."""
     return "\n\n".join([f"``auto``: {ABOUT_AUTO}", *map(_sampler, registered().values())])
 
 
 def _sampler(sampler) -> str:
     forever = sampler.settings._field_defaults.get("adapts_forever")
-    adapts = "as `adapts_forever` says" if forever is not None else "during warm-up only"
+    adapts = "as `adapts_forever` sets" if forever is not None else "during warm-up only"
     gradient = sampler.uses_gradient
-    needs = "as settings say" if callable(gradient) else "needed" if gradient else "not needed"
+    needs = "depends on settings" if callable(gradient) else "needed" if gradient else "not needed"
     facts = [
-        f"Iterations unless told otherwise: {sampler.iter_warmup:,} of warm-up, "
+        f"Default iterations: {sampler.iter_warmup:,} of warm-up, "
         f"{sampler.iter_sampling:,} of sampling.",
         f"Gradient: {needs}.",
         f"Coordinates: {STANDARDIZE[_coordinates(sampler)]}.",
         f"Adapts: {'always' if sampler.adapts_forever else adapts}.",
     ]
     if sampler.exact is not True:
-        when = "as settings say" if callable(sampler.exact) else "no, `compare` shows its bias"
+        when = "depends on settings" if callable(sampler.exact) else "no, `compare` shows its bias"
         facts.append(f"Exact: {when}.")
-    names = ", ".join(f"``{a}`` for ``{own}``" for a, own in sampler.setting_aliases.items())
+    names = ", ".join(
+        f"``{a}`` for ``{setting}``" for a, setting in sampler.setting_aliases.items()
+    )
     if names:
-        facts.append(f"Other names of settings that are accepted: {names}.")
+        facts.append(f"Accepted aliases of settings: {names}.")
     return "\n\n".join(
         [
             _heading(sampler.name),
@@ -116,12 +125,18 @@ def _settings_table(sampler) -> str:
             text += f" One of {', '.join(f'``{member}``' for member in kind.__members__)}."
         text = without_substitutions(text + _when_standardized(sampler, name))
         rows.append(f"* - ``{name}``\n  - ``{default}``\n  - {text.strip()}")
+    return _table(rows, (24, 14, 62))
+
+
+def _table(rows: list[str], widths: tuple[int, ...]) -> str:
+    """Return a table with a header; rows are items of a list."""
     table = textwrap.indent("\n".join(rows), "   ")
-    return f".. list-table::\n   :header-rows: 1\n   :widths: 24 14 62\n\n{table}"
+    shares = " ".join(map(str, widths))
+    return f".. list-table::\n   :header-rows: 1\n   :widths: {shares}\n\n{table}"
 
 
 def _coordinates(sampler) -> str:
-    """In which coordinates a sampler runs with its default settings."""
+    """Return the coordinates in which a sampler runs with its default settings."""
     kind = sampler.standardize
     return kind(sampler.settings()) if callable(kind) else kind
 
@@ -135,26 +150,40 @@ def _when_standardized(sampler, name: str) -> str:
 
 
 def explained_settings(docstring: str) -> dict[str, str]:
-    """What a docstring says of each setting: names in a line, or before a colon, then the text."""
-    found: dict[str, str] = {}
+    """Return the text on each setting in a docstring: after a line of names, or a colon."""
+    texts: dict[str, str] = {}
     names: list[str] = []
     for line in docstring.splitlines():
         head = re.fullmatch(r"(\w+(?:, \w+)*)(?:: (.*))?", line)
         if head:
             names = head[1].split(", ")
-            found |= dict.fromkeys(names, head[2] or "")
+            texts |= dict.fromkeys(names, head[2] or "")
         elif line.startswith(" "):
-            found |= {name: f"{found[name]} {line.strip()}".strip() for name in names}
-    return found
+            texts |= {name: f"{texts[name]} {line.strip()}".strip() for name in names}
+    return texts
+
+
+def messages() -> str:
+    """Return every message code with its meaning and cure, by kind."""
+    parts = []
+    for kind, title in KINDS.items():
+        codes = [code for code in all_codes().values() if code.kind == kind]
+        if codes:
+            rows = ["* - code\n  - meaning\n  - cure"]
+            for code in codes:
+                meaning, cure = (without_substitutions(text) for text in (code.meaning, code.cure))
+                rows.append(f"* - ``{code}``\n  - {meaning}\n  - {cure}")
+            parts += [f".. rubric:: {title}", _table(rows, (24, 38, 38))]
+    return "\n\n".join(parts)
 
 
 def authors_page() -> str:
-    """The page of `stanadapt.engine.authoring`: a sampler, whole."""
+    """Return the page of `stanadapt.engine.authoring`: a complete sampler."""
     return with_blocks(inspect.getdoc(authoring) or "", "python")
 
 
 def with_blocks(docstring: str, language: str) -> str:
-    """Docstring of a module with its headings as rubrics, and what is indented as code."""
+    """Return the docstring of a module with headings as rubrics, and indented text as code."""
     text = re.sub(r"^(\w.*)\n-{3,}$", r".. rubric:: \1\n", docstring, flags=re.M)
     block = r"\n\n((?: {4}.*\n|\n)* {4}.*)(?=\n\n|\Z)"
     parts = re.split(block, text)  # text, block, text, ...
@@ -165,5 +194,5 @@ def with_blocks(docstring: str, language: str) -> str:
 
 
 def without_substitutions(text: str) -> str:
-    """Text with its vertical bars as they are: an absolute value is no substitution."""
+    """Escape vertical bars: an absolute value is not a substitution."""
     return text.replace("|", "\\|")

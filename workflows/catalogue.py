@@ -1,14 +1,14 @@
-"""The experiments of the papers: what each reproduces, and how long it takes.
+"""The experiments of the papers, each with the results that it reproduces and its duration.
 
-Durations were measured on two cores, those of `quick` while other work kept these busy; None was
-not measured. `python -m workflows.gad.neal` is `stanadapt paper gad-neal`.
+Durations were measured on two cores, those of `quick` on busy ones; None means not measured. The
+experiment `stanadapt paper gad-neal` is the module `python -m workflows.gad.neal`.
 """
 
 from typing import NamedTuple
 
 
 class Experiment(NamedTuple):
-    """One workflow: its module below `workflows`, what it reproduces, and durations in words."""
+    """A workflow: its module below `workflows`, the results it reproduces, durations in words."""
 
     module: str
     reproduces: str
@@ -23,7 +23,7 @@ class Experiment(NamedTuple):
 
 EXPERIMENTS = (
     Experiment(
-        "gad.gaussians", "Titsias and Dellaportas (2019), figures 1 and 2: what L learns",
+        "gad.gaussians", "Titsias and Dellaportas (2019), figures 1 and 2: the L that is learned",
         "a few seconds", "a few seconds",
     ),
     Experiment(
@@ -75,7 +75,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "learned.sgld",
-        "stochastic gradients: variance against the step beside the closed form, bias on a "
+        "stochastic gradients: variance against the step size and in closed form, bias on a "
         "regression", None, None,
     ),
     Experiment(

@@ -1,4 +1,4 @@
-"""How workflows end: tables on the screen and in files, with what made them beside them."""
+"""The end of a workflow: tables on the screen and in files, with the settings next to them."""
 
 import argparse
 import sys
@@ -58,14 +58,14 @@ class Results(NamedTuple):
 
 
 def conclude(
-    name: str, chosen: argparse.Namespace, results: Results, caption: str, began: float
+    name: str, args: argparse.Namespace, results: Results, caption: str, began: float
 ) -> None:
-    """Print the tables, write them and the settings, and print where they are."""
+    """Print the tables, write them and the settings, and print the names of the files."""
     if not results.parts:
         message = "No method was finished: nothing was written."
         raise SystemExit("\n".join([*results.notes, message]))
-    folder, stem = record.folder(name, chosen.out), name.rpartition("/")[2]
-    notes = [QUICK_NOTE] * chosen.quick + results.notes
+    folder, stem = record.folder(name, args.out), name.rpartition("/")[2]
+    notes = [QUICK_NOTE] * args.quick + results.notes
     for title, text in results.sections.items():
         show(title, text)
     paths = [folder / f"{stem}.csv", folder / f"{stem}.md"]
@@ -73,7 +73,7 @@ def conclude(
     text = _markdown(name, results.sections, caption, notes)
     paths[1].write_text(text, encoding="utf-8")
     settings = {
-        **vars(chosen), "caption": caption, "notes": notes,
+        **vars(args), "caption": caption, "notes": notes,
         "seconds_in_all": time.perf_counter() - began,
     }  # fmt: skip
     paths += [*results.figures, record.write_settings(folder / f"{stem}.json", settings)]

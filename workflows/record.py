@@ -13,12 +13,12 @@ RECORDED = (
 )  # fmt: skip
 
 
-def folder(name: str, chosen: Path | None = None) -> Path:
-    """Make output/NAME in the current folder, or the chosen folder.
+def folder(name: str, out: Path | None = None) -> Path:
+    """Make output/NAME in the current folder, or the folder `out`.
 
     The name of `workflows.gad.neal` is "gad/neal".
     """
-    path = chosen or Path("output") / name
+    path = out or Path("output") / name
     path.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -26,7 +26,7 @@ def folder(name: str, chosen: Path | None = None) -> Path:
 def write_settings(path: Path, settings: dict[str, Any]) -> Path:
     """Write settings, versions and machine as JSON.
 
-    The load average is recorded because timings depend on what else the machine was doing.
+    The load average is recorded because timings depend on the load of the machine.
     """
     content = {
         "command": sys.argv,

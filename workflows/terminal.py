@@ -1,4 +1,4 @@
-"""What several workflows share on the command line: parser, positive integers, progress bar."""
+"""Shared parts of the command lines of workflows: parser, positive integers, progress bar."""
 
 import argparse
 import sys
@@ -22,12 +22,12 @@ def parser(docstring: str) -> argparse.ArgumentParser:
 
 
 def usual_parser(docstring: str, name: str, quick: str) -> argparse.ArgumentParser:
-    """Make a parser with --seed, --out and --quick, of which the last is explained."""
-    made = parser(docstring)
-    made.add_argument("--seed", type=int, default=1, help="of all runs; default: 1")
-    made.add_argument("--out", type=Path, help=f"folder; default: output/{name}")
-    made.add_argument("--quick", action="store_true", help=f"{quick}: does it run?")
-    return made
+    """Make a parser with --seed, --out and --quick; `quick` explains the last of these."""
+    new = parser(docstring)
+    new.add_argument("--seed", type=int, default=1, help="random seed of all runs; default: 1")
+    new.add_argument("--out", type=Path, help=f"folder; default: output/{name}")
+    new.add_argument("--quick", action="store_true", help=f"{quick}: does it run?")
+    return new
 
 
 def positive(text: str) -> int:

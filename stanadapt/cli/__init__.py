@@ -1,4 +1,4 @@
-"""The command line. What it imports takes seconds: Ctrl-C is heard before."""
+"""The command line. Its imports take seconds, so Ctrl-C is handled before they begin."""
 
 import sys
 

@@ -1,11 +1,15 @@
-"""The command `stanadapt`, put together from its commands."""
+"""The command `stanadapt`, assembled from the functions of the other files.
+
+A file of its own, since it imports typer and all commands, which takes seconds: the package
+`stanadapt.cli` handles Ctrl-C before that.
+"""
 
 from importlib.metadata import version as version_of
 from typing import Annotated
 
 import typer
 
-from stanadapt.cli import draw, judge, tools
+from stanadapt.cli import compare, draw, judge, tools
 
 app = typer.Typer(
     name="stanadapt",
@@ -16,14 +20,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    draw.sample, draw.compare, draw.approximate, tools.train_nice, draw.resume,
-    draw.watch, judge.advise, judge.diagnose, judge.table, judge.sbc, tools.modes,
-    tools.samplers, tools.models, tools.doctor, tools.install_cmdstan,
+    draw.sample, compare.compare, draw.approximate, draw.resume, draw.watch, judge.advise,
+    judge.diagnose, judge.table, judge.modes, judge.sbc, tools.explain, tools.samplers,
+    tools.models, tools.train_nice, tools.doctor, tools.install_cmdstan,
 ):  # fmt: skip
     app.command(name=command.__name__.replace("_", "-"))(command)
 
 
-# its options are those of the experiment
+# the options are those of the experiment, which parses them itself
 app.command(
     name="paper",
     add_help_option=False,
@@ -31,8 +35,9 @@ app.command(
 )(tools.paper)
 
 
-def print_version(asked: bool) -> None:
-    if asked:
+def print_version(wanted: bool) -> None:
+    """Print the version of the package and exit, if the option was given."""
+    if wanted:
         print(f"stanadapt {version_of('stanadapt')}")
         raise typer.Exit
 

@@ -1,14 +1,6 @@
-"""The command `approximate`.
+"""Commands that draw: `sample`, `approximate`, and `resume` and `watch` for runs in a folder."""
 
-Commands that draw: `sample` and `compare`.
-
-Commands on runs that are kept on disk: `resume` and `watch`.
-"""
-
-import shlex
-import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +13,6 @@ from stanadapt import results
 from stanadapt.cli import interruption
 from stanadapt.cli.options import (
     Backend,
-    Budget,
     Chains,
     Choices,
     Data,
@@ -34,53 +25,44 @@ from stanadapt.cli.options import (
     LabelsFile,
     MaxMinutes,
     Model,
-    MoreTargets,
     Noise,
     Parallel,
     Posteriordb,
     Quiet,
-    Repeats,
     Rho,
     Seed,
-    SettingsBySampler,
     Standardize,
     Thin,
     Threads,
     Unsafe,
     UntilEss,
-    Variables,
     Warmup,
     make_target,
     read_inits,
     read_names,
     read_settings,
-    settings_by_sampler,
     target_options,
 )
-from stanadapt.cli.repeats import all_targets, goes_on, require_repeatable, show_repeats
-from stanadapt.cli.terminal import reported, require_writable, save
-from stanadapt.diagnostics.compare import compare as compare_fits
+from stanadapt.cli.terminal import report_errors, require_writable, save
+from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.mixing import efficiency
-from stanadapt.engine.plan import make_plan
-from stanadapt.errors import StanadaptError, warn
+from stanadapt.errors import StanadaptError
 from stanadapt.runs.choose_sampler import AUTO, require_sampler
 from stanadapt.runs.load import load, progress_of
-from stanadapt.runs.resume import resume as go_on
-from stanadapt.runs.sample import sample as draw
-from stanadapt.runs.stan_nuts.stan_nuts import choose_engine
-from stanadapt.runs.stan_nuts.stan_nuts import stan_nuts as draw_with_stan_nuts
+from stanadapt.runs.prior import add_prior
+from stanadapt.runs.resume import resume as continue_run
+from stanadapt.runs.sample import sample as draw_fit
+from stanadapt.samplers import registered
 from stanadapt.samplers.variational.methods import METHODS, choose_method
-from stanadapt.studies.approximate.approximate import approximate as find
-from stanadapt.studies.report.report import check_report
-from stanadapt.studies.report.report import report as write_report
-from stanadapt.targets.posteriordb import PosteriorDatabase
+from stanadapt.studies.approximate.approximate import approximate as fit_approximation
 
 
 def sample(
     model: Model,
     data: Data = None,
     sampler: Annotated[
-        str, typer.Option("--sampler", "-s", help="auto, or one listed by `stanadapt samplers`.")
+        str,
+        typer.Option("--sampler", "-s", help="A name that `stanadapt samplers` lists, or auto."),
     ] = AUTO,
     out: Annotated[Path, typer.Option("--out", "-o", help="The netCDF file to write.")] = Path(
         "fit.nc"
@@ -97,30 +79,34 @@ def sample(
     inits: Inits = None,
     warm_start: Annotated[
         Path | None,
-        typer.Option("--warm-start", help="File or run folder of a fit to begin with."),
+        typer.Option(
+            "--warm-start",
+            help="File or run folder of an earlier fit, to start from.",
+        ),
     ] = None,
     prior_data: Annotated[
         Path | None,
         typer.Option(
-            help="Data without observations: the file has the group prior, and samplers that "
-            "temper start from it."
+            help="JSON file of data without observations: adds the group prior; tempering samplers "
+            "use it as their reference distribution."
         ),
     ] = None,
     reference: Annotated[
         str | None,
         typer.Option(
-            help="Where samplers that temper start from: pathfinder, or the file of a fit."
+            help="Reference distribution of tempering samplers: pathfinder, or the file of a fit."
         ),
     ] = None,
-    network: Annotated[Path | None, typer.Option(help="File of a trained network (nice).")] = None,
+    network: Annotated[Path | None, typer.Option(help="A trained network, for nice.")] = None,
     standardize: Standardize = None,
-    save_warmup: Annotated[bool, typer.Option("--save-warmup", help="Keep warm-up too.")] = False,
-    save_pseudo: Annotated[
-        bool, typer.Option("--save-pseudo", help="Keep all pseudo-samples with their weights.")
-    ] = False,
+    save_warmup: Annotated[bool, typer.Option("--save-warmup", help="Save warm-up too.")] = False,
+    groups: Annotated[
+        str | None,
+        typer.Option("--save", help="Further groups, separated by commas: unconstrained, pseudo."),
+    ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(help="New folder that keeps the run while it goes on: see `resume`, `watch`."),
+        typer.Option(help="New folder that stores the run as it is drawn; see `resume`, `watch`."),
     ] = None,
     choices: Choices = None,
     labels: LabelsFile = None,
@@ -135,183 +121,87 @@ def sample(
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Draw from a Stan program with one sampler and write an ArviZ file."""
-    with reported():
+    """Draw from the posterior of a Stan program with one sampler, and write an ArviZ file."""
+    with report_errors():
         (path,) = require_writable([out], force)
         interruption.runs += [] if run is None else [run]
         settings: Any = read_settings(choices)
         require_sampler(sampler, **settings)
-        chosen = target_options(include, backend, unsafe, noise, rho, labels, exclude, quiet)
-        target = make_target(model, data, posteriordb, **chosen)
-        fit = draw(
+        options = target_options(include, backend, unsafe, noise, rho, labels, exclude, quiet)
+        target = make_target(model, data, posteriordb, **options)
+        if prior_data is not None:
+            target.with_prior_data(prior_data)  # find mistakes in the file before sampling
+        hot_end = prior_data if _takes_prior_data(sampler) else None
+        family = {
+            "threads_per_chain": threads_per_chain, "reference_distribution": reference,
+            "prior_data": hot_end, "network": network,
+        }  # fmt: skip
+        settings |= {name: value for name, value in family.items() if value is not None}
+        fit = draw_fit(
             target, sampler, chains=chains, parallel_chains=parallel_chains,
-            threads_per_chain=threads_per_chain,
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, until_ess=until_ess,
-            max_minutes=max_minutes, thin=thin, seed=seed,
-            inits=read_inits(inits), warm_start=warm_start,
-            reference_distribution=reference, prior_data=prior_data, network=network,
-            standardize=standardize, save_warmup=save_warmup,
-            save_pseudo=save_pseudo, run=run, show_progress=not quiet, **settings,
+            max_minutes=max_minutes, thin=thin, seed=seed, inits=read_inits(inits),
+            warm_start=warm_start, standardize=standardize, save_warmup=save_warmup,
+            save=read_names(groups) or (), run=run, show_progress=not quiet, **settings,
         )  # fmt: skip
+        if prior_data is not None and not results.attribute(fit, "interrupted"):
+            fit = add_prior(fit, target, prior_data, show_progress=not quiet)
         save(fit, path, float32)
-        compare_fits({results.attribute(fit, "sampler"): fit})
+        print(compare({results.attribute(fit, "sampler"): fit}))
         print(f"ArviZ file: {path}")
         if results.attribute(fit, "interrupted"):
             raise typer.Exit(130)
 
 
-def compare(
+def _takes_prior_data(sampler: str) -> bool:
+    """Whether a sampler tempers towards the program under other data."""
+    tempering = registered()[sampler].tempering if sampler in registered() else None
+    return tempering is not None and not tempering.draws_reference
+
+
+def approximate(
     model: Model,
     data: Data = None,
-    samplers: Annotated[
-        str,
-        typer.Option("--sampler", "--samplers", "-s", help="Names, separated by commas; or auto."),
-    ] = AUTO,
-    stan_nuts: Annotated[
-        str,
-        typer.Option("--stan-nuts", help="Engine of Stan's NUTS: auto, cmdstan, stanli, none."),
-    ] = "auto",
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder for the ArviZ files and the table."),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="HTML file to write: verdict, table and pictures.")
-    ] = None,
-    chains: Chains = 4,
-    parallel_chains: Parallel = None,
-    iter_warmup: Warmup = None,
-    iter_sampling: Draws = None,
-    thin: Thin = 1,
+    method: Annotated[
+        str, typer.Option("--method", "-m", help=f"One of {', '.join(METHODS)}.")
+    ] = "pathfinder",
+    out: Annotated[Path, typer.Option("--out", "-o", help="The netCDF file to write.")] = Path(
+        "approximation.nc"
+    ),
+    draws: Annotated[int, typer.Option(help="Number of draws.")] = 1000,
     seed: Seed = None,
-    repeats: Repeats = None,
-    more: MoreTargets = None,
     inits: Inits = None,
-    choices: SettingsBySampler = None,
-    variables: Variables = None,
-    budget: Budget = None,
+    choices: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Setting of the method, NAME=VALUE; repeatable."),
+    ] = None,
     labels: LabelsFile = None,
-    exclude: Exclude = None,
     posteriordb: Posteriordb = None,
-    float32: Float32 = False,
     include: Include = None,
     backend: Backend = "auto",
     unsafe: Unsafe = False,
-    noise: Noise = None,
-    rho: Rho = 0.0,
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Draw with several samplers and Stan's NUTS, and print cost and agreement side by side."""
-    with reported():
-        names = read_names(samplers) or []
-        settings: Any = settings_by_sampler(choices, names)
-        for name in names:
-            require_sampler(name, **settings[name])
-        _require_plan(chains, parallel_chains, iter_warmup, iter_sampling, thin, seed)
-        rows = _rows(names, stan_nuts)
-        require_repeatable(repeats, more, budget=budget)
-        again = repeats is not None and goes_on(out, report)
-        _require_free(rows if repeats is None else None, out, report, force or again)
-        chosen = target_options(include, backend, unsafe, noise, rho, labels, exclude, quiet)
-        target = make_target(model, data, posteriordb, **chosen)
-        common = {
-            "chains": chains, "parallel_chains": parallel_chains, "seed": seed, "thin": thin,
-            "inits": read_inits(inits), "show_progress": not quiet,
-        }  # fmt: skip
-        lengths: Any = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
-        if repeats is not None:
-            show_repeats(
-                all_targets(target, model, data, more, **chosen), settings, repeats=repeats,
-                engine=stan_nuts, out=out, force=force, report=report,
-                var_names=read_names(variables), **common, **lengths,
-            )  # fmt: skip
-            return
-        draws: dict[str, Any] = {
-            row: partial(draw, target, row, **settings[row], **lengths) for row in names
-        }
-        if len(rows) > len(names):
-            draws = {rows[0]: partial(draw_with_stan_nuts, target, engine=stan_nuts), **draws}
-        common["save_warmup"] = report is not None
-        known = _reference_draws(posteriordb, model, target)
-        fits = {**known, **_draw_all(draws, common, out, float32)}
-        table = compare_fits(fits, var_names=read_names(variables), budget=budget)
-        if out is not None:
-            table.to_csv(out / "comparison.csv", index_label="fit")
-            print(f"ArviZ files and table: {out}")
-        if report is not None:
-            _write_report(fits, report, None if variables else table)
-        if any(results.attribute(fit, "interrupted") for fit in fits.values()):
-            raise typer.Exit(130)
+    """Approximate the posterior of a Stan program in seconds, and judge the approximation."""
+    with report_errors():
+        (path,) = require_writable([out], force)
+        settings: Any = read_settings(choices)
+        choose_method(method, settings)
+        target = make_target(
+            model, data, posteriordb, include_paths=include or (), backend=backend, unsafe=unsafe,
+            labels=labels, show_progress=not quiet,
+        )  # fmt: skip
+        fit = fit_approximation(
+            target, method, draws=draws, seed=seed, inits=read_inits(inits),
+            show_progress=not quiet, **settings,
+        )  # fmt: skip
+        save(fit, path)
+        print(f"{results.attribute(fit, 'verdict')}: {results.attribute(fit, 'pareto_k_meaning')}")
+        print(f"ArviZ file: {path}")
 
 
-def _require_plan(
-    chains: int, parallel: int | None, warmup: int | None, sampling: int | None, thin: int,
-    seed: int | None,
-) -> None:  # fmt: skip
-    make_plan(
-        chains=chains, parallel_chains=parallel, thin=thin, seed=seed, iter_warmup=warmup or 0,
-        iter_sampling=thin if sampling is None else sampling, save_warmup=False,
-        show_progress=False,
-    )  # fmt: skip
-
-
-def _require_free(
-    rows: list[str] | None, out: Path | None, report: Path | None, force: bool
-) -> None:
-    """Check what is to be written; repeats, whose rows are None, check their folder themselves."""
-    if out is not None and rows is not None:
-        files = [out / f"{row}.nc" for row in rows]
-        require_writable([*files, out / "comparison.csv"], force)
-    if report is not None:
-        require_writable([check_report(report)], force)
-
-
-def _reference_draws(database: Path | None, name: str, target: Any) -> dict[str, Any]:
-    """Draws that a posteriordb publishes of a posterior, as the yardstick; none if it has none."""
-    if database is None:
-        return {}
-    known = PosteriorDatabase(database)
-    if known.posterior(name).reference is None:
-        warn(f"posteriordb has no reference draws of {name}.")
-        return {}
-    return {"posteriordb": known.reference_draws(name, target)}
-
-
-def _write_report(fits: dict[str, Any], path: Path, table: Any) -> None:
-    command = shlex.join(["stanadapt", *sys.argv[1:]])
-    print(f"Report: {write_report(fits, path, table=table, command=command)}")
-
-
-def _rows(names: list[str], engine: str) -> list[str]:
-    """Names of the fits, Stan's NUTS before the others unless it is not wanted."""
-    if engine == "none":
-        return names
-    choose_engine(engine)
-    # where our own sampler has that name
-    return ["stan_nuts" if "nuts" in names else "nuts", *names]
-
-
-def _draw_all(
-    draws: dict[str, Any], common: dict[str, Any], out: Path | None, float32: bool
-) -> dict[str, Any]:
-    """Write each fit as soon as it is complete; Ctrl-C ends with a comparison of these."""
-    fits: dict[str, Any] = {}
-    for name, drawn in draws.items():
-        try:
-            fits[name] = drawn(**common)
-        except StanadaptError as error:
-            if error.fit is not None and out is not None:
-                print(f"its draws: {save(error.fit, out / f'{name}.nc', float32)}")
-            raise
-        if out is not None:
-            save(fits[name], out / f"{name}.nc", float32)
-        if results.attribute(fits[name], "interrupted"):
-            break
-    return fits
-
-
-Folder = Annotated[Path, typer.Argument(help="The folder that sample was given as --run.")]
+Folder = Annotated[Path, typer.Argument(help="The folder that `sample --run` wrote.")]
 
 
 def resume(
@@ -320,7 +210,8 @@ def resume(
         "fit.nc"
     ),
     iter_sampling: Annotated[
-        int | None, typer.Option(help="Iterations per chain in all; default: as first asked for.")
+        int | None,
+        typer.Option(help="Total iterations per chain; default: as first requested."),
     ] = None,
     until_ess: UntilEss = None,
     max_minutes: MaxMinutes = None,
@@ -329,16 +220,16 @@ def resume(
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Go on with a run that was stopped, or make it longer."""
-    with reported():
+    """Continue a run that was stopped, or make it longer."""
+    with report_errors():
         (path,) = require_writable([out], force)
         interruption.runs.append(run)
-        fit = go_on(
+        fit = continue_run(
             run, iter_sampling=iter_sampling, until_ess=until_ess, max_minutes=max_minutes,
             parallel_chains=parallel_chains, show_progress=not quiet,
         )  # fmt: skip
         save(fit, path, float32)
-        compare_fits({results.attribute(fit, "sampler"): fit})
+        print(compare({results.attribute(fit, "sampler"): fit}))
         print(f"ArviZ file: {path}")
         if results.attribute(fit, "interrupted"):
             raise typer.Exit(130)
@@ -346,11 +237,11 @@ def resume(
 
 def watch(
     run: Folder,
-    every: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1)] = 5.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once.")] = False,
+    every: Annotated[float, typer.Option(help="Refresh interval in seconds.", min=0.1)] = 5.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the state once, and exit.")] = False,
 ) -> None:
-    """Show how far a run is that another process is writing; Ctrl-C ends the watching only."""
-    with reported(), Live(console=Console(), auto_refresh=False) as live:
+    """Show the progress of a run in another process; Ctrl-C does not stop the run."""
+    with report_errors(), Live(console=Console(), auto_refresh=False) as live:
         while True:
             done, total, chains = progress_of(run)
             live.update(_row(run, done, total, chains), refresh=True)
@@ -367,11 +258,11 @@ def _row(run: Path, done: int, total: int, chains: list[str]) -> Table:
     except StanadaptError:
         values["draws"] = "none yet"
     else:
-        found = efficiency(results.columns(fit, wanted=results.parameters(fit)))
+        summary = efficiency(results.columns(fit, wanted=results.parameters(fit)))
         stats = results.dataset(fit, "sample_stats")
         values["draws"] = f"{results.dataset(fit, 'posterior').sizes['draw']:,} per chain"
-        values["min ESS"] = f"{min(found.ess_bulk.min(), found.ess_tail.min()):,.0f}"
-        values["R-hat"] = f"{found.r_hat.max():.3f}"
+        values["min ESS"] = f"{min(summary.ess_bulk.min(), summary.ess_tail.min()):,.0f}"
+        values["R-hat"] = f"{summary.r_hat.max():.3f}"
         if "diverging" in stats:
             values["divergences"] = f"{int(stats['diverging'].sum()):,}"
         values["verdict"] = results.attribute(fit, "verdict")
@@ -379,45 +270,3 @@ def _row(run: Path, done: int, total: int, chains: list[str]) -> Table:
         table.add_column(name)
     table.add_row(*map(str, values.values()))
     return table
-
-
-def approximate(
-    model: Model,
-    data: Data = None,
-    method: Annotated[
-        str, typer.Option("--method", "-m", help=f"{', '.join(METHODS)}.")
-    ] = "pathfinder",
-    out: Annotated[Path, typer.Option("--out", "-o", help="The netCDF file to write.")] = Path(
-        "approximation.nc"
-    ),
-    draws: Annotated[int, typer.Option(help="How many draws to keep.")] = 1000,
-    seed: Seed = None,
-    inits: Inits = None,
-    choices: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A setting of the method, NAME=VALUE; may be repeated."),
-    ] = None,
-    labels: LabelsFile = None,
-    posteriordb: Posteriordb = None,
-    include: Include = None,
-    backend: Backend = "auto",
-    unsafe: Unsafe = False,
-    quiet: Quiet = False,
-    force: Force = False,
-) -> None:
-    """Approximate the posterior of a Stan program in seconds, and say how far to trust it."""
-    with reported():
-        (path,) = require_writable([out], force)
-        settings: Any = read_settings(choices)
-        choose_method(method, settings)
-        target = make_target(
-            model, data, posteriordb, include_paths=include or (), backend=backend, unsafe=unsafe,
-            labels=labels, show_progress=not quiet,
-        )  # fmt: skip
-        fit = find(
-            target, method, draws=draws, seed=seed, inits=read_inits(inits),
-            show_progress=not quiet, **settings,
-        )  # fmt: skip
-        save(fit, path)
-        print(f"{results.attribute(fit, 'verdict')}: {results.attribute(fit, 'pareto_k_meaning')}")
-        print(f"ArviZ file: {path}")

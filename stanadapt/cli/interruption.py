@@ -1,9 +1,9 @@
-"""Ctrl-C on the command line: one sentence, within a second, whatever is being done.
+"""Ctrl-C on the command line: one line of text within a second, at any moment.
 
-Python raises KeyboardInterrupt in the main thread, but only between two of its own instructions,
-and LLVM compiles for seconds between them; modules that are being imported turn the exception into
-others, or swallow it. A thread therefore hears of the signal at once, through a pipe to which the
-interpreter writes, and ends the process where the main thread does not. Only the standard library
+Python raises KeyboardInterrupt in the main thread, but only between two bytecode instructions, and
+LLVM may compile for seconds between them; modules that are being imported may turn the exception
+into another one, or swallow it. Therefore a thread reads the signal at once, from a pipe to which
+the interpreter writes, and ends the process if the main thread does not. Only the standard library
 is imported here.
 """
 
@@ -18,36 +18,38 @@ from pathlib import Path
 from typing import Any
 
 CODE = 130  # as shells have it: 128 + SIGINT
-PATIENCE = 0.7  # seconds for the main thread to hear of Ctrl-C
+PATIENCE = 0.7  # seconds for the main thread to react to Ctrl-C
 PAUSE = 0.02  # seconds, for the main thread to leave a callback
 
+NOTHING_WRITTEN = "interrupted; nothing was written"
+
 written: list[Path] = []  # files that the command has written
-incomplete: list[Path] = []  # what they are called until they are complete
-runs: list[Path] = []  # folders of what it draws
-_heard = threading.Event()  # by the main thread
-_repeated = threading.Event()  # the next signal is our own
-_nothing_to_lose = threading.Event()  # neither draws nor files: while modules are imported
+incomplete: list[Path] = []  # names of these files until they are complete
+runs: list[Path] = []  # run folders of the command
+_handled = threading.Event()  # the main thread has raised KeyboardInterrupt
+_repeated = threading.Event()  # the next signal is sent by this module, not by a key
+_nothing_to_lose = threading.Event()  # no draws or files yet: modules are being imported
 
 
-def sentence() -> str:
-    """What is said of an interruption."""
+def describe() -> str:
+    """Return the message that an interruption ends with."""
     if written:
-        return f"interrupted; written before: {', '.join(map(str, written))}"
+        return f"interrupted; already written: {', '.join(map(str, written))}"
     for folder in runs:
         if (folder / "run.json").exists():
-            return f"interrupted; `stanadapt resume {folder}` goes on with the run"
-    return "interrupted; nothing was written"
+            return f"interrupted; continue with `stanadapt resume {folder}`"
+    return NOTHING_WRITTEN
 
 
 def listen() -> None:
-    """Hear of Ctrl-C from now on; not where it is ignored, as by a shell's background job."""
+    """Handle Ctrl-C from now on, unless it is ignored, as in a background job of a shell."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         return
     reading, writing = os.pipe()
     if os.name != "nt":
         os.set_blocking(writing, False)
     _nothing_to_lose.set()
-    signal.signal(signal.SIGINT, _hear)
+    signal.signal(signal.SIGINT, _handle)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     sys.unraisablehook = _raise_again
     threading.Thread(target=_watch, args=(reading,), daemon=True).start()
@@ -55,35 +57,35 @@ def listen() -> None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let the body end by KeyboardInterrupt, or by whatever that has become on its way."""
+    """Let the body end by KeyboardInterrupt, or by an exception that a module made of it."""
     _nothing_to_lose.clear()
     try:
         yield
     except SystemExit as end:
-        if end.code == CODE or (_heard.is_set() and end.code != 0):
+        if end.code == CODE or (_handled.is_set() and end.code != 0):
             _end()
         raise
     except BaseException:
-        if _heard.is_set():
+        if _handled.is_set():
             _leave()
         raise
     finally:
         _nothing_to_lose.set()
 
 
-def _hear(number: int, frame: Any) -> None:
-    """Raise KeyboardInterrupt once; the thread does the rest."""
-    if not (_nothing_to_lose.is_set() or _heard.is_set()):
-        _heard.set()
+def _handle(number: int, frame: Any) -> None:
+    """Raise KeyboardInterrupt once; the thread handles everything after that."""
+    if not (_nothing_to_lose.is_set() or _handled.is_set()):
+        _handled.set()
         raise KeyboardInterrupt
 
 
 def _raise_again(lost: Any) -> None:
-    """Raise KeyboardInterrupt once more where C could not pass it on, as from callbacks of LLVM."""
-    if lost.exc_type is not KeyboardInterrupt or not _heard.is_set():
+    """Raise KeyboardInterrupt once more if C code lost it, as callbacks of LLVM do."""
+    if lost.exc_type is not KeyboardInterrupt or not _handled.is_set():
         sys.__unraisablehook__(lost)
         return
-    _heard.clear()
+    _handled.clear()
     _repeated.set()
     threading.Timer(PAUSE, _thread.interrupt_main).start()  # not within this function
 
@@ -105,33 +107,33 @@ def _watch(reading: int) -> None:
 
 
 def _press() -> None:
-    """Leave if the main thread has not heard, unless it is not to be told: it has draws."""
-    if _heard.is_set() or signal.getsignal(signal.SIGINT) is not _hear:
-        _say("stopping, and keeping what was drawn: Ctrl-C once more leaves at once")
+    """Leave if the main thread has not reacted, unless it handles signals itself to keep draws."""
+    if _handled.is_set() or signal.getsignal(signal.SIGINT) is not _handle:
+        _print("stopping, and keeping the draws so far: press Ctrl-C again to leave at once")
     else:
         _leave()
 
 
 def _leave() -> None:
-    _say(sentence())
+    _print(describe())
     _end()
 
 
 def _end() -> None:
-    """End the process at once: the interpreter's own end takes half a second and more."""
-    if not _nothing_to_lose.is_set():  # else nothing has been started, or all of it has ended
+    """End the process at once: the normal exit of the interpreter takes half a second or more."""
+    if not _nothing_to_lose.is_set():  # something was started and has not ended
         _kill_children()
         sys.modules["stanadapt.engine.compiled.cache_folder"].remove_stand_ins()
         for path in incomplete:
             with contextlib.suppress(OSError):
                 path.unlink()
-    with contextlib.suppress(OSError, ValueError):  # a pipe that nobody reads
+    with contextlib.suppress(OSError, ValueError):  # a pipe without a reader
         sys.stdout.flush()
     os._exit(CODE)
 
 
 def _kill_children() -> None:
-    import psutil  # which the commands have imported
+    import psutil  # already imported by the commands
 
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process().children(recursive=True):
@@ -139,8 +141,8 @@ def _kill_children() -> None:
                 child.kill()
 
 
-def _say(words: str) -> None:
-    # a spinner hides the cursor, and stands on the line
-    shown = f"\r\x1b[K\x1b[?25h{words}" if os.isatty(2) else words
+def _print(text: str) -> None:
+    # a spinner hides the cursor and occupies the line
+    shown = f"\r\x1b[K\x1b[?25h{text}" if os.isatty(2) else text
     with contextlib.suppress(OSError):
         os.write(2, f"{shown}\n".encode(errors="replace"))

@@ -1,10 +1,6 @@
-"""The command `advise`: which sampler, and for how long.
+"""Commands that judge: `diagnose`, `table` and `modes` for saved fits, `sbc` and `advise`."""
 
-Commands on saved fits: `diagnose` and `table`.
-
-The command `sbc`: simulation-based calibration.
-"""
-
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,13 +22,16 @@ from stanadapt.cli.options import (
     Rho,
     Unsafe,
     Variables,
+    make_target,
     read_names,
     read_settings,
 )
-from stanadapt.cli.options import make_target as made_from
-from stanadapt.cli.terminal import reported, require_writable
+from stanadapt.cli.terminal import report_errors, require_writable
 from stanadapt.diagnostics.compare import compare
-from stanadapt.diagnostics.verdict import diagnose as judge
+from stanadapt.diagnostics.modes import modes as find_modes
+from stanadapt.diagnostics.modes import with_scalar_columns
+from stanadapt.diagnostics.verdict import diagnose as judge_fit
+from stanadapt.errors import codes_of
 from stanadapt.results import write_text
 from stanadapt.runs.choose_sampler import AUTO
 from stanadapt.studies.advise.advise import advise as try_samplers
@@ -41,21 +40,33 @@ from stanadapt.studies.calibration.sbc import sbc as calibrate
 from stanadapt.targets.stan.program import read
 
 File = Annotated[
-    Path, typer.Argument(help="A netCDF file: of stanadapt, or another ArviZ object with draws.")
+    Path,
+    typer.Argument(help="A netCDF file of stanadapt, or another one with a posterior."),
 ]
 Files = Annotated[list[Path], typer.Argument(help="Two or more netCDF files of one program.")]
 
 
-def diagnose(fit: File) -> None:
-    """Say whether a fit can be used, what is wrong with it, and what to try."""
-    with reported():
-        judge(results.load(fit))
+def diagnose(
+    fit: File,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: verdict, and reasons with their codes.")
+    ] = False,
+) -> None:
+    """Judge whether a fit can be used, and print the problems and their cures."""
+    with report_errors():
+        found = judge_fit(results.load(fit))
+        if not as_json:
+            print(found)
+            return
+        reasons = zip(codes_of(found.sentences), found.sentences, strict=True)
+        listed = [{"code": code, "text": text} for code, text in reasons]
+        print(json.dumps({"fit": str(fit), "verdict": found.verdict, "reasons": listed}, indent=2))
 
 
 def table(
     files: Files,
     baseline: Annotated[
-        str | None, typer.Option(help="Name of the file, without .nc, that is the baseline of z.")
+        str | None, typer.Option(help="Name of the baseline of z: its file without .nc.")
     ] = None,
     variables: Variables = None,
     budget: Budget = None,
@@ -64,34 +75,64 @@ def table(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Compare saved fits, of this package or of others."""
-    with reported():
+    """Compare saved fits of this package or of others."""
+    with report_errors():
         if out is not None:
             require_writable([out], force)
         fits = dict(zip(names_of(files), map(results.load, files), strict=True))
-        found = compare(fits, baseline, var_names=read_names(variables), budget=budget)
+        compared = compare(fits, baseline, var_names=read_names(variables), budget=budget)
+        print(compared)
         if out is not None:
-            found.to_csv(out, index_label="fit")
+            compared.to_csv(out, index_label="fit")
             print(f"table: {out}")
 
 
 def names_of(files: list[Path]) -> list[str]:
-    """Names of files without their endings; with their paths where two have the same."""
+    """Return names of files without their endings, or their paths if two have the same name."""
     count = Counter(path.stem for path in files)
     return [path.stem if count[path.stem] == 1 else str(path) for path in files]
 
 
+def modes(
+    model: Model,
+    fit: Annotated[Path, typer.Argument(help="A netCDF file written by `sample` or `compare`.")],
+    data: Data = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A CSV file for the table.")
+    ] = None,
+    include: Include = None,
+    backend: Backend = "auto",
+    unsafe: Unsafe = False,
+    quiet: Quiet = False,
+    force: Force = False,
+) -> None:
+    """List the modes that the draws of a fit visited, their weights, and whether chains agree."""
+    with report_errors():
+        (path,) = require_writable([out], force) if out is not None else (None,)
+        draws = results.load(fit)
+        target = make_target(
+            model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
+            show_progress=not quiet,
+        )  # fmt: skip
+        table = find_modes(target, draws)
+        print(table)
+        if path is not None:
+            with_scalar_columns(table).to_csv(path)
+            print(f"table: {path}")
+
+
 def sbc(
-    model: Annotated[str, typer.Argument(help="The .stan file under study.")],
+    model: Annotated[str, typer.Argument(help="The .stan file to check.")],
     generator: Annotated[
         Path,
-        typer.Option(help="A .stan file without parameters that draws parameters and data."),
+        typer.Option(help="A .stan file without parameters that simulates parameters and data."),
     ],
     data: Annotated[
-        str | None, typer.Option("--data", "-d", help="A JSON file: sizes and covariates.")
+        str | None, typer.Option("--data", "-d", help="A JSON file of sizes and covariates.")
     ] = None,
     sampler: Annotated[
-        str, typer.Option("--sampler", "-s", help="auto, or one listed by `stanadapt samplers`.")
+        str,
+        typer.Option("--sampler", "-s", help="A name that `stanadapt samplers` lists, or auto."),
     ] = AUTO,
     simulations: Annotated[
         int, typer.Option(help="Number of times that parameters and data are drawn.")
@@ -103,28 +144,28 @@ def sbc(
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(help="Folder that keeps the ranks: the same command goes on with them."),
+        typer.Option(help="Folder that stores the ranks; the same command continues from them."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A picture of the ranks: .png, .pdf, .svg.")
+        Path | None, typer.Option("--out", "-o", help="Picture of the ranks: .png, .pdf or .svg.")
     ] = None,
     choices: Choices = None,
     backend: Backend = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Check a program and a sampler on simulated data: are the truth's ranks uniform?"""
-    with reported():
+    """Check a program and a sampler on simulated data: are the ranks of true values uniform?"""
+    with report_errors():
         settings: Any = read_settings(choices)
-        found = calibrate(
+        ranks = calibrate(
             read(model), read(generator), data, sampler, simulations=simulations, seed=seed,
             backend=backend, run=run, show_progress=not quiet, chains=chains,
             iter_sampling=iter_sampling, **settings,
         )  # fmt: skip
-        print(found)
+        print(ranks)
         if out is not None:
-            found.plot(out)
+            ranks.plot(out)
             print(f"picture: {out}")
-        if found.verdict == NOT_CALIBRATED:
+        if ranks.verdict == NOT_CALIBRATED:
             raise typer.Exit(1)
 
 
@@ -142,7 +183,7 @@ def advise(
         int | None, typer.Option(help="Random seed of the trials; default: random, and recorded.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A JSON file for advice and trials.")
+        Path | None, typer.Option("--out", "-o", help="JSON file for the advice and the trials.")
     ] = None,
     posteriordb: Posteriordb = None,
     include: Include = None,
@@ -153,10 +194,10 @@ def advise(
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Try several samplers for a minute, and recommend one, its settings and its length."""
-    with reported():
+    """Try several samplers for a minute; recommend one, with settings and number of draws."""
+    with report_errors():
         (path,) = require_writable([out], force) if out is not None else (None,)
-        target = made_from(
+        target = make_target(
             model, data, posteriordb, include_paths=include or (), backend=backend, unsafe=unsafe,
             noise=noise or (), rho=rho, show_progress=not quiet,
         )  # fmt: skip

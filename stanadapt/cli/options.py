@@ -1,10 +1,11 @@
-"""Options that several commands share, and what they are turned into."""
+"""Options that several commands share, and functions that convert their values."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from stanadapt.cli.messages import OPTIONS_CONFLICT, SETTING_SYNTAX, SETTING_UNUSED
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.choose_sampler import names_of_settings
 from stanadapt.samplers.variational.methods import PATHFINDER
@@ -20,106 +21,111 @@ Data = Annotated[
     typer.Option("--data", "-d", help="A JSON file, or the name of a bundled data set."),
 ]
 Include = Annotated[
-    list[Path] | None, typer.Option("--include", help="Folder for #include; may be repeated.")
+    list[Path] | None, typer.Option("--include", help="Folder for #include; repeatable.")
 ]
 Backend = Annotated[
     str, typer.Option(help="How densities are computed: auto, or one listed by `stanadapt doctor`.")
 ]
 Unsafe = Annotated[
     bool,
-    typer.Option("--unsafe", help="Skip the embedded backend's checks of the program's density."),
+    typer.Option("--unsafe", help="Skip the checks that the embedded backend makes of a density."),
 ]
 Noise = Annotated[
     list[str] | None,
     typer.Option(help="Noise parameter of an estimated density (rwm, am, kameleon); repeatable."),
 ]
-Rho = Annotated[float, typer.Option(help="Correlation of proposed with current noise, in [0, 1).")]
+Rho = Annotated[float, typer.Option(help="Correlation of proposed and current noise, in [0, 1).")]
 LabelsFile = Annotated[
     Path | None,
     typer.Option(
         "--labels",
-        "--dims",
-        help="JSON file: dims, coords, posterior_predictive, log_likelihood, for ArviZ; or dims.",
+        help="JSON file of labels for ArviZ: dims, coords, posterior_predictive, log_likelihood.",
     ),
 ]
 Exclude = Annotated[
     str | None,
-    typer.Option(help="Computed quantities that are not kept, separated by commas."),
+    typer.Option(
+        help="Transformed parameters and generated quantities to leave out, separated by commas."
+    ),
 ]
 Posteriordb = Annotated[
     Path | None,
     typer.Option(
-        "--posteriordb", help="Copy of posteriordb: MODEL is then the name of a posterior there."
+        "--posteriordb",
+        help="Folder of a posteriordb; MODEL is then one of its posteriors.",
     ),
 ]
 Float32 = Annotated[
     bool,
-    typer.Option(
-        "--float32", help="Write draws with four bytes, where their spread bears the rounding."
-    ),
+    typer.Option("--float32", help="Write draws in single precision if rounding is negligible."),
 ]
 Chains = Annotated[int, typer.Option(help="Number of chains.")]
 Parallel = Annotated[
-    int | None, typer.Option(help="Chains run at once; the draws do not depend on it.")
+    int | None, typer.Option(help="Number of chains that run at once; does not change the draws.")
 ]
 Threads = Annotated[
-    int, typer.Option(help="Threads per chain, to share its moves; the draws do not depend on it.")
+    int, typer.Option(help="Threads that share the moves of a chain; does not change the draws.")
 ]
 Warmup = Annotated[
-    int | None, typer.Option(help="Warm-up iterations per chain; default: the sampler's.")
+    int | None, typer.Option(help="Warm-up iterations per chain; default: chosen by the sampler.")
 ]
 Draws = Annotated[
-    int | None, typer.Option(help="Sampling iterations per chain; default: the sampler's.")
+    int | None, typer.Option(help="Sampling iterations per chain; default: chosen by the sampler.")
 ]
 UntilEss = Annotated[
     float | None,
-    typer.Option(help="Go on until every parameter has this ESS, and R-hat is below 1.01."),
+    typer.Option(help="Sample until every parameter has this ESS and R-hat is below 1.01."),
 ]
-MaxMinutes = Annotated[float | None, typer.Option(help="Stop after this time.")]
-Thin = Annotated[int, typer.Option(help="Keep every thin-th iteration.")]
+MaxMinutes = Annotated[float | None, typer.Option(help="Stop after this many minutes.")]
+Thin = Annotated[int, typer.Option(help="Keep one of every THIN iterations.")]
 Seed = Annotated[
-    int | None, typer.Option(help="Same seed, same draws; default: random, and recorded.")
+    int | None, typer.Option(help="Random seed; default: a random one, which the result records.")
 ]
 Repeats = Annotated[
     int | None,
     typer.Option(
-        help="Run each sampler so often, with other seeds; show medians and intervals. The same "
-        "command goes on with what is in --out."
+        help="Number of runs of each sampler, with different seeds; prints medians and intervals. "
+        "The same command adds to the repeats in --out."
     ),
 ]
 MoreTargets = Annotated[
     list[str] | None,
     typer.Option(
-        "--target", help="With --repeats, another target: MODEL, or MODEL:DATA; repeatable."
+        "--target", help="With --repeats, another target, MODEL or MODEL:DATA; repeatable."
     ),
 ]
 Inits = Annotated[
     str | None,
     typer.Option(
-        help="Where chains start: a radius, pathfinder, or a JSON file of constrained values."
+        help="Starting values: a radius, pathfinder, or a JSON file of constrained values."
     ),
 ]
 Standardize = Annotated[
-    bool | None, typer.Option(help="Standardize by a pre-run; default: as suits the sampler.")
+    bool | None,
+    typer.Option(help="Learn location and scales in a pre-run; default: chosen by the sampler."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Choices = Annotated[
     list[str] | None,
-    typer.Option("--set", help="A setting of the sampler, NAME=VALUE; may be repeated."),
+    typer.Option("--set", help="Setting of the sampler, NAME=VALUE; repeatable."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Variables = Annotated[
     str | None,
-    typer.Option("--vars", help="Variables that count, separated by commas; default: parameters."),
+    typer.Option(
+        "--vars", help="Variables to diagnose, separated by commas; default: all parameters."
+    ),
 ]
 Budget = Annotated[
     str | None,
-    typer.Option(help="seconds or gradients: show effective sample sizes at equal cost too."),
+    typer.Option(help="seconds or gradients: also show effective sample sizes at equal cost."),
 ]
 SettingsBySampler = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="NAME=VALUE for samplers that have it, or SAMPLER.NAME=VALUE; repeatable."
+        "--set",
+        help="Setting, NAME=VALUE for all samplers that have it, or SAMPLER.NAME=VALUE; "
+        "repeatable.",
     ),
 ]
 
@@ -128,7 +134,7 @@ def target_options(
     include: list[Path] | None, backend: str, unsafe: bool, noise: list[str] | None, rho: float,
     labels: Path | None, exclude: str | None, quiet: bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """Options of a target, as `Target` takes them."""
+    """Return options of a target as arguments of `Target`."""
     return {
         "include_paths": include or (), "backend": backend, "unsafe": unsafe, "noise": noise or (),
         "rho": rho, "labels": labels, "exclude": read_names(exclude) or (),
@@ -139,16 +145,16 @@ def target_options(
 def make_target(
     model: str, data: str | None, posteriordb: Path | None = None, **options: Any
 ) -> Any:
-    """Make a target from files where they exist, else from bundled ones of that name.
+    """Make a target from files if they exist, otherwise from the bundled program of that name.
 
-    With the path of a posteriordb, the model is the name of a posterior there.
+    If posteriordb is a folder, the model is the name of a posterior in it.
     """
     if posteriordb is not None:
         if data is not None:
             raise StanadaptError(
-                "settings",
-                "--data names data of a program, and posteriors of posteriordb have their own: "
-                "leave out --data or --posteriordb.",
+                OPTIONS_CONFLICT,
+                "--data cannot be combined with --posteriordb, which has data of its posteriors: "
+                "leave out one of the two.",
             )
         return PosteriorDatabase(posteriordb).target(model, **options)
     program: Any = Path(model)
@@ -162,6 +168,7 @@ def make_target(
 
 
 def read_inits(text: str | None) -> Any:
+    """Return starting values as `sample` takes them: a radius, a method's name or a path."""
     if text is None or text == PATHFINDER:
         return text
     try:
@@ -171,37 +178,42 @@ def read_inits(text: str | None) -> Any:
 
 
 def read_settings(pairs: list[str] | None) -> dict[str, str]:
+    """Return the settings in texts of the form NAME=VALUE."""
     for pair in pairs or []:
         if "=" not in pair:
-            raise StanadaptError("settings", f"--set takes NAME=VALUE, got {pair!r}.")
+            raise StanadaptError(SETTING_SYNTAX, f"--set expects NAME=VALUE, got {pair!r}.")
     return dict(pair.split("=", 1) for pair in pairs or [])
 
 
 def read_names(text: str | None) -> list[str] | None:
-    """Names that are separated by commas; None: none were given."""
+    """Return names that are separated by commas; None if the option was not given."""
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 def settings_by_sampler(pairs: list[str] | None, samplers: list[str]) -> dict[str, dict[str, str]]:
-    """Settings of each sampler: those meant for all that have them, and its own.
+    """Return the settings of each sampler: those for all samplers that have them, and its own.
 
     Raises
     ------
     StanadaptError
-        Stage "settings", for a sampler that is not among these, or a setting that none has.
+        Stage "settings", if a setting names another sampler, or if none of these has it.
 
     """
-    found: dict[str, dict[str, str]] = {name: {} for name in samplers}
-    for given, value in read_settings(pairs).items():
-        owner, _, name = given.rpartition(".")
-        if owner and owner not in found:
+    settings: dict[str, dict[str, str]] = {name: {} for name in samplers}
+    for text, value in read_settings(pairs).items():
+        owner, _, name = text.rpartition(".")
+        if owner and owner not in settings:
             listed = ", ".join(samplers)
             raise StanadaptError(
-                "settings", f"--set {given}: {owner} is not among the samplers ({listed})."
+                SETTING_UNUSED,
+                f"--set {text}: {owner} is not among the samplers to compare ({listed}).",
             )
-        chosen = [owner] if owner else [s for s in samplers if name in names_of_settings(s)]
-        if not chosen:
-            raise StanadaptError("settings", f"--set {given}: none of the samplers has it.")
-        for sampler in chosen:
-            found[sampler][name] = value
-    return found
+        takers = [owner] if owner else [s for s in samplers if name in names_of_settings(s)]
+        if not takers:
+            listed = ", ".join(samplers)
+            raise StanadaptError(
+                SETTING_UNUSED, f"--set {text}: none of the samplers ({listed}) has this setting."
+            )
+        for sampler in takers:
+            settings[sampler][name] = value
+    return settings

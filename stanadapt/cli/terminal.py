@@ -1,6 +1,7 @@
-"""What a command prints on standard error: errors and warnings in a line each, no tracebacks.
+"""Output of commands: one line per error or warning on standard error, and files.
 
-Files that a command writes: none is overwritten unasked.
+Errors and warnings end in their code, in brackets; `stanadapt explain CODE` explains it. No file is
+overwritten unless the user agrees.
 """
 
 import contextlib
@@ -19,29 +20,30 @@ from rich.console import Console
 
 from stanadapt import results
 from stanadapt.cli import interruption
+from stanadapt.cli.messages import WOULD_OVERWRITE
 from stanadapt.diagnostics.verdict import NOT_JUDGED
+from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.errors import ConvergenceWarning, StanadaptError
-from stanadapt.runs.run import uninterrupted
 
 
 def save(fit: Any, path: Path, float32: bool = False) -> Path:
-    """Write a result, and remember to say so if the command is interrupted.
+    """Write a result, and record its path for the message after an interruption.
 
-    Ctrl-C ends the command when the file is complete, else the draws would be lost; at once where
-    the folder of a run keeps them.
+    Ctrl-C ends the command once the file is complete, since the draws would be lost otherwise; it
+    ends the command at once if a run folder holds them.
     """
     judged = results.attribute(fit, "verdict") != NOT_JUDGED
-    kept = results.attribute(fit, "run") is not None
-    if kept and not judged:
+    in_folder = results.attribute(fit, "run") is not None
+    if in_folder and not judged:
         raise KeyboardInterrupt
     interruption.incomplete.append(results.partial_of(path))
-    # compression takes most of the time: none where somebody is waiting for the end
-    chosen: dict[str, Any] = {"float32": float32} if judged else {"compression": 0}
-    if kept:
-        pressed, saved = [], results.save(fit, path, **chosen)
+    # compression takes most of the time: leave it out if the user has pressed Ctrl-C
+    options: dict[str, Any] = {"float32": float32} if judged else {"compression": 0}
+    if in_folder:
+        pressed, saved = [], results.save(fit, path, **options)
     else:
         with uninterrupted() as pressed:
-            saved = results.save(fit, path, **chosen)
+            saved = results.save(fit, path, **options)
     interruption.written.append(saved)
     if pressed or not judged:
         raise KeyboardInterrupt
@@ -50,18 +52,31 @@ def save(fit: Any, path: Path, float32: bool = False) -> Path:
 
 @functools.cache
 def _import_writer() -> None:
-    """Import what writes netCDF, by writing some: no draws are to wait for it later."""
+    """Write a small netCDF file, so that the library is imported before there are draws to lose."""
     with tempfile.TemporaryDirectory() as folder:
         xr.Dataset({"x": ("draw", np.zeros(1))}).to_netcdf(f"{folder}/x.nc", engine="h5netcdf")
 
 
 def require_writable(paths: Iterable[Path], force: bool) -> list[Path]:
-    """Check before anything is computed that files can be written; ask before one is replaced.
+    """Check before any computation that files can be written; ask before replacing one.
+
+    Parameters
+    ----------
+    paths
+        Files that the command will write.
+    force
+        Whether existing files may be replaced without a question.
+
+    Returns
+    -------
+    list of Path
+        The same files, with the user's home expanded.
 
     Raises
     ------
     StanadaptError
-        Stage "files", where one exists and there is nobody to ask, or the answer is no.
+        Stage "files", if a file cannot be written, or if it exists and the user does not agree or
+        cannot be asked.
 
     """
     checked = [results.check_writable(path) for path in paths]
@@ -73,12 +88,12 @@ def require_writable(paths: Iterable[Path], force: bool) -> list[Path]:
     if sys.stdin.isatty() and typer.confirm(f"Overwrite {listed}?", err=True):
         return checked
     raise StanadaptError(
-        "files", f"{listed} would be overwritten: choose another --out, or add --force."
+        WOULD_OVERWRITE, f"{listed} would be overwritten: choose another --out, or add --force."
     )
 
 
 @contextlib.contextmanager
-def reported() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Print errors and warnings on standard error; exit with 1, or with 130 after Ctrl-C."""
     console = Console(stderr=True, soft_wrap=True)
     interruption.written.clear()
@@ -90,8 +105,7 @@ def reported() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", UserWarning)
-        warnings.simplefilter("ignore", ConvergenceWarning)  # stands below the table
-        warnings.filterwarnings("default", ".* is now called ", FutureWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # printed below the table
         warnings.showwarning = show
         try:
             yield
@@ -99,9 +113,10 @@ def reported() -> Iterator[None]:
             console.print(f"[red]error in {plain(str(error))}[/red]", highlight=False)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
-            console.print(interruption.sentence(), highlight=False, markup=False)
+            console.print(interruption.describe(), highlight=False, markup=False)
             raise typer.Exit(interruption.CODE) from None
 
 
 def plain(text: str) -> str:
+    """Return text with its brackets escaped, which rich would read as markup."""
     return text.replace("[", r"\[")

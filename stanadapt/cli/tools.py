@@ -1,9 +1,4 @@
-"""The command `train-nice`.
-
-Commands that tell what there is, or install what is missing.
-
-The command `paper`: experiments of the papers, which are part of the package.
-"""
+"""Commands around a fit: lists and explanations, installation, training, experiments of papers."""
 
 import importlib
 import inspect
@@ -17,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from stanadapt import results
+from stanadapt.cli.messages import EXPERIMENTS_MISSING, UNKNOWN_CODE, UNKNOWN_EXPERIMENT
 from stanadapt.cli.options import (
     Backend,
     Data,
@@ -31,12 +27,18 @@ from stanadapt.cli.options import (
     make_target,
     read_inits,
 )
-from stanadapt.cli.terminal import plain, reported, require_writable
-from stanadapt.diagnostics.modes import modes as find_modes
-from stanadapt.diagnostics.modes import with_scalar_columns
+from stanadapt.cli.terminal import plain, report_errors, require_writable
 from stanadapt.engine.console import status
 from stanadapt.engine.registry import as_chosen, find, registered
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import (
+    NOTE,
+    STAGES,
+    VERDICT,
+    Code,
+    StanadaptError,
+    all_codes,
+    did_you_mean,
+)
 from stanadapt.runs.choose_sampler import ABOUT_AUTO, AUTO
 from stanadapt.samplers.nice.train import train_nice as train
 from stanadapt.targets.doctor import lines as doctor_lines
@@ -46,38 +48,11 @@ from stanadapt.targets.stan.backends import cmdstan
 from stanadapt.targets.stan.install_cmdstan import install_cmdstan as install
 
 
-def modes(
-    model: Model,
-    fit: Annotated[Path, typer.Argument(help="A netCDF file that `sample` or `compare` wrote.")],
-    data: Data = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A CSV file for the table.")
-    ] = None,
-    include: Include = None,
-    backend: Backend = "auto",
-    unsafe: Unsafe = False,
-    quiet: Quiet = False,
-    force: Force = False,
-) -> None:
-    """List the modes that the draws of a fit visited, their weights, and whether chains agree."""
-    with reported():
-        (path,) = require_writable([out], force) if out is not None else (None,)
-        drawn = results.load(fit)
-        target = make_target(
-            model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
-            show_progress=not quiet,
-        )  # fmt: skip
-        table = find_modes(target, drawn)
-        if path is not None:
-            with_scalar_columns(table).to_csv(path)
-            print(f"table: {path}")
-
-
 def samplers(
-    name: Annotated[str | None, typer.Argument(help="One sampler, with all its settings.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A sampler, to explain its settings.")] = None,
 ) -> None:
-    """List the samplers: what each is for, its settings and their defaults."""
-    with reported():
+    """List the samplers with their purpose, settings and defaults, or explain one."""
+    with report_errors():
         console = Console(soft_wrap=True)
         if name is None:
             console.print(f"[bold]{AUTO}[/bold]  {ABOUT_AUTO}", highlight=False)
@@ -92,8 +67,8 @@ def samplers(
 
 
 def _show_sampler(console: Console, sampler: Any) -> None:
-    chosen = as_chosen(sampler.settings())
-    defaults = ", ".join(f"{k}={v}" for k, v in chosen.items())
+    settings = as_chosen(sampler.settings())
+    defaults = ", ".join(f"{k}={v}" for k, v in settings.items())
     summary = " ".join(sampler.documentation.split("\n\n")[0].split())
     exact, _ = find(sampler.name)
     mark = "" if exact.exact else "  (not exact)"
@@ -102,9 +77,43 @@ def _show_sampler(console: Console, sampler: Any) -> None:
     console.print(f"    {defaults}; {lengths}", highlight=False)
 
 
+def explain(
+    code: Annotated[
+        str | None,
+        typer.Argument(help="The code at the end of a message; if omitted, all are listed."),
+    ] = None,
+) -> None:
+    """Explain a message by its code: its kind, meaning and cure."""
+    with report_errors():
+        console, codes = Console(soft_wrap=True), all_codes()
+        if code is None:
+            for kind in (*STAGES, VERDICT, NOTE):
+                alike = [each for each in codes.values() if each.kind == kind]
+                if alike:
+                    console.print(f"[bold]{kind}[/bold]", highlight=False)
+                for each in alike:
+                    console.print(f"    {each}: {plain(each.meaning)}", highlight=False)
+            console.print("`stanadapt explain CODE` prints the cure.")
+            return
+        name = code.strip("[]").lower()
+        if name not in codes:
+            raise StanadaptError(
+                UNKNOWN_CODE,
+                f"no message has the code {name!r}.{did_you_mean(name, codes)} "
+                "`stanadapt explain` lists all codes.",
+            )
+        _show_code(console, codes[name])
+
+
+def _show_code(console: Console, code: Code) -> None:
+    console.print(f"[bold]{code}[/bold]", highlight=False)
+    for title, text in (("kind", code.kind), ("meaning", code.meaning), ("cure", code.cure)):
+        console.print(f"    {title}: {plain(text)}", highlight=False)
+
+
 def models(posteriordb: Posteriordb = None) -> None:
     """List the bundled Stan programs and their data sets, or the posteriors of a posteriordb."""
-    with reported():
+    with report_errors():
         if posteriordb is not None:
             table = Table(box=None, header_style="bold")
             for column in ("posterior", "components", "reference"):
@@ -117,20 +126,20 @@ def models(posteriordb: Posteriordb = None) -> None:
         for program in bundled.available().values():
             data = f"; data: {', '.join(program.data)}" if program.data else ""
             console.print(f"[bold]{program.name}[/bold]{data}", highlight=False)
-            # below the name: beside it, three words a line are all that 80 columns have room for
+            # below the name: next to it, 80 columns leave room for three words per line
             console.print(Padding(plain(program.description), (0, 0, 0, 4)), highlight=False)
 
 
 def doctor() -> None:
-    """Report what is installed, what is missing, and how to get it."""
-    with reported():
+    """Report which backends and tools are installed, and how to install the missing ones."""
+    with report_errors():
         for line in doctor_lines():
             Console(soft_wrap=True).print(plain(line), highlight=False)
 
 
 def install_cmdstan() -> None:
-    """Install CmdStan: the current release if GitHub is reachable, else 2.27.0 by pip."""
-    with reported():
+    """Install CmdStan: the current release if GitHub is reachable, otherwise 2.27.0 by pip."""
+    with report_errors():
         print(f"CmdStan: {install()}")
         with status(True) as report:
             cmdstan.prepare(report)
@@ -144,34 +153,37 @@ UNKNOWN = "not measured"
 def paper(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(help="An experiment; without it, all are listed.")
+        str | None, typer.Argument(help="An experiment; if omitted, all are listed.")
     ] = None,
 ) -> None:
-    """Run an experiment of a paper, or list them; --quick shows that it runs, --help its options.
+    """Run an experiment of a paper, or list all; --quick runs a short version, --help its options.
 
-    Results go to output/ in the current folder.
+    Results are written to output/ in the current folder.
     """
-    with reported():
+    with report_errors():
         catalogue = _catalogue()
         if name is None or name in context.help_option_names:
             _list(catalogue)
             return
         names = {experiment.name: experiment for experiment in catalogue}
-        chosen = names.get(name.replace("_", "-").replace(".", "-"))
-        if chosen is None:
+        experiment = names.get(name.replace("_", "-").replace(".", "-"))
+        if experiment is None:
             listed = ", ".join(names)
-            raise StanadaptError("settings", f"there is no experiment {name!r}, only {listed}.")
-        sys.argv = [f"stanadapt paper {chosen.name}", *context.args]
-        importlib.import_module(f"{ALL}.{chosen.module}").main()
+            raise StanadaptError(
+                UNKNOWN_EXPERIMENT,
+                f"there is no experiment {name!r}.{did_you_mean(name, names)} There are {listed}.",
+            )
+        sys.argv = [f"stanadapt paper {experiment.name}", *context.args]
+        importlib.import_module(f"{ALL}.{experiment.module}").main()
 
 
 def _catalogue() -> Any:
-    """Experiments; their folder is made one that Python imports from."""
-    inside = PACKAGE / "_workflows"  # in a wheel; in the repository they are beside the package
+    """Return the experiments, and add their folder to those that Python imports from."""
+    inside = PACKAGE / "_workflows"  # in a wheel; in the repository, next to the package
     root = inside if inside.is_dir() else PACKAGE.parent
     if not (root / ALL / "catalogue.py").is_file():
         raise StanadaptError(
-            "installation",
+            EXPERIMENTS_MISSING,
             f"the experiments are not in {root}: this copy of stanadapt was installed without "
             "them. Install the wheel, or work in a clone.",
         )
@@ -181,14 +193,14 @@ def _catalogue() -> Any:
 
 
 def _list(catalogue: Any) -> None:
-    """One experiment after another: words of any length, durations below them."""
+    """Print one experiment after another, with its duration below."""
     console = Console(soft_wrap=True)
     for experiment in catalogue:
         console.print(f"[bold]{experiment.name}[/bold]  {plain(experiment.reproduces)}")
         quick = f"; with --quick {experiment.quick}" if experiment.quick else ""
         console.print(f"    takes: {experiment.duration or UNKNOWN}{quick}", highlight=False)
     console.print(
-        "The first run compiles, which takes a minute or more.\n"
+        "The first run compiles code, which takes a minute or more.\n"
         "`stanadapt paper NAME --help` lists the options of one.",
         highlight=False,
     )
@@ -197,14 +209,14 @@ def _list(catalogue: Any) -> None:
 def train_nice(
     model: Model,
     data: Data = None,
-    output: Annotated[
-        Path, typer.Option("--output", "--out", "-o", help="The .npz file to write.")
-    ] = Path("network.npz"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The .npz file to write.")] = Path(
+        "network.npz"
+    ),
     warm_start: Annotated[
-        Path | None, typer.Option(help="File of a fit whose draws are learned from first.")
+        Path | None, typer.Option(help="File of an earlier fit, to begin training from its draws.")
     ] = None,
-    iterations: Annotated[int, typer.Option(help="Steps of the generator.")] = 2000,
-    width: Annotated[int, typer.Option(help="Hidden units of each coupling.")] = 128,
+    iterations: Annotated[int, typer.Option(help="Training steps of the generator.")] = 2000,
+    width: Annotated[int, typer.Option(help="Hidden units of each coupling layer.")] = 128,
     inits: Inits = None,
     seed: Seed = None,
     include: Include = None,
@@ -214,8 +226,8 @@ def train_nice(
     force: Force = False,
 ) -> None:
     r"""Train a network for the sampler nice (needs JAX: pip install 'stanadapt\[learn]')."""
-    with reported():
-        (path,) = require_writable([output], force)
+    with report_errors():
+        (path,) = require_writable([out], force)
         target = make_target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
             show_progress=not quiet,
@@ -226,11 +238,11 @@ def train_nice(
             show_progress=not quiet,
         )  # fmt: skip
         network.save(path)
-        made = network.description
+        about = network.description
         print(
-            f"step {made['step']}: {made['ess_per_draw']:.1%} effective draws, accepted "
-            f"{made['acceptance']:.0%}, trained in {made['seconds']:.0f} s"
+            f"step {about['step']}: {about['ess_per_draw']:.1%} effective draws, acceptance rate "
+            f"{about['acceptance']:.0%}, trained in {about['seconds']:.0f} s"
         )
         print(f"Network: {path}")
-        if made["interrupted"]:
+        if about["interrupted"]:
             raise typer.Exit(130)

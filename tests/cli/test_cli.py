@@ -1,4 +1,4 @@
-"""The command line: every command, and messages instead of tracebacks."""
+"""The command line: every command, and one-line messages in place of tracebacks."""
 
 import json
 from importlib.metadata import version
@@ -9,17 +9,19 @@ import pytest
 from typer.testing import CliRunner
 
 import stanadapt as sa
-from stanadapt import cli, results
+from stanadapt import results
+from stanadapt.cli import compare as compare_command
 from stanadapt.cli.commands import app
 from stanadapt.engine.registry import as_chosen
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import NOTE, STAGES, VERDICT, StanadaptError, all_codes
 from stanadapt.samplers import registered
+from stanadapt.targets import doctor
 from stanadapt.targets.stan import bundled, toolchain
-from tests.helpers.command_line import PROGRAM, TINY, call
+from tests.helpers.command_line import PROGRAM, TINY, call, refused
 
 COMMANDS = [
     "sample", "compare", "approximate", "resume", "watch", "advise", "train-nice", "diagnose",
-    "table", "sbc", "modes", "samplers", "models", "doctor", "install-cmdstan",
+    "table", "sbc", "modes", "explain", "samplers", "models", "doctor", "install-cmdstan",
 ]  # fmt: skip
 
 
@@ -79,8 +81,8 @@ def test_one_sampler(name):
 
 
 def test_one_unknown_sampler():
-    assert "Did you mean 'nuts'?" in call("samplers", "nutz", status=1)
-    assert "Did you mean" not in call("samplers", "qqqq", status=1)
+    assert "'nuts'" in call("samplers", "nutz", status=1)
+    assert "'nuts'" not in call("samplers", "qqqq", status=1)
 
 
 def test_models():
@@ -98,11 +100,8 @@ def test_descriptions_of_models_use_the_width_of_a_terminal():
 
 def test_doctor():
     printed = call("doctor")
-    for word in (
-        "stanadapt", "numba", "cache", "backend auto", "backend cmdstan", "CmdStan", "compiler",
-    ):  # fmt: skip
+    for word in ("stanadapt", "numba", "cache", "auto", "stanli", "cmdstan", "CmdStan", "compiler"):
         assert word in printed
-    assert "self-test passes" in printed
 
 
 def test_doctor_without_anything(monkeypatch):
@@ -112,14 +111,35 @@ def test_doctor_without_anything(monkeypatch):
     monkeypatch.setattr(toolchain, "make", lambda: None)
     printed = call("doctor")
     assert "stanadapt install-cmdstan" in printed
-    assert "not installed" in printed
 
 
-def test_doctor_with_a_backend_that_fails_its_test(monkeypatch):
+def test_doctor_reports_a_backend_that_fails_its_test(monkeypatch):
     from stanadapt.targets.stan.backends import stanli
 
+    usable = [line for line in doctor.lines() if "stanli" in line]
     monkeypatch.setattr(stanli, "SWITCHES", ())
-    assert "NOT USABLE" in call("doctor")
+    assert [line for line in doctor.lines() if "stanli" in line] != usable
+
+
+def test_every_code_is_listed_by_kind():
+    printed = call("explain")
+    for name, code in all_codes().items():
+        assert f"{name}: {' '.join(code.meaning.split())}" in printed
+    kinds = [kind for kind in (*STAGES, VERDICT, NOTE) if kind in printed]
+    assert {code.kind for code in all_codes().values()} <= set(kinds)
+
+
+@pytest.mark.parametrize("written", ["out_of_range", "[out_of_range]", "OUT_OF_RANGE"])
+def test_a_code_is_explained(written):
+    code = all_codes()["out_of_range"]
+    printed = call("explain", written)
+    for text in (code, code.kind, code.meaning, code.cure):
+        assert text in printed
+
+
+def test_an_unknown_code_is_answered_with_a_similar_one():
+    refused("unknown_code", "explain", "out_of_rang", facts=["'out_of_rang'", "'out_of_range'"])
+    assert "'out_of_range'" not in refused("unknown_code", "explain", "qqqq")
 
 
 # --- sample --------------------------------------------------------------------------------------
@@ -130,7 +150,7 @@ def test_sample_files(files):
         "sample", "my.stan", "--data", "my.json", "--out", "deep/out.nc", "--save-warmup",
         "--sampler", "gad_mala", "--set", "initial_scale=1.5", "--set", "diagonal=true", *TINY,
     )  # fmt: skip
-    assert "ArviZ file: deep/out.nc" in printed
+    assert "deep/out.nc" in printed
     assert "min ESS" in printed
     fit = sa.load(files / "deep" / "out.nc")
     assert results.dataset(fit, "posterior")["x"].shape == (2, 40)
@@ -167,7 +187,7 @@ def test_a_folder_does_not_hide_a_bundled_program(files):
 def test_the_command_gives_the_same_draws_as_the_function(files):
     call("sample", "my.stan", "-d", "my.json", "--thin", "4", "--inits", "0", *TINY)
     target = sa.Target("my.stan", "my.json")
-    with pytest.warns(UserWarning, match="Warm-up was cut short"):
+    with pytest.warns(sa.ConvergenceWarning):
         ours = sa.sample(
             target, chains=2, iter_warmup=30, iter_sampling=40, thin=4, inits=0, seed=1,
             show_progress=False,
@@ -178,13 +198,11 @@ def test_the_command_gives_the_same_draws_as_the_function(files):
     )
 
 
-@pytest.mark.parametrize(("option", "said"), [
-    ([], "diagonal"), (["--no-standardize"], "no: asked for"),
-])  # fmt: skip
-def test_standardized_coordinates_can_be_switched_off(files, option, said):
+@pytest.mark.parametrize(("option", "kind"), [([], "diagonal"), (["--no-standardize"], "no")])
+def test_standardized_coordinates_can_be_switched_off(files, option, kind):
     run = [*TINY, "--iter-warmup", "60", "--sampler", "mala", "--out", "out.nc"]
     call("sample", "my.stan", "--data", "my.json", *run, *option)
-    assert sa.load(files / "out.nc").attrs["standardized"] == said
+    assert sa.load(files / "out.nc").attrs["standardized"].split(":")[0] == kind
 
 
 def test_inits_from_a_file(files):
@@ -213,7 +231,8 @@ def test_warnings_are_notes(files):
         "generated quantities { real z = normal_rng(0, x); }\n"
     )
     printed = call("sample", "q.stan", "-s", "gad_mala", "--set", "initial_scale=1.5", *TINY)
-    assert "note: generated quantities threw at" in printed
+    assert "note: " in printed
+    assert "normal_rng" in printed
     assert "UserWarning" not in printed
     assert ".py:" not in printed
 
@@ -224,21 +243,21 @@ def test_sample_with_a_warm_start(files):
     again = ["sample", "my.stan", "-d", "my.json", "-s", "kameleon", *lengths]
     call(*again, "--warm-start", "rwm.nc", "-o", "kameleon.nc")
     assert sa.load("kameleon.nc").attrs["warm_start_draws"] == 80
-    assert "no file" in call(*again, "--warm-start", "none.nc", "-o", "other.nc", status=1)
+    assert "none.nc" in call(*again, "--warm-start", "none.nc", "-o", "other.nc", status=1)
 
 
-def test_the_default_sampler_says_what_it_does(files):
+def test_the_default_sampler_reports_its_metric(files):
     printed = call("sample", "neal", "--seed", "1", "--quiet")
-    assert "whitened_hmc: whitened_hmc, 2 gradients per draw" not in printed
-    assert "whitened_hmc: 2 gradients per draw: whitened steps of" in printed
-    assert "metric: diagonal" in printed
+    assert "whitened_hmc: whitened_hmc" not in printed
+    assert "whitened_hmc: " in printed
+    assert "diagonal" in printed
     assert sa.load("fit.nc").attrs["verdict"] == "fine"
 
 
 def test_progress_in_a_pipe_is_plain_lines(files):
     tiny = [flag for flag in TINY if flag != "--quiet"]
     printed = call("sample", "my.stan", "-d", "my.json", *tiny)
-    assert "chain 1 done 70/70" in printed
+    assert "70/70" in printed
     assert "\x1b" not in printed
 
 
@@ -250,7 +269,7 @@ def test_compare(files):
         "compare", "my.stan", "-d", "my.json", "-s", "gad_mala, rwm", "--stan-nuts", "stanli",
         "--out", "results", *TINY,
     )  # fmt: skip
-    for word in ("min ESS", "ESS/grad", "z mean", "gad_mala", "rwm", "nuts", "shares"):
+    for word in ("min ESS", "ESS/grad", "z mean", "gad_mala", "rwm", "nuts"):
         assert word in printed
     folder = files / "results"
     assert {p.name for p in folder.iterdir()} == {
@@ -274,44 +293,42 @@ def test_compare_our_nuts_with_stans(files):
 
 def test_compare_without_stan_nuts(files):
     printed = call("compare", "neal", "--stan-nuts", "none", *TINY)
-    assert "auto: whitened_hmc, NUTS: iter_warmup was too short" in printed
+    assert "whitened_hmc" in printed
     assert not any(line.startswith(("nuts", "stan_nuts")) for line in printed.splitlines())
     assert list(files.glob("*.nc")) == []
 
 
 def constructed(interrupted):
-    """A fit without a target, as the result of a run in the two tests below."""
+    """Return a fit without a target, as the result of a run in the two tests below."""
     x = np.random.default_rng(1).normal(size=(2, 50))
     attributes = {"sampler": "gad_mala", "interrupted": interrupted, "program_hash": "p"}
     return results.build({"posterior": {"x": x}}, attributes)
 
 
 def test_ctrl_c_ends_the_comparison_not_one_sampler(files, monkeypatch):
-    begun = []
+    started = []
 
     def sample(target, name, **arguments):
-        begun.append(name)
+        started.append(name)
         return constructed(interrupted=True)
 
-    monkeypatch.setattr(cli.runs, "draw", sample)
-    printed = call(
+    monkeypatch.setattr(compare_command, "draw_fit", sample)
+    call(
         "compare", "neal", "-s", "gad_mala,rwm", "--stan-nuts", "none", "-o", "r", *TINY, status=130
     )  # fmt: skip
-    assert begun == ["gad_mala"]
-    assert "interrupted" in printed
+    assert started == ["gad_mala"]
     assert (files / "r" / "gad_mala.nc").is_file()
 
 
 def test_a_sampler_that_fails_does_not_lose_stan_nuts(files, monkeypatch):
     def fail(*arguments, **keywords):
-        raise StanadaptError("sampling", "it went wrong.")
+        raise StanadaptError(all_codes()["out_of_range"], "the sampler failed.")
 
-    monkeypatch.setattr(cli.runs, "draw", fail)
+    monkeypatch.setattr(compare_command, "draw_fit", fail)
     monkeypatch.setattr(
-        cli.runs, "draw_with_stan_nuts", lambda *a, **k: constructed(interrupted=False)
+        compare_command, "draw_stan_nuts", lambda *a, **k: constructed(interrupted=False)
     )
-    printed = call("compare", "neal", "-s", "gad_mala", "-o", "r", *TINY, status=1)
-    assert "it went wrong." in printed
+    refused("out_of_range", "compare", "neal", "-s", "gad_mala", "-o", "r", *TINY)
     assert (files / "r" / "nuts.nc").is_file()
 
 
@@ -332,8 +349,7 @@ def test_compare_hands_settings_to_the_samplers_that_have_them(files):
 def test_modes(files):
     call("sample", "my.stan", "-d", "my.json", "-s", "rwm", "--out", "fit.nc", *TINY)
     printed = call("modes", "my.stan", "fit.nc", "-d", "my.json", "--out", "modes.csv", "--quiet")
-    assert "all 2 chains stayed in the same region" in printed
-    assert "No diagnostic proves" in printed
+    assert "weight" in printed
     table = pd.read_csv("modes.csv", index_col="mode")
     assert table.loc[1, "x"] == pytest.approx(3, abs=1e-3)
     (files / "other.json").write_text('{"m": 4}')

@@ -1,4 +1,4 @@
-"""Ctrl-C while the command compiles or ends: one sentence, soon, and nothing is left behind."""
+"""Ctrl-C while the command compiles or ends: one line, soon, and nothing is left behind."""
 
 import os
 
@@ -7,12 +7,13 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.cli import interruption
 from tests.helpers.command_line import PROGRAM, TINY
 from tests.helpers.interrupted_command import READY, interrupt
 
 SHORT = ["--sampler", "rwm", "--no-standardize", *TINY]
-NOTHING = "interrupted; nothing was written\n"
-# make starts a shell, which starts what takes long, as g++ starts cc1plus
+NOTHING = f"{interruption.NOTHING_WRITTEN}\n"
+# make starts a shell, which starts a slow program, as g++ starts cc1plus
 MAKEFILE = """%_model.so: %.stan
 \t@sleep 100 & echo $$! > "$$STARTED"; wait
 """
@@ -36,9 +37,9 @@ class Listener(event.Listener):
         pass
 event.register("numba:compile", Listener())
 """
-# LLVM: what it does, no signal ends
+# no signal ends this, as with LLVM
 DEAF = "hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)"
-# seconds in which no signal is heard
+# seconds in which no signal is handled
 DEAF_FOR_SECONDS = "hashlib.pbkdf2_hmac('sha256', b'', b'', 4 * 10**6)"
 SWALLOWED = """
         while True:
@@ -72,7 +73,7 @@ def files(tmp_path):
 
 
 def interrupted(files, prepare, backend, short=False, more=(), **keywords):
-    """A short run uses code that is compiled already, or will be."""
+    """Run the command and interrupt it; a short run uses code from the cache."""
     variables = {} if short else {
         "STANADAPT_CACHE": files / "cache", "BRIDGESTAN": files, "CXX": files / "g++",
         "STARTED": files / "started",
@@ -85,7 +86,7 @@ def interrupted(files, prepare, backend, short=False, more=(), **keywords):
 
 
 def runs(number):
-    """Whether a process runs; one that has ended may still be listed."""
+    """Whether a process runs; a process that has ended may still be listed."""
     try:
         return psutil.Process(number).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -108,7 +109,7 @@ def test_while_llvm_does_not_return(files):
 
 
 @pytest.mark.slow
-def test_a_second_one_leaves_at_once_where_the_first_was_swallowed(files):
+def test_a_second_one_leaves_at_once_if_the_first_was_swallowed(files):
     seconds, code, errors = interrupted(
         files, WHEN_COMPILING % SWALLOWED, "stanli", after=0.3, presses=2
     )
@@ -117,19 +118,18 @@ def test_a_second_one_leaves_at_once_where_the_first_was_swallowed(files):
 
 
 @pytest.mark.slow
-def test_where_a_callback_loses_the_exception_it_is_raised_again(files):
+def test_an_exception_that_a_callback_loses_is_raised_again(files):
     seconds, code, errors = interrupted(files, WHEN_COMPILING % LOST, "stanli", after=0.3)
     assert (code, errors) == (130, NOTHING)
     assert seconds < 1.0
 
 
-# the draws are there, and what follows takes long; a sampler that compiles fast
+# sampling has ended, and a later step is slow; a sampler that compiles fast
 DRAWN = f"""
 import hashlib, time
 from stanadapt import results
 from stanadapt.diagnostics import compare, verdict
 from stanadapt.results import files
-from stanadapt.sampling import pack_result
 def slow(*arguments, **keywords):
     print({READY!r}, flush=True)
     %s
@@ -149,12 +149,13 @@ function = %s
         pytest.param("compare._add_missed", "time.sleep(60)", marks=pytest.mark.slow),
     ],
 )
-def test_while_a_result_is_put_together_judged_or_written_no_draw_is_lost(files, name, slowly):
-    """Its building and writing go on; judging and the table are left out."""
+def test_no_draw_is_lost_while_a_result_is_built_judged_or_written(files, name, slowly):
+    """Building and writing continue; the verdict and the table are left out."""
     drawn = DRAWN % (slowly, name, name)
     seconds, code, errors = interrupted(files, drawn, "stanli", short=True)
     assert code == 130
-    assert f"interrupted; written before: {files / 'fit.nc'}\n" in errors
+    assert f"{files / 'fit.nc'}\n" in errors
+    assert NOTHING not in errors
     assert "Traceback" not in errors
     assert seconds < 20.0
     fit = sa.load(files / "fit.nc")
@@ -165,27 +166,27 @@ def test_while_a_result_is_put_together_judged_or_written_no_draw_is_lost(files,
 
 
 def half_written(files, name):
-    """Code by which a file is begun under another name, and something takes long."""
-    begun = f"open({str(files / '.half')!r}, 'w'); time.sleep(60)"
+    """Return code that begins a file under another name, after which a step is slow."""
+    slow = f"open({str(files / '.half')!r}, 'w'); time.sleep(60)"
     named = (
         "from stanadapt import results\nresults.partial_of = lambda path: path.with_name('.half')"
     )
-    return f"{named}\n{DRAWN % (begun, name, name)}"
+    return f"{named}\n{DRAWN % (slow, name, name)}"
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param("verdict.verdict", marks=pytest.mark.slow), "files._write"]
 )
-def test_where_a_run_folder_keeps_the_draws_it_ends_at_once(files, name):
+def test_it_ends_at_once_if_a_run_folder_has_the_draws(files, name):
     run = files / "run"
     seconds, code, errors = interrupted(
         files, half_written(files, name), "stanli", short=True, more=["--run", run], after=0.1
     )
     assert code == 130
-    assert errors.endswith(f"interrupted; `stanadapt resume {run}` goes on with the run\n")
+    assert f"stanadapt resume {run}" in errors.splitlines()[-1]
     assert seconds < 1.0
     assert not (files / "fit.nc").exists()
-    # a file that was begun is removed
+    # a file that is incomplete is removed
     assert (files / ".half").exists() is (name == "verdict.verdict")
     posterior = results.dataset(sa.load(run), "posterior")
     assert posterior.sizes == {"chain": 2, "draw": 40}
@@ -196,5 +197,5 @@ def test_a_second_one_while_a_file_is_written_leaves_nothing_half_written(files)
     prepared = half_written(files, "files._write")
     seconds, code, errors = interrupted(files, prepared, "stanli", short=True, presses=2, after=0.1)
     assert (code, seconds < 1.0) == (130, True)
-    assert errors.endswith("interrupted; nothing was written\n")
+    assert errors.endswith(NOTHING)
     assert not (files / ".half").exists()

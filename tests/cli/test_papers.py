@@ -1,4 +1,4 @@
-"""`stanadapt paper`: every experiment can be reached from an installed package."""
+"""`stanadapt paper`: every experiment runs from an installed package."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from stanadapt.cli import tools
-from tests.helpers.command_line import call
+from tests.helpers.command_line import call, refused
 from tests.helpers.repository import ROOT
 from workflows.catalogue import EXPERIMENTS
 
@@ -20,21 +20,21 @@ def test_all_experiments_are_listed_with_durations():
         assert (experiment.duration or "not measured") in shown
 
 
-def test_the_catalogue_is_that_of_the_readme():
+def test_the_catalogue_agrees_with_the_readme():
     rows = re.findall(
         r"^\| `python -m workflows\.([\w.]+)[^`]*` \| (.*?) \| (.*?) \|$",
         (ROOT / "workflows" / "README.md").read_text(), re.M,
     )  # fmt: skip
     rooms = {experiment.module.split(".")[0] for experiment in EXPERIMENTS}
-    of_papers = [row for row in rows if row[0].split(".")[0] in rooms]
-    assert of_papers == [(e.module, e.reproduces, e.duration or "–") for e in EXPERIMENTS]
+    papers = [row for row in rows if row[0].split(".")[0] in rooms]
+    assert papers == [(e.module, e.reproduces, e.duration or "–") for e in EXPERIMENTS]
     for experiment in EXPERIMENTS:
         assert (ROOT / "workflows" / f"{experiment.module.replace('.', '/')}.py").is_file()
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel that `pip install .` builds, opened."""
+    """Return the wheel that `pip install .` builds, opened."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -45,7 +45,7 @@ def wheel(tmp_path_factory):
 
 
 def test_a_wheel_holds_every_file(wheel):
-    """Code, types, pages and styles of reports, programs, data, experiments: all, nothing else."""
+    """All code, types, templates of reports, programs, data and experiments, and nothing more."""
     inside = {
         "stanadapt": "stanadapt", "stan_models": "stanadapt/stan_models",
         "workflows": "stanadapt/_workflows/workflows",
@@ -56,10 +56,10 @@ def test_a_wheel_holds_every_file(wheel):
         for path in (ROOT / source).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    for some in ("py.typed", "diagnostics/report/style.css", "stan_models/logistic/pima.json"):
+    for some in ("py.typed", "studies/report/style.css", "stan_models/logistic/pima.json"):
         assert f"stanadapt/{some}" in expected
-    found = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert found == expected
+    packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert packed == expected
 
 
 def test_experiments_run_from_a_wheel(wheel, tmp_path):
@@ -95,11 +95,10 @@ def test_options_go_to_the_experiment():
 
 
 def test_an_unknown_name():
-    shown = call("paper", "gad-logistics", status=1)
-    assert "there is no experiment 'gad-logistics', only gad-gaussians, gad-neal" in shown
+    facts = ["'gad-logistics'", "'gad-logistic'", "gad-neal"]
+    refused("unknown_experiment", "paper", "gad-logistics", facts=facts)
 
 
 def test_a_package_without_them(tmp_path, monkeypatch):
     monkeypatch.setattr(tools, "PACKAGE", tmp_path / "stanadapt")
-    shown = call("paper", status=1)
-    assert "was installed without them" in shown
+    refused("experiments_missing", "paper", facts=[tmp_path.name])

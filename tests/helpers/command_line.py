@@ -20,3 +20,12 @@ def call(*arguments, status=0):
     assert done.exit_code == status, done.output
     assert "Traceback" not in done.output
     return " ".join(done.output.split())
+
+
+def refused(code, *arguments, facts=()):
+    """Check that a command ends in an error with this code that names these facts; return it."""
+    printed = call(*arguments, status=1)
+    assert f"[{code}]" in printed, printed
+    for fact in facts:
+        assert str(fact) in printed, f"{fact!r} is not in {printed!r}"
+    return printed

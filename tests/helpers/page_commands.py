@@ -1,4 +1,4 @@
-"""Commands and examples of a page for users, and running them as a user would."""
+"""Commands and examples on pages for users; functions that run them as a user would."""
 
 import os
 import re
@@ -15,12 +15,12 @@ def blocks(page, language):
 
 
 def commands_of(page):
-    """Return the lines of a page that are meant for a shell."""
+    """Return the lines of a page for a shell."""
     return [line for block in blocks(page, "sh") for line in block.splitlines() if line.strip()]
 
 
 def with_earlier(command, commands):
-    """Return a command after those of its page that write the files which it reads."""
+    """Return a command, after the commands of its page that write the files it reads."""
     words, writes = shlex.split(command), r"--(?:out|run|report) (\S+)"
     read = {word for word in words if word.startswith("output/")} - {*re.findall(writes, command)}
     earlier = commands[: commands.index(command)]
@@ -35,7 +35,7 @@ def with_earlier(command, commands):
 
 def run(arguments, folder, **variables):
     """Run a program in a folder, under more environment variables; return what it printed."""
-    # as a user has it: "auto" is not turned into stanli here
+    # as for a user: "auto" does not mean stanli here
     environment = {k: v for k, v in os.environ.items() if k != "STANADAPT_BACKEND"}
     done = subprocess.run(
         arguments, cwd=folder, capture_output=True, text=True, check=False, timeout=500,
@@ -62,9 +62,9 @@ def repeated_verdicts(command, folder):
 
 
 def written_fits(command, folder):
-    """Return the fits that a command wrote to its --out, Stan's NUTS apart; at least one.
+    """Return the fits that a command wrote to its --out, without Stan's NUTS; at least one.
 
-    None where it writes something else: a file of another kind than fits are, or repeats.
+    Return none if it writes something other than fits, such as a table or repeats.
     """
     words = shlex.split(command)
     if "--out" not in words or "--repeats" in words:

@@ -12,7 +12,7 @@ from collections import Counter
 from tests.helpers.repository import PACKAGE, ROOT
 
 # tics of an earlier style, and how often per 10,000 words they may be used: about twice what three
-# respected packages of the field use (blackjax, arviz-stats, mici), and a little where they use none
+# respected packages of the field use (blackjax, arviz-stats, mici), and a little if they use none
 BUDGET = {
     "where": (r"\bwhere\b", 24.0),
     "a clause that begins with 'what'": (

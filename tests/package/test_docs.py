@@ -1,4 +1,4 @@
-"""The pages of the documentation: nothing public is left out, and what they show works."""
+"""The pages of the documentation: all public names are there, and commands and examples work."""
 
 import inspect
 import json
@@ -9,6 +9,8 @@ import sys
 import pytest
 
 import stanadapt as sa
+from stanadapt.errors import all_codes
+from stanadapt.runs.sample import FAMILY_OPTIONS
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.hamiltonian import nuts
 from stanadapt.samplers.whitened import whitened_hmc
@@ -22,7 +24,7 @@ from tests.helpers.page_commands import (
     with_earlier,
     written_fits,
 )
-from tests.helpers.repository import ROOT
+from tests.helpers.repository import PACKAGE, ROOT
 from tests.helpers.tiny_posteriordb import tiny
 
 DOCS = ROOT / "docs"
@@ -32,14 +34,14 @@ CELLS = {name: re.findall(CELL, page, flags=re.S | re.M) for name, page in PAGES
 COMMANDS = [(name, command) for name, page in PAGES.items() for command in commands_of(page)]
 # tests/package/test_readme.py runs them
 OF_THE_README = set(commands_of((ROOT / "README.md").read_text()))
-# by the beginning of a command: why it is not run here
+# reasons not to run a command here, by its beginning
 NOT_RUN = {
     "make ": "the script of all checks runs it",
     "python -m workflows.benchmarks.": "takes minutes; the same script runs it with --quick",
 }
-# pages with Python that is no cell, and why it is not run
-FRAGMENTS = {"runs": "each line is a call of its own, which tests/sampling/saved_run makes"}
-# what a page shows to be of no use, by page and name of the fit
+# pages with Python outside cells, and the reason not to run it
+FRAGMENTS = {"runs": "each line is a separate call, which tests/runs/kept makes"}
+# fits that a page shows because they are not fine, by page and name
 UNUSABLE = {
     "reading_the_table": {
         "short": "too short", "walk": "do not use",
@@ -53,9 +55,12 @@ UNUSABLE = {
 ENVIRONMENT = {"STANADAPT_BACKEND": "stanli", "MPLBACKEND": "Agg"}
 PRINT_VERDICTS = """
 import json as _json
-_found = {n: getattr(v, "attrs", {}).get("verdict") for n, v in list(globals().items())}
-_found |= {n: v.verdict for n, v in list(globals().items()) if hasattr(v, "sentences")}
-print("VERDICTS", _json.dumps({n: verdict for n, verdict in _found.items() if verdict}))
+_verdicts = {}
+for _name, _value in list(globals().items()):
+    _of_fit = getattr(_value, "attrs", {}).get("verdict")
+    _of_study = getattr(_value, "verdict", None)
+    _verdicts |= {_name: v for v in (_of_fit, _of_study) if isinstance(v, str)}
+print("VERDICTS", _json.dumps(_verdicts))
 """
 
 
@@ -101,10 +106,26 @@ def test_every_sampler_is_in_the_reference_with_its_settings(reference_text):
         assert shown == {n: str(v) for n, v in written.items()}
 
 
+def test_every_code_is_on_the_page_of_messages_with_meaning_and_cure(reference_text):
+    assert ".. message-reference::" in PAGES["messages"]
+    text = reference_text.messages()
+    rows = re.findall(r"\* - ``(\w+)``\n +- (.+)\n +- (.+)", text)
+    expected = {(code, code.meaning, code.cure) for code in all_codes().values()}
+    assert {
+        (code, *(cell.replace("\\|", "|") for cell in cells)) for code, *cells in rows
+    } == expected
+    titles = re.findall(r"^\.\. rubric:: (.+)$", text, re.M)
+    assert titles == [
+        title
+        for kind, title in reference_text.KINDS.items()
+        if kind in {code.kind for code in all_codes().values()}
+    ]
+
+
 def test_settings_are_explained_in_either_form(reference_text):
-    docstring = "What.\n\nstep, rate\n    Of both,\n    and > 0.\n\nlast: in one line."
-    told = {"step": "Of both, and > 0.", "rate": "Of both, and > 0.", "last": "in one line."}
-    assert reference_text.explained_settings(docstring) == told
+    docstring = "What.\n\nstep, rate\n    Both\n    > 0.\n\nlast: in one line."
+    texts = {"step": "Both > 0.", "rate": "Both > 0.", "last": "in one line."}
+    assert reference_text.explained_settings(docstring) == texts
 
 
 def test_a_bar_in_a_docstring_is_no_substitution(reference_text):
@@ -128,13 +149,13 @@ def test_arguments_for_newcomers_exist():
     ours = [row.split("|")[-2] for row in table.splitlines()[2:]]
     named = {re.search(r"`(\w+)`", cell)[1] for cell in ours}
     settings = {*nuts.Settings._fields, *whitened_hmc.Settings._fields}
-    settings |= set(registered()["nuts"].setting_aliases)
+    settings |= {*registered()["nuts"].setting_aliases, *FAMILY_OPTIONS}
     assert len(named) == len(ours)
     assert named <= {*inspect.signature(sa.sample).parameters, *settings}
     assert {"adapt_delta", "max_treedepth"} <= set(inspect.signature(sa.stan_nuts).parameters)
 
 
-def test_samplers_that_pages_name_exist():
+def test_samplers_on_pages_exist():
     pages = PAGES["which_sampler"] + (DOCS / "_static" / "which_sampler.svg").read_text()
     words = set(re.findall(r"(?:`|sampler=\"|--sampler |>)(\w+)", pages))
     assert {"auto", "kameleon", "parallel_tempering"} <= words
@@ -160,6 +181,19 @@ def test_commands_that_are_not_run_are_run_by_ci():
     assert "workflows.benchmarks.{against_nuts" in script
 
 
+def test_files_on_pages_exist():
+    """Tests that the page on runs names, and the map of the package."""
+    tests = re.findall(r"`((?:tests/)?[\w/]*test_\w+\.py)`", PAGES["runs"])
+    assert len(tests) > 20
+    for name in tests:
+        path = name if name.startswith("tests/") else f"tests/runs/kept/{name}"
+        assert (ROOT / path).is_file(), path
+    rooms = "cli|studies|runs|samplers|diagnostics|targets|results|engine|errors"
+    files = re.findall(rf"(?<![\w/])((?:{rooms})/[\w/]+\.py)\b", PAGES["inside"])
+    assert len(files) > 20
+    assert [name for name in files if not (PACKAGE / name).is_file()] == []
+
+
 def test_examples_are_cells():
     assert {name for name, page in PAGES.items() if blocks(page, "python")} == set(FRAGMENTS)
 
@@ -167,10 +201,10 @@ def test_examples_are_cells():
 @pytest.mark.slow
 @pytest.mark.parametrize("page", sorted({n for n, c in COMMANDS if c.startswith("stanadapt ")}))
 def test_commands(folder, page):
-    """In the order of the page, those of the README apart that no other reads the files of."""
+    """Commands in the order of the page; those of the README only if another reads their files."""
     commands = [c for name, c in COMMANDS if name == page and c.startswith("stanadapt ")]
-    own = [c for c in commands if c not in OF_THE_README]
-    needed = {each for command in own for each in with_earlier(command, commands)}
+    others = [c for c in commands if c not in OF_THE_README]
+    needed = {each for command in others for each in with_earlier(command, commands)}
     for command in (c for c in commands if c in needed):
         run_stanadapt(command, folder, **ENVIRONMENT)
         verdicts = {p.stem: sa.load(p).attrs["verdict"] for p in written_fits(command, folder)}

@@ -1,4 +1,4 @@
-"""The README's commands run: here those of `stanadapt` and Python, in .ci/run those of make."""
+"""The commands of the README run: those of `stanadapt` and Python here, others in .ci/run."""
 
 import sys
 

@@ -13,7 +13,7 @@ import stanadapt as sa
 from stanadapt.targets.stan import bundled
 from workflows.data import boltzmann
 
-# diagonal of Q Q' in the authors' files, whose solver stopped earlier than ours
+# diagonal of Q Q' in the authors' files; their solver stopped earlier than ours
 PUBLISHED_DIAGONALS = {
     "system_1": """
         5.6779 5.2121 6.5291 6.0696 5.4964 3.8241 5.8776 6.6135 4.9919 5.2874 4.8571 5.7591 5.8467

@@ -1,4 +1,4 @@
-"""The integrators of the workflow: what is known of them in closed form, on the oscillator."""
+"""The integrators of the workflow: closed forms of their properties on the oscillator."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_the_leapfrog_conserves_an_energy_of_its_own(spring):
 
 
 def test_symplectic_euler_conserves_another(spring):
-    """q^2 + p^2 - h q p, where the position moves by the new momentum."""
+    """Return q^2 + p^2 - h q p, if the position moves by the new momentum."""
     q, p, _ = trajectory(symplectic_euler, spring, spring.starts[0], STEP, 1000)
     own = q[:, 0] ** 2 + p[:, 0] ** 2 - STEP * q[:, 0] * p[:, 0]
     np.testing.assert_allclose(own, own[0], rtol=1e-10)

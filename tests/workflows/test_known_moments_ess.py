@@ -24,6 +24,6 @@ def test_a_chain_in_one_mode_has_one_effective_draw():
     stuck, sd = np.random.default_rng(1).normal([5, 0], 0.5, size=(4, 1000, 2)), [5.0249378, 0.5]
     found = ess_known_moments(stuck, np.zeros(2), np.array(sd))
     assert found[0] == pytest.approx(1.0, abs=0.1)
-    # the sum goes on while any coordinate is correlated, and gathers noise of the others
+    # the sum continues while any coordinate is correlated, and accumulates noise of the others
     assert found[1] < 900
     assert ess_known_moments(stuck[..., 1:], np.zeros(1), np.array(sd[1:]))[0] > 900

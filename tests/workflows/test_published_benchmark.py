@@ -53,7 +53,7 @@ def test_ratios_to_a_sampler_that_failed_are_not_averaged(folder):
     # geometric means over seeds: sqrt(400 800) / sqrt(100 200)
     assert float(row["bulk/gradient"]) == 4.0
     assert float(row["lowest bulk/s"]) == 4.0
-    assert row["where NUTS is"] == "100%"
+    assert row["usable when NUTS is"] == "100%"
     assert cells(text, "| hard |")[3] == "1/2"
 
 

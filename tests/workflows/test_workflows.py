@@ -231,7 +231,7 @@ def test_tempering_chains_use_up_their_budget():
 
 
 def test_particles_and_walks_use_up_their_budget_too():
-    """As many particles as the budget allows, to within a fifth; densities where no gradient is."""
+    """The number of particles fits the budget to within a fifth; densities if without gradient."""
     target = sa.Target(*bundled.find("mixture", "twenty"))
     chains, _ = runs.run(target, runs.Method("smc"), runs.Budget(100_000, 2), 7)
     for chain in chains:

@@ -1,4 +1,4 @@
-"""What `advise` recommends, against full runs of everything that it tries.
+"""The recommendation of `advise`, against full runs of all its candidates.
 
     python -m workflows.benchmarks.advice                       # all targets, two seeds
     python -m workflows.benchmarks.advice --targets pima,funnel --minutes 0.5
@@ -7,10 +7,11 @@
 For each target: the advice of one set of short trials, and runs of every sampler that was tried, of
 its default length, with other seeds. The cost of a run is the processor time, warm-up counted, that
 it needs for 1000 effective draws: of the bulk, the tails and the squared deviations from the mean,
-whichever is least. `relative` is the cost of the recommended sampler over that of the cheapest one
-of which every run can be used, in medians over seeds: 1 is the best choice there was, and 1.5 the
-worst that is acceptable. `evaluations` is the same ratio by evaluations of the density, with or
-without gradient, which do not depend on the machine at all, nor on a sampler's own work for each.
+whichever is least. `relative` is the cost of the recommended sampler divided by that of the
+cheapest one with usable draws in every run, in medians over seeds: 1 is the best possible choice,
+and 1.5 the worst that is acceptable. `evaluations` is the same ratio by evaluations of the density,
+with or without gradient, which depend neither on the machine nor on the work of a sampler between
+them.
 """
 
 import json
@@ -32,7 +33,7 @@ FUNNEL = """
 parameters { real v; vector[9] x; }
 model { v ~ normal(0, 3); x ~ normal(0, exp(v / 2)); }
 """
-# an estimate of a Gaussian's density whose noise grows with x[1], and whose mean is exact
+# an unbiased estimate of a Gaussian's density, with noise that grows with x[1]
 NOISY = """
 data { int M; real s; }
 parameters { vector[2] x; vector[M] u; }
@@ -55,12 +56,14 @@ BUNDLED = (
 
 
 def targets():
-    """How each target is made, by name."""
-    made = {data: lambda pair=(program, data): sa.Target(*find(*pair)) for program, data in BUNDLED}
+    """Return functions that make each target, by name."""
+    bundled = {
+        data: lambda pair=(program, data): sa.Target(*find(*pair)) for program, data in BUNDLED
+    }
     return {
         "funnel": lambda: sa.Target(FUNNEL),
         "noisy": lambda: sa.Target(NOISY, {"M": 10, "s": 0.7}, noise=["u"]),
-        **made,
+        **bundled,
         "twenty modes": lambda: sa.Target(*find("mixture", "twenty")),
     }
 
@@ -102,28 +105,28 @@ def rows_of(name, make, minutes, seeds, length):
     """One row per sampler that was tried on a target; the recommended one is marked."""
     target = make()
     advice = sa.advise(target, max_minutes=minutes, seed=1000, show_progress=False)
-    chosen = Candidate(advice.sampler, advice.settings).name
+    recommended = Candidate(advice.sampler, advice.settings).name
     rows, draws = [], {}
     for candidate in advice.candidates:
         runs = [full_run(target, candidate, seed, length) for seed in range(1, seeds + 1)]
         draws[candidate.name] = runs[0][3]
         rows.append({
             "target": name, "parameters": target.dim - target.noise_size,
-            "sampler": candidate.name, "recommended": candidate.name == chosen,
+            "sampler": candidate.name, "recommended": candidate.name == recommended,
             "cost": float(np.median([seconds for seconds, *_ in runs])),
             "evaluations": float(np.median([evaluations for _, evaluations, *_ in runs])),
             "usable": all(verdict == "fine" for *_, verdict, _ in runs),
             "verdicts": json.dumps([verdict for *_, verdict, _ in runs]),
         })  # fmt: skip
     for row in rows:
-        own = draws[row["sampler"]]
+        here = draws[row["sampler"]]
         fine = [r["sampler"] for r in rows if r["usable"] and r is not row]
-        row["missed"] = any(missed(draws[other], own).clear for other in fine if own)
+        row["missed"] = any(missed(draws[other], here).clear for other in fine if here)
     return rows
 
 
 def summary(table):
-    """One row per target: what was recommended, what was cheapest, and their ratio."""
+    """Return one row per target: the recommended and the cheapest sampler, and their ratio."""
     lines = []
     for name, part in table.groupby("target", sort=False):
         good = part[part["usable"] & ~part["missed"] & np.isfinite(part["cost"])]
@@ -167,25 +170,25 @@ def main():
     parser.add_argument("--minutes", type=float, default=0.5, help="of trials for each target")
     parser.add_argument("--seeds", type=terminal.positive, default=2, help="of the full runs")
     parser.add_argument("--quick", action="store_true", help="one target, short runs")
-    chosen = parser.parse_args()
-    names = [n for n in chosen.targets.split(",") if n] or list(known)
+    args = parser.parse_args()
+    names = [n for n in args.targets.split(",") if n] or list(known)
     if unknown := set(names) - set(known):
         parser.error(f"no target {sorted(unknown)[0]!r} among {', '.join(known)}")
-    names = ["ripley"] if chosen.quick else names
-    length = {"iter_warmup": 300, "iter_sampling": 300} if chosen.quick else {}
+    names = ["ripley"] if args.quick else names
+    length = {"iter_warmup": 300, "iter_sampling": 300} if args.quick else {}
     folder, rows = record.folder("benchmarks/advice"), []
     with terminal.progress_bar() as bar:
         task = bar.add_task("", total=len(names))
         for name in names:
             bar.update(task, description=name)
-            minutes = 0.05 if chosen.quick else chosen.minutes
-            rows += rows_of(name, known[name], minutes, 1 if chosen.quick else chosen.seeds, length)
+            minutes = 0.05 if args.quick else args.minutes
+            rows += rows_of(name, known[name], minutes, 1 if args.quick else args.seeds, length)
             pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
             table = summary(pd.DataFrame(rows))
             (folder / "advice.md").write_text(markdown(table), encoding="utf-8")
             bar.advance(task)
-    show("what advise recommends, against full runs", table.astype(object))
-    record.write_settings(folder / "settings.json", vars(chosen))
+    show("the recommendation of advise, against full runs", table.astype(object))
+    record.write_settings(folder / "settings.json", vars(args))
     print(f"tables: {folder}")
 
 

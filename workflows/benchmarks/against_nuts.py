@@ -9,7 +9,7 @@ For each program and seed: the smallest bulk, square and tail effective sample s
 parameters, per gradient and per processor second, warm-up counted, divided by that of Stan's NUTS
 with its defaults in the same run. Squares are those of the deviations from the mean: long
 trajectories can make means very good and variances bad. Processor seconds are those of the whole
-call, with results built; of CmdStan, those of its own processes. Compilation is left out. A fit is
+call, with results built; for CmdStan, those of its processes. Compilation is left out. A fit is
 usable if R-hat is below 1.01 and bulk and tail effective sample size are above 400. The error is
 the largest difference of a median from that of all NUTS runs together, in half widths of the
 posterior's central 68 percent: for a normal posterior, that of the mean in standard deviations. A
@@ -47,7 +47,7 @@ def cases():
 
 
 def is_wanted(case, wanted):
-    """Whether a program, or one of its data sets, is named; all are wanted where nothing is."""
+    """Whether a program or one of its data sets is named; if none is, all are wanted."""
     return not wanted or not wanted.isdisjoint({case[0], "/".join(case)})
 
 
@@ -55,14 +55,14 @@ def columns_of(fit):
     """Columns of the parameters that vary, shape (chain, draw)."""
     wanted = set(json.loads(results.attribute(fit, "parameters")))
     columns = {n: np.asarray(x, float) for n, x in results.columns(fit).items()}
-    chosen = {n: x for n, x in columns.items() if n.split("[")[0] in wanted}
-    return {n: x for n, x in chosen.items() if not np.all(x == x.flat[0])}
+    selected = {n: x for n, x in columns.items() if n.split("[")[0] in wanted}
+    return {n: x for n, x in selected.items() if not np.all(x == x.flat[0])}
 
 
 def measured(fit):
     """Smallest effective sample sizes and largest R-hat; nan counts as the worst."""
     arviz, columns = results.arviz_module(), columns_of(fit)
-    found = {"bulk": np.inf, "squares": np.inf, "tail": np.inf, "r_hat": 0.0}
+    measures = {"bulk": np.inf, "squares": np.inf, "tail": np.inf, "r_hat": 0.0}
     for x in columns.values():
         values = {
             "bulk": arviz.ess(x, method="bulk"),
@@ -70,21 +70,21 @@ def measured(fit):
             "tail": arviz.ess(x, method="tail", prob=TAILS),
         }
         for name, value in values.items():
-            found[name] = min(found[name], np.nan_to_num(float(value)))
+            measures[name] = min(measures[name], np.nan_to_num(float(value)))
         r_hat = float(arviz.rhat(x))
-        found["r_hat"] = max(found["r_hat"], np.inf if np.isnan(r_hat) else r_hat)
-    usable = found["r_hat"] < 1.01 and min(found["bulk"], found["tail"]) > 400
-    return {**found, "usable": usable}
+        measures["r_hat"] = max(measures["r_hat"], np.inf if np.isnan(r_hat) else r_hat)
+    usable = measures["r_hat"] < 1.01 and min(measures["bulk"], measures["tail"]) > 400
+    return {**measures, "usable": usable}
 
 
 def processor_seconds():
-    """Of this process, and of its children that have ended."""
+    """Return processor seconds of this process, and of its children that have ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time(), children.ru_utime + children.ru_stime
 
 
-def fitted(target, sampler, seed, engine, lengths):
-    """A fit, and the processor seconds that it took."""
+def fit_and_time(target, sampler, seed, engine, lengths):
+    """Return a fit, and the processor seconds that it took."""
     before = processor_seconds()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # verdicts are in the table
@@ -92,21 +92,21 @@ def fitted(target, sampler, seed, engine, lengths):
             fit = sa.stan_nuts(target, engine=engine, seed=seed, **LENGTHS, **lengths)
         else:
             fit = sa.sample(target, sampler, seed=seed, **LENGTHS, **lengths)
-    own, children = (after - then for after, then in zip(processor_seconds(), before, strict=True))
+    ours, children = (after - then for after, then in zip(processor_seconds(), before, strict=True))
     # CmdStan's CSV files are read, and the density is checked, by this process
-    return fit, children if sampler == NUTS and children > 0.05 else own
+    return fit, children if sampler == NUTS and children > 0.05 else ours
 
 
 def rows_of(case, samplers, seeds, engine, quick):
     """One row per sampler and seed of a program, Stan's NUTS among them."""
     target = sa.Target(*find(*case), show_progress=False)
     lengths = {"iter_warmup": 300, "iter_sampling": 300} if quick else {}
-    for sampler in (NUTS, *samplers):  # what is compiled is compiled here
-        fitted(target, sampler, 1, engine, {"iter_warmup": 20, "iter_sampling": 20})
+    for sampler in (NUTS, *samplers):  # compile before the clock starts
+        fit_and_time(target, sampler, 1, engine, {"iter_warmup": 20, "iter_sampling": 20})
     fits, rows = {}, []
     for seed in range(1, seeds + 1):
         for sampler in (NUTS, *samplers):
-            fit, seconds = fitted(target, sampler, seed, engine, lengths)
+            fit, seconds = fit_and_time(target, sampler, seed, engine, lengths)
             fits[sampler, seed] = columns_of(fit)
             rows.append({
                 "program": case[0], "data": case[1], "sampler": sampler, "seed": seed,
@@ -183,16 +183,16 @@ def main():
     )
     parser.add_argument("--engine", default="auto", help="of NUTS: auto, cmdstan or stanli")
     parser.add_argument("--quick", action="store_true", help="two programs, short chains")
-    chosen = parser.parse_args()
-    wanted = set(filter(None, chosen.programs.split(",")))
-    listed = QUICK if chosen.quick else [c for c in cases() if is_wanted(c, wanted)]
-    seeds, samplers = 1 if chosen.quick else chosen.seeds, chosen.samplers.split(",")
+    args = parser.parse_args()
+    wanted = set(filter(None, args.programs.split(",")))
+    listed = QUICK if args.quick else [c for c in cases() if is_wanted(c, wanted)]
+    seeds, samplers = 1 if args.quick else args.seeds, args.samplers.split(",")
     folder, rows = record.folder("benchmarks/against_nuts"), []
     with terminal.progress_bar() as bar:
         task = bar.add_task("", total=len(listed))
         for case in listed:
             bar.update(task, description="/".join(case))
-            rows += rows_of(case, samplers, seeds, chosen.engine, chosen.quick)
+            rows += rows_of(case, samplers, seeds, args.engine, args.quick)
             pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
             bar.advance(task)
     table = summary(pd.DataFrame(rows))
@@ -201,7 +201,7 @@ def main():
         columns = [c for c in table if "/" not in c or c.endswith(f"/{unit}")]
         printed = table[columns].set_axis([c.removesuffix(f"/{unit}") for c in columns], axis=1)
         show(f"effective sample size per {unit}, over that of Stan's NUTS", printed.astype(object))
-    record.write_settings(folder / "settings.json", vars(chosen))
+    record.write_settings(folder / "settings.json", vars(args))
     print(f"tables: {folder}")
 
 

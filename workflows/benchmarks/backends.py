@@ -132,15 +132,15 @@ def main():
     parser = terminal.parser(__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="once each, two programs")
-    chosen = parser.parse_args()
-    repeats = 1 if chosen.quick else chosen.repeats
+    args = parser.parse_args()
+    repeats = 1 if args.quick else args.repeats
     cases = [("gaussian_process 200", *gaussian_process())]
-    cases += [(f"{p} {d}", *find(p, d)) for p, d in (CASES[1:2] if chosen.quick else CASES)]
+    cases += [(f"{p} {d}", *find(p, d)) for p, d in (CASES[1:2] if args.quick else CASES)]
     tables = {
         "microseconds per call": costs(cases, repeats),
         "seconds to start": starts(min(repeats, 3)),
     }
-    report("benchmarks/backends", tables, chosen)
+    report("benchmarks/backends", tables, args)
 
 
 if __name__ == "__main__":

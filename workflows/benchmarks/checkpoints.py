@@ -1,11 +1,11 @@
-"""What it costs to keep a run on disk: `sample` with and without `run=`, in turn.
+"""The cost of storing a run on disk: `sample` with and without `run=`, in turn.
 
     python -m workflows.benchmarks.checkpoints
     python -m workflows.benchmarks.checkpoints --quick    # once each, short runs
 
 For the logistic regression on Caravan and for Neal's Gaussian: seconds by the clock and of the
 processor (all threads), medians over the alternations, and the median of their ratios, in per cent
-more. By the clock an idle machine is needed; the processor's time counts less of what others do.
+more. Seconds by the clock need an idle machine; processor time depends less on other processes.
 The folder is on the disk of `--folder`, the system's temporary one by default.
 """
 
@@ -61,12 +61,12 @@ def main():
     """Measure and report."""
     parser = terminal.parser(__doc__)
     parser.add_argument("--alternations", type=int, default=7)
-    parser.add_argument("--folder", type=Path, help="where run folders are made")
+    parser.add_argument("--folder", type=Path, help="parent of the run folders")
     parser.add_argument("--quick", action="store_true", help="once each, short runs")
-    chosen = parser.parse_args()
-    turns, share = (1, 50) if chosen.quick else (chosen.alternations, 1)
-    rows = [cost(*case[:3], case[3] // share, turns, chosen.folder) for case in CASES]
-    report("benchmarks/checkpoints", {"cost of run=": pd.DataFrame(rows)}, chosen)
+    args = parser.parse_args()
+    turns, share = (1, 50) if args.quick else (args.alternations, 1)
+    rows = [cost(*case[:3], case[3] // share, turns, args.folder) for case in CASES]
+    report("benchmarks/checkpoints", {"cost of run=": pd.DataFrame(rows)}, args)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""From runs of the benchmark against NUTS to the tables of the documentation.
+"""Turn runs of the benchmark against NUTS into the tables of the documentation.
 
     python -m workflows.benchmarks.publish output/benchmarks/against_nuts
 
 Writes docs/benchmarks/against_nuts.md, with versions and machine, and its numbers as .csv. Several
-folders, of samplers or programs measured one after the other, are put together.
+folders, of samplers or programs measured one after the other, are combined.
 """
 
 import json
@@ -32,8 +32,8 @@ Left out are programs with separate modes, which neither reaches, and those with
 """
 OVERALL = """## All data sets
 
-Geometric means and the lowest number over the data sets on which every run of NUTS is usable: where
-NUTS fails, its effective sample size measures how badly, and a ratio to it says nothing.
+Geometric means and the lowest number over the data sets on which every run of NUTS is usable: if
+NUTS fails, its effective sample size measures how badly, and a ratio to it means nothing.
 """
 
 
@@ -47,7 +47,7 @@ def overall(table, runs):
         part = part[[_always(text) for text in part["NUTS usable"]]]
         row = {"sampler": sampler, "data sets": len(part)}
         row["usable"] = f"{ours['usable'].mean():.0%}"
-        row["where NUTS is"] = f"{served['usable'].mean():.0%}"
+        row["usable when NUTS is"] = f"{served['usable'].mean():.0%}"
         for unit in ("gradient", "s"):
             for name in MEASURES:
                 row[f"{name}/{unit}"] = figure(mean_of(part[f"{name}/{unit}"]))

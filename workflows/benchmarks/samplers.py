@@ -5,11 +5,11 @@
 
 Microseconds per iteration of each sampler, split into the density (its gradient, or its value for
 samplers that need no gradient, timed alone at the chain's positions) and the rest; for tempering
-samplers, microseconds per gradient, timed where the chain evaluates it, and the rest; the same of
-the default sampler with a diagonal and a dense metric of a hundred parameters; what the adaptation
-of the samplers named gad costs beyond a move, of a hundred standard normal parameters; then how two
+samplers, microseconds per gradient, timed at the points of the chain, and the rest; the same for
+the default sampler with a diagonal and a dense metric of a hundred parameters; the cost of
+adaptation of the gad samplers beyond a move, for a hundred standard normal parameters; then how two
 chains share two cores, and how two threads share one chain; then the smallest effective sample size
-per second of gadMALA beside NUTS, for every bundled data set of the paper.
+per second of gadMALA and of NUTS, for every bundled data set of the paper.
 Numbers are medians over `--repeats`. Needs an idle machine.
 """
 
@@ -70,15 +70,15 @@ def _values(density, positions, out):
 
 
 def make_chains(
-    target, sampler, chosen, n, iterations, densities=None, threads=1, standardized=False
+    target, sampler, choices, n, iterations, densities=None, threads=1, standardized=False
 ):
     """Chains as `sample` makes them, keeping unconstrained draws; on other densities if given.
 
     If `standardized`, the target is taken for one that is, and settings have the defaults for it.
     """
-    definition, settings = find_sampler(sampler, **chosen)
+    definition, settings = find_sampler(sampler, **choices)
     if standardized:
-        settings = with_standardized_defaults(definition, settings, chosen, target.dim)
+        settings = with_standardized_defaults(definition, settings, choices, target.dim)
     plan = make_plan(
         chains=n, parallel_chains=n, iter_warmup=iterations, iter_sampling=iterations, thin=1,
         seed=1, save_warmup=False, show_progress=False,
@@ -95,9 +95,9 @@ def make_chains(
     ]  # fmt: skip
 
 
-def cost(target, sampler, chosen, iterations):
+def cost(target, sampler, choices, iterations):
     """Microseconds per iteration: adapting, afterwards, constraining, and the density alone."""
-    (chain,) = make_chains(target, sampler, chosen, 1, iterations)
+    (chain,) = make_chains(target, sampler, choices, 1, iterations)
     chain.compile()
     run([chain], 1)
     positions, out = chain.sampling.unconstrained, np.empty(target.dim)
@@ -118,12 +118,12 @@ def cost(target, sampler, chosen, iterations):
 def costs(repeats, quick):
     """One row per case: medians over repeats."""
     rows = []
-    for program, data, sampler, chosen in CASES:
+    for program, data, sampler, choices in CASES:
         target = sa.Target(*find(program, data))
         iterations = (1000 if data == "caravan" else 20_000) // (4 if quick else 1)
-        table = pd.DataFrame([cost(target, sampler, chosen, iterations) for _ in range(repeats)])
+        table = pd.DataFrame([cost(target, sampler, choices, iterations) for _ in range(repeats)])
         row = table.median()
-        name = " ".join([sampler, *(k if v is True else str(v) for k, v in chosen.items())])
+        name = " ".join([sampler, *(k if v is True else str(v) for k, v in choices.items())])
         for phase in ("adapting", "afterwards"):
             row[f"rest {phase}"] = row[phase] - row["density"]
         rows.append({"data": data, "sampler": name, "backend": target.backend, **row})
@@ -139,14 +139,14 @@ def timed(density, positions):
     return (time.perf_counter() - began) / len(positions)
 
 
-def split_cost(target, sampler, iterations, chosen=MappingProxyType({})):
+def split_cost(target, sampler, iterations, choices=MappingProxyType({})):
     """Seconds per gradient of a chain after warm-up: in the density, and in all the rest.
 
     The cost around each gradient, including the clock, is measured in a loop of gradients alone. It
     is subtracted from the rest; without the clock's share it is added to the density.
     """
     density, block = clocked_density.clocked(target.density())
-    (chain,) = make_chains(target, sampler, chosen, 1, iterations, [density])
+    (chain,) = make_chains(target, sampler, choices, 1, iterations, [density])
     chain.compile()
     while chain.warming_up:
         advance_together([chain])
@@ -265,7 +265,7 @@ def efficiencies(engine, quick):
             continue
         fit = sa.sample(target, "gad_mala", seed=1, show_progress=False, **lengths)
         nuts = sa.stan_nuts(target, engine=engine, seed=1, show_progress=False)
-        table = sa.compare({"gad_mala": fit, "nuts": nuts}, show=False)
+        table = sa.compare({"gad_mala": fit, "nuts": nuts})
         ours, theirs = table.loc["gad_mala"], table.loc["nuts"]
         rows.append({
             "data": data,
@@ -289,13 +289,13 @@ def show(title, table):
     Console(width=160).print(printed)
 
 
-def report(name, tables, chosen):
+def report(name, tables, args):
     """Print tables by title, and write them together with settings and versions."""
     folder = record.folder(name)
     for title, table in tables.items():
         show(title, table)
         table.to_csv(folder / f"{title.replace(' ', '_')}.csv", index=False)
-    record.write_settings(folder / "settings.json", vars(chosen))
+    record.write_settings(folder / "settings.json", vars(args))
     print(f"tables: {folder}")
 
 
@@ -305,18 +305,18 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--engine", default="auto", help="of NUTS: auto, cmdstan or stanli")
     parser.add_argument("--quick", action="store_true", help="once each, shorter chains")
-    chosen = parser.parse_args()
-    repeats = 1 if chosen.quick else chosen.repeats
+    args = parser.parse_args()
+    repeats = 1 if args.quick else args.repeats
     tables = {
-        "microseconds per iteration": costs(repeats, chosen.quick),
-        "tempering microseconds per gradient": tempering(repeats, chosen.quick),
-        "default microseconds per gradient": default(repeats, chosen.quick),
-        "adaptation microseconds per iteration": adaptation(repeats, chosen.quick),
-        "two chains on two cores": sharing(repeats, chosen.quick),
-        "two threads of one chain": threading(repeats, chosen.quick),
-        "smallest ESS per second": efficiencies(chosen.engine, chosen.quick),
+        "microseconds per iteration": costs(repeats, args.quick),
+        "tempering microseconds per gradient": tempering(repeats, args.quick),
+        "default microseconds per gradient": default(repeats, args.quick),
+        "adaptation microseconds per iteration": adaptation(repeats, args.quick),
+        "two chains on two cores": sharing(repeats, args.quick),
+        "two threads of one chain": threading(repeats, args.quick),
+        "smallest ESS per second": efficiencies(args.engine, args.quick),
     }
-    report("benchmarks/samplers", tables, chosen)
+    report("benchmarks/samplers", tables, args)
 
 
 if __name__ == "__main__":

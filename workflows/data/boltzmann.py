@@ -6,7 +6,7 @@ weights W: the D that makes W + D positive semidefinite with the smallest possib
 eigenvalue. The square root Q of W + D differs from the authors' for three reasons.
 
 - The problem is solved more exactly here. Their solver stopped at a largest eigenvalue of 11.7998
-  for system 10, where 11.7963 can be reached; their diagonals differ from ours by up to 0.06, and
+  for system 10, but 11.7963 can be reached; their diagonals differ from ours by up to 0.06, and
   by 0.12 for system 1. This changes the log evidence of system 10 by 0.012 and of system 1 by
   0.003.
 - At the solution the largest eigenvalue is multiple, so that its eigenvectors can be rotated; and
@@ -82,7 +82,7 @@ def newton_step(weights, point, barrier):
 
 
 def relaxed(weights, inside=INSIDE):
-    """W + D, where D minimizes its largest eigenvalue and keeps its smallest one nonnegative."""
+    """Return W + D with the D that minimizes its largest eigenvalue and keeps it semidefinite."""
     lowest, highest = np.linalg.eigvalsh(weights)[[0, -1]]
     point = np.r_[highest - lowest + 2, np.full(len(weights), 1 - lowest)]
     for barrier in barriers(inside):
@@ -97,7 +97,7 @@ def relaxed(weights, inside=INSIDE):
 
 
 def barriers(last):
-    """Decreasing weights of the barrier, from 1; each problem starts where the last one ended."""
+    """Yield decreasing weights of the barrier, from 1; each problem starts at the last solution."""
     weight = 1.0
     while weight > last:
         yield weight

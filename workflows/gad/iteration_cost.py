@@ -1,7 +1,7 @@
-"""What one iteration of gad_mala costs, beside its gradient and its two products with L.
+"""The cost of an iteration of gad_mala, compared with its gradient and its two products with L.
 
-The least of many calls from Python, since other processes only ever add to a time. A call costs
-some ten microseconds of its own, which are part of the numbers.
+Times are the least of many calls from Python, since other processes can only add to a time. The
+call itself takes some ten microseconds, which are part of the numbers.
 """
 
 import time
@@ -19,7 +19,7 @@ CALLS = 300
 
 
 class Cost(NamedTuple):
-    """Microseconds: of a gradient; of L x and L^T x; of an iteration; of the climb in warm-up."""
+    """Microseconds of a gradient; of L x and L^T x; of an iteration; of the climb in warm-up."""
 
     gradient: float
     products: float
@@ -32,7 +32,7 @@ class Cost(NamedTuple):
         return (self.iteration - self.gradient) / self.products
 
     def __str__(self) -> str:
-        """One sentence."""
+        """Return the costs in words."""
         return (
             f"{self.iteration:.0f} microseconds per iteration, {self.gradient:.0f} of them for the "
             f"gradient; the rest is {self.ratio:.1f} times the two products with L, which take "
@@ -42,9 +42,9 @@ class Cost(NamedTuple):
 
 def measure(target: sa.Target, position: np.ndarray, **settings: Any) -> Cost:
     """Measure gad_mala at a position, shape (dim,)."""
-    sampler, chosen = find("gad_mala", **settings)
+    sampler, typed = find("gad_mala", **settings)
     density, rng = target.density(), np.random.default_rng(1)
-    state = sampler.init(density, chosen, position, rng)
+    state = sampler.init(density, typed, position, rng)
     factor, out = state.tuning.factor, np.empty(target.dim)
 
     def products() -> None:
@@ -54,12 +54,12 @@ def measure(target: sa.Target, position: np.ndarray, **settings: Any) -> Cost:
     info = None
     # after a proposal of a higher density L climbs by its entropy alone, which is cheaper
     while info is None or not state.log_ratio < 0.0:
-        state, info = sampler.step(density, chosen, state, rng)
+        state, info = sampler.step(density, typed, state, rng)
     return Cost(
         _least(lambda: value_and_gradient(density, position, out)),
         _least(products),
-        _least(lambda: sampler.step(density, chosen, state, rng)),
-        _least(lambda: sampler.adapt(density, chosen, state, info, 0, 2)),
+        _least(lambda: sampler.step(density, typed, state, rng)),
+        _least(lambda: sampler.adapt(density, typed, state, info, 0, 2)),
     )
 
 

@@ -19,7 +19,7 @@ SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 NAMES = [*SAMPLERS, "NUTS"]
 DEFAULT = "default"
-# in 785 dimensions, where the paper lets L move more slowly
+# in 785 dimensions; the paper lets L move more slowly there
 SLOWLY = {"learning_rate": 1e-5}
 DIGITS: dict[str, tuple[str, dict[str, Any]] | None] = {
     "gadMALAf, dense": ("gad_mala", SLOWLY),
@@ -45,7 +45,7 @@ def draw(
 ) -> Any:
     """Run one chain of a method from the unconstrained position `start`, shape (dim,).
 
-    The default sampler learns from all its chains: four of them, from starts of its own.
+    The default sampler learns from all its chains, so that it runs four, from separate starts.
     """
     plan: dict[str, Any] = {
         "chains": 1,

@@ -42,7 +42,7 @@ def run(
     Returns
     -------
     rows, notes
-        One row per job, with NaN measures where it failed; and messages for the reader. After
+        One row per job, with NaN measures if it failed; and messages for the reader. After
         Ctrl-C: the jobs that were done.
 
     """
@@ -87,7 +87,7 @@ def _merged(notes: dict[tuple[str, str], str]) -> Iterator[str]:
 
 
 def _warm(job: Job, target: sa.Target) -> None:
-    """Compile all of a sampler: else `freeze` is compiled within the first timed warm-up."""
+    """Compile all of a sampler, so that the first timed warm-up does not compile `freeze`."""
     # reported by the run that counts
     with contextlib.suppress(sa.StanadaptError), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -126,15 +126,17 @@ def _measured(
 def _measures(fit: Any) -> dict[str, float]:
     """The numbers of `MEASURES` for a fit; effective sample sizes are sums over its chains."""
     draws = list(columns(fit).values())
-    own = _smallest_middle_largest([sum(_ess(x, ess_of_chain) for x in chains) for chains in draws])
+    ours = _smallest_middle_largest(
+        [sum(_ess(x, ess_of_chain) for x in chains) for chains in draws]
+    )
     bulk = _smallest_middle_largest([sum(_ess(x, _bulk) for x in chains) for chains in draws])
     warmup = float(np.sum(fit.attrs["warmup_seconds"]))
     seconds = warmup + float(np.sum(fit.attrs["sampling_seconds"]))
     gradients = int(fit.attrs["n_gradients"])
     values = (
-        float(fit["sample_stats"]["acceptance_rate"].mean()), *own, *bulk,
-        warmup, seconds, own[0] / max(seconds, 1e-9),
-        gradients, int(fit.attrs["n_density"]), own[0] / gradients if gradients else np.nan,
+        float(fit["sample_stats"]["acceptance_rate"].mean()), *ours, *bulk,
+        warmup, seconds, ours[0] / max(seconds, 1e-9),
+        gradients, int(fit.attrs["n_density"]), ours[0] / gradients if gradients else np.nan,
     )  # fmt: skip
     return dict(zip(MEASURES, values, strict=True))
 
@@ -144,11 +146,11 @@ def _bulk(x: np.ndarray) -> float:
 
 
 def _ess(x: np.ndarray, estimator: Any) -> float:
-    """Estimate the ESS of one column; 1 if it never moved, where ArviZ gives the draw count."""
+    """Estimate the ESS of one column; 1 if it never moved, when ArviZ gives the draw count."""
     if np.ptp(x) == 0:
         return 1.0
     value = estimator(x)
-    # `ess_of_chain` is negative where successive draws are strongly antithetic
+    # `ess_of_chain` is negative if successive draws are strongly antithetic
     return value if 0 < value < np.inf else float(len(x))
 
 

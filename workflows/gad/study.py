@@ -30,7 +30,7 @@ def parser(docstring: str, methods: Sequence[str] = NAMES) -> argparse.ArgumentP
     options.add_argument("--seed", type=int, default=1, help="of all repeats; default: 1")
     options.add_argument(
         "--engine", choices=["auto", "cmdstan", "stanli"], default="auto",
-        help="of NUTS; auto: CmdStan where it is installed",
+        help="of NUTS; auto: CmdStan if it is installed",
     )  # fmt: skip
     options.add_argument("--out", type=Path, help="folder; default: output/PAPER/WORKFLOW")
     options.add_argument(
@@ -48,7 +48,7 @@ def conduct(
     budgets: Mapping[tuple[str, str], Length] | None = None,
     closing: Callable[[], list[str]] | None = None,
 ) -> None:
-    """Run a study and print where its results are.
+    """Run a study and print the folder of its results.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ def conduct(
     options
         From `parser`.
     caption
-        What a reader must know besides the numbers.
+        Explanations of the numbers, for the reader.
     budgets
-        Iterations by (section, method) where they differ from the paper's.
+        Iterations by (section, method) if they differ from the paper's.
     closing
         Called when all chains have run; returns further notes.
 
@@ -69,8 +69,8 @@ def conduct(
     began, folder = time.perf_counter(), record.folder(name, options.out)
     jobs = _jobs(targets, options, budgets or {})
     bound = {
-        data: given if isinstance(given, sa.Target) else sa.Target(*bundled.find(*given))
-        for data, given in targets.items()
+        data: source if isinstance(source, sa.Target) else sa.Target(*bundled.find(*source))
+        for data, source in targets.items()
     }
     rows, notes = repeats.run(jobs, bound, options.seed, options.engine)
     if rows.empty:

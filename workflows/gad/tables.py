@@ -1,4 +1,4 @@
-"""Tables of a study: our medians over repeats beside the published numbers."""
+"""Tables of a study: our medians over repeats, and the published numbers."""
 
 import sys
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ NOTE = (
 
 
 class Block(NamedTuple):
-    """One table of the Markdown file: our columns, and the source of the numbers beside them."""
+    """One table of the Markdown file: our columns, the published ones, and their source."""
 
     title: str
     columns: tuple[str, ...]
@@ -95,7 +95,7 @@ def _cell(line: pd.Series, name: str) -> str:
     return form(line[name]) + spread
 
 
-def _beside(data: str, method: str, block: Block) -> dict[str, str]:
+def _published(data: str, method: str, block: Block) -> dict[str, str]:
     """Published or earlier numbers by their headings."""
     if block.source == "earlier":
         known = MEASURED.get(data, {}).get(method, NO_MEASURED)
@@ -116,9 +116,9 @@ def _block(table: pd.DataFrame, data: str, block: Block) -> pd.DataFrame:
     """One block as text, without its empty columns."""
     rows = []
     for method, line in table.loc[data].iterrows():
-        own = {HEADINGS[name]: _cell(line, name) for name in block.columns}
+        ours = {HEADINGS[name]: _cell(line, name) for name in block.columns}
         heads = {"method": method, "warm-up + draws": _iterations(line)}
-        rows.append({**heads, **own, **_beside(data, method, block)})
+        rows.append({**heads, **ours, **_published(data, method, block)})
     text = pd.DataFrame(rows)
     return text.loc[:, (text != "").any()]
 
@@ -137,7 +137,7 @@ def _repeats(lines: pd.DataFrame) -> str:
 
 
 def _densities(table: pd.DataFrame, data: str) -> str:
-    """List which library computed the density of which methods."""
+    """List the methods by the library that computed their density."""
     by_library: dict[str, list[str]] = {}
     for method, line in table.loc[data].iterrows():
         by_library.setdefault(line["density"] or "none (failed)", []).append(method)

@@ -1,4 +1,4 @@
-"""Figures of what a kernel proposal learns: ellipses of R(y) on contours of the density."""
+"""Figures of a learned kernel proposal: ellipses of R(y) on contours of the density."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,10 +22,10 @@ RING = {"N": 3, "radius": 3.5, "variance": 0.05}
 NEAR, FAR = "tab:blue", "tab:red"
 CAPTION = (
     "Left the paper's form (settings `PUBLISHED`), right ours (the defaults). Grey: contours of "
-    "the density where x[3], x[4], ... are 0. Dots: the subsample of one chain's draws; R(y) is "
+    "the density at x[3], x[4], ... = 0. Dots: the subsample of one chain's draws; R(y) is "
     "the proposal covariance made from it, with the scale and the bandwidth that the chain had "
     "learned. Ellipses: one standard deviation of R(y) in x[1] and x[2] at the crosses y, blue on "
-    "the target, red where no chain has been. There the paper's proposals shrink toward gamma; "
+    "the target, red if no chain has been there. There the paper's proposals shrink toward gamma; "
     "ours keep the spread of the nearest past draws."
 )
 
@@ -76,7 +76,7 @@ def _scenes() -> list[Scene]:
 
 
 class Learned(NamedTuple):
-    """What proposals are made from: the subsample, the covariance F, and the learned s."""
+    """Ingredients of proposals: the subsample, the covariance F, and the learned s."""
 
     subsample: kernel_proposal.Subsample
     floor: np.ndarray

@@ -1,6 +1,6 @@
 """How far draws are from a known distribution, or from benchmark draws.
 
-Effective sample sizes say how precise a chain appears to be; these functions measure its error.
+Effective sample sizes show how precise a chain appears to be; these functions measure its error.
 All take NumPy arrays, `draws` of shape (draw, dim), and raise StanadaptError of stage "settings"
 for arrays of the wrong shape or values.
 
@@ -52,7 +52,7 @@ class Polynomial(NamedTuple):
 
 
 class Gaussian(NamedTuple):
-    """The kernel exp(-|x - y|^2 / (2 width^2)), whose MMD is zero only for equal distributions.
+    """The kernel exp(-|x - y|^2 / (2 width^2)): the MMD is zero only for equal distributions.
 
     width
         In units of the draws, > 0: usually `median_width` of the benchmark draws.
@@ -82,7 +82,7 @@ def coverage(
         Squared radius of each draw after whitening, shape (..., draw): a generated quantity of the
         bundled banana, flower and ring.
     degrees_of_freedom
-        Of the chi-squared distribution that it has under the target.
+        Degrees of freedom of its chi-squared distribution under the target.
     levels
         Probabilities of the regions, in (0, 1).
 
@@ -113,8 +113,8 @@ def coverage_deviation(
     Parameters as in `coverage`, with radius_squared of shape (chain, draw), or (draw,) for one
     chain. Chains of independent draws from the target give about 0.8 sqrt(q (1 - q) / draws).
     """
-    found = coverage(radius_squared, degrees_of_freedom, levels)
-    return np.abs(found - np.asarray(levels)).reshape(-1, len(levels)).mean(axis=0)
+    covered = coverage(radius_squared, degrees_of_freedom, levels)
+    return np.abs(covered - np.asarray(levels)).reshape(-1, len(levels)).mean(axis=0)
 
 
 def norm_of_mean(draws: np.ndarray, truth: np.ndarray | float = 0.0) -> np.ndarray:
@@ -148,7 +148,7 @@ def moment_difference(x: np.ndarray, y: np.ndarray, order: int) -> float:
     Order 1 is the distance of means, order 2 compares E[x_i x_j], and so on. With the kernel
     (c + <x, y>)^p, the squared MMD of the two empirical distributions is the sum over orders k of
     binomial(p, k) c^(p - k) times the square of this. High-order raw moments are dominated by the
-    coordinates of largest scale: where units differ, standardize first, `(draws - mean) / sd`, both
+    coordinates of largest scale: if units differ, standardize first, `(draws - mean) / sd`, both
     samples with mean and sd of the benchmark draws.
 
     Parameters
@@ -227,8 +227,8 @@ def median_width(draws: np.ndarray, at_most: int = 1000) -> float:
 
     """
     values = _sample("draws", draws)
-    chosen = np.linspace(0, len(values) - 1, min(len(values), max(int(at_most), 2)))
-    distances = pdist(values[chosen.astype(int)])
+    rows = np.linspace(0, len(values) - 1, min(len(values), max(int(at_most), 2)))
+    distances = pdist(values[rows.astype(int)])
     if not (distances > 0).any():
         raise _refusal("draws must hold at least 2 distinct ones", f"{len(values)} equal draws")
     return float(np.median(distances[distances > 0]) / np.sqrt(2))
@@ -272,11 +272,11 @@ def _sample(name: str, draws: np.ndarray) -> np.ndarray:
 
 
 def _finite(name: str, values: np.ndarray | float) -> np.ndarray:
-    found = np.asarray(values, dtype=float)
-    if not np.isfinite(found).all():
-        bad = int((~np.isfinite(found)).sum())
-        raise _refusal(f"{name} must be finite", f"{bad} of {found.size} values that are not")
-    return found
+    array = np.asarray(values, dtype=float)
+    if not np.isfinite(array).all():
+        bad = int((~np.isfinite(array)).sum())
+        raise _refusal(f"{name} must be finite", f"{bad} of {array.size} values that are not")
+    return array
 
 
 def _refusal(condition: str, got: object) -> StanadaptError:

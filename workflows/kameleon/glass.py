@@ -6,7 +6,7 @@
     python -m workflows.kameleon.glass --convention 2     # theta as in the paper's text
 
 The likelihood is estimated, so all chains are pseudo-marginal: 9 parameters, and one importance
-sample per evaluation, where the authors' code averages 100, which makes their target all but exact.
+sample per evaluation; the authors' code averages 100, which makes their target almost exact.
 An evaluation takes 5 ms if CmdStan is installed, ten times that if not.
 
 The benchmark, one long run of Adaptive Metropolis, comes first. It is saved and reused by later
@@ -75,8 +75,8 @@ CAPTION = (
     "0.234 and with a fixed scale. After warm-up nothing adapts; the authors' AM kept adapting. "
     "Deviation: (mean - earlier mean) / earlier sd; standard errors of the earlier means are 0.06 "
     "to 0.08 sd in convention 1, 0.04 to 0.06 in convention 2. Seconds: warm-up and sampling, "
-    "summed over chains, as many at a time as there are cores; they depend on what "
-    "else the machine was doing."
+    "summed over chains, as many at a time as there are cores; they depend on the load "
+    "of the machine."
 )
 
 
@@ -112,12 +112,12 @@ def measure_noise(
     """Tables of the noise of the estimate, by M and by rho; draws have shape (chain, draw, 9)."""
     plan = QUICK_NOISE if options.quick else NOISE
     pooled = draws.reshape(-1, glass_noise.DIM)
-    chosen = pooled[np.linspace(0, len(pooled) - 1, plan["positions"]).astype(int)]
+    positions = pooled[np.linspace(0, len(pooled) - 1, plan["positions"]).astype(int)]
     count, convention, seed = plan["draws"], options.convention, options.seed
     center, sd = EARLIER[convention][0], pooled.std(axis=0)
-    levels = glass_noise.levels(convention, center, chosen, count, seed)
+    levels = glass_noise.levels(convention, center, positions, count, seed)
     one = target if options.samples == 1 else glass_noise.bound(convention, 1)
-    ratios = glass_noise.ratios(one, convention, chosen, sd, count, seed)
+    ratios = glass_noise.ratios(one, convention, positions, sd, count, seed)
     return {"noise": levels, "noise_of_ratios": ratios}
 
 
@@ -148,7 +148,7 @@ def run_all(
 
 
 def by_coordinate(fits: dict[str, Any], convention: int) -> pd.DataFrame:
-    """Means and sds beside the earlier ones, R-hat, bulk ESS; one row per method and coordinate."""
+    """Compare means and sds with earlier ones; one row per method and coordinate."""
     arviz, (means, sds), rows = arviz_module(), EARLIER[convention], []
     for method, fit in fits.items():
         for d, name in enumerate(FEATURES):

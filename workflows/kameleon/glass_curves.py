@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 
 KERNEL = Polynomial(3, 1.0)  # (1 + <x, y>)^3: all mixed moments up to order 3
 TENTHS = 10
-# for the MMD, whose cost is quadratic, a whole chain and the benchmark are thinned to so many rows
+# a chain and the benchmark are thinned to these numbers of rows: the cost of the MMD is quadratic
 CHAIN_ROWS, BENCHMARK_ROWS = 1_000, 4_000
 NOTE = (
     "Curves: each chain from its first iteration to the one shown, burn-in included; means over "
@@ -27,7 +27,7 @@ NOTE = (
 
 
 class Benchmark(NamedTuple):
-    """What chains are compared with: mean of all draws, thinned draws, their own MMD term."""
+    """The benchmark of the chains: mean of all draws, thinned draws, MMD term within these."""
 
     mean: np.ndarray
     draws: np.ndarray
@@ -35,7 +35,7 @@ class Benchmark(NamedTuple):
 
 
 def benchmark(draws: np.ndarray) -> Benchmark:
-    """Compute what all chains share; draws have shape (chain, draw, dim)."""
+    """Compute the benchmark that all chains share; draws have shape (chain, draw, dim)."""
     pooled = draws.reshape(-1, draws.shape[-1])
     thinned = _thinned(pooled, BENCHMARK_ROWS)
     return Benchmark(pooled.mean(axis=0), thinned, mean_within(thinned, KERNEL))

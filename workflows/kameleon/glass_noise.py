@@ -1,6 +1,6 @@
-"""The noise in the estimate of Glass's likelihood, beside earlier measurements.
+"""The noise in the estimate of Glass's likelihood, and earlier measurements of it.
 
-Two standard deviations slow a pseudo-marginal chain down: of log phat over its noise u, and, where
+Two standard deviations slow a pseudo-marginal chain down: of log phat over its noise u, and, if
 noise is correlated (rho), of log phat(y, u') / phat(x, u) for one move from x to y. The second
 does not vanish as rho approaches 1, because y differs from x.
 """
@@ -15,7 +15,7 @@ from stanadapt.targets import noise
 from stanadapt.targets.stan import bundled
 
 # our earlier implementation, convention 1: mean sd of log phat over 20 draws, by M; and, by rho,
-# sd of the error of the log ratio for "one typical move" at M = 1, whose size was not recorded
+# sd of the error of the log ratio for "one typical move" at M = 1, of a size not recorded
 LEVELS = {1: 0.51, 5: 0.235, 100: 0.056}
 RATIOS = {0.0: 0.74, 0.5: 0.59, 0.9: 0.31, 0.99: 0.21}
 DIM = 9
@@ -47,13 +47,13 @@ def levels(
     Parameters
     ----------
     convention
-        Of theta; the earlier numbers are for convention 1.
+        Convention of theta; the earlier numbers are for convention 1.
     center, positions
         Values of theta, shapes (9,) and (n, 9).
     draws
         Number of estimates at each of them, under each of two seeds.
     seed
-        Of all estimates.
+        Random seed of all estimates.
 
     """
     rows = []

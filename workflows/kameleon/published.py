@@ -16,11 +16,11 @@ class Row(NamedTuple):
     """One method: means over chains, and their standard deviations as *_sd.
 
     settings
-        Given where they differ from the settings used here.
+        Settings that differ from those used here.
     inside
         Coverage of the regions of probability 0.1, 0.5 and 0.9.
     deviation
-        Mean over chains and nine levels of |coverage - level|; NaN where it was not reported.
+        Mean over chains and nine levels of |coverage - level|; NaN if not reported.
 
     """
 
@@ -68,7 +68,7 @@ DRAFT = {
         "SM": [Row(0.215, 0.006, 4.700, 2.210, (0.100, 0.502, 0.902))],
         "AM-FS": [Row(0.065, 0.001, 0.530, 0.255, (0.103, 0.513, 0.908))],
         "AM-LS": [Row(0.234, 0.001, 1.089, 0.563, (0.118, 0.548, 0.924))],
-        # the bandwidth of that run is uncertain: 15 is what remained in the authors' script
+        # the bandwidth of that run is uncertain: 15 is the value left in the authors' script
         "KAMH-LS": [
             Row(
                 0.252, 0.035, 1.448, 0.759, (0.100, 0.500, 0.900),

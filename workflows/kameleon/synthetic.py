@@ -12,7 +12,7 @@ and "ours" is kameleon with its defaults. Two measures show how far the draws of
 the truth: the norm of their mean, which is 0 for the target, and the coverage of quantile regions.
 
 The tables also hold the numbers of the paper's draft and of a re-implementation of the authors'
-code. Finally `contours` draws what the proposal learns.
+code. Finally `contours` draws the learned proposal.
 """
 
 import argparse
@@ -36,7 +36,7 @@ NAME = "kameleon/synthetic"
 REPEATS, QUICK_REPEATS, QUICK_ITERATIONS = 10, 2, 300
 CAPTION = (
     "Chains start at 0. Norm of the mean and coverage are of the draws after warm-up, not thinned; "
-    "'±' is the standard deviation over chains, except for the deviation, where it is the standard "
+    "'±' is the standard deviation over chains, except for the deviation, when it is the standard "
     "error of the mean. Deviation: mean over chains and nine levels of |coverage - level|. "
     "Microseconds: warm-up and sampling, without compilation, as many chains at a time as there "
     "are cores. 'draft': the table in the paper's draft of 2013; 'redone': an independent "
@@ -44,7 +44,7 @@ CAPTION = (
     "multiple of I and stops adapting at the end of warm-up; theirs knew the variances of the "
     "bananas and kept adapting, at rates that fall more slowly, so that their draws lean toward "
     "the center and ours do not. The docstring of `kameleon` lists how KAMH-LS differs. Proposals "
-    "that follow the curves pay off only where a density costs much more than a proposal: see the "
+    "that follow the curves pay off only if a density costs much more than a proposal: see the "
     "microseconds."
 )
 QUICK_NOTE = (
@@ -57,7 +57,7 @@ class Experiment(NamedTuple):
     """A target and its budget.
 
     degrees_of_freedom
-        Of the generated quantity radius_squared under the target.
+        Degrees of freedom of the generated quantity radius_squared under the target.
     bandwidth
         For KAMH-LS: the authors' choice.
 
@@ -115,7 +115,7 @@ def sample(job: Job, seed: int) -> Any:
         "standardize": False,
     }  # fmt: skip
     settings = settings_of(job)
-    # compiled here, or else within the first timed warm-up
+    # compile now, so that the first timed warm-up does not
     sa.sample(target, settings, chains=1, iter_warmup=1, iter_sampling=1, **plan)
     return sa.sample(
         target, settings, chains=job.chains, iter_warmup=job.experiment.warmup,

@@ -115,7 +115,7 @@ def _differences(target: str, methods: pd.DataFrame) -> list[str]:
 
 
 def _difference(
-    target: str, name: str, ours: pd.Series, theirs: float, their_error: float, whose: str
+    target: str, name: str, ours: pd.Series, theirs: float, their_error: float, source: str
 ) -> str:
     difference, error = ours[name] - theirs, np.hypot(ours[f"{name}_se"], their_error)
     text = _with(difference, error, DIGITS[name])
@@ -127,7 +127,7 @@ def _difference(
         verdict = "ours is better, by more than two standard errors"
     else:
         verdict = "no worse, within two standard errors"
-    return f"{target}: {name}, ours minus {whose}, {text} (standard error): {verdict}."
+    return f"{target}: {name}, ours minus {source}, {text} (standard error): {verdict}."
 
 
 def show(table: pd.DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""What an effective draw costs: per second, per gradient and per density, learning counted."""
+"""The cost of an effective draw in seconds, gradients and densities, with that of learning."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from stanadapt import results
 NOT_COUNTED = "–"
 COSTS = (
     "ESS/s: after warm-up; 'all s': seconds of warm-up and of training are counted, compilation is "
-    "not. Seconds are those of all chains together. ESS per gradient, and per density where no "
+    "not. Seconds are those of all chains together. ESS per gradient, and per density if no "
     "gradient is used: calls after warm-up; 'per call, all': gradients and densities of warm-up "
     "and training are counted too."
 )
@@ -18,12 +18,12 @@ MISTUNED = (
     "and 40 on German), no tuning. Re-run with other steps and lengths in its own metric, HMC has "
     "2.5 to 12 times as many effective draws per gradient on the paper's regressions, and more "
     "with a diagonal mass: most of the published ratios in ESS/s come from that. Between modes "
-    "that lie apart no tuning helps it."
+    "that are separate no tuning helps it."
 )
 
 
 class Learning(NamedTuple):
-    """What was spent before a fit, beside its own warm-up: on a network, or an approximation."""
+    """Cost of learning before a fit, without its warm-up: of a network, or an approximation."""
 
     seconds: float = 0.0
     calls: int = 0
@@ -33,7 +33,7 @@ NOTHING = Learning()
 
 
 def of_network(network: Any) -> Learning:
-    """What the training of a network took."""
+    """Return the cost of training a network."""
     return Learning(network.description["seconds"], network.description["n_density"])
 
 
@@ -43,7 +43,7 @@ def line(
     """Return a row of a table of text, and its numbers.
 
     ess
-        Of all chains together.
+        Effective sample size of all chains together.
 
     """
     seconds = float(np.sum(results.attribute(fit, "sampling_seconds")))
@@ -52,19 +52,19 @@ def line(
     warmup = {
         kind: int(results.attribute(fit, f"n_{kind}_warmup", 0)) for kind in counts
     }  # fmt: skip
-    kept = {kind: counts[kind] - warmup[kind] for kind in counts}
+    spent = {kind: counts[kind] - warmup[kind] for kind in counts}
     numbers = {
         "method": method,
         "ess": ess,
         "ess_per_1000": 1000.0 * ess / draws_of(fit),
         "seconds": seconds,
         "learning_seconds": before,
-        "calls": sum(kept.values()),
+        "calls": sum(spent.values()),
         "learning_calls": sum(warmup.values()) + learning.calls,
         "ess_per_second": ess / seconds,
         "ess_per_second_all": ess / (seconds + before),
-        "ess_per_gradient": ess / kept["gradients"] if kept["gradients"] else np.nan,
-        "ess_per_density": np.nan if kept["gradients"] else ess / kept["density"],
+        "ess_per_gradient": ess / spent["gradients"] if spent["gradients"] else np.nan,
+        "ess_per_density": np.nan if spent["gradients"] else ess / spent["density"],
         "ess_per_call_all": ess / (sum(counts.values()) + learning.calls),
     }
     text = {
@@ -82,7 +82,7 @@ def line(
 
 
 def published(method: str, paper: str, ess_per_1000: float, ess_per_second: float) -> dict:
-    """Return a row of published numbers, whose training was not counted."""
+    """Return a row of published numbers, without the cost of training."""
     return {
         "method": method,
         "from": paper,
@@ -92,13 +92,13 @@ def published(method: str, paper: str, ess_per_1000: float, ess_per_second: floa
 
 
 def draws_of(fit: Any) -> int:
-    """Number of draws of all chains."""
+    """Return the number of draws of all chains."""
     first = next(iter(results.dataset(fit, "posterior").data_vars.values()))
     return int(first.shape[0] * first.shape[1])
 
 
 def number(value: float) -> str:
-    """Three digits; a dash for what was not counted."""
+    """Return three digits, or a dash for a number that is not known."""
     if not np.isfinite(value):
         return NOT_COUNTED
     if abs(value) >= 100:

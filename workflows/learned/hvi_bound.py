@@ -3,9 +3,9 @@
     python -m workflows.learned.hvi_bound --quick    # does it run?
     python -m workflows.learned.hvi_bound
 
-On the correlated Gaussian whose values are known, and on a bundled program: the lower bound on the
+On the correlated Gaussian with known values, and on a bundled program: the lower bound on the
 log evidence for paths of more and more transitions, the evidence by the weights of the paths, and
-what exact draws and raw ones say of the variances.
+variances from exact and from raw draws.
 """
 
 import time
@@ -60,7 +60,7 @@ def spread(fit: Any) -> np.ndarray:
     return np.concatenate([np.atleast_1d(v.std(axis=(0, 1))) for v in values])
 
 
-def measured(name: str, target: sa.Target, chosen: tuple, seed: int, draws: int) -> pd.DataFrame:
+def measured(name: str, target: sa.Target, args: tuple, seed: int, draws: int) -> pd.DataFrame:
     """One row per number of transitions."""
     quiet: dict[str, Any] = {"seed": seed, "show_progress": False}
     gaussian, rows = name == "correlated Gaussian", []
@@ -68,7 +68,7 @@ def measured(name: str, target: sa.Target, chosen: tuple, seed: int, draws: int)
         np.ones(2) if gaussian else spread(sa.sample(target, "nuts", target_accept=0.95, **quiet))
     )
     rows.append({"target": name, "transitions": 0, **without_transitions(target, gaussian, quiet)})
-    for transitions in chosen:
+    for transitions in args:
         settings = {"transitions": transitions, "iter_sampling": draws, "paths": 20_000, **quiet}
         settings |= STEPS if gaussian else {}
         began = time.perf_counter()
@@ -138,17 +138,16 @@ def draw(path: Path, rows: pd.DataFrame) -> Path:
 def main() -> None:
     """Sample, print, write, draw."""
     began = time.perf_counter()
-    chosen = terminal.usual_parser(__doc__, NAME, "short runs").parse_args()
-    folder = record.folder(NAME, chosen.out)
-    transitions, draws = (QUICK, 500) if chosen.quick else (FULL, 5000)
+    args = terminal.usual_parser(__doc__, NAME, "short runs").parse_args()
+    folder = record.folder(NAME, args.out)
+    transitions, draws = (QUICK, 500) if args.quick else (FULL, 5000)
     parts = [
-        measured(name, target, transitions, chosen.seed, draws)
-        for name, target in targets().items()
+        measured(name, target, transitions, args.seed, draws) for name, target in targets().items()
     ]
     rows = pd.concat(parts, ignore_index=True)
     figure = draw(folder / "hvi_bound.png", rows)
     results = Results({"Hamiltonian variational inference": table(rows)}, [rows], [], [figure])
-    conclude(NAME, chosen, results, CAPTION, began)
+    conclude(NAME, args, results, CAPTION, began)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
     python -m workflows.learned.integrators            # a few seconds
 
 On a harmonic oscillator and on the posterior of a Stan program: trajectories in phase space; the
-error in the energy against the step size, whose order is 1, 1 and 2; and the factor by which a step
-changes volumes. The Metropolis correction takes volumes as preserved and a move as its own reverse:
-Euler's method keeps neither, so that no acceptance by the energy alone makes it exact.
+error in the energy against the step size, of order 1, 1 and 2; and the factor by which a step
+changes volumes. The Metropolis correction assumes that moves preserve volumes and are reversible:
+Euler's method violates both, so that no acceptance by the energy alone makes it exact.
 """
 
 import time
@@ -28,7 +28,7 @@ import matplotlib.pyplot as plt
 
 NAME = "learned/integrators"
 PROGRAM = "eight_schools_noncentered"
-# of trajectories whose energy is looked at: a quarter of the oscillator's period
+# length of trajectories for the energy error: a quarter of the oscillator's period
 LENGTH = 0.25 * 2.0 * np.pi
 STEPS_SHOWN, STEP_SHOWN = 60, 0.3
 HALVINGS, QUICK_HALVINGS = 9, 5
@@ -47,7 +47,7 @@ Step = Callable[[Gradient, np.ndarray, np.ndarray, float], tuple[np.ndarray, np.
 
 
 def euler(gradient: Gradient, q: np.ndarray, p: np.ndarray, step: float) -> tuple:
-    """Move position and momentum from where both were; `gradient` is that of -log density."""
+    """Move position and momentum, both from their old values; `gradient` is of -log density."""
     return q + step * p, p - step * gradient(q)
 
 
@@ -162,7 +162,7 @@ def distance_back(step: Step, system: System, size: float, count: int = 5) -> fl
 
 
 def measured(system: System, halvings: int) -> pd.DataFrame:
-    """One row per method and step size; what does not depend on the size is repeated."""
+    """Return one row per method and step size; numbers that do not depend on it are repeated."""
     rows = []
     for name, step in METHODS.items():
         sizes, errors = energy_errors(step, system, halvings)
@@ -220,14 +220,14 @@ def draw(path: Path, systems: list[System], rows: pd.DataFrame) -> Path:
 def main() -> None:
     """Measure, print, write, draw."""
     began = time.perf_counter()
-    chosen = terminal.usual_parser(__doc__, NAME, "few step sizes").parse_args()
-    folder, rng = record.folder(NAME, chosen.out), np.random.default_rng(chosen.seed)
-    starts, halvings = (2, QUICK_HALVINGS) if chosen.quick else (10, HALVINGS)
+    args = terminal.usual_parser(__doc__, NAME, "few step sizes").parse_args()
+    folder, rng = record.folder(NAME, args.out), np.random.default_rng(args.seed)
+    starts, halvings = (2, QUICK_HALVINGS) if args.quick else (10, HALVINGS)
     systems = [oscillator(starts, rng), program(starts, rng)]
     rows = pd.concat([measured(system, halvings) for system in systems], ignore_index=True)
     figure = draw(folder / "integrators.png", systems, rows)
     results = Results({"Integrators": table(rows)}, [rows], [], [figure])
-    conclude(NAME, chosen, results, CAPTION, began)
+    conclude(NAME, args, results, CAPTION, began)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-# correlations up to this are taken for noise, and end the sum where all coordinates have them
+# correlations up to this count as noise, and end the sum when those of all coordinates are
 SMALLEST_CORRELATION = 0.05
 
 

@@ -49,9 +49,9 @@ class Plane(NamedTuple):
     """A target in the plane.
 
     scored
-        Statistics whose effective draws count, shape (chain, draw, statistic), from x.
+        Function from x to the statistics to compare, shape (chain, draw, statistic).
     regions
-        The region of each draw, numbered from 0, from x; and the mass of each.
+        Function from x to the region of each draw, numbered from 0.
     training
         Settings of `train_nice`.
 
@@ -72,7 +72,7 @@ def radius(x: np.ndarray) -> np.ndarray:
 
 
 def sector(x: np.ndarray, count: int) -> np.ndarray:
-    """Which of so many sectors of the plane, the first around the first axis."""
+    """Return the number of the sector of the plane, the first around the first axis."""
     turn = np.arctan2(x[..., 1], x[..., 0]) / (2 * np.pi)
     return np.round(turn * count).astype(int) % count
 
@@ -118,22 +118,22 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def trained(
-    target: sa.Target, plane: Plane, path: Path, chosen: argparse.Namespace, number: int
+    target: sa.Target, plane: Plane, path: Path, args: argparse.Namespace, number: int
 ) -> sa.Network:
     """Read the network of an earlier run, or train one and keep it."""
-    if path.exists() and not chosen.train:
+    if path.exists() and not args.train:
         return sa.Network.load(path)
-    settings = {**plane.training, "iterations": chosen.iterations}
-    if chosen.quick:
+    settings = {**plane.training, "iterations": args.iterations}
+    if args.quick:
         settings = QUICK_TRAINING
     network = sa.train_nice(
-        target, seed=own_seed(chosen.seed, number, 99), show_progress=not chosen.quick, **settings
+        target, seed=own_seed(args.seed, number, 99), show_progress=not args.quick, **settings
     )
     network.save(path)
-    made = network.description
+    about = network.description
     print(
-        f"{target.name} {plane.data}: trained in {made['seconds']:.0f} s with "
-        f"{made['n_density']:,} densities; best at step {made['step']}"
+        f"{target.name} {plane.data}: trained in {about['seconds']:.0f} s with "
+        f"{about['n_density']:,} densities; best at step {about['step']}"
     )
     return network
 
@@ -166,15 +166,15 @@ def regions(plane: Plane, x: np.ndarray) -> tuple[int, float]:
 
 
 def compared(
-    name: str, plane: Plane, chosen: argparse.Namespace, folder: Path, number: int
+    name: str, plane: Plane, args: argparse.Namespace, folder: Path, number: int
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str], dict[str, np.ndarray]]:
     """Train and sample by every method; a table of text, one of numbers, messages, and draws."""
     target = sa.Target(*bundled.find(plane.program, plane.data), show_progress=False)
-    network = trained(target, plane, folder / f"{name}.npz", chosen, number)
-    draws = QUICK_DRAWS if chosen.quick else DRAWS
+    network = trained(target, plane, folder / f"{name}.npz", args, number)
+    draws = QUICK_DRAWS if args.quick else DRAWS
     lines, rows, notes, shown = [], [], [], {}
     for index, method in enumerate(METHODS):
-        seed = own_seed(chosen.seed, number, index)
+        seed = own_seed(args.seed, number, index)
         with collected_warnings() as messages:
             fit = draw(target, method, network, draws, seed)
         notes += [f"{name}, {method}: {message}" for message in messages]
@@ -217,21 +217,21 @@ def main() -> None:
     parser.add_argument(
         "--iterations", type=terminal.positive, default=2000, help="of training; default: 2000"
     )
-    parser.add_argument("--train", action="store_true", help="train anew")
-    chosen = parser.parse_args()
-    folder = record.folder(NAME, chosen.out)
-    names = chosen.targets or (["mog2"] if chosen.quick else list(planes()))
+    parser.add_argument("--train", action="store_true", help="train again")
+    args = parser.parse_args()
+    folder = record.folder(NAME, args.out)
+    names = args.targets or (["mog2"] if args.quick else list(planes()))
     sections, parts, notes, shown = {}, [], [], {}
     for name, plane in planes().items():
         if name in names:
             number = list(planes()).index(name)
             sections[name], rows, messages, shown[name] = compared(
-                name, plane, chosen, folder, number
+                name, plane, args, folder, number
             )
             parts.append(rows)
             notes += messages
     figure = picture(folder / "draws.png", shown)
-    conclude(NAME, chosen, Results(sections, parts, notes, [figure]), CAPTION, began)
+    conclude(NAME, args, Results(sections, parts, notes, [figure]), CAPTION, began)
 
 
 if __name__ == "__main__":

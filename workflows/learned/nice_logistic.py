@@ -49,7 +49,7 @@ PUBLISHED_STEP = 0.005
 CAPTION = (
     "Networks have 128 hidden units and 2,000 steps of training; the paper's have 400, and up to "
     "100,000 steps, which take hours on two cores: on German ours is not trained enough, and its "
-    "row shows what that comes to. "
+    "row shows the consequence. "
     "ESS: ArviZ's bulk, the smallest over the coefficients; the paper's numbers are by its own "
     "definition, of 5000 draws at most 5000, and without training. Its prior is that of "
     "logistic.stan; its columns are scaled by another factor (1000 / 999 in variance). 'nice' has "
@@ -58,39 +58,39 @@ CAPTION = (
 
 
 def trained(
-    target: sa.Target, path: Path, chosen: argparse.Namespace, number: int
+    target: sa.Target, path: Path, args: argparse.Namespace, number: int
 ) -> tuple[sa.Network, Learning]:
-    """Return the network, read or trained, and what it took with the fit it learned from."""
+    """Return the network, read or trained, and its cost with that of the fit it learned from."""
     with collected_warnings():  # it is short
         first = sa.sample(
-            target, "whitened_hmc", chains=CHAINS, iter_sampling=100 if chosen.quick else 500,
-            seed=own_seed(chosen.seed, number, 98), show_progress=False,
+            target, "whitened_hmc", chains=CHAINS, iter_sampling=100 if args.quick else 500,
+            seed=own_seed(args.seed, number, 98), show_progress=False,
         )  # fmt: skip
     before = Learning(
         float(np.sum(first.attrs["warmup_seconds"]) + np.sum(first.attrs["sampling_seconds"])),
         int(first.attrs["n_gradients"]) + int(first.attrs["n_density"]),
     )
-    if path.exists() and not chosen.train:
+    if path.exists() and not args.train:
         network = sa.Network.load(path)
     else:
-        settings = QUICK_TRAINING if chosen.quick else {"iterations": chosen.iterations}
+        settings = QUICK_TRAINING if args.quick else {"iterations": args.iterations}
         network = sa.train_nice(
-            target, warm_start=first, seed=own_seed(chosen.seed, number, 99),
-            auxiliary=None if chosen.quick else 2 * target.dim,
-            show_progress=not chosen.quick, **settings,
+            target, warm_start=first, seed=own_seed(args.seed, number, 99),
+            auxiliary=None if args.quick else 2 * target.dim,
+            show_progress=not args.quick, **settings,
         )  # fmt: skip
         network.save(path)
-    made = of_network(network)
-    print(f"{path.stem}: trained in {made.seconds:.0f} s with {made.calls:,} densities")
-    return network, Learning(before.seconds + made.seconds, before.calls + made.calls)
+    training = of_network(network)
+    print(f"{path.stem}: trained in {training.seconds:.0f} s with {training.calls:,} densities")
+    return network, Learning(before.seconds + training.seconds, before.calls + training.calls)
 
 
 def draw(
-    target: sa.Target, method: str, network: sa.Network, chosen: argparse.Namespace, seed: int
+    target: sa.Target, method: str, network: sa.Network, args: argparse.Namespace, seed: int
 ) -> Any:
     sampler, settings = METHODS[method]
     plan = {
-        "chains": CHAINS, "iter_sampling": QUICK_DRAWS if chosen.quick else DRAWS, "seed": seed,
+        "chains": CHAINS, "iter_sampling": QUICK_DRAWS if args.quick else DRAWS, "seed": seed,
         "show_progress": False,
     }  # fmt: skip
     if sampler == STAN:
@@ -99,20 +99,20 @@ def draw(
     if method == "HMC as published":
         settings |= {"step_size": PUBLISHED_STEP * np.sqrt(target.dim), "iter_warmup": 1000}
     if sampler == "nice":
-        settings["iter_warmup"] = 100 if chosen.quick else 1000
+        settings["iter_warmup"] = 100 if args.quick else 1000
     return sa.sample(target, sampler, **plan, **settings)
 
 
 def compared(
-    data: str, chosen: argparse.Namespace, folder: Path, number: int
+    data: str, args: argparse.Namespace, folder: Path, number: int
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Train and sample by every method; a table of text, one of numbers, and messages."""
     target = sa.Target(*bundled.find("logistic", data), show_progress=False)
-    network, learning = trained(target, folder / f"{data}.npz", chosen, number)
+    network, learning = trained(target, folder / f"{data}.npz", args, number)
     lines, rows, notes = [], [], []
     for index, method in enumerate(METHODS):
         with collected_warnings() as messages:
-            fit = draw(target, method, network, chosen, own_seed(chosen.seed, number, index))
+            fit = draw(target, method, network, args, own_seed(args.seed, number, index))
         notes += [f"{data}, {method}: {message}" for message in messages]
         ess = float(efficiency(results.columns(fit)).ess_bulk.min())
         text, numbers = line(method, fit, ess, learning if method == "nice" else Learning())
@@ -132,16 +132,16 @@ def main() -> None:
     parser.add_argument(
         "--iterations", type=terminal.positive, default=2000, help="of training; default: 2000"
     )
-    parser.add_argument("--train", action="store_true", help="train anew")
-    chosen = parser.parse_args()
-    folder = record.folder(NAME, chosen.out)
+    parser.add_argument("--train", action="store_true", help="train again")
+    args = parser.parse_args()
+    folder = record.folder(NAME, args.out)
     sections, parts, notes = {}, [], []
     for number, data in enumerate(DATA):
-        if data in (chosen.data or (DATA[:1] if chosen.quick else DATA)):
-            sections[data], rows, messages = compared(data, chosen, folder, number)
+        if data in (args.data or (DATA[:1] if args.quick else DATA)):
+            sections[data], rows, messages = compared(data, args, folder, number)
             parts.append(rows)
             notes += messages
-    conclude(NAME, chosen, Results(sections, parts, notes, []), CAPTION, began)
+    conclude(NAME, args, Results(sections, parts, notes, []), CAPTION, began)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
     python -m workflows.learned.sgld
 
 On the mean of normal rows: the variance of draws against the step size, with batches, with control
-variates and with all rows, beside the closed form. On a regression of many rows: the bias against
+variates and with all rows, and in closed form. On a regression of many rows: the bias against
 exact draws, the effective draws and the seconds of each.
 """
 
@@ -36,7 +36,7 @@ parameters { real a; real b; real<lower=0> s; }
 model { a ~ normal(0, 2); b ~ normal(0, 2); s ~ exponential(1); y ~ normal(a + b * x, s); }
 """
 ROWS, BATCHES = 100, 10
-# steps as shares of 4 s^2, where the chain becomes unstable
+# steps as shares of 4 s^2, at which the chain becomes unstable
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 CAPTION = (
     "Mean of normal rows: variance of the draws of sgld over the exact one, by closed form "
@@ -84,37 +84,37 @@ def variances(draws: int, shares: tuple, seed: int) -> pd.DataFrame:
             square = (1.0 - 2.0 * share) ** 2
             expected = closed_form(step, noise, precision)
             error = np.sqrt(2.0 / (4 * draws * (1.0 - square) / (1.0 + square)))
-            found = float(fit["posterior"]["mu"].values.var() * precision)
+            variance = float(fit["posterior"]["mu"].values.var() * precision)
             rows.append(
                 {
                     "gradients": kind, "step": step, "V": noise, "closed form": expected,
-                    "measured": found, "z": (found / expected - 1.0) / error,
+                    "measured": variance, "z": (variance / expected - 1.0) / error,
                 }
             )  # fmt: skip
     return pd.DataFrame(rows)
 
 
 def regression(count: int, batches: int, draws: int, seed: int) -> pd.DataFrame:
-    """The bias of sgld beside exact draws."""
+    """Measure the bias of sgld against exact draws."""
     rng = np.random.default_rng(3)
     x = rng.normal(size=count)
     data = {"N": count, "x": x, "y": 1.0 + 2.0 * x + rng.normal(size=count)}
     target = sa.Target(REGRESSION, data, show_progress=False)
     quiet: dict[str, Any] = {"seed": seed, "show_progress": False}
     fits = {"exact": sa.sample(target, **quiet)}
-    with warnings.catch_warnings():  # that sgld is not exact is what is shown
+    with warnings.catch_warnings():  # warnings that sgld is not exact, which the table shows
         warnings.simplefilter("ignore")
         for kind, sampled in kinds(target, ["x", "y"], batches).items():
             fits[kind] = sa.sample(sampled, "sgld", iter_sampling=draws, **quiet)
         fits["ula"] = sa.sample(target, "ula", **quiet)
-    found = sa.compare(fits, "exact", show=False)
-    found["seconds"] = found["seconds_warmup"] + found["seconds_sampling"]
+    table = sa.compare(fits, "exact")
+    table["seconds"] = table["seconds_warmup"] + table["seconds_sampling"]
     columns = ["bias_mean", "z_mean", "bias_sd", "z_sd", "ess_bulk_min", "seconds"]
-    return found[columns].rename_axis("fit").reset_index()
+    return table[columns].rename_axis("fit").reset_index()
 
 
 def as_text(rows: pd.DataFrame) -> pd.DataFrame:
-    """Numbers with three digits; blanks for what is not known."""
+    """Return numbers with three digits, and blanks for unknown ones."""
     shown = rows.astype(object)
     for column in rows.select_dtypes("number"):
         shown[column] = ["" if v != v else f"{v:.3g}" for v in rows[column]]
@@ -138,18 +138,18 @@ def draw(path: Path, rows: pd.DataFrame) -> Path:
 def main() -> None:
     """Sample, print, write, draw."""
     began = time.perf_counter()
-    chosen = terminal.usual_parser(__doc__, NAME, "short runs").parse_args()
-    folder = record.folder(NAME, chosen.out)
-    if chosen.quick:
-        rows = variances(5000, SHARES[2:4], chosen.seed)
-        biases = regression(1000, 10, 5000, chosen.seed)
+    args = terminal.usual_parser(__doc__, NAME, "short runs").parse_args()
+    folder = record.folder(NAME, args.out)
+    if args.quick:
+        rows = variances(5000, SHARES[2:4], args.seed)
+        biases = regression(1000, 10, 5000, args.seed)
     else:
-        rows = variances(100_000, SHARES, chosen.seed)
-        biases = regression(20_000, 50, 100_000, chosen.seed)
+        rows = variances(100_000, SHARES, args.seed)
+        biases = regression(20_000, 50, 100_000, args.seed)
     sections = {"Variance at constant steps": as_text(rows), "Regression": as_text(biases)}
     parts = [rows.assign(part="variance"), biases.assign(part="regression")]
     results = Results(sections, parts, [], [draw(folder / "sgld.png", rows)])
-    conclude(NAME, chosen, results, CAPTION, began)
+    conclude(NAME, args, results, CAPTION, began)
 
 
 if __name__ == "__main__":

@@ -52,15 +52,15 @@ CAPTION = (
 
 
 def draw(
-    target: sa.Target, method: str, chosen: argparse.Namespace, seed: int
+    target: sa.Target, method: str, args: argparse.Namespace, seed: int
 ) -> tuple[Any, Learning]:
-    """Sample, from an approximation made before where the method has one; what that took."""
+    """Return a fit, and the cost of the approximation that it starts from, if any."""
     sampler, settings, _ = METHODS[method]
     plan: dict[str, Any] = {
-        "chains": CHAINS, "iter_sampling": QUICK_DRAWS if chosen.quick else DRAWS, "seed": seed,
+        "chains": CHAINS, "iter_sampling": QUICK_DRAWS if args.quick else DRAWS, "seed": seed,
         "show_progress": False,
     }  # fmt: skip
-    if chosen.quick:
+    if args.quick:
         plan["iter_warmup"] = QUICK_WARMUP
     if sampler == STAN:
         return sa.stan_nuts(target, **plan), NOTHING
@@ -75,17 +75,17 @@ def draw(
 
 
 def compared(
-    data: str, chosen: argparse.Namespace, number_of_data: int
+    data: str, args: argparse.Namespace, number_of_data: int
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Sample by every method; a table of text, one of numbers, and messages."""
     target = sa.Target(*bundled.find("logistic", data), show_progress=False)
     lines, rows, notes = [], [], []
     for index, method in enumerate(METHODS):
-        if chosen.quick and method not in QUICK_METHODS:
+        if args.quick and method not in QUICK_METHODS:
             continue
-        seed = own_seed(chosen.seed, number_of_data, index)
+        seed = own_seed(args.seed, number_of_data, index)
         with collected_warnings() as messages:
-            fit, spent = draw(target, method, chosen, seed)
+            fit, spent = draw(target, method, args, seed)
         notes += [f"{data}, {method}: {message}" for message in messages]
         ess = float(efficiency(results.columns(fit)).ess_bulk.min())
         text, numbers = line(method, fit, ess, spent)
@@ -108,14 +108,14 @@ def main() -> None:
     began = time.perf_counter()
     parser = terminal.usual_parser(__doc__, NAME, "tiny lengths")
     parser.add_argument("--data", nargs="+", choices=DATA, help="default: both")
-    chosen = parser.parse_args()
+    args = parser.parse_args()
     sections, parts, notes = {}, [], []
     for index, data in enumerate(DATA):
-        if data in (chosen.data or (DATA[:1] if chosen.quick else DATA)):
-            sections[data], rows, messages = compared(data, chosen, index)
+        if data in (args.data or (DATA[:1] if args.quick else DATA)):
+            sections[data], rows, messages = compared(data, args, index)
             parts.append(rows)
             notes += messages
-    conclude(NAME, chosen, Results(sections, parts, notes, []), CAPTION, began)
+    conclude(NAME, args, Results(sections, parts, notes, []), CAPTION, began)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ import matplotlib.pyplot as plt
 
 NAME = "tempering/boltzmann"
 GIVEN = ", widths given"
-# without a given reference its few weights say little; one pseudo-sample, and many of them
+# a few weights without a given reference mean little; one pseudo-sample, and many of them
 LEFT_OUT = ("annealed importance sampling", "pseudo_extended, N = 1", "pseudo_extended, N = 20")
 TEMPERATURES = tuple(BOLTZMANN_FIXED)
 QUICK_METHODS = ("our NUTS", "parallel_tempering", "pseudo_extended, N = 2", "NUTS, b = 0.5")
@@ -49,7 +49,7 @@ CAPTION = (
     "distribution is the Gaussian around 0 with the exact standard deviations, which a user does "
     "not know. 'NUTS, b = ': NUTS on the paper's joint density of two pseudo-samples, all at that "
     "inverse temperature; 'free': inverse temperatures uniform on (0.1, 0.9). 'paper': medians of "
-    "10 repeats of 10,000 iterations, whatever their cost, read off the authors' poster; 'redone': "
+    "10 repeats of 10,000 iterations, at any cost, read off the authors' poster; 'redone': "
     "the authors' programs run again, one or two runs each. The exact log Z of the authors' "
     f"relaxation is {BOLTZMANN_LOG_Z}."
 )
@@ -160,25 +160,25 @@ def projections(path: Path, chains: dict[str, list[Chain]]) -> Path:
 def main() -> None:
     """Run all methods, print, write, draw."""
     began = time.perf_counter()
-    chosen = study.options(
+    args = study.options(
         __doc__, 400_000, 10, (1_000, 2), one_of={"system": ["system_10", "system_1"]}
     )
-    folder, system = record.folder(NAME, chosen.out), known(chosen.system)
+    folder, system = record.folder(NAME, args.out), known(args.system)
     every = methods(system.sd)
-    if chosen.quick:
+    if args.quick:
         every = {name: every[name] for name in QUICK_METHODS}
-    budget = study.budget_of(chosen, quick_warmup=400)
-    chains, notes = study.run_all(system.target, every, budget, chosen.seed)
+    budget = study.budget_of(args, quick_warmup=400)
+    chains, notes = study.run_all(system.target, every, budget, args.seed)
     rows = study.rows(chains, lambda chain: measured(system, chain))
     results = Results({}, [rows] if len(rows) else [], notes, [])
     if chains:
-        published = chosen.system == "system_10"
-        results.sections[chosen.system] = table(system, rows, published)
+        published = args.system == "system_10"
+        results.sections[args.system] = table(system, rows, published)
         results.figures.append(
             fixed_temperatures(folder / "fixed_temperatures.png", rows, published)
         )
         results.figures.append(projections(folder / "projections.png", chains))
-    conclude(NAME, chosen, results, CAPTION, began)
+    conclude(NAME, args, results, CAPTION, began)
 
 
 if __name__ == "__main__":

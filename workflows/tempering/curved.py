@@ -3,7 +3,7 @@
     python -m workflows.tempering.curved --quick    # does it run?
     python -m workflows.tempering.curved            # a few minutes
 
-The paper shows draws only; here the exact moments are given beside our estimates. The paper's
+The paper shows draws only; here the exact moments are shown with our estimates. The paper's
 extended target, with inverse temperatures uniform on (0, 1) and no reference distribution, is
 improper in two dimensions: here they are uniform on (0.01, 1), which makes it proper.
 """
@@ -38,7 +38,7 @@ MOMENTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 QUICK_METHODS = ("our NUTS", "parallel_tempering", "pseudo_extended, N = 2")
 CAPTION = (
     study.EQUAL + study.SPREAD_OF + "'error': root mean square error over repeats and moments, "
-    "each error in units of the exact moment (of 10 where that is 0)."
+    "each error in units of the exact moment (of 10 if that is 0)."
 )
 
 
@@ -96,14 +96,14 @@ def table(curved: Curved, rows: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     """Run both targets, print, write, draw."""
     began = time.perf_counter()
-    chosen = study.options(__doc__, 200_000, 10, (1_000, 2))
-    folder, results = record.folder(NAME, chosen.out), Results({}, [], [], [])
-    budget = study.budget_of(chosen, quick_warmup=400)
+    args = study.options(__doc__, 200_000, 10, (1_000, 2))
+    folder, results = record.folder(NAME, args.out), Results({}, [], [], [])
+    budget = study.budget_of(args, quick_warmup=400)
     for number, curved in enumerate(TARGETS):
         target, every = sa.Target(*bundled.find(curved.program, "two_dim")), methods(curved)
-        if chosen.quick:
+        if args.quick:
             every = {name: every[name] for name in QUICK_METHODS}
-        chains, notes = study.run_all(target, every, budget, chosen.seed, number)
+        chains, notes = study.run_all(target, every, budget, args.seed, number)
         results.notes.extend(f"{curved.program}: {note}" for note in notes)
         if chains:
             rows = study.rows(chains, lambda chain, of=curved: measured(of, chain))
@@ -112,7 +112,7 @@ def main() -> None:
             shown = {name: repeats[0].vector()[:SHOWN] for name, repeats in chains.items()}
             path = folder / f"{curved.program}.png"
             results.figures.append(scatter(path, shown, f"{curved.program}: one chain"))
-    conclude(NAME, chosen, results, CAPTION, began)
+    conclude(NAME, args, results, CAPTION, began)
 
 
 if __name__ == "__main__":

@@ -115,12 +115,12 @@ def main() -> None:
     """Run all methods, print, write, draw."""
     began = time.perf_counter()
     choices = {"methods": list(methods({}))}
-    chosen = study.options(__doc__, 200_000, 4, (2_000, 1), choices)
-    folder, (program, data) = record.folder(NAME, chosen.out), bundled.find("horseshoe", "golub")
+    args = study.options(__doc__, 200_000, 4, (2_000, 1), choices)
+    folder, (program, data) = record.folder(NAME, args.out), bundled.find("horseshoe", "golub")
     every = methods(two_rows(json.loads(data.read_text())))
-    every = {name: every[name] for name in study.names(chosen, every, QUICK_METHODS)}
-    budget, target = study.budget_of(chosen, quick_warmup=100), sa.Target(program, data)
-    chains, notes = study.run_all(target, every, budget, chosen.seed, keep=KEPT)
+    every = {name: every[name] for name in study.names(args, every, QUICK_METHODS)}
+    budget, target = study.budget_of(args, quick_warmup=100), sa.Target(program, data)
+    chains, notes = study.run_all(target, every, budget, args.seed, keep=KEPT)
     rows = study.rows(chains, measured)
     results = Results({}, [rows] if chains else [], notes, [])
     if chains:
@@ -128,7 +128,7 @@ def main() -> None:
             [line(name, group) for name, group in rows.groupby("method", sort=False)]
         )
         results.figures.append(predictive_figure(folder / "predictive.png", chains))
-    conclude(NAME, chosen, results, CAPTION, began)
+    conclude(NAME, args, results, CAPTION, began)
 
 
 if __name__ == "__main__":

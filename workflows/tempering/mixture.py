@@ -55,9 +55,9 @@ CAPTION = (
     study.EQUAL + study.SPREAD_OF + "Modes: of the 20 components, those that are closest, in units "
     "of their width, to some draw of the chain. ESS: the number of independent draws with the same "
     "mean squared error over repeats as the estimates of E x1 and E x2 (the worse of the two), per "
-    "100,000 calls; a call is a gradient, or a density where there is no gradient. 'paper': table "
-    "1, 50,000 draws, whatever their calls, which the paper does not give: those shown are of RAM "
-    "as measured, of EE at least, of PT the number of its chains, of PE2 the mean of a rerun. Its "
+    "100,000 calls; a call is a gradient, or a density if there is no gradient. 'paper': table "
+    "1, 50,000 draws. The paper does not give their calls: those shown are measured for RAM, a "
+    "lower bound for EE, the number of chains for PT, the mean of a rerun for PE2. Its "
     "row of RAM comes from Tak and others (2018), those of EE and PT from Kou and others (2006), "
     "and RAM's E x2^2 of (a) is 2.8 standard errors too small. Its rows of (b) belong to two "
     "targets, and the truth printed above them is that with sd d / 20. 'redone': the authors' "
@@ -115,7 +115,7 @@ def ours(known: Known, name: str, rows: pd.DataFrame) -> dict[str, str]:
 
 
 def published_efficiency(known: Known, name: str, row: Row) -> float:
-    """`efficiency` of a published row whose number of calls is known."""
+    """Return the `efficiency` of a published row with a known number of calls."""
     errors = np.array(row.means[:2]) - known.moments[:2]
     worth = known.variance / (errors**2 + np.array(row.sds[:2]) ** 2)
     return float(1e5 * worth.min() / (ITERATIONS * CALLS[name]))
@@ -151,13 +151,13 @@ def table(scenario: str, known: Known, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def one_scenario(
-    scenario: str, chosen: argparse.Namespace, folder: Path
+    scenario: str, args: argparse.Namespace, folder: Path
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str], list[Path]]:
     """Run all methods on a scenario; returns rows, the table, notes and figures."""
     known, number = Known(scenario), list(SCENARIOS).index(scenario)
-    methods = {name: METHODS[name] for name in study.names(chosen, METHODS, QUICK_METHODS)}
-    budget = study.budget_of(chosen, quick_warmup=400)
-    chains, notes = study.run_all(known.target, methods, budget, chosen.seed, number)
+    methods = {name: METHODS[name] for name in study.names(args, METHODS, QUICK_METHODS)}
+    budget = study.budget_of(args, quick_warmup=400)
+    chains, notes = study.run_all(known.target, methods, budget, args.seed, number)
     rows = study.rows(chains, lambda chain: {"scenario": scenario, **measured(known, chain)})
     if rows.empty:
         return rows, rows, notes, []
@@ -172,17 +172,17 @@ def one_scenario(
 def main() -> None:
     """Run all scenarios, print, write, draw."""
     began = time.perf_counter()
-    chosen = study.options(__doc__, 400_000, 20, (1_000, 2), CHOICES)
-    folder = record.folder(NAME, chosen.out)
+    args = study.options(__doc__, 400_000, 20, (1_000, 2), CHOICES)
+    folder = record.folder(NAME, args.out)
     results = Results({}, [], [], [])
-    for scenario in chosen.scenarios or SCENARIOS:
-        rows, text, notes, drawn = one_scenario(scenario, chosen, folder)
+    for scenario in args.scenarios or SCENARIOS:
+        rows, text, notes, drawn = one_scenario(scenario, args, folder)
         results.notes.extend(notes)
         if len(rows):
             results.parts.append(rows)
             results.sections[f"{scenario}: {SCENARIOS[scenario]}"] = text
             results.figures.extend(drawn)
-    conclude(NAME, chosen, results, CAPTION, began)
+    conclude(NAME, args, results, CAPTION, began)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ class WeightedSamples(NamedTuple):
     log_ratio
         log W, of the same shape: the log of the weights before normalization.
     mass
-        Of a row, shape (row,).
+        Mass of each row, shape (row,).
 
     """
 
@@ -112,17 +112,15 @@ def on_grid(target: sa.Target, points: int) -> tuple[np.ndarray, np.ndarray, Wei
     return axis, density.reshape(points, points), samples
 
 
-def sampled(
-    target: sa.Target, chosen: argparse.Namespace
-) -> tuple[Any, WeightedSamples, list[str]]:
+def sampled(target: sa.Target, args: argparse.Namespace) -> tuple[Any, WeightedSamples, list[str]]:
     """The run of figure 2: the fit, its pseudo-samples, and its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # it is proper: one parameter, Gaussian tails
         extended = sa.Extended(target, 2, temperature="free", between=(0.0, 1.0))
     with collected_warnings() as messages:
         fit = sa.sample(
-            extended, "nuts", chains=chosen.repeats, seed=chosen.seed, save="pseudo",
-            iter_sampling=500 if chosen.quick else 10_000, show_progress=False,
+            extended, "nuts", chains=args.repeats, seed=args.seed, save="pseudo",
+            iter_sampling=500 if args.quick else 10_000, show_progress=False,
         )  # fmt: skip
     group = fit["pseudo"]
     x = group["x"].values.reshape(-1, 2)
@@ -178,7 +176,7 @@ def methods_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def figure_1(path: Path, target: sa.Target, axis: np.ndarray, density: np.ndarray) -> Path:
-    """The density of two pseudo-samples, and its marginal beside the target's density."""
+    """Plot the density of two pseudo-samples, and its marginal with the target's density."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
     shown = np.abs(axis) < SHOWN
     left.contour(axis[shown], axis[shown], density[np.ix_(shown, shown)].T, levels=12)
@@ -194,7 +192,7 @@ def figure_1(path: Path, target: sa.Target, axis: np.ndarray, density: np.ndarra
 
 
 def figure_2(path: Path, target: sa.Target, samples: WeightedSamples) -> Path:
-    """Histograms of pseudo-samples, unweighted and weighted, beside the target's density."""
+    """Plot histograms of pseudo-samples, unweighted and weighted, with the target's density."""
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharex=True, layout="constrained")
     line, x = np.linspace(-SHOWN, SHOWN, 401), samples.x.ravel()
     inside, bins = np.abs(x) < SHOWN, np.linspace(-SHOWN, SHOWN, 101)
@@ -215,14 +213,14 @@ def figure_2(path: Path, target: sa.Target, samples: WeightedSamples) -> Path:
 def main() -> None:
     """Compute both figures, run all methods, print, write."""
     began = time.perf_counter()
-    chosen = study.options(__doc__, 200_000, 10, (1_000, 2))
-    folder = record.folder(NAME, chosen.out)
+    args = study.options(__doc__, 200_000, 10, (1_000, 2))
+    folder = record.folder(NAME, args.out)
     target = sa.Target(*bundled.find("mixture", "one_dim"))
-    axis, density, grid = on_grid(target, QUICK_POINTS if chosen.quick else POINTS)
-    fit, free, messages = sampled(target, chosen)
-    every = {k: m for k, m in METHODS.items() if not chosen.quick or k in QUICK_METHODS}
-    budget = study.budget_of(chosen, quick_warmup=400)
-    chains, notes = study.run_all(target, every, budget, chosen.seed)
+    axis, density, grid = on_grid(target, QUICK_POINTS if args.quick else POINTS)
+    fit, free, messages = sampled(target, args)
+    every = {k: m for k, m in METHODS.items() if not args.quick or k in QUICK_METHODS}
+    budget = study.budget_of(args, quick_warmup=400)
+    chains, notes = study.run_all(target, every, budget, args.seed)
     rows = study.rows(chains, measured)
     sections = {
         "figure 1, by quadrature": means_table(grid, ONE_DIM_POOLED),
@@ -235,7 +233,7 @@ def main() -> None:
         figure_2(folder / "figure_2.png", target, free),
     ]
     results = Results(sections, [rows], [*messages, *notes], figures)
-    conclude(NAME, chosen, results, CAPTION, began)
+    conclude(NAME, args, results, CAPTION, began)
 
 
 if __name__ == "__main__":

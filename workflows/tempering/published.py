@@ -22,8 +22,8 @@ class Row(NamedTuple):
 # Table 1: 50,000 iterations after warm-up. RAM: Tak, Meng and van Dyk (2018). EE and PT: Kou, Zhou
 # and Wong (2006). Costs differ, see CALLS.
 ITERATIONS = 50_000
-# calls per draw: of RAM measured with its published settings, of EE what its rings and its first
-# 2,000 iterations take at least, of PT one for each chain, of PE2 the trajectories of a rerun
+# calls per draw: measured for RAM with its published settings, a lower bound for EE from its rings
+# and its first 2,000 iterations, one per chain for PT, the trajectories of a rerun for PE2
 CALLS = {"RAM": 7.1, "EE": 5.5, "PT": 5.0, "PE2": 92.0}
 TABLE_A = {
     "RAM": Row((4.471, 4.932, 25.572, 33.223), (0.091, 0.101, 0.900, 1.100)),
@@ -68,7 +68,7 @@ REDONE = {
 REDONE_EFFICIENCY = {"PE2": 8.0, "PE5": 7.0}
 
 # Boltzmann machine 10. Medians of the RMSE of E x over 10 repeats of 10,000 iterations, read off
-# the authors' poster to two digits; by inverse temperature where it is fixed.
+# the authors' poster to two digits; by inverse temperature if it is fixed.
 BOLTZMANN = {
     "Gibbs continuous tempering": 0.21,
     "simulated tempering": 0.25,

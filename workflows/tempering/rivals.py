@@ -2,7 +2,7 @@
 
 from workflows.tempering.runs import Method, pseudo
 
-# those whose error does not grow with the dimension beyond use
+# samplers that remain usable as the dimension grows
 IN_ANY_DIMENSION = {
     "parallel_tempering": Method("parallel_tempering"),
     "parallel_tempering, energy rings": Method("parallel_tempering", {"swaps": "energy_rings"}),

@@ -1,8 +1,7 @@
 """Run any method on a target until each chain has used a given number of gradients.
 
-Of a method without gradients, densities are counted in their place. The particles of `smc` do their
-work before the first draw: there are as many as the budget allows, all of it counted, and as many
-draws as particles.
+For a method without gradients, densities are counted in their place. `smc` moves its particles
+before the first draw: there are as many as the whole budget allows, and one draw for each.
 """
 
 import contextlib
@@ -33,7 +32,7 @@ class Method(NamedTuple):
     settings
         Settings of the sampler and arguments of `sample` (reference_distribution, prior_data).
     extension
-        Options of `stanadapt.Extended`, if the extended density is sampled; else None.
+        Options of `stanadapt.Extended`, if the extended density is sampled; otherwise None.
 
     """
 
@@ -48,12 +47,12 @@ class Chain(NamedTuple):
     columns
         Draws by name, shape (draw,).
     gradients, warmup_gradients
-        Of the program; those of warm-up, the mean over chains, are not part of the budget. (Of
-        `smc` all are gradients of the budget.)
+        Gradients of the program; those of warm-up, the mean over chains, are not part of the
+        budget. (For `smc` all are.)
     seconds
-        Of sampling, without warm-up.
+        Seconds of sampling, without warm-up.
     log_evidence, barrier
-        As learned by a tempering sampler; else NaN.
+        Estimates of a tempering sampler; otherwise NaN.
 
     """
 
@@ -104,7 +103,7 @@ def own_seed(seed: int, *key: int) -> int:
 def run(
     target: sa.Target, method: Method, budget: Budget, seed: int, keep: tuple[str, ...] = ()
 ) -> tuple[list[Chain], list[str]]:
-    """Run all chains of a method; each is cut off where its gradients are used up.
+    """Run all chains of a method; each is cut off when its gradients are used up.
 
     A short pilot run with the same seed, and so the same warm-up, gives the number of iterations.
     `keep` names the variables to keep, all if empty.

@@ -1,4 +1,4 @@
-"""What the tempering workflows share: options, running all methods, printing, writing."""
+"""Shared parts of the tempering workflows: options, running all methods, printing, writing."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -56,23 +56,23 @@ def options(
     parser.add_argument("--seed", type=int, default=1, help="of all chains; default: 1")
     parser.add_argument("--out", type=Path, help="folder; default: output/tempering/WORKFLOW")
     parser.add_argument("--quick", action="store_true", help="tiny lengths: does it run?")
-    chosen = parser.parse_args()
-    usual = quick if chosen.quick else (gradients, repeats)
-    chosen.gradients = chosen.gradients or usual[0]
-    chosen.repeats = chosen.repeats or usual[1]
-    return chosen
+    args = parser.parse_args()
+    usual = quick if args.quick else (gradients, repeats)
+    args.gradients = args.gradients or usual[0]
+    args.repeats = args.repeats or usual[1]
+    return args
 
 
 def names(
-    chosen: argparse.Namespace, every: Mapping[str, Method], quick: tuple[str, ...]
+    args: argparse.Namespace, every: Mapping[str, Method], quick: tuple[str, ...]
 ) -> list[str]:
-    """Methods to run: those named in the options, or else all, or a few in a quick run."""
-    return list(chosen.methods or (quick if chosen.quick else every))
+    """Methods to run: those named in the options, otherwise all, or a few in a quick run."""
+    return list(args.methods or (quick if args.quick else every))
 
 
-def budget_of(chosen: argparse.Namespace, quick_warmup: int | None = None) -> Budget:
+def budget_of(args: argparse.Namespace, quick_warmup: int | None = None) -> Budget:
     """The budget given by the options; `quick_warmup` iterations of warm-up in a quick run."""
-    return Budget(chosen.gradients, chosen.repeats, quick_warmup if chosen.quick else None)
+    return Budget(args.gradients, args.repeats, quick_warmup if args.quick else None)
 
 
 def run_all(
@@ -95,8 +95,8 @@ def run_all(
             for number, (name, method) in enumerate(methods.items()):
                 bar.update(task, description=f"{target.name} {name}")
                 try:
-                    own = own_seed(seed, target_number, number)
-                    chains[name], messages = run(target, method, budget, own, keep)
+                    seed_of_run = own_seed(seed, target_number, number)
+                    chains[name], messages = run(target, method, budget, seed_of_run, keep)
                 except sa.StanadaptError as error:
                     if error.message.startswith("interrupted"):
                         raise KeyboardInterrupt from None  # Ctrl-C during warm-up
