@@ -32,7 +32,7 @@ from stanadapt.samplers.tempering.path import (
     fill_slope,
     log_density_of,
     log_ratio,
-    mixed,
+    mix,
     no_replicas,
     recover_target,
     store,
@@ -197,7 +197,7 @@ BEYOND = np.array([2.0, 1.0, -2.0])
     ],
 )
 def test_a_part_that_is_not_finite_counts_unless_its_weight_is_zero(b, parts, expected):
-    assert mixed(b, *parts) == expected
+    assert mix(b, *parts) == expected
 
 
 @pytest.mark.parametrize("b", TEMPERATURES)
