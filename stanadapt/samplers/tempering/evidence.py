@@ -181,9 +181,9 @@ def _level_notes(name: str, tempering: xr.Dataset, returned: np.ndarray | None) 
         shares = visits.values / visits.mean("level").values[:, None]
         if np.nanmin(shares) * UNEVEN < 1.0:
             text = (
-                f"{name}: one temperature had only {np.nanmin(shares):.2f} times the mean number "
-                "of visits: its normalizing constant was not learned, and modes of very different "
-                "widths may be missed. Lengthen warm-up."
+                f"{name}: one temperature was visited only {np.nanmin(shares):.2f} times as often "
+                "as the average one: its normalizing constant was not learned, and modes of very "
+                "different widths may be missed. Lengthen warm-up."
             )
             notes.append(Message(UNEVEN_VISITS, text))
     if "coordinate_occupancy" in tempering:
@@ -191,9 +191,9 @@ def _level_notes(name: str, tempering: xr.Dataset, returned: np.ndarray | None) 
         if least * UNEVEN < 1.0:
             zeta = tempering["log_zeta"] + tempering["log_zeta_correction"]
             text = (
-                f"{name}: a tenth of the coordinate had only {least:.2f} times the mean number of "
-                "visits: draws and round trips are rare. Use coordinate=barrier, a longer warm-up "
-                "or, with coordinate=uniform, learn_log_zeta=false and "
+                f"{name}: a tenth of the coordinate was visited only {least:.2f} times as often as "
+                "the average one: draws and round trips are rare. Use coordinate=barrier, a longer "
+                "warm-up or, with coordinate=uniform, learn_log_zeta=false and "
                 f"log_zeta={float(zeta.mean()):.1f}."
             )
             notes.append(Message(UNEVEN_VISITS, text))

@@ -70,8 +70,8 @@ def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
 def _unsettled(progress: Progress) -> str:
     if progress.choice == CUT_SHORT:
         return (
-            f"Warm-up stopped after {progress.used} iterations, before it was complete: leave "
-            "iter_warmup at its default, or raise it."
+            f"Warm-up was cut short after {progress.used} iterations, before it was complete: "
+            "leave iter_warmup at its default, or raise it."
         )
     if not progress.settled:
         return (

@@ -211,7 +211,7 @@ def test_ends_of_the_temperature_range_are_finite():
 
 @pytest.mark.parametrize("wall", ["base", "prior"])
 @pytest.mark.parametrize("n", [1, 3])
-def test_the_density_fails_where_any_pseudo_sample_fails(n, wall):
+def test_the_density_fails_if_any_pseudo_sample_fails(n, wall):
     walled = source_of(Awkward(wall=1.0).density())
     base, prior = (walled, None) if wall == "base" else (source_of(Awkward().density()), walled)
     design = read_design(n, "fixed", (0, 1), 0.5, None)
