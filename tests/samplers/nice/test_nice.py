@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.errors import StanadaptError
 from stanadapt.samplers.nice.network import Network
 from stanadapt.targets.stan import bundled
 
@@ -70,19 +69,19 @@ def test_networks_that_do_not_belong_here_are_refused(ring):
     made = network(ring)
     other = sa.Target("parameters { vector[2] x; } model { x ~ normal(0, 1); }")
     wide = sa.Target("parameters { vector[3] x; } model { x ~ normal(0, 1); }")
-    for target, sampler, given, words in (
-        (other, "nice", made, "ring"),
-        (wide, "nice", made, "2 .* 3"),
-        (ring, "rwm", made, "rwm .*nice"),
-        (ring, "nice", 3, "3"),
-        (ring, "nice", "missing.npz", "missing.npz"),
+    for target, sampler, value, code, fact in (
+        (other, "nice", made, "wrong_network", "ring"),
+        (wide, "nice", made, "wrong_network", 3),
+        (ring, "rwm", made, "option_not_used", "network"),
+        (ring, "nice", 3, "wrong_network", 3),
+        (ring, "nice", "missing.npz", "network_unreadable", "missing.npz"),
     ):
-        with pytest.raises(StanadaptError, match=words):
-            sa.sample(target, sampler, network=given, iter_sampling=10, **OPTIONS)
+        with raises(code, fact):
+            sa.sample(target, sampler, network=value, iter_sampling=10, **OPTIONS)
 
 
 def test_other_data_are_reported(ring):
     made = network(ring)
     made.description["data_hash"] = "another"
-    with pytest.warns(UserWarning, match="ring"):
+    with warns("network_other_data", "ring"):
         sa.sample(ring, "nice", network=made, iter_sampling=10, **OPTIONS)

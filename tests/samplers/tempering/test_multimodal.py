@@ -168,7 +168,7 @@ model {
 """
 
 
-@pytest.mark.filterwarnings("ignore:.*no finite density")
+@pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
 @pytest.mark.filterwarnings("ignore:.*trajectories that")
 @pytest.mark.parametrize(("name", "kernel"), KERNELS)
 def test_a_density_that_throws_at_hot_places_is_counted_and_cut_off(name, kernel):

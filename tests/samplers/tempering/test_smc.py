@@ -14,7 +14,7 @@ from stanadapt.targets.stan.bundled import ROOT, find
 from tests.helpers.codes import warns
 
 # the reference is wide: some of its draws are 0 after rounding
-FAILURES = pytest.mark.filterwarnings("ignore:.*no finite density")
+FAILURES = pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
 QUIET = {"show_progress": False}
 SHIFTED = """
 data { real shift; }
