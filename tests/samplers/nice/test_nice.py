@@ -6,6 +6,7 @@ import pytest
 import stanadapt as sa
 from stanadapt.samplers.nice.network import Network
 from stanadapt.targets.stan import bundled
+from tests.helpers.codes import raises, warns
 
 OPTIONS = {"chains": 4, "iter_warmup": 200, "seed": 1, "show_progress": False}
 

@@ -24,12 +24,10 @@ def target():
 
 
 @pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
-@pytest.mark.filterwarnings("ignore:.*from trajectories that")
 @pytest.mark.filterwarnings(r"ignore:.*\[few_round_trips\]")
 @pytest.mark.filterwarnings(r"ignore:.*\[uneven_visits\]")
 @pytest.mark.filterwarnings(r"ignore:.*\[chains_disagree_on_modes\]")
 @pytest.mark.filterwarnings(r"ignore:.*\[poor_proposals\]")
-@pytest.mark.filterwarnings("ignore:.*density evaluations per iteration")
 @pytest.mark.filterwarnings(r"ignore:.*\[(empty_files|rejected_jumps|shared_file_error)\]")
 @pytest.mark.parametrize("name", registered())
 def test_draws_of_every_sampler_have_stan_shapes_and_counts_are_of_the_program(target, name):

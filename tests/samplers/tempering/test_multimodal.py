@@ -169,7 +169,6 @@ model {
 
 
 @pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
-@pytest.mark.filterwarnings("ignore:.*trajectories that")
 @pytest.mark.parametrize(("name", "kernel"), KERNELS)
 def test_a_density_that_throws_at_hot_places_is_counted_and_cut_off(name, kernel):
     """With 60,000 draws of pseudo_extended the error of four chains' mean evidence is 0.031, with
