@@ -209,6 +209,8 @@ class Extended(Samplable):
 
     """
 
+    _warns = True  # `remake_extended` does not repeat the warning
+
     def __init__(
         self,
         target: Target,
@@ -222,34 +224,6 @@ class Extended(Samplable):
         ladder: Sequence[Any] | None = None,
         learned: Any = None,
     ) -> None:
-        self._build(
-            target,
-            pseudo_samples,
-            temperature=temperature,
-            between=between,
-            fixed_at=fixed_at,
-            reference_distribution=reference_distribution,
-            prior_data=prior_data,
-            ladder=ladder,
-            learned=learned,
-        )
-        if self._reference is None and self._prior is None and self.pseudo_samples > 1:
-            warn(Message(IMPROPER_EXTENSION, _describe_impropriety(self)))
-
-    def _build(
-        self,
-        target: Target,
-        pseudo_samples: int,
-        *,
-        temperature: str,
-        between: Sequence[float],
-        fixed_at: float,
-        reference_distribution: ReferenceDistribution | None,
-        prior_data: Data,
-        ladder: Sequence[Any] | None,
-        learned: Any = None,
-    ) -> None:
-        """Do the work of `__init__`, without the warning."""
         self._base = _require_extensible(target)
         if learned is not None:
             if not (reference_distribution is None and prior_data is None and ladder is None):
@@ -274,6 +248,8 @@ class Extended(Samplable):
             self._prior = _prior_target(self._base, prior_data, reference_distribution)
         elif reference_distribution is not None:
             self._reference = _compile_reference(reference_distribution, self._base.dim)
+        elif self.pseudo_samples > 1 and self._warns:
+            warn(Message(IMPROPER_EXTENSION, _describe_impropriety(self)))
         self._targets = [t for t in (self._base, self._prior) if t is not None]
         self._sources = [_calibrate_source(t) for t in self._targets]
         self.evaluations_per_call = self.pseudo_samples
@@ -399,7 +375,8 @@ class Extended(Samplable):
 def remake_extended(target: Target, options: dict[str, Any]) -> Extended:
     """Make an `Extended` with the options of another, without repeating its warning."""
     extended = Extended.__new__(Extended)
-    extended._build(target, **options)
+    extended._warns = False
+    Extended.__init__(extended, target, **options)
     return extended
 
 
