@@ -129,7 +129,7 @@ def log_sum(logs):
 
 @jit
 def systematic(weights, uniform, chosen):
-    """Write as many indices into `chosen`, in order: index of the sum that passes (n + u) / N."""
+    """Fill `chosen` with sorted indices: at entry n the running sum passes share (n + u) / N."""
     rows, total, last = weights.shape[0], 0.0, 0
     for n in range(rows):
         total += weights[n]
