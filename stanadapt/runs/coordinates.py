@@ -32,7 +32,7 @@ from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.samplers.whitened.fisher_metric import (
     diagonal_metric,
     fisher_metric,
-    with_standard_deviations,
+    use_standard_deviations,
 )
 from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
@@ -102,7 +102,7 @@ def scales_of_fit(target: Target, fit: Any, gradient: bool, diagonal: bool) -> S
     spread = draws.std(axis=0)
     if diagonal:
         metric = diagonal_metric(chosen[fine], gradients[fine], spread)
-        metric = with_standard_deviations(metric, draws)
+        metric = use_standard_deviations(metric, draws)
     else:
         metric = fisher_metric(chosen[fine], gradients[fine], spread)
     return _checked(draws, metric.factor, len(chosen))

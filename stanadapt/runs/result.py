@@ -24,7 +24,7 @@ from stanadapt.runs.messages import (
     INTERRUPTED,
     NO_DRAWS,
 )
-from stanadapt.samplers.tempering.weighted_summary import pseudo_group, taken_apart
+from stanadapt.samplers.tempering.weighted_summary import pseudo_group, split_extra_output
 from stanadapt.targets.target import Samplable
 
 VALUES_SHOWN = 6  # of the point at which a density failed
@@ -272,7 +272,7 @@ def _pseudo_samples(
     """Positions of the program, temperatures and weights: of an Extended, or the sampler's own."""
     if not extra.size:
         return target.split_positions(positions)
-    pseudo, temperatures, weights = taken_apart(extra, target.dim)
+    pseudo, temperatures, weights = split_extra_output(extra, target.dim)
     return target.original(pseudo), temperatures, weights
 
 

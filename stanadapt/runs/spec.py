@@ -28,7 +28,7 @@ from stanadapt.runs.messages import (
     RUN_NEEDS_TARGET,
 )
 from stanadapt.runs.result import SavedGroups, stat_labels
-from stanadapt.samplers.tempering.extended import Extended, extended_again
+from stanadapt.samplers.tempering.extended import Extended, remake_extended
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.standardized import Standardized
@@ -84,7 +84,7 @@ class RunSpec(NamedTuple):
         program = Program(self.name, self.code, None, ())
         base = Target(program, self.data, **self.options, show_progress=show_progress)
         base.backend_reason = self.backend_reason
-        target = base if self.extension is None else extended_again(base, self.extension)
+        target = base if self.extension is None else remake_extended(base, self.extension)
         return self.in_coordinates(target)
 
     def in_coordinates(self, target: Samplable) -> Samplable:

@@ -1,4 +1,4 @@
-"""Faults of learned proposals, and of samplers that are not exact: see `test_planted_bugs`."""
+"""Faults of learned proposals and of inexact samplers: see `test_planted_bugs`."""
 
 LEARNED = {
     "noise_of_the_wrong_variance": (

@@ -1,4 +1,4 @@
-"""Faults of samplers that temper, or stand beside them: see `test_planted_bugs`."""
+"""Faults of samplers that temper or jump: see `test_planted_bugs`."""
 
 TEMPERING = {
     "truncated_exponential_reversed": (
@@ -45,7 +45,7 @@ TEMPERING = {
     ),
     "evidence_error_of_one_run": (
         "samplers/tempering/evidence.py",
-        'error[known] = error_of_log_mean(tempering["log_weight"].values[known])',
+        'error[usable] = error_of_log_mean(tempering["log_weight"].values[usable])',
         'error[0] = error_of_log_mean(tempering["log_weight"].values[:1])',
         "samplers/tempering/test_evidence_error.py",
         "takes_four",

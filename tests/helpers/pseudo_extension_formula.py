@@ -3,7 +3,7 @@
     piN = (1/N) sum_i { target(x_i) pi(b_i) prod_{j != i} q(x_j, b_j) },
     q(x, b) = target(x)^b p0(x)^(1 - b) g(b),
 
-with pi and the Jacobian of the u coordinates where b is free; g = 1 / Z. Nothing here is shared
+with pi and the Jacobian of the u coordinates if b is free; g = 1 / Z. Nothing here is shared
 with the package: no weights, no Delta, no logsumexp relative to a largest term.
 """
 

@@ -13,7 +13,7 @@ REFERENCE_MEAN, REFERENCE_SD = np.array([1.0, 0.5, -4.0]), np.array([1.5, 0.7, 9
 _CORRELATION = np.array([[1.0, RHO], [RHO, 1.0]])
 _PRECISION = np.linalg.inv(_CORRELATION * np.outer(SCALES, SCALES))
 _GRID = np.linspace(-60.0, 20.0, 800_001)
-# of the target, whose first coordinate contributes Gamma(2) = 1
+# log evidence of the target; its first coordinate contributes Gamma(2) = 1
 LOG_EVIDENCE = np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(_PRECISION)[1]
 
 

@@ -236,7 +236,7 @@ BUGS = {
     ),
     "weight_under_an_earlier_approximation": Bug(
         "samplers/variational/variational_mcmc.py",
-        "return _refitted(settings, replace(state, averaged=0))",
+        "return _refresh(settings, replace(state, averaged=0))",
         "return replace(state, averaged=0)",
         "samplers/variational/test_variational_mcmc.py",
         "present_q",

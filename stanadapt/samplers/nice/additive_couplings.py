@@ -2,9 +2,9 @@
 
     z-coupling: z <- z + t(v);    v-coupling: v <- v + t(z).
 
-The inverse takes the couplings in reverse order, with the other sign; the Jacobian determinant of
-both is 1, whatever the weights are. z stands for a position x in coordinates where its mean is 0
-and its covariance I: x = mean + L z.
+The inverse applies the couplings in reverse order with the opposite sign; the Jacobian determinant
+of both is 1 for all weights. z represents a position x in coordinates with mean 0 and covariance I:
+x = mean + L z.
 
 References
 ----------
@@ -30,14 +30,14 @@ class CompiledNetwork(NamedTuple):
     """Couplings for compiled code; read only, so that chains may share one.
 
     couplings
-        int64, shape (coupling, 4): whether z is moved, or v; layers of t; where its widths and its
-        weights begin.
+        int64, shape (coupling, 4): whether z is moved, or v; number of layers of t; offsets of its
+        widths and of its weights.
     widths
-        int64: for each t, that of its input, of its hidden layers and of its output.
+        int64: for each t, the widths of its input, its hidden layers and its output.
     weights
         For each layer the matrix, shape (input, output) in row-major order, then the biases.
     mean, factor
-        Of x, shape (dim,); L as in `engine/compiled/triangular`.
+        Mean of x, shape (dim,), and L as in `engine/compiled/triangular`.
 
     """
 
@@ -49,7 +49,7 @@ class CompiledNetwork(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """What the map acts on, z and v, and the activations of two layers, shape (2, ample)."""
+    """Arguments of the map, z and v, and the activations of two layers, shape (2, ample)."""
 
     z: np.ndarray
     v: np.ndarray
@@ -58,7 +58,7 @@ class Workspace(NamedTuple):
 
 @jit
 def workspace(network):
-    """Return a Workspace of the sizes of a network."""
+    """Return a Workspace with the sizes of a network."""
     z_size, v_size = network.mean.shape[0], 0
     for k in range(network.couplings.shape[0]):
         row = network.couplings[k]
@@ -70,7 +70,7 @@ def workspace(network):
 
 @jit
 def apply(network, forward, work):
-    """Replace work.z and work.v by their image, or by what they are the image of."""
+    """Replace work.z and work.v by their image or, if not `forward`, by their preimage."""
     count, sign = network.couplings.shape[0], 1.0 if forward else -1.0
     for k in range(count):
         coupling = network.couplings[k if forward else count - 1 - k]
@@ -93,7 +93,7 @@ def _shift(network, coupling, source, sign, activations, target):
         copy(bias, right[:outputs])
         for i in range(inputs):
             activation = left[i]
-            if activation == 0.0:  # half of the hidden units, behind a ReLU
+            if activation == 0.0:  # true of half of the hidden units, after a ReLU
                 continue
             row = network.weights[begin + i * outputs : begin + (i + 1) * outputs]
             for j in range(outputs):
@@ -108,7 +108,7 @@ def _shift(network, coupling, source, sign, activations, target):
 
 
 @jit
-def standardized(network, position, z):
+def standardize(network, position, z):
     """Write L^-1 (x - mean) into z, shape (dim,)."""
     for i in range(z.shape[0]):
         z[i] = position[i] - network.mean[i]
@@ -116,7 +116,7 @@ def standardized(network, position, z):
 
 
 @jit
-def restored(network, z, position):
+def restore(network, z, position):
     """Write mean + L z into the first entries of a position."""
     n = z.shape[0]
     triangular.times(network.factor, z, position[:n])

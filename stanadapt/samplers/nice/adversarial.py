@@ -1,18 +1,18 @@
 """The adversarial training of a NICE network, on draws alone: JAX and optax.
 
 A generator, the network f, runs short chains T without rejection: b steps from noise, m from a
-draw, and m from where the first ended. A critic tells pairs (end, start) of the latter two from
-pairs of independent draws; the generator learns to be taken for the latter, so that ends neither
-leave the distribution nor remember their starts.
+draw, and m from the end of the first chain. A critic distinguishes pairs (end, start) of the latter
+two from pairs of independent draws; the generator learns to make them look alike, so that ends
+neither leave the distribution nor depend on their starts.
 
 References
 ----------
-Song, Zhao and Ermon (2017), A-NICE-MC, NIPS, and the authors' code: lengths b, m uniform, drawn
-anew for every batch; a critic with gradient penalty 10 (Gulrajani and others 2017, NIPS), leaky
+Song, Zhao and Ermon (2017), A-NICE-MC, NIPS, and the authors' code: lengths b and m uniform, drawn
+again for every batch; a critic with gradient penalty 10 (Gulrajani and others 2017, NIPS), leaky
 ReLUs of slope 0.2, five of its steps per step of the generator; Adam with decay rates 0.5 and 0.9;
 a generator loss that also keeps v standard normal. Deviations: rows are drawn with replacement; the
-gradient penalty takes one mixing number per pair; what is taken for the trained network is the
-running average of its weights, since the last ones swing with the critic.
+gradient penalty uses one mixing number per pair; the trained network has the running average of the
+generator's weights, since the last ones oscillate with the critic.
 
 """
 
@@ -28,11 +28,11 @@ import optax
 from stanadapt.samplers.nice.network import Coupling
 
 CRITIC_STEPS, SLOPE, PENALTY = 5, 0.2, 10.0
-MEMORY = 0.99  # of the average of the generator's weights, in steps of 1 / (1 - MEMORY)
+MEMORY = 0.99  # weight of the past in the running average of the generator's weights
 
 
 class Lengths(NamedTuple):
-    """Longest chains from noise and from draws, and rows of a batch."""
+    """Longest chains from noise and from draws, and number of rows in a batch."""
 
     from_noise: int
     from_data: int
@@ -40,7 +40,7 @@ class Lengths(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """All that a step changes: layers of both networks, their optimizers, the random key."""
+    """State of the training: layers of both networks, their optimizers, the random key."""
 
     generator: Any
     average: Any
@@ -51,20 +51,20 @@ class Trained(NamedTuple):
 
 
 class Trainer:
-    """Trains a generator on standardized draws.
+    """Training of a generator on standardized draws.
 
     Parameters
     ----------
     couplings, weights
-        Of the generator, as in `Network`.
+        Couplings and weights of the generator, as in `Network`.
     critic_widths
-        Hidden layers of the critic.
+        Widths of the hidden layers of the critic.
     lengths
-        Of chains and batches.
+        Lengths of chains, and size of batches.
     learning_rate
-        Of both.
+        Learning rate of both networks.
     seed
-        Of batches, noise and the first weights of the critic.
+        Seed for batches, noise and the first weights of the critic.
 
     """
 
@@ -95,14 +95,14 @@ class Trainer:
         self._steps = jax.jit(self._scanned, static_argnums=2)
 
     def train(self, rows: np.ndarray, steps: int) -> tuple[float, float]:
-        """Take generator steps on standardized draws; return mean losses: critic, generator."""
+        """Make generator steps on standardized draws; return mean losses (critic, generator)."""
         draws = jnp.asarray(rows, jnp.float32)
         self._trained, losses = self._steps(self._trained, draws, steps)
         critic, generator = np.asarray(losses).mean(axis=0)
         return float(critic), float(generator)
 
     def weights(self) -> np.ndarray:
-        """Averaged weights of the generator, as in `Network`."""
+        """Return the averaged weights of the generator, as in `Network`."""
         parts = [part for layers in self._trained.average for pair in layers for part in pair]
         return np.concatenate([np.asarray(part, float).ravel() for part in parts])
 
@@ -119,9 +119,9 @@ class Trainer:
         return z, v
 
     def _chain(self, generator: Any, z: Any, key: Any, longest: int) -> tuple[Any, Any]:
-        """Return z and v after a random number of steps, the same for all rows."""
+        """Return z and v after a random number of steps, equal for all rows."""
         length, noise = jax.random.split(key)
-        chosen = jax.random.randint(length, (), 0, longest)
+        last = jax.random.randint(length, (), 0, longest)
 
         def step(z: Any, key: Any) -> tuple[Any, Any]:
             fresh = jax.random.normal(key, (z.shape[0], self._auxiliary))
@@ -129,10 +129,10 @@ class Trainer:
             return z, (z, v)
 
         _, (all_z, all_v) = jax.lax.scan(step, z, jax.random.split(noise, longest))
-        return all_z[chosen], all_v[chosen]
+        return all_z[last], all_v[last]
 
     def _fakes(self, generator: Any, rows: Any, key: Any) -> tuple[Any, Any]:
-        """Pairs (end, start) of chains, and the last v of each chain."""
+        """Return pairs (end, start) of chains, and the last v of each chain."""
         keys, sizes = jax.random.split(key, 4), self._lengths
         noise = jax.random.normal(keys[0], (sizes.batch, self._dim))
         one, v_one = self._chain(generator, noise, keys[1], sizes.from_noise)
@@ -163,24 +163,25 @@ class Trainer:
         key, last, *keys = jax.random.split(now.key, CRITIC_STEPS + 2)
 
         def criticize(state: Any, key: Any) -> tuple[Any, Any]:
-            critic, held = state
+            critic, optimizer = state
             loss, slope = jax.value_and_grad(self._critic_loss)(critic, now.generator, draws, key)
-            change, held = self._optimizer.update(slope, held)
-            return (optax.apply_updates(critic, change), held), loss
+            change, optimizer = self._optimizer.update(slope, optimizer)
+            return (optax.apply_updates(critic, change), optimizer), loss
 
         start = now.critic, now.critic_optimizer
-        (critic, held), losses = jax.lax.scan(criticize, start, jnp.stack(keys))
+        (critic, critic_optimizer), losses = jax.lax.scan(criticize, start, jnp.stack(keys))
         loss, slope = jax.value_and_grad(self._generator_loss)(now.generator, critic, draws, last)
-        change, own = self._optimizer.update(slope, now.generator_optimizer)
+        change, optimizer = self._optimizer.update(slope, now.generator_optimizer)
         generator = optax.apply_updates(now.generator, change)
-        average = jax.tree.map(_moved, now.average, generator)
-        return Trained(generator, average, critic, own, held, key), jnp.stack([losses.mean(), loss])
+        average = jax.tree.map(_update_average, now.average, generator)
+        trained = Trained(generator, average, critic, optimizer, critic_optimizer, key)
+        return trained, jnp.stack([losses.mean(), loss])
 
     def _scanned(self, trained: Trained, draws: Any, steps: int) -> tuple[Trained, Any]:
         return jax.lax.scan(lambda now, _: self._step(now, draws), trained, length=steps)
 
 
-def _moved(average: Any, now: Any) -> Any:
+def _update_average(average: Any, now: Any) -> Any:
     return MEMORY * average + (1.0 - MEMORY) * now
 
 
@@ -201,7 +202,7 @@ def _perceptron(layers: Any, h: Any, activation: Any) -> Any:
 
 def _layers(couplings: Sequence[Coupling], weights: np.ndarray) -> Any:
     """Split flat weights into matrices and biases."""
-    found, begin = [], 0
+    networks, begin = [], 0
     for _, widths in couplings:
         layers = []
         for inputs, outputs in itertools.pairwise(widths):
@@ -209,8 +210,8 @@ def _layers(couplings: Sequence[Coupling], weights: np.ndarray) -> Any:
             matrix = weights[begin:end].reshape(inputs, outputs)
             layers.append((matrix, weights[end : end + outputs]))
             begin = end + outputs
-        found.append([tuple(jnp.asarray(part, jnp.float32) for part in pair) for pair in layers])
-    return found
+        networks.append([tuple(jnp.asarray(part, jnp.float32) for part in pair) for pair in layers])
+    return networks
 
 
 def _random_layers(key: Any, widths: Sequence[int]) -> Any:

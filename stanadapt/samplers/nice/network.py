@@ -1,4 +1,4 @@
-"""A trained network as plain arrays: made, checked, written and read without what trained it."""
+"""A trained network as plain arrays: construction, checks and files, without JAX."""
 
 import itertools
 import json
@@ -12,16 +12,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Code, StanadaptError
 from stanadapt.samplers.nice import additive_couplings
 from stanadapt.samplers.nice.additive_couplings import CompiledNetwork
+from stanadapt.samplers.nice.messages import (
+    NETWORK_FORMAT,
+    NETWORK_MISMATCH,
+    NETWORK_UNREADABLE,
+    NETWORK_UNWRITABLE,
+    NETWORK_VALUES,
+)
 
-FORMAT = 1  # of the file; raised when older files can no longer be read
+FORMAT = 1  # format of the file; increased when older files can no longer be read
 ARRAYS = ("mean", "factor", "weights")
 
 
 class Coupling(NamedTuple):
-    """Which of z and v it moves ("z", "v"), and the widths of its network, input to output."""
+    """Variable that a coupling moves, "z" or "v", and the widths of its network."""
 
     moves: str
     widths: tuple[int, ...]
@@ -32,20 +39,34 @@ class Network:
 
     Parameters
     ----------
-    couplings
-        In the order in which they are applied; hidden layers are ReLUs.
-    weights
-        Flat: for each layer the matrix, shape (input, output), then the biases; real numbers.
-    mean, factor
-        Of x on the unconstrained scale: mean, shape (dim,), and lower-triangular L of its
-        covariance L L^T, shape (dim, dim), or its standard deviations, shape (1, dim).
-    description
-        What it was trained for and how: program, program_hash, data_hash, seconds, ...; any JSON.
+    couplings : sequence of (str, sequence of int)
+        Couplings in the order of their application: the variable that moves, "z" or "v", and the
+        widths of the network from input to output. Hidden layers are ReLUs.
+    weights : array_like
+        Flat array: for each layer the matrix, shape (input, output), then the biases.
+    mean : array_like
+        Mean of x on the unconstrained scale, shape (dim,).
+    factor : array_like
+        Lower-triangular L of the covariance L L^T of x, shape (dim, dim), or its standard
+        deviations, shape (1, dim).
+    description : mapping, optional
+        Origin of the network: program, program_hash, data_hash, seconds, ...; any JSON.
 
     Raises
     ------
     StanadaptError
         Stage "settings" for arrays that do not fit together, or are not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stanadapt.samplers.nice.network import Network
+    >>> network = Network.untrained(dim=2, auxiliary=2, widths=[[8], [8]], seed=1)
+    >>> network
+    Network(2 parameters, 84 weights, for no program)
+    >>> x, v = network.map([0.5, -1.0], [0.1, 0.2])
+    >>> np.allclose(network.map(x, v, forward=False), [[0.5, -1.0], [0.1, 0.2]])
+    True
 
     """
 
@@ -64,22 +85,26 @@ class Network:
         self.dim = self.mean.size
         self._require_standardization()
         self.auxiliary = self._require_widths()
-        wanted = sum(weight_count(coupling.widths) for coupling in self.couplings)
-        if self.weights.shape != (wanted,):
+        count = sum(weight_count(coupling.widths) for coupling in self.couplings)
+        if self.weights.shape != (count,):
             raise _invalid(
-                f"these couplings have {wanted} weights, got shape {self.weights.shape}."
+                NETWORK_MISMATCH,
+                f"these couplings have {count} weights, got shape {self.weights.shape}.",
             )
 
     def _require_standardization(self) -> None:
         n = self.dim
         if self.mean.ndim != 1 or n == 0 or self.factor.shape not in ((1, n), (n, n)):
             raise _invalid(
+                NETWORK_MISMATCH,
                 f"mean must have shape (dim,), and factor (dim, dim) or (1, dim), got "
-                f"{self.mean.shape} and {self.factor.shape}."
+                f"{self.mean.shape} and {self.factor.shape}.",
             )
         diagonal = self.factor[0] if self.factor.shape[0] < n else np.diag(self.factor)
         if not np.all(diagonal > 0):
-            raise _invalid("the diagonal of factor must be positive: it is that of scales.")
+            raise _invalid(
+                NETWORK_VALUES, "the diagonal of factor must be positive: it consists of scales."
+            )
 
     def _require_widths(self) -> int:
         """Return the size of v, if all couplings agree on both sizes."""
@@ -87,12 +112,16 @@ class Network:
         for moves, widths in self.couplings:
             z, v = (widths[-1], widths[0]) if moves == "z" else (widths[0], widths[-1])
             if z != self.dim:
-                raise _invalid(f"a coupling is for {z} parameters, but mean has {self.dim}.")
+                raise _invalid(
+                    NETWORK_MISMATCH,
+                    f"a coupling has {z} parameters, but mean has {self.dim}.",
+                )
             sizes.add(v)
         if len(sizes) != 1 or {c.moves for c in self.couplings} != {"z", "v"}:
             raise _invalid(
+                NETWORK_MISMATCH,
                 "couplings must move both z and v, and agree on the size of v, got "
-                f"{sorted(sizes)}."
+                f"{sorted(sizes)}.",
             )
         return sizes.pop()
 
@@ -104,7 +133,18 @@ class Network:
     def untrained(
         cls, dim: int, auxiliary: int, widths: Sequence[Sequence[int]], seed: int = 0
     ) -> "Network":
-        """Return random weights: hidden `widths` of v-, z-, v-, ... couplings, in turn."""
+        """Return a network with random weights.
+
+        Parameters
+        ----------
+        dim, auxiliary : int
+            Numbers of coordinates of x and of v.
+        widths : sequence of sequences of int
+            Widths of the hidden layers of alternating v-, z-, v-, ... couplings.
+        seed : int
+            Seed of the weights.
+
+        """
         rng, couplings, weights = np.random.default_rng(seed), [], []
         for k, hidden in enumerate(widths):
             ends = (auxiliary, dim) if k % 2 else (dim, auxiliary)
@@ -115,7 +155,7 @@ class Network:
         return cls(couplings, np.concatenate(weights), np.zeros(dim), np.ones((1, dim)))
 
     def compiled(self) -> CompiledNetwork:
-        """Return it for compiled code."""
+        """Return the network for compiled code."""
         rows, first, begin = [], 0, 0
         for moves, widths in self.couplings:
             rows.append((moves == "z", len(widths) - 1, first, begin))
@@ -127,18 +167,18 @@ class Network:
         )  # fmt: skip
 
     def map(self, x: Any, v: Any, forward: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Image of one (x, v), shapes (dim,) and (auxiliary,); not forward: what has this image."""
+        """Return the image of (x, v), shapes (dim,) and (auxiliary,), or its preimage."""
         network = self.compiled()
         work = additive_couplings.workspace(network)
-        additive_couplings.standardized(network, np.array(x, float), work.z)
+        additive_couplings.standardize(network, np.array(x, float), work.z)
         work.v[:] = v
         additive_couplings.apply(network, forward, work)
         position = np.empty(self.dim)
-        additive_couplings.restored(network, work.z, position)
+        additive_couplings.restore(network, work.z, position)
         return position, work.v
 
     def save(self, path: str | PathLike) -> None:
-        """Write it as an .npz file; StanadaptError, stage "files", where that fails."""
+        """Write an .npz file; StanadaptError, stage "files", if that fails."""
         header = {
             "format": FORMAT, "couplings": self.couplings, "description": self.description,
         }  # fmt: skip
@@ -151,29 +191,34 @@ class Network:
                 os.fsync(file.fileno())
             partial.replace(path)
         except OSError as error:
-            raise StanadaptError("files", f"{path} cannot be written: {error}.") from None
+            raise StanadaptError(
+                NETWORK_UNWRITABLE, f"{path} cannot be written: {error}."
+            ) from None
 
     @classmethod
     def load(cls, path: str | PathLike) -> "Network":
-        """Read what `save` wrote; StanadaptError, stage "files", for any other file."""
+        """Read a file written by `save`; StanadaptError, stage "files", for any other file."""
         try:
             if Path(path).is_fifo():  # reading would wait for ever
                 raise OSError("it is a named pipe, not a file")
-            # opened here: of a broken file, NumPy leaves its own open
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
-                header = json.loads(str(held["network"]))
-                arrays = {name: held[name] for name in ARRAYS}
+            # opened here, since NumPy does not close a broken file that it has opened
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
+                header = json.loads(str(content["network"]))
+                arrays = {name: content[name] for name in ARRAYS}
                 couplings, number = header["couplings"], header["format"]
                 description = dict(header["description"])
         except OSError as error:
-            raise StanadaptError("files", f"{path} cannot be read: {error}.") from None
+            raise StanadaptError(NETWORK_UNREADABLE, f"{path} cannot be read: {error}.") from None
         except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, AttributeError):
             raise StanadaptError(
-                "files", f"{path} holds no network: give a file written by Network.save."
+                NETWORK_UNREADABLE,
+                f"{path} does not contain a network: give a file written by Network.save.",
             ) from None
         if number != FORMAT:
             raise StanadaptError(
-                "files", f"{path} has format {number}, this version reads {FORMAT}: train anew."
+                NETWORK_FORMAT,
+                f"{path} has format {number}, but this version reads format {FORMAT}: train the "
+                "network again.",
             )
         return cls(couplings, arrays["weights"], arrays["mean"], arrays["factor"], description)
 
@@ -183,29 +228,34 @@ def weight_count(widths: Sequence[int]) -> int:
     return sum((inputs + 1) * outputs for inputs, outputs in itertools.pairwise(widths))
 
 
-def _couplings(given: Sequence[Any]) -> list[Coupling]:
+def _couplings(values: Sequence[Any]) -> list[Coupling]:
     try:
-        found = [Coupling(str(moves), tuple(int(w) for w in widths)) for moves, widths in given]
+        couplings = [
+            Coupling(str(moves), tuple(int(w) for w in widths)) for moves, widths in values
+        ]
     except (TypeError, ValueError):
-        raise _invalid(f"couplings must be pairs (moves, widths), got {given!r}.") from None
-    for moves, widths in found:
+        raise _invalid(
+            NETWORK_VALUES, f"couplings must be pairs (moves, widths), got {values!r}."
+        ) from None
+    for moves, widths in couplings:
         if moves not in ("z", "v") or len(widths) < 2 or min(widths) < 1:
             raise _invalid(
+                NETWORK_VALUES,
                 "a coupling must move z or v, with widths of at least 1 for input and output, got "
-                f"{moves!r}, {widths}."
+                f"{moves!r}, {widths}.",
             )
-    return found
+    return couplings
 
 
 def _numbers(name: str, values: Any) -> np.ndarray:
     try:
         array = np.ascontiguousarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise _invalid(f"{name} must be numbers.") from None
+        raise _invalid(NETWORK_VALUES, f"{name} must be numbers.") from None
     if not np.all(np.isfinite(array)):
-        raise _invalid(f"{name} must be finite.")
+        raise _invalid(NETWORK_VALUES, f"{name} must be finite.")
     return array
 
 
-def _invalid(message: str) -> StanadaptError:
-    return StanadaptError("settings", f"network: {message}")
+def _invalid(code: Code, message: str) -> StanadaptError:
+    return StanadaptError(code, f"network: {message}")

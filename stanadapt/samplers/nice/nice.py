@@ -1,15 +1,15 @@
-"""Proposals from a neural network that was trained before: for modes that lie far apart.
+"""Proposals from a neural network trained beforehand: for modes that lie far apart.
 
-A network maps a position, with noise of its own, to another position, and back. Trained well it
-leads from mode to mode, and draws are nearly independent; an iteration costs one density value and
-no gradient. Random-walk moves between the others reach what the network does not. Without
-`network=` it has random weights: the draws are exact, but hardly better than those of a random
-walk.
+A network maps a position, together with auxiliary noise, to another position, and back. If it is
+trained well, it jumps from mode to mode, and draws are nearly independent; an iteration costs one
+density value and no gradient. Random-walk moves between the jumps reach regions that the network
+does not. Without `network=` it has random weights: the draws are exact, but hardly better than
+those of a random walk.
 
 References
 ----------
-Song, Zhao and Ermon (2017), A-NICE-MC: Adversarial Training for MCMC, NIPS. With v ~ N(0, I) drawn
-anew, a fair coin proposes f(x, v) or its inverse, accepted with probability
+Song, Zhao and Ermon (2017), A-NICE-MC: Adversarial Training for MCMC, NIPS. In each iteration
+v ~ N(0, I) is drawn, and a fair coin proposes f(x, v) or its inverse, accepted with probability
 min(1, p(x') N(v') / (p(x) N(v))): f preserves volume. Deviations: the coin is tossed by each chain,
 not for all together; local moves are mixed in, since nothing makes the chain of f irreducible;
 x is standardized before f.
@@ -47,16 +47,17 @@ LOCAL_RATE = 0.05  # relative change of the scale of local moves per local move
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     local_share
-        Of random-walk moves, in [0, 1). With 0, a chain may never reach a part of the posterior.
+        Share of random-walk moves, in [0, 1). With 0, a chain may never reach a part of the
+        posterior.
     local_target
         Acceptance rate of these, to which their scale is tuned; in (0, 1).
     width
-        Hidden units of each coupling of the random network, where none is given; at least 1.
+        Hidden units of each coupling of the random network, if no network is given; at least 1.
     network_seed
-        What its weights are made from, the same for all chains; at least 0.
+        Seed of its weights, the same for all chains; at least 0.
 
     """
 
@@ -77,7 +78,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports; `local` is whether a random-walk move was tried."""
+    """Statistics of one iteration; `local` is whether a random-walk move was tried."""
 
     acceptance_rate: float
     accepted: bool
@@ -126,9 +127,9 @@ def step(density, settings, state, rng):
     else:
         fill_normal(rng, work.v)
         log_ratio += 0.5 * squared_norm(work.v)
-        additive_couplings.standardized(network, x.position, work.z)
+        additive_couplings.standardize(network, x.position, work.z)
         additive_couplings.apply(network, rng.random() < 0.5, work)
-        additive_couplings.restored(network, work.z, y.position)
+        additive_couplings.restore(network, work.z, y.position)
         log_ratio -= 0.5 * squared_norm(work.v)
     proposal = proposed(density, x, y, rng)
     rate = acceptance_probability(log_ratio + proposal.log_density - x.log_density)
@@ -141,7 +142,7 @@ def step(density, settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Tune the scale of local moves; the network stays as it is."""
+    """Tune the scale of local moves; the network does not change."""
     if not info.local:
         return state
     scale = rescaled(
@@ -156,6 +157,6 @@ register(
         uses_gradient=False,
         init_from={"network": init_from_network},
         workspace=("work",),
-        standardize="diagonal",  # from starts as dispersed as they were: it is for many modes
+        standardize="diagonal",  # keeps the dispersion of the starts: there may be many modes
     )
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""From a target to a trained network: the function users call.
+"""Train a network for the sampler nice: alternate training steps with runs of the sampler.
 
-Chains that a network moves while it is trained: new draws to learn from, and how good it is.
+The runs, called rehearsals, provide new draws to learn from, and measure how good the network is.
 """
 
 import time
@@ -16,24 +16,36 @@ from stanadapt.engine.console import Report, status
 from stanadapt.engine.density import VALUE_CALLS
 from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.engine.registry import find
-from stanadapt.errors import StanadaptError, require_between, require_whole, warn
+from stanadapt.errors import Message, StanadaptError, require_between, require_whole, warn
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
+from stanadapt.samplers.nice.messages import (
+    CONSTANT_FIRST_DRAWS,
+    ESTIMATED_TRAINING_DENSITY,
+    JAX_MISSING,
+    TRAINING_STOPPED,
+    TRAINING_WITHOUT_RESULT,
+)
 from stanadapt.samplers.nice.network import Coupling, Network
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Target, check_same_target, require_target
 
+WARMUP = 500  # discarded iterations of a rehearsal
+KEPT = 0.5  # share of earlier draws in the buffer
+# standard deviation of draws in the network's units: narrow modes come close to the width of v
+SPREAD = 3.0
+
 
 class Rehearsal(NamedTuple):
-    """What chains did with a network.
+    """Result of a run with a network.
 
     draws
         Shape (chain, draw, dim), on the unconstrained scale.
     ess_per_draw
-        Smallest bulk effective sample size of a coordinate, over the number of draws.
+        Smallest bulk effective sample size of a coordinate, divided by the number of draws.
     acceptance
         Share of accepted proposals of the network.
     n_density
-        Evaluations.
+        Number of density evaluations.
 
     """
 
@@ -61,10 +73,10 @@ def rehearse(
     ]
     if run(chains, plan.parallel_chains):
         return None
-    kept = min(chain.sampling.rows for chain in chains)
+    count = min(chain.sampling.rows for chain in chains)
     positions = [np.asarray(chain.sampling.unconstrained) for chain in chains]
-    draws = np.stack([array[:kept] for array in positions])
-    stats = np.concatenate([chain.sampling.stats[:kept] for chain in chains])
+    draws = np.stack([array[:count] for array in positions])
+    stats = np.concatenate([chain.sampling.stats[:count] for chain in chains])
     local, accepted = (chains[0].stat_names.index(name) for name in ("local", "accepted"))
     return Rehearsal(
         draws,
@@ -76,19 +88,13 @@ def rehearse(
 
 def _smallest_ess(draws: np.ndarray) -> float:
     columns = {f"x[{i}]": draws[..., i] for i in range(draws.shape[-1])}
-    found = efficiency(columns).ess_bulk  # a coordinate that never moved is left out there
-    counts = len(found) == len(columns) and bool(np.isfinite(found).all())
-    return float(found.min()) if counts else 0.0
+    ess = efficiency(columns).ess_bulk  # without coordinates that never moved
+    complete = len(ess) == len(columns) and bool(np.isfinite(ess).all())
+    return float(ess.min()) if complete else 0.0
 
 
 def _constrain_nothing(positions: np.ndarray, out: np.ndarray) -> int:
     return 0
-
-
-WARMUP = 500  # iterations of a rehearsal that are left out
-KEPT = 0.5  # share of earlier draws in the buffer
-# standard deviation of draws in the network's units: narrow modes come close to the width of v
-SPREAD = 3.0
 
 
 def train_nice(
@@ -112,48 +118,64 @@ def train_nice(
 ) -> Network:
     """Train a network that proposes moves for `sample(target, "nice", network=...)`.
 
-    Every `rehearse_every` steps chains are run with the network as it is: their draws are learned
-    from next, and of all networks the one with the most effective draws is returned. Only density
-    values are used. Needs JAX and optax: pip install 'stanadapt[learn]'.
+    Every `rehearse_every` steps chains are run with the present network; training continues on
+    their draws. The network with the most effective draws is returned. Only density values are
+    used. Needs JAX and optax: pip install 'stanadapt[learn]'.
 
     Parameters
     ----------
-    target
+    target : Target
         A Stan program with its data; its density must not be an estimate.
-    warm_start
-        An earlier fit of the same program and data, or its file or run folder, whose draws are
-        learned from first: from one that has visited all modes the network learns to lead to all.
-        Default: draws with a network of random weights, which finds modes only where chains start
-        in them or jump there by luck.
-    inits
-        Where chains start at first: see `initial_values.initial_positions`.
-    iterations
-        Steps of the generator; the critic takes five for each.
-    width, critic_width
+    warm_start : fit, path or str, optional
+        An earlier fit of the same program and data, or its file or run folder, which provides the
+        first draws: from a fit that has visited all modes the network learns to reach all.
+        Default: draws with a network of random weights, which reach modes only if chains start
+        in them or jump there by chance.
+    inits : str, mapping or sequence, optional
+        Starting points of the first chains: see `initial_values.initial_positions`.
+    iterations : int
+        Steps of the generator; the critic makes five steps for each.
+    width, critic_width : int
         Hidden units of each coupling, and of each of three layers of the critic.
-    auxiliary
+    auxiliary : int, optional
         Coordinates of v; default: as many as parameters.
-    from_noise, from_data
+    from_noise, from_data : int
         Longest chains of the training, from noise and from draws (B and M of the paper).
-    batch, learning_rate
-        Rows of a batch; of Adam, in (0, 1).
-    rehearse_every, chains, draws
-        Steps between rehearsals; chains in each, and their draws.
-    seed
+    batch : int
+        Rows of a batch.
+    learning_rate : float
+        Learning rate of Adam, in (0, 1).
+    rehearse_every : int
+        Steps between rehearsals.
+    chains, draws : int
+        Chains of each rehearsal, and draws of each chain.
+    seed : int, optional
         0 to 2**32 - 1; default: a random one, recorded in `description`.
-    show_progress
-        A line per rehearsal: losses, acceptance, effective draws.
+    show_progress : bool
+        Whether to show a line per rehearsal: losses, acceptance, effective draws.
 
     Returns
     -------
     Network
-        `description` says how it was made: seconds, evaluations, and the `history` of rehearsals.
+        `description` records the training: seconds, evaluations, and the `history` of rehearsals.
         After Ctrl-C, or if losses are no longer finite: the best so far, with a warning.
 
     Raises
     ------
     StanadaptError
-        Before training for whatever is wrong with the arguments; stage "installation" without JAX.
+        Before training for wrong arguments; stage "installation" without JAX.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> from stanadapt.samplers.nice.train import train_nice
+    >>> target = sa.Target(
+    ...     "parameters { real x; } model { target += log_mix(0.5, normal_lpdf(x | -4, 1), "
+    ...     "normal_lpdf(x | 4, 1)); }"
+    ... )  # doctest: +SKIP
+    >>> first = sa.sample(target, "parallel_tempering", seed=1)  # doctest: +SKIP
+    >>> network = train_nice(target, warm_start=first, seed=1)  # doctest: +SKIP
+    >>> fit = sa.sample(target, "nice", network=network, seed=1)  # doctest: +SKIP
 
     """
     sizes = {
@@ -179,12 +201,12 @@ def train_nice(
 
 
 def _adversarial() -> Any:
-    """Import what needs JAX."""
+    """Import the module that needs JAX."""
     try:
         from stanadapt.samplers.nice import adversarial
     except ImportError as error:
         raise StanadaptError(
-            "installation",
+            JAX_MISSING,
             f"training needs JAX and optax ({error}): pip install 'stanadapt[learn]'.",
         ) from None
     return adversarial
@@ -193,14 +215,14 @@ def _adversarial() -> Any:
 def _require_exact_density(target: Target) -> None:
     if target.noise:
         raise StanadaptError(
-            "settings",
+            ESTIMATED_TRAINING_DENSITY,
             f"the density of {target.name} is an estimate with noise {', '.join(target.noise)}: "
             "train on the target without `noise`.",
         )
 
 
 class _Training:
-    """A buffer of draws, the network as it is, and the best so far."""
+    """A buffer of draws, the present network, and the best so far."""
 
     def __init__(
         self, target: Target, plan: Any, sizes: dict[str, int], rate: float, auxiliary: int
@@ -214,7 +236,7 @@ class _Training:
 
     def run(self, warm_start: Any, inits: Any, report: Report) -> Network:
         """Train, and return the best network."""
-        report("learning where the posterior is (compiling once; up to a minute)")
+        report("finding the posterior (compiling once; up to a minute)")
         rows = self._first_draws(warm_start, inits)
         mean, factor = _standardization(rows)
         module, sizes = _adversarial(), self.sizes
@@ -226,21 +248,23 @@ class _Training:
         done, losses = 0, (0.0, 0.0)
         while True:
             network = self._network(trainer.weights(), mean, factor)
-            found = self._rehearse(network, rows[self.rng.integers(len(rows), size=self.chains)])
-            if found is None:
-                return self._stopped_early(f"was interrupted after {done} steps")
-            self._note(network, found, done, losses, report)
+            rehearsal = self._rehearse(
+                network, rows[self.rng.integers(len(rows), size=self.chains)]
+            )
+            if rehearsal is None:
+                return self._stop_early(f"was interrupted after {done} steps")
+            self._record(network, rehearsal, done, losses, report)
             if done >= sizes["iterations"]:
-                return self._finished(interrupted=False)
-            rows = self._mixed(rows, found.draws)
+                return self._finish(interrupted=False)
+            rows = self._mix(rows, rehearsal.draws)
             steps = min(sizes["rehearse_every"], sizes["iterations"] - done)
             try:
                 losses = trainer.train(np.linalg.solve(factor, (rows - mean).T).T, steps)
                 done += steps
             except KeyboardInterrupt:
-                return self._stopped_early(f"was interrupted after {done} steps")
+                return self._stop_early(f"was interrupted after {done} steps")
             if not (np.isfinite(losses).all() and np.isfinite(trainer.weights()).all()):
-                return self._stopped_early(f"diverged before step {done}: lower learning_rate")
+                return self._stop_early(f"diverged before step {done}: lower learning_rate")
 
     @property
     def chains(self) -> int:
@@ -254,21 +278,25 @@ class _Training:
             check_same_target(self.target, warm_start)
             return positions_of_fit(self.target, warm_start)
         rngs = self.rng.spawn(self.chains)
-        found = self._rehearse(
+        rehearsal = self._rehearse(
             self.untrained, initial_positions(self.target, inits, rngs, gradient=False)
         )
-        if found is None:
-            raise StanadaptError("sampling", "training was interrupted before its first step.")
-        return found.draws.reshape(-1, self.target.dim)
+        if rehearsal is None:
+            raise StanadaptError(
+                TRAINING_WITHOUT_RESULT, "training was interrupted before its first step."
+            )
+        return rehearsal.draws.reshape(-1, self.target.dim)
 
     def _rehearse(self, network: Network, positions: Any) -> Rehearsal | None:
-        found = rehearse(self.target, network, self.plan, positions, self.rng.spawn(self.chains))
-        if found is not None:
-            self.n_density += found.n_density
-        return found
+        rehearsal = rehearse(
+            self.target, network, self.plan, positions, self.rng.spawn(self.chains)
+        )
+        if rehearsal is not None:
+            self.n_density += rehearsal.n_density
+        return rehearsal
 
-    def _mixed(self, rows: np.ndarray, draws: np.ndarray) -> np.ndarray:
-        """Some earlier draws and the new ones: as many at each time, so that JAX compiles once."""
+    def _mix(self, rows: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        """Join earlier and new draws; their number is constant, so that JAX compiles once."""
         new = draws.reshape(-1, self.target.dim)
         old = rows[self.rng.integers(len(rows), size=int(KEPT * len(new)))]
         return np.concatenate([old, new])
@@ -277,36 +305,40 @@ class _Training:
         couplings: list[Coupling] = self.untrained.couplings
         return Network(couplings, weights, mean, factor)
 
-    def _note(
-        self, network: Network, found: Rehearsal, step: int, losses: tuple, report: Report
+    def _record(
+        self, network: Network, rehearsal: Rehearsal, step: int, losses: tuple, report: Report
     ) -> None:
         row = {
             "step": step,
             "critic_loss": losses[0],
             "generator_loss": losses[1],
-            "acceptance": found.acceptance,
-            "ess_per_draw": found.ess_per_draw,
+            "acceptance": rehearsal.acceptance,
+            "ess_per_draw": rehearsal.ess_per_draw,
             "seconds": time.perf_counter() - self.began,
         }
-        if self.best is None or found.ess_per_draw > max(h["ess_per_draw"] for h in self.history):
+        best = max((h["ess_per_draw"] for h in self.history), default=0.0)
+        if self.best is None or rehearsal.ess_per_draw > best:
             self.best = network
         self.history.append(row)
         report(
             f"step {step} of {self.sizes['iterations']}: losses {losses[0]:.2f} (critic), "
-            f"{losses[1]:.2f} (generator); accepted {found.acceptance:.0%}, effective draws "
-            f"{found.ess_per_draw:.2%}; {row['seconds']:.0f} s"
+            f"{losses[1]:.2f} (generator); accepted {rehearsal.acceptance:.0%}, effective draws "
+            f"{rehearsal.ess_per_draw:.2%}; {row['seconds']:.0f} s"
         )
 
-    def _stopped_early(self, why: str) -> Network:
+    def _stop_early(self, why: str) -> Network:
         if self.best is None:
-            raise StanadaptError("sampling", f"training {why}, before any network was measured.")
-        kept = max(self.history, key=lambda row: row["ess_per_draw"])["step"]
-        warn(f"training {why}; the network of step {kept} is returned, the best until then.")
-        return self._finished(interrupted=True)
+            raise StanadaptError(
+                TRAINING_WITHOUT_RESULT, f"training {why}, before the first network was measured."
+            )
+        step = max(self.history, key=lambda row: row["ess_per_draw"])["step"]
+        text = f"training {why}; the network of step {step} is returned, the best so far."
+        warn(Message(TRAINING_STOPPED, text))
+        return self._finish(interrupted=True)
 
-    def _finished(self, interrupted: bool) -> Network:
+    def _finish(self, interrupted: bool) -> Network:
         assert self.best is not None
-        kept = max(self.history, key=lambda row: row["ess_per_draw"])
+        best = max(self.history, key=lambda row: row["ess_per_draw"])
         self.best.description = {
             "program": self.target.name,
             "program_hash": self.target.program.hash,
@@ -314,7 +346,7 @@ class _Training:
             "seed": self.plan.seed,
             "settings": {**self.sizes, "learning_rate": self.rate},
             "interrupted": interrupted,
-            **kept,
+            **best,
             "seconds": time.perf_counter() - self.began,
             "n_density": self.n_density,
             "history": self.history,
@@ -323,15 +355,15 @@ class _Training:
 
 
 def _standardization(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and factor that give draws, shape (row, dim), standard deviations of SPREAD.
+    """Return a mean and a factor that give draws, shape (row, dim), a standard deviation of SPREAD.
 
-    The factor is that of Cholesky, of a covariance whose correlations are shrunk a little.
+    The factor is the Cholesky factor of a covariance with slightly shrunken correlations.
     """
     covariance = np.atleast_2d(np.cov(rows.T))
     sd, share = np.sqrt(np.diag(covariance)), len(rows) / (len(rows) + rows.shape[1])
     if not (np.isfinite(sd).all() and np.all(sd > 0)):
         raise StanadaptError(
-            "sampling",
+            CONSTANT_FIRST_DRAWS,
             "the first draws do not vary in every parameter: give a warm_start, or inits.",
         )
     shrunk = share * covariance + (1.0 - share) * np.diag(sd**2)

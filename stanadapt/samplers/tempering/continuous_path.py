@@ -6,17 +6,17 @@ With q = 1 / (1 + exp(-u)) and the `coordinate` b(q), c(q), trajectories follow
     d/dx = b l'(x) + (1 - b) psi'(x),
     d/du = q (1 - q) (b'(q) Delta(x) - c'(q)) + 1 - 2 q,                   Delta = l - psi,
 
-one gradient of the target each leapfrog, whatever b. In the Gibbs form x moves at fixed b, and q is
-then drawn from its law given x, which takes no evaluation.
+with one gradient of the target per leapfrog, for any b. In the Gibbs form x moves at fixed b, and
+q is then drawn from its conditional law given x, which needs no evaluation.
 
-Positions with b = 1 are draws of the target, if that has positive probability (an atom). Where it
-has none, each position has the weight r(x), the density of q = 1 given x, and becomes a draw N
-times, N whole, with mean proportional to r: resampling as the chain goes. Where N is 0 or 1, these
-too are the states of a Markov chain that leaves the target invariant.
+Positions with b = 1 are draws of the target, if b = 1 has positive probability (an atom). Without
+an atom, each position has the weight r(x), the density of q = 1 given x, and is repeated N times as
+a draw, with an integer N of mean proportional to r: resampling during the run. If N is 0 or 1,
+these too are the states of a Markov chain that leaves the target invariant.
 
 The mean of the density of q = 1 given x over that of q = 0 is the ratio of the constants at the
-ends. A row at b = 0 is redrawn from the reference, and q along with it: what lies between two such
-redraws is independent of all else, and gives the error of that ratio (`simulated`).
+ends. A row at b = 0 is redrawn from the reference, together with q: the parts of the chain between
+two such redraws are independent, and give the error of that ratio (`level_walk`).
 
 References
 ----------
@@ -51,27 +51,27 @@ from stanadapt.samplers.tempering.path import (
     copy_replica,
     evaluate,
     log_ratio,
-    mixed,
+    mix,
     no_replicas,
 )
 from stanadapt.samplers.tempering.pseudo_gibbs import IMPOSSIBLE
 
-# without an atom: moves for each draw, if weights have the mean that warm-up has found
+# without an atom: moves per draw, if weights have the mean that warm-up has found
 MOVES_PER_DRAW = 5.0
-# share of the coordinate, at least, that counts as an end for round trips
+# smallest share of the coordinate that counts as an end in round trips
 END_SHARE = 0.1
 TENTHS = 10
 
 
 class Design(NamedTuple):
-    """How the walker moves.
+    """Design of the moves.
 
     leapfrogs
-        Most of a trajectory, which has 1 to so many.
+        Largest number of leapfrogs of a trajectory; the number is uniform from 1.
     coordinate_scale
-        Step of u in one of x whose scales are 1; 0 in the Gibbs form.
+        Step of u for a step of x with scale 1; 0 in the Gibbs form.
     target_accept
-        Acceptance rate to tune the step size to.
+        Acceptance rate to which the step size is tuned.
 
     """
 
@@ -86,19 +86,20 @@ class Walker(NamedTuple):
     replicas
         The CURRENT one and the END of the latest trajectory.
     momentum, scale
-        Of the position, and of its steps, shape (dim,).
+        Momentum and scales of the position, shape (dim,).
     averaging
         An `Averaging` of the step size, as numbers, and the sum (WEIGHT) and number (WEIGHED) of
         the densities r(x) seen while it was learned; shape (7,).
     numbers
-        The coordinate (U); how often the position is still to be handed out (COPIES); whether it
-        has BEEN_HOT since it was last at b = 1; the latest acceptance rate (RATE); shape (4,).
+        The coordinate (U); number of times that the position is still to be returned (COPIES);
+        whether it has BEEN_HOT since it was last at b = 1; the latest acceptance rate (RATE);
+        shape (4,).
     visits
-        To each tenth of q; shape (10,).
+        Number of visits to each tenth of q; shape (10,).
     ends
         Sums of the densities of q = 1 (COLD) and q = 0 (HOT) given x, shape (2,).
     tours
-        Of these between redraws, as in `simulated.Walker`.
+        The same sums between redraws, as in `level_walk.Walker`.
 
     """
 
@@ -124,11 +125,11 @@ COLD_U = 5.0
 class ExcursionInfo(NamedTuple):
     """The outcome of the moves from one draw to the next."""
 
-    acceptance_rate: float  # of trajectories, mean; of the latest one where there was none
+    acceptance_rate: float  # mean over trajectories; that of the latest one if there was none
     steps: int
-    diverging: bool  # of trajectories from b = 1
+    diverging: bool  # whether a trajectory from b = 1 diverged
     moves: int
-    redraws: int  # from the reference, one evaluation each
+    redraws: int  # draws from the reference, one evaluation each
     returned: bool
     round_trips: int
 
@@ -145,7 +146,7 @@ def no_walker(path, atom):
 
 @jit
 def place(walker, replicas, row, scale, log_step):
-    """Put the walker at b = 1, at a row of Replicas, with scales and a step size to begin with."""
+    """Put the walker at b = 1, at a row of Replicas, with initial scales and step size."""
     copy_replica(replicas, row, walker.replicas, CURRENT)
     copy(scale, walker.scale)
     walker.numbers[U] = COLD_U
@@ -168,7 +169,7 @@ def _learn(walker, rate, target_accept):
 
 @jit
 def excursion(walker, design, learning, longest, rng):
-    """Move until there is a draw, `longest` times at most.
+    """Move until a draw is due, at most `longest` times.
 
     learning
         Whether to tune the step size.
@@ -199,7 +200,7 @@ def excursion(walker, design, learning, longest, rng):
 
 @inlined
 def _redraw(walker, learning, rng):
-    """At b = 0, if the reference can be drawn from, draw the position from it; returns whether."""
+    """At b = 0, draw the position from the reference, if there is one; returns whether it did."""
     if walker.path.kind != DISTRIBUTION or not at_hot_atom(walker):
         return False
     replicas = walker.replicas
@@ -221,14 +222,14 @@ def at_hot_atom(walker):
 
 @inlined
 def log_joint(walker, row, u, at):
-    """Return log p(x, u) of a row and a coordinate, whose Place is `at`."""
+    """Return log p(x, u) of a row and a coordinate with Place `at`."""
     logs = walker.replicas.logs
-    return mixed(at.b, logs[row, TARGET], logs[row, REFERENCE]) - at.c + log_jacobian(u)
+    return mix(at.b, logs[row, TARGET], logs[row, REFERENCE]) - at.c + log_jacobian(u)
 
 
 @jit
 def trajectory(walker, design, step_size, rng):
-    """Move position and coordinate; returns the acceptance rate, the leapfrogs, and divergence."""
+    """Move position and coordinate; returns acceptance rate, number of leapfrogs, divergence."""
     replicas, momentum, u = walker.replicas, walker.momentum, walker.numbers[U]
     u_step, at = step_size * design.coordinate_scale, place_of(walker.coordinate, u)
     fill_normal(rng, momentum)
@@ -260,7 +261,7 @@ def trajectory(walker, design, step_size, rng):
 
 @inlined
 def force(walker, at):
-    """d/du of log p at the END, whose Place is `at`."""
+    """d/du of log p at the END, with the coordinate at Place `at`."""
     delta = max(log_ratio(walker.replicas, END), IMPOSSIBLE)
     return at.q * (1.0 - at.q) * (at.b_slope * delta - at.c_slope) + 1.0 - 2.0 * at.q
 
@@ -289,7 +290,7 @@ def _drift(walker, step_size):
 def _choose_coordinate(walker, design, learning, rng):
     """Weigh the position, and in the Gibbs form draw q; returns 1 after a round trip, else 0.
 
-    Also decides how often the position is a draw.
+    Also decides how many times the position is a draw.
     """
     coordinate, numbers = walker.coordinate, walker.numbers
     cold, hot = coordinates.condition(coordinate, log_ratio(walker.replicas, CURRENT))
@@ -315,7 +316,7 @@ def _choose_coordinate(walker, design, learning, rng):
 
 @inlined
 def _weight_of_a_draw(walker):
-    """Weight at which a position is one draw on average; fixed while draws are kept."""
+    """Weight of a position that becomes one draw on average; fixed while draws are kept."""
     count = walker.averaging[WEIGHED]
     return MOVES_PER_DRAW * (walker.averaging[WEIGHT] / count if count > 0.0 else 1.0)
 

@@ -2,10 +2,10 @@
 
 Trajectories move the position and a continuous inverse temperature together, between a reference
 distribution and the target; both ends have positive probability. Positions at the target are the
-draws, and what lies between two of them is one iteration. The reference, the spacing of
+draws, and an iteration consists of the moves between two of them. The reference, the spacing of
 temperatures and their constants are learned by parallel tempering in the first part of warm-up,
-then the step size. It has to serve all temperatures: simulated_tempering, with one for each, draws
-more from as many gradients.
+then the step size. One step size must suit all temperatures: simulated_tempering, with one for
+each, gives more effective draws from as many gradients.
 
 References
 ----------
@@ -32,7 +32,8 @@ from stanadapt.engine.registry import (
     require_positive,
     require_probability,
 )
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Message, StanadaptError
+from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.samplers.tempering import continuous_path as engine
 from stanadapt.samplers.tempering import coordinate as coordinates
 from stanadapt.samplers.tempering import swaps as path_engine
@@ -40,31 +41,33 @@ from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
 from stanadapt.samplers.tempering.level_walk import COLD, HOT, log_ratio_error
+from stanadapt.samplers.tempering.messages import IMPROPER_POWERS, LOG_ZETA_UNUSED
 from stanadapt.samplers.tempering.moves import MoveKernel, Options
 from stanadapt.samplers.tempering.path import DISTRIBUTION
 from stanadapt.samplers.tempering.settings import (
     LEAPFROGS,
     RATE_OF_TRAJECTORIES,
     ReferenceFamily,
+    add_common_settings,
     first_path,
 )
 
-# share of warm-up of its first part
+# share of warm-up that the parallel tempering takes
 PATH_SHARE = 0.6
 ON_THE_PATH, LEARNING, FROZEN = 0, 1, 2
-# fewest tours from which an error can be told; largest atom
+# smallest number of tours that gives an error; largest atom
 FEWEST_TOURS, LARGEST_ATOM = 50, 0.45
 
 
 class Spacing(IntEnum):
-    """How inverse temperatures depend on the coordinate."""
+    """Dependence of inverse temperatures on the coordinate."""
 
     barrier = 0
     uniform = 1
 
 
 class Update(IntEnum):
-    """How the temperature moves: along trajectories, or drawn given the position."""
+    """Move of the temperature: along trajectories, or drawn given the position."""
 
     joint = 0
     gibbs = 1
@@ -75,42 +78,39 @@ UNIFORM, GIBBS = int(Spacing.uniform), int(Update.gibbs)
 TRAJECTORIES = int(MoveKernel.hmc)
 
 
+# the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
+@add_common_settings
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     coordinate
-        barrier: temperatures as dense as the learned barrier asks for; uniform: b is the coordinate
-        itself, with log constants b times log_zeta, as published. It hardly moves where modes merge
+        barrier: spacing of temperatures by the learned barrier. uniform: b is the coordinate
+        itself, with log constants b times log_zeta, as published; it hardly moves if modes merge
         only near b = 0.
     temperature_update
-        joint: the coordinate moves along each trajectory; gibbs: trajectories at a fixed
-        temperature, after each of which it is drawn from its law given the position.
+        joint: the coordinate moves along each trajectory. gibbs: trajectories at a fixed
+        temperature, which is drawn from its law given the position after each.
     atom
         Share of the coordinate at which b is 0, and at which it is 1; in [0, 0.45]. With 0 there
         are no visits to the target: weighted positions are resampled, and the log evidence has no
         error.
     leapfrogs
-        Most leapfrogs of a trajectory, at least 1.
+        Largest number of leapfrogs of a trajectory, at least 1.
     target_accept
-        Acceptance rate of trajectories to tune their step size to, in (0, 1).
+        Acceptance rate of trajectories to which their step size is tuned, in (0, 1).
     coordinate_scale
-        Step of the coordinate, on the logit scale, in one step of a parameter of scale 1; > 0. Not
+        Step of the coordinate, on the logit scale, for a step of a parameter of scale 1; > 0. Not
         used by gibbs.
     learn_log_zeta, log_zeta
-        Of uniform: whether log_zeta is the log evidence that the first part of warm-up finds, or
-        else what it is, in nats.
+        With uniform: whether log_zeta is the log evidence that the first part of warm-up estimates;
+        otherwise its value, in nats.
     levels
-        Temperatures of the parallel tempering, at least 2; 0: two for each unit of the barrier.
+        Temperatures of the parallel tempering, at least 2; 0: two per unit of the barrier.
     longest_excursion
-        Most trajectories of an iteration, at least 1. One that has no draw by then repeats the
-        last, and the next one goes on from where it was.
+        Largest number of trajectories of an iteration, at least 1. If there is no draw by then, the
+        last one is repeated, and the next iteration continues from the present position.
     reference_family
-        The reference: gaussian, or student_t (of 5 degrees).
-    inflation
-        Spread of a learned reference over that of the draws it is learned from; 0: 2^sqrt(2 / d),
-        which is 2 in two dimensions. Before the last fit of warm-up it is at least 4.
-    step_size
-        The step to begin with, in units of the unconstrained parameters; > 0.
+        Family of the reference: gaussian, or student_t (5 degrees of freedom).
 
     """
 
@@ -135,7 +135,7 @@ class State(NamedTuple):
     phase
         ON_THE_PATH, LEARNING (the walker tunes its step size) or FROZEN.
     parity
-        Which pairs of the parallel tempering swap next.
+        Parity of the pairs of the parallel tempering that swap next.
     placed
         Whether the walker has been placed.
     learns_reference
@@ -153,21 +153,21 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports.
+    """Statistics of one iteration.
 
     acceptance_rate, n_steps, diverging
-        Of the trajectories: mean, and that of the latest one where there was none; leapfrogs;
-        whether one that began at the target ended in an energy error above 1000, or where the
-        density failed.
+        Mean acceptance rate of the trajectories, or of the latest one if there was none; number of
+        leapfrogs; whether a trajectory that began at the target ended in an energy error above
+        1000, or at a point at which the density failed.
     n_moves, n_redraws
         Trajectories from one draw to the next, and draws of the reference before them (instead of
         them, with gibbs).
     returned
-        Whether there is a new draw: else the last one is repeated.
+        Whether there is a new draw; otherwise the last one is repeated.
     round_trips
-        How often the chain came back to the cold end of the coordinate from the hot one.
+        Number of returns to the cold end of the coordinate from the hot one.
     step_size
-        Of the trajectories, in units of their scales.
+        Step size of the trajectories, in units of their scales.
 
     """
 
@@ -189,22 +189,25 @@ def check(settings: Settings) -> None:
     require_probability(settings, "target_accept")
     require_positive(settings, "coordinate_scale", "step_size")
     require_at_least(settings, -1e300, "log_zeta")
-    wrong = []
+    problems: list[Message] = []
     if settings.levels == 1:
-        wrong.append("levels must be 0 (learned) or at least 2, got 1.")
+        text = "continuous_tempering: levels must be 0 (learned) or at least 2, got 1."
+        problems.append(Message(OUT_OF_RANGE, text))
     if settings.reference_family == ReferenceFamily.power:
-        wrong.append(
-            "reference_family must be gaussian or student_t, got power: down to b = 0 the powers "
-            "of a density are improper."
+        text = (
+            "continuous_tempering: reference_family must be gaussian or student_t, got power: "
+            "close to b = 0 the powers of a density are improper."
         )
-    given = settings.log_zeta != 0.0 or not settings.learn_log_zeta
-    if given and (settings.learn_log_zeta or settings.coordinate != Spacing.uniform):
-        wrong.append(
-            "log_zeta must be left out unless coordinate=uniform and learn_log_zeta=false, got "
-            f"{settings.log_zeta}."
+        problems.append(Message(IMPROPER_POWERS, text))
+    has_log_zeta = settings.log_zeta != 0.0 or not settings.learn_log_zeta
+    if has_log_zeta and (settings.learn_log_zeta or settings.coordinate != Spacing.uniform):
+        text = (
+            "continuous_tempering: log_zeta must be left out unless coordinate=uniform and "
+            f"learn_log_zeta=false, got {settings.log_zeta}."
         )
-    if wrong:
-        raise StanadaptError("settings", f"continuous_tempering: {wrong[0]}")
+        problems.append(Message(LOG_ZETA_UNUSED, text))
+    if problems:
+        raise StanadaptError(problems[0].code, problems[0])
 
 
 @jit
@@ -215,7 +218,7 @@ def init(density, settings, position, rng):
 
 @jit
 def init_from_path(density, settings, position, rng, path, learns_reference):
-    """`init` on a path whose reference is given, not learned."""
+    """As `init`, on a path with a given reference, which is not learned."""
     leapfrogs = max(int(np.round(LEAPFROGS * density.dim**0.25)), 1)
     options = Options(TRAJECTORIES, leapfrogs, 1)
     tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
@@ -241,7 +244,7 @@ def _design(settings, learns_reference):
 
 @jit
 def step(density, settings, state, rng):
-    """Move until there is a draw; at first, temper in parallel."""
+    """Move until a draw is due; in the first part of warm-up, temper in parallel."""
     walker, current, parity = state.walker, state.current, state.parity
     if state.phase == ON_THE_PATH:
         tempering = state.tempering
@@ -272,7 +275,7 @@ def step(density, settings, state, rng):
 
 @jit
 def _place(settings, state):
-    """Go over from the parallel tempering to the walker, on a continuous coordinate."""
+    """Replace the parallel tempering by the walker, on a continuous coordinate."""
     tempering, walker, ladder = state.tempering, state.walker, state.tempering.ladder
     rounds.conclude(tempering, _design(settings, state.learns_reference))
     coldest = ladder.size[0] - 1
@@ -290,7 +293,7 @@ def _place(settings, state):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Tune at the end of a round; after the last one, go on with the walker."""
+    """Tune at the end of a round; after the last one, continue with the walker."""
     current, design = state.current, _design(settings, state.learns_reference)
     if state.phase != ON_THE_PATH:
         return state
@@ -303,29 +306,29 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 @jit
 def freeze(settings, state):
-    """Tune no more."""
+    """Stop tuning."""
     return replace(state, phase=FROZEN)
 
 
 def learned(state: State) -> dict:
-    """Ladder and reference; how often each tenth of the coordinate was visited while drawing.
+    """Return ladder, reference, and the visits to each tenth of the coordinate while drawing.
 
-    The densities of both ends of the coordinate, given the positions, improve on the log evidence
-    that warm-up has learned.
+    The densities of both ends of the coordinate, given the positions, improve the log evidence that
+    warm-up has estimated.
     """
     walker, coordinate = state.walker, state.walker.coordinate
-    found = describe_path(walker.path, state.tempering.ladder, state.tempering.short_chain_ends)
-    found["step_size"] = float(np.exp(walker.averaging[engine.LOG_MEAN]))
+    values = describe_path(walker.path, state.tempering.ladder, state.tempering.short_chain_ends)
+    values["step_size"] = float(np.exp(walker.averaging[engine.LOG_MEAN]))
     cold, hot = walker.ends[[COLD, HOT]]
     drawn = cold > 0.0 and hot > 0.0
     correction = float(np.log(cold / hot)) if drawn else float("nan")
-    found["log_zeta"] = float(coordinate.knots[coordinates.C_AT, coordinate.cells[0]])
+    values["log_zeta"] = float(coordinate.knots[coordinates.C_AT, coordinate.cells[0]])
     if drawn:
-        found["log_evidence"] = found["log_zeta"] + correction
-    found["log_zeta_correction"] = correction
-    found["log_evidence_error"] = log_ratio_error(walker.tours, FEWEST_TOURS)
-    found["coordinate_occupancy"] = walker.visits / max(walker.visits.sum(), 1.0)
-    return found
+        values["log_evidence"] = values["log_zeta"] + correction
+    values["log_zeta_correction"] = correction
+    values["log_evidence_error"] = log_ratio_error(walker.tours, FEWEST_TOURS)
+    values["coordinate_occupancy"] = walker.visits / max(walker.visits.sum(), 1.0)
+    return values
 
 
 register(

@@ -1,4 +1,4 @@
-"""A continuous temperature: a coordinate q in [0, 1], b(q) and log constants c(q), and q given x.
+"""A continuous temperature: a coordinate q in [0, 1] with b(q), log constants c(q), and q given x.
 
 The extended density of a position and its coordinate is
 
@@ -8,12 +8,12 @@ Below q = atom, b is 0; above q = 1 - atom it is 1, so that both have positive p
 them, with s = (q - atom) / (1 - 2 atom), b and c are linear in s on each of a number of cells.
 Given x, the density of s on cell j is then an exponential, and with f = b Delta - c its integral is
 
-    width (exp(f_(j+1)) - exp(f_j)) / (f_(j+1) - f_j):
+    width (exp(f_(j+1)) - exp(f_j)) / (f_(j+1) - f_j).
 
-the density given x, its value at both ends, and draws from it are exact, without quadrature. Two
-spacings: `set_uniform` has one cell, b = s, on which this is the truncated exponential of Graham
-and Storkey; `set_barrier` tabulates monotone cubics through the levels of a learned ladder, equally
-spaced in its Lambda.
+Hence the density given x, its value at both ends, and draws from it are exact, without quadrature.
+There are two spacings: `set_uniform` has one cell, b = s, on which this is the truncated
+exponential of Graham and Storkey; `set_barrier` tabulates monotone cubics through the levels of a
+learned ladder, equally spaced in its Lambda.
 
 References
 ----------
@@ -32,9 +32,9 @@ from stanadapt.engine.compiled.softmax import NEGLIGIBLE, decay
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_Z, B
 from stanadapt.samplers.tempering.pseudo_gibbs import IMPOSSIBLE
 
-# cells of a barrier coordinate
+# number of cells of a barrier coordinate
 CELLS = 256
-# below this difference of log densities, a cell's mass is its Taylor series, exact to 1e-11
+# below this difference of log densities, a cell's mass is a Taylor series, exact to 1e-11
 SMALL = 0.02
 
 
@@ -62,7 +62,7 @@ class Coordinate(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a coordinate lies: q, b and c there, and their derivatives by q."""
+    """Values of q, b and c at a coordinate, and the derivatives of b and c by q."""
 
     q: float
     b: float
@@ -108,8 +108,8 @@ def set_barrier(coordinate, ladder):
 def monotone_slopes(x, y):
     """Return slopes at the knots of the monotone cubic through (x, y), x increasing.
 
-    At inner knots the weighted harmonic mean of Fritsch and Butland; at the ends the slope of the
-    parabola through three points, cut where it would not be monotone.
+    At inner knots, the slope is the weighted harmonic mean of Fritsch and Butland; at the ends,
+    that of the parabola through three points, truncated if it would not be monotone.
     """
     last = x.shape[0] - 1
     width, rise = np.diff(x), np.diff(y) / np.diff(x)
@@ -182,7 +182,7 @@ def log_jacobian(u):
 
 @jit
 def condition(coordinate, delta):
-    """Find the law of q given Delta = l - psi; returns its density at q = 1 and at q = 0."""
+    """Find the law of q given Delta = l - psi; returns its densities at q = 1 and at q = 0."""
     knots, cells, logs = coordinate.knots, coordinate.cells[0], coordinate.logs
     masses, atom, finite = coordinate.masses, coordinate.atom, max(delta, IMPOSSIBLE)
     peak = -np.inf
@@ -212,7 +212,7 @@ def _relative(x):
 
 @jit
 def draw(coordinate, rng):
-    """Draw q from the law that `condition` has found last."""
+    """Draw q from the latest law that `condition` has found."""
     cells, masses, atom = coordinate.cells[0], coordinate.masses, coordinate.atom
     total = 0.0
     for j in range(cells + 2):
@@ -233,7 +233,7 @@ def draw(coordinate, rng):
 def truncated_exponential(rate, uniform):
     """Return the quantile, at `uniform` in [0, 1), of the density exp(rate t) on [0, 1].
 
-    The smaller exponent of either sign is used: from the end where the density is largest.
+    The exponential is evaluated from the end at which the density is largest, with exponent <= 0.
     """
     size = abs(rate)
     if size < 1e-8:

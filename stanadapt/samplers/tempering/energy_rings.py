@@ -1,22 +1,22 @@
-"""Swaps between any two levels of parallel tempering whose states lie in the same energy ring.
+"""Swaps between any two levels of parallel tempering with states in the same energy ring.
 
-A ring is an interval of l, the log density of the target. Of all pairs (i, j) of levels whose
-states share a ring one is picked, each with the same probability, and swapped with the ratio of
-parallel tempering on the path b l + (1 - b) psi,
+A ring is an interval of l, the log density of the target. One of the pairs (i, j) of levels with
+states in the same ring is picked uniformly, and swapped with the ratio of parallel tempering on the
+path b l + (1 - b) psi,
 
     log ratio = (b_i - b_j) (Delta_j - Delta_i),    Delta = l - psi.
 
-A swap leaves the set of states as it is, and so the number of pairs to pick from: this is exact for
-every ladder, and for all rings that are fixed while draws are kept. The boundaries are quantiles of
-l over the states of all levels in the last round of warm-up, during all of which neighbors swap,
-so that the ladder is learned as ever.
+A swap leaves the set of states unchanged, and so the number of pairs to pick from: this is exact
+for every ladder, and for any rings that are fixed while draws are kept. The boundaries are
+quantiles of l over the states of all levels in the last round of warm-up. Throughout warm-up
+neighbors swap, so that the ladder is learned as in parallel tempering.
 
 References
 ----------
 Kou, Zhou and Wong (2006), Equi-energy sampler with applications in statistical inference and
 statistical mechanics, Annals of Statistics 34: the rings. Baragatti, Grimaud and Pommeret (2013),
 Parallel tempering with equi-energy moves, Statistics and Computing 23: swaps within them.
-Deviation: their chains are at powers of the target; here they are on the path from a reference, and
+Deviation: their chains sample powers of the target; here they are on the path from a reference, and
 boundaries are learned.
 
 """
@@ -31,7 +31,7 @@ from stanadapt.samplers.tempering import swaps
 from stanadapt.samplers.tempering.ladder import B
 from stanadapt.samplers.tempering.path import TARGET, log_ratio
 
-# values of l that are kept to learn the boundaries from
+# number of values of l from which the boundaries are learned
 KEPT = 4096
 
 
@@ -39,15 +39,15 @@ class EnergyRings(NamedTuple):
     """Rings of l, updated in place.
 
     boundaries
-        Values of l between one ring and the next, increasing; inf before they are learned: all
+        Values of l between one ring and the next, increasing; inf before they are learned, when all
         states lie in the first ring; shape (rings - 1,).
     seen
-        Values of l in the last round of warm-up, some sweeps left out.
+        Values of l in the last round of warm-up, without some sweeps.
     members
-        Of the latest sweep: the RING of each level's state, and how many hotter levels share it
-        (PARTNERS), shape (2, room); without room if there are no rings.
+        For the latest sweep: the RING of each level's state, and the number of hotter levels in the
+        same ring (PARTNERS), shape (2, room); without room if there are no rings.
     without_pair
-        Sweeps in which no two states shared a ring, shape (1,).
+        Number of sweeps in which no two states shared a ring, shape (1,).
 
     """
 
@@ -62,7 +62,7 @@ RING, PARTNERS = 0, 1
 
 @jit
 def no_rings(count, room):
-    """Return EnergyRings to be learned, for at most `room` levels, 0 for none."""
+    """Return EnergyRings to be learned, for at most `room` levels; with 0, there are no rings."""
     boundaries = np.full(count - 1 if room > 0 else 0, np.inf)
     seen = np.zeros(max(KEPT, room) if room > 0 else 0)
     return EnergyRings(boundaries, seen, np.zeros((2, room), np.int64), np.zeros(1, np.int64))
@@ -70,7 +70,7 @@ def no_rings(count, room):
 
 @jit
 def learn(rings, tempering, t, iter_warmup):
-    """Keep l of all levels after sweep t of warm-up, in its last round; at its end, set rings."""
+    """In the last round of warm-up, keep l of all levels after sweep t; at its end, set rings."""
     n = t - (iter_warmup >> 1)
     if n < 0 or rings.seen.shape[0] == 0:
         return
@@ -86,7 +86,7 @@ def learn(rings, tempering, t, iter_warmup):
 
 @jit
 def set_boundaries(boundaries, seen):
-    """Write quantiles of the finite values of `seen`, equally many of which come into each ring."""
+    """Write quantiles of the finite values of `seen`, so that all rings get equally many."""
     values = np.sort(seen)
     values = values[np.searchsorted(values, -np.inf, side="right") :]
     count = boundaries.shape[0] + 1
@@ -106,7 +106,7 @@ def sweep(tempering, rings, rng):
 
 @jit
 def swap(tempering, rings, rng):
-    """Swap two levels whose states share a ring; returns the acceptance probability, 0 if none."""
+    """Swap two levels in the same ring; returns the acceptance probability, 0 without a pair."""
     pairs = find_pairs(tempering, rings)
     if pairs == 0:
         rings.without_pair[0] += 1

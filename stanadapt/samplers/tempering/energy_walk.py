@@ -1,17 +1,17 @@
 """The equi-energy sampler: chains at several temperatures, and jumps to states of equal energy.
 
 With the energy h = -log density, floors H_1 < .. < H_K and temperatures 1 = T_0 < .. < T_K, chain i
-is a random walk on exp(-h_i), where
+is a random walk on exp(-h_i), with
 
     h_0(x) = h(x),    h_i(x) = max(h(x), H_i) / T_i,
 
-that now and then jumps to a state y picked evenly among those of chain i + 1 in the file that lie
-in the energy ring of x, an interval between two floors, with probability
+which now and then jumps to a state y, picked uniformly among the states of chain i + 1 in its file
+that lie in the energy ring of x, an interval between two floors, with probability
 
     min(1, exp(h_i(x) - h_i(y) - h_(i+1)(x) + h_(i+1)(y))).                                (jump)
 
-It would leave exp(-h_i) invariant if the file had the law of chain i + 1. It comes to that as files
-grow, and only then: what is in a file when a chain jumps is the same error for all its draws.
+This would leave exp(-h_i) invariant if the file had the law of chain i + 1, which holds in the
+limit as files grow. The error of a file at the time of a jump is common to all draws of the chain.
 
 Files have a fixed number of rows. Once they are full, new states replace random ones, so that each
 state so far is kept with the same probability.
@@ -19,8 +19,8 @@ state so far is kept with the same probability.
 References
 ----------
 Kou, Zhou and Wong (2006), Equi-energy sampler with applications in statistical inference and
-statistical mechanics, Annals of Statistics 34. Deviations: the bound of the files; and H_0, below
-all energies there, does not occur.
+statistical mechanics, Annals of Statistics 34. Deviations: files are bounded, and H_0, below all
+energies in the paper, is not needed.
 
 """
 
@@ -41,13 +41,13 @@ class Chains(NamedTuple):
         Shape (level, size) and (level,).
     tuning
         Columns: FLOOR and TEMPERATURE of each level, the log standard deviation of its proposals
-        (LOG_SCALE), and how often that was tuned (TUNED); shape (level, 4).
+        (LOG_SCALE), and the number of times it was tuned (TUNED); shape (level, 4).
     rates
-        Acceptance rates of the latest random walks, -1 where there was none, shape (level,).
+        Acceptance rates of the latest random walks, -1 if there was none, shape (level,).
     proposal
         Workspace, shape (size,).
     lowest
-        The lowest energy so far, shape (1,).
+        Lowest energy so far, shape (1,).
 
     """
 
@@ -60,20 +60,20 @@ class Chains(NamedTuple):
 
 
 FLOOR, TEMPERATURE, LOG_SCALE, TUNED = 0, 1, 2, 3
-# floors are spaced by this many temperatures, and start so far above the lowest energy: the
-# constants of the paper's mixture of twenty
+# floors are spaced by this many temperatures, and begin at the same distance above the lowest
+# energy: the constants of the paper's mixture of twenty
 FLOOR_GAP = 1.8
 
 
 class Files(NamedTuple):
-    """States of the past, by level and ring; that of level 0 is never needed, and absent.
+    """Past states by level and ring; the states of level 0 are not needed, and not kept.
 
     positions, energies
-        Of level i + 1 in entry i, shape (levels - 1, row, size) and (levels - 1, row).
+        Those of level i + 1 in entry i, shape (levels - 1, row, size) and (levels - 1, row).
     members
-        Rows that lie in each ring, the first `counts` of them, shape (levels - 1, ring, row).
+        Rows in each ring, the first `counts` of them, shape (levels - 1, ring, row).
     slots
-        Where each row stands in there, shape (levels - 1, row).
+        Index of each row in `members`, shape (levels - 1, row).
     counts
         Number of rows in each ring, shape (levels - 1, ring).
     offered
@@ -92,7 +92,7 @@ class Files(NamedTuple):
 class SweepInfo(NamedTuple):
     """The outcome of one move of each chain."""
 
-    acceptance_rate: float  # of random walks, mean
+    acceptance_rate: float  # mean over random walks
     evaluations: int
     jumps: int
     jumps_accepted: int
@@ -117,7 +117,7 @@ def make_chains(levels, position, highest_temperature, step_size):
 
 @jit
 def scatter(density, chains, rng):
-    """Evaluate all chains, the hot ones at random positions around the start, or else there."""
+    """Evaluate all chains, the hot ones at random positions around the start if these are valid."""
     start = chains.positions[0]
     for i in range(chains.energies.shape[0]):
         position, scale = chains.positions[i], np.exp(chains.tuning[i, LOG_SCALE])
@@ -131,7 +131,7 @@ def scatter(density, chains, rng):
 
 
 def bytes_per_row(levels: int, size: int) -> int:
-    """Of Files: position, energy, and its places in the rings of a level."""
+    """Return the bytes of Files per row: position, energy, and its entries in the rings."""
     return 8 * (size + 1) + 4 * (levels + 1)
 
 
@@ -198,7 +198,7 @@ def sweep(density, chains, files, jump_probability, moving, filing, rng):
 
 @inlined
 def _jump(chains, files, i, rng):
-    """Try a state of the next hotter level; returns whether there was one, and was taken."""
+    """Try a state of the next hotter level; returns whether there was one, and was accepted."""
     here = chains.energies[i]
     ring = ring_of(chains.tuning, here)
     count = files.counts[i, ring]
@@ -244,7 +244,7 @@ def tune(chains, level, target_accept, gain_offset, gain_power):
 
 @jit
 def file_state(files, tuning, level, position, energy, rng):
-    """Add a state of a level above 0; once the file is full, in place of a random one, or not."""
+    """Add a state of a level above 0; once the file is full, it may replace a random one."""
     entry, rows = level - 1, files.energies.shape[1]
     row = files.offered[entry]
     files.offered[entry] += 1
@@ -263,7 +263,7 @@ def file_state(files, tuning, level, position, energy, rng):
 
 @inlined
 def _remove(files, entry, ring, row):
-    """Take a row out of the list of its ring, whose last row moves into the gap."""
+    """Remove a row from the list of its ring; the last row of the list takes its slot."""
     files.counts[entry, ring] -= 1
     last = files.members[entry, ring, files.counts[entry, ring]]
     slot = files.slots[entry, row]

@@ -2,18 +2,18 @@
 
 Chains at several temperatures walk one after another, the hottest first, and each jumps to states
 that the next hotter one has left in a file. The draws, those of the coldest chain, have the law of
-the posterior only as files grow: an error of the files is common to all draws of a chain, and may
-be two or three times the Monte Carlo error that they show. Compare at least four chains; for exact
-draws use parallel_tempering, whose swaps="energy_rings" makes the same jumps between chains that
-run at once.
+the posterior only as files grow. An error of the files is common to all draws of a chain, and may
+be two or three times the Monte Carlo error that the draws show. Compare at least four chains; for
+exact draws use parallel_tempering with swaps="energy_rings", which makes the same jumps between
+chains that run simultaneously.
 
 References
 ----------
 Kou, Zhou and Wong (2006), Equi-energy sampler with applications in statistical inference and
 statistical mechanics, Annals of Statistics 34. The formulas: `samplers/tempering/energy_walk.py`.
 Deviations: floors and proposals are learned, in a first part of warm-up and in each chain's
-burn-in, where theirs are given. Later analyses: Atchade, Roberts and Rosenthal (2011), Statistics
-and Computing 21, on interacting tempering.
+burn-in; theirs are given. Later analyses: Atchade, Roberts and Rosenthal (2011), Statistics and
+Computing 21, on interacting tempering.
 
 """
 
@@ -33,33 +33,34 @@ from stanadapt.engine.registry import (
     require_probability,
 )
 from stanadapt.errors import StanadaptError
+from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.samplers.tempering import energy_walk as engine
 from stanadapt.samplers.tempering.swaps import GAIN_OFFSET, GAIN_POWER
 
 # the first part of warm-up is one over this of it; the rest has a stage of equal length for each
-# level, in the first half of which it burns in
+# level, with burn-in in its first half
 PILOT = 5
 EXPLORING, FILING, FROZEN = 0, 1, 2
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     levels
-        Temperatures, and energy rings, at least 2. An iteration evaluates the density as often, but
-        for jumps.
+        Number of temperatures, and of energy rings, at least 2. An iteration evaluates the density
+        this many times, less the jumps.
     highest_temperature
-        Of the hottest chain, above 1, at which modes should merge; those between it and 1 are
-        geometric.
+        Temperature of the hottest chain, above 1, at which modes should merge; those between it and
+        1 are geometric.
     jump_probability
         Share of the moves that are jumps, in (0, 1).
     file_size
-        Most states kept of each hot chain, at least 100, of 8 bytes for each parameter.
+        Largest number of states kept per hot chain, at least 100, of 8 bytes for each parameter.
     target_accept
-        Acceptance rate of the random walks to tune their scales to, in (0, 1).
+        Acceptance rate of the random walks to which their scales are tuned, in (0, 1).
     step_size
-        Standard deviation of the coldest chain's proposals to begin with, in units of the
-        unconstrained parameters; > 0.
+        Initial standard deviation of the coldest chain's proposals, in units of the unconstrained
+        parameters; > 0.
 
     """
 
@@ -75,7 +76,7 @@ class State(NamedTuple):
     """All chains and their files.
 
     phase
-        EXPLORING (all chains walk, and no file is kept), FILING, or FROZEN.
+        EXPLORING (all chains walk, and no state is filed), FILING, or FROZEN.
     moving, filing
         The coldest levels that move, and that are filed.
 
@@ -90,16 +91,17 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports.
+    """Statistics of one iteration.
 
     acceptance_rate, n_steps
-        Of the random walks of all levels: mean, and how many there were, which are evaluations.
+        Mean acceptance rate of the random walks of all levels, and their number, which is that of
+        the evaluations.
     n_jumps, n_jumps_accepted
         Jumps of all levels.
     n_empty
-        Jumps that could not be, since nothing was filed in the ring.
+        Jumps that were impossible, since the file had no state in the ring.
     ring
-        Energy ring of the draw, the lowest energies in 0.
+        Energy ring of the draw; ring 0 has the lowest energies.
     step_size
         Standard deviation of the coldest chain's proposals.
 
@@ -122,7 +124,7 @@ def check(settings: Settings) -> None:
     require_positive(settings, "highest_temperature", "step_size")
     if settings.highest_temperature <= 1.0:
         raise StanadaptError(
-            "settings",
+            OUT_OF_RANGE,
             "equi_energy: highest_temperature must be above 1, that of the posterior, got "
             f"{settings.highest_temperature}.",
         )
@@ -161,7 +163,7 @@ def step(density, settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Tune chains that are not filed yet; go on to the next colder one at the end of a stage."""
+    """Tune chains that are not filed yet; begin with the next colder one at the end of a stage."""
     levels, pilot, phase = settings.levels, max(iter_warmup // PILOT, 1), state.phase
     for i in range(state.moving, levels):
         if phase == EXPLORING or (i == state.moving and state.filing > i):
@@ -187,7 +189,7 @@ def freeze(settings, state):
 
 
 def bytes_of_files(settings: Settings, dim: int) -> int:
-    """Of each chain."""
+    """Return the bytes of the files of a chain."""
     return (settings.levels - 1) * settings.file_size * engine.bytes_per_row(settings.levels, dim)
 
 

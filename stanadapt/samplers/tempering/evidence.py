@@ -1,19 +1,13 @@
-"""Standard errors of log evidences that a chain cannot tell by itself, from several chains.
+"""Results of tempering samplers by chain, notes on them, and standard errors of log evidences.
 
-Chains are independent runs: each learns its own path. Where they kept the weights of particles, the
-error comes from those of all chains; else from the spread of at least four. (An estimate from the
-number of descendants of each ancestor holds for multinomial resampling alone: systematic
-resampling, which is better, made it 0 where the truth was 0.05 or more.)
+The numbers that a sampler has learned and counted form the group `tempering` of a result; the notes
+are also warnings at the end of a run. No diagnostic proves that all modes were found.
 
-What a tempering sampler has learned and counted, per chain, and warnings based on it.
-
-The numbers form the group `tempering` of a result; the warnings are issued at the end of a run.
-No diagnostic proves that all modes were found.
-
-What annealed particles have found, per chain, and warnings based on it.
-
-The numbers join the group `tempering` of a result. A run's particles descend from the first ones:
-with few ancestors left, it knows little. The error of the log evidence: `evidence_error`.
+Errors of log evidences: chains are independent runs, each with its own path. If they kept the
+weights of particles, the error is computed from the weights of all chains; otherwise from the
+spread of at least four chains. (An estimate from the number of descendants of each ancestor holds
+for multinomial resampling alone: with systematic resampling, which is better, it was 0 when the
+truth was 0.05 or more.)
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,23 +16,44 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from stanadapt.errors import Message
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B, Ladder
+from stanadapt.samplers.tempering.messages import (
+    EMPTY_RINGS,
+    EVIDENCE_SPREAD,
+    EVIDENCE_UNKNOWN,
+    FEW_ANCESTORS,
+    FEW_ROUND_TRIPS,
+    IDLE_PSEUDO_SAMPLES,
+    IMPROPER_HOT_CHAINS,
+    LARGE_BARRIER,
+    REPEATED_DRAWS,
+    REUSED_PARTICLES,
+    TOO_MANY_STAGES,
+    UNEVEN_VISITS,
+)
 from stanadapt.samplers.tempering.particles import ANCESTOR, DONE, MOST_STAGES, Population
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POSITION, POWER, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import DEGREES
 
-# above this barrier, tempering takes more levels and time than it is worth
+# above this barrier, tempering needs more levels and time than it is worth
 LARGEST_BARRIER = 15.0
 # below this number of round trips, over all chains, the weights of modes are unreliable
 FEWEST_TRIPS = 10
 # above this mean largest weight, the other pseudo-samples contribute nothing
 DEAD_WEIGHT = 0.9995
-# a level visited less often than the mean by more than this factor is reported
+# a level with fewer visits than the mean by more than this factor is reported
 UNEVEN = 10.0
 # above this share of sweeps in which no two levels shared an energy ring, few swaps are left
 OFTEN_ALONE = 0.5
+# below this effective number of ancestors, modes may have been lost
+FEWEST_ANCESTORS = 20.0
+# above this spread of the log evidence of runs, their weights differ by more than half
+LARGEST_SPREAD = 0.5
+# smallest number of runs that gives an error
+FEWEST_RUNS = 4
 
-# of variables that have neither one value per chain nor one per level
+# dimensions of variables that have neither one value per chain nor one per level
 DIMENSIONS = {
     "reference_mean": ("unconstrained",),
     "reference_sd": ("unconstrained",),
@@ -56,7 +71,7 @@ Learned = dict[str, Any]
 
 
 def describe_path(path: TemperingPath, ladder: Ladder, short_chain_ends: np.ndarray) -> Learned:
-    """Return the ladder, the reference, and where the short chains ended."""
+    """Return the ladder, the reference, and the ends of the short chains."""
     count, reference = int(ladder.size[0]), path.reference
     levels = ladder.levels[:count]
     learned: Learned = {
@@ -75,7 +90,7 @@ def describe_path(path: TemperingPath, ladder: Ladder, short_chain_ends: np.ndar
             learned["reference_covariance"] = lower.T @ lower
         if reference.numbers[DEGREES] < np.inf:
             learned["reference_degrees"] = float(reference.numbers[DEGREES])
-    # without a reference the ratio of normalizing constants is no evidence
+    # without a reference the ratio of normalizing constants is not the evidence
     learned["log_evidence"] = float("nan") if path.kind == POWER else float(levels[-1, LOG_Z])
     return learned
 
@@ -84,7 +99,7 @@ def group(learned: Sequence[Learned], constant: float) -> xr.Dataset:
     """Make the group `tempering`, one row per chain; levels that a chain does not have are NaN.
 
     constant
-        By how much value calls of the program's log density exceed gradient calls, where `~` drops
+        Difference of value calls and gradient calls of the program's log density, if `~` drops
         constants.
 
     """
@@ -101,85 +116,88 @@ def group(learned: Sequence[Learned], constant: float) -> xr.Dataset:
     return dataset
 
 
-def sentences(name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndarray]) -> list[str]:
-    """Warnings about a run, each with what to try.
+def path_notes(name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndarray]) -> list[str]:
+    """Return notes on a run, each with a remedy.
 
     tempering is the group of that name; stats holds the sample statistics of all chains, shape
     (chain, draw), by name.
     """
-    messages, barrier = [], float(tempering["barrier"].max())
+    notes: list[str] = []
+    barrier = float(tempering["barrier"].max())
     trips, weights = int(stats["round_trips"].sum()), stats.get("largest_weight")
     if weights is not None and "occupancy" not in tempering:
         return []  # one pseudo-sample: nothing is tempered
     if np.isnan(tempering["log_evidence"]).all():
-        messages.append(
+        text = (
             f"{name}: with reference_family=power the hot chains sample pure powers of the "
             "density. For most programs these are improper (the power at min_inverse_temperature "
             "has no finite integral), and the chains drift away. Use reference_family=gaussian, "
             "or raise min_inverse_temperature."
         )
+        notes.append(Message(IMPROPER_HOT_CHAINS, text))
     if barrier > LARGEST_BARRIER:
-        messages.append(
+        text = (
             f"{name}: the barrier between reference and target is {barrier:.1f}, above "
             f"{LARGEST_BARRIER:g}: few states travel from one to the other. Give a reference "
             "closer to the target (reference_distribution or prior_data), or use "
             "parallel_tempering with more iterations."
         )
+        notes.append(Message(LARGE_BARRIER, text))
     if trips < FEWEST_TRIPS:
-        messages.append(
+        text = (
             f"{name}: only {trips} round trips between reference and target over all chains: the "
-            "weights of modes depend on where the chains started. Sample longer, widen the "
-            "reference (inflation), or give one (reference_distribution or prior_data)."
+            "weights of modes depend on the starting points. Sample longer, widen the reference "
+            "(inflation), or give one (reference_distribution or prior_data)."
         )
+        notes.append(Message(FEW_ROUND_TRIPS, text))
     if weights is not None and weights.mean() > DEAD_WEIGHT:
-        messages.append(
+        text = (
             f"{name}: the largest weight is {weights.mean():.3f} on average: the other "
             "pseudo-samples never come close to the target. Try parallel_tempering, a longer "
             "warm-up, or a reference closer to the target."
         )
-    return messages + _on_levels(name, tempering, stats.get("returned"))
+        notes.append(Message(IDLE_PSEUDO_SAMPLES, text))
+    return notes + _level_notes(name, tempering, stats.get("returned"))
 
 
-def _on_levels(name: str, tempering: xr.Dataset, returned: np.ndarray | None) -> list[str]:
-    """Warnings about swaps that are rare, and constants that were not learned."""
-    messages = []
+def _level_notes(name: str, tempering: xr.Dataset, returned: np.ndarray | None) -> list[str]:
+    """Return notes on rare swaps, and on constants that were not learned."""
+    notes: list[str] = []
     if "without_pair" in tempering and tempering["without_pair"].max() > OFTEN_ALONE:
-        messages.append(
+        text = (
             f"{name}: in {float(tempering['without_pair'].max()):.0%} of sweeps no two "
             "temperatures shared an energy ring, and nothing was swapped. Use fewer rings."
         )
+        notes.append(Message(EMPTY_RINGS, text))
     if returned is not None and not returned.all():
-        messages.append(
+        text = (
             f"{name}: {int((returned == 0).sum())} of {returned.size} draws are repeated: the "
             "chain did not come back to the target within longest_excursion moves, since the "
             "normalizing constants were not learned. Lengthen warm-up."
         )
+        notes.append(Message(REPEATED_DRAWS, text))
     if "occupancy" in tempering:
         visits = tempering["occupancy"]
         shares = visits.values / visits.mean("level").values[:, None]
         if np.nanmin(shares) * UNEVEN < 1.0:
-            messages.append(
+            text = (
                 f"{name}: one temperature was visited only {np.nanmin(shares):.2f} times as often "
-                "as it should be: its normalizing constant was not learned, and modes of very "
+                "as the average one: its normalizing constant was not learned, and modes of very "
                 "different widths may be missed. Lengthen warm-up."
             )
+            notes.append(Message(UNEVEN_VISITS, text))
     if "coordinate_occupancy" in tempering:
         least = float(tempering["coordinate_occupancy"].min()) * tempering.sizes["tenth"]
         if least * UNEVEN < 1.0:
             zeta = tempering["log_zeta"] + tempering["log_zeta_correction"]
-            messages.append(
-                f"{name}: a tenth of the coordinate was visited only {least:.2f} times as often "
-                "as it should be: draws and round trips are rare. Use coordinate=barrier, a longer "
-                f"warm-up or, with coordinate=uniform, learn_log_zeta=false and "
+            text = (
+                f"{name}: a tenth of the coordinate was visited only {least:.2f} times as often as "
+                "the average one: draws and round trips are rare. Use coordinate=barrier, a longer "
+                "warm-up or, with coordinate=uniform, learn_log_zeta=false and "
                 f"log_zeta={float(zeta.mean()):.1f}."
             )
-    return messages
-
-
-# below this effective number of ancestors, modes may have been lost
-FEWEST_ANCESTORS = 20.0
-# above this spread of the log evidence of runs, their weights differ by more than half
-LARGEST_SPREAD = 0.5
+            notes.append(Message(UNEVEN_VISITS, text))
+    return notes
 
 
 def describe_particles(population: Population, short_chain_ends: np.ndarray) -> Learned:
@@ -196,84 +214,84 @@ def describe_particles(population: Population, short_chain_ends: np.ndarray) -> 
     return learned
 
 
-def particle_sentences(
-    name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndarray]
-) -> list[str]:
-    """Warnings about a run of `smc`, each with what to try; arguments as in `report.sentences`."""
-    messages, evidence = [], tempering["log_evidence"].values
+def particle_notes(name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndarray]) -> list[str]:
+    """Return notes on a run of `smc`, each with a remedy; arguments as in `path_notes`."""
+    notes: list[str] = []
+    evidence = tempering["log_evidence"].values
     ancestors = tempering["effective_ancestors"].values
-    weighted = "log_weight" in tempering
     if not np.isfinite(evidence).all():
-        messages.append(
+        text = (
             f"{name}: no draw of the reference has a positive density in "
-            f"{int(np.sum(~np.isfinite(evidence)))} of {evidence.size} chains, which began where "
-            "they were started instead: their log evidence is unknown. Give a reference closer to "
+            f"{int(np.sum(~np.isfinite(evidence)))} of {evidence.size} chains, which used their "
+            "initial positions instead: their log evidence is unknown. Give a reference closer to "
             "the target (reference_distribution), or lengthen warm-up."
         )
+        notes.append(Message(EVIDENCE_UNKNOWN, text))
     elif ancestors.min() < FEWEST_ANCESTORS:
-        lost = "the weights of so few particles count" if weighted else "so few were resampled"
-        messages.append(
-            f"{name}: the particles of a chain descend from only {ancestors.min():.0f} of the "
-            f"first ones, effectively, since {lost}: modes may be missing, and errors are "
+        weighted = "log_weight" in tempering
+        lost = "only the weights of few particles count" if weighted else "few were resampled"
+        text = (
+            f"{name}: the particles of a chain effectively descend from only {ancestors.min():.0f} "
+            f"of the first ones, since {lost}: modes may be missing, and errors are "
             "underestimated. Use more particles or sweeps, a threshold nearer 1, or a reference "
             "closer to the target (reference_distribution)."
         )
+        notes.append(Message(FEW_ANCESTORS, text))
     if len(evidence) >= 2 and np.isfinite(evidence).all() and evidence.std(ddof=1) > LARGEST_SPREAD:
-        messages.append(
+        text = (
             f"{name}: log evidence differs between chains, which are independent runs, by "
             f"{np.ptp(evidence):.1f}: neither it nor the weights of modes are known. Use more "
             "particles or sweeps, or a threshold nearer 1."
         )
+        notes.append(Message(EVIDENCE_SPREAD, text))
     if tempering.sizes["level"] > MOST_STAGES:
-        messages.append(
-            f"{name}: {MOST_STAGES} stages did not lead to the target, and the last one went there "
-            "at once. Give a reference closer to the target (reference_distribution), or lower "
-            "the threshold."
+        text = (
+            f"{name}: {MOST_STAGES} stages did not reach the target, and the last one jumped to "
+            "it. Give a reference closer to the target (reference_distribution), or lower the "
+            "threshold."
         )
+        notes.append(Message(TOO_MANY_STAGES, text))
     draws, particles = stats["particle"].shape[1], len(np.unique(stats["particle"][0]))
     if draws > particles:
-        messages.append(
-            f"{name}: {draws} draws of a chain come from {particles} particles in turn. Those of "
-            "one particle are not independent, which R-hat and effective sample sizes do not show. "
-            f"Raise particles to the number of draws, or take {particles} draws."
+        text = (
+            f"{name}: {draws} draws of a chain come from {particles} particles in turn. Draws of "
+            "the same particle are not independent, which R-hat and effective sample sizes do not "
+            f"show. Raise particles to the number of draws, or take {particles} draws."
         )
-    return messages
-
-
-# fewest runs that show an error
-FEWEST_RUNS = 4
+        notes.append(Message(REUSED_PARTICLES, text))
+    return notes
 
 
 def add_errors(tempering: xr.Dataset) -> None:
-    """Fill in `log_evidence_error` where chains do not have their own: one number for all, or NaN.
+    """Fill in `log_evidence_error` if chains do not have it: one number for all, or NaN.
 
     tempering is the group of that name, one row per chain.
     """
     if "log_evidence_error" in tempering:
         return
     evidence = tempering["log_evidence"].values
-    error, known = np.full(len(evidence), np.nan), np.isfinite(evidence)
+    error, usable = np.full(len(evidence), np.nan), np.isfinite(evidence)
     if "log_weight" in tempering:
-        if known.any():
-            error[known] = error_of_log_mean(tempering["log_weight"].values[known])
-    elif len(evidence) >= FEWEST_RUNS and known.all():
+        if usable.any():
+            error[usable] = error_of_log_mean(tempering["log_weight"].values[usable])
+    elif len(evidence) >= FEWEST_RUNS and usable.all():
         error[:] = error_of_spread(evidence)
     tempering["log_evidence_error"] = ("chain", error)
 
 
 def error_of_log_mean(log_weights: np.ndarray) -> float:
-    """Standard error of the log of the mean weight of one run, by the delta method.
+    """Return the standard error of the log of the mean weight of one run, by the delta method.
 
-    From the weights of all runs, shape (run, particle). A run that missed the few large weights has
-    too small an evidence, and by its own weights too small an error as well: on a Boltzmann machine
-    with 1000 particles a run was then off by 4.9 of its errors, and is by 3.0 of those from four.
+    It uses the weights of all runs, shape (run, particle). A run that missed the few large weights
+    underestimates the evidence and, from its own weights, the error as well: on a Boltzmann machine
+    with 1000 particles such a run was off by 4.9 of its errors, but by 3.0 of those from four runs.
     """
     weights = np.exp(log_weights - log_weights.max())
     return float(weights.std() / weights.mean() / np.sqrt(weights.shape[1]))
 
 
 def error_of_spread(evidence: np.ndarray) -> float:
-    """Standard error of one of n > 3 runs: their standard deviation, raised as n is small.
+    """Return the standard error of one of n > 3 runs: their standard deviation, raised for small n.
 
     With z = (evidence - truth) / standard deviation, of normal evidences, the mean of z^2 is
     (n - 1) (n - 2) / (n (n - 3)), which is 1.5 for four runs.

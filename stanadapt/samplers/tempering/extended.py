@@ -1,13 +1,10 @@
 """The pseudo-extension of a Stan program, which any sampler can sample: the user's interface.
 
 See `samplers/tempering/pseudo_extension.py` for the mathematics. A position is (x_1, ..., x_N) and,
-where temperatures are free, (u_1, ..., u_N); every x_i is an unconstrained position of the program.
-
-Checks of the options of a pseudo-extension: temperatures and their ladder.
+if temperatures are free, (u_1, ..., u_N); every x_i is an unconstrained position of the program.
 """
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +12,15 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.engine.density import Density, value, value_and_gradient
-from stanadapt.errors import StanadaptError, require_whole
+from stanadapt.errors import Code, Message, StanadaptError, require_whole, warn
+from stanadapt.samplers.tempering.messages import (
+    EXTENSION_CONFLICT,
+    EXTENSION_OPTION,
+    IMPROPER_EXTENSION,
+    INVALID_LADDER,
+    NOT_EXTENSIBLE,
+    NOTHING_LEARNED,
+)
 from stanadapt.samplers.tempering.pseudo_extension import (
     COLLAPSED,
     FIXED,
@@ -38,25 +43,33 @@ from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Data, Samplable, Target, check_same_target, require_target
 
 MODES = {"free": FREE, "fixed": FIXED, "collapsed": COLLAPSED}
+RADIUS = 2.0  # radius of initial values of u, as for Stan's other unconstrained parameters
+TRIES, AGREEMENT = 100, 1e-9  # see `_calibrate_source`
 
 
 def read_design(
     count: int, temperature: Any, between: Any, fixed_at: Any, ladder: Any
 ) -> ExtensionDesign:
-    """Return the design that options of `Extended` define; StanadaptError for a wrong option."""
+    """Return the design for options of `Extended`; StanadaptError for a wrong option."""
     if not isinstance(temperature, str) or temperature not in MODES:
-        raise option_error(f"temperature must be one of {', '.join(MODES)}, got {temperature!r}.")
+        raise _option_error(
+            EXTENSION_OPTION,
+            f"temperature must be one of {', '.join(MODES)}, got {temperature!r}.",
+        )
     mode = MODES[temperature]
     if mode == FIXED:
         if ladder is not None:
-            raise option_error("a fixed temperature needs no ladder: leave one of the two out.")
+            raise _option_error(
+                EXTENSION_CONFLICT, "a fixed temperature needs no ladder: leave one of the two out."
+            )
         b = _inverse_temperature("fixed_at", fixed_at)
         return ExtensionDesign(count, mode, b, b, *NO_LADDER)
     if mode == COLLAPSED:
         if ladder is None:
-            raise option_error(
+            raise _option_error(
+                EXTENSION_CONFLICT,
                 "collapsed temperatures are summed over a ladder: give ladder=(temperatures, "
-                'log_normalizers), or use temperature="free".'
+                'log_normalizers), or use temperature="free".',
             )
         return ExtensionDesign(count, mode, 0.0, 1.0, *_ladder(ladder), np.empty((4, 0)))
     low, high = _between(between)
@@ -64,9 +77,10 @@ def read_design(
         return ExtensionDesign(count, mode, low, high, *NO_LADDER)
     temperatures, log_normalizers = _ladder(ladder)
     if temperatures[0] > low:
-        raise option_error(
+        raise _option_error(
+            INVALID_LADDER,
             f"ladder: it begins at {temperatures[0]:g}, above the lowest temperature {low:g}: "
-            f"extend it, or use between=({temperatures[0]:g}, {high:g})."
+            f"extend it, or use between=({temperatures[0]:g}, {high:g}).",
         )
     from scipy.interpolate import PchipInterpolator  # takes 0.3 s: imported only for a ladder
 
@@ -74,108 +88,128 @@ def read_design(
     return ExtensionDesign(count, mode, low, high, temperatures, log_normalizers, cubics)
 
 
-def _inverse_temperature(name: str, given: Any) -> float:
+def _inverse_temperature(name: str, value: Any) -> float:
     try:
-        number = float(given)
+        number = float(value)
     except (TypeError, ValueError):
         number = math.nan
     if not 0.0 <= number <= 1.0:
-        raise option_error(f"{name} must be an inverse temperature in [0, 1], got {given!r}.")
+        raise _option_error(
+            EXTENSION_OPTION, f"{name} must be an inverse temperature in [0, 1], got {value!r}."
+        )
     return number
 
 
-def _between(given: Any) -> tuple[float, float]:
+def _between(value: Any) -> tuple[float, float]:
     try:
-        low, high = given
+        low, high = value
     except (TypeError, ValueError):
-        raise option_error(
-            f"between must be the lowest and the highest temperature, got {given!r}."
+        raise _option_error(
+            EXTENSION_OPTION,
+            f"between must be the lowest and the highest temperature, got {value!r}.",
         ) from None
     low, high = _inverse_temperature("between", low), _inverse_temperature("between", high)
     if low >= high:
-        raise option_error(
+        raise _option_error(
+            EXTENSION_OPTION,
             f"between must increase, got ({low:g}, {high:g}). For a single temperature use "
-            'temperature="fixed".'
+            'temperature="fixed".',
         )
     return low, high
 
 
-def _ladder(given: Any) -> tuple[np.ndarray, np.ndarray]:
+def _ladder(value: Any) -> tuple[np.ndarray, np.ndarray]:
     try:
-        temperatures, log_normalizers = (np.array(part, dtype=float) for part in given)
+        temperatures, log_normalizers = (np.array(part, dtype=float) for part in value)
     except (TypeError, ValueError):
-        raise option_error(
-            "ladder must be (temperatures, log_normalizers), two lists of numbers."
+        raise _option_error(
+            INVALID_LADDER, "ladder must be (temperatures, log_normalizers), two lists of numbers."
         ) from None
     shape = temperatures.shape
     if len(shape) != 1 or shape[0] < 2 or log_normalizers.shape != shape:
-        raise option_error(
+        raise _option_error(
+            INVALID_LADDER,
             "ladder: give as many log_normalizers as temperatures, at least two each, got shapes "
-            f"{shape} and {log_normalizers.shape}."
+            f"{shape} and {log_normalizers.shape}.",
         )
     if not (np.all(np.diff(temperatures) > 0) and temperatures[0] >= 0 and temperatures[-1] == 1):
-        raise option_error(
-            f"ladder: temperatures must increase in [0, 1] and end at 1, got {given[0]}."
+        raise _option_error(
+            INVALID_LADDER,
+            f"ladder: temperatures must increase in [0, 1] and end at 1, got {value[0]}.",
         )
     if not np.all(np.isfinite(log_normalizers)):
-        raise option_error(f"ladder: log_normalizers must be finite, got {given[1]}.")
+        raise _option_error(
+            INVALID_LADDER, f"ladder: log_normalizers must be finite, got {value[1]}."
+        )
     return temperatures, log_normalizers
 
 
-def option_error(message: str) -> StanadaptError:
-    """Return the error for a wrong option."""
-    return StanadaptError("settings", f"extended: {message}")
-
-
-RADIUS = 2.0  # of initial values of u, as for Stan's other unconstrained parameters
-TRIES, AGREEMENT = 100, 1e-9
+def _option_error(code: Code, message: str) -> StanadaptError:
+    return StanadaptError(code, f"extended: {message}")
 
 
 class Extended(Samplable):
     """N pseudo-samples of a target, each at its own temperature.
 
     For posteriors with several modes: a hot pseudo-sample moves between the modes and gains
-    weight where its density exceeds that of the others. The draws of a run are ordinary draws of
-    the program: one pseudo-sample per iteration, chosen by weight.
+    weight if its density exceeds that of the others. The draws of a run are ordinary draws of the
+    program: one pseudo-sample per iteration, chosen by weight.
 
     Parameters
     ----------
-    target
+    target : Target
         The program and its data.
-    pseudo_samples
+    pseudo_samples : int
         N, at least 1. Each evaluation costs N evaluations of the target, and N more with
-        `prior_data`; each draw kept costs N values of either density, for its weights.
-    temperature
+        `prior_data`; each saved draw costs N values of either density, for its weights.
+    temperature : str
         Treatment of the inverse temperatures b (b = 1 is the target itself): "free", each moves
         within `between`; "fixed", all equal `fixed_at`; "collapsed", each is summed over `ladder`.
-    between
+    between : pair of float
         Lowest and highest free inverse temperature, 0 <= lowest < highest <= 1.
-    fixed_at
+    fixed_at : float
         The fixed inverse temperature, in [0, 1].
-    reference_distribution
-        A `ReferenceDistribution` p0, the distribution at b = 0: at b the instrumental distribution
-        is target^b p0^(1 - b). None for target^b, as published, which is often improper: a
-        warning says so.
-    prior_data
+    reference_distribution : ReferenceDistribution, optional
+        p0, the distribution at b = 0: at b the instrumental distribution is target^b p0^(1 - b).
+        Default: target^b, as published, which is often improper; a warning reports this.
+    prior_data : mapping, str or path, optional
         Alternatively, data of the same program, for example without observations: the density
         under these data is then p0. It must be proper; its constant need not be known. The sizes
         of parameters must not depend on the data that change.
-    ladder
+    ladder : pair of sequences of float, optional
         Inverse temperatures, increasing up to 1, and at each the log normalizing constant of the
         instrumental distribution, up to one common constant, with the target's density as
         `target.evaluate` returns it and p0 normalized. Free temperatures then have
         g(b) = 1 / Z(b), which makes b uniform under the instrumental distribution; log Z is
         interpolated by monotone cubics. Without a ladder g is flat.
-    learned
-        In place of reference_distribution and ladder: a fit of the same program by
-        parallel_tempering or pseudo_extended, whose first chain has learned both.
+    learned : fit, optional
+        Instead of reference_distribution and ladder: a fit of the same program by
+        parallel_tempering or pseudo_extended, in which the first chain has learned both.
 
     Raises
     ------
     StanadaptError
         Stage "settings" or "data".
 
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> from stanadapt.samplers.tempering.extended import Extended
+    >>> from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
+    >>> target = sa.Target(
+    ...     "parameters { real x; } model { x ~ normal(1, 2); }",
+    ...     backend="stanli", show_progress=False,
+    ... )
+    >>> extended = Extended(target, 3, reference_distribution=ReferenceDistribution([0.0], 6.0))
+    >>> extended.dim, extended.target is target
+    (6, True)
+    >>> fit = sa.sample(
+    ...     extended, "nuts", iter_warmup=200, iter_sampling=200, seed=1, show_progress=False
+    ... )  # doctest: +SKIP
+
     """
+
+    _warns = True  # `remake_extended` does not repeat the warning
 
     def __init__(
         self,
@@ -190,14 +224,15 @@ class Extended(Samplable):
         ladder: Sequence[Any] | None = None,
         learned: Any = None,
     ) -> None:
-        self._base = _extensible(target)
+        self._base = _require_extensible(target)
         if learned is not None:
             if not (reference_distribution is None and prior_data is None and ladder is None):
-                raise option_error(
+                raise _option_error(
+                    EXTENSION_CONFLICT,
                     "`learned` supplies reference_distribution and ladder: leave these and "
-                    "prior_data out."
+                    "prior_data out.",
                 )
-            reference_distribution, ladder = _learned(self._base, learned)
+            reference_distribution, ladder = _read_learned(self._base, learned)
         self._options = {
             "pseudo_samples": pseudo_samples, "temperature": temperature, "between": between,
             "fixed_at": fixed_at, "reference_distribution": reference_distribution,
@@ -212,11 +247,11 @@ class Extended(Samplable):
         if prior_data is not None:
             self._prior = _prior_target(self._base, prior_data, reference_distribution)
         elif reference_distribution is not None:
-            self._reference = _compiled(reference_distribution, self._base.dim)
-        elif self.pseudo_samples > 1:
-            warnings.warn(_improper(self), UserWarning, stacklevel=2)
+            self._reference = _compile_reference(reference_distribution, self._base.dim)
+        elif self.pseudo_samples > 1 and self._warns:
+            warn(Message(IMPROPER_EXTENSION, _describe_impropriety(self)))
         self._targets = [t for t in (self._base, self._prior) if t is not None]
-        self._sources = [_calibrated_source(t) for t in self._targets]
+        self._sources = [_calibrate_source(t) for t in self._targets]
         self.evaluations_per_call = self.pseudo_samples
         self.description = self._describe(reference_distribution)
 
@@ -227,22 +262,22 @@ class Extended(Samplable):
 
     @property
     def has_pseudo_samples(self) -> bool:
-        """Whether a position consists of pseudo-samples: it does."""
+        """True: a position consists of pseudo-samples."""
         return True
 
     @property
     def options(self) -> dict[str, Any]:
-        """Arguments beside the target with which an equal one is made; data are JSON text."""
+        """Arguments besides the target that make an equal object; data are JSON text."""
         prior_data = self._prior.data if self._prior is not None else None
         return {**self._options, "prior_data": prior_data}
 
     def __reduce__(self) -> tuple:
-        """Pickle and copy what it is made from: its densities are addresses."""
-        return extended_again, (self._base, self.options)
+        """Pickle and copy the arguments, since densities contain addresses."""
+        return remake_extended, (self._base, self.options)
 
     @property
     def min_inverse_temperature(self) -> float:
-        """The smallest b that a pseudo-sample can have."""
+        """The smallest inverse temperature that a pseudo-sample can have."""
         design = self._design
         return design.low if design.mode != COLLAPSED else float(design.ladder[0])
 
@@ -255,19 +290,19 @@ class Extended(Samplable):
     def _describe(self, reference: ReferenceDistribution | None) -> dict[str, Any]:
         design = self._design
         kind = repr(reference) if self._prior is None else "prior_data"
-        described = {
+        description = {
             "pseudo_samples": self.pseudo_samples,
             "temperature": self.temperature,
             "reference_distribution": "none" if kind == "None" else kind,
         }
         if design.mode != COLLAPSED:
-            described["temperature_range"] = [design.low, design.high]
+            description["temperature_range"] = [design.low, design.high]
         if design.ladder.size:
-            described["ladder"] = design.ladder
-            described["ladder_log_normalizers"] = design.log_normalizers
+            description["ladder"] = design.ladder
+            description["ladder_log_normalizers"] = design.log_normalizers
         if self._prior is not None:
-            described["prior_data_hash"] = stan_data.digest(self._prior.data)
-        return described
+            description["prior_data_hash"] = stan_data.digest(self._prior.data)
+        return description
 
     def density(self, chain: int = 0) -> Density:
         """Make a density with its own memory, for one chain. This object must outlive it."""
@@ -280,11 +315,11 @@ class Extended(Samplable):
         )
 
     def value(self, position: np.ndarray) -> float:
-        """Log density; -inf where it is not finite."""
+        """Return the log density, or -inf if it is not finite."""
         return value(self.density(), np.array(position, dtype=float))
 
     def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
-        """Log density and gradient, and a message where they are not finite."""
+        """Return log density and gradient, and a message if they are not finite."""
         position, gradient = np.array(position, dtype=float), np.empty(self.dim)
         log_density = value_and_gradient(self.density(), position, gradient)
         if np.isfinite(log_density):
@@ -292,19 +327,20 @@ class Extended(Samplable):
         return -np.inf, np.full(self.dim, np.nan), self._failure(position)
 
     def _failure(self, position: np.ndarray) -> str:
+        parts = ((self._base, ""), (self._prior, " under prior_data"))
         for i, x in enumerate(self._program_positions(position), 1):
-            for target, what in ((self._base, ""), (self._prior, " under prior_data")):
+            for target, data in parts:
                 log_density, slope, message = target.evaluate(x) if target else (0.0, 0.0, "")
                 if message:
-                    return f"pseudo-sample {i}{what}: {message}"
+                    return f"pseudo-sample {i}{data}: {message}"
                 if not np.isfinite(log_density):
-                    return f"pseudo-sample {i}{what}: the log density is {log_density}"
+                    return f"pseudo-sample {i}{data}: the log density is {log_density}"
                 if not np.all(np.isfinite(slope)):
-                    return f"pseudo-sample {i}{what}: the gradient is not finite"
-        return "a pseudo-sample is so far out that the reference density is not finite"
+                    return f"pseudo-sample {i}{data}: the gradient is not finite"
+        return "a pseudo-sample is too far out for a finite reference density"
 
     def _program_positions(self, positions: np.ndarray) -> np.ndarray:
-        """(..., dim) -> (..., N, dim of the program)."""
+        """Reshape (..., dim) to (..., N, dim of the program)."""
         n, dim = self.pseudo_samples, self._base.dim
         return positions[..., : n * dim].reshape(*positions.shape[:-1], n, dim)
 
@@ -336,15 +372,16 @@ class Extended(Samplable):
         return Resampler(self, seed, chain)
 
 
-def extended_again(target: Target, options: dict[str, Any]) -> Extended:
-    """Make an `Extended` with the options of another, which has warned already."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "without a reference distribution", UserWarning)
-        return Extended(target, **options)
+def remake_extended(target: Target, options: dict[str, Any]) -> Extended:
+    """Make an `Extended` with the options of another, without repeating its warning."""
+    extended = Extended.__new__(Extended)
+    extended._warns = False
+    Extended.__init__(extended, target, **options)
+    return extended
 
 
 class Resampler:
-    """Chooses one pseudo-sample per draw, by weight, and constrains it as the program does.
+    """Choice of one pseudo-sample per draw, by weight, and its transform to the constrained scale.
 
     It has its own generator and uses one random number per row, so that chunks do not matter.
     """
@@ -357,55 +394,61 @@ class Resampler:
 
     def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
         """Fill out (draw, column); return in how many rows generated quantities threw (NaN)."""
-        shape, chosen = (len(positions), self._count), np.empty((len(positions), self._dim))
+        shape, picked = (len(positions), self._count), np.empty((len(positions), self._dim))
         temperatures, weights = np.empty(shape), np.empty(shape)
         weigh(self._extension, positions, temperatures, weights)
-        choose(positions, weights, self._rng, chosen)
-        return self._constrain(chosen, out)
+        choose(positions, weights, self._rng, picked)
+        return self._constrain(picked, out)
 
     def state(self) -> dict[str, Any]:
-        """What `resume` needs to go on from here."""
+        """Return the state from which `resume` continues."""
         return {"rng": self._rng.bit_generator.state, "base": self._constrain.state()}
 
-    def resume(self, held: dict[str, Any]) -> None:
-        """Go on from where another of the same seed was."""
-        self._rng.bit_generator.state = held["rng"]
-        self._constrain.resume(held["base"])
+    def resume(self, state: dict[str, Any]) -> None:
+        """Continue from the state of another object with the same seed."""
+        self._rng.bit_generator.state = state["rng"]
+        self._constrain.resume(state["base"])
 
     def explain(self) -> str:
-        """Stan's message for the last row that threw."""
+        """Return Stan's message for the last row that threw."""
         return self._constrain.explain()
 
 
-def _extensible(target: Any) -> Target:
+def _require_extensible(target: Any) -> Target:
     if isinstance(target, Extended):
-        raise option_error("the target is already an Extended: raise its pseudo_samples instead.")
+        raise _option_error(
+            NOT_EXTENSIBLE,
+            "the target is already an Extended: raise its pseudo_samples instead.",
+        )
     if require_target(target).noise:
-        raise option_error(
+        raise _option_error(
+            NOT_EXTENSIBLE,
             f"the density of {target.name} is an estimate with noise {', '.join(target.noise)}, "
             "and a power of an estimate is biased: make the target without `noise`, so that the "
-            "noise is sampled like the other parameters."
+            "noise is sampled like the other parameters.",
         )
     return target
 
 
-def _learned(
+def _read_learned(
     target: Target, fit: Any
 ) -> tuple[ReferenceDistribution, tuple[np.ndarray, np.ndarray]]:
     """Return the reference distribution and the ladder of a fit's first chain."""
     is_fit = results.is_fit(fit)
     if not is_fit or "tempering" not in results.group_names(fit):
-        came = f"one of {results.attribute(fit, 'sampler', 'Stan')}" if is_fit else repr(fit)
-        raise option_error(
-            f"`learned` must be a result of parallel_tempering or pseudo_extended, got {came}."
+        source = f"one of {results.attribute(fit, 'sampler', 'Stan')}" if is_fit else repr(fit)
+        raise _option_error(
+            NOTHING_LEARNED,
+            f"`learned` must be a result of parallel_tempering or pseudo_extended, got {source}.",
         )
     check_same_target(target, fit)
     group = results.dataset(fit, "tempering").isel(chain=0)
     if "reference_mean" not in group:
-        raise option_error(
+        raise _option_error(
+            NOTHING_LEARNED,
             "the fit in `learned` has not learned a reference distribution, since one was given: "
             "give that reference_distribution or prior_data instead of `learned`, or sample the "
-            "target without them."
+            "target without them.",
         )
     name = "covariance" if "reference_covariance" in group else "sd"
     spread: dict[str, Any] = {name: group[f"reference_{name}"].values}
@@ -415,22 +458,23 @@ def _learned(
     return reference, tuple(columns)
 
 
-def _compiled(given: Any, dim: int) -> CompiledReference:
-    if not isinstance(given, ReferenceDistribution):
-        raise option_error(
+def _compile_reference(reference: Any, dim: int) -> CompiledReference:
+    if not isinstance(reference, ReferenceDistribution):
+        raise _option_error(
+            EXTENSION_OPTION,
             "reference_distribution must be a ReferenceDistribution(mean, sd), which "
-            f"stanadapt.fit_reference makes from Pathfinder or a fit, got {given!r}."
+            f"stanadapt.fit_reference makes from Pathfinder or a fit, got {reference!r}.",
         )
-    return given.compiled(dim)
+    return reference.compiled(dim)
 
 
 def _prior_target(target: Target, data: Data, reference: Any) -> Target:
     if reference is not None:
-        raise option_error("give either reference_distribution or prior_data.")
+        raise _option_error(EXTENSION_CONFLICT, "give either reference_distribution or prior_data.")
     return target.with_prior_data(data)
 
 
-def _improper(extended: Extended) -> str:
+def _describe_impropriety(extended: Extended) -> str:
     lowest, name = extended.min_inverse_temperature, extended.name
     cure = (
         "Give a reference_distribution, ReferenceDistribution(mean, sd) about three times as wide "
@@ -445,16 +489,16 @@ def _improper(extended: Extended) -> str:
         )
     return (
         f"without a reference distribution the extended target of {name} is improper if its "
-        f"density to the power {lowest:g} is: this is the case for parameters with heavy tails "
+        f"density to the power {lowest:g} is: this happens with heavy-tailed parameters "
         f"(Student t, Cauchy), unless their support is bounded. {cure}."
     )
 
 
-def _calibrated_source(target: Target) -> Source:
-    """Return the C functions of chain 0, with the constant by which their values differ.
+def _calibrate_source(target: Target) -> Source:
+    """Return the C functions of chain 0, with the constant by which values and gradients differ.
 
     If the difference is not constant, or cannot be measured, values are evaluated without the
-    constants as gradients are, which is slower.
+    constants, as gradients are, which is slower.
     """
     source, rng = source_of(target.density()), np.random.default_rng(17)
     if source.value_propto:
@@ -474,5 +518,5 @@ def _calibrated_source(target: Target) -> Source:
 
 
 def _source_of_chain(target: Target, source: Source, chain: int) -> Source:
-    own = source_of(target.density(chain), source.offset)
-    return own._replace(value_propto=source.value_propto)
+    chain_source = source_of(target.density(chain), source.offset)
+    return chain_source._replace(value_propto=source.value_propto)

@@ -1,17 +1,14 @@
-"""The group `tempering` of a result, and the messages on a run that tempered.
+"""The group `tempering` of a result, and the notes on a run that tempered.
 
-Modes of very unequal volume, of which tempering loses the small ones.
+Two notes are about modes that tempering may lose unnoticed. At inverse temperature b, the share of
+a mode of weight w and volume v is about proportional to w^b v^(1 - b): tempered states find modes
+according to their volume. If the visited modes already differ a hundredfold, still smaller ones may
+have been missed (`log_volumes`). The volume is that of the normal distribution with the curvature
+at the mode.
 
-At inverse temperature b, the share of a mode of weight w and volume v is about proportional to
-w^b v^(1 - b): tempered states find modes according to their volume. Where the visited modes
-already differ a hundredfold, still smaller ones may have been missed. The volume is that of the
-normal distribution with the curvature at the mode.
-
-Modes that warm-up found and the draws never visited: tempering may lose them unnoticed.
-
-A mode much narrower than the others has almost no mass at the temperatures at which states
-travel: tempering leaves it and does not find it again, and no other diagnostic shows it. The short
-chains of warm-up, each from its own start, may have ended in it.
+A mode much narrower than the others has almost no mass at the temperatures at which states travel:
+tempering leaves it and does not find it again, and no other diagnostic shows it. The short chains
+of warm-up, each from a different start, may have ended in it (`count_unvisited`).
 """
 
 from collections.abc import Callable
@@ -22,9 +19,11 @@ import xarray as xr
 from scipy.linalg import solve_triangular
 from scipy.spatial import cKDTree
 
+from stanadapt.diagnostics.compare import LARGEST_R_HAT
 from stanadapt.diagnostics.hill_climb import Evaluate, climb, frame_of
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.chain import Chain
+from stanadapt.errors import Message
 from stanadapt.results import arviz_module
 from stanadapt.samplers.tempering import (
     continuous_tempering,
@@ -35,43 +34,62 @@ from stanadapt.samplers.tempering import (
     simulated_tempering,
     smc,
 )
+from stanadapt.samplers.tempering.messages import (
+    CHAINS_DISAGREE_ON_MODES,
+    EMPTY_FILES,
+    REJECTED_JUMPS,
+    SHARED_FILE_ERROR,
+    UNEQUAL_MODE_VOLUMES,
+    UNVISITED_REGIONS,
+)
 from stanadapt.targets.target import Samplable, Target
 
-# climbs: in 93 % of runs at least two of them end in a mode with a fifth of the draws
+# number of climbs: in 93 % of runs at least two of them end in a mode with a fifth of the draws
 CLIMBS = 20
-# in units of the frame: far below the width of any mode that a run could visit
+# step of the differences, in units of the frame: far below the width of any mode that is visited
 STEP = 1e-4
 # ends nearer than this, in the same units, are one mode: a curvature takes 2 dim evaluations
 NEAR = 0.01
+# largest ratio of volumes without a note
 LARGEST_RATIO = 100.0
+# number of draws that represent all; and a quantile of the distances from the draws of one half to
+# the nearest of the other half, beyond which a position counts as isolated
+DRAWS, QUANTILE = 2000, 0.999
+# A position counts if its log density exceeds this quantile of that of the draws (below it, a short
+# chain had not yet arrived), and if the log density dips by DIP on the straight line to the nearest
+# draw, evaluated at LINE.
+ARRIVED = 0.05
+DIP, LINE = 5.0, np.linspace(0.1, 0.9, 9)
+# notes on jumps: fewer of them accepted, more of them from an empty ring, fewer chains
+FEW_ACCEPTED, OFTEN_EMPTY, FEWEST_CHAINS = 0.5, 0.05, 4
 
 
 def log_volumes(evaluate: Evaluate, draws: np.ndarray) -> np.ndarray:
-    """Log volumes of the modes that climbs from some of the draws reach.
+    """Return log volumes of the modes that climbs from some of the draws reach.
 
     Parameters
     ----------
     evaluate
-        Returns log density (-inf where it fails), gradient and a message, not used, at a position.
+        Function of a position that returns log density (-inf if it fails), gradient, and a message.
     draws
-        Shape (draw, dim).
+        Draws, shape (draw, dim).
 
     Returns
     -------
     numpy.ndarray
-        d / 2 log(2 pi) - 1/2 log det(-Hessian) at each position where climbs from up to CLIMBS
-        draws ended, if it is a maximum with curvature in all directions.
+        d / 2 log(2 pi) - 1/2 log det(-Hessian) at the ends of climbs from up to CLIMBS draws, if
+        they are maxima with curvature in all directions.
 
     """
     with np.errstate(over="ignore"):
         spread = draws.std(axis=0)
-    # chains that never moved, or that drifted away, have no usable frame
+    # chains that never moved, or that drifted away, define no usable frame
     if not (spread.all() and np.isfinite(spread).all()):
         return np.empty(0)
     frame = frame_of(draws - draws.mean(axis=0), spread)
     starts = draws[np.linspace(0, len(draws) - 1, min(CLIMBS, len(draws))).astype(int)]
-    found = [evaluate(start) for start in starts]
-    fine = [np.isfinite(value) and np.isfinite(slope).all() for value, slope, _ in found]
+    starting = [evaluate(start) for start in starts]
+    fine = [np.isfinite(value) and np.isfinite(slope).all() for value, slope, _ in starting]
     if not any(fine):
         return np.empty(0)
     ends = climb(evaluate, starts[fine], frame)
@@ -81,17 +99,17 @@ def log_volumes(evaluate: Evaluate, draws: np.ndarray) -> np.ndarray:
 
 
 def _distinct(positions: np.ndarray, frame: np.ndarray) -> list[np.ndarray]:
-    """Positions, without those next to an earlier one."""
-    kept: list[np.ndarray] = []
+    """Drop positions next to an earlier one."""
+    distinct: list[np.ndarray] = []
     for position in positions:
-        apart = [solve_triangular(frame, position - other, lower=True) for other in kept]
-        if all(np.linalg.norm(z) > NEAR for z in apart):
-            kept.append(position)
-    return kept
+        gaps = [solve_triangular(frame, position - other, lower=True) for other in distinct]
+        if all(np.linalg.norm(z) > NEAR for z in gaps):
+            distinct.append(position)
+    return distinct
 
 
 def _log_volume(evaluate: Evaluate, position: np.ndarray, frame: np.ndarray) -> float:
-    """Log volume of one mode; NaN where the density does not fall off in every direction."""
+    """Return the log volume of one mode; NaN unless the density falls off in every direction."""
     columns = []
     for direction in STEP * frame.T:
         _, up, _ = evaluate(position + direction)
@@ -108,26 +126,17 @@ def _log_volume(evaluate: Evaluate, position: np.ndarray, frame: np.ndarray) -> 
 
 
 def volume_messages(name: str, volumes: np.ndarray) -> list[str]:
-    """Report, in one sentence, modes that differ much in volume; nothing otherwise."""
+    """Return a note on modes that differ much in volume, if there are any."""
     ratio = np.ptp(volumes) if volumes.size else 0.0
     if ratio <= np.log(LARGEST_RATIO):
         return []
-    return [
+    text = (
         f"{name}: the visited modes differ in volume by {ratio / np.log(10.0):.1f} orders of "
         "magnitude. Tempering finds modes according to their volume: smaller ones may have been "
-        "missed without any other sign, and weights converge slowly. Start chains where you expect "
-        "narrow modes (inits), and compare."
-    ]
-
-
-# draws that represent all, and the quantile of the distances from the draws of one half to the
-# nearest of the other beyond which a position lies apart
-DRAWS, QUANTILE = 2000, 0.999
-# a position counts if its log density exceeds this quantile of that of the draws: below it, a short
-# chain was still on its way from a remote start
-ARRIVED = 0.05
-# and if the log density dips by this much on the straight line to the nearest draw, evaluated here
-DIP, LINE = 5.0, np.linspace(0.1, 0.9, 9)
+        "missed without any other sign, and weights converge slowly. Start chains in the narrow "
+        "modes that you expect (inits), and compare."
+    )
+    return [Message(UNEQUAL_MODE_VOLUMES, text)]
 
 
 def count_unvisited(
@@ -137,16 +146,16 @@ def count_unvisited(
     draws_lp: np.ndarray,
     log_density: Callable[[np.ndarray], float],
 ) -> int:
-    """Count the positions of high density that lie apart from all draws.
+    """Count the positions of high density that are isolated from all draws.
 
     Parameters
     ----------
     positions, lp
-        Shape (position, dim) and (position,): where short chains ended, and the log density there.
+        Ends of short chains, shape (position, dim), and their log density, shape (position,).
     draws, draws_lp
-        Shape (draw, dim) and (draw,), in the order in which they were drawn.
+        Draws, shape (draw, dim), in their order, and their log density, shape (draw,).
     log_density
-        Of a position, shape (dim,), up to a constant.
+        Log density at a position, shape (dim,), up to a constant.
 
     """
     arrived = lp > np.quantile(draws_lp, ARRIVED)
@@ -157,8 +166,8 @@ def count_unvisited(
     half = len(draws) // 2
     usual = np.quantile(cKDTree(draws[:half] / scale).query(draws[half:] / scale)[0], QUANTILE)
     distance, nearest = cKDTree(draws / scale).query(positions / scale)
-    apart = np.flatnonzero(arrived & (distance > usual))
-    return sum(_dips(positions[i], draws[nearest[i]], log_density) for i in apart)
+    isolated = np.flatnonzero(arrived & (distance > usual))
+    return sum(_dips(positions[i], draws[nearest[i]], log_density) for i in isolated)
 
 
 def _dips(one: np.ndarray, other: np.ndarray, log_density: Callable) -> bool:
@@ -168,45 +177,42 @@ def _dips(one: np.ndarray, other: np.ndarray, log_density: Callable) -> bool:
 
 
 def unvisited_messages(name: str, count: int, total: int) -> list[str]:
-    """Report, in one sentence, short chains that ended where there are no draws; else nothing."""
+    """Return a note on short chains that ended in regions without draws, if there are any."""
     if not count:
         return []
-    return [
+    text = (
         f"{name}: {count} of the {total} short chains of warm-up ended in regions of high density "
-        "where the run has no draws. If these are modes, they have little weight, or are too "
+        "in which the run has no draws. If these are modes, they have little weight, or are too "
         "narrow for tempering to find again: start chains there (inits), and compare."
-    ]
-
-
-# as in diagnostics.compare
-LARGEST_R_HAT = 1.05
-
-
-# what is told of: fewer of the jumps accepted, more of them from an empty ring, fewer chains
-FEW_ACCEPTED, OFTEN_EMPTY, FEWEST_CHAINS = 0.5, 0.05, 4
+    )
+    return [Message(UNVISITED_REGIONS, text)]
 
 
 @reports_for(equi_energy.Settings)
 def report_jumps(view: RunView) -> Findings:
     """Report jumps that fail, and a number of chains that is too small to show the error."""
-    said, stats = [], view.sample_stats
+    notes: list[str] = []
+    stats = view.sample_stats
     jumps, empty = stats["n_jumps"].sum(), stats["n_empty"].sum()
     if empty > OFTEN_EMPTY * (jumps + empty):
-        said.append(
+        text = (
             f"equi_energy: {empty / (jumps + empty):.0%} of jumps found their energy ring empty "
             "in the file of the hotter chain. Lengthen warm-up, or raise levels."
         )
+        notes.append(Message(EMPTY_FILES, text))
     if jumps and stats["n_jumps_accepted"].sum() < FEW_ACCEPTED * jumps:
-        said.append(
+        text = (
             f"equi_energy: {stats['n_jumps_accepted'].sum() / jumps:.0%} of jumps were accepted: "
             "rings are too wide. Raise levels, or lower highest_temperature."
         )
+        notes.append(Message(REJECTED_JUMPS, text))
     if len(stats["ring"]) < FEWEST_CHAINS:
-        said.append(
-            "equi_energy: the error of its files is common to all draws of a chain, and only "
-            f"several chains tell how large it is: run at least {FEWEST_CHAINS}."
+        text = (
+            "equi_energy: the error of its files is common to all draws of a chain, and can only "
+            f"be seen by comparing several chains: run at least {FEWEST_CHAINS}."
         )
-    return Findings(messages=said)
+        notes.append(Message(SHARED_FILE_ERROR, text))
+    return Findings(messages=notes)
 
 
 @reports_for(
@@ -217,51 +223,51 @@ def report_jumps(view: RunView) -> Findings:
     smc.Settings,
 )
 def report(view: RunView) -> Findings:
-    """Return the group `tempering`, and one message per kind of doubt."""
+    """Return the group `tempering`, and one note per kind of doubt."""
     target, chains, stats = view.target, view.chains, view.sample_stats
-    found, name = chains[0].sampler, view.sampler_name
-    # constants are dropped only where the density comes with its gradient
+    sampler, name = chains[0].sampler, view.sampler_name
+    # constants are dropped only if the density comes with its gradient
     position = chains[0].state.current.position
-    constant = target.dropped_constant(position) if found.uses_gradient else 0.0
-    assert found.tempering is not None  # of samplers without, nothing is asked here
-    learned = [found.tempering.learned(chain.state) for chain in chains]
+    constant = target.dropped_constant(position) if sampler.uses_gradient else 0.0
+    assert sampler.tempering is not None
+    learned = [sampler.tempering.learned(chain.state) for chain in chains]
     if target.factor is not None:
         learned = [_in_original_coordinates(target, one) for one in learned]
     group = evidence.group(learned, constant)
     evidence.add_errors(group)
     if "ancestors" in group:
-        messages = evidence.particle_sentences(name, group, stats)
+        notes = evidence.particle_notes(name, group, stats)
     else:
-        messages = evidence.sentences(name, group, stats)
-    messages += _on_chains(name, chains, view.length)
+        notes = evidence.path_notes(name, group, stats)
+    notes += _note_chains(name, chains, view.length)
     # positions of a pseudo-extension are not those of its draws
     if target.base.moves_parameters:
-        messages += _on_modes(target.target, chains, group)
-    return Findings({}, messages, {"tempering": group})
+        notes += _note_modes(target.target, chains, group)
+    return Findings({}, notes, {"tempering": group})
 
 
 def _in_original_coordinates(target: Samplable, learned: dict[str, Any]) -> dict[str, Any]:
-    """Translate what was learned in coordinates z, x = m + L z with a diagonal L.
+    """Translate results in coordinates z to x = m + L z, with a diagonal L.
 
     The reference is a density of z, that of x times |det L|: an integral over z of p^b p0^(1 - b)
     is |det L|^-b times that over x. Without a reference it is 1 / |det L| times that of p^b.
     """
     assert target.factor is not None
-    volume, found = target.log_volume, dict(learned)
-    referred = np.isfinite(learned["log_evidence"])
-    power = learned["temperature"] if referred else 1.0
-    found["log_normalizer"] = learned["log_normalizer"] + power * volume
-    found["log_evidence"] = learned["log_evidence"] + volume
-    found["short_chain"] = target.original(learned["short_chain"])
+    volume, values = target.log_volume, dict(learned)
+    has_reference = np.isfinite(learned["log_evidence"])
+    power = learned["temperature"] if has_reference else 1.0
+    values["log_normalizer"] = learned["log_normalizer"] + power * volume
+    values["log_evidence"] = learned["log_evidence"] + volume
+    values["short_chain"] = target.original(learned["short_chain"])
     if "weighted_particle" in learned:
-        found["weighted_particle"] = target.original(learned["weighted_particle"])
+        values["weighted_particle"] = target.original(learned["weighted_particle"])
     if "reference_mean" in learned:
-        found["reference_mean"] = target.original(learned["reference_mean"])
-        found["reference_sd"] = learned["reference_sd"] * np.abs(target.factor[0])
-    return found
+        values["reference_mean"] = target.original(learned["reference_mean"])
+        values["reference_sd"] = learned["reference_sd"] * np.abs(target.factor[0])
+    return values
 
 
-def _on_chains(name: str, chains: list[Chain], length: int) -> list[str]:
+def _note_chains(name: str, chains: list[Chain], length: int) -> list[str]:
     """Report chains that disagree, in any column or in the log density."""
     if len(chains) < 2 or length < 4:
         return []
@@ -271,37 +277,39 @@ def _on_chains(name: str, chains: list[Chain], length: int) -> list[str]:
     largest = max((float(arviz_module().rhat(x)) for x in moving), default=1.0)
     if largest <= LARGEST_R_HAT:
         return []
-    return [
+    text = (
         f"{name}: R-hat is {largest:.2f}: chains disagree on the weights of modes, or are stuck in "
         "some. Sample longer, lengthen warm-up, or give a reference distribution "
-        "(reference_distribution, prior_data); stanadapt.modes shows which chain visited what."
-    ]
+        "(reference_distribution, prior_data); stanadapt.modes shows the modes of each chain."
+    )
+    return [Message(CHAINS_DISAGREE_ON_MODES, text)]
 
 
-def _on_modes(target: Target, chains: list[Chain], group: xr.Dataset) -> list[str]:
+def _note_modes(target: Target, chains: list[Chain], group: xr.Dataset) -> list[str]:
     """Report modes that differ much in volume, and regions that only warm-up visited."""
-    name, messages = chains[0].sampler.name, []
+    name = chains[0].sampler.name
+    notes: list[str] = []
     draws, draws_lp = _some_draws(target, chains)
     if not len(draws):
         return []
     if not target.noise_size:  # an estimated density cannot be climbed
-        messages += volume_messages(name, log_volumes(target.evaluate, draws))
+        notes += volume_messages(name, log_volumes(target.evaluate, draws))
     ends, lp = (group[n].values for n in ("short_chain", "short_chain_lp"))
     finite = np.isfinite(lp)
     if finite.any():
         count = count_unvisited(ends[finite], lp[finite], draws, draws_lp, target.value)
-        messages += unvisited_messages(name, count, int(finite.sum()))
-    return messages
+        notes += unvisited_messages(name, count, int(finite.sum()))
+    return notes
 
 
 def _some_draws(target: Target, chains: list[Chain]) -> tuple[np.ndarray, np.ndarray]:
-    """Positions, evenly spaced in each chain, shape (draw, dim), and their log density."""
+    """Return positions evenly spaced in each chain, shape (draw, dim), and their log density."""
     rows, lps = [], []
     for chain in chains:
         count = DRAWS // len(chains)
-        kept = np.linspace(0, chain.sampling.rows - 1, count).astype(int)
-        lps.append(chain.sampling.stats[kept, 0])
-        rows.append(chain.sampling.constrained[kept])
+        taken = np.linspace(0, chain.sampling.rows - 1, count).astype(int)
+        lps.append(chain.sampling.stats[taken, 0])
+        rows.append(chain.sampling.constrained[taken])
     draws = target.unconstrain_rows(np.concatenate(rows))
     fine = np.isfinite(draws).all(axis=1)
     return draws[fine], np.concatenate(lps)[fine]

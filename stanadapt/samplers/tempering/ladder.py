@@ -1,14 +1,14 @@
 """A ladder of inverse temperatures, and its spacing.
 
 The rejection rates of swaps between neighbors add up to the communication barrier Lambda, which
-hardly depends on the number of levels. Round trips are fastest on a ladder whose neighbors are
-equally far apart in Lambda.
+hardly depends on the number of levels. Round trips are fastest on a ladder with neighbors at equal
+distances in Lambda.
 
 References
 ----------
 Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), Non-reversible parallel tempering: a scalable
 highly parallel MCMC scheme, JRSS B 84: the barrier (section 4), its use for the ladder (section 5).
-Deviation: Lambda is interpolated linearly in b, where they take a monotone cubic.
+Deviation: Lambda is interpolated linearly in b; they use a monotone cubic.
 
 """
 
@@ -49,7 +49,7 @@ B, LOG_Z, LOG_STEP, BARRIER = 0, 1, 2, 3
 @jit
 def no_ladder(room, dim):
     """Return a Ladder without levels."""
-    # columns are contiguous: every draw of a level goes through them
+    # columns are contiguous, since every draw of a level reads them
     return Ladder(np.zeros((4, room)).T, np.ones((room, dim)), np.zeros(1, np.int64))
 
 
@@ -66,7 +66,7 @@ def first_ladder(ladder, count, min_inverse_temperature, log_step):
 
 @jit
 def measure(ladder, rejection):
-    """Write Lambda at each level; returns that at the last, which is the barrier.
+    """Write Lambda at each level; returns its value at the last, which is the barrier.
 
     rejection[k] is the rejection rate of swaps between levels k and k + 1.
     """

@@ -5,13 +5,13 @@ x, the level has
 
     P(k | x) proportional to exp(b_k Delta(x)) / Zhat(b_k),
 
-drawn exactly and without an evaluation. The positions at b = 1 are draws of the target, whatever
-Zhat is: with wrong constants levels are visited unevenly, and draws are rarer.
+drawn exactly and without an evaluation. The positions at b = 1 are draws of the target, for any
+Zhat: wrong constants only make visits uneven, and draws rarer.
 
 The mean of P(K | x) over that of P(1 | x), K being the coldest level and 1 the hottest, is the
-ratio of Z(1) / Zhat(1) to Z(0) / Zhat(0) (Rao-Blackwell in place of visits). Where the hottest
-level is redrawn from the reference, times just after are regenerations: what lies between two of
-them, a tour, is independent of all others, and gives the error of that ratio.
+ratio of Z(1) / Zhat(1) to Z(0) / Zhat(0) (Rao-Blackwell in place of visits). If the hottest level
+is redrawn from the reference, times just after are regenerations: the part between two of them, a
+tour, is independent of all others, and gives the error of that ratio.
 
 References
 ----------
@@ -53,7 +53,7 @@ from stanadapt.samplers.tempering.pseudo_gibbs import IMPOSSIBLE, LARGEST_LEARNI
 from stanadapt.samplers.tempering.swaps import GAIN_OFFSET, GAIN_POWER
 
 TASK_WALKER = np.int64(2)
-# without workers every move is made by the chain's own thread
+# without workers the chain's own thread makes every move
 ONE_ROW = 1
 
 
@@ -70,9 +70,9 @@ class Walker(NamedTuple):
         Sums of P(k | x) over moves and, in the last column, their number: while learning (first
         row), and since then; shape (2, room + 1).
     tours
-        Of the tour that is under way, the sums of P(K | x) and P(1 | x) (COLD, HOT), and whether
-        it BEGAN with a regeneration; of all complete tours their number, the sums of both, of their
-        squares and of their product; shape (9,).
+        For the present tour, the sums of P(K | x) and P(1 | x) (COLD, HOT), and whether it BEGAN
+        with a regeneration; for all complete tours their number, the sums of both, of their squares
+        and of their product; shape (9,).
 
     """
 
@@ -96,9 +96,9 @@ class ExcursionInfo(NamedTuple):
 
     acceptance_rate: float  # mean over moves that were not redraws from the reference
     steps: int
-    diverging: bool  # of the moves at the coldest level
+    diverging: bool  # whether a move at the coldest level diverged
     moves: int
-    redraws: int  # from the reference, one evaluation each
+    redraws: int  # draws from the reference, one evaluation each
     returned: bool
     round_trips: int
 
@@ -115,7 +115,7 @@ def no_walker(path, options, ladder):
 
 @jit
 def excursion(walker, target_accept, learning, longest, rng):
-    """Move until the walker is at the coldest level, `longest` times at most.
+    """Move until the walker is at the coldest level, at most `longest` times.
 
     learning
         Whether to tune step sizes and normalizing constants.
@@ -190,14 +190,14 @@ def weigh(walker):
 
 @inlined
 def _count_tour(walker):
-    """End a tour where the latest move was a redraw from the reference."""
+    """End a tour if the latest move was a redraw from the reference."""
     if walker.mover.numbers[0, STEPS] == 0.0 and regenerates(walker.path, walker.ladder):
         end_tour(walker.tours)
 
 
 @inlined
 def end_tour(tours):
-    """Add the tour that ends to the complete ones, if it began with a redraw, and begin another."""
+    """Add the present tour to the complete ones, if it began with a redraw, and begin another."""
     cold, hot = tours[COLD], tours[HOT]
     if tours[BEGAN] > 0.0:
         tours[COUNT] += 1
@@ -217,7 +217,7 @@ def regenerates(path, ladder):
 
 @jit
 def _learn_normalizers(walker):
-    """Raise log Z of levels that are visited too often, by P(k | x) in place of the visit."""
+    """Raise log Z of levels that are visited too often, by P(k | x) instead of the visit."""
     ladder, count = walker.ladder, walker.ladder.size[0]
     gain = min(LARGEST_LEARNING_GAIN, count / (1.0 + walker.visits[0, MOVES]))
     for k in range(count):
@@ -234,7 +234,7 @@ def current(walker, position):
 
 
 def log_ratio_error(tours: np.ndarray, fewest: int) -> float:
-    """Error of log(sum of P(K | x) / sum of P(1 | x)); NaN below so many tours.
+    """Return the error of log(sum of P(K | x) / sum of P(1 | x)); NaN if there are too few tours.
 
     By the delta method: h_i = a_i / mean(a) - c_i / mean(c) of tours i has mean 0, and the error is
     its standard deviation over the root of the number of tours.

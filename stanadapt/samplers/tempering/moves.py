@@ -8,9 +8,8 @@ ones of fixed length.
 A sweep first draws the random numbers of all its moves, in order, from the chain's generator. The
 moves are then made in any order, on several threads if there are workers (`queue`).
 
-Leapfrogs at one inverse temperature, with little overhead beside the target's gradients.
-
-Work between two gradients of some microseconds soon takes a fifth of the time. The density of a
+`integrate` makes leapfrogs with little overhead in addition to the target's gradients, since a few
+microseconds of work between two gradients soon take a fifth of the time. The density of a
 trajectory is needed only at its end, and the force of a Gaussian reference without correlations is
 one more term in the loop that updates the momentum: neither the reference density nor the tempered
 density is computed at every step.
@@ -58,6 +57,11 @@ from stanadapt.samplers.tempering.path import (
 )
 from stanadapt.samplers.tempering.reference_distribution import DEGREES, is_diagonal
 
+# NUTS keeps only b l + (1 - b) psi of its points: below this b, l cannot be recovered from it
+# accurately, and the draw is evaluated once more
+SMALLEST_B = 1e-4
+SEEDS = 2.0**53  # number of seeds to draw from
+
 
 @inlined
 def integrate(density, replicas, row, momentum, scale, step_size, steps):
@@ -65,7 +69,7 @@ def integrate(density, replicas, row, momentum, scale, step_size, steps):
 
     density is a Tempered. momentum, shape (dim,), is updated in place, the row is not; the end of
     the trajectory is written to density.latest. scale has shape (1, dim). Returns the log density
-    there and the number of steps. Where the density fails on the way, it stops there with -inf.
+    there and the number of steps. If the density fails on the way, the trajectory stops with -inf.
     """
     path, b, latest = density.path, density.temperature, density.latest
     end, gaussian = latest.vectors[0], _has_diagonal_gaussian(path)
@@ -101,7 +105,7 @@ def _has_diagonal_gaussian(path):
 
 @inlined
 def _kick(density, gaussian, vectors, momentum, scale, size):
-    """Add the tempered gradient, of a row of Replicas with these vectors, times size and scale.
+    """Add the tempered gradient at a row of Replicas, times size and scale, to the momentum.
 
     At b = 1 nothing of the reference is read: after a gradient it is no longer in the cache.
     """
@@ -132,12 +136,6 @@ def _drift(position, momentum, scale, step_size):
         position[i] += step_size * scale[i] * momentum[i]
 
 
-# NUTS keeps only b l + (1 - b) psi of its points: below this b, l cannot be recovered from it
-# accurately, and the draw is evaluated once more
-SMALLEST_B = 1e-4
-SEEDS = 2.0**53  # number of seeds to draw from
-
-
 class MoveKernel(IntEnum):
     """Trajectories of a few leapfrogs; NUTS; a random walk, which needs no gradient."""
 
@@ -146,7 +144,7 @@ class MoveKernel(IntEnum):
     random_walk = 2
 
 
-# for compiled code, where members of an enumeration are not integers
+# for compiled code, in which members of an enumeration are not integers
 NUTS, RANDOM_WALK = int(MoveKernel.nuts), int(MoveKernel.random_walk)
 
 
@@ -159,9 +157,9 @@ class Options(NamedTuple):
 
 
 class Mover(NamedTuple):
-    """Memory of the moves of a sweep, overwritten each time; one slot per row that moves.
+    """Memory for the moves of a sweep, overwritten each time; one slot per row that moves.
 
-    Few arrays: each one costs seconds of compilation.
+    There are few arrays, since each one costs seconds of compilation.
 
     vectors
         The latest evaluation, as in `Replicas`; the momentum of a trajectory, or the direction and
@@ -174,12 +172,12 @@ class Mover(NamedTuple):
         evaluations (STEPS; 0 if the row was redrawn instead), and whether it was DIVERGING;
         shape (slot, 8).
     integers
-        What the move added to the first columns of `Density.calls`, the last of which,
-        FAILED_IN_A_ROW, is counted from 0; the SEED of the `SplitMix64` of NUTS; shape (slot, 5).
+        Increments of the first columns of `Density.calls`, the last of which, FAILED_IN_A_ROW, is
+        counted from 0; the SEED of the `SplitMix64` of NUTS; shape (slot, 5).
     tree
         Memory of NUTS, one per thread.
     queue
-        Where slots are offered to workers.
+        Queue in which slots are offered to workers.
 
     """
 
@@ -220,8 +218,8 @@ def mover_of_worker(mover):
 def move(task, path, mover, ladder, replicas, count, rows, levels, rng):
     """Move each of the rows at its level of the ladder; the outcomes are in `mover.numbers`.
 
-    Slot = 0, ..., count - 1 moves row rows[slot] at level levels[slot]; None stands for the slot
-    number itself. task is the kind of task offered to workers, who call `run_move` too.
+    Slot = 0, ..., count - 1 moves row rows[slot] at level levels[slot]; None means the slot number
+    itself. task is the kind of task offered to workers, which call `run_move` too.
     """
     calls = path.target.calls
     before = (
@@ -274,7 +272,7 @@ def draw_randomness(path, mover, replicas, slot, row, temperature, rng):
 
 @jit
 def run_move(path, mover, ladder, replicas, slot, row, level):
-    """Make the move of a row whose random numbers have been drawn."""
+    """Make the move of a row after its random numbers have been drawn."""
     never_inline()
     b, calls, numbers = ladder.levels[level, B], path.target.calls, mover.numbers[slot]
     for column in range(FAILED_IN_A_ROW + 1):
@@ -302,7 +300,7 @@ def run_move(path, mover, ladder, replicas, slot, row, level):
 
 @inlined
 def _add_counts(target, mover, count, before):
-    """Add the counts of all slots, in their order, as if one thread had made all moves."""
+    """Add the counts of all slots, in order, as if one thread had made all moves."""
     values, gradients, failed, in_a_row = before
     for slot in range(count):
         calls = mover.integers[slot]
@@ -341,7 +339,7 @@ def _hmc_move(mover, density, replicas, slot, row, scale, step_size):
 
 @jit
 def _nuts_move(mover, density, replicas, slot, row, scale, step_size):
-    """One draw from a trajectory that doubles until it turns back (`nuts_tree`)."""
+    """Make one draw from a trajectory that doubles until it turns back (`nuts_tree`)."""
     b, work = density.temperature, mover.vectors[slot, WORK:]
     current = GradientPoint(work[0], log_density_of(replicas, row, b), work[1])
     drawn, metric = GradientPoint(work[2], 0.0, work[5]), Leapfrog(scale, work[3], work[4])

@@ -1,14 +1,14 @@
 """Parallel tempering (non-reversible) for posteriors with many modes, with the log evidence.
 
-One chain at each inverse temperature between a reference distribution and the target; neighbors
-swap. The reference, the spacing and number of the temperatures and all step sizes are learned
-during warm-up. The draws are those of the coldest chain.
+One chain samples at each inverse temperature between a reference distribution and the target;
+neighbors swap. The reference, the spacing and number of the temperatures and all step sizes are
+learned during warm-up. The draws are those of the coldest chain.
 
 References
 ----------
 Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), Non-reversible parallel tempering: a scalable
-highly parallel MCMC scheme, JRSS B 84. Its parts, in `kernels/tempering`: `path`, `moves`,
-`ladder`, `parallel`, `warmup_rounds`.
+highly parallel MCMC scheme, JRSS B 84. Its parts, in `samplers/tempering`: `path`, `moves`,
+`ladder`, `swaps`, `warmup_rounds`.
 
 """
 
@@ -29,6 +29,7 @@ from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.settings import (
     ReferenceFamily,
+    add_common_settings,
     check_tempering,
     first_path,
     options_of,
@@ -40,47 +41,29 @@ LARGEST_RINGS = 1000
 
 
 class Swaps(IntEnum):
-    """Which levels swap: neighbors, by turns even and odd pairs; two whose states share a ring."""
+    """Levels that swap: neighbors, by turns even and odd pairs; or two with states in one ring."""
 
     neighbors = 0
     energy_rings = 1
 
 
-# for compiled code, where members of an enumeration are not integers
+# for compiled code, in which members of an enumeration are not integers
 ENERGY_RINGS = int(Swaps.energy_rings)
 
 
+# the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
+@add_common_settings
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
-    kernel
-        How each chain moves: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
-        gradient.
-    leapfrogs
-        Most leapfrogs of a trajectory of hmc; 0: twice the fourth root of the dimension. Where
-        modes are round, 1 or 2 draw more from as many gradients.
-    max_treedepth
-        Of nuts, 1 to 25.
-    target_accept
-        Acceptance rate to tune each level's step size to, in [0, 1); 0: 0.8, of random_walk 0.3.
     levels
-        Number of temperatures, at least 2; 0: twice the barrier and one, as it is learned.
-    reference_family
-        The reference: gaussian, student_t (of 5 degrees), or power, which has none: the powers of
-        the target alone, improper for most targets.
-    inflation
-        Spread of a learned reference over that of the draws it is learned from; 0: 2^sqrt(2 / d),
-        which is 2 in two dimensions. Before the last fit of warm-up it is at least 4.
-    min_inverse_temperature
-        Inverse temperature of the hottest chain, in [0, 1); above 0 for power.
-    step_size
-        The step to begin with, in units of the unconstrained parameters; > 0.
+        Number of temperatures, at least 2; 0: one more than twice the barrier, as it is learned.
     swaps
-        neighbors, or energy_rings: after warm-up, one pair of any two chains whose log densities
-        lie in the same ring.
+        neighbors, or energy_rings: after warm-up, one pair of any two chains with log densities in
+        the same ring.
     rings
-        Number of energy rings, 1 to 1000, equally many draws of warm-up in each. On twenty modes in
-        the plane 5, 8 and 12 could not be told apart; 1, 2 and 3 had larger errors.
+        Number of energy rings, 1 to 1000, each with equally many draws of warm-up. On twenty modes
+        in the plane 5, 8 and 12 were equally good; 1, 2 and 3 had larger errors.
 
     """
 
@@ -101,9 +84,9 @@ class State(NamedTuple):
     """All chains and the tuning, updated in place; the coldest chain is `current`.
 
     parity
-        Which pairs swap next: even (0) or odd (1) ones.
+        Parity of the pairs that swap next: even (0) or odd (1).
     learning, learns_reference
-        Whether it is warm-up; whether the reference is learned in it.
+        Whether warm-up is in progress; whether the reference is learned in it.
     rings
         The energy rings; without room if neighbors swap.
 
@@ -118,18 +101,18 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports.
+    """Statistics of one iteration.
 
     acceptance_rate, swap_rate
-        Of the moves, a mean over levels; of the swaps, a mean over all pairs of neighbors, or, of
-        energy rings, that of the one pair that was picked: 0 where no two states shared a ring.
+        Mean acceptance rate of the moves over levels; that of the swaps over all pairs of neighbors
+        or, with energy rings, of the one pair that was picked: 0 if no two states shared a ring.
     n_steps
         Leapfrogs (steps of the random walk) of all levels.
     diverging
-        The coldest chain's trajectory ended in an energy error above 1000, or where the density
+        Whether the coldest chain's trajectory ended in an energy error above 1000, or the density
         failed.
     round_trips
-        Chains that came back to the coldest level from the hottest.
+        Number of chains that came back to the coldest level from the hottest.
     levels
         Number of temperatures.
 
@@ -158,7 +141,7 @@ def init(density, settings, position, rng):
 
 @jit
 def init_from_path(density, settings, position, rng, path, learns_reference):
-    """`init` on a path whose reference is given, not learned."""
+    """As `init`, on a path with a given reference, which is not learned."""
     options = options_of(settings, density.dim)
     design = _design(settings, learns_reference)
     tempering = rounds.begin(path, options, design, position, rng)
@@ -213,13 +196,13 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 @jit
 def freeze(settings, state):
-    """Tune no more."""
+    """Stop tuning."""
     return replace(state, learning=False)
 
 
 @jit
 def make_worker(density, settings, state):
-    """Return the state for a worker thread, with a density of its own, and the queue of tasks."""
+    """Return the state for a worker thread, with its own density, and the queue of tasks."""
     tempering = engine.tempering_of_worker(density, state.tempering)
     return replace(state, tempering=tempering), tempering.mover.queue
 
@@ -231,21 +214,21 @@ def run_task(settings, state, kind, slot):
 
 
 def learned(state: State) -> dict:
-    """Ladder and reference; rejection rates, constants and round trips of sampling."""
+    """Return ladder and reference; rejection rates, constants and round trips of sampling."""
     tempering = state.tempering
-    found = describe_path(tempering.path, tempering.ladder, tempering.short_chain_ends)
+    values = describe_path(tempering.path, tempering.ladder, tempering.short_chain_ends)
     statistics = tempering.statistics
-    sweeps, count = max(int(statistics.counts[engine.SWEEPS]), 1), len(found["temperature"])
+    sweeps, count = max(int(statistics.counts[engine.SWEEPS]), 1), len(values["temperature"])
     rejection = statistics.levels[: count - 1, engine.REJECTION] / sweeps
-    engine.log_normalizers(statistics, tempering.ladder, found["log_normalizer"])
-    found["rejection"] = rejection
-    found["barrier"] = float(rejection.sum())
-    if np.isfinite(found["log_evidence"]):
-        found["log_evidence"] = float(found["log_normalizer"][-1])
+    engine.log_normalizers(statistics, tempering.ladder, values["log_normalizer"])
+    values["rejection"] = rejection
+    values["barrier"] = float(rejection.sum())
+    if np.isfinite(values["log_evidence"]):
+        values["log_evidence"] = float(values["log_normalizer"][-1])
     if state.rings.members.size > 0:
-        found["ring_boundary"] = state.rings.boundaries.copy()
-        found["without_pair"] = float(state.rings.without_pair[0]) / sweeps
-    return found
+        values["ring_boundary"] = state.rings.boundaries.copy()
+        values["without_pair"] = float(state.rings.without_pair[0]) / sweeps
+    return values
 
 
 register(

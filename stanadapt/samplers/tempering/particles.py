@@ -4,25 +4,19 @@ Particles drawn from the reference go to b = 1 in stages. A stage raises b as fa
 effective sample size allows, weighs each particle by exp((b' - b) Delta(x)) before it moves,
 resamples, and moves all of them in sweeps at b'. The product of the mean weights estimates
 Z(1) / Z(0): without bias for a fixed ladder and fixed moves, consistently for ours, which learn
-from the particles.
-
-Without resampling the particles keep their weights: annealed importance sampling.
+from the particles. Without resampling the particles keep their weights: annealed importance
+sampling.
 
 References
 ----------
 Del Moral, Doucet and Jasra (2006), Sequential Monte Carlo samplers, JRSS B 68. Neal (2001),
-Annealed importance sampling, Statistics and Computing 11. The weights: `particle_weights`.
-Deviation: the scales of the moves are the width of one mode, from gradients, where others take the
-covariance of all particles, which spans modes.
-
-Weights of particles: how far to go in one stage, what that adds, which ones to go on with.
-
-References
-----------
-Zhou, Johansen and Aston (2016), Toward automatic model comparison: an adaptive sequential Monte
-Carlo approach, JCGS 25: the conditional effective sample size. Deviation: it is taken over the
-particles of positive density, since with few of these no step, however short, would reach the
-threshold. Carpenter, Clifford and Fearnhead (1999), IEE Proceedings F 146: systematic resampling.
+Annealed importance sampling, Statistics and Computing 11. Zhou, Johansen and Aston (2016), Toward
+automatic model comparison: an adaptive sequential Monte Carlo approach, JCGS 25: the conditional
+effective sample size. Carpenter, Clifford and Fearnhead (1999), IEE Proceedings F 146: systematic
+resampling. Deviations: the effective sample size is that of the particles with positive density,
+since with few of these no step, however short, would reach the threshold; the scales of the moves
+are the width of one mode, from gradients, while others use the covariance of all particles, which
+spans modes.
 
 """
 
@@ -62,16 +56,21 @@ from stanadapt.samplers.tempering.path import (
 )
 
 HALVINGS = 60
+# with more stages than these, the last one goes straight to the target
+MOST_STAGES = 200
+SMALLEST_SCALE = 1e-10
+# kinds of task in the queue; those of parallel tempering before it and of others are 0 to 2
+TASK_SWEEP, TASK_ONE = np.int64(3), np.int64(4)
 
 
 @jit
 def next_temperature(delta, log_weights, b, threshold):
-    """Return the largest b' <= 1 whose conditional effective sample size is not below threshold.
+    """Return the largest b' <= 1 with a conditional effective sample size of at least threshold.
 
     delta, log_weights
         Delta(x) and log weight of each particle, shape (particle,).
     threshold
-        As a share of the particles.
+        Share of the particles.
 
     """
     if conditional_ess(delta, log_weights, 1.0 - b) >= threshold:
@@ -89,7 +88,7 @@ def next_temperature(delta, log_weights, b, threshold):
 
 @jit
 def conditional_ess(delta, log_weights, step):
-    """(sum W v)^2 / (sum W sum W v^2), v = exp(step Delta), over particles of positive density."""
+    """Return (sum W v)^2 / (sum W sum W v^2), v = exp(step Delta), over positive densities."""
     top, peak = -np.inf, -np.inf
     for n in range(delta.shape[0]):
         if delta[n] > -np.inf:
@@ -111,13 +110,14 @@ def reweigh(delta, log_weights, step):
     """Multiply the weights by exp(step Delta); returns the log of their mean factor."""
     before = log_sum(log_weights)
     for n in range(delta.shape[0]):
-        # not NaN: of two particles without density neither counts
+        # -inf, and not NaN, for a particle without density
         log_weights[n] = log_weights[n] + step * delta[n] if delta[n] > -np.inf else -np.inf
     return log_sum(log_weights) - before
 
 
 @jit
 def log_sum(logs):
+    """Return log(sum(exp(logs))), or -inf if all of them are."""
     peak = np.max(logs)
     if not peak > -np.inf:
         return -np.inf
@@ -129,7 +129,7 @@ def log_sum(logs):
 
 @jit
 def systematic(weights, uniform, chosen):
-    """Write as many indices into `chosen`, in order: the one where the sum passes (n + u) / N."""
+    """Fill `chosen` with sorted indices: at entry n the running sum passes share (n + u) / N."""
     rows, total, last = weights.shape[0], 0.0, 0
     for n in range(rows):
         total += weights[n]
@@ -145,35 +145,28 @@ def systematic(weights, uniform, chosen):
         chosen[n] = index
 
 
-# with more stages than these, the last one goes straight to the target
-MOST_STAGES = 200
-SMALLEST_SCALE = 1e-10
-# kinds of task in the queue; those of parallel tempering before it and of others are 0 to 2
-TASK_SWEEP, TASK_ONE = np.int64(3), np.int64(4)
-
-
 class Population(NamedTuple):
-    """The particles and what their moves have learned; arrays are updated in place.
+    """The particles and the tuning of their moves; arrays are updated in place.
 
     ladder
         One level per stage, the first at b = 0; LOG_Z is the estimate of log Z(b).
     replicas
         The particles, siblings side by side.
     spare
-        The particles as they were before they were last resampled and, in the last row, a position
-        of positive density for the case that no particle has one.
+        The particles before they were last resampled and, in the last row, a position of positive
+        density in case no particle has one.
     log_weights
         Unnormalized, shape (particle,): 0 after resampling; without resampling, those of the rows
         of `spare` at the end.
     work
         Workspace, shape (particle,).
     indices
-        The level at which each particle moves (LEVEL), always the last; which of the first
-        particles it descends from (ANCESTOR); which one it was resampled from (CHOSEN); shape
+        The level at which each particle moves (LEVEL), always the last; its ancestor among the
+        first particles (ANCESTOR); the particle it was resampled from (CHOSEN); shape
         (3, particle).
     counts
-        Sweeps until the stage ends (SWEEPS_LEFT), whether the last one has ended (DONE), and which
-        particle is the next draw (TURN), shape (3,).
+        Sweeps until the stage ends (SWEEPS_LEFT), whether the last one has ended (DONE), and the
+        particle that is the next draw (TURN), shape (3,).
 
     """
 
@@ -198,7 +191,7 @@ class SweepInfo(NamedTuple):
     acceptance_rate: float  # mean over those that were not drawn from the reference
     steps: int
     redraws: int
-    diverging: bool  # of a single particle; always false for a sweep
+    diverging: bool  # for a move of one particle; always false for a sweep
 
 
 @jit
@@ -214,7 +207,7 @@ def no_population(path, options, particles, queue):
 
 
 def bytes_per_particle(dim: int) -> int:
-    """Of a Population: the particle, what it was resampled from, and the memory of its moves."""
+    """Return the bytes of a particle: itself, its predecessor, and the memory for its moves."""
     moves = VECTORS * dim + NUMBERS + INTEGERS
     return 8 * (2 * (3 * dim + 2) + moves + 5)
 
@@ -239,7 +232,7 @@ def run_task(population, kind, slot):
 
 @jit
 def begin(population, fallback, row, rng):
-    """Draw all particles from the reference; `fallback` is Replicas of which a row is kept."""
+    """Draw all particles from the reference; one row of the Replicas `fallback` is kept."""
     ladder, indices = population.ladder, population.indices
     ladder.size[0], ladder.levels[0] = 1, 0.0
     for n in range(indices.shape[1]):
@@ -279,7 +272,7 @@ def sweep(population, target_accept, rng):
 def anneal(population, target_accept, threshold, sweeps, resamples, rng):
     """Make one sweep, the first of a new stage if the latest one is over.
 
-    The end of the last stage is told by `counts[DONE]`.
+    At the end of the last stage, `counts[DONE]` becomes 1.
     """
     counts, ladder = population.counts, population.ladder
     if counts[SWEEPS_LEFT] <= 0:
@@ -290,7 +283,7 @@ def anneal(population, target_accept, threshold, sweeps, resamples, rng):
         counts[DONE] = 1
         if not resamples:
             _resample(population, rng)
-        # in order, but from a random one on: a particle taken by its position is no exact draw
+        # in order, but from a random one: a particle selected by its position is no exact draw
         counts[TURN] = int(rng.random() * population.log_weights.shape[0])
     return done
 
@@ -328,7 +321,7 @@ def _next_stage(population, threshold, resamples, rng):
 
 @jit
 def _resample(population, rng):
-    """Resample systematically, which keeps siblings side by side."""
+    """Resample systematically, which keeps siblings next to each other."""
     p, rows = population, population.log_weights.shape[0]
     chosen, ancestors = p.indices[CHOSEN], p.indices[ANCESTOR]
     peak = np.max(p.log_weights)
@@ -338,7 +331,7 @@ def _resample(population, rng):
     systematic(p.work, rng.random(), chosen)
     for n in range(rows):
         copy_replica(p.spare, chosen[n], p.replicas, n)
-        # chosen is sorted, and so are the ancestors: none that is still needed is overwritten
+        # chosen is sorted, and so are the ancestors: no entry that is still needed is overwritten
         p.work[n] = ancestors[chosen[n]]
     for n in range(rows):
         ancestors[n] = int(p.work[n])
@@ -346,7 +339,7 @@ def _resample(population, rng):
 
 @jit
 def _start_again(population):
-    """Put all particles where the density is known to be positive, and go straight to b = 1."""
+    """Put all particles at a position of positive density, and go straight to b = 1."""
     p = population
     rows, last = p.log_weights.shape[0], p.ladder.size[0] - 1
     for n in range(rows):
@@ -360,8 +353,8 @@ def _start_again(population):
 def _set_scales(population, level):
     """Set the scales of the moves at a level from the particles there, and a first step size.
 
-    From gradients, 1 / sqrt(mean squared slope), or from standard deviations where the moves use
-    none. The step size is changed so that its product with the scales stays as it is on average.
+    Scales are 1 / sqrt(mean squared slope) or, if the moves use no gradients, standard deviations.
+    The step size changes so that its product with the scales is unchanged on average.
     """
     p, dim = population, population.ladder.scale.shape[1]
     scale, old = p.ladder.scale[level], p.ladder.scale[level - 1]
@@ -422,7 +415,7 @@ def _sum_squared_deviations(population, out):
 
 @jit
 def current(population, position):
-    """Return the point of the particle whose turn it is, copied into `position`."""
+    """Return the point of the particle that is next to move, copied into `position`."""
     row = population.counts[TURN]
     copy(population.replicas.vectors[row, POSITION], position)
     return ValuePoint(position, population.replicas.logs[row, TARGET])
@@ -430,6 +423,6 @@ def current(population, position):
 
 @jit
 def pass_turn(population):
-    """Go on to the next particle, and from the last one to the first."""
+    """Pass the turn to the next particle, and from the last one to the first."""
     counts = population.counts
     counts[TURN] = (counts[TURN] + 1) % population.log_weights.shape[0]

@@ -1,9 +1,9 @@
 """The path from a reference to the target, and the densities on it.
 
-At inverse temperature b in [0, 1] the log density is b l(x) + (1 - b) psi(x), where l is the log
-density of the target and psi that of the reference: a Gaussian or Student t distribution; the same
-program with prior-only data; or nothing (psi = 0), the pure power of the pseudo-extended paper,
-which is proper for few targets only.
+At inverse temperature b in [0, 1] the log density is b l(x) + (1 - b) psi(x), with the log density
+l of the target and psi of the reference. The reference is a Gaussian or Student t distribution; the
+same program with prior-only data; or nothing (psi = 0), the pure power of the pseudo-extended
+paper, which is proper for few targets only.
 
 Every position is kept with l, psi and their gradients, so that the density at another temperature
 costs no evaluation.
@@ -27,7 +27,7 @@ from stanadapt.samplers.tempering.reference_distribution import CompiledReferenc
 
 POWER, DISTRIBUTION, PRIOR = 0, 1, 2  # TemperingPath.kind
 LARGEST_LOG_RATIO = 1e300
-PRIOR_COUNTERS = 8  # index in the target's counters of the first one for the prior-only data
+PRIOR_COUNTERS = 8  # first index, in the target's counters, of those for the prior-only data
 
 
 class TemperingPath(NamedTuple):
@@ -83,8 +83,7 @@ class Tempered(NamedTuple):
     """The density at one inverse temperature, for moves that take a `Density`.
 
     latest
-        One row: the result of the latest evaluation. Its position is filled in only by
-        `trajectory.integrate`.
+        One row with the latest evaluation. Its position is filled in only by `moves.integrate`.
 
     """
 
@@ -101,8 +100,8 @@ def no_replicas(rows, dim):
 
 
 @inlined
-def mixed(temperature, log_target, log_reference):
-    """Log density b l + (1 - b) psi: -inf where a part with positive weight is."""
+def mix(temperature, log_target, log_reference):
+    """Log density b l + (1 - b) psi: -inf if a part with positive weight is."""
     if temperature == 0.0:
         return log_reference
     if temperature == 1.0 or log_target == -np.inf:
@@ -113,12 +112,12 @@ def mixed(temperature, log_target, log_reference):
 @inlined
 def log_density_of(replicas, row, temperature):
     """Tempered log density of a row."""
-    return mixed(temperature, replicas.logs[row, TARGET], replicas.logs[row, REFERENCE])
+    return mix(temperature, replicas.logs[row, TARGET], replicas.logs[row, REFERENCE])
 
 
 @inlined
 def _prior(path):
-    """Density with the prior-only data, and with its own counters."""
+    """Density with the prior-only data, and with separate counters."""
     d = path.target
     return Density(
         d.value_address, d.gradient_address, path.prior_handle, d.dim, d.size, d.correlation,
@@ -181,7 +180,7 @@ def recover_target(density, position, log_density, gradient):
 
 @inlined
 def store(density, position, replicas, row):
-    """Write a position and the latest evaluation of a Tempered density, made there, into a row."""
+    """Write a position and the latest evaluation of a Tempered density there into a row."""
     latest = density.latest
     copy(position, replicas.vectors[row, POSITION])
     copy(latest.vectors[0, SLOPE], replicas.vectors[row, SLOPE])
@@ -222,8 +221,8 @@ def copy_replica(source, row, target, into):
 
 @inlined
 def log_ratio(replicas, row):
-    """Delta = l - psi, the derivative of the log density along the path; -inf where l is."""
-    # the prior-only data may fail where the target does not: kept finite, so that no NaN follows
+    """Delta = l - psi, the derivative of the log density along the path; -inf if l is."""
+    # the prior-only data may fail at positions valid for the target: a finite bound prevents NaN
     return min(replicas.logs[row, TARGET] - replicas.logs[row, REFERENCE], LARGEST_LOG_RATIO)
 
 

@@ -1,14 +1,14 @@
 """Pseudo-extended MCMC for posteriors with many modes: N pseudo-samples, one of which is the draw.
 
 One pseudo-sample follows the target; the others move between a reference distribution and the
-target at temperatures of their own, and any of them may become the draw. The reference, the
-temperatures and all step sizes are learned during warm-up, whose first part is parallel tempering.
+target at their own temperatures, and any of them may become the draw. The reference, the
+temperatures and all step sizes are learned during warm-up, which begins with parallel tempering.
 
 References
 ----------
 Nemeth, Lindsten, Filippone and Hensman (2019), Pseudo-extended Markov chain Monte Carlo, NeurIPS.
-The kernel and how it deviates from theirs: `pseudo_gibbs`. Warm-up: `warmup_rounds`. Their joint
-kernels, on the extended density itself: `stanadapt.Extended`.
+The kernel and its deviations from theirs: `pseudo_gibbs`. Warm-up: `warmup_rounds`. Their joint
+kernels, on the extended density itself: `stanadapt.samplers.tempering.extended.Extended`.
 
 """
 
@@ -30,6 +30,7 @@ from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.path import POSITION, copy_replica
 from stanadapt.samplers.tempering.settings import (
     ReferenceFamily,
+    add_common_settings,
     check_tempering,
     first_path,
     options_of,
@@ -37,38 +38,19 @@ from stanadapt.samplers.tempering.settings import (
     warmup_design,
 )
 
-# share of warm-up of its first part
+# share of warm-up that the parallel tempering takes
 PATH_SHARE = 0.6
 ON_THE_PATH, LEARNING, FROZEN = 0, 1, 2
 
 
+# the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
+@add_common_settings
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     pseudo_samples
-        N; each costs as much as a chain. 1 leaves one chain on the target.
-    kernel
-        How each moves: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
-        gradient.
-    leapfrogs
-        Most leapfrogs of a trajectory of hmc; 0: twice the fourth root of the dimension. Where
-        modes are round, 1 or 2 draw more from as many gradients.
-    max_treedepth
-        Of nuts, 1 to 25.
-    target_accept
-        Acceptance rate to tune each level's step size to, in [0, 1); 0: 0.8, of random_walk 0.3.
-    levels
-        Number of temperatures, at least 2; 0: two and a half times the barrier, at least 16.
-    reference_family
-        The reference: gaussian, student_t (of 5 degrees), or power, which has none: the powers of
-        the target alone, improper for most targets.
-    inflation
-        Spread of a learned reference over that of the draws it is learned from; 0: 2^sqrt(2 / d),
-        which is 2 in two dimensions. Before the last fit of warm-up it is at least 4.
-    min_inverse_temperature
-        Smallest inverse temperature, in [0, 1); above 0 for power.
-    step_size
-        The step to begin with, in units of the unconstrained parameters; > 0.
+        Number N of pseudo-samples, each at the cost of a chain. With 1 there is one chain on the
+        target.
 
     """
 
@@ -90,7 +72,7 @@ class State(NamedTuple):
     phase
         ON_THE_PATH, LEARNING (the pseudo-samples tune the ladder) or FROZEN.
     parity
-        Which pairs of the parallel tempering swap next.
+        Parity of the pairs of the parallel tempering that swap next.
     learns_reference
         Whether the reference is learned.
 
@@ -105,15 +87,15 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports.
+    """Statistics of one iteration.
 
     acceptance_rate, n_steps, diverging
-        Of the moves: a mean over those that moved; leapfrogs (or steps) of all; whether the
-        trajectory on the target ended in an energy error above 1000, or where the density failed.
+        Mean acceptance rate of those that moved; leapfrogs (or steps) of all; whether the
+        trajectory on the target ended in an energy error above 1000, or the density failed.
     switched
-        The draw is another pseudo-sample than before.
+        Whether the draw is another pseudo-sample than before.
     largest_weight
-        Of a pseudo-sample; always 1 where none but the draw ever comes near the target.
+        Largest weight of a pseudo-sample; always 1 if only the draw ever comes near the target.
     temperature
         Mean inverse temperature of those that were not the draw.
     round_trips
@@ -147,7 +129,7 @@ def init(density, settings, position, rng):
 
 @jit
 def init_from_path(density, settings, position, rng, path, learns_reference):
-    """`init` on a path whose reference is given, not learned."""
+    """As `init`, on a path with a given reference, which is not learned."""
     options = options_of(settings, density.dim)
     tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
     ladder = rounds.no_finer_ladder(settings.levels, density.dim)
@@ -166,13 +148,13 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 
 @jit
 def _design(settings, learns_reference):
-    """Design of the first part of warm-up, whose levels are its own."""
+    """Design of the first part of warm-up, with as many levels as needed."""
     return warmup_design(settings, 0, learns_reference)
 
 
 @jit
 def step(density, settings, state, rng):
-    """Move all pseudo-samples, then draw which one is the draw; at first, temper in parallel."""
+    """Move all pseudo-samples, then choose the draw; in the first part of warm-up, temper."""
     tempering, pseudo, parity = state.tempering, state.pseudo, state.parity
     if state.phase == ON_THE_PATH:
         done = path_engine.sweep(tempering, target_rate(settings), parity, True, rng)
@@ -195,13 +177,13 @@ def step(density, settings, state, rng):
 
 @jit
 def _place(settings, state):
-    """Go over from the parallel tempering to the pseudo-samples, on a finer ladder."""
+    """Replace the parallel tempering by the pseudo-samples, on a finer ladder."""
     tempering, pseudo = state.tempering, state.pseudo
     barrier = rounds.conclude(tempering, _design(settings, state.learns_reference))
     rounds.set_finer_ladder(tempering, barrier, settings.levels, pseudo.ladder)
     rows = tempering.ladder.size[0]
     for j in range(settings.pseudo_samples):
-        # the first from the coldest level, the others from the hottest on
+        # the first at the position of the coldest level, the others from the hottest on
         row = tempering.order[0, rows - 1 if j == 0 else (j - 1) % rows]
         copy_replica(tempering.replicas, row, pseudo.replicas, j)
     pseudo.where[engine.LEVEL, 0] = pseudo.ladder.size[0] - 1
@@ -209,7 +191,7 @@ def _place(settings, state):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Tune at the end of a round; after the last one, go on with the pseudo-samples."""
+    """Tune at the end of a round; after the last one, continue with the pseudo-samples."""
     current, design = state.current, _design(settings, state.learns_reference)
     if state.phase != ON_THE_PATH:
         return state
@@ -222,13 +204,13 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 @jit
 def freeze(settings, state):
-    """Tune no more."""
+    """Stop tuning."""
     return replace(state, phase=FROZEN)
 
 
 @jit
 def make_worker(density, settings, state):
-    """Return the state for a worker thread, with a density of its own, and the queue of tasks."""
+    """Return the state for a worker thread, with its own density, and the queue of tasks."""
     tempering = path_engine.tempering_of_worker(density, state.tempering)
     pseudo = engine.pseudo_samples_of_worker(density, state.pseudo)
     return replace(state, pseudo=pseudo, tempering=tempering), tempering.mover.queue
@@ -244,23 +226,23 @@ def run_task(settings, state, kind, slot):
 
 
 def learned(state: State) -> dict:
-    """Ladder and reference; how often each level was visited during sampling.
+    """Return ladder and reference, and the visits to each level during sampling.
 
-    Visits are proportional to Z / Zhat, so that they improve on what warm-up has learned.
+    Visits are proportional to Z / Zhat, so that they improve the constants from warm-up.
     """
     pseudo = state.pseudo
-    found = describe_path(pseudo.path, pseudo.ladder, state.tempering.short_chain_ends)
-    visits = pseudo.visits[1, : len(found["temperature"])].copy()
+    values = describe_path(pseudo.path, pseudo.ladder, state.tempering.short_chain_ends)
+    visits = pseudo.visits[1, : len(values["temperature"])].copy()
     if visits.any():
-        found["occupancy"] = visits
+        values["occupancy"] = visits
         if visits[0] > 0 and visits[-1] > 0:
-            found["log_evidence"] += float(np.log(visits[-1] / visits[0]))
-    return found
+            values["log_evidence"] += float(np.log(visits[-1] / visits[0]))
+    return values
 
 
 @jit
 def write_pseudo_samples(settings, state, out):
-    """Positions of all pseudo-samples, their inverse temperatures, their weights."""
+    """Write positions of all pseudo-samples, their inverse temperatures, their weights."""
     pseudo, n = state.pseudo, settings.pseudo_samples
     dim = pseudo.replicas.vectors.shape[2]
     for j in range(n):

@@ -1,15 +1,9 @@
-"""The extended density as C functions with BridgeStan's signatures, so that any sampler can use it.
+"""The pseudo-extended density, also as C functions with BridgeStan's signatures.
 
-The handle is the address of one block of memory, which follows the counters of the Density and
-holds the fields of `Extension`, workspace included. The Density's `calls` is a view of the same
-memory, which therefore lives as long as the Density; the base and the prior that the block points
-to must be kept alive by the caller.
-
-The pseudo-extended density: N copies of a target, each at its own temperature.
-
-Base log density l(x), reference log density psi(x) = log p0(x), Delta = l - psi, inverse
-temperatures b_i. The extended distribution of (x_1, b_1), ..., (x_N, b_N) is a mixture: one pair,
-chosen at random, follows target(x) pi(b), every other pair the instrumental distribution
+The density is that of N copies of a target, each at its own temperature. With base log density
+l(x), reference log density psi(x) = log p0(x), Delta = l - psi and inverse temperatures b_i, the
+extended distribution of (x_1, b_1), ..., (x_N, b_N) is a mixture: one pair, chosen at random,
+follows target(x) pi(b), every other pair the instrumental distribution
 
     q(x, b)  proportional to  target(x)^b p0(x)^(1 - b) g(b).
 
@@ -18,6 +12,11 @@ make its pseudo-samples weighted draws from the target: E[sum_i w_i f(x_i)] = E_
 
 Temperatures are "free" (coordinates u_i, b = low + (high - low) sigmoid(u), pi uniform), "fixed",
 or "collapsed": summed over a ladder, q(x) = p0(x) sum_k exp(b_k Delta) / Z_k.
+
+The C functions allow any sampler to use the density. Their handle is the address of one block of
+memory, which follows the counters of the Density and holds the fields of `Extension`, workspace
+included. The Density's `calls` is a view of the same memory, which therefore lives as long as the
+Density; the base and the prior that the block points to must be kept alive by the caller.
 
 References
 ----------
@@ -47,6 +46,11 @@ from stanadapt.samplers.tempering.reference_distribution import CompiledReferenc
 
 FREE, FIXED, COLLAPSED = 0, 1, 2
 NO_REFERENCE, DISTRIBUTION, PRIOR = 0, 1, 2
+# layout of the block, in numbers of eight bytes, after the counters
+SIZE, PSEUDO, DIM, MODE, RUNGS, REFERENCE_KIND, REFERENCE_ROWS = 0, 1, 2, 3, 4, 5, 6
+BASE, PRIOR_AT = 7, 11
+INTEGERS, REALS = 16, 4
+LOW, HIGH, BASE_OFFSET, PRIOR_OFFSET = 0, 1, 2, 3
 
 
 class Source(NamedTuple):
@@ -55,8 +59,8 @@ class Source(NamedTuple):
     value_propto
         The `propto` flag of value calls.
     offset
-        By how much value calls exceed gradient calls, which leave constants out. It is subtracted,
-        so that both calls of the extended density, and its weights, have the same target.
+        Excess of value calls over gradient calls, which leave constants out. It is subtracted, so
+        that both calls of the extended density, and its weights, have the same target.
 
     """
 
@@ -75,7 +79,7 @@ class Extension(NamedTuple):
     mode, reference_kind
         FREE, FIXED or COLLAPSED; NO_REFERENCE (psi = 0), DISTRIBUTION or PRIOR.
     reference
-        The reference distribution if `reference_kind` is DISTRIBUTION; else of size 0.
+        The reference distribution if `reference_kind` is DISTRIBUTION; otherwise of size 0.
     low, high
         Range of a free temperature; both equal the fixed one.
     ladder, log_normalizers
@@ -116,7 +120,7 @@ class Extension(NamedTuple):
 
 @jit
 def extended_value(e, position):
-    """Return (code, log density) at position: x_1, ..., x_N and, where free, u_1, ..., u_N."""
+    """Return (code, log density) at position: x_1, ..., x_N and, if free, u_1, ..., u_N."""
     count, dim = e.reference_gradient.shape
     for i in range(count):
         x = position[i * dim : (i + 1) * dim]
@@ -135,7 +139,7 @@ def extended_gradient(e, position, gradient):
             return -1, -np.inf
     log_density = _mixture(e, position)
     for i in range(count):
-        # 1 - kappa, where kappa in [b_i, 1] is the effective inverse temperature of x_i
+        # 1 - kappa, with the effective inverse temperature kappa in [b_i, 1] of x_i
         rest = (1.0 - e.weight[i]) * (1.0 - e.temperature[i])
         for j in range(dim):
             k = i * dim + j
@@ -205,7 +209,7 @@ def _mixture(e, position):
             rest += e.log_instrumental[i]
     for i in range(count):
         e.weight[i] /= total
-    # logsumexp(a) + sum log q, relative to the largest term: nothing cancels, and N = 1 gives l
+    # logsumexp(a) + sum log q, relative to the largest term: no cancellation, and N = 1 gives l
     return e.log_base[best] - log_width + rest + np.log(total / count) + log_jacobian
 
 
@@ -223,7 +227,7 @@ def _instrumental(e, i, u):
     e.log_instrumental[i] = b * e.log_base[i] + (1.0 - b) * log_reference
     e.slope[i] = delta
     if e.mode == FREE and e.ladder.shape[0] > 0:
-        log_normalizer, slope = interpolated(e.ladder, e.cubics, b)
+        log_normalizer, slope = interpolate(e.ladder, e.cubics, b)
         e.log_instrumental[i] -= log_normalizer
         e.slope[i] -= slope
 
@@ -243,7 +247,7 @@ def over_ladder(ladder, log_normalizers, delta):
 
 
 @jit
-def interpolated(ladder, cubics, b):
+def interpolate(ladder, cubics, b):
     """Return log Z(b) and its derivative; outside the ladder the outermost cubic is continued."""
     k = min(max(np.searchsorted(ladder, b, "right") - 1, 0), cubics.shape[1] - 1)
     t = b - ladder[k]
@@ -264,8 +268,8 @@ def sigmoid(u):
 def weigh(e, positions, temperatures, weights):
     """Fill the temperatures and weights, shape (row, N), of rows of positions.
 
-    A row that repeats the previous one, as after a rejection, costs nothing. Where the density
-    fails, both are NaN.
+    A row that repeats the previous one, as after a rejection, costs nothing. If the density fails,
+    both are NaN.
     """
     for t in range(positions.shape[0]):
         if t > 0 and np.array_equal(positions[t], positions[t - 1]):
@@ -290,15 +294,8 @@ def choose(positions, weights, rng, out):
         out[t] = positions[t, i * dim : (i + 1) * dim]
 
 
-# layout of the block, in numbers of eight bytes, after the counters
-SIZE, PSEUDO, DIM, MODE, RUNGS, REFERENCE_KIND, REFERENCE_ROWS = 0, 1, 2, 3, 4, 5, 6
-BASE, PRIOR_AT = 7, 11
-INTEGERS, REALS = 16, 4
-LOW, HIGH, BASE_OFFSET, PRIOR_OFFSET = 0, 1, 2, 3
-
-
 class ExtensionDesign(NamedTuple):
-    """How a target is extended; `Extension` explains the fields.
+    """Design of an extension; `Extension` explains the fields.
 
     ladder, log_normalizers, cubics
         Shapes (K,), (K,) and (4, K - 1); empty without a ladder.
@@ -337,7 +334,7 @@ def make_extended(
 ) -> Density:
     """Return the extended density with its own block of memory, for one chain.
 
-    dim is that of the base. The owners of base and prior must outlive the Density.
+    The base has `dim` parameters. The owners of base and prior must outlive the Density.
     """
     n, rungs = design.pseudo_samples, design.ladder.size
     rows = 0 if reference is None else reference.factor.shape[0]

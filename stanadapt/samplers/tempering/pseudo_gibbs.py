@@ -8,14 +8,14 @@ q(x, b_k) proportional to exp(l(x) b_k + psi(x) (1 - b_k)) / Z(b_k). Given the p
     P(b_j = b_k) proportional to exp(b_k Delta_j) / Z(b_k) for every other j,
 
 both exactly and without evaluating the target. Given I and the temperatures, the pseudo-samples
-are independent: x_I moves on the target, and x_j at b_j; it is redrawn from the reference where
+are independent: x_I moves on the target, and x_j at b_j, or is redrawn from the reference if
 b_j = 0.
 
 References
 ----------
 Nemeth, Lindsten, Filippone and Hensman (2019), Pseudo-extended Markov chain Monte Carlo, NeurIPS,
 equations 5 to 9, for the extended target and its weights. Deviations: they move everything jointly
-with NUTS, temperatures included; have no reference, psi = 0; and g = 1, where ours is g = 1 / Z,
+with NUTS, temperatures included; have no reference, psi = 0; and g = 1, while we use g = 1 / Z,
 which makes the levels of the ladder equally likely. In our weights the temperature of x_i is summed
 out.
 
@@ -51,9 +51,9 @@ from stanadapt.samplers.tempering.path import (
 )
 from stanadapt.samplers.tempering.swaps import GAIN_OFFSET, GAIN_POWER
 
-# gain of the log normalizing constants: levels / (1 + sweeps), but at most this
+# largest gain of the log normalizing constants, which is otherwise levels / (1 + sweeps)
 LARGEST_LEARNING_GAIN = 0.5
-# in place of -inf, which gives NaN when multiplied by the inverse temperature 0
+# replaces -inf, which gives NaN when multiplied by the inverse temperature 0
 IMPOSSIBLE = -1e300
 # kind of task in the queue
 TASK_PSEUDO_SAMPLE = np.int64(1)
@@ -97,7 +97,7 @@ class SweepInfo(NamedTuple):
 
     acceptance_rate: float  # mean over the pseudo-samples that moved
     steps: int
-    diverging: bool  # of the move on the target
+    diverging: bool  # whether the move on the target diverged
     switched: bool
     largest_weight: float
     temperature: float  # mean b of the pseudo-samples that were not the index
@@ -124,7 +124,7 @@ def run_task(pseudo, slot):
 
 @jit
 def pseudo_samples_of_worker(density, pseudo):
-    """Return the same pseudo-samples with a worker's own density and memory for moves."""
+    """Return the same pseudo-samples with a worker's density and memory for moves."""
     p = pseudo
     path, mover = path_of_worker(density, p.path), mover_of_worker(p.mover)
     return PseudoSamples(
@@ -228,7 +228,7 @@ def choose(pseudo, rng):
 def _learn_normalizers(pseudo, index):
     """Raise log Z of levels that pseudo-samples other than the index visit too often, lower others.
 
-    The probability of a visit takes its place: the same mean, less noise.
+    The probability of a visit is used instead of the visit: the same mean, less noise.
     """
     ladder, count, others = pseudo.ladder, pseudo.ladder.size[0], pseudo.probabilities.shape[0] - 1
     gain = min(LARGEST_LEARNING_GAIN, count / (1.0 + pseudo.visits[0, SWEEPS])) / max(others, 1)

@@ -13,7 +13,8 @@ import numpy as np
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import inlined, jit
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm, vector_sum
-from stanadapt.errors import StanadaptError, is_real
+from stanadapt.errors import Code, StanadaptError, is_real
+from stanadapt.samplers.tempering.messages import INVALID_REFERENCE, REFERENCE_SIZE
 
 DEGREES, LOG_CONSTANT = 0, 1  # entries of CompiledReference.numbers
 # below this, or above its inverse, 1 / sd^2 may be infinite or 0
@@ -155,19 +156,27 @@ class ReferenceDistribution:
 
     Parameters
     ----------
-    mean
-        Shape (dim,).
-    sd
+    mean : array_like
+        Mean, shape (dim,).
+    sd : float or array_like, optional
         Standard deviations of a Gaussian (scales of a Student t), shape (dim,) or one number.
-    covariance
+    covariance : array_like, optional
         Instead of sd: covariance of a Gaussian (scale matrix of a Student t), shape (dim, dim).
-    degrees
+    degrees : float
         Degrees of freedom of a multivariate Student t; infinite, the default, for a Gaussian.
 
     Raises
     ------
     StanadaptError
         Stage "settings" for values that do not define a proper distribution.
+
+    Examples
+    --------
+    >>> from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
+    >>> ReferenceDistribution(mean=[0.0, 1.0], sd=3.0)
+    ReferenceDistribution(Gaussian, 2 parameters)
+    >>> ReferenceDistribution([0.0], sd=2.0, degrees=5)
+    ReferenceDistribution(Student t, 5 degrees, 1 parameters)
 
     """
 
@@ -219,7 +228,8 @@ class ReferenceDistribution:
         """Return a copy for compiled code; StanadaptError unless it has `dim` parameters."""
         if self.mean.size != dim:
             raise _invalid(
-                f"the target has {dim} unconstrained parameters, but mean has {self.mean.size}."
+                f"the target has {dim} unconstrained parameters, but mean has {self.mean.size}.",
+                REFERENCE_SIZE,
             )
         return make_reference(self.mean, self.factor, self.degrees)
 
@@ -234,5 +244,5 @@ def _numbers(name: str, values: Any) -> np.ndarray:
     return array
 
 
-def _invalid(message: str) -> StanadaptError:
-    return StanadaptError("settings", f"reference distribution: {message}")
+def _invalid(message: str, code: Code = INVALID_REFERENCE) -> StanadaptError:
+    return StanadaptError(code, f"reference distribution: {message}")

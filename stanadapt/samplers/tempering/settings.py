@@ -1,7 +1,9 @@
-"""What users of samplers that temper set: the family of the reference, checks of settings."""
+"""Settings that samplers which temper share: their documentation, their checks, their use."""
 
+import inspect
+import re
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,7 +16,9 @@ from stanadapt.engine.registry import (
     require_positive,
 )
 from stanadapt.errors import StanadaptError
+from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.samplers.hamiltonian.nuts_tree import LARGEST_DEPTH
+from stanadapt.samplers.tempering.messages import IMPROPER_POWERS
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, Options
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import make_reference
@@ -24,16 +28,17 @@ from stanadapt.samplers.tempering.warmup_rounds import LEVELS_PER_BARRIER, Warmu
 # learned, that of Stan's random starts
 DEGREES, FIRST_SCALE = 5.0, 2.0
 RATE_OF_TRAJECTORIES, RATE_OF_WALKS = 0.8, 0.3
-# most leapfrogs over the fourth root of the dimension, with which the best number grows (Beskos et
-# al. 2013, Bernoulli 19). At equal gradients, on a Boltzmann relaxation in 26 dimensions, 1 to 5
-# differ in error by less than a tenth, and 5 leave the least time outside gradients (9 %; 3: 16 %).
-# Round modes want fewer: in 20 dimensions 2 give twice the effective draws of 4, in two dimensions
-# 1 half as many again as 2; but 1 gets stuck in the arms of a strongly bent banana
+# largest number of leapfrogs over the fourth root of the dimension, with which the best number
+# grows (Beskos et al. 2013, Bernoulli 19). At equal gradients, on a Boltzmann relaxation in 26
+# dimensions, 1 to 5 differ in error by less than a tenth, and 5 leave the least time outside
+# gradients (9 %; 3: 16 %). Round modes need fewer: in 20 dimensions 2 give twice the effective
+# draws of 4, in two dimensions 1 gives half as many again as 2; but 1 gets stuck in the arms of a
+# strongly bent banana
 LEAPFROGS = 2.0
 
 
 class ReferenceFamily(IntEnum):
-    """What lies at the hot end of the path."""
+    """Family of the distribution at the hot end of the path."""
 
     gaussian = 0
     student_t = 1
@@ -43,10 +48,61 @@ class ReferenceFamily(IntEnum):
 # for compiled code
 STUDENT_T, POWER_ONLY = int(ReferenceFamily.student_t), int(ReferenceFamily.power)
 
+# the documentation of settings that have the same meaning in several samplers, by name
+COMMON = {
+    "kernel": (
+        "Moves at each temperature: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which\n"
+        "needs no gradient."
+    ),
+    "leapfrogs": (
+        "Largest number of leapfrogs of a trajectory of hmc; 0: twice the fourth root of the\n"
+        "dimension. If modes are round, 1 or 2 give more effective draws per gradient."
+    ),
+    "max_treedepth": "Largest depth of a tree of nuts, 1 to 25.",
+    "target_accept": (
+        "Acceptance rate to which the step size at each temperature is tuned, in [0, 1); 0: 0.8,\n"
+        "or 0.3 for random_walk."
+    ),
+    "levels": (
+        "Number of temperatures, at least 2; 0: two and a half times the barrier, at least 16."
+    ),
+    "reference_family": (
+        "Family of the reference: gaussian, student_t (5 degrees of freedom), or power, which has\n"
+        "no reference: the powers of the target alone, improper for most targets."
+    ),
+    "inflation": (
+        "Spread of a learned reference over that of the draws it is learned from; 0: 2^sqrt(2 /\n"
+        "d), which is 2 in two dimensions. Before the last fit of warm-up it is at least 4."
+    ),
+    "min_inverse_temperature": "Smallest inverse temperature, in [0, 1); above 0 for power.",
+    "step_size": "Initial step size, in units of the unconstrained parameters; > 0.",
+}
+
+Class = TypeVar("Class", bound=type)
+
+
+def add_common_settings(settings: Class) -> Class:
+    """Add the entries of `COMMON` to the docstring of a Settings class, in the order of fields.
+
+    An entry of the class takes the place of the common one; it may explain several fields.
+    """
+    summary, _, rest = (inspect.getdoc(settings) or "").partition("\n\n")
+    special: dict[str, str] = {}
+    for entry in re.split(r"\n(?=\S)", rest.strip()):
+        names, _, _ = entry.partition("\n")
+        special |= dict.fromkeys(names.split(", "), entry)
+    lines = [summary, ""]
+    for name in settings._fields:  # type: ignore[attr-defined]
+        entry = special.get(name) or f"{name}\n    " + COMMON[name].replace("\n", "\n    ")
+        if entry not in lines:
+            lines.append(entry)
+    settings.__doc__ = "\n".join(lines)
+    return settings
+
 
 @jit
 def first_path(density, settings):
-    """Return the path whose reference will be learned during warm-up."""
+    """Return the path with a reference to be learned during warm-up."""
     dim = density.dim
     degrees = DEGREES if settings.reference_family == STUDENT_T else np.inf
     reference = make_reference(np.zeros(dim), factors.initial(dim, FIRST_SCALE, True), degrees)
@@ -74,7 +130,7 @@ def target_rate(settings):
 
 @jit
 def warmup_design(settings, levels, learns_reference):
-    """Return what warm-up is to come to, with `levels` temperatures, 0 for as many as needed."""
+    """Return the design of warm-up with `levels` temperatures, or if 0 as many as needed."""
     learns = learns_reference and settings.reference_family != POWER_ONLY
     return WarmupDesign(
         levels, LEVELS_PER_BARRIER, settings.min_inverse_temperature, learns, settings.inflation,
@@ -91,25 +147,25 @@ def check_moves(settings: Any) -> None:
     name = find_name(settings)
     if settings.max_treedepth > LARGEST_DEPTH:
         raise StanadaptError(
-            "settings",
+            OUT_OF_RANGE,
             f"{name}: max_treedepth must be at most {LARGEST_DEPTH}, got {settings.max_treedepth}.",
         )
 
 
 def check_tempering(settings: Any) -> None:
-    """Raise StanadaptError for a setting out of range, among those of samplers with a ladder."""
+    """Raise StanadaptError for a setting of a sampler with a ladder that is out of range."""
     check_moves(settings)
     require_fraction(settings, "min_inverse_temperature")
     require_at_least(settings, 0, "levels")
     name = find_name(settings)
     if settings.levels == 1:
         raise StanadaptError(
-            "settings", f"{name}: levels must be 0 (learned) or at least 2, got 1."
+            OUT_OF_RANGE, f"{name}: levels must be 0 (learned) or at least 2, got 1."
         )
     power = settings.reference_family == ReferenceFamily.power
     if power and settings.min_inverse_temperature == 0:
         raise StanadaptError(
-            "settings",
+            IMPROPER_POWERS,
             f"{name}: min_inverse_temperature must be above 0 with reference_family=power, got "
             f"{settings.min_inverse_temperature}: at b = 0 the power of the target is constant "
             "and improper. Use 0.05, or reference_family=gaussian.",

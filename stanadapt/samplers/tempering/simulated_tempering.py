@@ -1,17 +1,17 @@
 """Simulated tempering for posteriors with many modes: one chain that wanders along temperatures.
 
 The chain moves at one temperature after another of a ladder between a reference distribution and
-the target, the next one drawn given its position. Its visits to the target are the draws, and what
-lies between two of them is one iteration. The reference, the ladder, the constants and all step
-sizes are learned during warm-up, whose first part is parallel tempering.
+the target; the next one is drawn given its position. Its visits to the target are the draws, and an
+iteration consists of the moves between two of them. The reference, the ladder, the constants and
+all step sizes are learned during warm-up, which begins with parallel tempering.
 
 References
 ----------
 Marinari and Parisi (1992), Simulated tempering: a new Monte Carlo scheme, Europhysics Letters 19.
 Geyer and Thompson (1995), Annealing Markov chain Monte Carlo with applications to ancestral
-inference, JASA 90. The kernel, its errors, and how the constants are learned: `simulated`. Warm-up:
-`warmup_rounds`. Deviation: the level is drawn from its full conditional, not moved to a neighbor,
-which draws half as many again to three times as much from as many evaluations.
+inference, JASA 90. The kernel, its errors, and how the constants are learned: `level_walk`.
+Warm-up: `warmup_rounds`. Deviation: the level is drawn from its full conditional, not moved to a
+neighbor, which gives 1.5 to 3 times as many effective draws from as many evaluations.
 
 """
 
@@ -32,6 +32,7 @@ from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.path import copy_replica
 from stanadapt.samplers.tempering.settings import (
     ReferenceFamily,
+    add_common_settings,
     check_tempering,
     first_path,
     options_of,
@@ -39,42 +40,25 @@ from stanadapt.samplers.tempering.settings import (
     warmup_design,
 )
 
-# share of warm-up of its first part
+# share of warm-up that the parallel tempering takes
 PATH_SHARE = 0.6
 ON_THE_PATH, LEARNING, FROZEN = 0, 1, 2
-# most moves of an excursion, for each level; fewest tours from which an error can be told
+# largest number of moves of an excursion per level; smallest number of tours that gives an error
 MOVES_PER_LEVEL, FEWEST_TOURS = 1000, 50
 
 
+# the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
+@add_common_settings
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
-    kernel
-        How the chain moves: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
-        gradient.
-    leapfrogs
-        Most leapfrogs of a trajectory of hmc; 0: twice the fourth root of the dimension. Where
-        modes are round, 1 or 2 draw more from as many gradients.
-    max_treedepth
-        Of nuts, 1 to 25.
-    target_accept
-        Acceptance rate to tune each level's step size to, in [0, 1); 0: 0.8, of random_walk 0.3.
     levels
         Number of temperatures, at least 2; 0: two and a half times the barrier, at least 16. An
         iteration takes about as many moves.
     longest_excursion
-        Most moves of an iteration, at least 0; 0: 1000 per level. One that has not come back by
-        then repeats the last draw, and the next one goes on from where it was.
-    reference_family
-        The reference: gaussian, student_t (of 5 degrees), or power, which has none: the powers of
-        the target alone, improper for most targets.
-    inflation
-        Spread of a learned reference over that of the draws it is learned from; 0: 2^sqrt(2 / d),
-        which is 2 in two dimensions. Before the last fit of warm-up it is at least 4.
-    min_inverse_temperature
-        Smallest inverse temperature, in [0, 1); above 0 for power.
-    step_size
-        The step to begin with, in units of the unconstrained parameters; > 0.
+        Largest number of moves of an iteration, at least 0; 0: 1000 per level. If the chain has not
+        come back by then, the last draw is repeated, and the next iteration continues from the
+        present position.
 
     """
 
@@ -96,7 +80,7 @@ class State(NamedTuple):
     phase
         ON_THE_PATH, LEARNING (the walker tunes the ladder) or FROZEN.
     parity
-        Which pairs of the parallel tempering swap next.
+        Parity of the pairs of the parallel tempering that swap next.
     learns_reference
         Whether the reference is learned.
 
@@ -111,19 +95,19 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports.
+    """Statistics of one iteration.
 
     acceptance_rate, n_steps, diverging
-        Of the moves: a mean over those that were not redraws from the reference; leapfrogs (or
-        steps) of all; whether a trajectory on the target ended in an energy error above 1000, or
-        where the density failed.
+        Mean acceptance rate of the moves without redraws from the reference; leapfrogs (or steps)
+        of all; whether a trajectory on the target ended in an energy error above 1000, or the
+        density failed.
     n_moves, n_redraws
-        Moves from one visit of the target to the next, and how many of them were redraws from the
-        reference.
+        Moves from one visit of the target to the next, and the number of redraws from the reference
+        among them.
     returned
-        Whether the target was reached: else the last draw is repeated.
+        Whether the target was reached; otherwise the last draw is repeated.
     round_trips
-        1 where the chain came back to the target from the hottest level.
+        1 if the chain came back to the target from the hottest level.
     levels
         Number of temperatures.
 
@@ -153,7 +137,7 @@ def init(density, settings, position, rng):
 
 @jit
 def init_from_path(density, settings, position, rng, path, learns_reference):
-    """`init` on a path whose reference is given, not learned."""
+    """As `init`, on a path with a given reference, which is not learned."""
     options = options_of(settings, density.dim)
     tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
     ladder = rounds.no_finer_ladder(settings.levels, density.dim)
@@ -170,13 +154,13 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 
 @jit
 def _design(settings, learns_reference):
-    """Design of the first part of warm-up, whose levels are its own."""
+    """Design of the first part of warm-up, with as many levels as needed."""
     return warmup_design(settings, 0, learns_reference)
 
 
 @jit
 def step(density, settings, state, rng):
-    """Move until the target is reached again; at first, temper in parallel."""
+    """Move until the target is reached again; in the first part of warm-up, temper in parallel."""
     tempering, walker, parity, current = (
         state.tempering,
         state.walker,
@@ -210,7 +194,7 @@ def step(density, settings, state, rng):
 
 @jit
 def _place(settings, state):
-    """Go over from the parallel tempering to the walker, on a finer ladder."""
+    """Replace the parallel tempering by the walker, on a finer ladder."""
     tempering, walker = state.tempering, state.walker
     barrier = rounds.conclude(tempering, _design(settings, state.learns_reference))
     rounds.set_finer_ladder(tempering, barrier, settings.levels, walker.ladder)
@@ -221,7 +205,7 @@ def _place(settings, state):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Tune at the end of a round; after the last one, go on with the walker."""
+    """Tune at the end of a round; after the last one, continue with the walker."""
     current, design = state.current, _design(settings, state.learns_reference)
     if state.phase != ON_THE_PATH:
         return state
@@ -234,25 +218,25 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 @jit
 def freeze(settings, state):
-    """Tune no more."""
+    """Stop tuning."""
     return replace(state, phase=FROZEN)
 
 
 def learned(state: State) -> dict:
-    """Ladder and reference; how often each level was visited during sampling.
+    """Return ladder and reference, and the visits to each level during sampling.
 
-    Visits are proportional to Z / Zhat, so that they improve on what warm-up has learned.
+    Visits are proportional to Z / Zhat, so that they improve the constants from warm-up.
     """
     walker = state.walker
-    found = describe_path(walker.path, walker.ladder, state.tempering.short_chain_ends)
-    visits = walker.visits[1, : len(found["temperature"])].copy()
-    found["log_evidence_error"] = float("nan")
+    values = describe_path(walker.path, walker.ladder, state.tempering.short_chain_ends)
+    visits = walker.visits[1, : len(values["temperature"])].copy()
+    values["log_evidence_error"] = float("nan")
     if visits.any():
-        found["occupancy"] = visits
+        values["occupancy"] = visits
         if visits[0] > 0 and visits[-1] > 0:
-            found["log_evidence"] += float(np.log(visits[-1] / visits[0]))
-            found["log_evidence_error"] = engine.log_ratio_error(walker.tours, FEWEST_TOURS)
-    return found
+            values["log_evidence"] += float(np.log(visits[-1] / visits[0]))
+            values["log_evidence_error"] = engine.log_ratio_error(walker.tours, FEWEST_TOURS)
+    return values
 
 
 register(

@@ -9,9 +9,9 @@ References
 ----------
 Del Moral, Doucet and Jasra (2006), Sequential Monte Carlo samplers, JRSS B 68. Neal (2001),
 Annealed importance sampling, Statistics and Computing 11. The stages: `particles`. Deviations: a
-first half of warm-up, parallel tempering, learns the reference where none is given, since the
-particles see nothing that its draws do not; and particles go on moving at b = 1 for as long as
-draws are asked for.
+first half of warm-up, parallel tempering, learns the reference if none is given, since the
+particles see nothing that its draws do not; and particles continue to move at b = 1 for as long as
+draws are requested.
 
 """
 
@@ -35,9 +35,11 @@ from stanadapt.samplers.tempering import swaps as path_engine
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_particles
 from stanadapt.samplers.tempering.ladder import B
+from stanadapt.samplers.tempering.messages import IMPROPER_POWERS
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, MoveKernel
 from stanadapt.samplers.tempering.settings import (
     ReferenceFamily,
+    add_common_settings,
     check_moves,
     first_path,
     options_of,
@@ -50,40 +52,32 @@ ON_THE_PATH, ANNEALING, FROZEN = 0, 1, 2
 FEWEST_PARTICLES = 100
 
 
+# the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
+@add_common_settings
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     particles
-        Of each chain, at least 100: more of them are more accurate. Ask for as many draws
-        (iter_sampling): fewer leave some out, and of more, those of the same particle are
-        correlated.
+        Number of particles of a chain, at least 100: more are more accurate. Take as many draws
+        (iter_sampling): with fewer, some particles are left out; with more, draws of the same
+        particle are correlated.
     threshold
         Conditional effective sample size of a stage as a share of the particles, in (0, 1): nearer
         1 for more and smaller stages.
     resample
-        Whether to resample in every stage. Else particles keep their weights until the last one has
-        ended; those of all chains together give an error of the log evidence. It is too small where
-        few of them count: more chains show more of the large ones.
+        Whether to resample in every stage. If not, particles keep their weights until the last one
+        has ended; those of all chains together give an error of the log evidence. It is too small
+        if few of them count: more chains show more of the large ones.
     sweeps
         Moves of each particle in a stage, at least 1.
-    kernel
-        How particles move: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which needs no
-        gradient.
-    leapfrogs
-        Most leapfrogs of a trajectory of hmc; 0: twice the fourth root of the dimension. Where
-        modes are round, 1 or 2 draw more from as many gradients.
-    max_treedepth
-        Of nuts, 1 to 25.
-    target_accept
-        Acceptance rate to tune each stage's step size to, in [0, 1); 0: 0.8, of random_walk 0.3.
     reference_family
-        What the particles are drawn from: gaussian, or student_t (of 5 degrees).
+        Family of the distribution that particles are drawn from: gaussian, or student_t (5 degrees
+        of freedom).
     inflation
         Spread of a learned reference over that of the draws it is learned from; > 0. More than for
-        parallel tempering: modes where the reference has no draws are lost for good.
+        parallel tempering: modes in which the reference has no draws are lost for good.
     step_size
-        The step of the parallel tempering to begin with, in units of the unconstrained parameters;
-        > 0.
+        Initial step size of the parallel tempering, in units of the unconstrained parameters; > 0.
 
     """
 
@@ -106,7 +100,7 @@ class State(NamedTuple):
     phase
         ON_THE_PATH, ANNEALING or FROZEN.
     parity
-        Which pairs of the parallel tempering swap next.
+        Parity of the pairs of the parallel tempering that swap next.
     learns_reference
         Whether the reference is learned.
 
@@ -121,12 +115,12 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports.
+    """Statistics of one iteration.
 
     acceptance_rate, n_steps, diverging
-        Of its moves: a mean over those that were not drawn from the reference; leapfrogs (or steps)
-        of all; whether the trajectory of the draw ended in an energy error above 1000, or where the
-        density failed.
+        Mean acceptance rate of the moves without draws from the reference; leapfrogs (or steps) of
+        all; whether the trajectory of the draw ended in an energy error above 1000, or the density
+        failed.
     n_redraws
         Draws from the reference.
     temperature
@@ -134,8 +128,8 @@ class Info(NamedTuple):
     stage
         Number of the stage.
     particle, ancestor
-        Which one is the draw, and which of the first ones it descends from: draws of one ancestor
-        are not independent.
+        Number of the particle that is the draw, and of its ancestor among the first ones: draws of
+        one ancestor are not independent.
 
     """
 
@@ -158,7 +152,7 @@ def check(settings: Settings) -> None:
     check_moves(settings)
     if settings.reference_family == ReferenceFamily.power:
         raise StanadaptError(
-            "settings",
+            IMPROPER_POWERS,
             "smc: reference_family must be gaussian or student_t, got power: the particles are "
             "drawn from the reference, and the power of a density cannot be drawn from.",
         )
@@ -172,7 +166,7 @@ def init(density, settings, position, rng):
 
 @jit
 def init_from_path(density, settings, position, rng, path, learns_reference):
-    """`init` on a path whose reference is given, not learned."""
+    """As `init`, on a path with a given reference, which is not learned."""
     options = options_of(settings, density.dim)
     tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
     queue = tempering.mover.queue
@@ -197,7 +191,7 @@ def _design(settings, learns_reference):
 
 @jit
 def step(density, settings, state, rng):
-    """Temper in parallel, then anneal, then move the particle whose turn it is."""
+    """Temper in parallel, then anneal, then move the next particle."""
     tempering, population, parity = state.tempering, state.population, state.parity
     if state.phase == ON_THE_PATH:
         done = path_engine.sweep(tempering, target_rate(settings), parity, True, rng)
@@ -205,7 +199,7 @@ def step(density, settings, state, rng):
         info = Info(done.acceptance_rate, done.steps, done.diverging, redraws, 1.0, 0, 0, 0)
         current = path_engine.coldest_point(tempering, state.current.position)
         return replace(state, current=current, parity=1 - parity), info
-    if population.counts[engine.DONE]:  # also for what is left of warm-up
+    if population.counts[engine.DONE]:  # also in the rest of warm-up
         engine.pass_turn(population)
         done = engine.move_one(population, rng)
     else:
@@ -222,7 +216,7 @@ def step(density, settings, state, rng):
 
 @jit
 def _anneal(settings, state, rng):
-    """Make a sweep or, if warm-up was too short, all that are left."""
+    """Make one sweep or, if warm-up was too short, all that remain."""
     population, steps, redraws, rate = state.population, 0, 0, 0.0
     if population.ladder.size[0] == 0:
         if rounds.in_short_chains(state.tempering.ladder):
@@ -242,7 +236,7 @@ def _anneal(settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """End a round of the parallel tempering; after the last one, go on with the particles."""
+    """End a round of the parallel tempering; after the last one, continue with the particles."""
     design = _design(settings, state.learns_reference)
     if state.phase != ON_THE_PATH:
         return state
@@ -254,13 +248,13 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 @jit
 def freeze(settings, state):
-    """Tune no more."""
+    """Stop tuning."""
     return replace(state, phase=FROZEN)
 
 
 @jit
 def make_worker(density, settings, state):
-    """Return the state for a worker thread, with a density of its own, and the queue of tasks."""
+    """Return the state for a worker thread, with its own density, and the queue of tasks."""
     tempering = path_engine.tempering_of_worker(density, state.tempering)
     population = engine.population_of_worker(density, state.population)
     return replace(state, population=population, tempering=tempering), tempering.mover.queue
@@ -276,12 +270,12 @@ def run_task(settings, state, kind, slot):
 
 
 def learned(state: State) -> dict:
-    """Stages and reference; log evidence; ancestors; weights, if they were kept."""
+    """Return stages and reference; log evidence; ancestors; weights, if they were kept."""
     return describe_particles(state.population, state.tempering.short_chain_ends)
 
 
 def bytes_of_particles(settings: Settings, dim: int) -> int:
-    """Of each chain."""
+    """Return the bytes of the particles of a chain."""
     return settings.particles * engine.bytes_per_particle(dim)
 
 

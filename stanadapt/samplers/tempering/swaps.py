@@ -79,8 +79,8 @@ class Tempering(NamedTuple):
     replicas
         One row per chain.
     order
-        The row at level 0, 1, ... (first row), and whether each row has been at the hottest level
-        since it was last at the coldest (second row), shape (2, room).
+        Row at level 0, 1, ... (first row), and whether each row has been at the hottest level since
+        it was last at the coldest (second row), shape (2, room).
     short_chain_ends
         Final positions of the short chains of warm-up, and l there in the last column; NaN without
         warm-up; shape (chain, dim + 1).
@@ -99,10 +99,10 @@ class Tempering(NamedTuple):
 class SweepInfo(NamedTuple):
     """The outcome of one sweep over all levels."""
 
-    acceptance_rate: float  # of the moves, mean over levels
+    acceptance_rate: float  # mean over levels
     swap_rate: float  # mean over all pairs of neighbors
     steps: int
-    diverging: bool  # of the move on the target only: hot ones may well diverge
+    diverging: bool  # on the target only: hot trajectories may well diverge
     round_trips: int
 
 
@@ -154,7 +154,7 @@ def move_levels(tempering, target_accept, learning, rng):
         rates += outcomes[k, ACCEPTANCE_RATE]
         n_moved += 1
         steps += int(outcomes[k, STEPS])
-        diverging = outcomes[k, DIVERGING] > 0.0  # ends as that of the last level, the target
+        diverging = outcomes[k, DIVERGING] > 0.0  # finally, that of the last level, the target
         if learning:
             gain = (tempering.statistics.counts[SWEEPS] + GAIN_OFFSET) ** -GAIN_POWER
             ladder.levels[k, LOG_STEP] += gain * (outcomes[k, ACCEPTANCE_RATE] - target_accept)
@@ -173,7 +173,7 @@ def run_task(tempering, slot):
 
 @jit
 def tempering_of_worker(density, tempering):
-    """Return the same tempering with a worker's own density and memory for moves."""
+    """Return the same tempering with a worker's density and memory for moves."""
     t = tempering
     path, mover = path_of_worker(density, t.path), mover_of_worker(t.mover)
     return Tempering(path, mover, t.ladder, t.replicas, t.order, t.statistics, t.short_chain_ends)
@@ -206,7 +206,7 @@ def _log_logistic(x):
 def swap_neighbors(tempering, parity, rng):
     """Swap neighbors; returns the mean acceptance probability over all pairs.
 
-    The statistics are those of all pairs, whichever of them swap.
+    The statistics are those of all pairs, swapped or not.
     """
     order, sums = tempering.order[0], tempering.statistics.levels
     levels = tempering.ladder.levels
@@ -242,14 +242,14 @@ def count_round_trips(tempering):
 def log_normalizers(statistics, ladder, out):
     """Write log Z(b) - log Z(b of the hottest level) of each level into out.
 
-    With s(x) = 1 / (1 + exp(-x)) and any c, which is that of the ladder, of neighbors b < b'
+    With s(x) = 1 / (1 + exp(-x)) and any c (that of the ladder is used), neighbors b < b' have
 
         log Z(b') - log Z(b) = c + log E_b[s((b' - b) Delta - c)]
                                  - log E_b'[s(c - (b' - b) Delta)],                     (bridge)
 
-    also where target or reference fail. The variance is least where c is the left side. Terms are
-    at most 1: means of exp(+-(b' - b) Delta), stepping stones, have heavy tails, and were 0.07 too
-    high on twenty modes in the plane, however long the run.
+    also if target or reference fail. The variance is least if c is the left side. Terms are at most
+    1: means of exp(+-(b' - b) Delta), stepping stones, have heavy tails, and were 0.07 too high on
+    twenty modes in the plane, for any length of the run.
 
     out
         May be the column of the ladder with c.

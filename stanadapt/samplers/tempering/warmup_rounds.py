@@ -1,9 +1,9 @@
-"""Warm-up of parallel tempering: rounds of sweeps of doubling length, each of which tunes the next.
+"""Warm-up of parallel tempering: rounds of sweeps of doubling length, each tuning the next.
 
 Other samplers on the same path begin with it, in the first part of their warm-up: see `last_sweep`,
 `conclude` and `set_finer_ladder`.
 
-All chains start at b = 1, from positions of their own: short chains whose pooled draws give the
+All chains start at b = 1, from different positions: the pooled draws of these short chains give the
 first reference distribution. The end of every later round resets, from its draws, the number and
 spacing of the levels, the normalizing constants, and the scales of each level; all rounds but the
 last also refit the reference, to the coldest levels. Step sizes are tuned throughout.
@@ -51,10 +51,10 @@ from stanadapt.samplers.tempering.swaps import (
 # rounds end after 2^-6, 2^-5, ..., 1 of the warm-up; the first two rounds are the short chains
 HALVINGS = 6
 LAST_REFIT = 1
-# levels for each unit of the barrier: about the best for the rate of round trips (section 5)
+# levels per unit of the barrier: about the best for the rate of round trips (section 5)
 LEVELS_PER_BARRIER = 2.0
-# of a ladder along which single chains move: for pseudo-samples 15 levels are no worse than 20, 34
-# or 60 on a Boltzmann relaxation with a barrier of 5.7
+# the same for a ladder along which single chains move: for pseudo-samples 15 levels are no worse
+# than 20, 34 or 60 on a Boltzmann relaxation with a barrier of 5.7
 FINER_PER_BARRIER, FEWEST_FINER, FINER_ROOM = 2.5, 16, 128
 # the reference is fitted to draws of the levels with b at least this, and of at least three levels
 SMALLEST_COLD_B, FEWEST_COLD = 0.5, 3
@@ -68,7 +68,7 @@ SMALLEST_SCALE, PRIOR_DRAWS = 1e-10, 5.0
 
 
 class WarmupDesign(NamedTuple):
-    """What warm-up tunes, and to which values.
+    """Target values of the tuning in warm-up.
 
     levels, levels_per_barrier
         Number of levels; if 0, one more than `levels_per_barrier` times the barrier.
@@ -149,7 +149,7 @@ def after_sweep(tempering, design, t, iter_warmup):
 
 @jit
 def last_sweep(tempering, design, t, sweeps):
-    """Tune after sweep t of `sweeps`, unless it is the last, after which others `conclude`."""
+    """Tune after sweep t of `sweeps`, unless it is the last, after which callers `conclude`."""
     last = t >= sweeps - 1
     if not last:
         after_sweep(tempering, design, t, sweeps)
@@ -158,7 +158,7 @@ def last_sweep(tempering, design, t, sweeps):
 
 @jit
 def conclude(tempering, design):
-    """Learn from what was swept since the latest round, also if that was nothing.
+    """Learn from the sweeps since the latest round, if there were any.
 
     Returns the barrier.
     """
@@ -171,13 +171,13 @@ def conclude(tempering, design):
 
 @jit
 def no_finer_ladder(levels, dim):
-    """Return a ladder without levels, with room for so many, or for any number of `FINER_ROOM`."""
+    """Return a ladder without levels, with room for this number or, if 0, for `FINER_ROOM`."""
     return ladders.no_ladder(FINER_ROOM if levels == 0 else levels, dim)
 
 
 @jit
 def set_finer_ladder(tempering, barrier, levels, ladder):
-    """Space so many levels, 0: as many as the barrier asks for, on what the rounds have learned."""
+    """Space `levels` levels, or if 0 as many as the barrier requires, on the learned ladder."""
     if levels == 0:
         levels = int(np.ceil(FINER_PER_BARRIER * barrier))
         levels = min(max(levels, FEWEST_FINER), FINER_ROOM)
@@ -186,7 +186,7 @@ def set_finer_ladder(tempering, barrier, levels, ladder):
 
 @jit
 def end_short_chains(tempering, design):
-    """Fit the reference to their draws, if there are any, and set the first ladder."""
+    """Fit the reference to the draws of the short chains, if any, and set the first ladder."""
     ladder, reference, count = tempering.ladder, tempering.path.reference, tempering.ladder.size[0]
     if tempering.statistics.counts[SWEEPS] > 0:
         for row in range(count):
@@ -263,7 +263,7 @@ def _evaluate_references(tempering, design):
 
 @jit
 def _learn_scales(tempering, design):
-    """Set each level's scales from its round: from gradients if the moves use them, else positions.
+    """Set each level's scales from its round: from gradients if the moves use them, or positions.
 
     1 / sqrt(mean of the squared gradient) is the standard deviation of a Gaussian; with several
     modes it is the width of one, which the overall standard deviation does not show. The step size
@@ -324,7 +324,7 @@ def _refit(tempering, design, least):
 
 @jit
 def _inflation(design, dim):
-    """Return the inflation of the design; if 0, one whose barrier is the same in any dimension.
+    """Return the inflation of the design; if 0, one that gives the same barrier in any dimension.
 
     Between a Gaussian and one c times as wide, the barrier is sqrt(2 dim / pi) log(c) in the limit
     of normal energies: the 0.78 of c = 2 in two dimensions takes c = 1.2 in 26.

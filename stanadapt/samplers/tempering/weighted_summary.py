@@ -4,17 +4,16 @@ Iteration t, with pseudo-samples x_t1, ..., x_tN and weights w_t that sum to one
 h_t = sum_i w_ti f(x_ti), and E[h_t] = E[f(x)]. The posterior holds one pseudo-sample per
 iteration, drawn by weight; h_t is the mean of f over that draw, given the state (Rao-Blackwell), so
 that its variance is never larger. Weights are normalized within each iteration; a ratio of sums of
-unnormalized weights over all iterations is a different estimate.
+unnormalized weights over all iterations is a different estimate. `pseudo_group` makes the group
+`pseudo` of a result: all pseudo-samples, their temperatures and their weights.
 
 Draws of sgld have the size of their step as weight w_t, and E[f] is estimated by the sum of w_t f_t
-over that of w_t: a ratio, whose error is that of the mean of w_t (f_t - mean) / (mean of w).
+over that of w_t: a ratio, with the error of the mean of w_t (f_t - mean) / (mean of w).
 
 References
 ----------
 Nemeth, Lindsten, Filippone and Hensman (2019), theorem 2.1; arXiv 1708.05239.
 Welling and Teh (2011), ICML, equation 11: means weighted by step sizes.
-
-The group `pseudo` of a result: all pseudo-samples, their temperatures and their weights.
 
 """
 
@@ -29,9 +28,16 @@ from stanadapt import results
 from stanadapt.engine.density import constrain_parameters
 from stanadapt.errors import StanadaptError
 from stanadapt.results import PSEUDO, arviz_module
+from stanadapt.samplers.tempering.messages import (
+    NO_PSEUDO_SAMPLES,
+    RESERVED_VARIABLE,
+    WRONG_FUNCTION,
+)
 from stanadapt.targets.target import Target
 
 TEMPERATURE, WEIGHT = "temperature", "weight"
+Function = Callable[[Mapping[str, np.ndarray]], Any]
+LABELS = ["mean", "mcse", "sd", "ess", "draws_mean", "draws_mcse"]
 
 
 def pseudo_group(
@@ -42,17 +48,17 @@ def pseudo_group(
     Parameters
     ----------
     target
-        What the pseudo-samples, with their weights, are draws from.
+        Target that the weighted pseudo-samples are draws from.
     positions
-        Shape (chain, draw, pseudo, dim), unconstrained.
+        Unconstrained positions, shape (chain, draw, pseudo, dim).
     temperature, weight
         Shape (chain, draw, pseudo): inverse temperatures; weights, which sum to one over pseudo.
 
     Returns
     -------
     dict
-        Every parameter and transformed parameter, shape (chain, draw, pseudo, ...), NaN where
-        transformed parameters throw; `temperature` and `weight`.
+        Every parameter and transformed parameter, shape (chain, draw, pseudo, ...), NaN in rows
+        in which transformed parameters throw; `temperature` and `weight`.
 
     """
     require_names(target)
@@ -66,12 +72,14 @@ def pseudo_group(
         columns = np.empty((len(rows), len(names)))
         address = ctypes.cast(model.stanlib.bs_param_constrain, ctypes.c_void_p).value
         constrain_parameters(address, model.model, rows, columns)
-    found = results.variables(names, columns.reshape(lead[0], -1, len(names)))
-    group = {name: value.reshape(*lead, *value.shape[2:]) for name, value in found.items()}
+    variables = results.variables(names, columns.reshape(lead[0], -1, len(names)))
+    group = {name: value.reshape(*lead, *value.shape[2:]) for name, value in variables.items()}
     return {**group, TEMPERATURE: temperature, WEIGHT: weight}
 
 
-def taken_apart(extra_output: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def split_extra_output(
+    extra_output: np.ndarray, dim: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Split the extra output of pseudo_extended, shape (chain, draw, N dim + 2 N).
 
     Returns positions, temperatures and weights as `pseudo_group` takes them.
@@ -88,49 +96,55 @@ def require_names(target: Target) -> None:
     taken = [name for name in reserved if name in names]
     if taken:
         raise StanadaptError(
-            "settings",
+            RESERVED_VARIABLE,
             f"{target.name} has a variable named {', '.join(taken)}, a name that the group of "
             "pseudo-samples reserves: rename it in the program, or leave it out of save.",
         )
 
 
-Function = Callable[[Mapping[str, np.ndarray]], Any]
-LABELS = ["mean", "mcse", "sd", "ess", "draws_mean", "draws_mcse"]
-
-
 def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) -> pd.DataFrame:
-    """Summarize a run by all its pseudo-samples, or weighted draws, beside draws without weights.
+    """Summarize a run by all its pseudo-samples, or by weighted draws, next to its plain draws.
 
     Parameters
     ----------
-    fit
-        Sampled with `save="pseudo"`; or by sgld, whose draws have weights.
-    functions
-        Functions of the parameters and transformed parameters, by name of row. Each
-        gets the variables by name, shape (chain, draw, pseudo, ...), and returns an array of
-        shape (chain, draw, pseudo): {"P(x > 0)": lambda draws: draws["x"] > 0}. Of sgld, pseudo is
-        1.
+    fit : fit
+        A fit with `save="pseudo"`; or one by sgld, with weighted draws.
+    functions : mapping of str to callable, optional
+        Functions of the parameters and transformed parameters, by name of row. Each gets the
+        variables by name, shape (chain, draw, pseudo, ...), and returns an array of shape
+        (chain, draw, pseudo): {"P(x > 0)": lambda draws: draws["x"] > 0}. With sgld, pseudo is 1.
 
     Returns
     -------
     pandas.DataFrame
-        One row per scalar among the parameters and transformed parameters, then one per
-        function: `mean`, `mcse` and `sd` from weighted pseudo-samples; `ess`, the number of
-        independent draws from the posterior that would give the mean as precisely; `draws_mean`
-        and `draws_mcse` from the posterior's draws.
+        One row per scalar among the parameters and transformed parameters, then one per function:
+        `mean`, `mcse` and `sd` from weighted pseudo-samples; `ess`, the number of independent draws
+        from the posterior that would give the mean as precisely; `draws_mean` and `draws_mcse` from
+        the posterior's draws.
 
     Raises
     ------
     StanadaptError
         Stage "settings" for a fit without pseudo-samples, or a function with another result.
 
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> from stanadapt.samplers.tempering.weighted_summary import weighted_summary
+    >>> target = sa.Target(
+    ...     "parameters { real x; } model { target += log_mix(0.5, normal_lpdf(x | -9, 1), "
+    ...     "normal_lpdf(x | 9, 1)); }"
+    ... )  # doctest: +SKIP
+    >>> fit = sa.sample(target, "pseudo_extended", save="pseudo", seed=1)  # doctest: +SKIP
+    >>> weighted_summary(fit, {"P(x > 0)": lambda draws: draws["x"] > 0})  # doctest: +SKIP
+
     """
     if results.is_fit(fit) and _step_weights(fit) is not None:
-        return _of_weighted_draws(fit, functions or {})
+        return _summarize_weighted_draws(fit, functions or {})
     if not results.is_fit(fit) or PSEUDO not in results.group_names(fit):
         raise StanadaptError(
-            "settings",
-            "the fit holds no pseudo-samples: sample an Extended, or use the sampler "
+            NO_PSEUDO_SAMPLES,
+            "the fit contains no pseudo-samples: sample an Extended, or use the sampler "
             "pseudo_extended, with save='pseudo'. (Draws of sgld have weights too.)",
         )
     columns, draws = results.columns(fit, PSEUDO), results.columns(fit)
@@ -147,15 +161,15 @@ def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) 
 
 
 def _step_weights(fit: Any) -> np.ndarray | None:
-    """Weights of draws, shape (chain, draw), with mean 1; None where there are none."""
+    """Return weights of draws, shape (chain, draw), with mean 1; None if the fit has none."""
     if "sample_stats" not in results.group_names(fit):
         return None
-    found = results.dataset(fit, "sample_stats").data_vars.get("weight")
-    return None if found is None else found.values / found.values.mean()
+    weight = results.dataset(fit, "sample_stats").data_vars.get("weight")
+    return None if weight is None else weight.values / weight.values.mean()
 
 
-def _of_weighted_draws(fit: Any, functions: Mapping[str, Function]) -> pd.DataFrame:
-    """`weighted_summary` of draws that have one weight each."""
+def _summarize_weighted_draws(fit: Any, functions: Mapping[str, Function]) -> pd.DataFrame:
+    """As `weighted_summary`, for draws with one weight each."""
     weight = _step_weights(fit)
     assert weight is not None
     columns = dict(results.columns(fit))
@@ -170,7 +184,7 @@ def _of_weighted_draws(fit: Any, functions: Mapping[str, Function]) -> pd.DataFr
 
 
 def _weighted_row(draws: np.ndarray, weight: np.ndarray) -> tuple[float, ...]:
-    """Row of one column; draws and weights have shape (chain, draw), weights the mean 1."""
+    """Return the row of one column; draws and weights have shape (chain, draw), weights mean 1."""
     mean = np.mean(weight * draws)
     variance = np.mean(weight * (draws - mean) ** 2)
     error = _error(weight * (draws - mean))
@@ -180,7 +194,7 @@ def _weighted_row(draws: np.ndarray, weight: np.ndarray) -> tuple[float, ...]:
 
 
 def _row(values: np.ndarray, weight: np.ndarray, draws: np.ndarray | None) -> tuple[float, ...]:
-    """Row of one column; its values and weights have shape (chain, draw, pseudo)."""
+    """Return the row of one column; values and weights have shape (chain, draw, pseudo)."""
     means = np.sum(weight * values, axis=-1)
     mean = means.mean()
     variance = np.mean(np.sum(weight * (values - mean) ** 2, axis=-1))
@@ -192,7 +206,7 @@ def _row(values: np.ndarray, weight: np.ndarray, draws: np.ndarray | None) -> tu
 
 
 def _error(draws: np.ndarray) -> float:
-    """ArviZ's mcse of the mean; NaN where draws are not finite, or all equal."""
+    """Return ArviZ's mcse of the mean; NaN if draws are not finite, or all equal."""
     draws = np.asarray(draws, dtype=float)
     if not np.isfinite(draws).all() or np.all(draws == draws.flat[0]):
         return np.nan
@@ -200,7 +214,7 @@ def _error(draws: np.ndarray) -> float:
 
 
 def _variables(fit: Any) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Variables of the pseudo-samples, and of the draws as one pseudo-sample each."""
+    """Return variables of the pseudo-samples, and of the draws as one pseudo-sample each."""
     group, posterior = results.dataset(fit, PSEUDO), results.dataset(fit, "posterior")
     names = [str(name) for name in group.data_vars if name not in (TEMPERATURE, WEIGHT)]
     pseudo = {name: group[name].values for name in names}
@@ -211,17 +225,17 @@ def _evaluate(
     name: str, function: Function, variables: dict[str, np.ndarray], shape: tuple[int, ...]
 ) -> np.ndarray:
     try:
-        found = np.asarray(function(variables), dtype=float)
+        values = np.asarray(function(variables), dtype=float)
     except (TypeError, ValueError, KeyError, IndexError) as error:
-        raise _wrong(name, shape, f"it raised {error!r}") from error
-    if found.shape != shape:
-        raise _wrong(name, shape, f"it returned shape {found.shape}")
-    return found
+        raise _wrong_function(name, shape, f"it raised {error!r}") from error
+    if values.shape != shape:
+        raise _wrong_function(name, shape, f"it returned shape {values.shape}")
+    return values
 
 
-def _wrong(name: str, shape: tuple[int, ...], what: str) -> StanadaptError:
+def _wrong_function(name: str, shape: tuple[int, ...], problem: str) -> StanadaptError:
     return StanadaptError(
-        "settings",
+        WRONG_FUNCTION,
         f"function {name!r} must turn variables of shape (chain, draw, pseudo, ...) into numbers "
-        f"of shape {shape}, but {what}.",
+        f"of shape {shape}, but {problem}.",
     )

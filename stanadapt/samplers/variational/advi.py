@@ -3,11 +3,12 @@
 With z = mu + L e, e standard normal, and g the gradient of the log density at z, the gradient of
 the ELBO is estimated along the path of z alone,
 
-    d mu = E[h],  d L = tril(E[h e^T]),  h = g + L^-T e,
+    d mu = E[h],  d L = tril(E[h e^T]),  h = g + L^-T e.
 
-whose variance vanishes where q is the posterior; L is diagonal in the mean-field family. It starts
-as the standard normal: coordinates must have been standardized. Adam with a falling learning rate
+Its variance vanishes if q is the posterior; L is diagonal in the mean-field family. It starts as
+the standard normal: coordinates must have been standardized. Adam with a falling learning rate
 climbs; the second half of its iterates is averaged. A diagonal entry of L moves on the log scale.
+`fit_to_draws` fits a Gaussian by moments instead, to the draws of an earlier fit.
 
 References
 ----------
@@ -15,10 +16,6 @@ Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), Automatic differentiation v
 inference, JMLR 18(14): the families; Roeder, Wu and Duvenaud (2017), Sticking the landing, NeurIPS:
 the gradient; Kingma and Ba (2015), Adam, ICLR. Deviations: Adam in place of a sequence of step
 sizes that a search scales, coordinates standardized by Pathfinder, and the averaged iterate.
-
-Which correlations a Gaussian approximation has.
-
-A Gaussian with the mean and covariance of draws.
 
 """
 
@@ -35,7 +32,7 @@ from stanadapt.samplers.variational.gaussian import LOG_2PI
 
 
 class Family(IntEnum):
-    """Which correlations q has."""
+    """Correlations of q: all or none."""
 
     full_rank = 0
     mean_field = 1
@@ -48,8 +45,8 @@ SMALLEST = 1e-300
 def fit_to_draws(positions, location, factor):
     """Write mean and factor L of the covariance L L^T of draws, shape (draw, dim).
 
-    Of shape (1, dim), the factor has the standard deviations alone. Correlations are shrunk, by a
-    tenth with ten draws per parameter, so that L exists however few draws there are.
+    If factor has shape (1, dim), it receives the standard deviations. Otherwise correlations are
+    shrunk, by a tenth with ten draws per parameter, so that L exists even with few draws.
     """
     count, n = positions.shape
     for i in range(n):
@@ -71,20 +68,19 @@ def fit_to_draws(positions, location, factor):
 
 
 DECAY, SQUARED_DECAY, FLOOR = 0.9, 0.999, 1e-8
-# the learning rate falls to this share of itself
+# last learning rate as a share of the first
 LAST_RATE = 0.05
 
 
 class Ascent(NamedTuple):
-    """Where stochastic gradients ended.
+    """End of an ascent.
 
     location, factor
         mu, shape (dim,), and L: lower triangle of shape (dim, dim), or (1, dim) diagonal.
     elbo
-        Estimate at each iteration, from its own draws, shape (iteration,).
+        Estimate in each iteration, from its draws, shape (iteration,).
     failed
-        Draws without a finite density, of iterations * draws.
-
+        Number of the iterations * draws draws that had no finite density.
     """
 
     location: np.ndarray
@@ -94,15 +90,15 @@ class Ascent(NamedTuple):
 
 
 class Climber(NamedTuple):
-    """What an ascent keeps from one iteration to the next; all arrays are updated in place.
+    """State of an ascent between iterations; all arrays are updated in place.
 
     location, factor
         mu and L.
     gradient, mean, square
-        Gradient of the ELBO by mu (row 0) and L (the rows after it), and Adam's averages of those
-        before and of their squares; shape (1 + rows of L, dim).
+        Gradient of the ELBO with respect to mu (row 0) and L (the other rows), and Adam's running
+        averages of gradients and of their squares; shape (1 + rows of L, dim).
     total_location, total_factor
-        Sums of mu and L over the iterates that are averaged.
+        Sums of mu and L over the iterates to be averaged.
     noise
         Standard normal draws of an iteration, shape (draw, dim).
     position, slope, solved
@@ -125,7 +121,7 @@ class Climber(NamedTuple):
 
 @jit
 def climber_at(location, diagonal, draws):
-    """Start an ascent at N(location, I), with so many draws per iteration."""
+    """Start an ascent at N(location, I), with this number of draws per iteration."""
     n = location.shape[0]
     factor = triangular.initial(n, 1.0, diagonal)
     shape = (1 + factor.shape[0], n)
@@ -137,7 +133,7 @@ def climber_at(location, diagonal, draws):
 
 @jit
 def ascend(density, diagonal, iterations, draws, learning_rate, rng):
-    """Return the Ascent of so many iterations with so many draws each, from N(0, I)."""
+    """Return the Ascent from N(0, I) after `iterations`, with `draws` draws in each."""
     climber = climber_at(np.zeros(density.dim), diagonal, draws)
     elbo, failed, count = np.empty(iterations), 0, 0
     for t in range(iterations):
@@ -152,14 +148,14 @@ def ascend(density, diagonal, iterations, draws, learning_rate, rng):
 
 @jit
 def draw_noise(climber, rng):
-    """Draw what the next iteration needs."""
+    """Draw the noise of the next iteration."""
     for k in range(climber.noise.shape[0]):
         fill_normal(rng, climber.noise[k])
 
 
 @jit
 def climb(density, climber, learning_rate, t, iterations):
-    """Make iteration t; return its estimate of the ELBO, and how many of its draws failed."""
+    """Make iteration t; return its estimate of the ELBO, and the number of failed draws."""
     n, rows, fine, total = density.dim, climber.factor.shape[0], 0, 0.0
     draws = climber.noise.shape[0]
     clear(climber.gradient)
@@ -173,7 +169,7 @@ def climb(density, climber, learning_rate, t, iterations):
         if log_density == -np.inf:
             continue
         fine += 1
-        # log p - log q, whose variance vanishes where q is the posterior
+        # log p - log q, with a variance that vanishes if q is the posterior
         total += log_density + 0.5 * squared_norm(noise)
         triangular.transposed_solve(climber.factor, noise, climber.solved)
         for i in range(n):
@@ -196,19 +192,19 @@ def clear(matrix):
 
 @jit
 def average_into(climber, count, location, factor):
-    """Write the mean of `count` iterates that were added up, and forget them."""
+    """Write the mean of the `count` iterates in the sums, and clear the sums."""
     share = 1.0 / count
     for i in range(location.shape[0]):
         location[i] = share * climber.total_location[i]
     for a in range(factor.shape[0]):
         for i in range(factor.shape[1]):
             factor[a, i] = share * climber.total_factor[a, i]
-    start_anew(climber)
+    clear_sums(climber)
 
 
 @jit
-def start_anew(climber):
-    """Forget the iterates that were averaged."""
+def clear_sums(climber):
+    """Clear the sums of iterates."""
     for i in range(climber.location.shape[0]):
         climber.total_location[i] = 0.0
     clear(climber.total_factor)
@@ -216,7 +212,7 @@ def start_anew(climber):
 
 @jit
 def add_up(climber):
-    """Count the present iterate among those that are averaged."""
+    """Add the present iterate to the sums."""
     for i in range(climber.location.shape[0]):
         climber.total_location[i] += climber.location[i]
     for a in range(climber.factor.shape[0]):
@@ -267,7 +263,7 @@ def _adam(climber, weight, rate, t):
 
 @jit
 def _move(climber, row, i, weight, rate, t):
-    """Take the step of one coordinate, the slope in which is the gradient times weight."""
+    """Return the step of one coordinate; its slope is the gradient times weight."""
     slope = climber.gradient[row, i] * weight
     mean = DECAY * climber.mean[row, i] + (1.0 - DECAY) * slope
     square = SQUARED_DECAY * climber.square[row, i] + (1.0 - SQUARED_DECAY) * slope * slope

@@ -1,14 +1,14 @@
-"""The lower bound on the log evidence, and its estimate, from weights of independent paths.
+"""Reports of the variational samplers: importance weights, long stays, the bound on the evidence.
+
+After a run of variational_mcmc, new draws are made from each chain's proposal distribution q, and
+their weights p / q are examined: a chain stays at points with large weights, and their Pareto k
+indicates whether such stays are bounded. The paths of hvi carry weights already, which also give a
+lower bound on the log evidence and an estimate of it.
 
 References
 ----------
 Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR 25(72):
 with a tail of Pareto k above 1/2 the variance of weights is infinite.
-
-How well independent proposals suit a target: their importance weights, and how long chains stay.
-
-After the run, each chain's proposal distribution q is drawn from anew and its weights p / q are
-judged: a chain stays where they are large, and their Pareto k tells whether there is an end to it.
 
 """
 
@@ -21,14 +21,16 @@ from stanadapt import results
 from stanadapt.diagnostics.importance import GOOD, HIGHEST
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.chain import Chain
+from stanadapt.errors import Message
 from stanadapt.samplers.variational import hvi, variational_mcmc
 from stanadapt.samplers.variational.gaussian import LOG_2PI, Gaussian, log_densities
 from stanadapt.samplers.variational.hamiltonian_path import LOWEST
+from stanadapt.samplers.variational.messages import FAILED_PATHS, LONG_STAY, POOR_PROPOSALS
 from stanadapt.targets.target import Samplable
 
 DRAWS = 2000
-# share of all weight that one of these draws may have, and of its length that a chain may stay;
-# shorter stays than this are not told of
+# largest acceptable share of the total weight for one of these draws, and longest stay as a share
+# of a chain; stays of at most SHORT draws are not reported
 LARGEST_SHARE, LONGEST_STAY, SHORT = 0.1, 0.01, 20
 
 
@@ -36,13 +38,13 @@ LARGEST_SHARE, LONGEST_STAY, SHORT = 0.1, 0.01, 20
 def report_proposals(view: RunView) -> Findings:
     """Report the importance weights of each chain's proposal distribution, and long stays."""
     weights = [_log_weights(view.target, i, chain) for i, chain in enumerate(view.chains)]
-    return Findings(*on_weights(view.chains, weights, view.length))
+    return Findings(*examine_weights(view.chains, weights, view.length))
 
 
-def on_weights(
+def examine_weights(
     chains: list[Chain], weights: list[np.ndarray], length: int
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return attributes and messages from log weights of independent proposals of each chain."""
+    """Return attributes and notes from log weights of independent proposals of each chain."""
     k = np.array([results.pareto_smoothed(w)[1] for w in weights])
     shares = np.array([_largest_share(w) for w in weights])
     stays = np.array([_longest_stay(chain, length) for chain in chains]) * chains[0].plan.thin
@@ -51,25 +53,25 @@ def on_weights(
         "proposal_largest_weight": shares,
         "longest_stay": stays,
     }
-    said = [*_on_weights(chains[0], k, shares, len(weights[0]))]
-    return attributes, [*said, *_on_stays(chains[0], stays, length)]
+    notes = _note_weights(chains[0], k, shares, len(weights[0]))
+    return attributes, [*notes, *_note_stays(chains[0], stays, length)]
 
 
 def _log_weights(target: Samplable, number: int, chain: Chain) -> np.ndarray:
-    """Log weights of draws of a chain's proposal distribution, up to a constant; -inf for none."""
+    """Return log weights of draws from a chain's q, up to a constant; -inf if the density fails."""
     q, degrees = chain.state.q, chain.compiled_settings.degrees
     location, factor = q.location, q.factor
     q, rng = Gaussian(location, factor), np.random.default_rng((chain.plan.seed, number, DRAWS))
     z = rng.standard_normal((DRAWS, q.dim))
     if degrees:
         z *= np.sqrt(degrees / rng.chisquare(degrees, (DRAWS, 1)))
-    own = _log_density(np.sum(z**2, axis=1), q.dim, degrees) - q.log_volume
-    log_density = log_densities(target.density(number), q.placed(z))
-    return np.where(np.isfinite(log_density), log_density - own, -np.inf)
+    log_q = _log_density(np.sum(z**2, axis=1), q.dim, degrees) - q.log_volume
+    log_density = log_densities(target.density(number), q.place(z))
+    return np.where(np.isfinite(log_density), log_density - log_q, -np.inf)
 
 
 def _log_density(distance: np.ndarray, n: int, degrees: float) -> np.ndarray:
-    """Log density at these squared distances from the center, the scale matrix being I."""
+    """Return the log density at squared distances from the center, with scale matrix I."""
     if not degrees:
         return -0.5 * (distance + n * LOG_2PI)
     constant = gammaln(0.5 * (degrees + n)) - gammaln(0.5 * degrees)
@@ -83,60 +85,63 @@ def _largest_share(log_weights: np.ndarray) -> float:
 
 
 def _longest_stay(chain: Chain, length: int) -> int:
-    """Most draws in a row that are the same."""
+    """Return the largest number of equal draws in a row."""
     draws = chain.sampling.constrained[:length]
     moved = np.flatnonzero(np.any(draws[1:] != draws[:-1], axis=1)) + 1
     ends = np.concatenate([[0], moved, [len(draws)]])
     return int(np.diff(ends).max())
 
 
-def _on_weights(chain: Chain, k: np.ndarray, shares: np.ndarray, count: int) -> list[str]:
+def _note_weights(chain: Chain, k: np.ndarray, shares: np.ndarray, count: int) -> list[str]:
     worst = int(np.argmax(np.where(np.isnan(k), np.inf, k)))
-    # of one chain k is too uncertain; a q that failed shows in its largest weight
+    # k of one chain is too uncertain; a q that failed shows in its largest weight
     if np.median(k) <= HIGHEST and shares.max() <= LARGEST_SHARE:
         return []
-    return [
+    text = (
         f"{chain.sampler.name}: the distribution of its independent proposals misses a part of the "
         f"posterior. The Pareto k of its importance weights is {k[worst]:.2f} in chain {worst + 1} "
-        f"(where it is above {HIGHEST}, a chain can stay in one place for any time), and the "
+        f"(above {HIGHEST}, there is no bound on how long a chain can stay in one place), and the "
         f"largest of {count} weights is {shares.max():.0%} of their sum. Use "
-        "approximation='full_rank', kernel='mixture' or degrees above 0 where these are not set; "
-        "else another sampler."
-    ]
+        "approximation='full_rank', kernel='mixture' or degrees above 0 if these are not set; "
+        "otherwise another sampler."
+    )
+    return [Message(POOR_PROPOSALS, text)]
 
 
-def _on_stays(chain: Chain, stays: np.ndarray, length: int) -> list[str]:
+def _note_stays(chain: Chain, stays: np.ndarray, length: int) -> list[str]:
     worst, total = int(np.argmax(stays)), length * chain.plan.thin
     if stays[worst] <= max(LONGEST_STAY * total, SHORT * chain.plan.thin):
         return []
-    return [
+    text = (
         f"{chain.sampler.name}: chain {worst + 1} did not move for {stays[worst]:,} of {total:,} "
-        "iterations: it was where the posterior has more mass than the approximation. Means and "
-        "intervals depend on how often that happened."
-    ]
+        "iterations: it was in a region with more posterior mass than the approximation gives it. "
+        "Means and intervals depend on how often that happened."
+    )
+    return [Message(LONG_STAY, text)]
 
 
 @reports_for(hvi.Settings)
 def report_paths(view: RunView) -> Findings:
     """Report the bound and the estimate of the evidence from the weights of the paths.
 
-    `bound` is the mean log weight, at most the log evidence but for its Monte Carlo error
-    `bound_error`; `bound_of_chains` that of each chain, which has trained its paths by itself.
-    `log_evidence` is the log of the mean weight, with `log_evidence_error` by the delta method, NaN
-    where the weights do not tell it, for a reason that `log_evidence_error_reason` gives.
+    `bound` is the mean log weight, which apart from its Monte Carlo error `bound_error` is at most
+    the log evidence; `bound_of_chains` is the mean for each chain, since each has trained its own
+    paths. `log_evidence` is the log of the mean weight, with `log_evidence_error` by the delta
+    method: NaN if the weights are too heavy-tailed, and `log_evidence_error_reason` is the reason.
     """
     chains, logs = view.chains, view.sample_stats["log_weight"]
     failed = logs <= LOWEST
     logs = np.where(failed, -np.inf, logs) + _shift(view.target, chains[0])
-    attributes, sentences = on_weights(chains, list(logs), view.length)
+    attributes, notes = examine_weights(chains, list(logs), view.length)
     attributes |= bound_and_evidence(logs)
     if failed.any():
-        sentences.append(
+        text = (
             f"{chains[0].sampler.name}: the density failed on {failed.sum()} of {failed.size} "
             "paths, which makes the bound on the log evidence infinitely low; `bound` is that of "
             "the others."
         )
-    return Findings(attributes, sentences)
+        notes.append(Message(FAILED_PATHS, text))
+    return Findings(attributes, notes)
 
 
 def bound_and_evidence(logs: np.ndarray) -> dict[str, Any]:
@@ -149,7 +154,7 @@ def bound_and_evidence(logs: np.ndarray) -> dict[str, Any]:
     means = np.array([row.mean() for row in rows])
     errors = [row.std(ddof=1) / row.size**0.5 for row in rows]
     evidence = float(logsumexp(logs) - np.log(logs.size))
-    relative, doubt = np.exp(logs - evidence), _on_tail(logs.ravel())
+    relative, doubt = np.exp(logs - evidence), _doubt_tail(logs.ravel())
     error = float(relative.std(ddof=1) / logs.size**0.5)
     return {
         "bound": float(means.mean()),
@@ -161,12 +166,13 @@ def bound_and_evidence(logs: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _on_tail(logs: np.ndarray) -> str:
-    """Why these log weights do not tell the error of their mean; "" if they do.
+def _doubt_tail(logs: np.ndarray) -> str:
+    """Return why these log weights do not give the error of their mean; "" if they do.
 
-    Runs that miss the large weights look best: of 100 runs whose weights have k = 0.65, k was
-    estimated to be below 1/2 in 21, where the mean square of standardized errors was 7. Hence the
-    standard error of k, (1 + k) over the root of the number of weights in the tail, is added.
+    Runs that miss the large weights look best: in 100 runs with weights of k = 0.65, k was
+    estimated to be below 1/2 in 21, and in these the mean square of standardized errors was 7.
+    Hence the standard error of k, (1 + k) over the root of the number of weights in the tail, is
+    added.
     """
     k = float(results.pareto_smoothed(logs)[1])
     error = (1.0 + max(k, 0.0)) / np.sqrt(min(0.2 * logs.size, 3.0 * np.sqrt(logs.size)))
@@ -180,5 +186,5 @@ def _on_tail(logs: np.ndarray) -> str:
 
 
 def _shift(target: Samplable, chain: Chain) -> float:
-    """What the coordinates of the chain, and constants that gradients leave out, add to log Z."""
+    """Return the log volume of the chain's coordinates plus the constants that gradients drop."""
     return target.log_volume + target.dropped_constant(chain.state.current.position)

@@ -1,4 +1,4 @@
-"""A Gaussian on the unconstrained scale: N(m, L L^T), and importance weights against a density."""
+"""A Gaussian on the unconstrained scale: N(m, L L^T), and log densities at many positions."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,8 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 class Gaussian(NamedTuple):
     """Mean m, shape (dim,), and factor L, stored as in `metric_factor`.
 
-    Of shape (1, dim) diagonal, (dim, dim) lower triangular, or (1 + r, dim + 1) of low rank.
+    L has shape (1, dim) if diagonal, (dim, dim) if lower triangular, or (1 + r, dim + 1) if of low
+    rank.
     """
 
     location: np.ndarray
@@ -27,23 +28,23 @@ class Gaussian(NamedTuple):
         return len(self.location)
 
     def matrix(self) -> np.ndarray:
-        """L written out, shape (dim, dim)."""
+        """Return L as a matrix, shape (dim, dim)."""
         return metric_factor.transposed_times_rows(self.factor, np.eye(self.dim))
 
     def triangle(self) -> np.ndarray:
-        """Lower triangular factor of the covariance, shape (dim, dim), diagonal positive."""
+        """Return the lower triangular factor of the covariance, shape (dim, dim)."""
         if self.factor.shape[1] == self.dim and len(self.factor) == self.dim:
             return np.tril(self.factor)
         upper = np.linalg.qr(self.matrix().T, mode="r")  # L L^T = R^T R
         return np.ascontiguousarray(upper.T * np.where(np.diag(upper) < 0.0, -1.0, 1.0))
 
     def covariance(self) -> np.ndarray:
-        """L L^T, shape (dim, dim)."""
+        """Return L L^T, shape (dim, dim)."""
         matrix = self.matrix()
         return matrix @ matrix.T
 
     def sd(self) -> np.ndarray:
-        """Standard deviations, shape (dim,); no matrix is made of a factor of low rank."""
+        """Return standard deviations, shape (dim,), without a matrix if L is of low rank."""
         n, factor = self.dim, self.factor
         if len(factor) == 1:
             return factor[0].copy()
@@ -63,17 +64,17 @@ class Gaussian(NamedTuple):
         return 0.5 * self.dim * (1.0 + LOG_2PI) + self.log_volume
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Return positions, shape (count, dim)."""
-        return self.placed(rng.standard_normal((count, self.dim)))
+        """Return draws, shape (count, dim)."""
+        return self.place(rng.standard_normal((count, self.dim)))
 
-    def placed(self, rows: np.ndarray) -> np.ndarray:
-        """Positions m + L z of rows z, shape (row, dim)."""
+    def place(self, rows: np.ndarray) -> np.ndarray:
+        """Return positions m + L z for rows z, shape (row, dim)."""
         out = np.empty_like(rows)
         original(self.location, self.factor, rows, out)
         return out
 
     def log_density(self, positions: np.ndarray) -> np.ndarray:
-        """Log density, constants included, of rows of positions; shape (row,)."""
+        """Return the normalized log density at rows of positions, shape (row,)."""
         z = metric_factor.inverse_times_rows(self.factor, positions - self.location)
         return -0.5 * (np.sum(z**2, axis=1) + self.dim * LOG_2PI) - self.log_volume
 
@@ -85,7 +86,7 @@ def _values(density, positions, out):
 
 
 def log_densities(density: Density, positions: np.ndarray) -> np.ndarray:
-    """Log density at rows of positions, shape (row,); -inf where it fails."""
+    """Return the log density at rows of positions, shape (row,); -inf if it fails."""
     out = np.empty(len(positions))
     _values(density, np.ascontiguousarray(positions), out)
     return out

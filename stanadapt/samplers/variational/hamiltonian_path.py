@@ -1,16 +1,17 @@
-"""Paths from a Gaussian by leapfrogs, and the model of their reverse that makes them weighted.
+"""Paths from a Gaussian by leapfrogs, and a model of their reverse from which they get weights.
 
 A path starts at z_0 ~ q_0. For t = 1, ..., T a momentum v ~ N(0, I) is drawn, and leapfrogs map
 (z_{t-1}, v) to (z_t, v_t); there is no rejection. With any density r_t(v_t | z_t),
 
     L = log p(z_T) - log q_0(z_0) + sum_t log r_t(v_t | z_t) - log N(v)
 
-has E[exp L] = Z, since leapfrogs preserve volume: E[L] is a lower bound on log Z, the better the
-closer r_t is to the distribution of v_t given z_t. Here r_t is the linear regression of v_t on z_t
-with Gaussian residuals, N(b_t + A_t z_t, S_t), which maximizes the bound among such models in
-closed form. The step size and the masses are those of a grid whose bound is the largest, on other
-paths than their r_t was fitted to; that of the best is then fitted to more paths. A fit to n of
-them loses about half as much of the bound as r_t has parameters, over n: 0.75 dim (dim + 1) / n.
+has E[exp L] = Z, since leapfrogs preserve volume: E[L] is a lower bound on log Z, which is the
+tighter the closer r_t is to the distribution of v_t given z_t. Here r_t is the linear regression of
+v_t on z_t with Gaussian residuals, N(b_t + A_t z_t, S_t), which maximizes the bound among such
+models in closed form. Step sizes and masses form a grid; the point with the largest bound is
+chosen, evaluated on other paths than those to which its r_t was fitted. Its r_t is then fitted to
+more paths. A fit to n paths loses about half as much of the bound as r_t has parameters, over n:
+0.75 dim (dim + 1) / n.
 
 References
 ----------
@@ -31,21 +32,21 @@ from stanadapt.engine.density import value_and_gradient
 from stanadapt.samplers.hamiltonian.leapfrog import leapfrog
 from stanadapt.samplers.variational.gaussian import LOG_2PI
 
-# the grid of step sizes, in units of the scales; leapfrogs of a normal coordinate of unit scale
-# become unstable at 2
+# grid of step sizes, in units of the scales; leapfrogs of a normal coordinate of unit scale become
+# unstable at 2
 SMALLEST_STEP, RATIO, STEPS = 0.1, 1.4, 9
-# added to variances, as a share of them, so that a regression always exists
+# relative increase of variances, so that a regression always exists
 RIDGE = 1e-8
 LOWEST = -1e300  # log weight of a path that failed
-# paths on which a candidate is judged, at least; and paths for each parameter, in any fit
+# smallest number of paths to evaluate a candidate on, and per parameter in a fit
 JUDGED_PATHS, PATHS_PER_DIMENSION = 400, 20
 
 
 class PathModel(NamedTuple):
-    """Where paths start, how they go on, and their reverse; arrays are updated in place.
+    """Start of the paths, their continuation, and their reverse; arrays are updated in place.
 
     location, factor
-        Of q_0: mean, shape (dim,), and L of its covariance, as in `triangular`.
+        Mean of q_0, shape (dim,), and L of its covariance, as in `triangular`.
     scale
         The mass of coordinate i is 1 / scale[i]^2; shape (dim,).
     slopes, offsets, roots
@@ -68,7 +69,7 @@ STEP_SIZE, FOLLOWED = 0, 1
 
 
 class PathWork(NamedTuple):
-    """Memory of a path: its noise, (T + 1, dim), ends z_t and v_t, (T, 2, dim), and vectors."""
+    """Memory for a path: its noise, (T + 1, dim), ends z_t and v_t, (T, 2, dim), and vectors."""
 
     noise: np.ndarray
     ends: np.ndarray
@@ -79,7 +80,7 @@ class PathWork(NamedTuple):
 
 @jit
 def path_model(location, transitions, diagonal):
-    """Return the model of paths that end where they start, with q_0 = N(location, I)."""
+    """Return the model for paths that end at their start, with q_0 = N(location, I)."""
     n = location.shape[0]
     return PathModel(
         location.copy(), triangular.initial(n, 1.0, diagonal), np.ones(n),
@@ -90,7 +91,7 @@ def path_model(location, transitions, diagonal):
 
 @jit
 def path_work(dim, transitions):
-    """Return the memory that a path needs."""
+    """Return the memory for a path."""
     return PathWork(
         np.zeros((transitions + 1, dim)), np.zeros((transitions, 2, dim)), np.empty(dim),
         np.empty(dim), np.empty(dim),
@@ -99,10 +100,10 @@ def path_work(dim, transitions):
 
 @jit
 def walk(density, model, leapfrogs, work, position):
-    """Follow the path of work.noise; position becomes its end.
+    """Follow the path of work.noise; its end is written into position.
 
-    Returns its log density there, -inf where one failed on the way; the sum of what L has beside
-    that and the r_t; and the number of gradients.
+    Returns the log density there, or -inf if the density failed on the way; the sum of the other
+    terms of L, without log r_t; and the number of gradients.
     """
     n, noise = density.dim, work.noise
     triangular.times(model.factor, noise[0], position)
@@ -155,7 +156,7 @@ def _residual(model, ends, t, out):
 
 @jit
 def fit_reverse(model, ends, work):
-    """Fit the r_t to ends of paths, shape (path, T, 2, dim); return whether that could be done."""
+    """Fit the r_t to ends of paths, shape (path, T, 2, dim); return whether the fit exists."""
     count, transitions, _, n = ends.shape
     mean_z, mean_v, covariance = np.empty(n), np.empty(n), np.empty((n, n))
     for t in range(transitions):
@@ -179,7 +180,7 @@ def fit_reverse(model, ends, work):
         _cross(residuals, np.zeros(n), residuals, np.zeros(n), model.roots[t])
         for i in range(n):
             for j in range(i + 1):
-                # of as many residuals, dim + 1 are lost to the fit
+                # the fit uses up dim + 1 degrees of freedom
                 model.roots[t, i, j] *= count / (count - n - 1.0)
             model.roots[t, i, i] *= 1.0 + RIDGE
         if not triangular.cholesky(model.roots[t]):
@@ -201,11 +202,11 @@ def _cross(a, mean_a, b, mean_b, out):
 
 @jit
 def train(density, model, leapfrogs, step_size, most_paths, work, rng):
-    """Find step size, masses and reverse of paths; they end at z_0 where none can be followed.
+    """Find step size, masses and reverse; paths end at z_0 if they cannot be followed.
 
-    A step_size of 0 is found on a grid, for masses by the scales of q_0 and by those of the ends of
-    the best paths; any other is kept, for masses by q_0. The reverse is fitted to `most_paths` at
-    last.
+    If step_size is 0, it is chosen on a grid, first with masses from the scales of q_0, then from
+    the scales of the ends of the best paths; otherwise step_size and masses from q_0 are used.
+    Finally the reverse is fitted to `most_paths`.
     """
     n, transitions = density.dim, work.ends.shape[0]
     paths = max(JUDGED_PATHS, PATHS_PER_DIMENSION * n)
@@ -237,7 +238,7 @@ def train(density, model, leapfrogs, step_size, most_paths, work, rng):
 
 @jit
 def _fit_to_new(density, model, leapfrogs, count, work, position, rng):
-    """Fit the reverse to the ends of new paths that did not fail; return whether there were any."""
+    """Fit the reverse to the ends of new paths that did not fail; return whether that succeeded."""
     transitions, n = work.ends.shape[0], position.shape[0]
     ends, kept = np.empty((count, transitions, 2, n)), 0
     for _ in range(count):
@@ -252,7 +253,7 @@ def _fit_to_new(density, model, leapfrogs, count, work, position, rng):
 
 @jit
 def _scales(model, ends, best_step, r):
-    """Set the scales of the coordinates to those of q_0 or, after that, of the ends of paths."""
+    """Set the scales of the coordinates to those of q_0 or, in round 1, of the ends of paths."""
     n = model.scale.shape[0]
     for i in range(n):
         if r == 0:
@@ -272,9 +273,9 @@ def _scales(model, ends, best_step, r):
 
 @jit
 def _bound(density, model, leapfrogs, noise, ends, work, position):
-    """Fit the reverse to one half of the paths; return the mean of L over the other.
+    """Fit the reverse to one half of the paths; return the mean of L over the other half.
 
-    -inf where a path failed.
+    Returns -inf if a path failed.
     """
     paths, total = ends.shape[0], 0.0
     model.numbers[FOLLOWED] = 1.0

@@ -1,20 +1,20 @@
 """Draws by a few leapfrogs from a variational approximation, made exact; a bound on log Z.
 
 Warm-up fits a Gaussian q_0 to the posterior (ADVI), and then finds the step size and the masses of
-leapfrogs that bring its draws closer to it. A whole such path is the proposal of an independent
-Metropolis step, so that draws are exact: nearly independent where the approximation is good, while
-a chain stays for long where it is not. Each path also gives a lower bound on the log evidence, and
-an unbiased estimate of the evidence: attributes of a result hold both with their errors (`bound`,
-`bound_error`, `log_evidence`, `log_evidence_error`, which is left out where the largest weights do
-not tell it). With exact=False every path is taken: draws of
-the approximation itself, which are not exact.
+leapfrogs that bring its draws closer to the posterior. A whole such path is the proposal of an
+independent Metropolis step, so that draws are exact: nearly independent if the approximation is
+good, while a chain stays for long in regions that it misses. Each path also gives a lower bound on
+the log evidence, and an unbiased estimate of the evidence. Attributes of the result record both
+with their errors: `bound`, `bound_error`, `log_evidence`, `log_evidence_error` (NaN if the largest
+weights dominate). With exact=False every path is accepted: the draws follow the approximation,
+which is not exact.
 
 References
 ----------
 Salimans, Kingma and Welling (2015), Markov chain Monte Carlo and variational inference: bridging
-the gap, ICML; the paths and their weights: `kernels/variational/hamiltonian_path`. Deviations: the
-Metropolis step; q_0 is fitted first, by ADVI, or has the mean and covariance of an earlier fit's
-draws (`warm_start`), such as those of `approximate` by Pathfinder; and the reverse model is a
+the gap, ICML; the paths and their weights: `samplers/variational/hamiltonian_path.py`. Deviations:
+the Metropolis step; q_0 is fitted first, by ADVI, or has the mean and covariance of an earlier
+fit's draws (`warm_start`), such as those of `approximate` by Pathfinder; and the reverse model is a
 linear regression.
 
 """
@@ -41,26 +41,27 @@ from stanadapt.samplers.variational.hamiltonian_path import (
     walk,
 )
 
-FIT_SHARE = 0.5  # of warm-up, for q_0
+FIT_SHARE = 0.5  # share of warm-up in which q_0 is fitted
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     exact
-        Whether paths are accepted or rejected. Without it draws are those of the approximation,
+        Whether paths are accepted or rejected. If not, draws are those of the approximation:
         independent and not exact.
     approximation
-        mean_field, a q_0 without correlations, which the leapfrogs bring in, or full_rank.
+        mean_field, a q_0 without correlations, which the leapfrogs introduce, or full_rank.
     transitions
-        How often a momentum is drawn in a path, T; at least 1. The bound rises with it.
+        Number of momenta drawn in a path, T; at least 1. The bound rises with it.
     leapfrogs
-        For each momentum, at least 1.
+        Number of leapfrogs for each momentum, at least 1.
     step_size
-        Of a leapfrog, in units of the standard deviations of q_0; 0: the one with the highest
-        bound; at least 0.
+        Step size of a leapfrog, in units of the standard deviations of q_0; at least 0. With 0, the
+        one with the highest bound is used.
     paths
-        To which the reverse model is fitted, at least 100: with more the bound is higher.
+        Number of paths to which the reverse model is fitted, at least 100: a larger number raises
+        the bound.
     grad_samples
         Gradients per iteration of the first half of warm-up; at least 1.
     learning_rate
@@ -79,7 +80,7 @@ class Settings(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """The end of a path with its log density, and the log weight of the path."""
+    """End of a path with its log density, and the log weight of the path."""
 
     position: np.ndarray
     log_density: float
@@ -87,12 +88,12 @@ class Weighed(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point and the rejected one, the model of paths, and how q_0 is found.
+    """The current point and the rejected one, the model of paths, and the state of the ascent.
 
     averaged
-        How many iterates the sums of `climber` hold.
+        Number of iterates in the sums of `climber`.
     fitting
-        Whether q_0 is still being found: not where an earlier fit gave it.
+        Whether q_0 is still being fitted: not if it comes from an earlier fit.
     training_due
         Whether paths are to be trained before the next one.
 
@@ -109,16 +110,17 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports.
+    """Statistics of one iteration.
 
     acceptance_rate
-        Of the path; without a test 1, or 0 where the density failed on the way.
+        Acceptance probability of the path. If every path is accepted: 1, or 0 if the density
+        failed.
     log_weight
-        L of the path that was proposed: a lower bound on the log evidence in its mean, and exp(L)
-        an unbiased estimate; up to constants that the attributes of a result account for. The
-        lowest number there is where the density failed.
+        L of the proposed path: its mean is a lower bound on the log evidence, and exp(L) an
+        unbiased estimate of the evidence, up to constants that the attributes of a result include.
+        If the density failed, the lowest number.
     leapfrogs
-        Gradients of the path: one where it starts, and one for each leapfrog.
+        Gradients of the path: one at its start, and one for each leapfrog.
 
     """
 
@@ -142,7 +144,7 @@ def init(density, settings, position, rng):
     work = hamiltonian_path.path_work(n, settings.transitions)
     log_density = value_and_gradient(density, position, work.gradient)
     return State(
-        # what is no end of a path yields to the first that is
+        # a start is not the end of a path: its weight is 0, and the first proposal is accepted
         current=Weighed(position.copy(), log_density, -np.inf),
         scratch=Weighed(np.empty(n), -np.inf, -np.inf),
         model=hamiltonian_path.path_model(position, settings.transitions, diagonal),
@@ -156,7 +158,7 @@ def init(density, settings, position, rng):
 
 @jit
 def init_from_draws(density, settings, state, positions, rng):
-    """Let q_0 have the mean and covariance of draws, shape (draw, dim), and keep it."""
+    """Give q_0 the mean and covariance of draws, shape (draw, dim), and fix it."""
     fit_to_draws(positions, state.model.location, state.model.factor)
     return replace(state, fitting=False)
 
@@ -174,7 +176,7 @@ def step(density, settings, state, rng):
             state.work,
             rng,
         )
-        state = _anew(replace(state, training_due=False))
+        state = _forget_weight(replace(state, training_due=False))
     x, y, work = state.current, state.scratch, state.work
     for t in range(work.noise.shape[0]):
         fill_normal(rng, work.noise[t])
@@ -198,7 +200,7 @@ def step(density, settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Fit q_0 in the first half of warm-up; then train paths, which the second half follows."""
+    """Fit q_0 in the first half of warm-up; then train the paths, which the second half uses."""
     half = int(FIT_SHARE * iter_warmup)
     if state.fitting and t < half:
         advi.climb(density, state.climber, settings.learning_rate, t, half)
@@ -207,40 +209,40 @@ def adapt(density, settings, state, info, t, iter_warmup):
             advi.add_up(state.climber)
             state = replace(state, averaged=state.averaged + 1)
             if t == end:
-                state = _followed(state)
+                state = _update_q(state)
     if t == half:
         state = replace(state, fitting=False, training_due=True)
     return state
 
 
 @jit
-def _followed(state):
-    """Let q_0 be the mean of the iterates of a window, and begin the next."""
+def _update_q(state):
+    """Set q_0 to the mean of the iterates of a window, and begin the next window."""
     model = state.model
     advi.average_into(state.climber, state.averaged, model.location, model.factor)
-    return _anew(replace(state, averaged=0))
+    return _forget_weight(replace(state, averaged=0))
 
 
 @jit
-def _anew(state):
-    """Forget the weight of the current point, which is that of another model."""
+def _forget_weight(state):
+    """Forget the weight of the current point, which belongs to another model."""
     x = state.current
     return replace(state, current=Weighed(x.position, x.log_density, -np.inf))
 
 
 @jit
 def freeze(settings, state):
-    """Stop drawing what only fitting needs."""
+    """Stop drawing the noise that only fitting needs."""
     return replace(state, fitting=False)
 
 
 def coordinates(settings):
-    """Name the coordinates to run in: in those without correlations, mean-field would have all."""
+    """Return the coordinates to run in: for mean-field, those in which correlations remain."""
     return "diagonal" if settings.approximation == Family.mean_field else "full"
 
 
 def dense_matrices(settings):
-    """Of the reverse, two a transition; of a q_0 with correlations and its ascent, six."""
+    """Return the number of matrices: two per transition, and six for a q_0 with correlations."""
     return 2 * settings.transitions + 6 * (settings.approximation == Family.full_rank)
 
 

@@ -22,26 +22,27 @@ from stanadapt.samplers.variational.gaussian import Gaussian, log_densities
 from stanadapt.samplers.variational.lbfgs import climb
 from stanadapt.samplers.variational.pathfinder import gaussian_at
 
-# of a standard deviation: the best power of rounding for central differences
+# step as a share of a standard deviation: the best power of the rounding error for central
+# differences
 SHARE = float(np.finfo(float).eps ** (1.0 / 3.0))
-# Newton's steps at the end of the climb, and the rise in log density at which they end
+# number of Newton steps after the climb, and the rise in log density below which they stop
 STEPS, PROMISED = 10, 1e-12
 # eigenvalues below this share of the largest, in units of the learned scales, count as flat
 FLAT = 1e-8
 
 
 class Curved(NamedTuple):
-    """What there is at the end of a climb.
+    """Result of a climb.
 
     best
-        The Gaussian; None where the density has no maximum there.
+        The Gaussian; None if the density has no maximum there.
     problem
-        Why not, as part of a sentence.
+        The reason, without a full stop, if there is no maximum.
     log_density
-        Along the climb, shape (point,).
+        Log density along the climb, shape (point,).
     flattest
-        Where some direction has no downward curvature: its coordinates in units of scales that
-        were learned, shape (dim,); else None.
+        If some direction has no downward curvature: its coordinates in units of the learned
+        scales, shape (dim,); otherwise None.
 
     """
 
@@ -55,14 +56,14 @@ def find(density: Any, start: np.ndarray, *, history: int, max_iterations: int) 
     """Climb from start, shape (dim,), to a mode, and measure the curvature there."""
     path = climb(density, start, max_iterations, history)
     last = len(path.log_density) - 1
-    known = gaussian_at(path, last, history)
-    if known is None:
-        return Curved(None, "no finite curvature was met on the way", path.log_density, None)
-    mode, scale = path.positions[last], known.sd()
+    rough = gaussian_at(path, last, history)
+    if rough is None:
+        return Curved(None, "the path has no point with finite curvature", path.log_density, None)
+    mode, scale = path.positions[last], rough.sd()
     for _ in range(STEPS):
         minus, gradient = negative_hessian(density, mode, scale)
         if not np.isfinite(minus).all():
-            return Curved(None, "the density fails beside the mode", path.log_density, None)
+            return Curved(None, "the density fails next to the mode", path.log_density, None)
         values, vectors = np.linalg.eigh(minus)
         if not values[0] > FLAT * values[-1]:
             why = "in some direction the log density does not fall away from the end of the climb"
@@ -84,9 +85,9 @@ def find(density: Any, start: np.ndarray, *, history: int, max_iterations: int) 
 def negative_hessian(
     density: Any, position: np.ndarray, scale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Minus the Hessian of the log density, shape (dim, dim), and its gradient, both times scale.
+    """Return minus the Hessian of the log density, shape (dim, dim), and its gradient, both scaled.
 
-    NaN where an evaluation fails.
+    Both are in units of `scale`; NaN if an evaluation fails.
     """
     out, gradient = np.empty((density.dim, density.dim)), np.empty(density.dim)
     _differences(density, position, SHARE * scale, out, gradient)
@@ -96,7 +97,7 @@ def negative_hessian(
 
 @jit
 def _differences(density, position, steps, out, gradient):
-    """Fill the rows of out with central differences of the gradient; NaN where these fail."""
+    """Fill the rows of out with central differences of the gradient; NaN if these fail."""
     n = density.dim
     moved, ahead, behind = position.copy(), np.empty(n), np.empty(n)
     for i in range(n):
@@ -105,7 +106,7 @@ def _differences(density, position, steps, out, gradient):
         width = moved[i]
         moved[i] = position[i] - steps[i]
         other = value_and_gradient(density, moved, behind)
-        width -= moved[i]  # what rounding has left of two steps
+        width -= moved[i]  # the distance after rounding
         moved[i] = position[i]
         for j in range(n):
             out[i, j] = (ahead[j] - behind[j]) / width

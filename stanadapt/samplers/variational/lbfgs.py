@@ -1,9 +1,9 @@
-"""L-BFGS up a log density, with every point of the path kept.
+"""L-BFGS up a log density, with every point of the path kept, which Pathfinder needs.
 
 The inverse Hessian starts at each step as a diagonal matrix that learns the scales of the
 coordinates along the path, so that these may differ by orders of magnitude. A step must raise the
-density and flatten its slope (the weak Wolfe conditions); a point without a finite density counts
-as one that is too far.
+density and flatten its slope (the weak Wolfe conditions); a step to a point without a finite
+density counts as too long.
 
 References
 ----------
@@ -23,9 +23,9 @@ from stanadapt.engine.compiled.vectors import copy, inner_product
 from stanadapt.engine.density import value_and_gradient
 
 SUFFICIENT, CURVATURE, TRIES = 1e-4, 0.9, 60
-# of y's against the lengths of y and s: flatter pairs teach nothing
+# smallest y's over the lengths of y and s: flatter pairs carry no information
 LEAST_CURVATURE = 1e-10
-# end of the climb: the rise in log density that a quadratic still promises
+# the climb ends if a quadratic predicts a smaller rise in log density
 PROMISED = 1e-9
 SMALLEST, LARGEST = 1e-20, 1e20
 
@@ -34,13 +34,13 @@ class Path(NamedTuple):
     """Points of a climb, in rows; the first is the start.
 
     positions, gradients
-        Of the log density, shape (point, dim).
+        Positions, and gradients of the log density, shape (point, dim).
     log_density
-        Shape (point,).
+        Log densities, shape (point,).
     scales
         Diagonal alpha of the inverse Hessian before the last pairs, shape (point, dim).
     useful
-        Whether the step that led to a point has a curvature that can be learned from, shape
+        Whether the step to a point has a positive curvature from which scales can be learned, shape
         (point,).
 
     """
@@ -53,7 +53,7 @@ class Path(NamedTuple):
 
 
 def climb(density, start: np.ndarray, iterations: int, history: int) -> Path:
-    """Climb from start, shape (dim,), for up to so many iterations, with so many last pairs."""
+    """Climb from start, shape (dim,), for at most `iterations`, with the last `history` pairs."""
     n = density.dim
     shape = (iterations + 1, n)
     path = Path(np.empty(shape), np.empty(shape), np.empty(shape[0]), np.empty(shape),
@@ -64,7 +64,7 @@ def climb(density, start: np.ndarray, iterations: int, history: int) -> Path:
 
 @jit
 def _climb(density, start, path, history):
-    """Fill a path; return the number of its points, 0 where the start fails."""
+    """Fill a path; return the number of its points, 0 if the start fails."""
     n, last = density.dim, path.positions.shape[0] - 1
     steps, slopes = np.empty((history, n)), np.empty((history, n))
     curvatures, kept = np.empty(history), 0
@@ -114,7 +114,7 @@ def _times_inverse_hessian(scale, steps, slopes, curvatures, kept, vector, work)
 
 @jit
 def _search(density, path, k, direction, slope):
-    """Fill point k + 1 of a path; False where no point along the direction is good enough."""
+    """Fill point k + 1 of a path; False if no point along the direction is good enough."""
     n = density.dim
     low, high, size = 0.0, np.inf, 1.0
     for _ in range(TRIES):
@@ -131,7 +131,7 @@ def _search(density, path, k, direction, slope):
         size = 0.5 * (low + high) if high < np.inf else 2.0 * low
         if not size < LARGEST:
             return False
-    # a higher point that is still steep will do, where the density does not fail
+    # a higher point that is still steep is acceptable, if the density does not fail
     return low > 0.0 and there > path.log_density[k]
 
 
@@ -140,7 +140,7 @@ def _learn(path, k, step, slope):
     """Fill in step s and fall of the gradient y, and the scales of point k + 1.
 
     alpha' = y's / ((y'alpha y) / alpha + y^2 - (y'alpha y) / (s'alpha^-1 s) (s / alpha)^2).
-    Returns False, and leaves the scales as they are, where the curvature is not positive.
+    Returns False, and leaves the scales as they are, if the curvature is not positive.
     """
     n, alpha, new = step.shape[0], path.scales[k], path.scales[k + 1]
     curved, long_y, long_s = 0.0, 0.0, 0.0
@@ -157,7 +157,7 @@ def _learn(path, k, step, slope):
         share = step[i] / alpha[i]
         below = long_y / alpha[i] + slope[i] * slope[i] - long_y / long_s * share * share
         learned = curved / below
-        # rounding can leave nothing of a difference that is positive
+        # rounding can cancel a difference that should be positive
         if SMALLEST < learned < LARGEST:
             new[i] = learned
     return True

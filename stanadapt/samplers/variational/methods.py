@@ -1,6 +1,6 @@
-"""The methods of `approximate`: their settings, and how each finds Gaussians on the same target.
+"""The methods of `approximate`: their settings, and how each fits Gaussians to a target.
 
-Where chains start with `inits="pathfinder"`: at draws of Pathfinder's approximation.
+`pathfinder_positions` provides starting points for chains: draws of Pathfinder's approximations.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,33 +11,58 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.engine.density import Density
-from stanadapt.errors import StanadaptError, require_between, require_whole, warn
+from stanadapt.errors import (
+    Message,
+    StanadaptError,
+    did_you_mean,
+    require_between,
+    require_whole,
+    warn,
+)
 from stanadapt.samplers.variational import advi, laplace, pathfinder
 from stanadapt.samplers.variational.gaussian import Gaussian
+from stanadapt.samplers.variational.messages import (
+    ASCENT_FAILURES,
+    ASCENT_UNFINISHED,
+    DENSE_TOO_LARGE,
+    ESTIMATED_START_DENSITY,
+    NO_APPROXIMATION,
+    NO_PATHFINDER_START,
+    NOT_AN_APPROXIMATION,
+    PATHS_FAILED,
+    PATHS_UNFINISHED,
+    UNKNOWN_ALGORITHM,
+    UNKNOWN_METHOD,
+    UNKNOWN_METHOD_SETTING,
+)
 from stanadapt.samplers.whitened.fisher_metric import one_blas_thread
 from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
 
-# parameters that a sentence lists, and how much of a direction one must make up to be listed
+# largest number of parameters that a message names, and the smallest share of the largest entry of
+# a direction at which one is named
 NAMED, MUCH = 3, 0.3
-# parameters beyond which a matrix of all pairs of parameters is not made
+# above this number of parameters, a matrix of all pairs is refused
 LARGEST_DENSE = 5000
-# of iterations whose ELBO is compared, as a share of all; by how many errors, and by how much in
-# log density, it must have risen to be told of
+# the ELBO of the last share of iterations is compared with that of the share before; the ascent
+# counts as unfinished if it rose by RISING standard errors, and by LEAST_RISE in log density
 LAST_SHARE, RISING, LEAST_RISE = 0.1, 4.0, 0.1
+
+PATHFINDER = "pathfinder"
+TRIES = 25  # draws of an approximation until one can be a starting point
 
 
 class Fitted(NamedTuple):
-    """What a method found.
+    """Result of a method.
 
     parts
-        Gaussians in the coordinates of the target; several stand for their mixture.
+        Gaussians in the coordinates of the target; several represent their mixture.
     elbo
-        Estimates of the evidence lower bound, shape (path, iteration), NaN where a path has ended.
+        Estimates of the evidence lower bound, shape (path, iteration), NaN after the end of a path.
     densities
-        With the counters of what was spent.
+        Densities, with counters of their evaluations.
     remarks
-        What the user should know.
+        Notes for the user, each a `Message`.
 
     """
 
@@ -53,12 +78,12 @@ class PathfinderSettings(NamedTuple):
     paths
         Number of climbs, from as many starts; their Gaussians make a mixture.
     history
-        Number of last steps of a climb that tell the curvature: the covariance differs from a
-        diagonal matrix in up to twice as many directions.
+        Number of last steps of a climb from which the curvature is learned: the covariance differs
+        from a diagonal matrix in at most twice as many directions.
     elbo_draws
-        For each estimate of the ELBO, one per step of a climb.
+        Draws for each estimate of the ELBO, one estimate per step of a climb.
     max_iterations
-        Steps of a climb.
+        Largest number of steps of a climb.
 
     """
 
@@ -74,7 +99,7 @@ class AdviSettings(NamedTuple):
     algorithm
         "fullrank", a Gaussian with all correlations, or "meanfield", with none.
     iterations
-        Steps of the stochastic gradient.
+        Steps of the stochastic gradient, at least 2.
     grad_samples
         Draws for each step, one gradient each.
     learning_rate
@@ -92,7 +117,7 @@ class LaplaceSettings(NamedTuple):
     """Settings of Laplace's method.
 
     max_iterations
-        Steps of the climb to the mode.
+        Largest number of steps of the climb to the mode.
 
     """
 
@@ -105,32 +130,35 @@ def fit_pathfinder(
     starts: list[np.ndarray],
     rngs: list[np.random.Generator],
 ) -> Fitted:
-    """Find one Gaussian per start."""
+    """Fit one Gaussian per start."""
     densities = [target.density(i) for i in range(len(starts))]
-    chosen = settings._asdict()
-    del chosen["paths"]
+    options = settings._asdict()
+    del options["paths"]
 
     def find(i: int) -> pathfinder.Found:
-        return pathfinder.find(densities[i], starts[i], rngs[i], **chosen)
+        return pathfinder.find(densities[i], starts[i], rngs[i], **options)
 
     with one_blas_thread(), ThreadPoolExecutor() as pool:
-        found = list(pool.map(find, range(len(starts))))
-    parts = [one.best for one in found if one.best is not None]
+        results_of_paths = list(pool.map(find, range(len(starts))))
+    parts = [path.best for path in results_of_paths if path.best is not None]
     if not parts:
-        raise _nothing_found(target, "the density failed around every point of the path")
-    notes = []
-    if len(parts) < len(found):
-        notes.append(
-            f"{len(found) - len(parts)} of {len(found)} paths are left out: the density failed "
-            "around every point of them."
+        raise _no_approximation(target, "the density failed around every point of the path")
+    notes: list[str] = []
+    total = len(results_of_paths)
+    if len(parts) < total:
+        text = (
+            f"{total - len(parts)} of {total} paths are left out: the density failed around every "
+            "point of them."
         )
-    cut = sum(len(one.elbo) > settings.max_iterations for one in found)
+        notes.append(Message(PATHS_FAILED, text))
+    cut = sum(len(path.elbo) > settings.max_iterations for path in results_of_paths)
     if cut:
-        notes.append(
-            f"{cut} of {len(found)} paths did not reach a mode in {settings.max_iterations} steps: "
+        text = (
+            f"{cut} of {total} paths did not reach a mode in {settings.max_iterations} steps: "
             "the posterior may be improper, or raise max_iterations."
         )
-    return Fitted(parts, _rows([one.elbo for one in found]), densities, notes)
+        notes.append(Message(PATHS_UNFINISHED, text))
+    return Fitted(parts, _stack_traces([path.elbo for path in results_of_paths]), densities, notes)
 
 
 def fit_advi(
@@ -139,7 +167,7 @@ def fit_advi(
     starts: list[np.ndarray],
     rngs: list[np.random.Generator],
 ) -> Fitted:
-    """Standardize by what Pathfinder finds, and climb the ELBO from there."""
+    """Standardize by Pathfinder's approximation, and climb the ELBO from there."""
     defaults = PathfinderSettings(paths=1)
     first = fit_pathfinder(target, defaults, starts[:1], rngs[:1])
     (rough,) = first.parts
@@ -156,7 +184,7 @@ def fit_advi(
         factor = unit * ended.factor if diagonal else np.tril(unit) @ np.tril(ended.factor)
     elbo = ended.elbo + moved.log_volume + target.dropped_constant(location)
     part = Gaussian(location, np.ascontiguousarray(factor))
-    notes = [*_rising(elbo), *_failed(ended.failed, elbo.size * settings.grad_samples)]
+    notes = [*_note_rise(elbo), *_note_failures(ended.failed, elbo.size * settings.grad_samples)]
     return Fitted([part], elbo[None], [*first.densities, density], [*first.remarks, *notes])
 
 
@@ -166,19 +194,19 @@ def fit_laplace(
     starts: list[np.ndarray],
     rngs: list[np.random.Generator],
 ) -> Fitted:
-    """Climb to a mode, and take the curvature there."""
+    """Climb to a mode, and measure the curvature there."""
     density, history = target.density(), PathfinderSettings().history
     with one_blas_thread():
-        found = laplace.find(
+        result = laplace.find(
             density, starts[0], history=history, max_iterations=settings.max_iterations
         )
-    if found.best is None:
-        raise _nothing_found(target, found.problem + _main(target, found.flattest))
-    return Fitted([found.best], np.empty((1, 0)), [density], [])
+    if result.best is None:
+        raise _no_approximation(target, result.problem + _name_direction(target, result.flattest))
+    return Fitted([result.best], np.empty((1, 0)), [density], [])
 
 
 class Method(NamedTuple):
-    """Class of the settings, fit, and whether it makes a dense matrix under given settings."""
+    """Class of the settings, fit, and whether it forms a dense matrix under given settings."""
 
     settings: Any
     fit: Callable[..., Fitted]
@@ -192,28 +220,31 @@ METHODS = {
 }
 
 
-def choose_method(name: Any, given: dict[str, Any]) -> tuple[Method, Any]:
+def choose_method(name: Any, options: dict[str, Any]) -> tuple[Method, Any]:
     """Return a method and its settings, checked; StanadaptError, stage "settings"."""
     if not isinstance(name, str) or name not in METHODS:
-        known = ", ".join(METHODS)
-        raise StanadaptError("settings", f"method must be one of {known}, got {name!r}.")
+        names = ", ".join(METHODS)
+        raise StanadaptError(UNKNOWN_METHOD, f"method must be one of {names}, got {name!r}.")
     method = METHODS[name]
     defaults = method.settings()
-    for setting in given:
+    for setting in options:
         if setting not in defaults._fields:
-            known = ", ".join(defaults._fields)
-            raise StanadaptError("settings", f"{name} has no setting {setting!r}; it has {known}.")
+            names, question = ", ".join(defaults._fields), did_you_mean(setting, defaults._fields)
+            raise StanadaptError(
+                UNKNOWN_METHOD_SETTING,
+                f"{name} has no setting {setting!r}; it has {names}.{question}",
+            )
     return method, method.settings(**{
-        setting: _checked(setting, given.get(setting, default))
+        setting: _check(setting, options.get(setting, default))
         for setting, default in defaults._asdict().items()
     })  # fmt: skip
 
 
-def _checked(name: str, value: Any) -> Any:
+def _check(name: str, value: Any) -> Any:
     if name == "algorithm":
         if value not in ("fullrank", "meanfield"):
             raise StanadaptError(
-                "settings", f"algorithm must be fullrank or meanfield, got {value!r}."
+                UNKNOWN_ALGORITHM, f"algorithm must be fullrank or meanfield, got {value!r}."
             )
         return value
     if name == "learning_rate":
@@ -224,25 +255,25 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def require_size(name: str, method: Method, settings: Any, dim: int) -> None:
-    """Refuse a matrix of all pairs of very many parameters."""
+    """Refuse a matrix of all pairs of parameters if there are very many."""
     if method.is_dense(settings) and dim > LARGEST_DENSE:
         raise StanadaptError(
-            "settings",
-            f"{name} makes a matrix of all pairs of {dim} parameters, which takes too much memory: "
+            DENSE_TOO_LARGE,
+            f"{name} forms a matrix of all pairs of {dim} parameters, which takes too much memory: "
             "use method='pathfinder', or 'advi' with algorithm='meanfield'.",
         )
 
 
-def _rows(traces: list[np.ndarray]) -> np.ndarray:
-    """Traces of different lengths as rows, NaN after their ends."""
+def _stack_traces(traces: list[np.ndarray]) -> np.ndarray:
+    """Stack traces of different lengths as rows, NaN after their ends."""
     table = np.full((len(traces), max(map(len, traces))), np.nan)
     for row, trace in zip(table, traces, strict=True):
         row[: len(trace)] = trace
     return table
 
 
-def _rising(elbo: np.ndarray) -> list[str]:
-    """A sentence where the ELBO was still rising at the end of the ascent."""
+def _note_rise(elbo: np.ndarray) -> list[str]:
+    """Return a note if the ELBO was still rising at the end of the ascent."""
     last = max(2, int(LAST_SHARE * elbo.size))
     if elbo.size < 2 * last:
         return []
@@ -252,38 +283,41 @@ def _rising(elbo: np.ndarray) -> list[str]:
     error = np.sqrt((one.var() + other.var()) / last)
     if other.mean() - one.mean() <= max(RISING * error, LEAST_RISE):
         return []
-    return ["the ELBO was still rising when the ascent ended: raise iterations."]
+    text = "the ELBO was still rising when the ascent ended: raise iterations."
+    return [Message(ASCENT_UNFINISHED, text)]
 
 
-def _failed(failed: int, total: int) -> list[str]:
+def _note_failures(failed: int, total: int) -> list[str]:
     if not failed:
         return []
-    return [
+    text = (
         f"{failed} of {total} draws of the ascent had no finite density and were left out of its "
-        "gradients: the approximation reaches where the posterior does not."
-    ]
+        "gradients: the approximation extends beyond the support of the posterior."
+    )
+    return [Message(ASCENT_FAILURES, text)]
 
 
-def _main(target: Samplable, direction: np.ndarray | None) -> str:
-    """Name the parameters that make up most of a direction."""
+def _name_direction(target: Samplable, direction: np.ndarray | None) -> str:
+    """Name the parameters that dominate a direction."""
     if direction is None:
         return ""
     order = np.argsort(-np.abs(direction))[:NAMED]
     names = target.coordinate_names
-    chosen = [names[i] for i in order if abs(direction[i]) > MUCH * np.abs(direction).max()]
-    return f" (mainly {', '.join(chosen)})"
+    largest = np.abs(direction).max()
+    parts = [names[i] for i in order if abs(direction[i]) > MUCH * largest]
+    return f" (mainly {', '.join(parts)})"
 
 
-def _nothing_found(target: Samplable, why: str) -> StanadaptError:
+def _no_approximation(target: Samplable, why: str) -> StanadaptError:
     return StanadaptError(
-        "sampling",
-        f"no approximation of {target.name} was found: {why}. Start elsewhere (inits), check that "
-        "priors or data bound every parameter, or use sample, which needs no mode.",
+        NO_APPROXIMATION,
+        f"no approximation of {target.name} was found: {why}. Start at other points (inits), check "
+        "that priors or data bound every parameter, or use sample, which does not need a mode.",
     )
 
 
 def gaussians_of(fit: Any) -> list[Gaussian]:
-    """Read the Gaussians of a result of `approximate`.
+    """Return the Gaussians in a result of `approximate`.
 
     Raises
     ------
@@ -292,7 +326,9 @@ def gaussians_of(fit: Any) -> list[Gaussian]:
 
     """
     if not results.is_fit(fit) or "approximation" not in results.group_names(fit):
-        raise StanadaptError("settings", f"a result of approximate is expected, got {fit!r}.")
+        raise StanadaptError(
+            NOT_AN_APPROXIMATION, f"a result of approximate is expected, got {fit!r}."
+        )
     group = results.dataset(fit, "approximation")
     return [
         Gaussian(np.ascontiguousarray(location), np.ascontiguousarray(factor))
@@ -300,29 +336,25 @@ def gaussians_of(fit: Any) -> list[Gaussian]:
     ]
 
 
-PATHFINDER = "pathfinder"
-TRIES = 25
-
-
 def pathfinder_positions(
     target: Target, starts: list[np.ndarray], rngs: Sequence[np.random.Generator]
 ) -> list[np.ndarray]:
-    """Return a position for every chain: a draw of the Gaussian found by a climb of its own.
+    """Return a position for every chain: a draw of the Gaussian that a separate climb found.
 
-    Chains share nothing, so that their disagreement still tells of modes and of warm-ups that are
-    too short. Where a climb finds nothing, the chain starts where the climb did, with a warning.
+    Chains share nothing, so that their disagreement still indicates modes, and warm-ups that are
+    too short. If a climb fails, the chain starts at the start of the climb, with a warning.
 
     Parameters
     ----------
     target
-        The program, whose density must have a gradient.
+        The program; its density must have a gradient.
     starts, rngs
-        One per chain: where its climb starts, and its randomness.
+        Start of the climb and random generator of each chain.
 
     """
     if target.noise:
         raise StanadaptError(
-            "initialization",
+            ESTIMATED_START_DENSITY,
             f"inits='{PATHFINDER}' follows gradients, but the density of {target.name} is an "
             f"estimate with noise {', '.join(target.noise)}: give other inits.",
         )
@@ -330,22 +362,24 @@ def pathfinder_positions(
     del settings["paths"]
 
     def position(i: int) -> np.ndarray | None:
-        found = pathfinder.find(target.density(i), starts[i], rngs[i], **settings)
-        if found.best is None:
+        path = pathfinder.find(target.density(i), starts[i], rngs[i], **settings)
+        if path.best is None:
             return None
         for _ in range(TRIES):
-            drawn = found.best.draw(rngs[i], 1)[0]
+            drawn = path.best.draw(rngs[i], 1)[0]
             value, gradient, _ = target.evaluate(drawn)
             if np.isfinite(value) and np.isfinite(gradient).all():
                 return drawn
         return None
 
     with one_blas_thread(), ThreadPoolExecutor() as pool:
-        found = list(pool.map(position, range(len(starts))))
-    lost = [str(i + 1) for i, drawn in enumerate(found) if drawn is None]
+        positions = list(pool.map(position, range(len(starts))))
+    lost = [str(i + 1) for i, drawn in enumerate(positions) if drawn is None]
     if lost:
-        warn(
+        text = (
             f"Pathfinder found no starting point for chain {', '.join(lost)} of {target.name}: it "
             "starts at random."
         )
-    return [start if drawn is None else drawn for start, drawn in zip(starts, found, strict=True)]
+        warn(Message(NO_PATHFINDER_START, text))
+    pairs = zip(starts, positions, strict=True)
+    return [start if drawn is None else drawn for start, drawn in pairs]

@@ -1,18 +1,11 @@
-"""Pathfinder: of the Gaussians that an L-BFGS path suggests, the one closest to the posterior.
+"""Pathfinder: the one of the Gaussians along an L-BFGS path that is closest to the posterior.
 
 Each point x_k of the path and the curvature of the steps before it give N(x_k + H_k g_k, H_k), with
 the gradient g_k of the log density. The one with the highest estimate of the evidence lower bound,
 ELBO = E log p - E log q under q, is kept.
 
-References
-----------
-Zhang, Carpenter, Gelman and Vehtari (2022), Pathfinder: parallel quasi-Newton variational
-inference, JMLR 23(306). Deviations: the diagonal matrix alpha also serves the climb, so that
-parameters may have any scales; of several paths, see `mixture_log_density`.
-
-The inverse Hessian that the last steps of an L-BFGS path tell, as a factor of low rank.
-
-From pairs of steps S and falls of the gradient Y, in columns, and a diagonal alpha,
+The inverse Hessian H is a factor of low rank. From pairs of steps S and falls of the gradient Y, in
+columns, and a diagonal alpha,
 
     H = diag(alpha) + beta gamma beta^T,  beta = [diag(alpha) Y, S],
     gamma = [[0, -R^-1], [-R^-T, R^-T (D + Y^T diag(alpha) Y) R^-1]],
@@ -22,13 +15,15 @@ the eigenvalues and vectors of I + T gamma T^T = V Lambda V^T, H = L L^T with
 
     L = diag(alpha)^(1/2) (I + Q V (Lambda^(1/2) - I) V^T Q^T),
 
-a symmetric root between the scales: no triangular factor, whose transpose could be taken by
-mistake, is needed.
+a symmetric root between the scales: this avoids a triangular factor, which could be transposed by
+mistake.
 
 References
 ----------
-Byrd, Nocedal and Schnabel (1994), Mathematical Programming 63; Zhang, Carpenter, Gelman and Vehtari
-(2022), Pathfinder, JMLR 23, algorithms 3 and 4.
+Zhang, Carpenter, Gelman and Vehtari (2022), Pathfinder: parallel quasi-Newton variational
+inference, JMLR 23(306), algorithms 3 and 4. Byrd, Nocedal and Schnabel (1994), Mathematical
+Programming 63: the factor. Deviations: the climb uses the diagonal matrix alpha too, so that
+parameters may have any scales; for several paths, see `mixture_log_density`.
 
 """
 
@@ -43,12 +38,12 @@ from stanadapt.engine.standardized_density import original
 from stanadapt.samplers.variational.gaussian import LOG_2PI, Gaussian, log_densities
 from stanadapt.samplers.variational.lbfgs import Path, climb
 
-# eigenvalues of a positive definite matrix that rounding has made smaller
+# smallest eigenvalue over the largest one: rounding may have made smaller ones
 LEAST = 1e-14
 
 
 def low_rank_factor(scale: np.ndarray, steps: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """Factor L of H, stored as in `metric_factor`.
+    """Return the factor L of H, stored as in `metric_factor`.
 
     Parameters
     ----------
@@ -62,7 +57,7 @@ def low_rank_factor(scale: np.ndarray, steps: np.ndarray, slopes: np.ndarray) ->
     if not len(steps):
         return root[None].copy()
     s, y = (steps / root).T, (slopes * root).T
-    # H does not change when a pair is multiplied by a number: sizes fall along a path
+    # H does not change if a pair is multiplied by a number: their sizes fall along a path
     size = np.sqrt(np.linalg.norm(s, axis=0) * np.linalg.norm(y, axis=0))
     s, y = s / size, y / size
     upper = np.triu(s.T @ y)
@@ -80,13 +75,13 @@ def low_rank_factor(scale: np.ndarray, steps: np.ndarray, slopes: np.ndarray) ->
 
 
 class Found(NamedTuple):
-    """What one path found.
+    """Result of one path.
 
     best
-        The Gaussian that was chosen; None where the density failed at the start, or wherever the
-        ELBO was estimated.
+        The Gaussian with the highest ELBO; None if the density failed at the start, or at every
+        point at which the ELBO was estimated.
     elbo
-        Its estimates along the path, one per point; -inf where draws met a density of zero.
+        Estimates along the path, one per point; -inf if a draw had a density of zero.
     path
         The climb.
 
@@ -111,11 +106,11 @@ def find(
     Parameters
     ----------
     history
-        Number of last steps that tell the curvature.
+        Number of last steps from which the curvature is learned.
     elbo_draws
-        For each estimate of the ELBO.
+        Draws for each estimate of the ELBO.
     max_iterations
-        Of the climb.
+        Largest number of steps of the climb.
 
     """
     path = climb(density, start, max_iterations, history)
@@ -125,10 +120,10 @@ def find(
         if suggested is None:
             continue
         z = rng.standard_normal((elbo_draws, density.dim))
-        positions = suggested.placed(z)
+        positions = suggested.place(z)
         if not np.isfinite(positions).all():
             continue
-        # -log q of the same draws, from z: no equations need be solved
+        # -log q of the same draws, computed from z without solving equations
         minus = 0.5 * (np.mean(np.sum(z**2, axis=1)) + density.dim * LOG_2PI) + suggested.log_volume
         elbo[k] = log_densities(density, positions).mean() + minus
         if elbo[k] > np.max(elbo[:k], initial=-np.inf):
@@ -137,14 +132,14 @@ def find(
 
 
 def gaussian_at(path: Path, k: int, history: int) -> Gaussian | None:
-    """N(x_k + H_k g_k, H_k); None where it is not finite."""
+    """Return N(x_k + H_k g_k, H_k), or None if it is not finite."""
     ends = np.flatnonzero(path.useful[: k + 1])[-history:]
     steps = path.positions[ends] - path.positions[ends - 1]
     slopes = path.gradients[ends - 1] - path.gradients[ends]
     try:
-        with np.errstate(all="ignore"):  # what is not finite is left out
+        with np.errstate(all="ignore"):  # results that are not finite are discarded
             factor = low_rank_factor(path.scales[k], steps, slopes)
-            step = _twice(factor, path.gradients[k])
+            step = _times_covariance(factor, path.gradients[k])
     except (np.linalg.LinAlgError, ValueError):
         return None
     location = path.positions[k] + step
@@ -153,8 +148,8 @@ def gaussian_at(path: Path, k: int, history: int) -> Gaussian | None:
     return Gaussian(location, factor)
 
 
-def _twice(factor: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """L L^T g."""
+def _times_covariance(factor: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Return L L^T g."""
     back = metric_factor.transposed_times_rows(factor, gradient[None])
     out = np.empty_like(back)
     original(np.zeros(len(gradient)), factor, back, out)
@@ -162,10 +157,10 @@ def _twice(factor: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 
 
 def mixture_log_density(parts: list[Gaussian], positions: np.ndarray) -> np.ndarray:
-    """Log density of the mixture of Gaussians with equal weights, at rows of positions.
+    """Return the log density of a mixture of Gaussians with equal weights, at rows of positions.
 
     Weights against the mixture vary less than those against the Gaussian that made each draw, which
-    the paper takes: a path that ended in a narrow place spoils none of them.
+    the paper uses: a path that ended in a narrow region then spoils no weights.
     """
     each = [part.log_density(positions) for part in parts]
     return logsumexp(each, axis=0) - np.log(len(parts))

@@ -1,8 +1,8 @@
 """Moves that a fitted distribution q proposes: of all coordinates, of a block, or local ones.
 
 q is a Gaussian, or a Student t with its location and scale matrix. Log densities leave out a
-constant that is common to q and the local proposal, -log det L - n / 2 log 2 pi, and changes
-whenever q is fitted anew: what is kept of q at a position is then to be computed again.
+constant that is common to q and the local proposal, -log det L - n / 2 log 2 pi. It changes when q
+is fitted again: stored log densities of q must then be recomputed.
 """
 
 import math
@@ -16,14 +16,14 @@ from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
 
 
 class Approximation(NamedTuple):
-    """q: arrays are updated in place when it is fitted anew.
+    """q: arrays are updated in place when it is fitted again.
 
     location, factor
         m, shape (dim,), and L of the scale matrix L L^T: lower triangle of shape (dim, dim), or
         (1, dim) diagonal.
     precision
-        (L L^T)^-1, shape (dim, dim), for moves of blocks; of shape (1, dim) where L is diagonal or
-        there are none.
+        (L L^T)^-1, shape (dim, dim), for moves of blocks; shape (1, dim) if L is diagonal or there
+        are no such moves.
 
     """
 
@@ -33,7 +33,7 @@ class Approximation(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Memory of a step: vectors of shape (dim,), an order of the coordinates, a block's matrix."""
+    """Memory for a step: vectors of shape (dim,), an order of the coordinates, a block's matrix."""
 
     noise: np.ndarray
     solved: np.ndarray
@@ -43,15 +43,15 @@ class Workspace(NamedTuple):
 
 @jit
 def workspace(dim, block):
-    """Return a Workspace for blocks of so many coordinates."""
+    """Return a Workspace for blocks of `block` coordinates."""
     return Workspace(np.empty(dim), np.empty(dim), np.arange(dim), np.empty((block, block)))
 
 
 @jit
 def log_shape(distance, n, degrees):
-    """Log density at this squared distance from the center, n dimensions, scale matrix I.
+    """Log density at a squared distance from the center, in n dimensions, with scale matrix I.
 
-    Up to -n / 2 log 2 pi; degrees of freedom 0 stand for a Gaussian.
+    The constant -n / 2 log 2 pi is left out; degrees = 0 means a Gaussian.
     """
     if degrees == 0.0:
         return -0.5 * distance
@@ -100,7 +100,7 @@ def draw_local(q, position, scale, rng, work, out):
 
 @jit
 def log_local(q, one, other, scale, work):
-    """Log density of the local proposal from one position at another: the same both ways."""
+    """Log density of the local proposal from one position at another, which is symmetric."""
     n = one.shape[0]
     for i in range(n):
         work.noise[i] = (other[i] - one[i]) / scale
@@ -118,7 +118,7 @@ def log_mixture(log_global, log_near, share):
 
 @jit
 def draw_block(q, degrees, position, rng, work, out):
-    """Fill out with a position whose random block B is drawn from q(x_B | x_-B), the rest kept.
+    """Fill out with a position with a random block B drawn from q(x_B | x_-B), the rest unchanged.
 
     With the precision P of q: N(m_B - P_BB^-1 P_BA (x_A - m_A), P_BB^-1), or a Student t with this
     location and scale. Returns log q(x_B | x_-B) - log q(x'_B | x_-B).
@@ -181,7 +181,7 @@ def _block_from(q, position, work):
 
 @jit
 def update_precision(q):
-    """Compute the precision of q anew, where there is room for it."""
+    """Compute the precision of q again, if there is room for it."""
     n = q.location.shape[0]
     if q.precision.shape[0] < n or n == 1:
         return

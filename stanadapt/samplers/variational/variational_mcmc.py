@@ -1,19 +1,20 @@
 """Moves from a variational approximation, made exact: for posteriors close to a Gaussian.
 
 During warm-up stochastic gradients fit a Gaussian q, with all correlations or none, to the
-posterior (ADVI). A proposal from q does not depend on where the chain is: where q is good, draws
-are nearly independent, at one density each. Where the posterior has mass that q lacks, the chain
-stays for long; local moves between the others help it out. A result reports the Pareto k of the
-importance weights of q, and for how long chains stayed. Each time that q is fitted anew, the chain
-goes on from a draw of q: from far out in its tails, independent proposals would never return.
+posterior (ADVI). A proposal from q does not depend on the position of the chain: if q is good,
+draws are nearly independent, and cost one density each. In a region with more posterior mass than q
+has, the chain stays for long; local moves between the others help it out. A result reports the
+Pareto k of the importance weights of q, and the longest stays of the chains. After each fit of q,
+the chain continues from a draw of q: from far out in its tails, independent proposals would never
+return.
 
 References
 ----------
 de Freitas, Højen-Sørensen, Jordan and Russell (2001), Variational MCMC, UAI: block moves, the
-mixture with a random walk, refitting. Deviations: q comes from ADVI (`kernels/variational/advi`) in
-place of a bound for sigmoid belief networks; it is refitted in windows of warm-up and then fixed,
-so that no condition on diminishing adaptation is needed. With `warm_start`, q has the mean and
-covariance of an earlier fit's draws, such as those of `approximate` by Pathfinder, and stays.
+mixture with a random walk, refitting. Deviations: q comes from ADVI (`advi.py`) in place of a
+bound for sigmoid belief networks; it is refitted in windows of warm-up and then fixed, so that no
+condition on diminishing adaptation is needed. With `warm_start`, q has the mean and covariance of
+an earlier fit's draws, such as those of `approximate` by Pathfinder, and is not refitted.
 
 """
 
@@ -49,7 +50,7 @@ LOCAL_RATE = 0.1  # relative change of the scale of local moves per local move
 
 
 class Kernel(IntEnum):
-    """Which moves are made."""
+    """Kinds of moves."""
 
     independence = 0
     mixture = 1
@@ -58,7 +59,7 @@ class Kernel(IntEnum):
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     approximation
         full_rank, a q with all correlations, or mean_field, with none: cheaper with thousands of
@@ -68,12 +69,12 @@ class Settings(NamedTuple):
         acceptance probability. mixture_proposal: one proposal from the mixture of both
         distributions. block: some coordinates at a time, drawn from q given the others.
     local_share
-        Of local moves, for the two mixtures; in (0, 1).
+        Share of local moves, for the two mixtures; in (0, 1).
     block_size
-        Coordinates of a block, at most all; at least 1.
+        Number of coordinates of a block, at least 1; at most all coordinates are used.
     degrees
-        Of freedom, of a Student t in place of the Gaussian q, whose tails the posterior's may
-        exceed; at least 0, and 0 for the Gaussian.
+        Degrees of freedom of a Student t in place of the Gaussian q, for posteriors with heavier
+        tails; at least 0, and 0 for the Gaussian.
     local_target
         Acceptance rate of local moves, to which their scale is tuned; in (0, 1).
     grad_samples
@@ -102,12 +103,12 @@ class Weighed(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point and the rejected one, q, and how it is found.
+    """The current point and the rejected one, q, and the state of its ascent.
 
     averaged
-        How many iterates the sums of `climber` hold.
+        Number of iterates in the sums of `climber`.
     fitting
-        Whether it is still being found: not after warm-up, nor where an earlier fit gave it.
+        Whether q is still being fitted: not after warm-up, nor if it comes from an earlier fit.
 
     """
 
@@ -123,11 +124,11 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports.
+    """Statistics of one iteration.
 
     log_weight
-        Log density minus that of q at the draw, up to a constant of each chain: where it is large,
-        q has too little mass, and the chain stays.
+        Log density minus that of q at the draw, up to a constant of each chain: if it is large,
+        q has too little mass there, and the chain stays.
     local
         Whether a local move was tried.
 
@@ -173,14 +174,14 @@ def init(density, settings, position, rng):
 
 @jit
 def init_from_draws(density, settings, state, positions, rng):
-    """Let q have the mean and covariance of draws, shape (draw, dim), and keep it."""
+    """Give q the mean and covariance of draws, shape (draw, dim), and fix it."""
     fit_to_draws(positions, state.q.location, state.q.factor)
-    return _refitted(settings, replace(state, fitting=False))
+    return _refresh(settings, replace(state, fitting=False))
 
 
 @jit
-def _refitted(settings, state):
-    """Compute what depends on q anew: the weight of the current point is that under the new q."""
+def _refresh(settings, state):
+    """Recompute all that depends on q, such as its log density at the current point."""
     update_precision(state.q)
     x = state.current
     log_q = log_approximation(state.q, settings.degrees, x.position, state.work)
@@ -228,7 +229,7 @@ def step(density, settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Tune local moves; climb the ELBO, and let q follow where a window ends."""
+    """Tune local moves; climb the ELBO, and update q at the end of a window."""
     if info.local:
         scale = rescaled(
             state.local_scale, info.acceptance_rate, settings.local_target, LOCAL_RATE, t,
@@ -243,12 +244,12 @@ def adapt(density, settings, state, info, t, iter_warmup):
         return state
     advi.add_up(state.climber)
     state = replace(state, averaged=state.averaged + 1)
-    return _followed(density, settings, state) if t == end else state
+    return _update_q(density, settings, state) if t == end else state
 
 
 @jit
-def _followed(density, settings, state):
-    """Let q be the mean of the iterates of a window, go on from a draw of it, begin the next."""
+def _update_q(density, settings, state):
+    """Set q to the mean of the iterates of a window, continue from a draw of q, begin the next."""
     q, climber = state.q, state.climber
     advi.average_into(climber, state.averaged, q.location, q.factor)
     x, y = state.current, state.scratch
@@ -258,22 +259,22 @@ def _followed(density, settings, state):
     log_density = value_and_gradient(density, y.position, state.gradient)
     if log_density > -np.inf:
         state = replace(state, current=Weighed(y.position, log_density, 0.0), scratch=x)
-    return _refitted(settings, replace(state, averaged=0))
+    return _refresh(settings, replace(state, averaged=0))
 
 
 @jit
 def freeze(settings, state):
-    """Stop drawing what only fitting needs."""
+    """Stop drawing the noise that only fitting needs."""
     return replace(state, fitting=False)
 
 
 def coordinates(settings):
-    """Name the coordinates to run in: in those without correlations, mean-field would have all."""
+    """Return the coordinates to run in: for mean-field, those in which correlations remain."""
     return "diagonal" if settings.approximation == Family.mean_field else "full"
 
 
 def dense_matrices(settings):
-    """Of q and its precision, the ascent and its average, and the three of Adam."""
+    """Return the number of matrices: q, its precision, the ascent, its average, three of Adam."""
     if settings.approximation == Family.mean_field:
         return 0
     return 6 + (settings.kernel == Kernel.block)

@@ -1,6 +1,6 @@
-"""What a chain holds for a pooled warm-up: its tuning, and what it has done in a block.
+"""State of a chain in a pooled warm-up: its tuning, and its record of the current block.
 
-A block is a number of iterations that every chain makes on its own; after it, chains are pooled.
+A block is a number of iterations that every chain makes by itself; after it, chains are pooled.
 """
 
 from collections.abc import Sequence
@@ -19,18 +19,18 @@ class Tuning(NamedTuple):
     """How a chain moves, and how it learns its step size within a block.
 
     two_stage, n_steps
-        Trajectories of n_steps two-stage steps; else NUTS.
+        Whether trajectories consist of n_steps two-stage steps; if not, NUTS is used.
     step_size, averaging
-        In units of the whitened posterior; its dual averaging.
+        Step size in units of the whitened posterior, and its dual averaging.
     learns_step
-        Whether `adapt` moves the step size.
+        Whether `adapt` changes the step size.
     search
-        Where positive, the next iteration of NUTS begins with a search for a step size, and dual
-        averaging is centered at this multiple of what was found.
+        If positive, the next iteration of NUTS begins with a search for a step size, and dual
+        averaging is centered at this multiple of the result.
     max_treedepth
-        Of NUTS.
+        Largest depth of a tree of NUTS.
     force_known
-        Whether the chain holds L^T g of its current point and this metric's factor L.
+        Whether the chain has stored L^T g for its current point and the current factor L.
 
     """
 
@@ -72,8 +72,8 @@ class Window(NamedTuple):
     positions, gradients, numbers
         Shapes (chain, iteration, dim) twice, and (chain, iteration, 3).
     moved
-        Which chains moved at all.
-
+    moved
+        Whether each chain moved at all, shape (chain,).
     """
 
     positions: np.ndarray
@@ -100,28 +100,29 @@ class Window(NamedTuple):
     def pooled(self) -> tuple[np.ndarray, np.ndarray]:
         """Positions and gradients of all chains that moved, shapes (m, dim).
 
-        A chain that never moved has nothing to teach, and its distance from the others would pass
-        for a scale; if none moved, all are returned.
+        A chain that never moved carries no information about scales, and its distance from the
+        others would be mistaken for one. If no chain moved, all are returned.
         """
         which = self.moved if self.moved.any() else ~self.moved
         dim = self.positions.shape[2]
         return self.positions[which].reshape(-1, dim), self.gradients[which].reshape(-1, dim)
 
     def settled(self, former: np.ndarray, dim: int) -> bool:
-        """Whether the log density no longer changes, within and between chains.
+        """Whether the log density has stopped changing, within and between chains.
 
-        former holds its means in the block before, shape (chain,); dim is the number of parameters.
+        former contains the chains' means in the previous block, shape (chain,); dim is the number
+        of parameters.
         """
         means = self.log_density.mean(axis=1)
-        sd = np.sqrt(dim / 2)  # of the log density of a Gaussian
+        sd = np.sqrt(dim / 2)  # standard deviation of the log density of a Gaussian
         same = len(former) == len(means) and bool(np.abs(means - former).max() < sd + 1.0)
-        return same and not self.apart(dim)
+        return same and not self.levels_differ(dim)
 
-    def apart(self, dim: int) -> bool:
-        """Whether chains are on levels of the log density too far apart for one distribution."""
+    def levels_differ(self, dim: int) -> bool:
+        """Whether chains have levels of the log density too different for one distribution."""
         return bool(np.ptp(self.log_density.mean(axis=1)) >= 3.0 * np.sqrt(dim / 2) + 2.0)
 
-    def on_its_way(self, former: np.ndarray, dim: int) -> bool:
+    def still_moving(self, former: np.ndarray, dim: int) -> bool:
         """Whether a chain is far below another, or still rises fast: ten times the bounds above."""
         means, sd = self.log_density.mean(axis=1), np.sqrt(dim / 2)
         rises = means - former if len(former) == len(means) else np.zeros(1)
@@ -143,8 +144,8 @@ class Window(NamedTuple):
         return float(np.nanmax(ratio, initial=1.0))
 
 
-def window_of(states: Sequence[Any]) -> Window:
-    """Put together what chains did in a block, all of them equally long."""
+def make_window(states: Sequence[Any]) -> Window:
+    """Stack the blocks of all chains, which are equally long."""
     rows = min(state.block.rows for state in states)
     positions, gradients, numbers = (
         np.stack([getattr(state.block, field)[:rows] for state in states])
@@ -154,8 +155,8 @@ def window_of(states: Sequence[Any]) -> Window:
     return Window(positions, gradients, numbers, moved)
 
 
-def with_room(state: Any, length: int) -> Any:
-    """Return a state that can keep a block of `length` iterations, with none so far."""
+def make_room(state: Any, length: int) -> Any:
+    """Return the state with an empty block that has room for `length` iterations."""
     block, dim = state.block, state.block.positions.shape[1]
     if len(block.positions) < length:
         block = Block(np.empty((length, dim)), np.empty((length, dim)), np.empty((length, 3)), 0)

@@ -1,4 +1,4 @@
-"""What a pooled warm-up found: attributes of the result, and notes for the user.
+"""Attributes and notes of a result after a pooled warm-up.
 
 A file of its own, so that a reworded message does not make Numba recompile the samplers.
 """
@@ -7,23 +7,25 @@ from typing import Any
 
 from stanadapt.diagnostics.verdict import FAR_BELOW
 from stanadapt.engine.after_run import Findings, RunView, reports_for
+from stanadapt.errors import Message
 from stanadapt.samplers.whitened import pooled_am, whitened_hmc
+from stanadapt.samplers.whitened.messages import FLAT_DIRECTION, UNBOUNDED_DIRECTION
 from stanadapt.samplers.whitened.progress import CUT_SHORT, Progress
 
-# fixed trajectories may end far above their target, if a longer step would make them longer than
-# they should be; trajectories of NUTS end above it by no more than this share of the rest
+# The acceptance rate of fixed trajectories may end far above its target, since their step size is
+# bounded by their length; that of NUTS should exceed it by at most this share of the remainder.
 NUTS_ABOVE = 0.125
-# coordinates that a message lists
+# largest number of coordinates that a message names
 LISTED = 5
 
 
 @reports_for(whitened_hmc.Settings)
 def report(view: RunView) -> Findings:
-    """Report which trajectories and which metric were used, and why; and improper directions."""
+    """Report the kind of trajectories and of metric, the reason, and improper directions."""
     if view.progress is None:
         return Findings()
-    names = view.target.coordinate_names
-    return Findings(attributes(view.settings, view.progress), improper(view.progress, names))
+    notes = find_improper(view.progress, view.target.coordinate_names)
+    return Findings(attributes(view.settings, view.progress), notes)
 
 
 @reports_for(pooled_am.Settings)
@@ -32,19 +34,20 @@ def report_walk(view: RunView) -> Findings:
     if view.progress is None:
         return Findings()
     progress = view.progress
-    found = {"warmup_iterations": progress.used, "metric": progress.metric.kind}
+    values = {"warmup_iterations": progress.used, "metric": progress.metric.kind}
     if not progress.settled:
-        found["unsettled"] = (
+        values["unsettled"] = (
             "pooled_am: the log density had not settled when the covariance was learned, and the "
-            "chains may still be on their way. Raise iter_warmup, or give inits."
+            "chains may not have reached the bulk of the posterior. Raise iter_warmup, or give "
+            "inits."
         )
-    return Findings(found)
+    return Findings(values)
 
 
 def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
-    """Return the attributes: which trajectories, why, and which metric.
+    """Return the attributes: the kind of trajectories, the reason for it, and the metric.
 
-    If adaptation had not settled, `unsettled` is a message for the verdict.
+    If adaptation had not settled, `unsettled` is the text of a reason of the verdict.
     """
     two_stage, reason = progress.choice
     kind = f"{2 * progress.n_steps} gradients per draw" if two_stage else "NUTS"
@@ -67,31 +70,37 @@ def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
 def _unsettled(progress: Progress) -> str:
     if progress.choice == CUT_SHORT:
         return (
-            f"Warm-up was cut short after {progress.used} iterations, before it had "
-            "learned what it needs: leave iter_warmup to its default, or raise it."
+            f"Warm-up was cut short after {progress.used} iterations, before it was complete: "
+            "leave iter_warmup at its default, or raise it."
         )
     if not progress.settled:
         return (
-            "The log density had not settled when the metric was learned, and the "
-            "chains may still be on their way. Raise iter_warmup, or give inits."
+            "The log density had not settled when the metric was learned, and the chains may not "
+            "have reached the bulk of the posterior. Raise iter_warmup, or give inits."
         )
     return ""
 
 
-def improper(progress: Progress, names: list[str]) -> list[str]:
-    """Return a note for directions without a gradient, and for directions without bounds."""
-    found = []
+def find_improper(progress: Progress, names: list[str]) -> list[str]:
+    """Return notes on directions without a gradient, and on directions without bounds."""
+    notes: list[str] = []
     if len(progress.metric.flat):
         flat = ", ".join(names[i] for i in progress.metric.flat[:LISTED])
-        found.append(
-            f"whitened_hmc: the gradient did not change with {flat}: the density is flat, or rises "
-            "without end, in this direction, and the posterior may be improper. Give it a prior, "
-            "or leave it out of the model."
+        notes.append(
+            Message(
+                FLAT_DIRECTION,
+                f"whitened_hmc: the gradient did not change with {flat}: the density is flat, or "
+                "increases without bound, in this direction, and the posterior may be improper. "
+                "Add a prior, or remove the parameter from the model.",
+            )
         )
     if len(progress.unbounded):
         wide = ", ".join(names[i] for i in progress.unbounded[:LISTED])
-        found.append(
-            f"whitened_hmc: in warm-up nothing held the draws of {wide} together: the posterior "
-            "may be improper. Check that the data or a prior bounds every direction."
+        notes.append(
+            Message(
+                UNBOUNDED_DIRECTION,
+                f"whitened_hmc: the draws of {wide} drifted without bound in warm-up: the "
+                "posterior may be improper. Check that the data or a prior bounds every direction.",
+            )
         )
-    return found
+    return notes

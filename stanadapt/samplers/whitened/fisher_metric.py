@@ -1,31 +1,29 @@
 """Scales and correlations of a posterior from draws and their gradients.
 
-For a Gaussian with covariance Sigma, gradients have covariance Sigma^-1; what lies between the
-covariance C of the draws and the inverse of that of the gradients, H, is the S with S H S = C,
-their geometric mean. It minimizes the Fisher divergence from the whitened draws to a standard
-normal. For a Gaussian it is exact as soon as there are more draws than parameters, wherever they
-were taken: draws that are still on their way to the typical set teach as much as any.
+For a Gaussian with covariance Sigma, gradients have covariance Sigma^-1. With the covariance C of
+the draws and the covariance H of their gradients, the metric is the solution S of S H S = C, the
+geometric mean of C and H^-1. It minimizes the Fisher divergence from the whitened draws to a
+standard normal. For a Gaussian it is exact as soon as there are more draws than parameters,
+for any distribution of these: draws made before the typical set is reached are as informative as
+later ones.
+
+`correlations_hold` decides between a full metric and scales alone. With few draws per parameter, a
+full metric of a posterior far from a Gaussian contains more noise than correlation, and
+trajectories on it are longer than with scales alone. So both are learned from one half of the draws
+and compared on the other half by the same Fisher divergence.
+
+`unbounded` finds directions in which a posterior may be improper. For every proper posterior with
+vanishing tails, the mean of (x_i - E x_i) times the derivative of the log density with respect to
+x_i is -1 (integration by parts), for any location and scale. Chains that drift without end
+have a mean near zero, or a positive one.
 
 References
 ----------
 Seyboldt, Carlson and Carpenter (2026), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher
 divergence, arXiv 2603.18845: the diagonal, dense and low-rank estimators, the ridge, and the
 eigenvalues near 1 that count as 1. Deviations: draws of all chains are pooled, covariances are
-scaled to an equal trace, the subspace is that of all draws and gradients, and a factor whose rank
-exceeds a quarter of the dimension is stored as dense.
-
-Whether correlations are worth learning: whether they explain draws they were not learned from.
-
-With few draws per parameter, a full metric of a posterior that is far from Gaussian holds more
-noise than correlations, and trajectories on it are longer than with scales alone. So both are
-learned from one half of the draws and judged by the other: by the Fisher divergence from the
-whitened draws to a standard normal, which is what they minimize.
-
-Directions in which nothing holds a posterior together: a sign that it is improper.
-
-For every proper posterior with tails that vanish, the mean of (x_i - E x_i) times the derivative of
-the log density by x_i is -1 (integrate by parts), wherever the posterior lies and whatever its
-scale. Chains that drift without end have a mean near zero, or a positive one.
+scaled to an equal trace, the subspace is that of all draws and gradients, and a factor with a rank
+above a quarter of the dimension is stored as dense.
 
 """
 
@@ -41,19 +39,19 @@ from stanadapt.samplers.whitened.block import Window
 RIDGE = 1e-5
 # eigenvalues within this factor of 1 are noise
 CUTOFF = 1.5
-# up to so many parameters a dense factor costs nothing
+# up to this number of parameters a dense factor costs nothing
 SMALL = 12
-# beyond so many, a dense one would take more memory and time than it saves
+# beyond this number, a dense factor would take more memory and time than it saves
 LARGEST_DENSE = 1000
-# scales stay where squares of positions and gradients can be computed
+# scales stay in the range in which squares of positions and gradients can be computed
 SMALLEST_SCALE, LARGEST_SCALE = 1e-75, 1e75
 
 
 class Metric(IntEnum):
-    """What is learned of the posterior's covariance.
+    """Part of the posterior's covariance that is learned.
 
     automatic
-        Scales, and as many correlated directions as there are.
+        Scales, and as many correlated directions as the draws support.
     diagonal
         Scales alone.
 
@@ -66,8 +64,8 @@ class Metric(IntEnum):
 class FisherMetric(NamedTuple):
     """A factor L, stored as in `metric_factor`, and its kind: "diagonal", "low rank" or "dense".
 
-    rank is the number of directions that are not explained by scales; `flat` are the numbers of
-    coordinates whose gradient never varied, which have kept their scale.
+    rank is the number of directions that scales do not explain; `flat` contains the numbers of the
+    coordinates with a constant gradient, which keep their former scale.
     """
 
     factor: np.ndarray
@@ -87,8 +85,8 @@ class FisherMetric(NamedTuple):
         excess = ((1.0 + amounts) ** 2 - 1.0) @ directions**2
         return scale * np.sqrt(np.maximum(1.0 + excess, 0.0))
 
-    def whitened(self, positions: np.ndarray, gradients: np.ndarray) -> tuple:
-        """L^-1 x and L^T g of rows x and g, shapes (m, n)."""
+    def whiten(self, positions: np.ndarray, gradients: np.ndarray) -> tuple:
+        """Return L^-1 x and L^T g for rows x and g, shapes (m, n)."""
         return (
             metric_factor.inverse_times_rows(self.factor, positions),
             metric_factor.transposed_times_rows(self.factor, gradients),
@@ -103,25 +101,25 @@ def diagonal_metric(
     Parameters
     ----------
     positions, gradients
-        Of m draws, shape (m, n).
+        Draws and their gradients, shape (m, n).
     former
-        Scales to keep where a position or its gradient never varied, shape (n,).
+        Scales to keep for coordinates with a constant position or gradient, shape (n,).
 
     """
     with np.errstate(all="ignore"):
         spread, slope = positions.std(axis=0), gradients.std(axis=0)
         scale = np.sqrt(spread / slope)
-    known = np.isfinite(scale) & (scale > 0.0)
-    scale = np.where(known, np.clip(scale, SMALLEST_SCALE, LARGEST_SCALE), former)
+    usable = np.isfinite(scale) & (scale > 0.0)
+    scale = np.where(usable, np.clip(scale, SMALLEST_SCALE, LARGEST_SCALE), former)
     flat = np.flatnonzero(~(slope > 0.0) & (spread > 0.0))
     return FisherMetric(np.ascontiguousarray(scale[None]), "diagonal", 0, flat)
 
 
-def with_standard_deviations(metric: FisherMetric, positions: np.ndarray) -> FisherMetric:
-    """Replace scales by the standard deviations of draws, where these varied."""
+def use_standard_deviations(metric: FisherMetric, positions: np.ndarray) -> FisherMetric:
+    """Replace scales by the standard deviations of draws, if these are not zero."""
     spread = positions.std(axis=0)
-    known = np.isfinite(spread) & (spread > 0.0)
-    scale = np.where(known, np.clip(spread, SMALLEST_SCALE, LARGEST_SCALE), metric.scales)
+    usable = np.isfinite(spread) & (spread > 0.0)
+    scale = np.where(usable, np.clip(spread, SMALLEST_SCALE, LARGEST_SCALE), metric.scales)
     return metric._replace(factor=np.ascontiguousarray(scale[None]))
 
 
@@ -132,7 +130,7 @@ def fisher_metric(
     ridge: float = RIDGE,
     cutoff: float = CUTOFF,
 ) -> FisherMetric:
-    """Learn scales and as many further directions as stand out; parameters as above."""
+    """Learn scales and the further directions that stand out; parameters as above."""
     diagonal = diagonal_metric(positions, gradients, former)
     scale, n = diagonal.factor[0], positions.shape[1]
     if n == 1 or len(positions) < 4:
@@ -155,11 +153,11 @@ def fisher_metric(
 
 
 def _spectrum(z: np.ndarray, b: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues of S, and its eigenvectors as columns; those that are missing have value 1.
+    """Return the eigenvalues of S, and its eigenvectors as columns; those left out have value 1.
 
-    Where there are more parameters than draws and gradients, S is the identity outside their span.
-    Of very many parameters, so few draws are taken that this is so: no matrix here has more than
-    LARGEST_DENSE rows and columns.
+    If there are more parameters than draws and gradients, S is the identity outside their span. If
+    there are very many parameters, only some of the draws are used, so that no matrix here has more
+    than LARGEST_DENSE rows and columns.
     """
     n, basis = z.shape[1], None
     if n > LARGEST_DENSE:
@@ -176,7 +174,7 @@ def _spectrum(z: np.ndarray, b: np.ndarray, ridge: float) -> tuple[np.ndarray, n
 
 
 def _geometric_mean(c: np.ndarray, h: np.ndarray) -> np.ndarray:
-    """S with S h S = c, of two positive definite matrices."""
+    """Return S with S h S = c, for two positive definite matrices."""
     values, vectors = np.linalg.eigh(h)
     root = np.sqrt(np.maximum(values, 1e-300))
     half, inverse = (vectors * root) @ vectors.T, (vectors / root) @ vectors.T
@@ -193,14 +191,14 @@ def _low_rank(
     outside: np.ndarray,
     flat: np.ndarray,
 ) -> FisherMetric:
-    """Keep the eigenvalues that lie farthest from 1, at most n / 4 of them."""
+    """Keep the eigenvalues farthest from 1, at most n / 4 of them."""
     n = len(scale)
     distance = np.where(outside, np.abs(np.log(np.maximum(values, 1e-300))), 0.0)
     rank = min(int(outside.sum()), n // 4)
-    chosen = np.sort(np.argsort(-distance, kind="stable")[:rank])
+    strongest = np.sort(np.argsort(-distance, kind="stable")[:rank])
     factor = np.zeros((1 + rank, n + 1))
-    factor[0, :n], factor[1:, :n] = scale, vectors[:, chosen].T
-    factor[1:, n] = np.sqrt(np.maximum(values[chosen], 1e-300)) - 1.0
+    factor[0, :n], factor[1:, :n] = scale, vectors[:, strongest].T
+    factor[1:, n] = np.sqrt(np.maximum(values[strongest], 1e-300)) - 1.0
     return FisherMetric(factor, "low rank", rank, flat)
 
 
@@ -220,7 +218,7 @@ def _dense(
 
 
 def correlations_hold(window: Window, former: np.ndarray) -> bool:
-    """Whether a full metric serves the draws of a window better than scales do."""
+    """Whether a full metric fits the draws of a window better than scales do."""
     halves = _halves(window)
     diagonal, full = 0.0, 0.0
     with one_blas_thread():
@@ -234,7 +232,7 @@ Draws = tuple[np.ndarray, np.ndarray]
 
 
 def _halves(window: Window) -> tuple[Draws, Draws]:
-    """Positions and gradients, shape (m, n), of half of the chains each; of one chain, in time."""
+    """Return positions and gradients, shape (m, n), of two halves of the chains or of one."""
     which = window.moved if window.moved.any() else ~window.moved
     arrays = window.positions[which], window.gradients[which]
     if len(arrays[0]) == 1:
@@ -248,25 +246,26 @@ def _halves(window: Window) -> tuple[Draws, Draws]:
 
 
 def _divergence(metric: FisherMetric, learned: Draws, judged: Draws) -> float:
-    """Median over draws of |L^T g + L^-1 (x - mu)|^2, which is 0 for every draw of a Gaussian."""
+    """Return the median over draws of |L^T g + L^-1 (x - mu)|^2, which is 0 for a Gaussian."""
     center, slope = (values.mean(axis=0) for values in learned)
     with np.errstate(all="ignore"):
-        z, b = metric.whitened(judged[0] - center, judged[1] - slope)
+        z, b = metric.whiten(judged[0] - center, judged[1] - slope)
         return float(np.nan_to_num(np.median(((z + b) ** 2).sum(axis=1)), nan=np.inf))
 
 
-# it is -1 +- 1.4 / sqrt(effective draws); chains that agree are not suspected at all, and means are
-# taken of all chains and of each: chains in separate modes spoil the former, slow ones the latter
+# The mean is -1 +- 1.4 / sqrt(effective draws). Chains that agree are not suspected at all. Means
+# are taken over all chains and within each: separate modes distort the former, slow chains the
+# latter.
 WEAKEST_PULL, R_HAT = -0.1, 1.1
-# parameters that take part in a direction have at least this share of its largest entry
+# parameters count as part of a direction from this share of its largest entry
 PART = 0.5
 
 
 def unbounded(window: Window) -> np.ndarray:
-    """Numbers of the coordinates that take part in such a direction, ascending.
+    """Return the numbers of the coordinates in an unbounded direction, ascending.
 
-    Looked at are the coordinates themselves, and the direction in which draws, scaled by their
-    standard deviations, are spread most.
+    The directions examined are the coordinates themselves, and the one along which draws, divided
+    by their standard deviations, vary most.
     """
     pooled, _ = window.pooled
     if len(pooled) < 4 or not window.r_hat > R_HAT:
@@ -277,15 +276,15 @@ def unbounded(window: Window) -> np.ndarray:
         z, slopes = (window.positions[which] - mean) / sd, window.gradients[which] * sd
         usable = np.isfinite(z).all(axis=(0, 1)) & np.isfinite(slopes).all(axis=(0, 1))
     z, slopes = np.where(usable, z, 0.0), np.where(usable, slopes, 0.0)
-    found = usable & (_pull(z, slopes) > WEAKEST_PULL)
+    unbounded = usable & (_pull(z, slopes) > WEAKEST_PULL)
     with one_blas_thread():
         widest = np.linalg.svd(z.reshape(-1, len(mean)), full_matrices=False)[2][0]
     if _pull(z @ widest[:, None], slopes @ widest[:, None])[0] > WEAKEST_PULL:
-        found |= np.abs(widest) > PART * np.abs(widest).max()
-    return np.flatnonzero(found)
+        unbounded |= np.abs(widest) > PART * np.abs(widest).max()
+    return np.flatnonzero(unbounded)
 
 
 def _pull(z: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """The smaller of the two means, shape (n,), of arrays of shape (chain, draw, n)."""
+    """Return the smaller of the two means, shape (n,), given arrays of shape (chain, draw, n)."""
     within = z - z.mean(axis=1, keepdims=True)
     return np.minimum((z * slopes).mean(axis=(0, 1)), (within * slopes).mean(axis=(0, 1)))

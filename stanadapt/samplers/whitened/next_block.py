@@ -1,15 +1,15 @@
-"""What the chains are to do in the next block of a pooled warm-up: kernel, metric, step, length."""
+"""Set up the next block of a pooled warm-up in all chains: kernel, metric, step size, length."""
 
 from typing import Any
 
 import numpy as np
 
 from stanadapt.engine import adaptation, metric_factor
-from stanadapt.samplers.whitened.block import Window, with_room
+from stanadapt.samplers.whitened.block import Window, make_room
 from stanadapt.samplers.whitened.fisher_metric import diagonal_metric
 from stanadapt.samplers.whitened.progress import CUT_SHORT, UNDECIDED, Progress, Stage
 
-# iterations kept back for the last stage, where iter_warmup ends the others early
+# iterations reserved for the last stage if iter_warmup cuts the others short
 LAST, LAST_SHARE = 50, 4
 # dual averaging of NUTS and of two-stage steps is centered at these multiples of the first step
 NUTS_CENTER, TWO_STAGE_CENTER = 2.0, 1.3
@@ -17,7 +17,7 @@ NUTS_CENTER, TWO_STAGE_CENTER = 2.0, 1.3
 States = list[Any]
 
 
-def with_nuts(
+def set_up_nuts(
     progress: Progress,
     states: States,
     length: int,
@@ -26,20 +26,20 @@ def with_nuts(
     max_treedepth: int = 0,
     stretched: bool = True,
 ) -> tuple[Progress, States]:
-    """Let every chain search for a step size of its own, and tune it during a block of NUTS.
+    """Let every chain search for its own step size, and tune it during a block of NUTS.
 
-    max_treedepth is that of the settings where it is 0.
+    If max_treedepth is 0, that of the settings is used.
     """
-    progress = _with_length(progress, length * (progress.stretch if stretched else 1.0))
-    return progress, _nuts(progress, states, center, max_treedepth)
+    progress = _set_length(progress, length * (progress.stretch if stretched else 1.0))
+    return progress, _prepare_nuts(progress, states, center, max_treedepth)
 
 
-def with_own_scales(states: States, window: Window, former: list[np.ndarray] | None) -> States:
-    """Give each chain scales from what it did itself, or, where `former` is None, scales of 1.
+def set_own_scales(states: States, window: Window, former: list[np.ndarray] | None) -> States:
+    """Give each chain scales from its own draws or, if `former` is None, scales of 1.
 
-    former are the factors it did it with. Scales of 1 help where the log density falls by many
-    orders of magnitude on the way, as with exponentials of exponentials: there gradients in one
-    place tell nothing of the scales in the next.
+    former are the factors used for these draws. Scales of 1 help if the log density falls by many
+    orders of magnitude on the way, as with exponentials of exponentials: the gradients at one
+    point then carry no information about the scales at the next.
     """
     dim, changed = window.positions.shape[2], []
     for chain, state in enumerate(states):
@@ -51,17 +51,17 @@ def with_own_scales(states: States, window: Window, former: list[np.ndarray] | N
     return changed
 
 
-def with_two_stage(
+def set_up_two_stage(
     progress: Progress, states: States, length: int, *, learns: bool = False
 ) -> tuple[Progress, States]:
-    """Let all chains make two-stage trajectories with the step size of `progress`."""
-    progress = _with_length(progress, length * progress.stretch)
+    """Let all chains make two-stage trajectories with the step size in `progress`."""
+    progress = _set_length(progress, length * progress.stretch)
     if progress.stage is Stage.NUTS_STEP:  # no iterations are left for this block
-        return progress, _nuts(progress, states, NUTS_CENTER, 0)
+        return progress, _prepare_nuts(progress, states, NUTS_CENTER, 0)
     step_size = progress.step_size
     averaging = adaptation.centered(step_size, TWO_STAGE_CENTER)
     return progress, [
-        _prepared(
+        _prepare(
             state, progress, two_stage=True, learns_step=learns, step_size=step_size,
             n_steps=progress.n_steps, averaging=averaging, search=0.0,
         )
@@ -69,22 +69,22 @@ def with_two_stage(
     ]  # fmt: skip
 
 
-def _with_length(progress: Progress, length: float) -> Progress:
-    """Set the length of the next block; go to the last stage where the ceiling is near."""
+def _set_length(progress: Progress, length: float) -> Progress:
+    """Set the length of the next block; begin the last stage if the ceiling is near."""
     left = progress.ceiling - progress.used
     block = round(length * progress.shrink)
     if progress.stage is Stage.NUTS_STEP:
         return progress._replace(block=min(max(block, 1), left))
-    kept_back = max(min(LAST, progress.ceiling // LAST_SHARE), 1)
-    if max(block, 4) <= left - kept_back:
+    reserved = max(min(LAST, progress.ceiling // LAST_SHARE), 1)
+    if max(block, 4) <= left - reserved:
         return progress._replace(block=max(block, 4))
     choice = CUT_SHORT if progress.choice == UNDECIDED else progress.choice
     return progress._replace(stage=Stage.NUTS_STEP, block=left, choice=choice)
 
 
-def _nuts(progress: Progress, states: States, center: float, max_treedepth: int) -> States:
+def _prepare_nuts(progress: Progress, states: States, center: float, max_treedepth: int) -> States:
     return [
-        _prepared(
+        _prepare(
             state, progress, two_stage=False, learns_step=True, search=center,
             max_treedepth=_depth(state, progress, max_treedepth),
         )
@@ -99,9 +99,9 @@ def _depth(state: Any, progress: Progress, max_treedepth: int) -> int:
     return allowed
 
 
-def _prepared(state: Any, progress: Progress, **tuning: Any) -> Any:
+def _prepare(state: Any, progress: Progress, **tuning: Any) -> Any:
     """Give a chain the metric, its tuning, and room for the block."""
     leapfrog = state.leapfrog._replace(factor=metric_factor.twofold(progress.metric.factor))
-    return with_room(state, progress.block)._replace(
+    return make_room(state, progress.block)._replace(
         leapfrog=leapfrog, tuning=state.tuning._replace(force_known=False, **tuning)
     )

@@ -1,7 +1,7 @@
-"""Adaptive Metropolis whose covariance all chains learn together, in a few blocks of warm-up.
+"""Adaptive Metropolis with a covariance that all chains learn together, in a few warm-up blocks.
 
 For posteriors without a usable gradient, of moderate dimension and any scales. Chains first move
-one parameter at a time, each with a scale of its own, until the log density has settled; then all
+one parameter at a time, each with its own scale, until the log density has settled; then all
 parameters together, by the covariance of the draws of all chains in blocks of increasing length.
 
 References
@@ -36,18 +36,18 @@ from stanadapt.engine.registry import register, require_probability
 from stanadapt.samplers.whitened import walk_schedule
 from stanadapt.samplers.whitened.block import ACCEPTANCE, LOG_DENSITY, Block, no_block
 
-# log scales move by this times the excess of the acceptance rate, of one parameter at a time, and
-# of all together, where it falls with the iteration of a block to this power
+# Log scales of single moves change by SINGLE_GAIN times the excess of the acceptance rate; that of
+# joint moves by the excess divided by a power GAIN_POWER of the iteration within the block.
 SINGLE_GAIN, SINGLE_TARGET, GAIN_POWER = 0.7, 0.44, 0.6
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     target_accept
         Acceptance rate to tune to, in (0, 1).
     diagonal
-        Learn scales alone: O(dim) instead of O(dim^2) per iteration, blind to correlations.
+        Learn scales alone: O(dim) instead of O(dim^2) per iteration, but no correlations.
 
     """
 
@@ -56,15 +56,15 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, the rejected one, how it moves, and what it has done in this block.
+    """The current point, the rejected one, the tuning of moves, and the record of the block.
 
     single, coordinate, scales
-        Whether one parameter moves at a time; the next one; their scales, shape (dim,), updated in
-        place.
+        Whether one parameter moves at a time; the next one to move; their scales, shape (dim,),
+        updated in place.
     scale, factor
-        Of moves of all parameters: N(x, scale^2 L L^T), L of shape (dim, dim) or (1, dim).
+        Joint moves are N(x, scale^2 L L^T), with L of shape (dim, dim) or (1, dim).
     t
-        Iterations of this block.
+        Number of iterations in this block.
 
     """
 
@@ -81,7 +81,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports. `step_size` is the scale in front of L; 0 of single moves."""
+    """Statistics of one iteration; `step_size` is the scale of joint moves, 0 for single moves."""
 
     acceptance_rate: float
     accepted: bool
@@ -137,7 +137,7 @@ def step(density, settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Move the scale toward its target, and keep what the chains are to learn from together."""
+    """Adjust the scale of moves, and record the draws that the chains are to learn from."""
     n, k, scale, block = density.dim, state.coordinate, state.scale, state.block
     if state.single:
         state.scales[k] *= np.exp(SINGLE_GAIN * (info.acceptance_rate - SINGLE_TARGET))
@@ -146,7 +146,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
         excess = info.acceptance_rate - settings.target_accept
         scale *= np.exp(excess / (1.0 + state.t) ** GAIN_POWER)
     row = block.rows
-    # of moves of one parameter at a time, a row per sweep
+    # with single moves, one row is recorded per sweep
     if k == 0 and row < block.positions.shape[0]:
         copy(state.current.position, block.positions[row])
         block.numbers[row, ACCEPTANCE] = info.acceptance_rate

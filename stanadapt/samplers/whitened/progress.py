@@ -1,13 +1,9 @@
-"""Where a pooled warm-up is: its stages, and what has been learned so far.
+"""Stages and state of a pooled warm-up, and the choice between fixed trajectories and NUTS.
 
-Whether trajectories of fixed length suit a posterior, or NUTS is needed: the rule.
-
-A pilot run cannot see a region that it does not visit. On posteriors with a narrow neck, acceptance
-in the pilot was often high, and the chains got stuck later; what told these apart without error in
-some 150 warm-ups was whether a single long step is accepted. So it is asked for, and posteriors on
-which two or more steps would also serve go to NUTS.
-
-What a pooled warm-up found: attributes of the result, and what the user should know.
+A pilot run cannot detect a region that it does not visit. On posteriors with a narrow neck, the
+acceptance rate in the pilot was often high, and the chains got stuck later. In some 150 warm-ups,
+one criterion separated these posteriors without error: whether a single long step is accepted. So
+this is required, and posteriors on which two or more steps would also work are sampled by NUTS.
 """
 
 from enum import IntEnum
@@ -17,17 +13,17 @@ import numpy as np
 
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric
 
-# a shorter step is a sign of regions of high curvature, even where it is accepted
+# a shorter step indicates regions of high curvature, even if it is accepted
 LEAST_STEP = 1.5
-# proposals with an acceptance probability below LOW, and the share of them that is borne
+# proposals with an acceptance probability below LOW, and the largest acceptable share of them
 LOW, LARGEST_SHARE = 0.1, 0.05
 
 
 class Trajectory(IntEnum):
-    """How a draw is made.
+    """Kind of trajectory.
 
     chosen
-        As the pilot run finds.
+        Chosen by the pilot run.
     fixed
         Trajectories of fixed length.
     nuts
@@ -41,39 +37,39 @@ class Trajectory(IntEnum):
 
 
 class Choice(NamedTuple):
-    """The kernel, and why."""
+    """The kernel, and the reason for it."""
 
     two_stage: bool
     reason: str
 
 
 UNDECIDED = Choice(False, "")
-ASKED_FOR = "asked for"
-CUT_SHORT = Choice(False, "iter_warmup was too short to find out whether fixed ones suit")
+ASKED_FOR = "by request"
+CUT_SHORT = Choice(False, "iter_warmup was too short for a pilot run of fixed trajectories")
 
 
 def steps_too_short(step_size: float, n_steps: int) -> str:
-    """Return the reason against trajectories of such steps, or ""."""
+    """Return the reason against trajectories with these steps, or ""."""
     if n_steps == 1 and step_size >= LEAST_STEP:
         return ""
-    return f"whitened steps of {step_size:.2f}, below {LEAST_STEP:g}, are needed"
+    return f"whitened steps of {step_size:.2f}, below {LEAST_STEP:g}, are required"
 
 
 def choose(
     *, settled: bool, divergences: int, step_size: float, n_steps: int, acceptance: np.ndarray
 ) -> Choice:
-    """Choose from a pilot run in which nothing was adapted.
+    """Choose the kernel from a pilot run without adaptation.
 
     Parameters
     ----------
     settled
         Whether the log density settled before the metric was learned.
     divergences
-        In the last window for the metric, and in the pilot.
+        Number in the last window for the metric and in the pilot.
     step_size, n_steps
-        Of the trajectories of the pilot.
+        Step size and number of steps of the pilot's trajectories.
     acceptance
-        Probabilities of its proposals.
+        Acceptance probabilities of its proposals.
 
     """
     low = float((acceptance < LOW).mean())
@@ -85,12 +81,13 @@ def choose(
     if too_short:
         return Choice(False, too_short)
     if low > LARGEST_SHARE:
-        return Choice(False, f"{low:.0%} of the pilot's proposals had no chance: curvature varies")
+        reason = f"{low:.0%} of the pilot's proposals were almost surely rejected"
+        return Choice(False, f"{reason}: curvature varies")
     return Choice(True, f"whitened steps of {step_size:.2f} suffice")
 
 
 class Stage(IntEnum):
-    """What a block is for."""
+    """Purpose of a block."""
 
     TRAVEL = 0
     FIRST_METRIC = 1
@@ -117,32 +114,32 @@ LABELS = {
 
 
 class Progress(NamedTuple):
-    """Where a pooled warm-up is: numbers and arrays alone.
+    """State of a pooled warm-up: numbers and arrays alone.
 
     stage, block
-        What the chains do next, and for how many iterations; 0 once warm-up has ended.
+        The stage that comes next, and its number of iterations, which is 0 after warm-up.
     used, ceiling
-        Iterations per chain so far, and at most.
+        Iterations per chain so far, and the largest number allowed.
     stretch, shrink
-        By which the lengths of blocks are multiplied: for few chains, and for a low ceiling.
+        Factors of the lengths of blocks: for few chains, and for a low ceiling.
     window
         Number of the block within its stage, from 0.
     windows
         Lengths of the windows of METRIC.
     metric, location
-        What was learned last, and the mean of the draws it was learned from, shape (dim,).
+        The latest metric, and the mean of the draws that it was learned from, shape (dim,).
     step_size, n_steps, target_accept
-        Of two-stage trajectories.
+        Tuning of two-stage trajectories.
     mean_log_density
-        Of each chain in the last window of TRAVEL, shape (chain,).
+        Mean for each chain in the last window of TRAVEL, shape (chain,).
     settled
-        TRAVEL ended because the log density had settled.
+        Whether TRAVEL ended because the log density had settled.
     divergences
-        In the last window of METRIC.
+        Number in the last window of METRIC.
     choice
-        The kernel, and why.
+        The kernel, and the reason for it.
     unbounded
-        Numbers of coordinates that nothing seemed to hold together in the last window of NUTS.
+        Numbers of the coordinates that drifted without bound in the last window of NUTS.
 
     """
 
@@ -167,5 +164,5 @@ class Progress(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What the chains are doing, for a progress bar."""
+        """Description of the present stage, for a progress bar."""
         return LABELS[self.stage]

@@ -1,10 +1,10 @@
-"""The stages of a pooled warm-up without gradients; see `schedule` for the rules of such a file.
+"""The stages of a pooled warm-up without gradients; see `schedule` for the rules.
 
-SWEEPS   blocks in which each parameter moves alone, with a scale of its own that is tuned all the
-         time, until the log density has settled; chains pool the logarithms of the scales
+SWEEPS   blocks in which each parameter moves alone, with its own scale that is tuned throughout,
+         until the log density has settled; chains pool the logarithms of the scales
 WALK     blocks of increasing length in which all parameters move together, by the covariance of
          the draws of all chains in the last block
-TUNE     nothing is learned but the size of the moves, which chains then pool
+TUNE     only the size of the moves is tuned; chains then pool it
 
 The covariance of few, correlated draws is noise in many dimensions: its correlations are shrunk by
 a weight that counts one effective draw per AUTOCORRELATION * dim iterations.
@@ -17,23 +17,23 @@ import numpy as np
 
 from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 from stanadapt.engine.points import RANDOM_WALK_SCALE
-from stanadapt.samplers.whitened.block import Window, window_of, with_room
+from stanadapt.samplers.whitened.block import Window, make_room, make_window
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric
 
 States = list[Any]
 
-# sweeps in a block, blocks at most, and the share of warm-up that they may take
+# sweeps in a block, largest number of blocks, and their largest share of warm-up
 SWEEPS, MOST_BLOCKS, SWEEP_SHARE = 10, 30, 0.5
-# lengths of the blocks of WALK, and of TUNE, in parts of what is left of warm-up
+# relative lengths of the blocks of WALK, and of TUNE, which share the rest of warm-up
 WALKS = (1, 2, 4, 8, 12)
 TUNES = 5
 AUTOCORRELATION, LARGEST_DENSE = 7.0, 200
-# of a scale of single moves tuned to an acceptance rate of 0.44 over the conditional sd
+# scale of single moves at an acceptance rate of 0.44, over the conditional standard deviation
 SINGLE_OVER_SD = 2.4
 
 
 class Stage(IntEnum):
-    """What a block is for."""
+    """Purpose of a block."""
 
     SWEEPS = 0
     WALK = 1
@@ -50,20 +50,20 @@ LABELS = {
 
 
 class Progress(NamedTuple):
-    """Where a pooled warm-up is: numbers and arrays alone.
+    """State of a pooled warm-up: numbers and arrays alone.
 
     stage, block
-        What the chains do next, and for how many iterations; 0 once warm-up has ended.
+        The stage that comes next, and its number of iterations, which is 0 after warm-up.
     used, ceiling
-        Iterations per chain so far, and of all warm-up.
+        Iterations per chain so far, and in all of warm-up.
     window, left
         Number of the block within its stage; iterations that WALK and TUNE share.
     metric, location
-        What was learned last, and the mean of the draws it was learned from.
+        The latest metric, and the mean of the draws that it was learned from.
     mean_log_density
-        Of each chain in the last block of SWEEPS, shape (chain,).
+        Mean for each chain in the last block of SWEEPS, shape (chain,).
     settled
-        SWEEPS ended because the log density had settled.
+        Whether SWEEPS ended because the log density had settled.
 
     """
 
@@ -80,7 +80,7 @@ class Progress(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What the chains are doing, for a progress bar."""
+        """Description of the present stage, for a progress bar."""
         return LABELS[self.stage]
 
 
@@ -97,36 +97,36 @@ def begin(settings: Any, states: States, iter_warmup: int) -> tuple[Progress, St
 
 
 def pool(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
-    """Learn from a block of all chains, and return what they do next."""
+    """Learn from a block of all chains, and set up the next one."""
     progress = progress._replace(used=progress.used + progress.block, window=progress.window + 1)
-    window = window_of(states)
+    window = make_window(states)
     if progress.stage is Stage.SWEEPS:
-        return _swept(settings, progress, states, window)
+        return _after_sweeps(settings, progress, states, window)
     if progress.stage is Stage.WALK:
-        progress = _with_covariance(settings, progress, window)
+        progress = _learn_covariance(settings, progress, window)
         return _walk(progress, states)
-    return _tuned(progress, states)
+    return _finish(progress, states)
 
 
 def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
-    """`pool`, where metric and location are wanted for another sampler: the rest is left out."""
+    """As `pool`, but stop once metric and location are known, for another sampler."""
     progress, states = pool(settings, progress, states)
-    return _tuned(progress, states) if progress.stage is Stage.TUNE else (progress, states)
+    return _finish(progress, states) if progress.stage is Stage.TUNE else (progress, states)
 
 
 def _sweep(progress: Progress, states: States) -> tuple[Progress, States]:
-    """Let each parameter move alone; go on to WALK where the share of sweeps is used up."""
+    """Let each parameter move alone; begin WALK once the share of sweeps is used up."""
     dim, most = len(states[0].scales), SWEEP_SHARE * progress.ceiling
     sweeps = int(np.clip(most / (2 * dim), 1, SWEEPS))
     if progress.used + sweeps * dim > most or progress.window == MOST_BLOCKS:
         return _begin_walk(progress, states)
     progress = progress._replace(block=sweeps * dim)
     return progress, [
-        with_room(state, sweeps)._replace(single=True, coordinate=0, t=0) for state in states
+        make_room(state, sweeps)._replace(single=True, coordinate=0, t=0) for state in states
     ]
 
 
-def _swept(
+def _after_sweeps(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
     means = window.log_density.mean(axis=1)
@@ -150,7 +150,7 @@ def _begin_walk(progress: Progress, states: States) -> tuple[Progress, States]:
 
 
 def _walk(progress: Progress, states: States) -> tuple[Progress, States]:
-    """Let all parameters move together; tune alone after the last block of WALK."""
+    """Let all parameters move together; after the last block of WALK, only tune."""
     part = progress.left / (sum(WALKS) + TUNES)
     if progress.window < len(WALKS):
         block = max(int(part * WALKS[progress.window]), 1)
@@ -159,19 +159,19 @@ def _walk(progress: Progress, states: States) -> tuple[Progress, States]:
         progress = progress._replace(stage=Stage.TUNE)
     progress = progress._replace(block=min(block, progress.ceiling - progress.used))
     if not progress.block:
-        return _tuned(progress, states)
+        return _finish(progress, states)
     factor = np.ascontiguousarray(progress.metric.factor)
     scale = RANDOM_WALK_SCALE / np.sqrt(len(states[0].scales))
     room = progress.block if progress.stage is Stage.WALK else 0
     return progress, [
-        with_room(state, room)._replace(
+        make_room(state, room)._replace(
             single=False, coordinate=0, t=0, scale=scale, factor=factor.copy()
         )
         for state in states
     ]
 
 
-def _with_covariance(settings: Any, progress: Progress, window: Window) -> Progress:
+def _learn_covariance(settings: Any, progress: Progress, window: Window) -> Progress:
     dim = len(progress.location)
     positions = window.pooled[0]
     location, former = positions.mean(axis=0), progress.metric.scales
@@ -189,10 +189,10 @@ def _with_covariance(settings: Any, progress: Progress, window: Window) -> Progr
     return progress._replace(metric=metric, location=location)
 
 
-def _tuned(progress: Progress, states: States) -> tuple[Progress, States]:
+def _finish(progress: Progress, states: States) -> tuple[Progress, States]:
     """Pool the scales of moves, and end warm-up."""
     scale = float(np.exp(np.mean([np.log(state.scale) for state in states])))
     progress = progress._replace(stage=Stage.DONE, block=0)
     return progress, [
-        with_room(state, 0)._replace(single=False, coordinate=0, scale=scale) for state in states
+        make_room(state, 0)._replace(single=False, coordinate=0, scale=scale) for state in states
     ]

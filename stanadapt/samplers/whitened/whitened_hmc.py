@@ -2,16 +2,16 @@
 
 All chains together learn location, scales and correlations from draws and gradients, in a few
 hundred iterations. On the whitened posterior one trajectory of fixed length, two gradients per
-draw, does what NUTS needs five to seven for. Where a pilot run shows that it does not suit (a
-funnel, many parameters), NUTS runs on the metric that was learned. The result records which, and
-why.
+draw, is as good as the five to seven that NUTS needs. If a pilot run shows that it does not suit
+the posterior (a funnel, many parameters), NUTS runs on the learned metric. The result records the
+choice and the reason for it.
 
 References
 ----------
 Metric: Seyboldt, Carlson and Carpenter (2026), Preconditioning Hamiltonian Monte Carlo by
 minimizing Fisher divergence, arXiv 2603.18845, here pooled over chains. Integrator: Blanes, Casas
-and Sanz-Serna (2014), see `two_stage`. NUTS: see the sampler `nuts`. Schedule, lengths and the rule
-that chooses between the two are ours: `samplers/pooled_warmup`.
+and Sanz-Serna (2014), see `two_stage_move`. NUTS: see the sampler `nuts`. The schedule, its lengths
+and the rule that chooses between the two are ours: `samplers/whitened/schedule.py`.
 
 The draws of a chain depend on the number of chains, since they learn together.
 
@@ -61,7 +61,7 @@ from stanadapt.samplers.whitened.progress import Trajectory
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     trajectory
         chosen, fixed or nuts.
@@ -73,11 +73,11 @@ class Settings(NamedTuple):
         The same for NUTS, a mean over each trajectory.
     trajectory_length
         Length of a fixed trajectory, in units of the whitened posterior; > 0. Above 1.8 the mean
-        is estimated better and everything else worse: see `samplers/pooled_warmup`.
+        is estimated better, but all other quantities worse.
     jitter
         Each fixed trajectory's length is drawn from trajectory_length * (1 +- jitter), in [0, 1).
     max_treedepth
-        A trajectory of NUTS has at most 2^max_treedepth - 1 leapfrogs; 1 to 25.
+        Largest depth of a tree of NUTS, which has at most 2^max_treedepth - 1 leapfrogs; 1 to 25.
 
     """
 
@@ -94,13 +94,13 @@ class State(NamedTuple):
     """The current point, the rejected one, the memory of a trajectory, and the tuning.
 
     leapfrog
-        With the factor of the metric, stored as in `metric_factor`.
+        Workspace with the factor of the metric, stored as in `metric_factor`.
     tuning
-        The kernel, its step size, and how the latter is learned.
+        The kernel, its step size, and the state of its adaptation.
     block
-        What this chain has done since the chains were last pooled.
+        Record of this chain since the chains were last pooled.
     force
-        L^T g at the current point, shape (dim,), where the tuning says that it is known.
+        L^T g at the current point, shape (dim,), if `tuning.force_known`.
 
     """
 
@@ -114,20 +114,21 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports.
+    """Statistics of one iteration.
 
     acceptance_rate
-        Of the end of a fixed trajectory; of NUTS: mean of min(1, exp(-energy error)).
+        Acceptance probability of the end of a fixed trajectory; with NUTS, the mean of
+        min(1, exp(-energy error)).
     n_steps, tree_depth
         Gradients of the trajectory; doublings of NUTS, 0 for a fixed trajectory.
     diverging
-        An energy error above 1000, or a density that failed.
+        Whether the energy error exceeded 1000, or the density failed.
     reached_max_treedepth
-        NUTS was doubled as often as allowed.
+        Whether NUTS was doubled as often as allowed.
     energy
-        Of the draw with its momentum.
+        Energy of the draw with its momentum.
     step_size
-        In units of the whitened posterior.
+        Step size in units of the whitened posterior.
 
     """
 
@@ -197,10 +198,10 @@ def _fixed(density, settings, state, rng):
     start = 0.5 * squared_norm(end.momentum) - x.log_density
     step_size = tuning.step_size * (1.0 + settings.jitter * (2.0 * rng.random() - 1.0))
     n_steps = tuning.n_steps
-    if n_steps > 2:  # of one or two steps, the jitter of the step size is enough
+    if n_steps > 2:  # for one or two steps, the jitter of the step size is enough
         n_steps = max(1, int(n_steps * (0.6 + 0.8 * rng.random()) + 0.5))
     log_density, energy, made, diverging = -np.inf, start, 0, False
-    # no end at a large energy error: the reverse trajectory might end elsewhere
+    # the trajectory does not stop at a large energy error: the reverse one might end elsewhere
     for _ in range(n_steps):
         made += 1
         log_density = two_stage_move(density, leapfrog, end, step_size)
@@ -232,7 +233,7 @@ def _fixed(density, settings, state, rng):
 def _with_momentum(state, rng):
     """Set the end of the trajectory to the current point, with a new momentum."""
     x, tuning, end = state.current, state.tuning, nuts_tree.end_of(state.tree, 1)
-    if not tuning.force_known:  # the last iteration was of NUTS, or with another metric
+    if not tuning.force_known:  # the last iteration used NUTS or another metric
         metric_factor.transposed_times(state.leapfrog.factor, x.gradient, state.force)
         state = replace(state, tuning=replace(tuning, force_known=True))
     copy(x.position, end.position)
@@ -243,7 +244,7 @@ def _with_momentum(state, rng):
 
 @jit
 def _nuts(density, settings, state, rng):
-    """Draw from a trajectory of NUTS, after a search for its step size where one is due."""
+    """Draw from a trajectory of NUTS, after a search for its step size if one is due."""
     x, y, tree, tuning = state.current, state.scratch, state.tree, state.tuning
     if tuning.search > 0.0:
         end = nuts_tree.end_of(tree, 1)
@@ -270,7 +271,7 @@ def _nuts(density, settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Move the step size, and keep what the chains are to learn from together."""
+    """Adjust the step size, and record the draws that the chains are to learn from."""
     tuning, block = state.tuning, state.block
     if tuning.learns_step:
         target = settings.target_accept if tuning.two_stage else settings.nuts_target_accept

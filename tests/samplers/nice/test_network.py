@@ -1,4 +1,4 @@
-"""Networks: the inverse, the volume, the closed form, the file; and what is refused."""
+"""Networks: the inverse, the volume, the closed form, the file; and refusals."""
 
 import itertools
 import json
@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from stanadapt.errors import StanadaptError
 from stanadapt.samplers.nice import additive_couplings
 from stanadapt.samplers.nice.network import Coupling, Network
+from tests.helpers.codes import raises
 
 MEAN = np.array([3.0, -20.0, 0.1])
 FACTOR = np.array([[2.0, 0.0, 0.0], [30.0, 5.0, 0.0], [0.01, 0.002, 0.003]])
@@ -97,7 +97,7 @@ def test_a_file_holds_all(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["network.npz"]
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------
 
 
 def rewritten(path, **changes):
@@ -109,50 +109,47 @@ def rewritten(path, **changes):
 
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "network.npz"
-    with pytest.raises(StanadaptError, match="cannot be read"):
+    with raises("network_unreadable", path):
         Network.load(path)
     path.write_text("no network")
-    with pytest.raises(StanadaptError, match="holds no network: give a file written by"):
+    with raises("network_unreadable", path):
         Network.load(path)
     np.savez(path, x=np.zeros(3))
-    with pytest.raises(StanadaptError, match="holds no network"):
+    with raises("network_unreadable", path):
         Network.load(path)
     np.savez(path, network=np.array([{"a": 1}], object))  # a pickle: never loaded
-    with pytest.raises(StanadaptError, match="holds no network"):
+    with raises("network_unreadable", path):
         Network.load(path)
     network().save(path)
     path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(StanadaptError, match="holds no network"):
+    with raises("network_unreadable", path):
         Network.load(path)
     network().save(path)
     rewritten(path, format=99)
-    with pytest.raises(StanadaptError, match="format 99, this version reads 1"):
+    with raises("network_format", 99):
         Network.load(path)
-    with pytest.raises(StanadaptError, match="cannot be written"):
-        network().save(tmp_path / "none" / "network.npz")
+    missing = tmp_path / "none" / "network.npz"
+    with raises("network_unwritable", missing):
+        network().save(missing)
 
 
 def test_arrays_that_do_not_fit_are_refused():
     made = network()
     parts = {name: getattr(made, name) for name in ("couplings", "weights", "mean", "factor")}
-    wrong = {
-        "have 166 weights": {"weights": made.weights[:-1]},
-        "weights must be finite": {"weights": made.weights * np.nan},
-        "weights must be numbers": {"weights": ["a"]},
-        "a coupling is for 3 parameters, but mean has 2": {
-            "mean": MEAN[:2], "factor": np.ones((1, 2)),
-        },
-        "mean must have shape": {"factor": np.ones((2, 3))},
-        "diagonal of factor must be positive": {"factor": -FACTOR},
-        "must move both z and v": {"couplings": made.couplings[1:2]},
-        "agree on the size of v": {"couplings": [*made.couplings, Coupling("v", (3, 9))]},
-        "widths of at least 1": {"couplings": [Coupling("v", (3, 0, 2))]},
-        "move z or v": {"couplings": [Coupling("w", (3, 2))]},
-        "couplings must be pairs": {"couplings": [3]},
-    }  # fmt: skip
-    wanted = sum((i + 1) * o for c in made.couplings for i, o in itertools.pairwise(c.widths))
-    assert made.weights.size == wanted
-    for words, change in wrong.items():
-        words = words.replace("166", str(wanted))
-        with pytest.raises(StanadaptError, match=words):
+    count = sum((i + 1) * o for c in made.couplings for i, o in itertools.pairwise(c.widths))
+    assert made.weights.size == count
+    for code, facts, change in (
+        ("network_mismatch", [count, (count - 1,)], {"weights": made.weights[:-1]}),
+        ("network_values", ["weights"], {"weights": made.weights * np.nan}),
+        ("network_values", ["weights"], {"weights": ["a"]}),
+        ("network_mismatch", [3, 2], {"mean": MEAN[:2], "factor": np.ones((1, 2))}),
+        ("network_mismatch", ["mean", (3,), (2, 3)], {"factor": np.ones((2, 3))}),
+        ("network_values", ["factor"], {"factor": -FACTOR}),
+        ("network_mismatch", ["z and v"], {"couplings": made.couplings[1:2]}),
+        ("network_mismatch", [9], {"couplings": [*made.couplings, Coupling("v", (3, 9))]}),
+        ("network_values", [(3, 0, 2)], {"couplings": [Coupling("v", (3, 0, 2))]}),
+        ("network_values", ["'w'"], {"couplings": [Coupling("w", (3, 2))]}),
+        ("network_values", ["couplings", 3], {"couplings": [3]}),
+    ):
+        with raises(code, *facts):
             Network(**(parts | change))

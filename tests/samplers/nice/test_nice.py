@@ -1,12 +1,12 @@
-"""nice: exact with any weights, with a network of its own program alone."""
+"""nice: exact with any weights, and only with a network of the same program."""
 
 import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.errors import StanadaptError
 from stanadapt.samplers.nice.network import Network
 from stanadapt.targets.stan import bundled
+from tests.helpers.codes import raises, warns
 
 OPTIONS = {"chains": 4, "iter_warmup": 200, "seed": 1, "show_progress": False}
 
@@ -58,7 +58,7 @@ def test_a_network_is_kept_and_named(ring, tmp_path):
     assert not np.array_equal(one["posterior"]["x"].values, other["posterior"]["x"].values)
 
 
-def test_a_run_with_a_network_goes_on_from_its_folder(ring, tmp_path):
+def test_a_run_with_a_network_resumes_from_its_folder(ring, tmp_path):
     made = network(ring)
     whole = sa.sample(ring, "nice", iter_sampling=400, network=made, **OPTIONS)
     sa.sample(ring, "nice", iter_sampling=100, network=made, run=tmp_path / "run", **OPTIONS)
@@ -70,19 +70,19 @@ def test_networks_that_do_not_belong_here_are_refused(ring):
     made = network(ring)
     other = sa.Target("parameters { vector[2] x; } model { x ~ normal(0, 1); }")
     wide = sa.Target("parameters { vector[3] x; } model { x ~ normal(0, 1); }")
-    for target, sampler, given, words in (
-        (other, "nice", made, "was trained for ring"),
-        (wide, "nice", made, "moves 2 parameters, but .* has 3"),
-        (ring, "rwm", made, "rwm has no use for a network, which is for nice"),
-        (ring, "nice", 3, "network must be a Network, or the file of one, got 3"),
-        (ring, "nice", "missing.npz", "missing.npz cannot be read"),
+    for target, sampler, value, code, fact in (
+        (other, "nice", made, "wrong_network", "ring"),
+        (wide, "nice", made, "wrong_network", 3),
+        (ring, "rwm", made, "option_not_used", "network"),
+        (ring, "nice", 3, "wrong_network", 3),
+        (ring, "nice", "missing.npz", "network_unreadable", "missing.npz"),
     ):
-        with pytest.raises(StanadaptError, match=words):
-            sa.sample(target, sampler, network=given, iter_sampling=10, **OPTIONS)
+        with raises(code, fact):
+            sa.sample(target, sampler, network=value, iter_sampling=10, **OPTIONS)
 
 
-def test_other_data_are_told_of(ring):
+def test_other_data_are_reported(ring):
     made = network(ring)
     made.description["data_hash"] = "another"
-    with pytest.warns(UserWarning, match="trained on ring under other data"):
+    with warns("network_other_data", "ring"):
         sa.sample(ring, "nice", network=made, iter_sampling=10, **OPTIONS)

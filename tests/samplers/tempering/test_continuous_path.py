@@ -33,7 +33,7 @@ CONSTANTS = np.array([TemperedDistribution(b).log_z for b in LEVELS])
 
 
 def make_walker(atom=0.2, wrong=(0.0, 0.7, -0.4, 0.3, 0.4)):
-    """Return a walker on a barrier coordinate whose constants are wrong by so much."""
+    """Return a walker on a barrier coordinate with constants wrong by this amount."""
     tempering = make_tempering(LEVELS)
     ladder, count = tempering.ladder, len(LEVELS)
     constants = CONSTANTS + wrong

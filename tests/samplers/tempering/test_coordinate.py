@@ -105,7 +105,7 @@ def test_the_uniform_coordinate_has_the_weights_of_the_paper():
 
 @pytest.mark.parametrize("delta", DELTAS)
 def test_a_barrier_that_rises_with_b_is_the_uniform_coordinate(delta):
-    """With b = s and c = s log zeta: the paper's, whatever the ladder's levels."""
+    """With b = s and c = s log zeta: that of the paper, for any levels of the ladder."""
     ladder, barrier, paper = no_ladder(9, 2), coordinates.no_coordinate(0.0), uniform()
     b = np.array([0.0, 0.05, 0.1, 0.5, 0.7, 1.0])
     ladder.size[0] = len(b)

@@ -1,4 +1,4 @@
-"""Swaps within energy rings: which pairs, with what probability, and that they are exact."""
+"""Swaps within energy rings: the pairs, their probabilities, and exactness."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def make_rings(boundaries, room=7):
 
 
 def random_states(rng, tempering):
-    """Give each row logs of its own, and each level a row; returns l and Delta by level."""
+    """Give each row its logs, and each level a row; returns l and Delta by level."""
     count = int(tempering.ladder.size[0])
     order = tempering.order[0]
     order[:count] = rng.permutation(count)
@@ -96,7 +96,7 @@ def test_without_a_pair_nothing_is_swapped_and_it_is_counted():
     assert rng.random() == np.random.default_rng(3).random()
 
 
-def test_a_state_where_the_target_fails_never_leaves_the_reference():
+def test_a_state_if_the_target_fails_never_leaves_the_reference():
     tempering, rings = make_tempering([0.0, 0.5, 1.0]), make_rings([])
     tempering.replicas.logs[:3] = [[-np.inf, 1.0], [0.0, 0.0], [1.0, 0.0]]
     for seed in range(50):
@@ -174,7 +174,7 @@ def test_every_level_is_left_invariant():
 
 @pytest.mark.parametrize("iter_warmup", [1, 7, 400, 5000])
 def test_boundaries_are_quantiles_of_the_last_round_of_warmup(iter_warmup):
-    """Of all levels alike, with as many draws in each ring, and of no sweep before it."""
+    """From all levels alike, with as many draws in each ring, and from no earlier sweep."""
     tempering, rng = make_tempering(LEVELS), np.random.default_rng(6)
     rings = energy_rings.no_rings(4, 7)
     assert np.all(rings.boundaries == np.inf)

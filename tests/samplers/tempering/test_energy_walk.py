@@ -123,7 +123,7 @@ def _jumps(density, chains, files, x, energies, rng):
 
 
 def test_with_an_exact_file_a_jump_leaves_the_target_invariant():
-    """Of N(0, 2^2): KS over the draws; the file is a grid of quantiles of its own chain's law.
+    """N(0, 2^2): KS over the draws; the file is a grid of quantiles of the law of its chain.
 
     With each jump accepted they would have that law within each ring.
     """

@@ -1,4 +1,4 @@
-"""Equi-energy as a whole: stages of warm-up, small bias on the mixture, and what is told."""
+"""Equi-energy as a whole: stages of warm-up, small bias on the mixture, and notes."""
 
 import json
 
@@ -7,13 +7,14 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import codes_of
 from stanadapt.samplers import find
 from stanadapt.samplers.tempering.energy_walk import FLOOR
 from stanadapt.samplers.tempering.equi_energy import EXPLORING, FILING, Settings
 from stanadapt.samplers.tempering.findings import report_jumps
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import make_chains
+from tests.helpers.codes import raises
 from tests.helpers.run_view import view_of
 from tests.helpers.targets import Awkward
 
@@ -21,7 +22,7 @@ NAME = "equi_energy"
 
 
 def test_stages_begin_with_the_hottest_chain():
-    """200 iterations of 1000 explore; then five stages of 160, the first 80 of which burn in."""
+    """200 iterations of 1000 explore; then five stages of 160, each with 80 of burn-in."""
     (chain,) = make_chains((NAME, {}), Awkward(), warmup=1000, draws=100)
     chain.advance(199)
     assert chain.state.phase == EXPLORING
@@ -45,7 +46,7 @@ def test_it_is_marked_as_not_exact():
 
 
 def test_bad_temperatures_are_refused():
-    with pytest.raises(StanadaptError, match="highest_temperature must be above 1"):
+    with raises("out_of_range", "highest_temperature"):
         find(NAME, highest_temperature=1.0)
 
 
@@ -55,18 +56,18 @@ def stats_of(chains=4, **changed):
 
 
 @pytest.mark.parametrize(
-    ("chains", "changed", "said"),
+    ("chains", "changed", "code", "fact"),
     [
-        (4, {"n_empty": 1}, "50% of jumps found their energy ring empty"),
-        (4, {"n_jumps": 4}, "25% of jumps were accepted"),
-        (3, {}, "run at least 4"),
-        (4, {}, None),
+        (4, {"n_empty": 1}, "empty_files", "50%"),
+        (4, {"n_jumps": 4}, "rejected_jumps", "25%"),
+        (3, {}, "shared_file_error", "4"),
+        (4, {}, None, ""),
     ],
 )
-def test_what_is_told(chains, changed, said):
-    found = report_jumps(view_of(Settings(), stats_of(chains, **changed))).messages
-    assert len(found) == (said is not None)
-    assert said is None or said in found[0]
+def test_the_notes_on_jumps(chains, changed, code, fact):
+    notes = report_jumps(view_of(Settings(), stats_of(chains, **changed))).messages
+    assert codes_of(notes) == ([code] if code else [])
+    assert all(fact in note for note in notes)
 
 
 @pytest.mark.slow

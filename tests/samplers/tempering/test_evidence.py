@@ -9,7 +9,7 @@ from stanadapt.samplers.tempering.evidence import (
     LARGEST_BARRIER,
     describe_path,
     group,
-    sentences,
+    path_notes,
 )
 from stanadapt.samplers.tempering.ladder import LOG_Z, first_ladder, measure, no_ladder
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, PRIOR, TemperingPath
@@ -20,7 +20,7 @@ ENDS = np.array([[0.5, -1.0, -3.0], [2.0, 4.0, -5.0], [0.0, 0.25, -2.0]])
 
 
 def learned(levels=4, barrier=3.0, occupancy=None, log_evidence=-2.0):
-    """What one chain has learned."""
+    """Results of one chain."""
     values = {
         "temperature": np.linspace(0, 1, levels),
         "log_normalizer": np.linspace(0, log_evidence, levels),
@@ -31,52 +31,51 @@ def learned(levels=4, barrier=3.0, occupancy=None, log_evidence=-2.0):
     return values if occupancy is None else {**values, "occupancy": np.asarray(occupancy, float)}
 
 
-def messages(chains, trips=100, weight=None):
+def notes(chains, trips=100, weight=None):
     stats = {"round_trips": np.zeros((2, 50), np.int64)}
     stats["round_trips"][0, 0] = trips
     if weight is not None:
         stats["largest_weight"] = np.full((2, 50), weight)
-    return sentences("pseudo_extended", group(chains, 0.0), stats)
+    return path_notes("pseudo_extended", group(chains, 0.0), stats)
 
 
 def test_a_good_run_gives_no_warning():
-    assert messages([learned(occupancy=[10, 9, 11, 12])], weight=0.99) == []
-    assert (
-        messages([learned(barrier=LARGEST_BARRIER)], trips=FEWEST_TRIPS, weight=DEAD_WEIGHT) == []
-    )
+    assert notes([learned(occupancy=[10, 9, 11, 12])], weight=0.99) == []
+    assert notes([learned(barrier=LARGEST_BARRIER)], trips=FEWEST_TRIPS, weight=DEAD_WEIGHT) == []
 
 
 def test_a_high_barrier_of_one_chain():
-    (message,) = messages([learned(barrier=2.0), learned(barrier=15.3)])
-    assert message.startswith("pseudo_extended: the barrier between reference and target is 15.3")
-    assert "above 15" in message
-    assert "prior_data" in message
+    (note,) = notes([learned(barrier=2.0), learned(barrier=15.3)])
+    assert note.code == "large_barrier"
+    assert "15.3" in note
 
 
 @pytest.mark.parametrize("trips", [0, FEWEST_TRIPS - 1])
 def test_few_round_trips_of_all_chains_together(trips):
-    (message,) = messages([learned(), learned()], trips=trips)
-    assert f": only {trips} round trips between reference and target over all chains" in message
-    assert "inflation" in message
+    (note,) = notes([learned(), learned()], trips=trips)
+    assert note.code == "few_round_trips"
+    assert str(trips) in note
 
 
 def test_dead_weights():
-    (message,) = messages([learned(occupancy=[10, 11, 9, 10])], weight=0.9999)
-    assert "the largest weight is 1.000 on average" in message
-    assert messages([learned(occupancy=[10, 11, 9, 10])], weight=0.999) == []
+    (note,) = notes([learned(occupancy=[10, 11, 9, 10])], weight=0.9999)
+    assert note.code == "idle_pseudo_samples"
+    assert "1.000" in note
+    assert notes([learned(occupancy=[10, 11, 9, 10])], weight=0.999) == []
 
 
 def test_one_pseudo_sample_gives_no_warning():
     """Its weight is always 1, and no level is ever visited."""
-    assert messages([learned(occupancy=None)], weight=1.0, trips=0) == []
+    assert notes([learned(occupancy=None)], weight=1.0, trips=0) == []
 
 
 def test_a_level_that_is_hardly_visited():
     """In one of the chains; the NaN after the last level of the shorter ladder do not count."""
     even = learned(occupancy=[10, 11, 9, 10])
-    (message,) = messages([even, learned(levels=6, occupancy=[20, 20, 20, 20, 20, 0.5])])
-    assert "one temperature was visited only 0.03 times as often as it should be" in message
-    assert messages([even, learned(levels=6, occupancy=[20, 20, 20, 20, 20, 5])]) == []
+    (note,) = notes([even, learned(levels=6, occupancy=[20, 20, 20, 20, 20, 0.5])])
+    assert note.code == "uneven_visits"
+    assert "0.03" in note
+    assert notes([even, learned(levels=6, occupancy=[20, 20, 20, 20, 20, 5])]) == []
 
 
 def test_the_group_has_one_row_per_chain():
@@ -133,21 +132,22 @@ def test_the_description_is_a_copy():
     assert found["log_normalizer"][2] == 4.5
 
 
-def test_rings_that_no_two_temperatures_share_are_told():
+def test_rings_that_no_two_temperatures_share_are_reported():
     chains = [learned() | {"ring_boundary": np.zeros(2), "without_pair": w} for w in (0.2, 0.5)]
-    assert messages(chains) == []
+    assert notes(chains) == []
     assert group(chains, 0.0)["ring_boundary"].dims == ("chain", "boundary")
     chains[1]["without_pair"] = 0.61
-    (message,) = messages(chains)
-    assert "in 61% of sweeps" in message
-    assert "fewer rings" in message
+    (note,) = notes(chains)
+    assert note.code == "empty_rings"
+    assert "61%" in note
 
 
-def test_an_uneven_coordinate_is_told_with_the_constant_that_would_even_it():
+def test_an_uneven_coordinate_is_reported_with_the_constant_that_would_even_it():
     one = {**learned(), "log_zeta": 3.0, "log_zeta_correction": -0.5}
     even = {**one, "coordinate_occupancy": np.full(10, 0.1)}
     uneven = {**one, "coordinate_occupancy": np.array([0.109] * 9 + [0.009])}
-    assert messages([even]) == []
-    (message,) = messages([even, uneven])
-    assert "visited only 0.09 times as often" in message
-    assert "log_zeta=2.5" in message
+    assert notes([even]) == []
+    (note,) = notes([even, uneven])
+    assert note.code == "uneven_visits"
+    assert "0.09" in note
+    assert "log_zeta=2.5" in note

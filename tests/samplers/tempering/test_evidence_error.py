@@ -29,7 +29,7 @@ def test_the_error_of_the_evidence_takes_four_runs_or_weights():
 
 
 def test_errors_that_chains_tell_themselves_are_kept():
-    """Also where one of them had too few tours to tell it."""
+    """Also if one of them had too few tours for an error."""
     own = group([1.0, 1.4, 0.8, 1.2], log_evidence_error=("chain", [0.1, np.nan, 0.2, 0.1]))
     add_errors(own)
     np.testing.assert_array_equal(own["log_evidence_error"], [0.1, np.nan, 0.2, 0.1])
@@ -49,7 +49,7 @@ def test_the_error_of_a_mean_of_weights_is_that_of_repeated_ones():
 
 
 def test_runs_that_miss_the_large_weights_are_not_surer_than_those_that_meet_them():
-    """Of sd 2 in logs, 400 to a run: by each run's own weights the variance is 2, by all 1.15."""
+    """400 weights per run, sd 2 in logs: by each run's weights the variance is 2, by all 1.15."""
     logs = 2.0 * np.random.default_rng(2).standard_normal((4000, 4, 400))
     evidence = np.log(np.exp(logs).mean(axis=2)) - 2.0**2 / 2
     alone = np.array([[error_of_log_mean(run[None]) for run in one] for one in logs])
@@ -58,7 +58,7 @@ def test_runs_that_miss_the_large_weights_are_not_surer_than_those_that_meet_the
     assert standardized(together, evidence) < 1.3
 
 
-def test_the_error_of_a_spread_is_raised_where_runs_are_few():
+def test_the_error_of_a_spread_is_raised_if_runs_are_few():
     """20,000 sets of five normal evidences: the mean of squares, of a heavy tail, to a few %."""
     evidence = np.random.default_rng(3).standard_normal((20_000, 5))
     errors = np.array([[error_of_spread(one)] for one in evidence])

@@ -1,4 +1,4 @@
-"""Are reported errors of the log evidence right? Many runs on programs whose evidence is known.
+"""Are reported errors of the log evidence right? Many runs on programs with known evidence.
 
 Those of `hvi`, which has no reference distribution, are in test_hvi.py.
 """
@@ -18,7 +18,7 @@ SEEDS = range(100, 150)
 
 
 class Method(NamedTuple):
-    """A sampler, its settings, and how many chains make a run that tells its error."""
+    """A sampler, its settings, and the number of chains of a run that gives an error."""
 
     sampler: str
     settings: dict[str, Any]
@@ -38,7 +38,7 @@ BOLTZMANN = {
         "smc", {"resample": False, "threshold": 0.9, "iter_sampling": 100}
     ),
 }
-# and on twenty modes in the plane, of those whose error is the spread of chains: eight of them,
+# and on twenty modes in the plane, those with errors from the spread of chains: eight of them,
 # since squares of Student's t with 3 degrees of freedom have no variance
 TWENTY = {
     "parallel_tempering": Method(
@@ -78,7 +78,7 @@ def surprises(target, method, truth, **options):
 def test_errors_of_the_log_evidence_are_right(method):
     """Fifty seeds, four chains each: variance of standardized errors; none is above 4.
 
-    Of 200 normal ones the variance is known to 10 %, and one in 80 such sets has one above 4.
+    The variance of 200 normal ones is known to 10 %, and one in 80 such sets has one above 4.
     """
     truth = json.loads((ROOT / "boltzmann" / "known_moments.json").read_text())["system_10"]
     target = sa.Target(*find("boltzmann", "system_10"), show_progress=False)

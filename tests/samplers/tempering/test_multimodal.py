@@ -1,6 +1,6 @@
-"""Targets with many modes, and evidence: what the samplers that temper are there for.
+"""Targets with many modes, and evidence: the purpose of samplers that temper.
 
-Bundled programs have exact moments; runs on them are slow. What is quick is conjugate.
+Bundled programs have exact moments; runs on them are slow. The quick tests use conjugate models.
 """
 
 import json
@@ -13,6 +13,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers import registered
 from stanadapt.targets.stan.bundled import ROOT, find
+from tests.helpers.codes import warns
 from workflows.tempering import runs
 
 QUIET = {"show_progress": False}
@@ -35,7 +36,7 @@ def bundled(program, data):
 
 
 def evaluations(fit):
-    """Of either kind, after warm-up."""
+    """Calls of either kind, after warm-up."""
     counts = (fit.attrs[k] - fit.attrs[f"{k}_warmup"] for k in ("n_gradients", "n_density"))
     return sum(counts)
 
@@ -120,7 +121,7 @@ def test_posterior_and_evidence_of_a_conjugate_normal(name, began):
     assert EVIDENCE < -8
 
 
-@pytest.mark.filterwarnings("ignore:.*round trips")
+@pytest.mark.filterwarnings(r"ignore:.*\[few_round_trips\]")
 @pytest.mark.parametrize("name", ALONG_THE_PATH)
 def test_without_observations_the_posterior_is_the_prior(name):
     """All temperatures are one: nothing is rejected, and the evidence is 1 without any error."""
@@ -140,7 +141,7 @@ DROPPED_PRIOR, DROPPED_OBSERVATIONS = np.log(2 * np.pi), 3 * (0.5 * np.log(2 * n
 
 @pytest.mark.parametrize(("name", "kernel"), [pair for pair in KERNELS if pair[1] != "nuts"])
 def test_the_embedded_backend_lacks_the_constants_that_tilde_drops(name, kernel):
-    """Those of the prior cancel where prior-only data are the reference. `target +=` has them.
+    """Those of the prior cancel if prior-only data are the reference. `target +=` has them.
 
     With 6000 draws the error of four chains' mean evidence is up to 0.044, found from 16 seeds.
     """
@@ -156,19 +157,18 @@ def test_the_embedded_backend_lacks_the_constants_that_tilde_drops(name, kernel)
     assert evidence == pytest.approx(EVIDENCE + DROPPED_OBSERVATIONS, abs=0.1)
 
 
-# --- failures where it is hot --------------------------------------------------------------------
+# --- failures at the hot end ---------------------------------------------------------------------
 
 NARROW = """
 parameters { vector[2] m; }
 model {
   target += std_normal_lpdf(m);
-  target += 0 * normal_lpdf(0 | 0, 1.44 - square(m[1]));  // throws where |m[1]| > 1.2
+  target += 0 * normal_lpdf(0 | 0, 1.44 - square(m[1]));  // throws if |m[1]| > 1.2
 }
 """
 
 
-@pytest.mark.filterwarnings("ignore:.*no finite density")
-@pytest.mark.filterwarnings("ignore:.*trajectories that")
+@pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
 @pytest.mark.parametrize(("name", "kernel"), KERNELS)
 def test_a_density_that_throws_at_hot_places_is_counted_and_cut_off(name, kernel):
     """With 60,000 draws of pseudo_extended the error of four chains' mean evidence is 0.031, with
@@ -195,7 +195,7 @@ def test_a_density_that_throws_at_hot_places_is_counted_and_cut_off(name, kernel
 
 @pytest.mark.parametrize("name", TEMPERING)
 def test_draws_on_a_boundary_alone_do_not_cost_the_fit(name, monkeypatch):
-    """None of them has a position then, and nothing can be said of modes."""
+    """None of them has a position then, and modes remain unknown."""
     monkeypatch.setattr(
         sa.Target, "unconstrain_rows", lambda target, rows: np.full((len(rows), 2), np.nan)
     )
@@ -223,7 +223,7 @@ FEWEST = {"repelling": 90, "continuous": 50, "continuous, gibbs": 50}
 
 
 def test_plans_have_every_exact_sampler():
-    """`smc`, whose chains are independent runs, has its own in test_smc.py."""
+    """`smc`, with chains that are independent runs, has other tests in test_smc.py."""
     assert {name for name, _ in PLANS.values()} >= set(ALONG_THE_PATH)
 
 
@@ -253,7 +253,7 @@ def test_twenty_modes_after_equally_many_calls(plan):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Stan's NUTS ran inside stanli")
-def test_stans_nuts_misses_modes_and_compare_says_so():
+def test_stans_nuts_misses_modes_and_compare_reports_it():
     target, content = bundled("mixture", "twenty")
     stuck = sa.stan_nuts(target, engine="stanli", seed=1, **QUIET)
     fit = sa.sample(target, "pseudo_extended", seed=1, **QUIET)
@@ -275,8 +275,8 @@ SYSTEM_PLANS = {
 }
 
 
-# small modes, of which a run of 0.4 million gradients may see nothing: that is told
-@pytest.mark.filterwarnings("ignore:.*short chains of warm-up")
+# a run of 0.4 million gradients may see nothing of small modes, which a note reports
+@pytest.mark.filterwarnings(r"ignore:.*\[unvisited_regions\]")
 @pytest.mark.soak
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("name", ALONG_THE_PATH)
@@ -335,15 +335,15 @@ def test_shares_of_eight_modes(name):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*R-hat")
+@pytest.mark.filterwarnings(r"ignore:.*\[chains_disagree_on_modes\]")
 # of continuous_tempering, in one run of seven here
-@pytest.mark.filterwarnings("ignore:.*a tenth of the coordinate")
+@pytest.mark.filterwarnings(r"ignore:.*\[uneven_visits\]")
 @pytest.mark.parametrize("name", ALONG_THE_PATH)
-def test_modes_of_very_unequal_width_are_told(name):
+def test_modes_of_very_unequal_width_are_reported(name):
     """In 20 dimensions two of eight modes, with widths of 2 and 1.5, are about all it finds."""
     target, content = bundled("mixture", "eight_widths")
     for seed in (1, 2, 3):
-        with pytest.warns(UserWarning, match="differ in volume by"):
+        with warns("unequal_mode_volumes"):
             fit = sa.sample(target, name, chains=4, seed=seed, **QUIET)
         x = results.dataset(fit, "posterior")["x"].values
         assert np.bincount(nearest(x, content).ravel())[[2, 5]].sum() > 0.9 * x[..., 0].size

@@ -29,7 +29,7 @@ PUBLISHED_MOMENTS = {
     "twenty_variance": [4.68761, 5.03024, 25.66772, 31.48767],
 }
 PUBLISHED_LOG_EVIDENCE = {"system_1": 160.88924, "system_10": 166.74675}
-# half of what the traces of their diagonals and of ours differ by is 0.004 and 0.010; that their
+# half of the difference of the traces of their diagonals and ours is 0.004 and 0.010; that their
 # Q Q' misses W a little off the diagonal too makes another 0.002
 EVIDENCE_BOUNDS = {"system_1": 0.005, "system_10": 0.013}
 
@@ -96,7 +96,7 @@ def horseshoe_coefficients(content, position):
     loose = np.exp(position[-2] + log_lambda)
     c_squared = content["slab_scale"] ** 2 * np.exp(position[-1])
     tight = np.sqrt(c_squared * loose**2 / (c_squared + loose**2))
-    share = c_squared / (c_squared + loose**2)  # of the slab's precision: 1 where it binds nothing
+    share = c_squared / (c_squared + loose**2)  # 1 if the slab has no effect
     return z * tight, tight, z * tight * share, 0.5 * z * tight * (1 - share)
 
 
@@ -129,7 +129,7 @@ def assert_equal_gradients(gradient, expected, tolerance):
 
 @pytest.mark.parametrize("data", MIXTURES)
 def test_mixture_is_the_normalized_closed_form(data):
-    """At draws of its own and between the modes; no constant is free."""
+    """At its draws and between the modes; no constant is free."""
     content = load("mixture", data)
     model = target("mixture", content)
     points = drawn(content, 1)[:20]
@@ -144,7 +144,7 @@ def test_mixture_is_the_normalized_closed_form(data):
 
 @pytest.mark.parametrize("data", SYSTEMS)
 def test_boltzmann_is_the_closed_form(data):
-    """Constants included, and far out, where exp(-2 y) overflows."""
+    """Constants included, and far out, so that exp(-2 y) overflows."""
     content = load("boltzmann", data)
     model, rng = target("boltzmann", content), np.random.default_rng(2)
     for size in (0, 0.1, 1, 5, 20, 1e4):
@@ -188,7 +188,7 @@ def test_horseshoe_predicts_the_test_rows():
 def test_horseshoe_refuses_a_constant_column():
     content = load("horseshoe", "golub")
     content["X"][:, 2] = 7
-    with pytest.raises(StanadaptError, match="Column 3 of X is constant"):
+    with pytest.raises(StanadaptError, match="Column 3 of X"):  # from the program
         target("horseshoe", content)
 
 
@@ -271,7 +271,7 @@ def test_one_dim_integrates_to_its_moments():
 
 @pytest.mark.parametrize("data", SYSTEMS)
 def test_boltzmann_evidence_is_near_the_published_one(data):
-    """Near enough to tell a wrong sign or bias: without biases it is 0.17 and 0.11 away."""
+    """Near enough to reveal a wrong sign or bias: without biases it is 0.17 and 0.11 away."""
     known = known_moments("boltzmann", data)
     assert known["log_evidence"] == pytest.approx(
         PUBLISHED_LOG_EVIDENCE[data], abs=EVIDENCE_BOUNDS[data]

@@ -15,7 +15,7 @@ N = 400
 
 
 def particles(seed, dead=0):
-    """Delta and log weights of particles, of which some have no density."""
+    """Delta and log weights of particles, some without density."""
     rng = np.random.default_rng(seed)
     delta, log_weights = 30.0 * rng.standard_normal(N) - 1000.0, 0.5 * rng.standard_normal(N)
     delta[:dead] = -np.inf
@@ -52,7 +52,7 @@ def test_the_rise_is_the_log_of_the_weighted_mean_and_counts_the_dead():
     assert rise == pytest.approx(expected, rel=1e-12)
     assert rise < logsumexp(before[100:] + 0.01 * delta[100:]) - logsumexp(before[100:]) - 0.1
     assert (log_weights[:100] == -np.inf).all()
-    # those that were dead stay so, whatever their density is now
+    # particles with zero weight keep it, even if their density is positive now
     assert reweigh(np.ones(N), log_weights, 0.5) == pytest.approx(0.5)
     assert (log_weights[:100] == -np.inf).all()
 
@@ -63,8 +63,8 @@ def test_without_any_density_the_mean_is_zero():
 
 
 @pytest.mark.parametrize("uniform", [0.0, 0.3, np.nextafter(1.0, 0.0)])
-def test_systematic_resampling_takes_each_as_often_as_its_weight_says(uniform):
-    """N w rounded down or up; never one of weight 0, also where sums are rounded."""
+def test_systematic_resampling_takes_each_in_proportion_to_its_weight(uniform):
+    """N w rounded down or up; never one of weight 0, even if sums are rounded."""
     rng = np.random.default_rng(4)
     for _ in range(200):
         weights = rng.exponential(size=N) ** 3 * (rng.random(N) < 0.7)

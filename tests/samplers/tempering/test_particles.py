@@ -23,7 +23,7 @@ RUNS, PARTICLES = 60, 300
 
 
 def make_population(rng, wall=np.inf, particles=PARTICLES, kernel=MoveKernel.hmc, start=MEAN):
-    """Return a population whose particles have just been drawn from the reference."""
+    """Return a population of particles that have just been drawn from the reference."""
     tempering = make_tempering([0.0, 1.0], kernel, wall=wall)
     path, fallback = tempering.path, no_replicas(1, 3)
     fallback.vectors[0, POSITION] = start
@@ -59,7 +59,7 @@ def positions(population):
 @pytest.mark.parametrize("wall", [np.inf, 0.2])
 @pytest.mark.parametrize("resamples", [True, False])
 def test_moments_and_evidence_are_exact(resamples, wall):
-    """Over independent runs, whose spread is the error. Moments of order 1 and 2, and log Z.
+    """Over independent runs, with their spread as the error. Moments of order 1 and 2, and log Z.
 
     Weights taken after the moves in place of before change log Z by some tenths, moments by
     little.
@@ -135,7 +135,7 @@ def test_descendants_lie_side_by_side_with_all_that_belongs_to_them(wall):
     np.testing.assert_allclose(delta, log_ratios(positions(found)), rtol=1e-10)
 
 
-def test_weights_and_particles_are_kept_where_nothing_is_resampled():
+def test_weights_and_particles_are_kept_if_nothing_is_resampled():
     """Those from before the last resampling, which makes the draws equally likely."""
     found, exact = annealed(5, False, 0.8, particles=3000), TemperedDistribution(1.0)
     weights = np.exp(found.log_weights - logsumexp(found.log_weights))
@@ -153,7 +153,7 @@ def test_the_first_draw_is_a_random_particle():
     assert stats.kstest((np.array(turns) + 0.5) / 100, stats.uniform.cdf).pvalue > 1e-4
 
 
-def test_where_no_particle_has_a_density_all_begin_at_a_start_that_has():
+def test_if_no_particle_has_a_density_all_begin_at_a_start_that_has():
     found = annealed(6, wall=-15.0, start=MEAN - [16.0, 0.1, -3.0])
     assert evidence(found) == -np.inf
     assert found.ladder.size[0] == 2

@@ -32,7 +32,7 @@ from stanadapt.samplers.tempering.path import (
     fill_slope,
     log_density_of,
     log_ratio,
-    mixed,
+    mix,
     no_replicas,
     recover_target,
     store,
@@ -197,11 +197,11 @@ BEYOND = np.array([2.0, 1.0, -2.0])
     ],
 )
 def test_a_part_that_is_not_finite_counts_unless_its_weight_is_zero(b, parts, expected):
-    assert mixed(b, *parts) == expected
+    assert mix(b, *parts) == expected
 
 
 @pytest.mark.parametrize("b", TEMPERATURES)
-def test_where_the_target_throws(kind, b):
+def test_evidence_if_the_target_throws(kind, b):
     """-inf unless b = 0; the reference is evaluated all the same."""
     path = make_path(kind, wall=1.0)
     density, gradient = tempered(path, b), np.empty(3)
@@ -216,7 +216,7 @@ def test_where_the_target_throws(kind, b):
 
 
 def test_failures_of_prior_and_target_are_counted_separately():
-    """A prior that keeps failing must not stop a chain whose target is fine; nor keep one alive."""
+    """A failing prior must neither stop a chain with a valid target nor keep one alive."""
     gradient = np.empty(3)
     path = make_path(PRIOR, prior_wall=1.0)
     assert value(tempered(path, 0.5), BEYOND) == -np.inf

@@ -19,7 +19,7 @@ from stanadapt.samplers.tempering.extended import read_design
 from stanadapt.samplers.tempering.pseudo_extension import (
     choose,
     extension_of,
-    interpolated,
+    interpolate,
     make_extended,
     over_ladder,
     source_of,
@@ -211,7 +211,7 @@ def test_ends_of_the_temperature_range_are_finite():
 
 @pytest.mark.parametrize("wall", ["base", "prior"])
 @pytest.mark.parametrize("n", [1, 3])
-def test_the_density_fails_where_any_pseudo_sample_fails(n, wall):
+def test_the_density_fails_if_any_pseudo_sample_fails(n, wall):
     walled = source_of(Awkward(wall=1.0).density())
     base, prior = (walled, None) if wall == "base" else (source_of(Awkward().density()), walled)
     design = read_design(n, "fixed", (0, 1), 0.5, None)
@@ -257,11 +257,11 @@ def test_over_ladder_is_a_logsumexp_that_does_not_overflow():
 def test_interpolation_goes_through_the_ladder():
     cubics = read_design(2, "free", (0.0, 1.0), 0.5, LADDER).cubics
     for b, log_z in zip(*LADDER, strict=True):
-        assert interpolated(LADDER[0], cubics, b)[0] == pytest.approx(log_z, abs=1e-14)
+        assert interpolate(LADDER[0], cubics, b)[0] == pytest.approx(log_z, abs=1e-14)
     for b in (0.05, 0.2, 0.9):
         h = 1e-6
-        up, down = (interpolated(LADDER[0], cubics, b + s * h)[0] for s in (1, -1))
-        assert interpolated(LADDER[0], cubics, b)[1] == pytest.approx(
+        up, down = (interpolate(LADDER[0], cubics, b + s * h)[0] for s in (1, -1))
+        assert interpolate(LADDER[0], cubics, b)[1] == pytest.approx(
             (up - down) / (2 * h), rel=1e-6
         )
 

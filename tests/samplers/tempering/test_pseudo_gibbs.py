@@ -127,7 +127,7 @@ def test_probabilities_and_weights_are_those_of_the_formula():
         assert not pseudo.probabilities[:, 4:-1].any()
 
 
-def test_a_pseudo_sample_where_the_target_fails_has_no_weight_and_is_at_the_reference():
+def test_a_pseudo_sample_if_the_target_fails_has_no_weight_and_is_at_the_reference():
     pseudo = make_pseudo_samples(3)
     pseudo.replicas.logs[:] = [[-np.inf, 1.0], [3.0, 2.0], [0.5, 1e4]]
     assert engine.weigh(pseudo) <= 1.0
@@ -136,7 +136,7 @@ def test_a_pseudo_sample_where_the_target_fails_has_no_weight_and_is_at_the_refe
     assert np.isfinite(pseudo.probabilities).all()
 
 
-def test_a_pseudo_sample_where_the_reference_fails_is_at_the_target():
+def test_a_pseudo_sample_if_the_reference_fails_is_at_the_target():
     pseudo = make_pseudo_samples(2)
     pseudo.replicas.logs[:] = [[1.0, -np.inf], [1.0, 2.0]]
     engine.weigh(pseudo)
@@ -176,7 +176,7 @@ def test_round_trips_are_from_index_to_reference_and_back():
     assert total > 20
 
 
-def test_what_a_sweep_reports():
+def test_the_report_of_a_sweep():
     pseudo, rng = make_pseudo_samples(3), np.random.default_rng(5)
     x, levels, index, _ = draw_extended(pseudo, 1, seed=6)
     _sweep_from(pseudo, x, levels, index, 0, rng, np.empty((1, 3)), False)
@@ -215,7 +215,7 @@ def test_visits_are_the_probabilities_of_pseudo_samples_that_are_not_the_index()
 
 
 def test_learning_finds_the_constants():
-    """From wrong ones, in 40,000 sweeps, the last of which change a constant by 1e-4."""
+    """From wrong ones, in 40,000 sweeps; the last change a constant by 1e-4."""
     pseudo, rng = make_pseudo_samples(2), np.random.default_rng(9)
     x, levels, index, _ = draw_extended(pseudo, 1, seed=10)
     _sweep_from(pseudo, x, levels, index, 40_000, rng, np.empty((1, 2)), True)

@@ -122,7 +122,7 @@ def test_moments_of_a_round_are_those_of_its_levels():
     np.testing.assert_allclose(statistics.vectors[4, 2, 1:] / n, precision, rtol=0.25)
 
 
-def test_constants_where_the_target_fails():
+def test_constants_if_the_target_fails():
     """Half of the reference lies beyond the wall, and nothing at all other levels."""
     tempering, rng, n = make_tempering(LEVELS, wall=1.0), np.random.default_rng(15), 5000
     distributions = [TemperedDistribution(b, 1.0 if b > 0 else np.inf) for b in LEVELS]
@@ -135,7 +135,7 @@ def test_constants_where_the_target_fails():
     np.testing.assert_allclose(log_z[:5], exact, atol=5 * 2 * 0.014)
 
 
-def test_constants_where_reference_and_target_each_fail():
+def test_constants_if_reference_and_target_each_fail():
     """Three regions: in the support of the reference only, of both, of the target only."""
     tempering, rng = make_tempering([0.0, 1.0], room=2), np.random.default_rng(16)
     delta, outside, n = 0.4, 0.8, 4000
@@ -156,7 +156,7 @@ def test_constants_where_reference_and_target_each_fail():
 
 @pytest.mark.parametrize("guess", [0.0, 2.0, -3.0])
 def test_constants_of_levels_that_hardly_overlap(guess):
-    """N(0, 8^2) and N(0, 0.1^2): five standard errors, the worst of which is 0.07.
+    """N(0, 8^2) and N(0, 0.1^2): five standard errors, at most 0.07 each.
 
     The mean of exp(-Delta) over draws of the latter has no variance, and its log is too low.
     """
@@ -211,7 +211,7 @@ def test_swaps_equal_the_algorithm_with_the_same_random_numbers():
     assert np.all(swapped > 20)
 
 
-def test_a_row_where_the_target_fails_sinks_to_the_reference_and_never_rises():
+def test_a_row_if_the_target_fails_sinks_to_the_reference_and_never_rises():
     tempering = make_tempering([0.0, 0.5, 1.0], room=3)
     tempering.replicas.logs[:] = [[-np.inf, 1.0], [0.0, 0.0], [1.0, 0.0]]
     for i in range(50):

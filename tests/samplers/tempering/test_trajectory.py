@@ -1,4 +1,4 @@
-"""Leapfrogs between reference and target end where plain leapfrogs on the same density end."""
+"""Leapfrogs between reference and target end like plain leapfrogs on the same density."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def starts(count, seed):
 
 @pytest.mark.parametrize("b", TEMPERATURES)
 @pytest.mark.parametrize("name", REFERENCES)
-def test_ends_where_plain_leapfrogs_end(name, b):
+def test_ends_like_plain_leapfrogs(name, b):
     for x, momentum in starts(20, 1):
         one, other, density = both(name, b, x, momentum)
         assert one[3] == other[3] == STEPS
@@ -97,7 +97,7 @@ def test_ends_where_plain_leapfrogs_end(name, b):
 @pytest.mark.parametrize("walls", [{"wall": 0.3}, {"prior_wall": 0.3}], ids=str)
 @pytest.mark.parametrize("b", TEMPERATURES)
 @pytest.mark.parametrize("name", REFERENCES)
-def test_stops_where_plain_leapfrogs_stop(name, b, walls):
+def test_stops_like_plain_leapfrogs(name, b, walls):
     """A density that fails but has no weight does not stop it."""
     counts = np.zeros(STEPS + 1, int)
     for x, momentum in starts(40, 2):

@@ -4,7 +4,7 @@ import numpy as np
 
 from stanadapt.samplers.tempering.findings import count_unvisited, unvisited_messages
 
-FAR = np.array([9.0, -0.2])  # a narrow mode beside a wide one
+FAR = np.array([9.0, -0.2])  # a narrow mode next to a wide one
 
 
 def log_density(x):
@@ -60,8 +60,8 @@ def test_nothing_is_counted_if_the_draws_do_not_move():
     assert count_unvisited(still[:1] + 5.0, np.zeros(1), still, lp, lambda x: 0.0) == 0
 
 
-def test_the_message_counts():
-    (message,) = unvisited_messages("parallel_tempering", 3, 40)
-    assert message.startswith("parallel_tempering: 3 of the 40 short chains")
-    assert "inits" in message
+def test_the_note_counts():
+    (note,) = unvisited_messages("parallel_tempering", 3, 40)
+    assert note.code == "unvisited_regions"
+    assert all(fact in note for fact in ("parallel_tempering", "3", "40"))
     assert unvisited_messages("parallel_tempering", 0, 40) == []

@@ -1,4 +1,4 @@
-"""Warm-up of tempering samplers: when rounds end, and what they learn, against exact values."""
+"""Warm-up of tempering samplers: the ends of rounds, and their results against exact values."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def on_given_path(name, warmup, draws, seed=1, stop_after_warmup=False, **chosen
 
 
 def learned_by(chain):
-    """What a chain has learned, by name."""
+    """Results of a chain by name."""
     return chain.sampler.tempering.learned(chain.state)
 
 
@@ -102,7 +102,7 @@ def test_rounds_end_at_the_halvings_of_warmup(warmup):
 
 
 def assert_up_to_date(tempering):
-    """Every level has its own row, whose densities fit its position and the reference."""
+    """Every level has its own row, with the densities of its position and the reference."""
     count, replicas, again = tempering.ladder.size[0], tempering.replicas, no_replicas(1, 3)
     rows = tempering.order[0, :count]
     assert len(set(rows)) == count
@@ -160,7 +160,7 @@ def test_draws_are_correct_after_a_short_warmup(name, warmup):
         assert np.all(error < 0.3 * SD**power)
 
 
-# --- what they learn -----------------------------------------------------------------------------
+# --- results of rounds ---------------------------------------------------------------------------
 
 
 def exact_rejections(b):
@@ -281,7 +281,7 @@ def last_fits(inflation):
 
 
 def test_rows_have_the_log_density_of_the_reference_of_the_moment():
-    """After each sweep, those at which the reference was fitted anew among them."""
+    """After each sweep, including those at which the reference was fitted again."""
     (chain,) = make_chains(("parallel_tempering", {}), Awkward(), warmup=400)
     means = set()
     while chain.warming_up:
@@ -302,7 +302,7 @@ def test_a_learned_reference_is_wider_before_its_last_fit():
     (_, last), (before, default) = last_fits(2.0), last_fits(0.0)
     wide_before, wide_last = last_fits(6.0)
     np.testing.assert_allclose(last / default, 2.0 / 2 ** np.sqrt(2 / 3), rtol=1e-9)
-    # all are fitted to levels b >= 1/2, whose spread is similar
+    # all are fitted to levels b >= 1/2, with similar spreads
     np.testing.assert_allclose(before / last, 4.0 / 2.0, rtol=0.15)
     np.testing.assert_allclose(wide_before / wide_last, 1.0, rtol=0.15)
 

@@ -1,4 +1,4 @@
-"""Gaussians found by Pathfinder, ADVI and Laplace's method, against what is known exactly."""
+"""Gaussians found by Pathfinder, ADVI and Laplace's method, against exact results."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def bfgs(scale, steps, slopes):
 
 @pytest.mark.parametrize("count", [0, 1, 3, 5])
 def test_the_factor_is_a_root_of_the_inverse_hessian(count):
-    """A triangular factor whose transpose is taken has the determinant, and another covariance."""
+    """A transposed triangular factor has the same determinant, but another covariance."""
     s, y, _ = pairs(count)
     scale = 2.0 * 10.0 ** (2.0 * np.arange(6))
     found = Gaussian(np.zeros(6), low_rank_factor(scale, s, y)).covariance()
@@ -82,7 +82,7 @@ def test_the_factor_is_a_root_of_the_inverse_hessian(count):
         assert np.abs(wanted / unit - np.diag(np.diag(wanted / unit))).max() > 0.05
 
 
-def test_the_last_step_is_what_the_factor_makes_of_its_slope():
+def test_the_last_step_is_the_factor_times_its_slope():
     s, y, _ = pairs(4)
     h = Gaussian(np.zeros(6), low_rank_factor(10.0 ** (2.0 * np.arange(6)), s, y)).covariance()
     np.testing.assert_allclose(h @ y[-1], s[-1], rtol=1e-8)
@@ -101,7 +101,7 @@ def test_a_climb_reaches_the_mode_in_any_units(seed):
     np.testing.assert_allclose((path.positions[-1] - MEAN) / SD, 0.0, atol=1e-4)
 
 
-def test_a_climb_turns_back_where_the_density_fails():
+def test_a_climb_turns_back_if_the_density_fails():
     """The mode, 0.69, lies beyond the wall: the climb ends before it, at a finite density."""
     path = climb(Awkward(0.5).density(), np.array([-3.0, 1.0, -2.0]), 200, 6)
     assert np.isfinite(path.log_density).all()
@@ -159,7 +159,7 @@ def ascended(diagonal, iterations=2000):
 
 
 def test_full_rank_advi_finds_a_correlated_gaussian():
-    """The gradient has no variance there: what is left is the last steps' length."""
+    """The gradient has no variance there: the rest is the length of the last steps."""
     found = ascended(False)
     np.testing.assert_allclose(found.location, TRUTH, atol=5e-3)
     factor = np.tril(found.factor)
@@ -169,7 +169,7 @@ def test_full_rank_advi_finds_a_correlated_gaussian():
 
 
 def test_mean_field_advi_finds_the_conditional_standard_deviations():
-    """Of a Gaussian with precision P the best has variances 1 / P_ii: less than the true ones."""
+    """For a Gaussian with precision P the best one has variances 1 / P_ii, which are too small."""
     found = ascended(True)
     wanted = 1.0 / np.sqrt(np.diag(np.linalg.inv(WIDTHS)))
     np.testing.assert_allclose(found.location, TRUTH, atol=0.05)
@@ -186,7 +186,7 @@ def test_draws_that_fail_are_counted_and_left_out():
 
 
 def test_laplace_has_the_mode_and_the_curvature():
-    """Of x[0], a log gamma(a) variable: mode log a, curvature -a."""
+    """For x[0], a log gamma(a) variable: mode log a, curvature -a."""
     found = laplace.find(
         Awkward().density(), np.array([0.3, -1.0, 2.0]), history=6, max_iterations=1000
     ).best

@@ -1,4 +1,4 @@
-"""Chains on different levels of the log density go on, each with scales of its own."""
+"""Chains on different levels of the log density continue, each with its own scales."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ ALIKE, APART = 5.0, 40.0
 
 
 def drawn(state, length, chain, below):
-    """A block of draws whose scales, in units of SD, are chain + 1, on a level of its own."""
+    """A block of draws with scales chain + 1, in units of SD, and its own level."""
     rng = np.random.default_rng(chain)
     positions = (chain + 1) * SD * (rng.standard_normal((length, len(SD))) + 5 * chain)
     numbers = np.zeros((length, 3))
@@ -46,7 +46,7 @@ def pooled(begun, below, pool=schedule.pool, **changes):
     return pool(settings, progress._replace(**changes), states)
 
 
-def test_chains_that_are_apart_go_on_with_scales_of_their_own(begun):
+def test_chains_on_different_levels_continue_with_their_own_scales(begun):
     progress, states = pooled(begun, APART)
     assert progress.stage is Stage.NUTS_METRIC
     assert (progress.block, progress.windows[-1]) == (200, 200)

@@ -1,4 +1,4 @@
-"""The metric learned from draws and gradients: exact for a Gaussian, finite for everything else."""
+"""The metric learned from draws and gradients: exact for a Gaussian, finite for all others."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def written_out(metric):
 
 @pytest.mark.parametrize("n", [2, 12, 20])
 def test_exact_for_a_gaussian_wherever_the_draws_were_taken(n):
-    """Draws on a line far out, not from the target: their gradients say all the same."""
+    """Draws on a line far out, not from the target: their gradients are still informative."""
     covariance, precision = gaussian(n, 1)
     rng, sd = np.random.default_rng(2), np.sqrt(np.diag(covariance))
     draws = sd * (5.0 + rng.standard_normal((n + 5, n)) + np.linspace(0, 30, n + 5)[:, None])

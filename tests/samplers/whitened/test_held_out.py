@@ -1,4 +1,4 @@
-"""Correlations are learned where they hold for other draws too, and else scales alone."""
+"""Correlations are learned if they hold for other draws too, and otherwise scales alone."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_a_chain_that_never_moved_has_no_say():
     assert correlations_hold(window(x, g, [False, True, True, True]), np.ones(10))
 
 
-def test_what_cannot_be_computed_does_not_hold():
+def test_correlations_that_cannot_be_computed_do_not_hold():
     x, g = gaussian(4, 60, 0.9)
     x[3, 2, 1] = np.inf
     assert not correlations_hold(window(x, g), np.ones(10))
@@ -76,7 +76,7 @@ def test_whitened_is_the_inverse_of_the_factor(kind):
     np.testing.assert_allclose(b, g @ root, rtol=1e-8, atol=1e-8 * np.abs(b).max())
 
 
-def test_standard_deviations_replace_scales_where_draws_varied():
+def test_standard_deviations_replace_scales_if_draws_varied():
     x = np.random.default_rng(4).standard_normal((100, 3)) * [1e-6, 1.0, 1e6]
     x[:, 1] = 2.0
     metric = diagonal_metric(x, x**3, np.array([1.0, 7.0, 1.0]))

@@ -1,4 +1,4 @@
-"""While chains travel for long, scales of their own and scales of 1 take turns."""
+"""While chains travel for long, their own scales and scales of 1 take turns."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ SD = np.array([1e-3, 1.0, 1e3])
 
 
 def rising(state, length, block):
-    """A block in which the log density rose by a million, whatever the chain did."""
+    """A block in which the log density rose by a million, for any moves of the chain."""
     rng = np.random.default_rng(block)
     positions = SD * rng.standard_normal((length, len(SD)))
     numbers = np.zeros((length, 3))

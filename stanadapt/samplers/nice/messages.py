@@ -1,0 +1,64 @@
+"""Codes of the messages about networks and their training."""
+
+from stanadapt.errors import Code
+
+NETWORK_MISMATCH = Code(
+    "network_mismatch",
+    "settings",
+    "The arrays of a network do not fit together.",
+    "Give couplings, weights, mean and factor with the sizes that the message states.",
+)
+NETWORK_VALUES = Code(
+    "network_values",
+    "settings",
+    "A network was given values that it cannot use, such as numbers that are not finite.",
+    "Give finite numbers, positive scales, and couplings that move z or v.",
+)
+NETWORK_UNREADABLE = Code(
+    "network_unreadable",
+    "files",
+    "A file cannot be read, or does not contain a network.",
+    "Give a file written by Network.save.",
+)
+NETWORK_UNWRITABLE = Code(
+    "network_unwritable",
+    "files",
+    "A network cannot be written to this path.",
+    "Choose a folder in which you may write, on a disk with free space.",
+)
+NETWORK_FORMAT = Code(
+    "network_format",
+    "files",
+    "A network was saved in a format that this version cannot read.",
+    "Train the network again.",
+)
+JAX_MISSING = Code(
+    "jax_missing",
+    "installation",
+    "Training a network needs JAX and optax, which are not installed.",
+    "Run pip install 'stanadapt[learn]'.",
+)
+ESTIMATED_TRAINING_DENSITY = Code(
+    "estimated_training_density",
+    "settings",
+    "A network cannot be trained on a density that is an estimate with noise.",
+    "Train on the target without noise.",
+)
+CONSTANT_FIRST_DRAWS = Code(
+    "constant_first_draws",
+    "sampling",
+    "The first draws of the training do not vary in every parameter.",
+    "Give a warm_start, or other inits.",
+)
+TRAINING_WITHOUT_RESULT = Code(
+    "training_without_result",
+    "sampling",
+    "Training was interrupted or diverged before a network had been measured.",
+    "Let the training run longer, or lower learning_rate.",
+)
+TRAINING_STOPPED = Code(
+    "training_stopped",
+    "note",
+    "Training was interrupted or diverged; the best network so far was returned.",
+    "If it diverged, lower learning_rate; otherwise train longer for a better network.",
+)
