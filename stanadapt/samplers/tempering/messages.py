@@ -16,7 +16,7 @@ IMPROPER_POWERS = Code(
 LOG_ZETA_UNUSED = Code(
     "log_zeta_unused",
     "settings",
-    "log_zeta was given, although it is learned or the coordinate does not use it.",
+    "The setting log_zeta was given, although it is learned or the coordinate does not use it.",
     "Leave log_zeta out, or set coordinate=uniform and learn_log_zeta=false.",
 )
 INVALID_REFERENCE = Code(

@@ -5,7 +5,7 @@ from stanadapt.errors import Code
 UNKNOWN_METHOD = Code(
     "unknown_method",
     "settings",
-    "approximate has no method of this name.",
+    "There is no method of this name in `approximate`.",
     "Use one of the methods that the message lists.",
 )
 UNKNOWN_METHOD_SETTING = Code(
@@ -42,7 +42,7 @@ NO_APPROXIMATION = Code(
 ESTIMATED_START_DENSITY = Code(
     "estimated_start_density",
     "initialization",
-    "inits='pathfinder' follows gradients, but the density of the target is an estimate.",
+    "Pathfinder as inits follows gradients, but the density of the target is an estimate.",
     "Give other inits.",
 )
 NO_PATHFINDER_START = Code(
