@@ -7,6 +7,7 @@ import inspect
 import re
 import textwrap
 from enum import IntEnum
+from importlib import import_module
 from types import ModuleType
 
 import stanadapt as sa
@@ -23,9 +24,17 @@ ROOMS = {
     "diagnostics": "Diagnostics and comparison",
     "studies": "Studies of several runs",
     "results": "Files and labels",
-    "samplers": "Special targets and references for samplers",
     "engine": "Checks of samplers",
     "errors": "Errors and warnings",
+}
+# names for particular uses, imported from their modules
+BY_MODULE = {
+    "stanadapt.samplers.tempering": ["Extended", "ReferenceDistribution", "weighted_summary"],
+    "stanadapt.runs.reference": ["fit_reference"],
+    "stanadapt.samplers.langevin": ["Minibatches"],
+    "stanadapt.samplers.nice": ["Network", "train_nice"],
+    "stanadapt.targets.posteriordb": ["posteriordb"],
+    "stanadapt.results.labels": ["Labels"],
 }
 # headings of the page of messages, by the kind of a code
 KINDS = {
@@ -54,7 +63,9 @@ def public_names() -> str:
     parts = []
     for room, names in rooms.items():
         if names:
-            parts += [_heading(ROOMS.get(room, room)), *(_described(name) for name in names)]
+            parts += [_heading(ROOMS.get(room, room)), *(_described("stanadapt", n) for n in names)]
+    parts.append(_heading("Names imported from their modules"))
+    parts += [_described(module, name) for module, names in BY_MODULE.items() for name in names]
     parts.append(_heading("Modules"))
     parts += [_module(name) for name in modules]
     return "\n\n".join(parts)
@@ -64,12 +75,12 @@ def _heading(title: str, line: str = "-") -> str:
     return f"{title}\n{line * len(title)}"
 
 
-def _described(name: str) -> str:
-    value = getattr(sa, name)
+def _described(module: str, name: str) -> str:
+    value = getattr(import_module(module), name)
     if not inspect.isclass(value):
-        return f".. autofunction:: stanadapt.{name}"
+        return f".. autofunction:: {module}.{name}"
     kind = "autoexception" if issubclass(value, Exception) else "autoclass"
-    return f".. {kind}:: stanadapt.{name}"
+    return f".. {kind}:: {module}.{name}"
 
 
 def _module(name: str) -> str:

@@ -10,39 +10,25 @@ if TYPE_CHECKING:
     from stanadapt import samplers
     from stanadapt.diagnostics.compare import compare
     from stanadapt.diagnostics.modes import modes
-    from stanadapt.diagnostics.verdict import diagnose, verdict
+    from stanadapt.diagnostics.verdict import diagnose
     from stanadapt.engine.checks import check_sampler
     from stanadapt.errors import ConvergenceWarning, StanadaptError
     from stanadapt.results.files import save
-    from stanadapt.results.labels import Labels
     from stanadapt.runs.load import load
     from stanadapt.runs.prior import add_prior
-    from stanadapt.runs.reference import fit_reference
     from stanadapt.runs.resume import resume
     from stanadapt.runs.sample import sample
     from stanadapt.runs.stan_nuts.stan_nuts import stan_nuts
-    from stanadapt.samplers.langevin.minibatches import Minibatches
-    from stanadapt.samplers.nice.network import Network
-    from stanadapt.samplers.nice.train import train_nice
-    from stanadapt.samplers.tempering.extended import Extended
-    from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
-    from stanadapt.samplers.tempering.weighted_summary import weighted_summary
     from stanadapt.studies.advise.advise import advise
     from stanadapt.studies.approximate.approximate import approximate
     from stanadapt.studies.calibration.sbc import sbc
     from stanadapt.studies.repeats.compare_repeats import compare_repeats
     from stanadapt.studies.report.report import report
-    from stanadapt.targets.posteriordb import posteriordb
     from stanadapt.targets.target import Target
 
 # where each name is, within the package
 _PLACES = {
     "ConvergenceWarning": "errors",
-    "Extended": "samplers.tempering.extended",
-    "Labels": "results.labels",
-    "Minibatches": "samplers.langevin.minibatches",
-    "Network": "samplers.nice.network",
-    "ReferenceDistribution": "samplers.tempering.reference_distribution",
     "StanadaptError": "errors",
     "Target": "targets.target",
     "add_prior": "runs.prior",
@@ -52,19 +38,14 @@ _PLACES = {
     "compare": "diagnostics.compare",
     "compare_repeats": "studies.repeats.compare_repeats",
     "diagnose": "diagnostics.verdict",
-    "fit_reference": "runs.reference",
     "load": "runs.load",
     "modes": "diagnostics.modes",
-    "posteriordb": "targets.posteriordb",
     "report": "studies.report.report",
     "resume": "runs.resume",
     "sample": "runs.sample",
     "save": "results.files",
     "sbc": "studies.calibration.sbc",
     "stan_nuts": "runs.stan_nuts.stan_nuts",
-    "train_nice": "samplers.nice.train",
-    "verdict": "diagnostics.verdict",
-    "weighted_summary": "samplers.tempering.weighted_summary",
 }
 
 
@@ -86,11 +67,6 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "ConvergenceWarning",
-    "Extended",
-    "Labels",
-    "Minibatches",
-    "Network",
-    "ReferenceDistribution",
     "StanadaptError",
     "Target",
     "add_prior",
@@ -100,10 +76,8 @@ __all__ = [
     "compare",
     "compare_repeats",
     "diagnose",
-    "fit_reference",
     "load",
     "modes",
-    "posteriordb",
     "report",
     "resume",
     "sample",
@@ -111,7 +85,4 @@ __all__ = [
     "save",
     "sbc",
     "stan_nuts",
-    "train_nice",
-    "verdict",
-    "weighted_summary",
 ]

@@ -360,10 +360,11 @@ def posteriordb(path: str | PathLike) -> PosteriorDatabase:
 
     Examples
     --------
-    >>> import stanadapt as sa
+    >>> from stanadapt.errors import StanadaptError
+    >>> from stanadapt.targets.posteriordb import posteriordb
     >>> try:
-    ...     database = sa.posteriordb("no_such_folder")
-    ... except sa.StanadaptError as error:
+    ...     database = posteriordb("no_such_folder")
+    ... except StanadaptError as error:
     ...     print(error.code)
     not_a_posteriordb
 

@@ -6,6 +6,7 @@ import xarray as xr
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import StanadaptError
 from tests.helpers import made_up_fits
 
@@ -127,7 +128,7 @@ def test_labels_and_constants_are_left_out():
 def test_a_posterior_without_draws(variables, words):
     fit = as_dataset(variables)
     assert words in refused({"a": fit})
-    for judge in (sa.verdict, sa.diagnose):
+    for judge in (verdict, sa.diagnose):
         with pytest.raises(StanadaptError, match=words):
             judge(fit)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.diagnostics.verdict import verdict
 from tests.helpers import made_up_fits
 
 
@@ -42,7 +43,7 @@ def test_the_chain_that_disagrees_is_named(capsys):
 def test_its_value_at_a_prompt_does_not_say_it_again():
     found = sa.diagnose(made_up_fits.diverging(1))
     assert repr(found) == "Verdict('too short', 1 sentences)"
-    assert found.sentences == sa.verdict(made_up_fits.diverging(1)).sentences
+    assert found.sentences == verdict(made_up_fits.diverging(1)).sentences
 
 
 def test_of_many_parameters_the_worst_are_shown(capsys):

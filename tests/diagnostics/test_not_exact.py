@@ -8,6 +8,7 @@ from rich.console import Console
 
 import stanadapt as sa
 from stanadapt.diagnostics import comparison_table
+from stanadapt.diagnostics.verdict import verdict
 from stanadapt.engine.breaches import breaches
 from stanadapt.engine.checks import INVARIANCE, checks_of
 from stanadapt.samplers import find, registered
@@ -76,10 +77,10 @@ def test_without_a_baseline_the_bias_is_unknown(fits):
 
 
 def test_the_verdict_says_what_convergence_does_not_show(fits):
-    found = sa.verdict(fits["biased"])
+    found = verdict(fits["biased"])
     assert found.verdict == "not exact"
     assert "Compare its means and standard deviations" in found.sentences[-1]
-    assert not sa.verdict(fits["hmc"]).sentences
+    assert not verdict(fits["hmc"]).sentences
 
 
 @pytest.mark.parametrize("name", [n for n, s in registered().items() if s.exact is not True])
@@ -88,7 +89,7 @@ def test_no_fit_of_a_sampler_that_is_not_exact_is_fine(fits, name):
     chosen = {"exact": False} if "exact" in registered()[name].setting_types else {}
     attributes = {"sampler": name, "exact": find(name, **chosen)[0].exact}
     fit = made_up_fits.fit(1, shape=SHAPE, **attributes)
-    assert sa.verdict(fit).verdict == "not exact"
+    assert verdict(fit).verdict == "not exact"
 
 
 @pytest.mark.parametrize(
@@ -102,8 +103,8 @@ def test_no_fit_of_a_sampler_that_is_not_exact_is_fine(fits, name):
 def test_a_report_shows_the_worst_verdict_of_repeats(fits, verdicts, shown):
     compared = collect({"biased": [fits["biased"]] * 2, "nuts": [fits["nuts"]]}, None, None)
     own = [run for run in compared.runs if run.name == "biased"]
-    for run, verdict in zip(own, verdicts, strict=True):
-        run.row["verdict"] = verdict
+    for run, given in zip(own, verdicts, strict=True):
+        run.row["verdict"] = given
     found = table_lines(compared.runs, assess(compared.runs, "nuts"))
     assert (found[0].verdict, found[0].usable) == (shown, False)
     assert representatives(compared.runs)[0].row["verdict"] == shown

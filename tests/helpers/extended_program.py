@@ -2,7 +2,7 @@
 
 import numpy as np
 
-import stanadapt as sa
+from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 
 CODE = """
 data { int n; vector[n] y; }
@@ -26,5 +26,5 @@ QUIET = {"show_progress": False}
 
 def extend(target, n=2, **options):
     """Make a pseudo-extension; its reference distribution is normal unless one is given."""
-    options.setdefault("reference_distribution", sa.ReferenceDistribution(np.full(DIM, 0.2), 2.0))
-    return sa.Extended(target, n, **options)
+    options.setdefault("reference_distribution", ReferenceDistribution(np.full(DIM, 0.2), 2.0))
+    return Extended(target, n, **options)

@@ -10,6 +10,11 @@ import xarray as xr
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError, require_between
+from stanadapt.runs.reference import fit_reference
+from stanadapt.samplers.langevin import Minibatches
+from stanadapt.samplers.nice import Network
+from stanadapt.samplers.tempering import ReferenceDistribution
+from stanadapt.targets.posteriordb import posteriordb
 from tests.helpers import made_up_fits
 from tests.helpers.short_runs import NORMAL
 
@@ -95,7 +100,7 @@ def test_neither_true_nor_false(value, known, fits, tmp_path):
         " show": lambda: sa.diagnose(one, show=value),
         "float32": lambda: sa.save(one, tmp_path / "a", float32=value),
         "save_warmup": lambda: sa.sample(known, save_warmup=value),
-        "control_variates": lambda: sa.Minibatches(rows(), "y", 2, control_variates=value),
+        "control_variates": lambda: Minibatches(rows(), "y", 2, control_variates=value),
     }.items():
         refused(f"{flag.strip()} must be True or False", call)
 
@@ -113,8 +118,8 @@ def test_names_of_files_that_the_system_refuses(name, known, fits, tmp_path, mon
     for argument in ("data", "include_paths", "labels", "dims"):
         refused("files", lambda name_of=argument: target(**{name_of: name}))
     refused("initialization", lambda: sa.stan_nuts(known, engine="stanli", inits=name))
-    refused("settings|files", lambda: sa.fit_reference(known, name))
-    for read in (sa.load, sa.resume, sa.posteriordb, sa.Network.load):
+    refused("settings|files", lambda: fit_reference(known, name))
+    for read in (sa.load, sa.resume, posteriordb, Network.load):
         refused("files", lambda read=read: read(name))
     for write in (sa.save, sa.report):
         given = fits["one"] if write is sa.save else fits
@@ -131,7 +136,7 @@ def test_a_pipe_that_nobody_writes_into_is_not_waited_for(known, tmp_path):
         lambda: target(data=pipe),
         lambda: target(labels=pipe),
         lambda: sa.stan_nuts(known, engine="stanli", inits=pipe),
-        lambda: sa.Network.load(pipe),
+        lambda: Network.load(pipe),
     ):
         refused("pipe", call)
 
@@ -162,8 +167,8 @@ def test_numbers_beyond_the_largest(known):
     for argument in ("until_ess", "max_minutes", "inits"):
         refused(argument, lambda name=argument: sa.sample(known, "rwm", **{name: huge}))
     refused("max_minutes must be a number", lambda: sa.advise(known, max_minutes=huge))
-    refused("degrees must be a number", lambda: sa.ReferenceDistribution([0.0], 1.0, degrees=huge))
-    refused("inflation must lie", lambda: sa.fit_reference(known, "pathfinder", inflation=huge))
+    refused("degrees must be a number", lambda: ReferenceDistribution([0.0], 1.0, degrees=huge))
+    refused("inflation must lie", lambda: fit_reference(known, "pathfinder", inflation=huge))
 
 
 def test_a_fit_is_no_data(fits):

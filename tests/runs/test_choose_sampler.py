@@ -110,7 +110,7 @@ def test_noise_and_jumps_get_a_sampler_without_gradients():
 def test_what_was_asked_for_is_taken():
     target = sa.Target(*bundled.find("neal"), backend="stanli", show_progress=False)
     assert choose_sampler(target, "rwm") == ("rwm", "asked for")
-    settings = sa.samplers.nuts.Settings()
+    settings = sa.samplers.hamiltonian.nuts.Settings()
     assert choose_sampler(target, settings).sampler is settings
 
 

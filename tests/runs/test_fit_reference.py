@@ -8,6 +8,8 @@ from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.runs import pooled_reference
 from stanadapt.runs.pooled_reference import parts_of_mass, pooled_moments
+from stanadapt.runs.reference import fit_reference
+from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.samplers.variational.methods import gaussians_of
 from stanadapt.targets.stan import bundled
@@ -66,12 +68,12 @@ def test_paths_without_mass_are_left_out():
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_pathfinder_covers_both_modes(target, seed):
     """Of 16 paths at least three end in each mode, but for 1 seed in 240 (binomial)."""
-    found = sa.fit_reference(target, seed=seed, **QUIET)
+    found = fit_reference(target, seed=seed, **QUIET)
     sd = np.sqrt(np.diag(found.factor @ found.factor.T))
     least = np.sqrt(0.25 + 25.0 * 4 * (3 / 16) * (13 / 16))
     assert 2 * least < sd[0] <= 2 * 5.1
     assert sd[1] == pytest.approx(2 * 0.5, rel=0.05)
-    again = sa.fit_reference(target, "pathfinder", seed=seed, inflation=3.0, degrees=4.0, **QUIET)
+    again = fit_reference(target, "pathfinder", seed=seed, inflation=3.0, degrees=4.0, **QUIET)
     np.testing.assert_allclose(again.factor, 1.5 * found.factor, rtol=1e-12)
     assert again.degrees == 4.0
 
@@ -81,7 +83,7 @@ def test_an_approximation_gives_all_its_paths_alike(target, tmp_path):
     mean, covariance = second_moments(gaussians_of(fit))
     path = sa.save(fit, tmp_path / "approximation.nc")
     for source in (fit, path, str(path)):
-        found = sa.fit_reference(target, source)
+        found = fit_reference(target, source)
         np.testing.assert_allclose(found.mean, mean)
         np.testing.assert_allclose(found.factor @ found.factor.T, 4 * covariance, atol=1e-8)
 
@@ -92,7 +94,7 @@ def test_draws_of_all_chains_count_together(target):
     x = 0.5 * rng.standard_normal((2, 400, 2))
     x[0, :, 0] += 5.0
     x[1, :, 0] -= 5.0
-    found = sa.fit_reference(target, of_draws(x=x), inflation=1.0)
+    found = fit_reference(target, of_draws(x=x), inflation=1.0)
     np.testing.assert_allclose(found.mean, x.mean(axis=(0, 1)))
     expected = np.cov(x.reshape(-1, 2), rowvar=False)
     np.testing.assert_allclose(found.factor @ found.factor.T, expected)
@@ -103,26 +105,26 @@ def test_sources_that_cannot_be_used(target):
     still = of_draws(x=np.ones((1, 100, 2)))
     for fit in (few, still):
         with pytest.raises(StanadaptError, match="finite draws, or a parameter that never moved"):
-            sa.fit_reference(target, fit)
+            fit_reference(target, fit)
     with pytest.raises(StanadaptError, match=r"reference_distribution: .* lacks x"):
-        sa.fit_reference(target, of_draws(y=np.ones((1, 100, 2))))
+        fit_reference(target, of_draws(y=np.ones((1, 100, 2))))
     with pytest.raises(StanadaptError, match="inflation must lie between"):
-        sa.fit_reference(target, inflation=-1.0)
-    extended = sa.Extended(target, 2, reference_distribution=sa.ReferenceDistribution([0, 0], 5.0))
+        fit_reference(target, inflation=-1.0)
+    extended = Extended(target, 2, reference_distribution=ReferenceDistribution([0, 0], 5.0))
     with pytest.raises(StanadaptError, match="has coordinates of its own"):
-        sa.fit_reference(extended, few)
+        fit_reference(extended, few)
     with pytest.raises(StanadaptError, match=r"stanadapt.fit_reference makes .* got 'pathfinder'"):
-        sa.Extended(target, 2, reference_distribution="pathfinder")
+        Extended(target, 2, reference_distribution="pathfinder")
 
 
 def test_an_approximation_in_other_coordinates(target):
     fit = sa.approximate(target, draws=50, seed=1, **QUIET)
     results.dataset(fit, "approximation")["location"].values[:] += 1.0
     with pytest.raises(StanadaptError, match="are not those of mixture"):
-        sa.fit_reference(target, fit)
+        fit_reference(target, fit)
 
 
 def test_an_estimated_density_has_no_paths():
     noisy = sa.Target(noisy_program.PROGRAM, {"M": 2, "s": 0.5}, noise=["u"], **QUIET)
     with pytest.raises(StanadaptError, match="an estimate with noise"):
-        sa.fit_reference(noisy, **QUIET)
+        fit_reference(noisy, **QUIET)

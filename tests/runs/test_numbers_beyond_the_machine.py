@@ -3,6 +3,7 @@
 import pytest
 
 import stanadapt as sa
+from stanadapt.samplers.tempering import Extended
 from tests.helpers.codes import raises_in
 from tests.helpers.short_runs import NORMAL, draw
 
@@ -49,4 +50,4 @@ def test_initial_values_nested_too_deep(target):
 @pytest.mark.parametrize("temperature", [[], {}])
 def test_options_that_cannot_be_looked_up(target, temperature):
     with raises_in("settings", "temperature"):
-        sa.Extended(target, temperature=temperature)
+        Extended(target, temperature=temperature)

@@ -226,7 +226,7 @@ def test_chains_differ_even_from_the_same_start(shapes, inits):
 
 
 def test_a_sampler_s_settings_object_equals_its_name(shapes, plain):
-    settings = sa.samplers.gad_mala.Settings(**LIVELY)
+    settings = sa.samplers.gad.gad_mala.Settings(**LIVELY)
     assert_same_draws(sa.sample(shapes, settings, **SHORT), plain)
 
 

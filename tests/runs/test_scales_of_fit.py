@@ -8,6 +8,7 @@ from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.coordinates import scales_of_fit
 from stanadapt.samplers import registered
+from stanadapt.samplers.tempering import Extended
 from tests.helpers.codes import raises, raises_in, warns
 from tests.helpers.sampler_settings import FASTER
 
@@ -162,4 +163,4 @@ def test_what_is_no_fit_of_the_program_is_refused(target, earlier, tmp_path):
     with pytest.raises(StanadaptError):
         sa.sample(target, "hmc", warm_start=tmp_path / "missing.nc")
     with raises("option_not_used", "warm_start"):
-        sa.sample(sa.Extended(target, 1), "hmc", warm_start=earlier)
+        sa.sample(Extended(target, 1), "hmc", warm_start=earlier)

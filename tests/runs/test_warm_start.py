@@ -6,6 +6,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results, weighted_summary
 from stanadapt.samplers import registered
+from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, raises_in
 
 CODE = """
@@ -16,7 +17,7 @@ model { x ~ normal(0, 3); s ~ exponential(1); y ~ normal(x[1], s); }
 DATA = {"n": 3, "k": 2, "y": [0.5, 1.0, 2.5]}
 QUIET = {"show_progress": False}
 SHORT = {"chains": 2, "iter_warmup": 100, "iter_sampling": 50, "seed": 1, **QUIET}
-DISTRIBUTION = sa.ReferenceDistribution([0.0, 0.0, 0.0], 3.0)
+DISTRIBUTION = ReferenceDistribution([0.0, 0.0, 0.0], 3.0)
 # short runs cause warnings
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore:.*{message}")
@@ -52,7 +53,7 @@ def target():
         ),
         (
             "pseudo_extended",
-            {"reference_distribution": sa.ReferenceDistribution([0.0], 1.0)},
+            {"reference_distribution": ReferenceDistribution([0.0], 1.0)},
             ["3", "mean", "1"],
         ),
         ("parallel_tempering", {"prior_data": {**DATA, "k": 3}}, ["x"]),
@@ -79,7 +80,7 @@ def test_prior_data_that_do_not_fit_the_program(target):
 
 
 def test_an_extension_has_prior_data_of_its_own(target):
-    extended = sa.Extended(target, 2, reference_distribution=DISTRIBUTION)
+    extended = Extended(target, 2, reference_distribution=DISTRIBUTION)
     with raises("option_not_used", "prior_data"):
         sa.sample(extended, "parallel_tempering", **SHORT, prior_data={"n": 0, "k": 2, "y": []})
 

@@ -23,6 +23,7 @@ from pathlib import Path
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers import registered
+from stanadapt.samplers.langevin import Minibatches
 from tests.helpers.extended_program import CODE, extend
 from tests.helpers.rows_program import regression
 from tests.helpers.sampler_settings import FASTER, VARIANTS
@@ -74,7 +75,7 @@ def cases(scratch):
         "warm start, gad_mala",
         lambda seed: drawn(plain, "gad_mala", warm_start=drawn(plain, "nuts")(seed))(seed),
     )
-    yield "batches, sgld", drawn(sa.Minibatches(regression(), ["X", "y"], 6), "sgld")
+    yield "batches, sgld", drawn(Minibatches(regression(), ["X", "y"], 6), "sgld")
     for name in ("whitened_hmc", "gad_mala", "parallel_tempering", "am"):
         yield f"resumed, {name}", _resumed(drawn, plain, name, scratch)
         yield f"workers, {name}", _on_workers(drawn, plain, name)

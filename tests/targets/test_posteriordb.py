@@ -8,6 +8,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.targets.posteriordb import posteriordb
 from tests.helpers.codes import raises
 from tests.helpers.command_line import call
 from tests.helpers.tiny_posteriordb import MEAN, NAME, PROGRAM, SD, draws, packed, tiny, written
@@ -17,12 +18,12 @@ QUIET = {"show_progress": False, "backend": "stanli"}
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory):
-    return sa.posteriordb(tiny(tmp_path_factory.mktemp("clone")))
+    return posteriordb(tiny(tmp_path_factory.mktemp("clone")))
 
 
 def test_names_and_entries(database):
     assert database.names == ["bare", NAME]
-    assert sa.posteriordb(database.path).names == database.names  # the inner folder
+    assert posteriordb(database.path).names == database.names  # the inner folder
     entry = database.posterior(NAME)
     assert (entry.program, entry.data, entry.reference) == ("tiny", "tiny_data", NAME)
 
@@ -79,7 +80,7 @@ def test_names_that_the_database_lacks(database):
 
 def test_a_folder_that_is_no_database(tmp_path):
     with raises("not_a_posteriordb", tmp_path):
-        sa.posteriordb(tmp_path)
+        posteriordb(tmp_path)
 
 
 LOST = [
@@ -91,7 +92,7 @@ LOST = [
 
 @pytest.mark.parametrize(("file", "call"), LOST)
 def test_a_clone_that_lacks_a_file(tmp_path, file, call):
-    database = sa.posteriordb(tiny(tmp_path))
+    database = posteriordb(tiny(tmp_path))
     (database.path / file).unlink()
     options = QUIET if call == "target" else {}
     with raises("posteriordb_file_missing", NAME, file.removesuffix(".zip")) as caught:
@@ -113,7 +114,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("content", BROKEN.values(), ids=list(BROKEN))
 def test_broken_reference_draws(tmp_path, content):
-    database = sa.posteriordb(tiny(tmp_path))
+    database = posteriordb(tiny(tmp_path))
     target = database.target(NAME, **QUIET)
     path = database.path / "reference_posteriors" / "draws" / "draws" / f"{NAME}.json"
     if isinstance(content, bytes):
@@ -126,14 +127,14 @@ def test_broken_reference_draws(tmp_path, content):
 
 def test_a_program_that_stan_no_longer_reads(tmp_path):
     old = "parameters { real mu; } model { increment_log_prob(-mu * mu); }"
-    database = sa.posteriordb(tiny(tmp_path, program=old))
+    database = posteriordb(tiny(tmp_path, program=old))
     with raises("syntax_error") as caught:
         database.target("bare", **QUIET)
     assert "increment_log_prob" in caught.value.stan
 
 
 def test_files_may_be_unpacked(tmp_path):
-    database = sa.posteriordb(tiny(tmp_path))
+    database = posteriordb(tiny(tmp_path))
     file = database.path / "data" / "data" / "tiny_data.json"
     file.with_name(f"{file.name}.zip").unlink()
     written(file, {"N": 0, "y": []})

@@ -5,6 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.samplers.nice import train_nice
 from stanadapt.targets.stan import bundled
 from workflows.learned import costs, nice_2d
 from workflows.learned.known_moments_ess import ess_known_moments
@@ -63,7 +64,7 @@ def test_other_targets_of_the_paper(name):
     """Every chain visits every region, with its share; training times are printed."""
     plane = PLANES[name]
     target = sa.Target(*bundled.find(plane.program, plane.data), show_progress=False)
-    network = sa.train_nice(target, seed=2, show_progress=False, **plane.training)
+    network = train_nice(target, seed=2, show_progress=False, **plane.training)
     print(f"{name}: trained in {network.description['seconds']:.0f} s")
     fit = sa.sample(
         target, "nice", network=network, iter_sampling=10_000, seed=3, local_share=0.0,

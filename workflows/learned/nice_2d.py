@@ -20,6 +20,7 @@ import pandas as pd
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.samplers.nice import Network, train_nice
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
 from workflows.conclude import Results, conclude, text_table
@@ -119,14 +120,14 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def trained(
     target: sa.Target, plane: Plane, path: Path, args: argparse.Namespace, number: int
-) -> sa.Network:
+) -> Network:
     """Read the network of an earlier run, or train one and keep it."""
     if path.exists() and not args.train:
-        return sa.Network.load(path)
+        return Network.load(path)
     settings = {**plane.training, "iterations": args.iterations}
     if args.quick:
         settings = QUICK_TRAINING
-    network = sa.train_nice(
+    network = train_nice(
         target, seed=own_seed(args.seed, number, 99), show_progress=not args.quick, **settings
     )
     network.save(path)

@@ -20,6 +20,7 @@ import pandas as pd
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
+from stanadapt.samplers.nice import Network, train_nice
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
 from workflows.conclude import Results, conclude, text_table
@@ -59,7 +60,7 @@ CAPTION = (
 
 def trained(
     target: sa.Target, path: Path, args: argparse.Namespace, number: int
-) -> tuple[sa.Network, Learning]:
+) -> tuple[Network, Learning]:
     """Return the network, read or trained, and its cost with that of the fit it learned from."""
     with collected_warnings():  # it is short
         first = sa.sample(
@@ -71,10 +72,10 @@ def trained(
         int(first.attrs["n_gradients"]) + int(first.attrs["n_density"]),
     )
     if path.exists() and not args.train:
-        network = sa.Network.load(path)
+        network = Network.load(path)
     else:
         settings = QUICK_TRAINING if args.quick else {"iterations": args.iterations}
-        network = sa.train_nice(
+        network = train_nice(
             target, warm_start=first, seed=own_seed(args.seed, number, 99),
             auxiliary=None if args.quick else 2 * target.dim,
             show_progress=not args.quick, **settings,
@@ -86,7 +87,7 @@ def trained(
 
 
 def draw(
-    target: sa.Target, method: str, network: sa.Network, args: argparse.Namespace, seed: int
+    target: sa.Target, method: str, network: Network, args: argparse.Namespace, seed: int
 ) -> Any:
     sampler, settings = METHODS[method]
     plan = {

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 import stanadapt as sa
+from stanadapt.samplers.langevin import Minibatches
 from workflows import record, terminal
 from workflows.conclude import Results, conclude
 
@@ -54,9 +55,9 @@ def normal_target() -> sa.Target:
 
 def kinds(target: sa.Target, rows: list[str], batches: int) -> dict[str, Any]:
     """Which gradients sgld may take."""
-    reduced = sa.Minibatches(target, rows, batches, control_variates=True)
+    reduced = Minibatches(target, rows, batches, control_variates=True)
     return {
-        "batches": sa.Minibatches(target, rows, batches),
+        "batches": Minibatches(target, rows, batches),
         "control variates": reduced,
         "all rows": target,
     }
@@ -71,7 +72,7 @@ def variances(draws: int, shares: tuple, seed: int) -> pd.DataFrame:
     """One row per kind of gradient and step."""
     target, precision, rows = normal_target(), 0.01 + ROWS, []
     for kind, sampled in kinds(target, ["y"], BATCHES).items():
-        batches = isinstance(sampled, sa.Minibatches)
+        batches = isinstance(sampled, Minibatches)
         noise = float(sampled.gradient_noise(np.zeros(1))[0, 0]) if batches else 0.0
         for share in shares:
             step = share * 4.0 / precision

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 import stanadapt as sa
+from stanadapt.samplers.tempering import ReferenceDistribution
 from stanadapt.targets.stan import bundled
 from workflows import record
 from workflows.conclude import Results, conclude, text_table
@@ -74,7 +75,7 @@ def known(system: str) -> Known:
 
 def methods(sd: np.ndarray) -> dict[str, Method]:
     """All methods by name; sd is that of the given reference distribution."""
-    given = {"reference_distribution": sa.ReferenceDistribution(np.zeros(len(sd)), sd)}
+    given = {"reference_distribution": ReferenceDistribution(np.zeros(len(sd)), sd)}
     return {
         "Stan's NUTS": Method(STAN),
         "our NUTS": Method("nuts"),

@@ -21,6 +21,7 @@ import pandas as pd
 from scipy import stats
 
 import stanadapt as sa
+from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weighted_summary
 from stanadapt.targets.stan import bundled
 from workflows import record
 from workflows.conclude import Results, conclude, text_table
@@ -97,8 +98,8 @@ def values(target: sa.Target, x: np.ndarray) -> np.ndarray:
 def on_grid(target: sa.Target, points: int) -> tuple[np.ndarray, np.ndarray, WeightedSamples]:
     """The extended density of figure 1 on a grid; returns the axis, the density and the samples."""
     sd = float(np.sqrt(VARIANCE))
-    reference = sa.ReferenceDistribution(np.zeros(1), sd)
-    extended = sa.Extended(
+    reference = ReferenceDistribution(np.zeros(1), sd)
+    extended = Extended(
         target, 2, temperature="fixed", fixed_at=0.0, reference_distribution=reference
     )
     step = 2.0 * HALF_WIDTH / points
@@ -116,7 +117,7 @@ def sampled(target: sa.Target, args: argparse.Namespace) -> tuple[Any, WeightedS
     """The run of figure 2: the fit, its pseudo-samples, and its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # it is proper: one parameter, Gaussian tails
-        extended = sa.Extended(target, 2, temperature="free", between=(0.0, 1.0))
+        extended = Extended(target, 2, temperature="free", between=(0.0, 1.0))
     with collected_warnings() as messages:
         fit = sa.sample(
             extended, "nuts", chains=args.repeats, seed=args.seed, save="pseudo",
@@ -146,7 +147,7 @@ def means_table(samples: WeightedSamples, pooled: dict[str, float] | None) -> pd
 def with_errors(text: pd.DataFrame, fit: Any) -> pd.DataFrame:
     """Add the Monte Carlo errors from `weighted_summary`, and the means of the draws."""
     functions = {name: lambda draws, f=f: f(draws["x"][..., 0]) for name, f in FUNCTIONS.items()}
-    summary = sa.weighted_summary(fit, functions).loc[list(FUNCTIONS)]
+    summary = weighted_summary(fit, functions).loc[list(FUNCTIONS)]
     text = text.copy()
     for name, line in summary.iterrows():
         text.loc[text["method"] == "weighted", name] = f"{line['mean']:.4f} ({line['mcse']:.4f})"

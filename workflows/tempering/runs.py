@@ -13,6 +13,7 @@ import numpy as np
 
 import stanadapt as sa
 from stanadapt.results import columns, group_names
+from stanadapt.samplers.tempering import Extended
 
 STAN, PARTICLES = "stan", "smc"
 PILOT = 200  # iterations after warm-up, to measure the gradients per iteration
@@ -118,7 +119,7 @@ def run(
         return _run_particles(target, method, budget, seed, keep)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about an improper extension, a short pilot
-        subject = target if method.extension is None else sa.Extended(target, **method.extension)
+        subject = target if method.extension is None else Extended(target, **method.extension)
         pilot = _gradients(_draw(subject, method, budget, PILOT, seed))
     iterations = max(int(SPARE * budget.gradients / pilot.mean(axis=1).min()), SHORTEST)
     with collected_warnings() as messages:

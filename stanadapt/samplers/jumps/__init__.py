@@ -1,5 +1,8 @@
 """Jumps between modes: repelling_attracting."""
 
-from stanadapt.samplers.jumps import findings
+from stanadapt.samplers.jumps import findings, repelling_attracting
 
-__all__ = ["findings"]
+__all__ = [
+    "findings",
+    "repelling_attracting",
+]

@@ -1,1 +1,7 @@
 """MCMC Kameleon."""
+
+from stanadapt.samplers.kameleon import kameleon
+
+__all__ = [
+    "kameleon",
+]

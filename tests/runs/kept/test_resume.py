@@ -19,6 +19,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.runs import checkpoint
 from stanadapt.runs import folder as folder_module
 from stanadapt.samplers import registered
+from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, raises_in
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 
@@ -132,8 +133,8 @@ def test_two_crashes_and_a_longer_run(target, crash, tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_pseudo_extension_is_given_again(target, crash, tmp_path):
-    reference = sa.ReferenceDistribution([1.0, -20.0, 0.0, 0.0], [1e-2, 150.0, 6.0, 3.0])
-    extended = sa.Extended(target, 3, reference_distribution=reference)
+    reference = ReferenceDistribution([1.0, -20.0, 0.0, 0.0], [1e-2, 150.0, 6.0, 3.0])
+    extended = Extended(target, 3, reference_distribution=reference)
     whole = draw(extended, ("nuts", {}), save="pseudo")
     crash(50)
     with pytest.raises(Crash):

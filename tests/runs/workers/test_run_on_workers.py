@@ -16,6 +16,7 @@ from stanadapt.runs import run as run_module
 from stanadapt.runs import workers
 from stanadapt.runs.spec import require_sendable
 from stanadapt.samplers import registered
+from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, warns
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 
@@ -235,13 +236,13 @@ def test_what_is_no_executor_is_refused_before_anything_is_compiled(target, give
 @pytest.mark.parametrize(
     "options",
     [
-        {"reference_distribution": sa.ReferenceDistribution(np.zeros(4), [1, 30, 2, 1])},
+        {"reference_distribution": ReferenceDistribution(np.zeros(4), [1, 30, 2, 1])},
         {"prior_data": {"prior": 1}, "temperature": "collapsed", "ladder": ([0.2, 1.0], [0, -1])},
     ],
     ids=["reference", "prior data"],
 )
 def test_an_extended_target_is_made_by_workers(target, short_slices, options):
-    extended = sa.Extended(target, 2, **options)
+    extended = Extended(target, 2, **options)
     there = draw(extended, "mala", {"save": "pseudo"}, executor=Post())
     assert_same(draw(extended, "mala", {"save": "pseudo"}), there)
 

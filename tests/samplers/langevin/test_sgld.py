@@ -7,6 +7,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.samplers.langevin.minibatches import Minibatches
+from stanadapt.samplers.tempering import weighted_summary
 from tests.helpers import rows_program
 
 QUIET = {"show_progress": False, "seed": 1, "chains": 4}
@@ -53,7 +54,7 @@ def test_steps_follow_the_schedule_after_warmup_and_are_the_weights():
     np.testing.assert_allclose(fit["warmup_sample_stats"]["weight"].values, 0.2)
     x = fit["posterior"]["mu"].values
     functions = {"positive": lambda draws: draws["mu"] > 0.3}
-    table = sa.weighted_summary(fit, functions)
+    table = weighted_summary(fit, functions)
     assert table.loc["mu", "mean"] == pytest.approx(np.average(x, weights=weight))
     assert table.loc["positive", "mean"] == pytest.approx(np.average(x > 0.3, weights=weight))
     assert table.loc["mu", "draws_mean"] == pytest.approx(x.mean())
@@ -72,7 +73,7 @@ def test_weighted_errors_are_those_of_a_mean_of_independent_draws():
     for _ in range(40):
         x = rng.normal(size=(4, 1000))
         fit = results.build({"posterior": {"x": x}, "sample_stats": {"weight": weight}}, {})
-        found.append(sa.weighted_summary(fit).loc["x", ["mean", "mcse", "sd"]].to_numpy(float))
+        found.append(weighted_summary(fit).loc["x", ["mean", "mcse", "sd"]].to_numpy(float))
     mean, error, sd = np.array(found).T
     exact = np.sqrt((weight**2).sum()) / weight.sum()
     assert error.mean() == pytest.approx(exact, rel=0.05)

@@ -9,8 +9,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError
-from stanadapt.samplers.nice import adversarial, train
-from stanadapt.samplers.nice.network import Network
+from stanadapt.samplers.nice import Network, adversarial, train, train_nice
 from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises, warns
 from workflows.learned.known_moments_ess import ess_known_moments
@@ -66,7 +65,7 @@ def test_training_depends_on_the_seed_alone():
 
 
 def test_a_network_is_described_and_used(mog2, tmp_path):
-    made = sa.train_nice(mog2, **QUICK)
+    made = train_nice(mog2, **QUICK)
     assert made.description["program_hash"] == mog2.program.hash
     history = made.description["history"]
     assert [row["step"] for row in history] == [0, 10, 20]
@@ -74,7 +73,7 @@ def test_a_network_is_described_and_used(mog2, tmp_path):
     assert made.description["step"] == best["step"]
     assert made.description["n_density"] == 4 * 8 * (train.WARMUP + 200 + 1)
     made.save(tmp_path / "network.npz")
-    read = sa.Network.load(tmp_path / "network.npz")
+    read = Network.load(tmp_path / "network.npz")
     assert read.description == made.description
     fit = sa.sample(
         mog2, "nice", network=read, chains=2, iter_warmup=50, iter_sampling=50, seed=1,
@@ -86,7 +85,7 @@ def test_a_network_is_described_and_used(mog2, tmp_path):
 @pytest.mark.slow
 def test_two_modes_are_joined(mog2):
     """Both in every chain, and at least 355 effective draws of 1000, as published."""
-    made = sa.train_nice(mog2, seed=1, show_progress=False)
+    made = train_nice(mog2, seed=1, show_progress=False)
     assert made.description["step"] <= 2000
     fit = sa.sample(mog2, "nice", network=made, iter_sampling=5000, seed=2, **PLAIN)
     x = fit["posterior"]["x"].values
@@ -106,7 +105,7 @@ def test_losses_that_are_not_finite_end_it_with_the_last_good_network(mog2, monk
 
     monkeypatch.setattr(adversarial.Trainer, "train", diverging)
     with warns("training_stopped", "step 20", "learning_rate"):
-        made = sa.train_nice(mog2, **QUICK)
+        made = train_nice(mog2, **QUICK)
     assert [row["step"] for row in made.description["history"]] == [0, 10]
     assert made.description["interrupted"]
 
@@ -117,7 +116,7 @@ def test_an_interruption_keeps_the_best(mog2, monkeypatch):
 
     monkeypatch.setattr(adversarial.Trainer, "train", interrupted)
     with warns("training_stopped", "0 steps", "step 0"):
-        made = sa.train_nice(mog2, **QUICK)
+        made = train_nice(mog2, **QUICK)
     assert made.description["interrupted"]
 
 
@@ -126,7 +125,7 @@ def test_without_jax_the_error_names_the_packages_to_install(mog2, monkeypatch):
     monkeypatch.delattr("stanadapt.samplers.nice.adversarial")
     monkeypatch.setitem(sys.modules, "jax", None)
     with raises("jax_missing", "JAX", "optax", "pip install 'stanadapt[learn]'"):
-        sa.train_nice(mog2, **QUICK)
+        train_nice(mog2, **QUICK)
 
 
 def test_sampling_does_not_import_jax():
@@ -143,12 +142,12 @@ def test_bad_input_is_refused(mog2):
         ({"auxiliary": 0}, ["auxiliary", 0]),
     ):
         with raises("out_of_range", *facts):
-            sa.train_nice(mog2, **(QUICK | wrong))
+            train_nice(mog2, **(QUICK | wrong))
     for start, fact in ((3, "mixture"), ("missing.nc", "missing.nc")):
         with pytest.raises(StanadaptError, match=fact):
-            sa.train_nice(mog2, warm_start=start, **QUICK)
+            train_nice(mog2, warm_start=start, **QUICK)
     with pytest.raises(StanadaptError, match="Target"):
-        sa.train_nice(3, **QUICK)
+        train_nice(3, **QUICK)
 
 
 def test_a_fit_of_another_program_is_refused(mog2):
@@ -159,6 +158,6 @@ def test_a_fit_of_another_program_is_refused(mog2):
             other, "rwm", chains=2, iter_warmup=50, iter_sampling=50, seed=1, show_progress=False
         )
     with pytest.raises(StanadaptError, match="program"):
-        sa.train_nice(mog2, warm_start=fit, **QUICK)
-    made = sa.train_nice(other, warm_start=fit, **QUICK)
+        train_nice(mog2, warm_start=fit, **QUICK)
+    made = train_nice(other, warm_start=fit, **QUICK)
     assert made.dim == 2

@@ -6,6 +6,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers import find
+from stanadapt.samplers.tempering import ReferenceDistribution
 from tests.helpers.codes import raises
 
 NAME, ZETA = "continuous_tempering", {"coordinate": "uniform", "learn_log_zeta": False}
@@ -38,7 +39,7 @@ def test_two_modes_of_the_paper(chosen):
     Also with the constant off by 3 nats: unweighted positions would then give 0.46 to 0.5.
     """
     target = sa.Target(PAIR, {}, show_progress=False)
-    law = sa.ReferenceDistribution([-1.6], [8.0])
+    law = ReferenceDistribution([-1.6], [8.0])
     fit = sa.sample(
         target, NAME, chains=4, iter_warmup=2000, iter_sampling=8000, seed=3,
         reference_distribution=law, show_progress=False, **chosen,

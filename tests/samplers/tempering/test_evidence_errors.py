@@ -12,6 +12,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers import registered
+from stanadapt.samplers.tempering import ReferenceDistribution
 from stanadapt.targets.stan.bundled import ROOT, find
 
 SEEDS = range(100, 150)
@@ -82,7 +83,7 @@ def test_errors_of_the_log_evidence_are_right(method):
     """
     truth = json.loads((ROOT / "boltzmann" / "known_moments.json").read_text())["system_10"]
     target = sa.Target(*find("boltzmann", "system_10"), show_progress=False)
-    reference = sa.ReferenceDistribution(np.zeros(26), np.array(truth["sd"]["x"]))
+    reference = ReferenceDistribution(np.zeros(26), np.array(truth["sd"]["x"]))
     found = surprises(
         target, BOLTZMANN[method], truth["log_evidence"], reference_distribution=reference
     )

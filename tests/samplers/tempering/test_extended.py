@@ -12,6 +12,7 @@ from stanadapt.engine.chain import Chain, ChainDesign, run
 from stanadapt.engine.plan import make_plan
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.initial_values import initial_positions
+from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weighted_summary
 from tests.helpers import pseudo_extension_formula
 from tests.helpers.codes import warns
 from tests.helpers.extended_program import CODE, DIM, QUIET, extend
@@ -54,13 +55,11 @@ def test_draws_of_every_sampler_have_stan_shapes_and_counts_are_of_the_program(t
 @pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
 @pytest.mark.parametrize("name", ["rwm", "mala", "nuts"])
 @pytest.mark.parametrize(
-    "reference", [None, sa.ReferenceDistribution(np.zeros(DIM), 3.0, degrees=4.0)]
+    "reference", [None, ReferenceDistribution(np.zeros(DIM), 3.0, degrees=4.0)]
 )
 def test_one_pseudo_sample_gives_the_draws_of_the_target(target, name, reference):
     plan = {"chains": 2, "iter_warmup": 150, "iter_sampling": 150, "seed": 5, **QUIET}
-    one = sa.Extended(
-        target, 1, temperature="fixed", fixed_at=0.3, reference_distribution=reference
-    )
+    one = Extended(target, 1, temperature="fixed", fixed_at=0.3, reference_distribution=reference)
     base, extended = (
         results.columns(sa.sample(t, name, standardize=False, **plan)) for t in (target, one)
     )
@@ -122,14 +121,14 @@ def log_mixture(x):
 def two_modes():
     """80,000 draws of four chains; only for dim = 1 is this target proper without p0."""
     with warns("improper_extension"):
-        extended = sa.Extended(sa.Target(MIXTURE, **QUIET), 2)
+        extended = Extended(sa.Target(MIXTURE, **QUIET), 2)
     return sa.sample(extended, "rwm", iter_warmup=5000, iter_sampling=100_000, thin=5, seed=1,
                      save="pseudo", **QUIET)  # fmt: skip
 
 
 def test_weighted_means_are_those_of_the_target(two_modes):
     """Three normal statistics within 4.5 errors: the chance of a false alarm is 2e-5."""
-    table = sa.weighted_summary(two_modes, FUNCTIONS)
+    table = weighted_summary(two_modes, FUNCTIONS)
     for name, truth in TRUTH.items():
         row = table.loc[name]
         assert abs(row["mean"] - truth) < 4.5 * row["mcse"]
@@ -143,7 +142,7 @@ def test_weighted_means_are_those_of_the_target(two_modes):
 
 def test_pooled_and_missing_weights_give_other_means(two_modes):
     pseudo = results.dataset(two_modes, "pseudo")
-    table = sa.weighted_summary(two_modes)
+    table = weighted_summary(two_modes)
     x, b = pseudo["x"].values, pseudo["temperature"].values
     raw = np.exp((1 - b) * log_mixture(x))
     shares = raw / raw.sum(axis=-1, keepdims=True)
@@ -167,7 +166,7 @@ def gaussian():
     return sa.Target(GAUSSIAN, {"n": 2, "y": [2.0, 3.0]}, **QUIET)
 
 
-WIDE = sa.ReferenceDistribution([1.5, -3.2], [1.0, 0.5])
+WIDE = ReferenceDistribution([1.5, -3.2], [1.0, 0.5])
 EXACT = {
     "free": {"reference_distribution": WIDE},
     "free, ladder": {"reference_distribution": WIDE, "ladder": (SHIFT, -3.0 * SHIFT)},
@@ -185,14 +184,14 @@ EXACT = {
 @pytest.mark.parametrize("case", EXACT)
 def test_draws_follow_the_target(gaussian, case, n):
     """Eight statistics within 5 errors: the chance of a false alarm is 5e-6 per case."""
-    extended = sa.Extended(gaussian, n, **EXACT[case])
+    extended = Extended(gaussian, n, **EXACT[case])
     fit = sa.sample(extended, "nuts", iter_sampling=4000, seed=4, save="pseudo",
                     target_accept=0.9, **QUIET)  # fmt: skip
     squares = {
         f"{name} squared": lambda v, i=i, mean=mean, sd=sd: ((v["x"][..., i] - mean) / sd) ** 2
         for i, (name, (mean, sd)) in enumerate(MEAN_AND_SD.items())
     }
-    table = sa.weighted_summary(fit, squares)
+    table = weighted_summary(fit, squares)
     for name, (mean, sd) in MEAN_AND_SD.items():
         for row, truth, unit in ((name, mean, sd), (f"{name} squared", 1.0, 2.0**0.5)):
             estimate = table.loc[row]
@@ -203,7 +202,7 @@ def test_draws_follow_the_target(gaussian, case, n):
 
 def test_prior_data_define_the_reference_density(gaussian):
     prior = sa.Target(GAUSSIAN, {"n": 0, "y": []}, **QUIET)
-    extended = sa.Extended(gaussian, 2, prior_data={"n": 0, "y": []}, between=(0.2, 0.7))
+    extended = Extended(gaussian, 2, prior_data={"n": 0, "y": []}, between=(0.2, 0.7))
     x, u = np.array([[0.3, -2.5], [3.0, -3.1]]), np.array([0.4, -1.0])
     expected = pseudo_extension_formula.log_extended(
         x, u, lambda r: gaussian.evaluate(r)[0], lambda r: prior.evaluate(r)[0], "free", 0.2, 0.7
@@ -221,7 +220,7 @@ def test_prior_data_define_the_reference_density(gaussian):
 def test_positions_outside_the_support_are_rejected_and_stan_is_quoted(name):
     code = "parameters { vector[2] x; } model { x ~ uniform(-1, 1); x ~ normal(0.5, 1); }"
     with warns("improper_extension", 0.4):
-        extended = sa.Extended(sa.Target(code, **QUIET), 2, temperature="fixed", fixed_at=0.4)
+        extended = Extended(sa.Target(code, **QUIET), 2, temperature="fixed", fixed_at=0.4)
     with warns("failed_evaluations", "pseudo-sample"):
         fit = sa.sample(extended, name, inits=0.5, iter_warmup=500, iter_sampling=2000, seed=2,
                         save="pseudo", **QUIET)  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, warns
 from tests.helpers.extended_program import QUIET
 from tests.helpers.noisy_program import PROGRAM as NOISY
@@ -17,7 +18,7 @@ data { int n; int k; vector[n] y; }
 parameters { vector[k] x; }
 model { x ~ normal(0, 3); y ~ normal(x[1], 1); }
 """
-REFERENCE = sa.ReferenceDistribution([0.0, 0.0], 3.0)
+REFERENCE = ReferenceDistribution([0.0, 0.0], 3.0)
 LADDER = ([0.0, 0.5, 1.0], [0.0, -1.0, 0.0])
 SHORT_RUNS = pytest.mark.filterwarnings(
     r"ignore:.*\[(few_round_trips|chains_disagree_on_modes|uneven_visits)\]"
@@ -53,7 +54,7 @@ def target():
         ({"ladder": 3}, "invalid_ladder", ["ladder"]),
         ({"ladder": ([0.3, 1], [0, 0])}, "invalid_ladder", ["between=(0.3, 1)"]),
         (
-            {"reference_distribution": sa.ReferenceDistribution([0.0], 1.0)},
+            {"reference_distribution": ReferenceDistribution([0.0], 1.0)},
             "reference_size",
             [2, 1],
         ),
@@ -63,26 +64,26 @@ def target():
 )
 def test_invalid_options_are_reported(target, options, code, facts):
     with raises(code, *facts):
-        sa.Extended(target, **{"reference_distribution": REFERENCE, **options})
+        Extended(target, **{"reference_distribution": REFERENCE, **options})
 
 
 def test_prior_data_must_be_data_of_the_program(target):
     for data, fact in (({"n": 2, "k": 2, "y": [1.0]}, "y"), ({"n": 0, "k": 3, "y": []}, "x")):
         with pytest.raises(sa.StanadaptError, match=fact):
-            sa.Extended(target, prior_data=data)
+            Extended(target, prior_data=data)
 
 
 def test_only_a_target_can_be_extended(target):
     with raises("not_extensible"):
-        sa.Extended(sa.Extended(target, reference_distribution=REFERENCE))
+        Extended(Extended(target, reference_distribution=REFERENCE))
     with raises("not_extensible", "noise u"):
-        sa.Extended(sa.Target(NOISY, {"M": 1, "s": 0.5}, noise="u", **QUIET))
+        Extended(sa.Target(NOISY, {"M": 1, "s": 0.5}, noise="u", **QUIET))
     with pytest.raises(sa.StanadaptError, match="Target"):
-        sa.Extended(CODE)
+        Extended(CODE)
 
 
 def test_functions_that_need_a_target_refuse_an_extended_one(target):
-    extended = sa.Extended(target, reference_distribution=REFERENCE)
+    extended = Extended(target, reference_distribution=REFERENCE)
     with pytest.raises(sa.StanadaptError, match="`target`"):
         sa.stan_nuts(extended, **QUIET)
     with raises("option_not_used", "warm_start"):
@@ -94,20 +95,20 @@ def test_functions_that_need_a_target_refuse_an_extended_one(target):
 
 def test_improper_targets_give_a_warning(target):
     with warns("improper_extension", "reference_distribution"):
-        sa.Extended(target)
+        Extended(target)
     with warns("improper_extension", 0.2):
-        sa.Extended(target, between=(0.2, 1))
+        Extended(target, between=(0.2, 1))
     with warns("improper_extension"):
-        sa.Extended(target, temperature="collapsed", ladder=LADDER)
+        Extended(target, temperature="collapsed", ladder=LADDER)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        sa.Extended(target, 1)
-        sa.Extended(target, reference_distribution=REFERENCE)
-        sa.Extended(target, prior_data={"n": 0, "k": 2, "y": []})
+        Extended(target, 1)
+        Extended(target, reference_distribution=REFERENCE)
+        Extended(target, prior_data={"n": 0, "k": 2, "y": []})
 
 
 def test_attributes_describe_the_extension(target):
-    extended = sa.Extended(
+    extended = Extended(
         target, 3, between=(0.1, 0.8), reference_distribution=REFERENCE, ladder=LADDER
     )
     fit = sa.sample(extended, "rwm", chains=1, iter_warmup=5, iter_sampling=9, seed=1, **QUIET)
@@ -162,16 +163,16 @@ def test_learned_references_and_ladders_can_be_reused(target):
     fit = sa.sample(
         target, "parallel_tempering", chains=2, iter_warmup=200, iter_sampling=100, seed=1, **QUIET
     )  # fmt: skip
-    group, extended = fit["tempering"], sa.Extended(target, temperature="collapsed", learned=fit)
+    group, extended = fit["tempering"], Extended(target, temperature="collapsed", learned=fit)
     count = int(np.isfinite(group["temperature"][0]).sum())
     np.testing.assert_array_equal(
         extended.description["ladder"], group["temperature"][0].values[:count]
     )
-    reference = sa.ReferenceDistribution(
+    reference = ReferenceDistribution(
         group["reference_mean"][0].values, group["reference_sd"][0].values
     )
     ladder = [group[name][0].values[:count] for name in ("temperature", "log_normalizer")]
-    same = sa.Extended(
+    same = Extended(
         target, temperature="collapsed", reference_distribution=reference, ladder=ladder
     )
     point = np.array([0.3, -1.0, 2.0, 0.5])
@@ -185,7 +186,7 @@ def learned_from(target, sampler="parallel_tempering", **options):
 
 def refusal(target, fit, **options):
     with pytest.raises(sa.StanadaptError) as caught:
-        sa.Extended(target, temperature="collapsed", learned=fit, **options)
+        Extended(target, temperature="collapsed", learned=fit, **options)
     assert caught.value.stage == "settings"
     return caught.value
 

@@ -12,6 +12,7 @@ from scipy import stats
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers import registered
+from stanadapt.samplers.tempering import ReferenceDistribution
 from stanadapt.targets.stan.bundled import ROOT, find
 from tests.helpers.codes import warns
 from workflows.tempering import runs
@@ -73,7 +74,7 @@ model { m ~ normal([1, -2]', [2, 0.5]'); y ~ normal(m[1], 1.5); }
 Y = np.array([6.0, 7.5, 5.0])
 DATA, NOTHING = {"n": 3, "y": Y.tolist()}, {"n": 0, "y": []}
 EVIDENCE = stats.multivariate_normal(np.ones(3), 1.5**2 * np.eye(3) + 4.0).logpdf(Y)
-DISTRIBUTION = sa.ReferenceDistribution([3.0, -1.5], [3.0, 1.0])
+DISTRIBUTION = ReferenceDistribution([3.0, -1.5], [3.0, 1.0])
 PRECISION = 1 / 4 + 3 / 1.5**2
 POSTERIOR = np.array([(1 / 4 + Y.sum() / 1.5**2) / PRECISION, -2.0])
 VARIANCES = np.array([1 / PRECISION, 0.25])
@@ -175,7 +176,7 @@ def test_a_density_that_throws_at_hot_places_is_counted_and_cut_off(name, kernel
     6000 of parallel_tempering 0.045, found from ten and 24 seeds: a fourth of the tolerance here.
     """
     reference, draws = (
-        sa.ReferenceDistribution([0.5, 0.5], 4.0),
+        ReferenceDistribution([0.5, 0.5], 4.0),
         100_000 if name == "pseudo_extended" else 25_000,
     )
     fit = fitted(
@@ -289,7 +290,7 @@ def test_boltzmann_machine(name, given):
     target, _ = bundled("boltzmann", "system_10")
     truth = json.loads((ROOT / "boltzmann" / "known_moments.json").read_text())["system_10"]
     mean, sd = (np.array(truth[k]["x"]) for k in ("mean", "sd"))
-    reference = sa.ReferenceDistribution(np.zeros(26), sd) if given else None
+    reference = ReferenceDistribution(np.zeros(26), sd) if given else None
     fit = sa.sample(
         target, name, chains=8, iter_warmup=10_000, iter_sampling=SYSTEM_PLANS[name, given],
         seed=1, reference_distribution=reference, **QUIET,

@@ -9,6 +9,7 @@ import xarray as xr
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.errors import codes_of
+from stanadapt.samplers.tempering import ReferenceDistribution
 from stanadapt.samplers.tempering.evidence import particle_notes
 from stanadapt.targets.stan.bundled import ROOT, find
 from tests.helpers.codes import warns
@@ -75,7 +76,7 @@ def test_boltzmann_machine(resample):
     sizes = {"particles": 2000, "iter_sampling": 2000} if resample else {"threshold": 0.9}
     fit = sa.sample(
         target, "smc", chains=8, seed=1, resample=resample,
-        reference_distribution=sa.ReferenceDistribution(np.zeros(26), sd), **sizes, **QUIET,
+        reference_distribution=ReferenceDistribution(np.zeros(26), sd), **sizes, **QUIET,
     )  # fmt: skip
     assert fit.attrs["n_gradients"] == pytest.approx(8 * (4e5 if resample else 5e5), rel=0.1)
     x = results.dataset(fit, "posterior")["x"].values

@@ -6,6 +6,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.results import arviz_module
+from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weighted_summary
 from stanadapt.samplers.tempering.weighted_summary import pseudo_group
 from tests.helpers.codes import raises
 from tests.helpers.extended_program import CODE, DIM, QUIET, extend
@@ -64,7 +65,7 @@ def test_the_group_survives_saving_and_loading(fit, tmp_path):
     for name in one.data_vars:
         assert one[name].dims == other[name].dims
         np.testing.assert_array_equal(one[name], other[name])
-    a, b = (sa.weighted_summary(f) for f in (fit, loaded))
+    a, b = (weighted_summary(f) for f in (fit, loaded))
     assert a.equals(b)
 
 
@@ -74,7 +75,7 @@ def error_of(draws):
 
 
 def test_summary_averages_weighted_means_of_iterations(fit):
-    table = sa.weighted_summary(fit, {"mixed": lambda v: v["m"][..., 0, 1] * v["s"]})
+    table = weighted_summary(fit, {"mixed": lambda v: v["m"][..., 0, 1] * v["s"]})
     assert list(table.index[:3]) == ["s", "m[1,1]", "m[1,2]"]
     assert "z" not in table.index
     group, draws = results.dataset(fit, "pseudo"), results.dataset(fit, "posterior")
@@ -97,7 +98,7 @@ def test_summary_averages_weighted_means_of_iterations(fit):
 
 
 def test_a_constant_function_has_no_error(fit):
-    table = sa.weighted_summary(fit, {"one": lambda v: np.ones(v["s"].shape)})
+    table = weighted_summary(fit, {"one": lambda v: np.ones(v["s"].shape)})
     assert table.loc["one", "mean"] == pytest.approx(1.0)
     assert np.isnan(table.loc["one", "draws_mcse"])
 
@@ -105,7 +106,7 @@ def test_a_constant_function_has_no_error(fit):
 def test_a_fit_without_pseudo_samples_is_refused(target):
     for fit in (sa.sample(target, "rwm", chains=1, iter_warmup=5, iter_sampling=9, **QUIET), None):
         with raises("no_pseudo_samples"):
-            sa.weighted_summary(fit)
+            weighted_summary(fit)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_a_fit_without_pseudo_samples_is_refused(target):
 )
 def test_bad_functions_are_reported(fit, function, fact):
     with raises("wrong_function", "'f'", fact):
-        sa.weighted_summary(fit, {"f": function})
+        weighted_summary(fit, {"f": function})
 
 
 def test_reserved_names_are_reported_before_sampling():
@@ -128,7 +129,7 @@ def test_reserved_names_are_reported_before_sampling():
     model { x ~ normal(0, 1); }
     """
     target = sa.Target(code, **QUIET)
-    extended = sa.Extended(target, reference_distribution=sa.ReferenceDistribution([0.0], 2.0))
+    extended = Extended(target, reference_distribution=ReferenceDistribution([0.0], 2.0))
     with raises("reserved_variable", "weight"):
         sa.sample(extended, "rwm", save="pseudo", **QUIET)
     with raises("reserved_variable", "weight"):

@@ -8,6 +8,7 @@ import stanadapt as sa
 from stanadapt.errors import StanadaptError, codes_of
 from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.samplers import find
+from stanadapt.samplers.tempering import Extended
 from stanadapt.studies.advise import trials
 from stanadapt.studies.advise.trials import TEMPERING, Candidate, run_trial, tempering_candidates
 from stanadapt.targets.stan import bundled
@@ -144,4 +145,4 @@ def test_bad_arguments_are_refused_before_anything_runs(normal, wrong):
 
 def test_an_extended_target_is_refused(normal):
     with raises("not_a_plain_target", "Target"):
-        sa.advise(sa.Extended(normal, 1))
+        sa.advise(Extended(normal, 1))

@@ -7,6 +7,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.diagnostics.importance import largest_usable, meaning
+from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import StanadaptError, codes_of
 from stanadapt.samplers.variational.methods import gaussians_of
 from stanadapt.studies.approximate.importance_draws import Draws, describe_draws
@@ -107,7 +108,7 @@ def test_a_saved_approximation_is_the_same(target, tmp_path):
     again = sa.load(sa.save(fit, tmp_path / "fit.nc"))
     for one, two in zip(gaussians_of(fit), gaussians_of(again), strict=True):
         np.testing.assert_array_equal(one.factor, two.factor)
-    assert sa.verdict(again) == sa.verdict(fit)
+    assert verdict(again) == verdict(fit)
     with pytest.raises(StanadaptError) as caught:
         gaussians_of(draw(target))
     assert caught.value.stage == "settings"
@@ -156,8 +157,8 @@ def test_a_poor_approximation_is_not_to_be_used():
         fit = sa.approximate(target, "laplace", seed=1, show_progress=False)
     assert fit.attrs["verdict"] == "do not use"
     assert fit.attrs["pareto_k"] > 0.7
-    verdict, reasons = sa.verdict(fit)
-    assert verdict == "do not use"
+    judgment, reasons = verdict(fit)
+    assert judgment == "do not use"
     assert f"{fit.attrs['pareto_k']:.2f}" in reasons[0]
 
 

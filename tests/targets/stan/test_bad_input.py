@@ -263,7 +263,7 @@ def test_unknown_sampler(target, name):
     refused("settings", facts, sa.sample, target, name, **RUN)
 
 
-@pytest.mark.parametrize("thing", [None, 3, ("gad_mala",), sa.samplers.gad_mala])
+@pytest.mark.parametrize("thing", [None, 3, ("gad_mala",), sa.samplers.rwm])
 def test_sampler_of_another_type(target, thing):
     refused("settings", ["sampler"], sa.sample, target, thing, **RUN)
 
