@@ -1,6 +1,6 @@
-"""One chain between two chunks of iterations: all that decides how it goes on.
+"""Checkpoints: the complete state of a chain between two chunks of iterations.
 
-While chains run, their states go to disk every few seconds, written by a thread of its own.
+While chains run, a separate thread writes their states to disk every few seconds.
 """
 
 import contextlib
@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.engine.chain import Chain, ChainDesign, Keeper
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.chains import Randomness, Start, make_chain
 from stanadapt.runs.folder import PHASES, RunFolder
+from stanadapt.runs.messages import CHECKPOINT_FAILED, RUN_UNREADABLE
 from stanadapt.runs.tree import Fresh, packed, unpacked
 
 COUNTS = (
@@ -28,20 +29,20 @@ SUMMARY = "summary"
 
 
 class Checkpoint(NamedTuple):
-    """What is kept of a chain.
+    """The state of a chain.
 
     counts
         Attributes of `Chain` that are numbers.
     rng
-        State of its generator.
+        State of its random number generator.
     calls, failed_position
-        Of its density.
+        Counters of its density, and the last position without a finite density.
     rows
-        By phase, how many draws have been recorded.
+        Number of draws recorded in each phase.
     quantities
-        By phase, what its constrainer needs to go on.
+        State of the constrainer in each phase.
     progress, state
-        Of a pooled warm-up, and of the sampler.
+        Progress of a pooled warm-up, and state of the sampler.
 
     """
 
@@ -56,10 +57,10 @@ class Checkpoint(NamedTuple):
 
 
 def checkpoint_of(chain: Chain, generation: int) -> dict[str, np.ndarray]:
-    """Return arrays from which `resumed` makes an equal chain; the chain must not be moving.
+    """Return arrays from which `resumed` builds an equal chain; the chain must not be moving.
 
-    generation is how often chains have been pooled. `summary_of` reads it, and how far the chain
-    was, without the rest.
+    generation is the number of times that chains have been pooled. `summary_of` reads it, and the
+    progress of the chain, without the rest.
     """
     recordings: Any = {phase: getattr(chain, phase) for phase in PHASES}
     rows = {phase: recording.rows for phase, recording in recordings.items()}
@@ -81,44 +82,44 @@ def checkpoint_of(chain: Chain, generation: int) -> dict[str, np.ndarray]:
     return {SUMMARY: np.frombuffer(json.dumps(summary).encode(), np.uint8), **arrays}
 
 
-def summary_of(held: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """How far a chain was: generation, rows by phase, done, stopped, warming_up."""
+def summary_of(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Progress of a chain: generation, rows by phase, done, total, stopped, warming_up."""
     try:
-        return json.loads(held[SUMMARY].tobytes())
+        return json.loads(arrays[SUMMARY].tobytes())
     except (KeyError, ValueError) as error:
-        raise StanadaptError("files", f"a checkpoint cannot be read: {error!r}.") from None
+        raise StanadaptError(RUN_UNREADABLE, f"a checkpoint cannot be read: {error!r}.") from None
 
 
 def resumed(
-    held: dict[str, np.ndarray], start: Start, design: ChainDesign, source: Randomness,
+    arrays: dict[str, np.ndarray], start: Start, design: ChainDesign, source: Randomness,
     number: int, prior_handle: int = 0,
 ) -> Chain:  # fmt: skip
-    """Return the chain of a checkpoint; what it had recorded is still to be given to it.
+    """Return the chain of a checkpoint, without its recorded draws, which the caller adds.
 
     Parameters
     ----------
-    held
-        From `checkpoint_of`.
+    arrays
+        Result of `checkpoint_of`.
     start, design, source, number
-        As of the chain that was written; `design.plan` may have more iterations.
+        The arguments with which the chain was made; `design.plan` may have more iterations.
     prior_handle
-        Handle of the program's model under prior-only data, where the chain tempers from it.
+        Handle of the program's model under prior-only data, if the chain tempers from it.
 
     """
-    found: list[Checkpoint] = []
+    checkpoints: list[Checkpoint] = []
 
     def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
-        found.append(unpacked(held, Fresh(density, prior_handle)))
-        return found[0].state
+        checkpoints.append(unpacked(arrays, Fresh(density, prior_handle)))
+        return checkpoints[0].state
 
     chain = make_chain(start, design._replace(init=init), source, number)
-    _set(chain, found[0])
+    _set(chain, checkpoints[0])
     return chain
 
 
-def move_to(chain: Chain, held: dict[str, np.ndarray], prior_handle: int = 0) -> None:
-    """Bring a chain to a checkpoint of itself that another process has made."""
-    _set(chain, unpacked(held, Fresh(chain.density, prior_handle)))
+def move_to(chain: Chain, arrays: dict[str, np.ndarray], prior_handle: int = 0) -> None:
+    """Bring a chain to a checkpoint that another process has made of it."""
+    _set(chain, unpacked(arrays, Fresh(chain.density, prior_handle)))
 
 
 def _set(chain: Chain, checkpoint: Checkpoint) -> None:
@@ -134,44 +135,45 @@ def _set(chain: Chain, checkpoint: Checkpoint) -> None:
         recording.constrain.resume(checkpoint.quantities[phase])
 
 
+# least time between two checkpoints of a chain
 SECONDS = 5.0
-# of a processor's time that checkpoints may take
+# largest share of a processor's time for checkpoints
 SHARE = 0.02
 TOGETHER = "chains.npz"
 
 
 class WriteCheckpoints(Keeper):
-    """Takes down where chains are, in their own threads, and writes it in one of its own.
+    """Copies the states of chains in their threads, and writes them in a separate thread.
 
-    A chain's own file counts only if it was written since the chains were pooled last: chains that
-    learn from each other go on from the same pooling, or from none.
+    The file of a single chain counts only if it was written after the last pooling: chains that
+    learn from each other must all continue from the same pooling.
 
     Parameters
     ----------
     folder
-        Of the run.
+        Folder of the run.
     chains
-        In their order.
+        All chains of the run, in their order.
     generation
-        How often they have been pooled.
+        Number of times that they have been pooled.
 
     Attributes
     ----------
     trouble
-        What the last attempt to write met with.
+        Why the last attempt to write failed: a list with one message, or an empty list.
 
     """
 
     def __init__(self, folder: RunFolder, chains: list[Chain], generation: int = 0) -> None:
         self.folder, self.generation = folder, generation
         self._number = {id(chain): number for number, chain in enumerate(chains)}
-        self.trouble: list[str] = []
+        self.trouble: list[Message] = []
         self._due = [time.monotonic() + SECONDS] * len(chains)
-        self._seconds = 0.0  # of the processor, for the last that was written
+        self._seconds = 0.0  # processor time of the last write
         self._lock = threading.Lock()
-        # by name of the file: what is to be written; a newer one takes the place of an older
+        # arrays to be written, by file name; a newer checkpoint replaces an older one
         self._waiting: dict[str, Mapping[str, np.ndarray]] = {}
-        # where all chains were when they were pooled last, until it is to be written
+        # states of all chains at the last pooling, until they are written
         self._together: Mapping[str, np.ndarray] | None = None
         self._writer, self._finished = ThreadPoolExecutor(1), False
 
@@ -184,42 +186,43 @@ class WriteCheckpoints(Keeper):
             self._due[number] = self._next(time.thread_time() - began)
 
     def _next(self, seconds: float) -> float:
-        """Return when to write again what took these seconds to take down."""
+        """Return when a checkpoint that took these seconds to copy is due again."""
         return time.monotonic() + max(SECONDS, (seconds + self._seconds) / SHARE)
 
     def write(self, chain: Chain) -> None:
-        """Let one chain be written; what goes wrong ends no run, but is told at its end."""
-        with self._remembered():
+        """Schedule the writing of one chain; a failure does not end the run, but is recorded."""
+        with self._recorded_trouble():
             self._hand_over(
                 chain_file(self._number[id(chain)]), checkpoint_of(chain, self.generation)
             )
 
     def pooled(self, chains: list[Chain]) -> None:
-        """Let all chains be written into one file: after a crash, all go on from here or none.
+        """Schedule the writing of all chains into one file, so that they resume together.
 
-        Where they were pooled a moment ago, it waits until a chain is due: few seconds are lost.
+        It is written once a chain is due, so frequent poolings cost little and a crash loses only a
+        few seconds.
         """
         self.generation += 1
-        with self._remembered():
+        with self._recorded_trouble():
             began = time.thread_time()
-            self._together = self._where(chains)
+            self._together = self._states(chains)
             if time.monotonic() >= min(self._due):
                 self._hand_over()
                 self._due = [self._next(time.thread_time() - began)] * len(chains)
 
     def write_together(self, chains: list[Chain]) -> None:
-        """Write all chains into one file, at once; StanadaptError, stage "files", if that fails."""
-        self.folder.write_arrays(TOGETHER, self._where(chains))
+        """Write all chains into one file now; StanadaptError, stage "files", if that fails."""
+        self.folder.write_arrays(TOGETHER, self._states(chains))
 
-    def _where(self, chains: list[Chain]) -> dict[str, np.ndarray]:
-        found = [checkpoint_of(chain, self.generation) for chain in chains]
+    def _states(self, chains: list[Chain]) -> dict[str, np.ndarray]:
+        states = [checkpoint_of(chain, self.generation) for chain in chains]
         return {
-            f"{i}.{name}": array for i, held in enumerate(found) for name, array in held.items()
+            f"{i}.{name}": array for i, state in enumerate(states) for name, array in state.items()
         }
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """While the body runs chains, no other process writes the folder; all is written after."""
+        """Exclude other writers while the body runs chains, then write everything scheduled."""
         with self.folder.lock():
             try:
                 yield
@@ -227,15 +230,15 @@ class WriteCheckpoints(Keeper):
                 self.finish()
 
     def finish(self) -> None:
-        """Return when all that was handed over has been written; nothing is from then on."""
+        """Wait until everything scheduled is written; ignore what is scheduled later."""
         with self._lock:
             self._finished = True
         self._writer.shutdown()
 
     def _hand_over(self, name: str = "", arrays: Mapping[str, np.ndarray] | None = None) -> None:
-        """Let a file be written, after the chains together, without which it does not count."""
+        """Schedule a file, after that of all chains, without which it does not count."""
         with self._lock:
-            if self._finished:  # a chain that was abandoned comes too late
+            if self._finished:  # an abandoned chain comes too late
                 return
             if self._together is not None:
                 self._waiting[TOGETHER], self._together = self._together, None
@@ -246,10 +249,10 @@ class WriteCheckpoints(Keeper):
     def _write_waiting(self) -> None:
         with self._lock:
             files, self._waiting = self._waiting, {}
-        if not files:  # the call before this one has written them
+        if not files:  # an earlier call has written them
             return
         began = time.thread_time()
-        with self._remembered():
+        with self._recorded_trouble():
             self.folder.flush()  # a checkpoint must not count draws that the disk lacks
             for name, arrays in files.items():
                 self.folder.write_arrays(name, arrays)
@@ -257,31 +260,29 @@ class WriteCheckpoints(Keeper):
         self._seconds = time.thread_time() - began
 
     @contextlib.contextmanager
-    def _remembered(self) -> Iterator[None]:
+    def _recorded_trouble(self) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # whatever it is, it must not cost the draws
-            said = getattr(error, "message", f"{type(error).__name__}: {error}")
-            self.trouble = [f"the run cannot be resumed from here: {said}"]
+        except Exception as error:  # no error here may cost the draws
+            reason = getattr(error, "message", f"{type(error).__name__}: {error}")
+            text = f"the run cannot be resumed from here: {reason}"
+            self.trouble = [Message(CHECKPOINT_FAILED, text)]
 
 
 def chain_file(number: int) -> str:
-    """Name of the file of a chain; numbers count from 0, files from 1."""
+    """Name of a chain's file; chains count from 0, files from 1."""
     return f"chain_{number + 1}.npz"
 
 
 def newest(folder: RunFolder, chains: int) -> list[dict[str, np.ndarray]]:
-    """Return the last checkpoint of each chain.
-
-    One that was written before the chains were pooled last does not count.
-    """
-    whole, found = folder.read_arrays(TOGETHER), []
+    """Return the last checkpoint of each chain that was written after the last pooling."""
+    whole, last = folder.read_arrays(TOGETHER), []
     for number in range(chains):
         prefix = f"{number}."
-        found.append({n.removeprefix(prefix): a for n, a in whole.items() if n.startswith(prefix)})
-    for number, together in enumerate(found):
+        last.append({n.removeprefix(prefix): a for n, a in whole.items() if n.startswith(prefix)})
+    for number, together in enumerate(last):
         if (folder.path / chain_file(number)).exists():
-            own = folder.read_arrays(chain_file(number))
-            if summary_of(own)["generation"] == summary_of(together)["generation"]:
-                found[number] = own
-    return found
+            later = folder.read_arrays(chain_file(number))
+            if summary_of(later)["generation"] == summary_of(together)["generation"]:
+                last[number] = later
+    return last

@@ -1,15 +1,15 @@
-"""A run folder: what was asked for, the draws, and where the chains are.
+"""A run folder: the arguments of a run, its draws, and the states of its chains.
 
-    run.json            what was asked for, by whom, with which versions
+    run.json            the manifest: arguments, sampler, versions of the libraries
     program.stan, data.json, prior_data.json
-    start.npz           coordinates and attributes that were found before the first iteration
-    <phase>_<what>.npy  draws and statistics, shape (chain, draw, number)
-    chains.npz          all chains when they were last pooled, or had just been made
-    chain_<i>.npz       a chain since then
+    start.npz           coordinates and attributes computed before the first iteration
+    <phase>_<kind>.npy  draws and statistics, shape (chain, draw, number)
+    chains.npz          all chains at the last pooling, or at their start
+    chain_<i>.npz       one chain at a later time
 
-Draws are written in place, and counted only by a checkpoint that follows them. Checkpoints are
-written aside, flushed and renamed. Space for all draws is taken before the first one, so that a
-full disk is an error then and not later.
+Draws are written in place; they count once a later checkpoint includes them. Checkpoints are
+written to another file, flushed and renamed. Space for all draws is allocated before the first
+draw, so that a full disk is an error then and not later.
 """
 
 import contextlib
@@ -27,10 +27,21 @@ import numpy as np
 from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
+from stanadapt.runs.messages import (
+    FOLDER_NOT_EMPTY,
+    NO_RUN,
+    OTHER_FORMAT,
+    RUN_EXISTS,
+    RUN_IN_USE,
+    RUN_NOT_WRITABLE,
+    RUN_UNREADABLE,
+)
 
-FORMAT = 1
+# raise it when older runs become unreadable, for example when a class of a state moves: files name
+# classes by their modules (`tree`)
+FORMAT = 2
 MANIFEST = "run.json"
-# its entry on why a run has become longer than it was asked for
+# the manifest's entry that lists why the run was extended
 LENGTHENED = "lengthened"
 PHASES = ("warmup", "sampling")
 KINDS = ("constrained", "stats", "unconstrained", "extra")
@@ -42,7 +53,7 @@ class RunFolder:
     Parameters
     ----------
     path
-        Of the folder.
+        Path of the folder.
     manifest
         Contents of `run.json`.
 
@@ -54,17 +65,17 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | os.PathLike, manifest: Mapping[str, Any]) -> "RunFolder":
-        """Make a folder for a new run; StanadaptError, stage "files", if it is not empty."""
+        """Create a folder for a new run; StanadaptError, stage "files", if it is not empty."""
         folder = cls(Path(path), {"format": FORMAT, **manifest})
         if (folder.path / MANIFEST).exists():
             raise StanadaptError(
-                "files",
-                f"{path} holds a run already: go on with it by stanadapt.resume({str(path)!r}), or "
-                "`stanadapt resume`, or name another folder.",
+                RUN_EXISTS,
+                f"{path} already contains a run: continue it with stanadapt.resume({str(path)!r}) "
+                "or `stanadapt resume`, or choose another folder.",
             )
         if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
             raise StanadaptError(
-                "files", f"{path} is not an empty folder: name a new one for the run."
+                FOLDER_NOT_EMPTY, f"{path} is not an empty folder: choose a new one for the run."
             )
         with writing(folder.path):
             folder.path.mkdir(parents=True, exist_ok=True)
@@ -72,48 +83,50 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> "RunFolder":
-        """Open the folder of a run that has begun."""
+        """Open the folder of a run that has started; StanadaptError, stage "files", if none is."""
         try:
             manifest = json.loads((Path(path) / MANIFEST).read_text(encoding="utf-8"))
-            known = manifest["format"]
+            written = manifest["format"]
         except FileNotFoundError:
             raise StanadaptError(
-                "files",
-                f"{path} holds no run that can be resumed: the folder must be one that sample was "
-                "given as `run`, and the run must have reached its first iteration. If it was "
+                NO_RUN,
+                f"{path} holds no run that can be resumed. The folder must be one that was given "
+                "to sample as `run`, and the run must have reached its first iteration. If it was "
                 "stopped before that, remove the folder and sample again.",
             ) from None
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise StanadaptError("files", f"{path}/{MANIFEST} cannot be read: {error}.") from None
-        if known != FORMAT:
+            raise _unreadable(Path(path) / MANIFEST, error) from None
+        if written != FORMAT:
             raise StanadaptError(
-                "files",
-                f"{path} was written in format {known} by stanadapt {manifest.get('stanadapt')}, "
-                f"and this version reads {FORMAT}: resume with that one.",
+                OTHER_FORMAT,
+                f"the run in {path} has format {written}, and this version of stanadapt reads "
+                f"format {FORMAT} only. Resume it with the version that wrote it, stanadapt "
+                f"{manifest.get('stanadapt', 'of unknown version')}, or sample again in another "
+                "folder.",
             )
         return cls(Path(path), manifest)
 
     def lock(self) -> contextlib.AbstractContextManager[Any]:
-        """Return a context in which no other process writes; StanadaptError if one does."""
+        """Return a context that excludes other writers; StanadaptError if there is one already."""
         try:
             return self._lock.acquire(timeout=0)
         except filelock.Timeout:
             raise StanadaptError(
-                "files",
+                RUN_IN_USE,
                 f"another process is writing the run in {self.path}: wait for it, or stop it. "
                 f"stanadapt.load({str(self.path)!r}) reads the draws so far.",
             ) from None
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text file as a whole or not at all."""
+        """Write a text file completely or not at all."""
         self._write(name, lambda file: file.write(text.encode()))
 
     def write_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Write an .npz file as a whole or not at all."""
+        """Write an .npz file completely or not at all."""
         self._write(name, lambda file: np.savez(file, allow_pickle=False, **arrays))
 
     def write_manifest(self) -> None:
-        """Write `run.json`: last of all at the beginning, since it makes the folder a run."""
+        """Write `run.json`: the last file of a new run, since it makes the folder a run."""
         self.write_text(MANIFEST, json.dumps(self.manifest, indent=1))
 
     def read_text(self, name: str) -> str:
@@ -121,15 +134,15 @@ class RunFolder:
         try:
             return (self.path / name).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
-            raise StanadaptError("files", f"{self.path / name} cannot be read: {error}.") from None
+            raise _unreadable(self.path / name, error) from None
 
     def read_arrays(self, name: str) -> dict[str, np.ndarray]:
         """Contents of an .npz file."""
         try:
-            with np.load(self.path / name, allow_pickle=False) as held:
-                return dict(held)
+            with np.load(self.path / name, allow_pickle=False) as arrays:
+                return dict(arrays)
         except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-            raise StanadaptError("files", f"{self.path / name} cannot be read: {error}.") from None
+            raise _unreadable(self.path / name, error) from None
 
     def _write(self, name: str, fill: Any) -> None:
         partial = self.path / f".{name}.partial"
@@ -143,7 +156,7 @@ class RunFolder:
     def give_memory(
         self, chains: list[Chain], phases: Sequence[str] = PHASES, new: bool = False
     ) -> None:
-        """Let chains record into the files, which are `new`, or made longer where needed."""
+        """Make chains record into the files, which are `new`, or extended if they are too short."""
         plan = chains[0].plan
         rows = {"warmup": plan.warmup_draws, "sampling": plan.draws}
         for phase in phases:
@@ -152,25 +165,25 @@ class RunFolder:
                 if array is None or not rows[phase]:
                     continue
                 shape = len(chains), rows[phase], array.shape[1]
-                # nothing to write where a sampler keeps no numbers of this kind
+                # there is nothing to write if the sampler records no numbers of this kind
                 name = f"{phase}_{kind}.npy"
                 whole = self._array(name, shape, new) if shape[2] else np.empty(shape)
                 for chain, share in zip(chains, whole, strict=True):
                     setattr(getattr(chain, phase), kind, share)
 
     def lengthen(self, chains: list[Chain], reasons: list[str]) -> None:
-        """Give chains whose plan has grown room for more draws; write down that plan, and why."""
+        """Extend the files for chains with a longer plan; record that plan and the reasons."""
         self.give_memory(chains, ("sampling",))
         self.manifest[LENGTHENED] = reasons
         self.write_plan(chains[0].plan)
 
     @property
     def lengthened(self) -> list[str]:
-        """Why the run has become longer so far."""
+        """Reasons why the run has been extended so far."""
         return [*self.manifest.get(LENGTHENED, [])]
 
     def write_plan(self, plan: Plan) -> None:
-        """Write down how long the run is to be."""
+        """Record the plan, and so the length of the run."""
         self.manifest["plan"] = plan._asdict()
         self.write_manifest()
 
@@ -178,23 +191,23 @@ class RunFolder:
         path = self.path / name
         with writing(self.path):
             if new:
-                return _allocated(path, shape)
-            held = _opened(path, "r+")
-            if held.shape == shape:
-                return held
+                return _allocate(path, shape)
+            array = _open(path, "r+")
+            if array.shape == shape:
+                return array
             partial = path.with_name(f".{name}.partial")
-            longer = _allocated(partial, shape)
-            kept = min(held.shape[1], shape[1])
-            longer[:, :kept] = held[:, :kept]
+            longer = _allocate(partial, shape)
+            rows = min(array.shape[1], shape[1])
+            longer[:, :rows] = array[:, :rows]
             longer.flush()
             partial.replace(path)
             return longer
 
     def flush(self) -> None:
-        """Return when the draws recorded before are on the disk.
+        """Return once the draws recorded so far are on the disk.
 
-        As `fsync`, which on POSIX systems writes what was changed in memory too: Python's own call
-        for that stops all of its threads. Elsewhere, and after a kill, the system writes it anyway.
+        On POSIX systems `fsync` also writes changes that were made in memory; Python's call for
+        memory maps stops all threads. Other systems write them anyway, even after a kill.
         """
         for phase, kind in itertools.product(PHASES, KINDS):
             path = self.path / f"{phase}_{kind}.npy"
@@ -207,39 +220,43 @@ class RunFolder:
         names = [f"{phase}_{kind}" for phase in PHASES for kind in KINDS]
         present = [name for name in names if (self.path / f"{name}.npy").exists()]
         with writing(self.path):
-            return {name: _opened(self.path / f"{name}.npy", "c") for name in present}
+            return {name: _open(self.path / f"{name}.npy", "c") for name in present}
 
 
-def _opened(path: Path, mode: Any) -> np.memmap:
+def _open(path: Path, mode: Any) -> np.memmap:
     try:
-        # to be written to, NumPy would fill up a file that is too short with zeros
+        # a truncated file is an error only in mode "r": in "r+", NumPy extends it with zeros
         np.lib.format.open_memmap(path, mode="r")
         return np.lib.format.open_memmap(path, mode=mode)
     except (OSError, ValueError) as error:
-        raise StanadaptError("files", f"{path} cannot be read: {error}.") from None
+        raise _unreadable(path, error) from None
 
 
-def _allocated(path: Path, shape: tuple[int, int, int]) -> np.memmap:
+def _unreadable(path: Path, error: Exception) -> StanadaptError:
+    return StanadaptError(RUN_UNREADABLE, f"{path} cannot be read: {error}.")
+
+
+def _allocate(path: Path, shape: tuple[int, int, int]) -> np.memmap:
     """Return a new array on disk; OSError if there is no space for all of it."""
-    made = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=shape)
-    if hasattr(os, "posix_fallocate"):  # elsewhere, a full disk ends the process when it is met
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=shape)
+    if hasattr(os, "posix_fallocate"):  # without it, a full disk ends the process later
         try:
             with path.open("r+b") as file:
                 os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
         except OSError:
             path.unlink(missing_ok=True)
             raise
-    return made
+    return array
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what the system refuses into a StanadaptError, stage "files"."""
+    """Turn an OSError into a StanadaptError, stage "files"."""
     try:
         yield
     except OSError as error:
         raise StanadaptError(
-            "files",
-            f"the run cannot be kept in {path}: {error.strerror or error}. Choose a folder on a "
-            "disk with enough space that you may write to.",
+            RUN_NOT_WRITABLE,
+            f"the run cannot be written to {path}: {error.strerror or error}. Choose a folder for "
+            "which you have write permission, on a disk with enough space.",
         ) from None

@@ -1,4 +1,4 @@
-"""Codes of messages about runs: how they begin, continue, end and are kept."""
+"""Codes of messages about runs, references for tempering, and Stan's own NUTS."""
 
 from stanadapt.errors import NOTE, Code
 
@@ -200,4 +200,138 @@ PRIOR_NOT_DRAWN = Code(
     NOTE,
     "The prior could not be drawn, or its draws are not fine; the fit itself is unaffected.",
     "See the reason in the message.",
+)
+
+# --- run folders ----------------------------------------------------------------------------------
+RUN_EXISTS = Code(
+    "run_exists",
+    "files",
+    "The folder already contains a run.",
+    "Continue that run with stanadapt.resume, or choose another folder.",
+)
+FOLDER_NOT_EMPTY = Code(
+    "folder_not_empty",
+    "files",
+    "A new run needs an empty folder, or one that does not exist yet.",
+    "Choose another folder.",
+)
+NO_RUN = Code(
+    "no_run",
+    "files",
+    "The folder contains no run, or one that ended before its first iteration.",
+    "Check the path. If the run ended that early, remove the folder and sample again.",
+)
+OTHER_FORMAT = Code(
+    "other_format",
+    "files",
+    "The run was written in a format that this version of stanadapt does not read.",
+    "Resume with the version that the message names, or sample again.",
+)
+RUN_UNREADABLE = Code(
+    "run_unreadable",
+    "files",
+    "A file of a run folder is missing, damaged, or of another version.",
+    "Restore the file from a copy, resume with the version that wrote it, or sample again.",
+)
+RUN_IN_USE = Code(
+    "run_in_use",
+    "files",
+    "Another process is writing the run.",
+    "Wait until it ends, or stop it; stanadapt.load reads the draws so far.",
+)
+RUN_NOT_WRITABLE = Code(
+    "run_not_writable",
+    "files",
+    "The run folder cannot be written.",
+    "Choose a folder for which you have write permission, on a disk with enough space.",
+)
+STATE_NOT_WRITABLE = Code(
+    "state_not_writable",
+    "sampler",
+    "The sampler's state contains an object that cannot be written to a run folder.",
+    "Build states from named tuples of numbers and arrays, or sample without `run`.",
+)
+
+# --- reference distributions for tempering --------------------------------------------------------
+NOT_A_REFERENCE = Code(
+    "not_a_reference",
+    "settings",
+    "A reference distribution cannot be made from this object.",
+    "Give a ReferenceDistribution, 'pathfinder', an earlier fit or approximation, or its file.",
+)
+REFERENCE_NEEDS_GRADIENTS = Code(
+    "reference_needs_gradients",
+    "settings",
+    "Pathfinder follows gradients, but the density is a noisy estimate.",
+    "Give a ReferenceDistribution, or leave it out to learn one during warm-up.",
+)
+REFERENCE_COORDINATES = Code(
+    "reference_coordinates",
+    "settings",
+    "The fit or approximation has other unconstrained coordinates than the target.",
+    "Fit or approximate this target, with this version of Stan, or give 'pathfinder'.",
+)
+REFERENCE_DRAWS = Code(
+    "reference_draws",
+    "settings",
+    "The fit has too few distinct finite draws to estimate the spread of a reference distribution.",
+    "Give a longer fit in which every parameter moved.",
+)
+
+# --- Stan's own NUTS ------------------------------------------------------------------------------
+NUTS_FAILED = Code(
+    "nuts_failed",
+    "sampling",
+    "Every chain of Stan's NUTS failed.",
+    "Read Stan's message; check the initial values and the data.",
+)
+NUTS_CHAINS_FAILED = Code(
+    "nuts_chains_failed",
+    NOTE,
+    "Some chains of Stan's NUTS failed and are not in the result.",
+    "Read Stan's message; check the initial values, or run with another seed.",
+)
+EMBEDDED_NUTS = Code(
+    "embedded_nuts",
+    NOTE,
+    "Stan's NUTS ran inside the embedded backend, whose density our samplers use too.",
+    "Run `stanadapt install-cmdstan` for an independent check.",
+)
+
+# --- our log density against CmdStan's ------------------------------------------------------------
+DENSITY_EQUAL = Code(
+    "density_equal",
+    NOTE,
+    "Our log density equals CmdStan's at its draws, up to rounding and a constant.",
+    "No action is needed.",
+)
+DENSITY_CLOSE = Code(
+    "density_close",
+    NOTE,
+    "Our log density is close to CmdStan's, but differs by more than rounding.",
+    "Releases of Stan compute some functions differently; if that is not the cause, report it.",
+)
+DENSITY_DIFFERS = Code(
+    "density_differs",
+    "sampling",
+    "Our log density is not CmdStan's, so draws of our samplers on this target are wrong.",
+    "Use another backend, or rewrite the program; please report it with the program.",
+)
+INCOMPARABLE_DENSITY = Code(
+    "incomparable_density",
+    NOTE,
+    "CmdStan's draws do not determine the density, so the two densities cannot be compared.",
+    "No action is needed; compare the draws of the samplers instead.",
+)
+FEW_COMPARABLE_DRAWS = Code(
+    "few_comparable_draws",
+    NOTE,
+    "CmdStan has fewer than two different draws at which the densities can be compared.",
+    "Run more iterations; if chains do not move, change the initial values.",
+)
+CHECK_INTERRUPTED = Code(
+    "check_interrupted",
+    NOTE,
+    "The comparison of our log density with CmdStan's was interrupted.",
+    "Run stan_nuts again to compare them.",
 )

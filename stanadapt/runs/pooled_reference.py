@@ -1,22 +1,28 @@
 """Reference distributions for tempering, from Pathfinder or from an earlier fit.
 
-A reference must cover every mode. It has the mean and the covariance of all paths of Pathfinder
-together, each with the same weight, or those of all draws of a fit, and is then inflated.
-Importance weights are not used: they leave one path where modes differ, and the modes of the others
-would lie outside. Paths that ended in a place of no mass are left out by their evidence lower
-bounds (ELBO).
+A reference must cover every mode. Its mean and covariance are those of the mixture of all paths of
+Pathfinder, with equal weights, or those of all draws of a fit; its covariance is then inflated.
+Importance weights are not used: if modes differ, they select one path, and the reference would not
+cover the modes of the others. Paths that ended in a region without mass are excluded by their
+evidence lower bounds (ELBO).
 """
 
 import math
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from stanadapt import results
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
-from stanadapt.errors import StanadaptError, warn
+from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.runs.messages import (
+    NOT_A_REFERENCE,
+    REFERENCE_COORDINATES,
+    REFERENCE_DRAWS,
+    REFERENCE_NEEDS_GRADIENTS,
+)
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.tempering.warmup_rounds import INFLATION_2D
@@ -30,30 +36,30 @@ from stanadapt.samplers.variational.methods import (
 from stanadapt.samplers.variational.pathfinder import mixture_log_density
 from stanadapt.targets.target import Samplable
 
-# more than `approximate` has: here a mode that no path reaches is lost
+# more than the default of `approximate`, because a mode that no path reaches is lost
 PATHS = 16
-# a path counts unless its ELBO lies below the best by more than LEAST_GAP and 1 a parameter: by as
-# much a Gaussian may miss the shape of a mode that has its share of the mass
+# a path is excluded if its ELBO is below the best by more than LEAST_GAP + 1 per parameter; a
+# Gaussian can fall short by that much in a mode with its share of the mass, because of its shape
 LEAST_GAP, GAP_PER_PARAMETER = 20.0, 1.0
-# parameters up to which correlations are kept, each evaluation taking their square; a fit must have
-# so many draws for each parameter
+# correlations are used up to this number of parameters, since an evaluation costs its square, and
+# if a fit has this number of draws per parameter
 LARGEST_DENSE, DRAWS_PER_PARAMETER = 100, 10
 FEWEST_DRAWS = 20
-# randomness of its own, apart from that of chains
+# key of a random stream that is independent of the chains' streams
 STREAM = 2**20
-# by how much log densities at the draws of an approximation may differ, relative to their size
+# largest difference of log densities at the draws of an approximation, relative to their size
 AGREEMENT = 1e-4
 
 
 class FittedReference(NamedTuple):
-    """A reference distribution, what it was made from, and what that cost.
+    """A reference distribution, with its origin and its cost.
 
     description
-        In words, for the result.
+        The origin in words, for the result's attributes.
     calls
-        Values, gradients, failures, shape (3,).
+        Numbers of values, gradients and failures, shape (3,).
     seconds, processor_seconds, compile_seconds
-        Of the fit; the second of all its threads.
+        Time of the fit, processor time of all its threads, and time of compilation.
 
     """
 
@@ -80,67 +86,66 @@ def reference_from(
     seed: int | None,
     show_progress: bool,
 ) -> FittedReference:
-    """`fit_reference` with arguments that were checked, a fit that was read, and what it cost."""
+    """Fit a reference as `fit_reference` does, from checked arguments, and record the cost."""
     if isinstance(source, str) and source == PATHFINDER:
         with slow_step(show_progress, f"Fitting the reference to {target.name} by {PATHFINDER}"):
-            moments, words, spent = _of_pathfinder(target, seed)
+            moments, description, cost = _from_pathfinder(target, seed)
     else:
-        (moments, words), spent = _of_fit(target, source), {}
+        (moments, description), cost = _from_fit(target, source), {}
     factor = inflation or INFLATION_2D ** math.sqrt(2.0 / target.dim)
     mean, covariance = moments.mean, moments.covariance * factor**2
     if covariance.ndim == 1:
         distribution = ReferenceDistribution(mean, sd=np.sqrt(covariance), degrees=degrees)
     else:
         distribution = ReferenceDistribution(mean, covariance=covariance, degrees=degrees)
-    return FittedReference(distribution, f"{words}, inflated by {factor:.3g}", **spent)
+    return FittedReference(distribution, f"{description}, inflated by {factor:.3g}", **cost)
 
 
-def _of_pathfinder(target: Samplable, seed: int | None) -> tuple[Moments, str, dict[str, Any]]:
+def _from_pathfinder(target: Samplable, seed: int | None) -> tuple[Moments, str, dict[str, Any]]:
     program = target.target
     if program.noise:
         raise StanadaptError(
-            "settings",
+            REFERENCE_NEEDS_GRADIENTS,
             f"reference_distribution='{PATHFINDER}' follows gradients, but the density of "
             f"{program.name} is an estimate with noise {', '.join(program.noise)}: give a "
-            "ReferenceDistribution, or leave it out, and it is learned during warm-up.",
+            "ReferenceDistribution, or leave it out to learn one during warm-up.",
         )
     sources = np.random.SeedSequence(seed, spawn_key=(STREAM,)).spawn(PATHS)
-    rngs = [np.random.default_rng(one) for one in sources]
+    rngs = [np.random.default_rng(source) for source in sources]
     starts = initial_positions(target, None, rngs)
     settings, began = PathfinderSettings(paths=PATHS), time.perf_counter()
     try:  # compile, with a climb of one step
         one = [np.random.default_rng(0)]
         fit_pathfinder(target, settings._replace(max_iterations=1), starts[:1], one)
     except StanadaptError:
-        pass  # the climbs themselves will say why
+        pass  # the full climbs will raise it again
     compiled, used = time.perf_counter(), time.process_time()
     fitted = fit_pathfinder(target, settings, starts, rngs)
-    for sentence in fitted.remarks:
-        warn(f"reference_distribution: {sentence}")
+    for remark in fitted.remarks:
+        warn(cast(Message, remark).extended(prefix="reference_distribution: "))
     highest = fitted.elbo.max(axis=1, where=np.isfinite(fitted.elbo), initial=-np.inf)
     # paths without a Gaussian have no ELBO either
-    kept = parts_of_mass(fitted.parts, highest[np.isfinite(highest)])
+    parts = parts_of_mass(fitted.parts, highest[np.isfinite(highest)])
     every = [VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS]
-    spent = {
+    cost = {
         "calls": np.sum([density.calls[every] for density in fitted.densities], axis=0),
         "seconds": time.perf_counter() - compiled,
         "processor_seconds": time.process_time() - used,
         "compile_seconds": compiled - began,
     }
-    words = f"{PATHFINDER}: {len(kept)} of {PATHS} paths"
-    return pooled_moments(kept), words, spent
+    return pooled_moments(parts), f"{PATHFINDER}: {len(parts)} of {PATHS} paths", cost
 
 
 def parts_of_mass(parts: list[Gaussian], elbo: np.ndarray) -> list[Gaussian]:
-    """Leave out Gaussians whose ELBO says that they hold no mass that counts; shape (part,)."""
-    if len(elbo) != len(parts):  # the ELBO of a method with other rows
+    """Exclude Gaussians with negligible mass according to their ELBOs, shape (part,)."""
+    if len(elbo) != len(parts):  # another method, with ELBOs that are not those of the parts
         return parts
-    gap = LEAST_GAP + GAP_PER_PARAMETER * parts[0].dim
-    return [part for part, own in zip(parts, elbo, strict=True) if own >= elbo.max() - gap]
+    lowest = elbo.max() - (LEAST_GAP + GAP_PER_PARAMETER * parts[0].dim)
+    return [part for part, bound in zip(parts, elbo, strict=True) if bound >= lowest]
 
 
 def pooled_moments(parts: list[Gaussian]) -> Moments:
-    """Moments of the mixture of Gaussians with equal weights: spread within and between them."""
+    """Moments of the equally weighted mixture of Gaussians: spread within and between them."""
     locations = np.stack([part.location for part in parts])
     mean = locations.mean(axis=0)
     between = locations - mean
@@ -152,19 +157,19 @@ def pooled_moments(parts: list[Gaussian]) -> Moments:
     return Moments(mean, (covariance + covariance.T) / 2.0)
 
 
-def _of_fit(target: Samplable, fit: Any) -> tuple[Moments, str]:
+def _from_fit(target: Samplable, fit: Any) -> tuple[Moments, str]:
     program = target.target
     if not results.is_fit(fit):
         raise StanadaptError(
-            "settings",
+            NOT_A_REFERENCE,
             f"reference_distribution must be a ReferenceDistribution(mean, sd), '{PATHFINDER}', an "
             f"earlier fit or approximation, or its file, got {fit!r}.",
         )
     if program is not target:
         raise StanadaptError(
-            "settings",
-            f"reference_distribution: {target!r} has coordinates of its own, in which no fit of "
-            f"{program.name} is: give a ReferenceDistribution, or '{PATHFINDER}'.",
+            REFERENCE_COORDINATES,
+            f"reference_distribution: the coordinates of {target!r} are not those of a fit of "
+            f"{program.name}: give a ReferenceDistribution, or '{PATHFINDER}'.",
         )
     draws = positions_of_fit(program, fit, "reference_distribution")
     name = results.attribute(fit, "sampler", "Stan")
@@ -172,15 +177,15 @@ def _of_fit(target: Samplable, fit: Any) -> tuple[Moments, str]:
         parts = gaussians_of(fit)
         _require_coordinates(program.name, fit, parts, draws)
         elbo = results.dataset(fit, "approximation").get("elbo")
-        rows = np.empty(0) if elbo is None else np.nanmax(elbo.values, axis=1)
-        kept = parts_of_mass(parts, rows)
-        return pooled_moments(kept), f"an approximation by {name}: {len(kept)} Gaussians"
+        bounds = np.empty(0) if elbo is None else np.nanmax(elbo.values, axis=1)
+        parts = parts_of_mass(parts, bounds)
+        return pooled_moments(parts), f"an approximation by {name}: {len(parts)} Gaussians"
     draws = draws[np.isfinite(draws).all(axis=1)]
     if len(draws) < FEWEST_DRAWS or not np.all(np.ptp(draws, axis=0) > 0.0):
         raise StanadaptError(
-            "settings",
+            REFERENCE_DRAWS,
             f"reference_distribution: the fit has {len(draws)} finite draws, or a parameter that "
-            f"never moved; at least {FEWEST_DRAWS} different ones are needed for a spread.",
+            f"never moved; estimating a spread takes at least {FEWEST_DRAWS} different draws.",
         )
     n, dim = draws.shape
     dense = dim <= LARGEST_DENSE and n >= DRAWS_PER_PARAMETER * dim
@@ -191,18 +196,18 @@ def _of_fit(target: Samplable, fit: Any) -> tuple[Moments, str]:
 def _require_coordinates(name: str, fit: Any, parts: list[Gaussian], draws: np.ndarray) -> None:
     """Raise StanadaptError unless an approximation's coordinates are those of the target.
 
-    They depend on Stan's version (simplexes) and on bounds, which data may set. The log densities
-    that the result holds tell: at its own draws they must come out again.
+    Coordinates depend on Stan's version (simplexes) and on bounds, which data may set. The
+    approximate log densities in the result are computed again at its draws, and must agree.
     """
-    own = results.dataset(fit, "sample_stats")["lp_approx"].values[0]
-    chosen = np.linspace(0, len(own) - 1, len(draws)).astype(int)
+    recorded = results.dataset(fit, "sample_stats")["lp_approx"].values[0]
+    recorded = recorded[np.linspace(0, len(recorded) - 1, len(draws)).astype(int)]
     if parts[0].dim == draws.shape[1] and len(draws):
-        difference = np.abs(mixture_log_density(parts, draws) - own[chosen])
-        if np.nanmedian(difference / (1.0 + np.abs(own[chosen]))) < AGREEMENT:
+        difference = np.abs(mixture_log_density(parts, draws) - recorded)
+        if np.nanmedian(difference / (1.0 + np.abs(recorded))) < AGREEMENT:
             return
     raise StanadaptError(
-        "settings",
-        f"reference_distribution: the unconstrained coordinates of the approximation are not those "
-        f"of {name} (it is of another target, version of Stan, or of data that set other bounds): "
-        "approximate this target anew.",
+        REFERENCE_COORDINATES,
+        "reference_distribution: the unconstrained coordinates of the approximation are not those "
+        f"of {name}: it has another target or version of Stan, or its data set other bounds. "
+        "Approximate this target.",
     )

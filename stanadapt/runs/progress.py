@@ -1,27 +1,33 @@
-"""How far a run is: what the function given as `on_progress` is told, and how it stops a run."""
+"""Progress of a run, as the user's progress function sees it, which may stop the run."""
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from stanadapt.diagnostics.mixing import Efficiency, efficiency
 from stanadapt.engine.chain import Chain
+from stanadapt.errors import Message
+from stanadapt.runs.messages import STOPPED_ON_REQUEST
 from stanadapt.targets.target import Target, variable_name
 
 
 class ChainProgress(NamedTuple):
-    """One chain: iterations done and asked for, and what happened in them.
+    """Progress of one chain.
 
+    n_done, n_total
+        Iterations done and planned, warm-up included.
+    warming_up
+        Whether the chain is in warm-up.
     draws
-        Kept draws after warm-up.
+        Number of draws kept after warm-up.
     acceptance_rate
         Mean over the last chunk of iterations; NaN before the first.
     failed
-        Evaluations without a finite density.
+        Number of evaluations without a finite density.
     divergences
-        Among the kept draws; 0 for samplers without them.
+        Number of divergent iterations among the draws; 0 for samplers without divergences.
 
     """
 
@@ -35,17 +41,17 @@ class ChainProgress(NamedTuple):
 
 
 class RunProgress:
-    """What a run has done so far.
+    """Progress of a run.
 
     Attributes
     ----------
     chains
-        A `ChainProgress` each.
+        One `ChainProgress` per chain.
     seconds
-        Since chains began to move: compilation is not counted.
+        Time since chains began to move, without compilation.
     processor_seconds
-        Spent on all chains so far, learning the scales included; what other programs take of the
-        machine does not count.
+        Processor time of all chains so far, including the pre-run that learns scales; it does not
+        depend on the load of the machine.
 
     """
 
@@ -55,31 +61,31 @@ class RunProgress:
             chain.warmup_processor_seconds + chain.sampling_processor_seconds for chain in chains
         )
         self.chains = [_progress_of(chain) for chain in chains]
-        self._found: Efficiency | None = None
+        self._summary: Efficiency | None = None
 
     @property
     def draws(self) -> int:
-        """Kept draws that every chain has."""
+        """Number of draws that every chain has after warm-up."""
         return min(chain.draws for chain in self.chains)
 
     def smallest_ess(self) -> float:
-        """Smallest bulk and tail effective sample size of the parameters; 0 before four draws.
+        """Smallest bulk or tail effective sample size of the parameters; 0 before four draws.
 
-        Computed when asked for, over all draws so far: not at each call where these are many.
+        It is computed from all draws so far, so if these are many, do not call it every time.
         """
-        found = self._efficiency()
-        sizes = [*found.ess_bulk, *found.ess_tail] if found else []
+        summary = self._efficiency()
+        sizes = [*summary.ess_bulk, *summary.ess_tail] if summary else []
         return float(np.min(sizes)) if sizes else 0.0
 
     def largest_r_hat(self) -> float:
-        """Largest R-hat of the parameters; NaN before four draws, and of one chain."""
-        found = self._efficiency()
-        return float(np.max(found.r_hat)) if found and found.names else np.nan
+        """Largest R-hat of the parameters; NaN before four draws, or if there is one chain."""
+        summary = self._efficiency()
+        return float(np.max(summary.r_hat)) if summary and summary.names else np.nan
 
     def _efficiency(self) -> Efficiency | None:
-        if self._found is None and self.draws >= 4:
-            self._found = efficiency(parameters_so_far(self._target, self._chains))
-        return self._found
+        if self._summary is None and self.draws >= 4:
+            self._summary = efficiency(parameters_so_far(self._target, self._chains))
+        return self._summary
 
 
 def _progress_of(chain: Chain) -> ChainProgress:
@@ -93,7 +99,7 @@ def _progress_of(chain: Chain) -> ChainProgress:
 
 
 def parameters_so_far(target: Target, chains: list[Chain]) -> dict[str, np.ndarray]:
-    """Draws of each parameter that all chains have, shape (chain, draw), where all are finite."""
+    """Draws that all chains have, shape (chain, draw), of each parameter with finite draws only."""
     rows = min(chain.sampling.rows for chain in chains)
     columns = {
         name: np.stack([chain.sampling.constrained[:rows, column] for chain in chains])
@@ -104,24 +110,27 @@ def parameters_so_far(target: Target, chains: list[Chain]) -> dict[str, np.ndarr
 
 
 class Watch:
-    """Is called between chunks of a run; stops it when time is up, or the user's function says so.
+    """Stops a run at its time limit, or when the user's function returns True.
+
+    It is called between chunks of iterations.
 
     Parameters
     ----------
     target
-        The program.
+        The program and its data.
     on_progress
-        Is given a `RunProgress` about ten times a second; the run ends if it returns True.
+        Function that receives a `RunProgress` about ten times a second; the run ends if it returns
+        True.
     max_minutes
-        Of running, compilation not counted.
+        Time limit, without compilation.
 
     Attributes
     ----------
     note
-        Why the run was stopped; "" if it was not.
+        Why the run was stopped, a `Message`; "" if it was not.
     stopped_by_user
-        Whether the user's function stopped it, by its answer or by an error: the result then has
-        the draws that the function saw, of all chains.
+        Whether the user's function stopped the run, by returning True or by an error. The result
+        then has exactly the draws that the function saw: those of all chains.
 
     """
 
@@ -134,32 +143,34 @@ class Watch:
         self._target, self._on_progress, self._max_minutes = target, on_progress, max_minutes
         self._began: float | None = None
         self.stopped_by_user = False
-        self.note = ""
+        self.note: Message | Literal[""] = ""
 
     def __call__(self, chains: list[Chain]) -> None:
-        """Look at the chains; raises KeyboardInterrupt, as Ctrl-C does, once to stop them."""
+        """Check time and chains; raise KeyboardInterrupt, as Ctrl-C does, once to stop them."""
         if self.note:
             return
         self._began = time.monotonic() if self._began is None else self._began
         seconds = time.monotonic() - self._began
         if self._max_minutes is not None and seconds > 60.0 * self._max_minutes:
-            self.note = f"stopped after {self._max_minutes:g} minutes, as asked for."
+            text = f"stopped after {self._max_minutes:g} minutes, the time limit."
+            self.note = Message(STOPPED_ON_REQUEST, text)
         elif self._on_progress is not None:
-            self.note = self._answer(RunProgress(self._target, chains, seconds))
+            self.note = self._ask(RunProgress(self._target, chains, seconds))
         if self.note and not all(chain.finished for chain in chains):
             raise KeyboardInterrupt
 
-    def _answer(self, progress: RunProgress) -> str:
+    def _ask(self, progress: RunProgress) -> Message | Literal[""]:
+        """Call the user's function; return why the run is to stop, or ""."""
         if self._on_progress is None:
             return ""
         try:
             stop = self._on_progress(progress)
-        except Exception as error:  # it is the user's, and must not cost the draws
+        except Exception as error:  # an error in the user's function must not cost the draws
             self.stopped_by_user = True
-            return f"stopped since the progress function raised {type(error).__name__}: {error}"
+            text = f"stopped because the progress function raised {type(error).__name__}: {error}"
+            return Message(STOPPED_ON_REQUEST, text)
         self.stopped_by_user = stop is True
-        return (
-            f"stopped by on_progress after {progress.seconds:.3g} s."
-            if self.stopped_by_user
-            else ""
-        )
+        if not self.stopped_by_user:
+            return ""
+        text = f"stopped by the progress function after {progress.seconds:.3g} s."
+        return Message(STOPPED_ON_REQUEST, text)

@@ -1,4 +1,7 @@
-"""The function users call to make a reference distribution for tempering out of something else."""
+"""Reference distributions for tempering, as users fit them.
+
+A file of its own, since `load` imports modules that import `pooled_reference`.
+"""
 
 import math
 import os
@@ -23,34 +26,49 @@ def fit_reference(
     seed: int | None = None,
     show_progress: bool = True,
 ) -> ReferenceDistribution:
-    """Make a reference distribution for tempering out of Pathfinder or an earlier fit.
+    """Fit a reference distribution for tempering, by Pathfinder or from an earlier fit.
 
-    `sample(target, "parallel_tempering", reference_distribution=source)` does the same. Of use for
-    an `Extended`, or to look at the reference before it is used.
+    `sample(target, "parallel_tempering", reference_distribution=source)` does the same. Use this
+    function for an `Extended`, or to inspect the reference first.
 
     Parameters
     ----------
-    target
-        A Stan program with its data.
-    source
-        "pathfinder": 16 climbs from random points, those that end in places of no mass left out; a
-        result of `approximate`, of which all paths count alike; an earlier fit of the same program,
-        with these data or others, by any sampler; or the file or run folder of either.
-    inflation
-        Spread of the reference over that of what it is made from; 0: 2^sqrt(2 / d), which is 2 in
-        two dimensions.
-    degrees
-        Degrees of freedom of a Student t; infinite, the default, for a Gaussian.
-    seed
-        Of Pathfinder's starts, 0 to 2**32 - 1; default: a random one.
-    show_progress
-        Say what takes longer than a second.
+    target : Target or Extended
+        A Stan program with its data, or a distribution built from one.
+    source : optional
+        "pathfinder": 16 climbs from random points, without those that end in a region of
+        negligible mass; a result of `approximate`, with equal weights for all its paths; an earlier
+        fit of the same program by any sampler, with the same data or others; or the file or run
+        folder of a fit or an approximation.
+    inflation : float
+        Ratio of the spread of the reference to the spread of its source; 0 (default) stands for
+        2^sqrt(2 / d), which is 2 in two dimensions.
+    degrees : float
+        Degrees of freedom of a Student t; infinity (default) stands for a Gaussian.
+    seed : int, optional
+        Seed of Pathfinder's starting points, from 0 to 2**32 - 1; default: random.
+    show_progress : bool
+        Whether to report steps that take longer than a second.
+
+    Returns
+    -------
+    ReferenceDistribution
+        A Gaussian or a Student t on the unconstrained scale.
 
     Raises
     ------
     StanadaptError
-        Stage "settings" for another source, "initialization" for a fit of other parameters,
-        "sampling" where no path found anything.
+        Stage "settings" for another source; "initialization" for a fit of other parameters;
+        "sampling" if every path failed.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
+    >>> target = sa.Target(program, backend="stanli", show_progress=False)
+    >>> reference = sa.fit_reference(target, seed=1, show_progress=False)
+    >>> reference.mean.round(1)
+    array([1.])
 
     """
     require_samplable(target)
@@ -63,7 +81,7 @@ def fit_reference(
 
 
 def read_source(source: Any) -> Any:
-    """Return the fit where its file or run folder is given, and all else as it is."""
-    # False too for names that the system refuses
+    """Read a fit if its file or run folder is given; return any other source unchanged."""
+    # os.path.exists is False for names that the system rejects
     is_file = isinstance(source, str) and source != PATHFINDER and os.path.exists(source)
     return load(source) if is_file or isinstance(source, PathLike) else source

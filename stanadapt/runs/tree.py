@@ -1,9 +1,9 @@
-"""What a chain has learned, as text and arrays: nested tuples, numbers and arrays.
+"""States of chains as text and arrays: nested tuples, numbers and arrays.
 
 Arrays of a state may share memory, and compiled code relies on it: overlapping arrays are written
-as one block of bytes, and are views of one block again when read. Nothing that is read is run:
-classes are only looked up among the named tuples and enumerations of modules that are loaded.
-Densities are addresses of the process that made them; their place is kept, and they are made anew.
+as one block of bytes, and become views of one block when read. No code is run from a file: classes
+are only looked up among the named tuples and enumerations of loaded modules. Densities are
+addresses within a process, so a file holds a placeholder, which the reader's density replaces.
 """
 
 import ctypes
@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine.density import Density
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Code, Message, StanadaptError, all_codes
+from stanadapt.runs.messages import RUN_UNREADABLE, STATE_NOT_WRITABLE
 from stanadapt.samplers.tempering.path import TemperingPath
 
 TREE = "tree"
@@ -24,10 +25,10 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 class Fresh:
-    """What is made anew in every process, in place of what was written.
+    """Objects of this process that replace the placeholders in a file.
 
     density
-        Of the chain.
+        Density of the chain.
     prior_handle
         Handle of the program under prior-only data, if there is one.
 
@@ -38,16 +39,16 @@ class Fresh:
 
 
 def packed(thing: Any) -> dict[str, np.ndarray]:
-    """Return arrays from which `unpacked` makes an equal thing, by name.
+    """Return named arrays from which `unpacked` builds an equal object.
 
     Raises
     ------
     StanadaptError
-        Stage "sampler", for a class that cannot be written.
+        Stage "sampler" if the object contains a class that cannot be written.
 
     """
     arrays: list[np.ndarray] = []
-    tree = _encoded(thing, arrays)
+    tree = _encode(thing, arrays)
     starts, stops = _blocks(arrays)
     ends = zip(starts, stops, strict=True)
     blocks = {f"block_{i}": _bytes(low, high) for i, (low, high) in enumerate(ends)}
@@ -56,34 +57,38 @@ def packed(thing: Any) -> dict[str, np.ndarray]:
     return {TREE: np.frombuffer(text.encode(), np.uint8), **blocks}
 
 
-def unpacked(held: Mapping[str, np.ndarray], fresh: Fresh | None = None) -> Any:
-    """Return the thing that was packed; `fresh` where it holds densities.
+def unpacked(packed_arrays: Mapping[str, np.ndarray], fresh: Fresh | None = None) -> Any:
+    """Return the object that was packed; `fresh` is required if it contains densities.
 
     Raises
     ------
     StanadaptError
-        Stage "files", where it is not what this version of the package writes.
+        Stage "files" if this version of the package cannot read the arrays.
 
     """
     try:
-        text = json.loads(held[TREE].tobytes())
-        count = sum(name.startswith("block_") for name in held)
-        blocks = [_aligned(held[f"block_{i}"]) for i in range(count)]
+        text = json.loads(packed_arrays[TREE].tobytes())
+        count = sum(name.startswith("block_") for name in packed_arrays)
+        blocks = [_align(packed_arrays[f"block_{i}"]) for i in range(count)]
         arrays = [_array(place, blocks) for place in text["arrays"]]
-        return _decoded(text["tree"], arrays, fresh)
+        return _decode(text["tree"], arrays, fresh)
     except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
         raise StanadaptError(
-            "files",
+            RUN_UNREADABLE,
             f"the state of the chains cannot be read by this version of stanadapt: {error!r}. "
-            "Resume with the version that wrote it, or start again.",
+            "Resume with the version that wrote it, or sample again.",
         ) from None
 
 
-def _encoded(thing: Any, arrays: list[np.ndarray]) -> Any:
-    """Return JSON for a thing; arrays are appended and referred to by number."""
+def _encode(thing: Any, arrays: list[np.ndarray]) -> Any:
+    """Return JSON for an object; arrays are appended to the list and referred to by number."""
     kind = type(thing)
     if kind in PLAIN:
         return thing
+    if isinstance(thing, Message):
+        return {"message": str(thing.code), "text": str(thing)}
+    if isinstance(thing, Code):
+        return str(thing)
     if isinstance(thing, Density):
         return {"density": True}
     if isinstance(thing, np.ndarray) and thing.dtype.kind in "fiub":
@@ -94,35 +99,37 @@ def _encoded(thing: Any, arrays: list[np.ndarray]) -> Any:
     if isinstance(thing, np.generic):
         return {"number": thing.dtype.str, "value": thing.item()}
     if isinstance(thing, tuple) and hasattr(thing, "_fields"):
-        values = [_encoded(value, arrays) for value in thing]
+        values = [_encode(value, arrays) for value in thing]
         return {"class": _name(kind), "fields": list(thing._fields), "values": values}
     if kind in (tuple, list):
-        return {kind.__name__: [_encoded(value, arrays) for value in thing]}
+        return {kind.__name__: [_encode(value, arrays) for value in thing]}
     if kind is dict:
-        return {"dict": [[k, _encoded(value, arrays)] for k, value in thing.items()]}
+        return {"dict": [[k, _encode(value, arrays)] for k, value in thing.items()]}
     raise StanadaptError(
-        "sampler",
+        STATE_NOT_WRITABLE,
         f"a state with a {kind.__name__} cannot be written to a run folder: states are named "
         "tuples of numbers and arrays. Sample without `run`.",
     )
 
 
-def _decoded(tree: Any, arrays: list[np.ndarray], fresh: Fresh | None) -> Any:
+def _decode(tree: Any, arrays: list[np.ndarray], fresh: Fresh | None) -> Any:
     if type(tree) in PLAIN:
         return tree
     ((kind, content), *_) = tree.items()
     if kind == "array":
         return arrays[content]
     if kind == "density":
-        return _required(fresh).density
+        return _require(fresh).density
+    if kind == "message":
+        return Message(all_codes()[content], tree["text"])
     if kind == "number":
         return np.dtype(content).type(tree["value"])
     if kind == "member":
         return _class(content, Enum)(tree["value"])
     if kind == "dict":
-        return {k: _decoded(value, arrays, fresh) for k, value in content}
+        return {k: _decode(value, arrays, fresh) for k, value in content}
     if kind in ("tuple", "list"):
-        values = [_decoded(value, arrays, fresh) for value in content]
+        values = [_decode(value, arrays, fresh) for value in content]
         return tuple(values) if kind == "tuple" else values
     return _named_tuple(_class(content, tuple), tree, arrays, fresh)
 
@@ -130,13 +137,13 @@ def _decoded(tree: Any, arrays: list[np.ndarray], fresh: Fresh | None) -> Any:
 def _named_tuple(kind: Any, tree: Any, arrays: list[np.ndarray], fresh: Fresh | None) -> Any:
     if list(kind._fields) != tree["fields"]:
         raise ValueError(f"{kind.__name__} has other fields: {tree['fields']}")
-    made = kind(*(_decoded(value, arrays, fresh) for value in tree["values"]))
-    if isinstance(made, TemperingPath):
-        return made._replace(prior_handle=_required(fresh).prior_handle)
-    return made
+    value = kind(*(_decode(value, arrays, fresh) for value in tree["values"]))
+    if isinstance(value, TemperingPath):
+        return value._replace(prior_handle=_require(fresh).prior_handle)
+    return value
 
 
-def _required(fresh: Fresh | None) -> Fresh:
+def _require(fresh: Fresh | None) -> Fresh:
     if fresh is None:
         raise ValueError("a density where none is expected")
     return fresh
@@ -147,14 +154,14 @@ def _name(kind: type) -> str:
 
 
 def _class(name: str, base: type) -> Any:
-    """Look up a class that is loaded; nothing is imported for a name in a file."""
+    """Look up a class that is loaded; a name in a file imports nothing."""
     module, _, path = name.partition(":")
-    found: Any = sys.modules[module]
+    kind: Any = sys.modules[module]
     for part in path.split("."):
-        found = getattr(found, part)
-    if not (isinstance(found, type) and issubclass(found, base)):
+        kind = getattr(kind, part)
+    if not (isinstance(kind, type) and issubclass(kind, base)):
         raise ValueError(f"{name} is not a class of a state")
-    return found
+    return kind
 
 
 def _bounds(array: np.ndarray) -> tuple[int, int]:
@@ -166,7 +173,7 @@ def _bounds(array: np.ndarray) -> tuple[int, int]:
 
 
 def _blocks(arrays: list[np.ndarray]) -> tuple[list[int], list[int]]:
-    """First and last addresses of the blocks of memory that overlapping arrays lie in."""
+    """First and last addresses of the blocks of memory that contain overlapping arrays."""
     starts: list[int] = []
     stops: list[int] = []
     for low, high in sorted(_bounds(array) for array in arrays if array.size):
@@ -195,18 +202,19 @@ def _place(array: np.ndarray, starts: list[int]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _aligned(block: np.ndarray) -> np.ndarray:
-    """Copy bytes to where numbers may begin."""
+def _align(block: np.ndarray) -> np.ndarray:
+    """Copy bytes to an address that is aligned for numbers."""
     words = np.empty(-(-block.size // 8), np.int64)
-    held = words.view(np.uint8)[: block.size]
-    held[:] = block
-    return held
+    aligned = words.view(np.uint8)[: block.size]
+    aligned[:] = block
+    return aligned
 
 
 def _array(place: Mapping[str, Any], blocks: list[np.ndarray]) -> np.ndarray:
     shape, kind = tuple(place["shape"]), np.dtype(place["dtype"])
     if 0 in shape:
         return np.empty(shape, kind)
-    made = np.ndarray(shape, kind, blocks[place["block"]], place["offset"], tuple(place["strides"]))
-    made.flags.writeable = place["writeable"]
-    return made
+    block, strides = blocks[place["block"]], tuple(place["strides"])
+    array = np.ndarray(shape, kind, block, place["offset"], strides)
+    array.flags.writeable = place["writeable"]
+    return array

@@ -99,7 +99,7 @@ def test_an_unwritable_file_is_found_before_the_program_is_read(files, monkeypat
     ("arguments", "words"),
     [
         (["neal", "-s", "gad_mala,nope"], ["'nope'"]),
-        (["neal", "-s", "gad_mala", "--stan-nuts", "pymc"], ["engine", "'pymc'"]),
+        (["neal", "-s", "gad_mala", "--stan-nuts", "pymc"], ["stanli", "'pymc'"]),
         (["neal", "-s", ",", "--stan-nuts", "none"], []),
         (["none.stan"], ["none.stan"]),
         (["neal", "--chains", "0"], ["chains", "0"]),

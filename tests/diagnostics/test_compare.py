@@ -335,7 +335,7 @@ def test_with_real_fits():
     run = {"chains": 2, "iter_warmup": 100, "iter_sampling": 500, "show_progress": False}
     fast = sa.sample(target, "gad_mala", seed=1, initial_scale=1.5, **run)
     with pytest.warns(UserWarning, match="shares its density"):
-        embedded = sa.stan_nuts(target, engine="stanli", seed=1, **run)
+        embedded = sa.stan_nuts(target, backend="stanli", seed=1, **run)
     table = sa.compare({"fast": fast, "nuts": embedded}, show=False)
     assert table.attrs["baseline"] == "nuts"
     assert table.loc["fast", "z_mean"] < 5

@@ -372,7 +372,7 @@ def test_stan_nuts_is_judged_alike():
 
     target = sa.Target(*find("eight_schools_centered"), backend="stanli", show_progress=False)
     with pytest.warns(sa.ConvergenceWarning, match="diverged"):
-        fit = sa.stan_nuts(target, engine="stanli", seed=1, show_progress=False)
+        fit = sa.stan_nuts(target, backend="stanli", seed=1, show_progress=False)
     assert fit.attrs["verdict"] != "fine"
 
 

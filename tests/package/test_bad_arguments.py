@@ -67,8 +67,8 @@ class TestOfOtherKinds:
             refused(argument, lambda name=argument: sa.compare(fits, **{name: value}, show=False))
 
     def test_of_an_engine(self, value, known):
-        refused("engine must be one of", lambda: sa.stan_nuts(known, engine=value))
-        refused("engine must be one of", lambda: sa.compare_repeats(known, "rwm", engine=value))
+        refused("auto, cmdstan, stanli", lambda: sa.stan_nuts(known, backend=value))
+        refused("auto, cmdstan, stanli", lambda: sa.compare_repeats(known, "rwm", engine=value))
 
     def test_of_several(self, value, known, fits):
         if isinstance(value, np.ndarray) and value.size == 0:
@@ -117,7 +117,7 @@ def test_names_of_files_that_the_system_refuses(name, known, fits, tmp_path, mon
     refused("files", lambda: sa.Target(f"{name}.stan", show_progress=False))
     for argument in ("data", "include_paths", "labels", "dims"):
         refused("files", lambda name_of=argument: target(**{name_of: name}))
-    refused("initialization", lambda: sa.stan_nuts(known, engine="stanli", inits=name))
+    refused("initialization", lambda: sa.stan_nuts(known, backend="stanli", inits=name))
     refused("settings|files", lambda: fit_reference(known, name))
     for read in (sa.load, sa.resume, posteriordb, Network.load):
         refused("files", lambda read=read: read(name))
@@ -135,7 +135,7 @@ def test_a_pipe_that_nobody_writes_into_is_not_waited_for(known, tmp_path):
         lambda: sa.Target(pipe, show_progress=False),
         lambda: target(data=pipe),
         lambda: target(labels=pipe),
-        lambda: sa.stan_nuts(known, engine="stanli", inits=pipe),
+        lambda: sa.stan_nuts(known, backend="stanli", inits=pipe),
         lambda: Network.load(pipe),
     ):
         refused("pipe", call)

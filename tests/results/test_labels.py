@@ -74,7 +74,7 @@ def test_names_of_dimensions_reach_every_group_and_the_file(draw, tmp_path):
         **SCHOOLS, "posterior_predictive": {"y": "y_rep"}, "log_likelihood": {"y": "log_lik"},
         "dims": {**SCHOOLS["dims"], "y": ["pupil"], "y_rep": ["pupil"], "log_lik": ["pupil"]},
     }  # fmt: skip
-    options = {"engine": "stanli"} if draw is sa.stan_nuts else {}
+    options = {"backend": "stanli"} if draw is sa.stan_nuts else {}
     fit = sa.load(sa.save(fitted(draw, labels, **options), tmp_path / "fit.nc"))
     assert dims(fit, "posterior", "theta") == ("chain", "draw", "school")
     assert list(results.dataset(fit, "posterior")["school"].values) == ["A", "B", "C"]

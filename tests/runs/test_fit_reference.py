@@ -14,6 +14,7 @@ from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.samplers.variational.methods import gaussians_of
 from stanadapt.targets.stan import bundled
 from tests.helpers import noisy_program
+from tests.helpers.codes import raises
 
 QUIET = {"show_progress": False}
 
@@ -24,7 +25,7 @@ def target():
     return sa.Target(*bundled.find("mixture", "mog2"), **QUIET)
 
 
-def of_draws(**variables):
+def fit_with(**variables):
     return results.build({"posterior": variables}, {})
 
 
@@ -52,9 +53,9 @@ def second_moments(mixture):
 
 def test_moments_are_those_of_the_mixture(monkeypatch):
     mean, covariance = second_moments(parts())
-    found = pooled_moments(parts())
-    np.testing.assert_allclose(found.mean, mean)
-    np.testing.assert_allclose(found.covariance, covariance, rtol=1e-12, atol=1e-10)
+    moments = pooled_moments(parts())
+    np.testing.assert_allclose(moments.mean, mean)
+    np.testing.assert_allclose(moments.covariance, covariance, rtol=1e-12, atol=1e-10)
     monkeypatch.setattr(pooled_reference, "LARGEST_DENSE", 2)
     np.testing.assert_allclose(pooled_moments(parts()).covariance, np.diag(covariance))
 
@@ -68,63 +69,69 @@ def test_paths_without_mass_are_left_out():
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_pathfinder_covers_both_modes(target, seed):
     """Of 16 paths at least three end in each mode, but for 1 seed in 240 (binomial)."""
-    found = fit_reference(target, seed=seed, **QUIET)
-    sd = np.sqrt(np.diag(found.factor @ found.factor.T))
+    reference = fit_reference(target, seed=seed, **QUIET)
+    sd = np.sqrt(np.diag(reference.factor @ reference.factor.T))
     least = np.sqrt(0.25 + 25.0 * 4 * (3 / 16) * (13 / 16))
     assert 2 * least < sd[0] <= 2 * 5.1
     assert sd[1] == pytest.approx(2 * 0.5, rel=0.05)
     again = fit_reference(target, "pathfinder", seed=seed, inflation=3.0, degrees=4.0, **QUIET)
-    np.testing.assert_allclose(again.factor, 1.5 * found.factor, rtol=1e-12)
+    np.testing.assert_allclose(again.factor, 1.5 * reference.factor, rtol=1e-12)
     assert again.degrees == 4.0
 
 
-def test_an_approximation_gives_all_its_paths_alike(target, tmp_path):
+def test_paths_of_an_approximation_have_equal_weights(target, tmp_path):
     fit = sa.approximate(target, draws=50, seed=1, **QUIET)
     mean, covariance = second_moments(gaussians_of(fit))
     path = sa.save(fit, tmp_path / "approximation.nc")
     for source in (fit, path, str(path)):
-        found = fit_reference(target, source)
-        np.testing.assert_allclose(found.mean, mean)
-        np.testing.assert_allclose(found.factor @ found.factor.T, 4 * covariance, atol=1e-8)
+        reference = fit_reference(target, source)
+        np.testing.assert_allclose(reference.mean, mean)
+        covered = reference.factor @ reference.factor.T
+        np.testing.assert_allclose(covered, 4 * covariance, atol=1e-8)
 
 
 def test_draws_of_all_chains_count_together(target):
-    """Chains that are stuck in a mode each."""
+    """Each chain is stuck in another mode."""
     rng = np.random.default_rng(3)
     x = 0.5 * rng.standard_normal((2, 400, 2))
     x[0, :, 0] += 5.0
     x[1, :, 0] -= 5.0
-    found = fit_reference(target, of_draws(x=x), inflation=1.0)
-    np.testing.assert_allclose(found.mean, x.mean(axis=(0, 1)))
+    reference = fit_reference(target, fit_with(x=x), inflation=1.0)
+    np.testing.assert_allclose(reference.mean, x.mean(axis=(0, 1)))
     expected = np.cov(x.reshape(-1, 2), rowvar=False)
-    np.testing.assert_allclose(found.factor @ found.factor.T, expected)
+    np.testing.assert_allclose(reference.factor @ reference.factor.T, expected)
 
 
 def test_sources_that_cannot_be_used(target):
-    few = of_draws(x=np.random.default_rng(1).standard_normal((1, 15, 2)))
-    still = of_draws(x=np.ones((1, 100, 2)))
-    for fit in (few, still):
-        with pytest.raises(StanadaptError, match="finite draws, or a parameter that never moved"):
+    few = fit_with(x=np.random.default_rng(1).standard_normal((1, 15, 2)))
+    still = fit_with(x=np.ones((1, 100, 2)))
+    for fit, count in ((few, 15), (still, 100)):
+        with raises("reference_draws", "reference_distribution", count):
             fit_reference(target, fit)
-    with pytest.raises(StanadaptError, match=r"reference_distribution: .* lacks x"):
-        fit_reference(target, of_draws(y=np.ones((1, 100, 2))))
-    with pytest.raises(StanadaptError, match="inflation must lie between"):
+    with pytest.raises(StanadaptError) as caught:
+        fit_reference(target, fit_with(y=np.ones((1, 100, 2))))
+    assert caught.value.stage == "initialization"
+    with raises("out_of_range", "inflation", -1.0):
         fit_reference(target, inflation=-1.0)
+    with raises("not_a_reference", "'advi'"):
+        fit_reference(target, "advi")
     extended = Extended(target, 2, reference_distribution=ReferenceDistribution([0, 0], 5.0))
-    with pytest.raises(StanadaptError, match="has coordinates of its own"):
+    with raises("reference_coordinates", repr(extended), target.name):
         fit_reference(extended, few)
-    with pytest.raises(StanadaptError, match=r"stanadapt.fit_reference makes .* got 'pathfinder'"):
+    with pytest.raises(StanadaptError) as caught:
         Extended(target, 2, reference_distribution="pathfinder")
+    assert caught.value.stage == "settings"
+    assert "fit_reference" in caught.value.message
 
 
 def test_an_approximation_in_other_coordinates(target):
     fit = sa.approximate(target, draws=50, seed=1, **QUIET)
     results.dataset(fit, "approximation")["location"].values[:] += 1.0
-    with pytest.raises(StanadaptError, match="are not those of mixture"):
+    with raises("reference_coordinates", "mixture"):
         fit_reference(target, fit)
 
 
 def test_an_estimated_density_has_no_paths():
     noisy = sa.Target(noisy_program.PROGRAM, {"M": 2, "s": 0.5}, noise=["u"], **QUIET)
-    with pytest.raises(StanadaptError, match="an estimate with noise"):
+    with raises("reference_needs_gradients", noisy.name, "u"):
         fit_reference(noisy, **QUIET)

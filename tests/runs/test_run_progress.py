@@ -20,35 +20,35 @@ def target():
     return sa.Target(PROGRAM, backend="stanli", show_progress=False)
 
 
-def drawn(target, on_progress, **options):
+def draw(target, on_progress, **options):
     common = {"chains": 2, "parallel_chains": 2, "seed": 3, "iter_warmup": 300}
     return sa.sample(target, "nuts", show_progress=on_progress, **{**common, **options})
 
 
 def test_it_stops_a_run_and_keeps_the_draws(target):
-    told = []
+    seen = []
 
     def watch(progress):
-        told.append(progress.smallest_ess())
-        return told[-1] > 500
+        seen.append(progress.smallest_ess())
+        return seen[-1] > 500
 
     with warns("stopped_on_request"):
-        fit = drawn(target, watch, iter_sampling=ENDLESS)
-    assert told[-1] > 500
-    assert all(ess <= 500 for ess in told[:-1])
+        fit = draw(target, watch, iter_sampling=ENDLESS)
+    assert seen[-1] > 500
+    assert all(ess <= 500 for ess in seen[:-1])
     draws = results.dataset(fit, "posterior").sizes["draw"]
     assert results.dataset(fit, "posterior").sizes["chain"] == 2
     assert 100 < draws < ENDLESS
     assert fit.attrs["interrupted"] == 0
     assert "stopped_on_request" in fit.attrs["note_codes"]
     # the draws are those of a run of that length
-    whole = drawn(target, False, iter_sampling=draws)
+    whole = draw(target, False, iter_sampling=draws)
     np.testing.assert_array_equal(fit["posterior"]["x"].values, whole["posterior"]["x"].values)
 
 
-def test_what_it_is_told(target):
+def test_it_sees_the_state_of_the_run(target):
     seen = []
-    fit = drawn(target, seen.append, iter_sampling=400)
+    fit = draw(target, seen.append, iter_sampling=400)
     last = seen[-1]
     assert last.seconds >= seen[0].seconds >= 0.0
     assert [chain.n_done for chain in last.chains] == [700, 700]
@@ -70,67 +70,67 @@ def test_what_it_is_told(target):
     )
 
 
-def test_before_there_are_draws_nothing_is_claimed(target):
+def test_diagnostics_are_undefined_before_four_draws(target):
     seen = []
 
     def watch(progress):
         seen.append((progress.draws, progress.smallest_ess(), progress.largest_r_hat()))
 
-    drawn(target, watch, iter_sampling=50)
+    draw(target, watch, iter_sampling=50)
     early = [one for one in seen if one[0] < 4]
     assert all(ess == 0.0 and np.isnan(r_hat) for _, ess, r_hat in early)
 
 
-def test_what_it_was_told_is_what_is_kept(target):
-    """All chains, though one of them has far more draws than the others together."""
-    told = []
+def test_the_result_has_the_draws_that_it_saw(target):
+    """All chains are kept, though one of them has far more draws than the others together."""
+    seen = []
 
     def watch(progress):
-        told.append([chain.draws for chain in progress.chains])
-        return min(told[-1]) > 0
+        seen.append([chain.draws for chain in progress.chains])
+        return min(seen[-1]) > 0
 
     with warns("stopped_on_request"):
-        fit = drawn(target, watch, parallel_chains=1, iter_sampling=400_000)
-    assert told[-1][0] > 4 * told[-1][1]
+        fit = draw(target, watch, parallel_chains=1, iter_sampling=400_000)
+    assert seen[-1][0] > 4 * seen[-1][1]
     assert dict(fit["posterior"].sizes)["chain"] == 2
-    assert dict(fit["posterior"].sizes)["draw"] >= told[-1][1]
+    assert dict(fit["posterior"].sizes)["draw"] >= seen[-1][1]
 
 
 def test_an_error_in_it_stops_the_run_and_costs_no_draw(target):
     """All chains are kept, though one of them has far more draws than the others together."""
-    told = []
+    seen = []
 
     def wrong(progress):
-        told.append([chain.draws for chain in progress.chains])
-        if min(told[-1]) > 0:
+        seen.append([chain.draws for chain in progress.chains])
+        if min(seen[-1]) > 0:
             raise KeyError("no such thing")
 
     with warns("stopped_on_request", "KeyError", "no such thing"):
-        fit = drawn(target, wrong, parallel_chains=1, iter_sampling=400_000)
-    assert told[-1][0] > 4 * told[-1][1]
+        fit = draw(target, wrong, parallel_chains=1, iter_sampling=400_000)
+    assert seen[-1][0] > 4 * seen[-1][1]
     assert dict(fit["posterior"].sizes)["chain"] == 2
-    assert dict(fit["posterior"].sizes)["draw"] >= told[-1][1]
+    assert dict(fit["posterior"].sizes)["draw"] >= seen[-1][1]
 
 
 def test_stopped_during_warmup_there_are_no_draws(target):
     with raises("no_draws"):
-        drawn(target, lambda progress: True, iter_warmup=ENDLESS)
+        draw(target, lambda progress: True, iter_warmup=ENDLESS)
 
 
-def test_a_run_that_is_done_when_asked_to_stop_is_whole(target):
-    fit = drawn(target, lambda progress: progress.draws == 30, iter_sampling=30)
+def test_stopping_a_finished_run_changes_nothing(target):
+    fit = draw(target, lambda progress: progress.draws == 30, iter_sampling=30)
     assert results.dataset(fit, "posterior").sizes["draw"] == 30
     assert not results.from_json(fit, "notes", [])
 
 
 def test_only_true_stops(target):
-    fit = drawn(target, lambda progress: 1, iter_sampling=30)
+    fit = draw(target, lambda progress: 1, iter_sampling=30)
     assert results.dataset(fit, "posterior").sizes["draw"] == 30
 
 
-def test_a_kept_run_goes_on_where_it_was_stopped(target, tmp_path):
+def test_a_kept_run_resumes_where_it_was_stopped(target, tmp_path):
     with warns("stopped_on_request"):
-        drawn(target, lambda p: p.draws > 30, iter_sampling=100_000, run=tmp_path / "run")
+        draw(target, lambda p: p.draws > 30, iter_sampling=100_000, run=tmp_path / "run")
     fit = sa.resume(tmp_path / "run", iter_sampling=100_000, show_progress=False)
-    whole = drawn(target, False, iter_sampling=100_000)
+    whole = draw(target, False, iter_sampling=100_000)
     np.testing.assert_array_equal(fit["posterior"]["x"].values, whole["posterior"]["x"].values)

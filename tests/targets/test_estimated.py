@@ -72,7 +72,7 @@ def test_noise_is_never_stored(name):
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 @pytest.mark.parametrize("engine", ["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)])
 def test_stan_nuts_moves_the_noise_and_does_not_store_it(engine):
-    fit = sa.stan_nuts(make(s=0.3), engine=engine, chains=4, iter_sampling=4000, seed=2,
+    fit = sa.stan_nuts(make(s=0.3), backend=engine, chains=4, iter_sampling=4000, seed=2,
                        show_progress=False)  # fmt: skip
     assert set(fit.posterior.data_vars) == {"x", "doubled", "total"}
     assert np.abs(z_scores(fit)).max() < 4.5

@@ -36,7 +36,7 @@ def run(target, draw=sa.sample, **options):
 
 @pytest.mark.parametrize("draw", [sa.sample, sa.stan_nuts])
 def test_other_quantities_do_not_change(draw, tmp_path):
-    options = {"engine": "stanli"} if draw is sa.stan_nuts else {"sampler": "nuts"}
+    options = {"backend": "stanli"} if draw is sa.stan_nuts else {"sampler": "nuts"}
     whole = run(make(), draw, **options)
     small = run(make(exclude=["mu", "y_rep"]), draw, **options)
     assert set(results.dataset(small, "posterior").data_vars) == {"m", "s", "t"}

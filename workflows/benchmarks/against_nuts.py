@@ -89,7 +89,7 @@ def fit_and_time(target, sampler, seed, engine, lengths):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # verdicts are in the table
         if sampler == NUTS:
-            fit = sa.stan_nuts(target, engine=engine, seed=seed, **LENGTHS, **lengths)
+            fit = sa.stan_nuts(target, backend=engine, seed=seed, **LENGTHS, **lengths)
         else:
             fit = sa.sample(target, sampler, seed=seed, **LENGTHS, **lengths)
     ours, children = (after - then for after, then in zip(processor_seconds(), before, strict=True))

@@ -264,7 +264,7 @@ def efficiencies(engine, quick):
         if quick and data == "caravan":
             continue
         fit = sa.sample(target, "gad_mala", seed=1, show_progress=False, **lengths)
-        nuts = sa.stan_nuts(target, engine=engine, seed=1, show_progress=False)
+        nuts = sa.stan_nuts(target, backend=engine, seed=1, show_progress=False)
         table = sa.compare({"gad_mala": fit, "nuts": nuts})
         ours, theirs = table.loc["gad_mala"], table.loc["nuts"]
         rows.append({

@@ -56,7 +56,7 @@ def draw(
         "show_progress": False,
     }
     if method == "NUTS":
-        return sa.stan_nuts(target, engine=engine, **plan)
+        return sa.stan_nuts(target, backend=engine, **plan)
     if method == DEFAULT:
         plan |= {"chains": DEFAULT_CHAINS, "inits": None}
         return sa.sample(target, **plan)

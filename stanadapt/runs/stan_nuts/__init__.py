@@ -1,1 +1,1 @@
-"""Stan's own NUTS, as the reference."""
+"""Stan's own NUTS, with which our samplers are compared."""

@@ -14,16 +14,19 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine.plan import Plan
-from stanadapt.errors import StanadaptError
-from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings
+from stanadapt.errors import Message, StanadaptError
+from stanadapt.runs.messages import NUTS_CHAINS_FAILED, NUTS_FAILED
+from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings, dotted
 from stanadapt.targets.stan import build_cache, toolchain
+from stanadapt.targets.stan.backends.messages import COMPILATION_FAILED
 from stanadapt.targets.stan.build_cache import ended_by_ctrl_c
+from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.target import Target
 
-DIGITS = 17  # every bit of a draw, as its density is compared with ours
+DIGITS = 17  # every bit of a draw, since its density is compared with ours
 FINISHED = b"Elapsed Time"
-LINES = 12
+LINES = 12  # of console output that an error quotes
 SEEDS = 2**31
 
 
@@ -41,14 +44,14 @@ def _quiet() -> Iterator[None]:
 
 
 def executable(program: Program, status: Any) -> tuple[Path, float]:
-    """Compile a program, or find it in the cache; return the executable and the seconds taken."""
+    """Compile a program unless it is in the cache; return the executable and the seconds taken."""
     from cmdstanpy import CmdStanModel  # 0.4 s to import
 
-    found = toolchain.require_cmdstan()
+    cmdstan = toolchain.require_cmdstan()
     suffix = ".exe" if os.name == "nt" else ""
 
     def build(folder: Path) -> None:
-        status(f"Compiling {program.name} with CmdStan {found.version}: about a minute, once")
+        status(f"Compiling {program.name} with CmdStan {cmdstan.version}: about a minute, once")
         source = folder / "model.stan"
         source.write_text(program.code, encoding="utf-8")
         try:
@@ -56,17 +59,17 @@ def executable(program: Program, status: Any) -> tuple[Path, float]:
                 CmdStanModel(stan_file=str(source))
         except (ValueError, RuntimeError) as error:
             message = str(error).replace(str(source), str(program.path or program.name))
-            stage = "syntax" if re.search(r"(?i)syntax error|semantic error", message) else None
+            rejected = re.search(r"(?i)syntax error|semantic error", message)
             raise StanadaptError(
-                stage or "installation",
-                f"CmdStan {found.version} cannot compile {program.name}."
-                f"{toolchain.version_hint(found.version)}",
+                SYNTAX_ERROR if rejected else COMPILATION_FAILED,
+                f"CmdStan {cmdstan.version} cannot compile {program.name}."
+                f"{toolchain.version_hint(cmdstan.version)}",
                 "\n".join(message.splitlines()[-40:]),
             ) from None
 
-    key = build_cache.make_key("executable", found.path, found.version, program.hash)
-    made = build_cache.find_or_build(f"nuts-{program.name}", key, build)
-    return made.folder / f"model{suffix}", made.seconds
+    key = build_cache.make_key("executable", cmdstan.path, cmdstan.version, program.hash)
+    built = build_cache.find_or_build(f"nuts-{program.name}", key, build)
+    return built.folder / f"model{suffix}", built.seconds
 
 
 def run(
@@ -99,14 +102,14 @@ def run(
 
 
 def _adaptation(plan: Plan, settings: NutsSettings) -> dict[str, Any]:
-    """CmdStanPy refuses adapt_delta where there is no adaptation."""
+    """Arguments on adaptation: CmdStanPy refuses adapt_delta if there is no warm-up."""
     if plan.iter_warmup == 0:
         return {"adapt_engaged": False}
     return {"adapt_delta": settings.adapt_delta}
 
 
 def _sample(model: Any, target: Target, folder: Path, **arguments: Any) -> tuple[Any, tuple]:
-    """Sample; if a chain fails, keep the complete ones."""
+    """Sample, and keep the complete chains if others fail; return the fit and messages."""
     import cmdstanpy
 
     try:
@@ -117,12 +120,13 @@ def _sample(model: Any, target: Target, folder: Path, **arguments: Any) -> tuple
         chains = arguments["chains"]
         if not files:
             raise StanadaptError(
-                "sampling", f"all {chains} chains of CmdStan failed on {target.name}.", message
+                NUTS_FAILED, f"all {chains} chains of CmdStan failed on {target.name}.", message
             ) from None
     first = next(iter(message.splitlines()), "no reason given")
-    note = (
+    note = Message(
+        NUTS_CHAINS_FAILED,
         f"{chains - len(files)} of {chains} chains of CmdStan failed and are not in the result. "
-        f"Stan says: {first}"
+        f"Stan's message: {first}",
     )
     return cmdstanpy.from_csv([str(p) for p in files], method="sample"), (note,)
 
@@ -134,7 +138,7 @@ def _tail(path: Path) -> bytes:
 
 
 def _console(folder: Path) -> str:
-    """Last console lines of a failed chain, without those on progress."""
+    """Return the last console lines of a failed chain, without those on progress."""
     for path in sorted(folder.glob("*.txt")):
         lines = path.read_text(errors="replace").splitlines()
         messages = [x for x in lines if x.strip() and not re.match(r"\s*(Iteration:|\w+ = )", x)]
@@ -144,12 +148,13 @@ def _console(folder: Path) -> str:
 
 
 def _outcome(fit: Any, draws: np.ndarray, compile_seconds: float, remarks: tuple) -> NutsRun:
-    names = [n.replace("[", ".").replace(",", ".").rstrip("]") for n in fit.column_names]
-    own = [i for i, name in enumerate(names) if not name.endswith("__")]
+    """Pack CmdStan's output; its statistics are the columns with names that end in "__"."""
+    names = dotted(fit.column_names)
+    variables = [i for i, name in enumerate(names) if not name.endswith("__")]
     times = fit.time
     return NutsRun(
-        column_names=[names[i] for i in own],
-        draws=draws[..., own],
+        column_names=[names[i] for i in variables],
+        draws=draws[..., variables],
         statistics=draws[..., [names.index(name) for name in STATISTICS]],
         warmup_seconds=[chain["warmup"] for chain in times],
         sampling_seconds=[chain["sampling"] for chain in times],

@@ -1,10 +1,13 @@
-"""Engines that run Stan's own NUTS: one file each, with a function `run`."""
+"""Data types shared by the engines of Stan's NUTS: each engine is a file with a function `run`."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-# Stan's names of sampler statistics, ArviZ's, and their types
+from stanadapt.errors import Message
+
+# Stan's name of each sampler statistic, ArviZ's name, and its type
 STATISTICS = {
     "lp__": ("lp", np.float64),
     "accept_stat__": ("acceptance_rate", np.float64),
@@ -17,27 +20,28 @@ STATISTICS = {
 
 
 class NutsSettings(NamedTuple):
-    """Stan's own settings of NUTS."""
+    """Settings of Stan's NUTS, with Stan's names and defaults."""
 
     adapt_delta: float = 0.8
     max_treedepth: int = 10
 
 
 class NutsRun(NamedTuple):
-    """What an engine returns.
+    """The result of an engine.
 
     column_names
-        Stan's, dotted, without the statistics.
+        Stan's dotted names, without the statistics.
     draws, statistics
-        Shape (chain, warm-up and sampling, column); statistics in the order of STATISTICS.
+        Arrays of shape (chain, warm-up and sampling, column); the columns of the statistics are in
+        the order of STATISTICS.
     warmup_seconds, sampling_seconds
         One number per chain.
     compile_seconds
         Zero if nothing had to be compiled.
     engine
-        Its name and version.
+        Name and version of the engine.
     remarks
-        Sentences for the user.
+        Messages for the user.
 
     """
 
@@ -48,4 +52,9 @@ class NutsRun(NamedTuple):
     sampling_seconds: list[float]
     compile_seconds: float
     engine: str
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Message, ...] = ()
+
+
+def dotted(names: Iterable[str]) -> list[str]:
+    """Return names with indices as Stan's column names: "x[1,2]" becomes "x.1.2"."""
+    return [name.replace("[", ".").replace(",", ".").rstrip("]") for name in names]

@@ -1,6 +1,6 @@
-"""Stan's own NUTS on the same target, as the same kind of result.
+"""Stan's own NUTS on a target, with a result of the same form as that of `sample`.
 
-`engine="cmdstan"` runs CmdStan through CmdStanPy; `engine="stanli"` runs the NUTS inside the
+`backend="cmdstan"` runs CmdStan through CmdStanPy; `backend="stanli"` runs the NUTS inside the
 embedded backend, which shares its density with our samplers and so cannot confirm it.
 """
 
@@ -14,14 +14,30 @@ from stanadapt import results
 from stanadapt.diagnostics.verdict import judged
 from stanadapt.engine.console import status
 from stanadapt.engine.plan import Plan, make_plan
-from stanadapt.errors import StanadaptError, is_one_of, require_between, require_whole, warn
+from stanadapt.errors import (
+    Message,
+    StanadaptError,
+    is_one_of,
+    require_between,
+    require_whole,
+    warn,
+)
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import named_dimensions, phase_groups
+from stanadapt.runs.messages import (
+    CHECK_INTERRUPTED,
+    DENSITY_CLOSE,
+    DENSITY_DIFFERS,
+    EMBEDDED_NUTS,
+    FAILED_QUANTITIES,
+)
 from stanadapt.runs.stan_nuts import cmdstan, stanli
 from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings
-from stanadapt.runs.stan_nuts.verification import Verification, verify
+from stanadapt.runs.stan_nuts.verification import Verification, not_checked, verify
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.targets.stan import toolchain
+from stanadapt.targets.stan.backends.messages import UNKNOWN_BACKEND
+from stanadapt.targets.stan.messages import CMDSTAN_BROKEN, CMDSTAN_MISSING
 from stanadapt.targets.target import Target, require_target, variable_name
 
 ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
@@ -30,7 +46,7 @@ ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
 def stan_nuts(
     target: Target,
     *,
-    engine: str = "auto",
+    backend: str = "auto",
     chains: int = 4,
     parallel_chains: int | None = None,
     iter_warmup: int = 1000,
@@ -47,29 +63,55 @@ def stan_nuts(
 
     Parameters
     ----------
-    target
+    target : Target
         A Stan program with its data.
-    engine
-        "cmdstan", "stanli", or "auto": CmdStan where it is installed. The result's attribute
-        `engine` holds which it was, and `engine_independent` whether its density is not ours.
-    adapt_delta, max_treedepth
-        Stan's target acceptance, in (0, 1), and largest depth of a trajectory's tree.
-
-    The other parameters are those of `sample`; chains start from the same positions.
+    backend : {"auto", "cmdstan", "stanli"}
+        The program that runs NUTS; "auto" is CmdStan if it is installed, and otherwise stanli. The
+        result's attribute `engine` is its name and version, and `engine_independent` is 0 if its
+        density is the one that our samplers use.
+    chains, parallel_chains : int
+        Number of chains, and of those that run at the same time (default: the number of cores).
+    iter_warmup, iter_sampling : int
+        Iterations per chain.
+    thin : int
+        Keep every thin-th iteration.
+    seed : int, optional
+        From 0 to 2**32 - 1; default: random, recorded in the result's attributes.
+    inits : optional
+        Initial values, as for `sample`; for the same seed, chains start from the same positions.
+    save_warmup : bool
+        Whether to keep the draws of warm-up.
+    show_progress : bool
+        Whether to report progress on standard error.
+    adapt_delta : float
+        Target acceptance rate, in (0, 1).
+    max_treedepth : int
+        Largest depth of a trajectory's tree, at least 1.
 
     Returns
     -------
     ArviZ object
         As from `sample`. The attributes `density_verdict` ("equal", "close", "differs" or "not
-        checked"), `density_checked_draws`, `density_difference` and the sentence
-        `density_verified` record how our log density compares with CmdStan's at its draws.
+        checked"), `density_checked_draws`, `density_difference` and `density_verified`, a summary
+        in words, record how our log density compares with CmdStan's at its draws.
 
     Raises
     ------
     StanadaptError
-        Stage "installation" without CmdStan, "syntax" if it cannot compile the program,
-        "sampling" if every chain failed (the draws of complete chains are kept), or if our log
-        density is not CmdStan's: the error's `fit` is then the result.
+        Stage "installation" without CmdStan; "syntax" if it cannot compile the program; "sampling"
+        if every chain failed, or if our log density is not CmdStan's: the error's `fit` is then the
+        result. If only some chains failed, the others are returned with a warning.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
+    >>> target = sa.Target(program, backend="stanli", show_progress=False)
+    >>> fit = sa.stan_nuts(target, backend="stanli", seed=1, show_progress=False)
+    >>> fit.posterior["x"].shape
+    (4, 1000)
+    >>> fit.attrs["verdict"]
+    'fine'
 
     """
     target = require_target(target)
@@ -84,19 +126,19 @@ def stan_nuts(
     )
     rngs = [np.random.default_rng(source.spawn(2)[0]) for source in plan.seeds()]
     positions = initial_positions(target, inits, rngs)
-    chosen = choose_engine(engine)
+    engine = choose_engine(backend)
     with status(plan.show_progress) as report:
-        outcome = ENGINES[chosen](target, plan, settings, positions, report)
-    attributes = _attributes(target, plan, settings, chosen, outcome)
+        outcome = ENGINES[engine](target, plan, settings, positions, report)
+    attributes = _attributes(target, plan, settings, engine, outcome)
     notes = [*outcome.remarks, *_failed_quantities(attributes["n_failed_quantities"])]
-    for sentence in notes:
-        warn(sentence)
-    # which engine it was stands in an attribute of its own
-    attributes["notes"] = [sentence for sentence in notes if sentence != stanli.SHARED]
+    for note in notes:
+        warn(note)
+    # the attribute `engine_independent` already records that the density is shared
+    attributes["notes"] = [note for note in notes if note.code != EMBEDDED_NUTS]
     try:
-        verification = _verification(target, plan, chosen, outcome)
+        verification = _verification(target, plan, engine, outcome)
     except KeyboardInterrupt:  # the draws must not be lost
-        verification = Verification("not checked", 0, np.nan, "density not checked: interrupted")
+        verification = not_checked(Message(CHECK_INTERRUPTED, "density not checked: interrupted"))
         attributes["interrupted"] = True
     attributes |= _density_attributes(target, verification)
     fit = results.build(
@@ -106,66 +148,74 @@ def stan_nuts(
     return judged(fit)
 
 
-def choose_engine(engine: str) -> str:
-    """Return the engine that a name or "auto" stands for; StanadaptError if it is missing."""
-    if not is_one_of(engine, {"auto", *ENGINES}):
-        known = ", ".join(["auto", *ENGINES])
-        raise StanadaptError("settings", f"engine must be one of {known}, got {engine!r}.")
-    if engine == "auto":
+def choose_engine(backend: str) -> str:
+    """Return the engine for a backend's name or "auto"; StanadaptError if it is missing."""
+    if not is_one_of(backend, {"auto", *ENGINES}):
+        names = ", ".join(["auto", *ENGINES])
+        raise StanadaptError(
+            UNKNOWN_BACKEND, f"the backend of Stan's NUTS must be one of {names}, got {backend!r}."
+        )
+    if backend == "auto":
         return "cmdstan" if toolchain.cmdstan() else "stanli"
-    if engine == "cmdstan" and not toolchain.cmdstan():
+    if backend == "cmdstan" and not toolchain.cmdstan():
         problem = toolchain.cmdstan_problem()
         raise StanadaptError(
-            "installation",
+            CMDSTAN_BROKEN if problem else CMDSTAN_MISSING,
             f"CmdStan is {f'not usable: {problem}' if problem else 'not installed.'} Run "
-            "`stanadapt install-cmdstan`, or use engine='stanli', which needs no compiler.",
+            "`stanadapt install-cmdstan`, or use backend='stanli', which needs no compiler.",
         )
-    return engine
+    return backend
 
 
-def _failed_quantities(count: int) -> list[str]:
+def _failed_quantities(count: int) -> list[Message]:
     if not count:
         return []
     return [
-        f"{count} draws of Stan's NUTS hold NaN: their generated quantities threw, or are not "
-        "numbers. The parameters are not touched by it: mend the block, or leave out what throws."
+        Message(
+            FAILED_QUANTITIES,
+            f"{count} draws of Stan's NUTS contain NaN because their generated quantities failed "
+            "or are not numbers. Parameters are unaffected. Fix the block, or remove the failing "
+            "statement.",
+        )
     ]
 
 
 def _groups(target: Target, plan: Plan, outcome: NutsRun) -> results.Groups:
-    """Groups without what is excluded, and the noise, which NUTS samples like a parameter."""
+    """Groups without excluded variables and noise, which NUTS samples like a parameter."""
     names = outcome.column_names
-    own = [i for i, name in enumerate(names) if variable_name(name) not in target.left_out]
-    kept = plan.thinned(plan.iter_warmup)
-    phases = {"": slice(kept, None)}
-    if plan.save_warmup and kept:
-        phases["warmup_"] = slice(0, kept)
+    columns = [i for i, name in enumerate(names) if variable_name(name) not in target.left_out]
+    warmup = plan.thinned(plan.iter_warmup)
+    phases = {"": slice(warmup, None)}
+    if plan.save_warmup and warmup:
+        phases["warmup_"] = slice(0, warmup)
     groups: results.Groups = {}
     for prefix, rows in phases.items():
         stats = {
             name: outcome.statistics[:, rows, column].astype(kind)
             for column, (name, kind) in enumerate(STATISTICS.values())
         }
-        draws = results.variables([names[i] for i in own], outcome.draws[:, rows][..., own])
+        values = outcome.draws[:, rows][..., columns]
+        draws = results.variables([names[i] for i in columns], values)
         groups |= phase_groups(target.labels, prefix, draws, stats)
     return groups | copy.deepcopy(target.data_groups)
 
 
 def _verification(target: Target, plan: Plan, engine: str, outcome: NutsRun) -> Verification:
+    """Compare our log density with CmdStan's; the embedded engine's is ours."""
     if engine != "cmdstan":
-        return Verification("not checked", 0, np.nan, f"density not checked: {stanli.SHARED}")
+        return not_checked(stanli.SHARED.extended(prefix="density not checked: "))
     rows, version = slice(plan.thinned(plan.iter_warmup), None), outcome.engine.split()[-1]
     lp = outcome.statistics[:, rows, list(STATISTICS).index("lp__")]
     return verify(target, outcome.column_names, outcome.draws[:, rows], lp, version)
 
 
 def _density_attributes(target: Target, verification: Verification) -> dict[str, Any]:
-    """Attributes on the check, and on the density that was checked."""
+    """Attributes that record the check and the density that was checked."""
     return {
         "density_verdict": verification.verdict,
         "density_checked_draws": verification.draws,
         "density_difference": verification.difference,
-        "density_verified": verification.sentence,
+        "density_verified": str(verification.summary),
         "density_backend": target.backend,
         "density_backend_version": target.backend_version,
     }
@@ -174,19 +224,20 @@ def _density_attributes(target: Target, verification: Verification) -> dict[str,
 def _report_density(target: Target, verification: Verification, fit: Any) -> None:
     """Raise if the densities differ, warn if they are only close."""
     if verification.verdict == "close":
-        warn(
-            f"{target.backend_version}: {verification.sentence}. Releases of Stan compute some "
+        text = (
+            f"{target.backend_version}: {verification.summary}. Releases of Stan compute some "
             "functions slightly differently; if that is not the cause, please report it."
         )
+        warn(Message(DENSITY_CLOSE, text))
     if verification.verdict != "differs":
         return
     other = "backend='cmdstan'" if target.backend != "cmdstan" else "another backend"
     raise StanadaptError(
-        "sampling",
+        DENSITY_DIFFERS,
         f"do not trust draws of our samplers on {target.name} with backend {target.backend!r} "
-        f"({target.backend_version}): its {verification.sentence}. CmdStan's own draws "
-        f"are in this error's `fit`. Make the target with {other}, or rewrite the program, and "
-        "please report this with the program.",
+        f"({target.backend_version}): its {verification.summary}. CmdStan's draws are in this "
+        f"error's `fit`. Make the target with {other}, or rewrite the program, and please report "
+        "this with the program.",
         verification.stan,
         fit,
     )
@@ -195,9 +246,9 @@ def _report_density(target: Target, verification: Verification, fit: Any) -> Non
 def _attributes(
     target: Target, plan: Plan, settings: NutsSettings, engine: str, outcome: NutsRun
 ) -> dict[str, Any]:
-    # iterations that thinning drops have leapfrogs too: the kept ones stand for all
+    # thinned iterations have leapfrogs too, which the kept iterations stand for
     leapfrogs = outcome.statistics[..., list(STATISTICS).index("n_leapfrog__")] * plan.thin
-    kept, chains = plan.thinned(plan.iter_warmup), outcome.draws.shape[0]
+    warmup, chains = plan.thinned(plan.iter_warmup), outcome.draws.shape[0]
     return {
         **origin(target, plan),
         "sampler": "nuts",
@@ -209,10 +260,10 @@ def _attributes(
         "sampling_seconds": outcome.sampling_seconds,
         "compile_seconds": outcome.compile_seconds,
         "n_gradients": int(leapfrogs.sum()),
-        "n_gradients_warmup": int(leapfrogs[:, :kept].sum()),
+        "n_gradients_warmup": int(leapfrogs[:, :warmup].sum()),
         "n_density": 0,
         "n_failed": 0,
-        "n_failed_quantities": int(np.isnan(outcome.draws[:, kept:]).any(axis=-1).sum()),
+        "n_failed_quantities": int(np.isnan(outcome.draws[:, warmup:]).any(axis=-1).sum()),
         "n_stopped": plan.chains - chains,
         "interrupted": False,
         "chains_kept": list(range(1, chains + 1)),

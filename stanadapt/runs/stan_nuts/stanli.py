@@ -1,4 +1,7 @@
-"""Stan's NUTS inside the embedded backend, under that backend's checks."""
+"""Stan's NUTS inside the embedded backend, under that backend's checks.
+
+A file of its own, as the other engine is in `cmdstan.py`: each imports its library only when used.
+"""
 
 import contextlib
 import io
@@ -8,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine.plan import Plan
-from stanadapt.errors import StanadaptError
-from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings
+from stanadapt.errors import Message, StanadaptError
+from stanadapt.runs.messages import EMBEDDED_NUTS, NUTS_FAILED
+from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings, dotted
 from stanadapt.targets.stan.backends import stanli as backend
 from stanadapt.targets.target import Target
 
-SHARED = (
+SHARED = Message(
+    EMBEDDED_NUTS,
     "Stan's NUTS ran inside stanli, which shares its density with our samplers and so cannot "
-    "confirm it; `stanadapt install-cmdstan` provides an independent one."
+    "confirm it; `stanadapt install-cmdstan` installs an independent one.",
 )
 
 
@@ -23,11 +28,11 @@ def run(
     target: Target, plan: Plan, settings: NutsSettings, positions: list[np.ndarray], status: Any
 ) -> NutsRun:
     """Sample from the given unconstrained positions; see `NutsRun`."""
-    import stanli  # loads a 41 MB library: only if it is the engine
+    import stanli  # a library of 41 MB, loaded only if this engine is used
 
     status(f"Sampling {target.name} with the NUTS of stanli {backend.VERSION}")
     if target.backend != "stanli":
-        backend.construct(target.program, target.data)  # raises where its checks fail
+        backend.construct(target.program, target.data)  # raises if its checks fail
     printed = io.StringIO()
     with backend.guarded(), contextlib.redirect_stdout(printed):
         model = stanli.Model(stan_code=target.program.code, data=target.data, seed=plan.seed)
@@ -40,11 +45,11 @@ def run(
             )  # fmt: skip
         except RuntimeError as error:
             raise StanadaptError(
-                "sampling", f"the embedded NUTS failed on {target.name}.", str(error)
+                NUTS_FAILED, f"the embedded NUTS failed on {target.name}.", str(error)
             ) from None
     order = [stanli.SAMPLER_COLUMNS.index(name) for name in STATISTICS]
     return NutsRun(
-        column_names=[name.replace("[", ".").replace(",", ".").rstrip("]") for name in fit.names],
+        column_names=dotted(fit.names),
         draws=fit.draws(),
         statistics=fit.sampler_stats[..., order],
         warmup_seconds=_seconds(printed, "Warm-up"),
@@ -56,6 +61,6 @@ def run(
 
 
 def _seconds(printed: io.StringIO, phase: str) -> list[float]:
-    """Time per chain, which stanli prints but does not return."""
-    found = re.findall(rf"([0-9.]+) seconds \({phase}\)", printed.getvalue())
-    return [float(seconds) for seconds in found]
+    """Seconds per chain, which stanli prints but does not return."""
+    matches = re.findall(rf"([0-9.]+) seconds \({phase}\)", printed.getvalue())
+    return [float(seconds) for seconds in matches]

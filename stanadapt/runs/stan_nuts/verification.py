@@ -1,16 +1,16 @@
-"""Check of our log density against CmdStan's, at CmdStan's own draws, up to one constant.
+"""Check of our log density against CmdStan's, at CmdStan's draws, up to one constant.
 
-CmdStan writes a draw as constrained values and its log density as `lp__`, both to the last bit. The
-draw is mapped back to its position and our density is evaluated there. The two may differ by
-rounding and by one constant, as each drops different constants.
+CmdStan writes the constrained values of a draw and its log density, `lp__`, both to the last bit.
+The draw is mapped back to its unconstrained position and our density is evaluated there. The two
+may differ by rounding and by one constant, because each program drops different constants.
 
-A probability within 1e-13 of 1 holds only three digits of its position, so that the density at the
-position read back is not the one that CmdStan computed. Where the two differ, this loss is
+A probability within 1e-13 of 1 holds only three digits of its position, so the density at the
+position read back is not the one that CmdStan computed. If the two densities differ, this loss is
 measured: positions near the draw are evaluated, constrained, read back and evaluated again.
 
-Releases of Stan differ in their transforms, which does no harm if the Jacobians agree up to a
-constant. Those of a simplex p do: stick-breaking, up to Stan 2.36, and the isometric log ratio,
-since then, both have the determinant prod(p) times a constant.
+Releases of Stan differ in their transforms, which is harmless if the Jacobians agree up to a
+constant. This holds for a simplex p: stick-breaking, up to Stan 2.36, and the isometric log ratio,
+used since then, both have the determinant prod(p) times a constant.
 """
 
 import re
@@ -19,20 +19,28 @@ from typing import Any, NamedTuple
 import numpy as np
 import stanio
 
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Code, Message, StanadaptError
+from stanadapt.runs.messages import (
+    DENSITY_CLOSE,
+    DENSITY_DIFFERS,
+    DENSITY_EQUAL,
+    FEW_COMPARABLE_DRAWS,
+    INCOMPARABLE_DENSITY,
+)
 from stanadapt.targets.stan.declarations import parse
 from stanadapt.targets.stan.program import block
 from stanadapt.targets.target import Target
 
 DRAWS = 200
-# of max(1, |lp__|): above rounding in long sums; above differences in functions between releases
+# tolerances relative to max(1, |lp__|): EQUAL exceeds rounding in long sums, CLOSE exceeds the
+# differences in functions between releases
 EQUAL, CLOSE = 1e-8, 1e-3
-# in log density, unless lp__ is so large that its own rounding comes near: a draw's weight changes
-# by a tenth
+# largest difference in log density, which changes a draw's weight by a tenth; if lp__ is so large
+# that its rounding comes near that, LEAST times its size
 LARGEST, LEAST = 0.1, 1e-12
 # the probability that 8 uniform errors all stay below a quarter of the largest possible is 2e-5
 NEIGHBORS, STEP, SAFETY = 8, 0.5, 4.0
-# stick-breaking leaves an error of size EPSILON in every element, however small
+# stick-breaking leaves an error of size EPSILON in every element, no matter how small
 SIMPLEXES = ("simplex", "column_stochastic_matrix", "row_stochastic_matrix")
 EPSILON = np.finfo(float).eps
 
@@ -45,24 +53,36 @@ class Verification(NamedTuple):
     draws
         Number of draws at which the densities were compared.
     difference
-        The largest |ours - lp__ - constant| / max(1, |lp__|) among these, less what rounding
-        explains; inf where our density throws or is not finite, NaN where none was compared.
-    sentence
-        The outcome as a sentence, for the user.
+        The largest |ours - lp__ - constant| / max(1, |lp__|) among these, minus the part that
+        rounding explains; inf if our density throws or is not finite, NaN if none was compared.
+    summary
+        The outcome in words, without a full stop. Its code is that of the verdict, or the reason
+        why the densities were not compared.
     stan
-        Stan's message where our density throws.
+        Stan's message if our density throws.
+    wrong
+        Number of draws at which the densities differ, if the verdict is "differs".
+    left_out
+        Number of draws that cannot be read back well enough to be informative.
 
     """
 
     verdict: str
     draws: int
     difference: float
-    sentence: str
+    summary: Message
     stan: str = ""
+    wrong: int = 0
+    left_out: int = 0
+
+
+def not_checked(summary: Message) -> Verification:
+    """Return the outcome of a check that was not made."""
+    return Verification("not checked", 0, np.nan, summary)
 
 
 class _Point(NamedTuple):
-    """A draw as CmdStan wrote it, and our density there. `chain` and `draw` count from 0."""
+    """A draw as CmdStan wrote it, with our density; `chain` and `draw` count from 0."""
 
     chain: int
     draw: int
@@ -89,54 +109,54 @@ def verify(
     lp
         CmdStan's `lp__`, shape (chain, draw).
     version
-        CmdStan's version, for the sentence.
+        CmdStan's version, for the summary.
 
     Returns
     -------
     Verification
-        From up to 200 draws, evenly spaced, always the same ones. Those that cannot be read back
-        well enough to be informative are left out and counted.
+        The outcome at up to 200 draws, evenly spaced, always the same ones. Draws that cannot be
+        read back well enough to be informative are left out and counted.
 
     """
     reason = _incomparable(target, column_names)
     if reason:
-        return _not_checked(version, reason)
+        return _not_checked(INCOMPARABLE_DENSITY, version, reason)
     column_of = {name: column for column, name in enumerate(column_names)}
     columns = [column_of[name] for name in target.model.param_names()]
-    chosen = _chosen(lp)
-    if len(chosen) < 2:
-        return _not_checked(version, "it has fewer than two draws, or they are all the same")
-    read = [_read(target, draws[c, d, columns], lp[c, d], c, d) for c, d in chosen]
+    places = _select(lp)
+    if len(places) < 2:
+        reason = f"{len(places)} different draws are too few"
+        return _not_checked(FEW_COMPARABLE_DRAWS, version, reason)
+    read = [_read(target, draws[c, d, columns], lp[c, d], c, d) for c, d in places]
     points = [point for point in read if point is not None]
     excess = _excess(target, points)
     informative = ~np.isnan(excess)
-    left_out = len(chosen) - int(informative.sum())
+    left_out = len(places) - int(informative.sum())
     if informative.sum() < 2:
-        where = "lie too close to the boundary of a constraint to be read back"
-        return _not_checked(version, f"{left_out} of {len(chosen)} draws {where}")
-    kept = [point for point, counts in zip(points, informative, strict=True) if counts]
-    return _judge(kept, excess[informative], left_out, version)
+        reason = f"{left_out} of {len(places)} draws are too close to a boundary to be read back"
+        return _not_checked(FEW_COMPARABLE_DRAWS, version, reason)._replace(left_out=left_out)
+    compared = [point for point, counts in zip(points, informative, strict=True) if counts]
+    return _judge(compared, excess[informative], left_out, version)
 
 
-def _not_checked(version: str, reason: str) -> Verification:
-    sentence = f"density not checked against CmdStan {version}: {reason}"
-    return Verification("not checked", 0, np.nan, sentence)
+def _not_checked(code: Code, version: str, reason: str) -> Verification:
+    return not_checked(Message(code, f"density not checked against CmdStan {version}: {reason}"))
 
 
 def _incomparable(target: Target, column_names: list[str]) -> str:
-    """Why the densities cannot be compared; "" where they can."""
+    """Return why the densities cannot be compared; "" if they can."""
     code = target.program.code
     if re.search(r"\bunit_vector\b", block(code, "parameters")):
-        return "lp__ depends on the length of the vector behind a unit vector, which no draw holds"
+        return "lp__ depends on the length of the vector behind a unit_vector, which is not written"
     if re.search(r"_rng\s*\(", block(code, "transformed data")):
-        return "its transformed data are random, so that every run has a different density"
+        return "its transformed data are random, so every run has a different density"
     available = set(column_names)
     lacking = [name for name in target.model.param_names() if name not in available]
     return f"its draws lack {', '.join(lacking[:5])}" if lacking else ""
 
 
-def _chosen(lp: np.ndarray) -> list[tuple[int, int]]:
-    """Choose (chain, draw), evenly spaced; a chain that does not move counts once."""
+def _select(lp: np.ndarray) -> list[tuple[int, int]]:
+    """Select (chain, draw), evenly spaced; a chain that does not move counts once."""
     _, first = np.unique(lp, return_index=True)
     flat = np.sort(first[np.isfinite(lp.ravel()[first])])
     if flat.size > DRAWS:
@@ -145,6 +165,7 @@ def _chosen(lp: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _read(target: Target, row: np.ndarray, lp: float, chain: int, draw: int) -> _Point | None:
+    """Evaluate our density at a draw; None if the draw has no position."""
     position = _position(target, stanio.stan_variables(target.parameters, row))
     if position is None:
         return None
@@ -153,7 +174,7 @@ def _read(target: Target, row: np.ndarray, lp: float, chain: int, draw: int) -> 
 
 
 def _position(target: Target, values: dict[str, Any]) -> np.ndarray | None:
-    """Position of constrained values; None where rounding has put them on a boundary."""
+    """Position of constrained values; None if rounding has moved them to a boundary."""
     try:
         position = target.unconstrain(values)
     except StanadaptError:
@@ -164,28 +185,28 @@ def _position(target: Target, values: dict[str, Any]) -> np.ndarray | None:
 def _excess(target: Target, points: list[_Point]) -> np.ndarray:
     """Difference of the densities per point, beyond rounding; NaN where it is uninformative."""
     lp = np.array([point.lp for point in points])
-    apart = np.array([point.ours for point in points]) - lp
+    difference = np.array([point.ours for point in points]) - lp
     scale, rounding = np.maximum(1.0, np.abs(lp)), np.zeros(lp.size)
-    beyond = _beyond(apart, EQUAL * scale)
+    beyond = _beyond(difference, EQUAL * scale)
     if np.any(beyond > EQUAL * scale):
         declared, rng = parse(block(target.program.code, "parameters")), np.random.default_rng(5)
         simplexes = {d.name for d in declared if d.base in SIMPLEXES} & target.parameters.keys()
         rounding = np.array([_rounding(target, point, simplexes, rng) for point in points])
-        beyond = _beyond(apart, EQUAL * scale + rounding)
+        beyond = _beyond(difference, EQUAL * scale + rounding)
     informative = (beyond <= EQUAL * scale) | (rounding <= np.minimum(CLOSE * scale, LARGEST))
     less = np.maximum(0.0, beyond - np.where(informative, rounding, 0.0))
     return np.where(informative, less, np.nan)
 
 
-def _beyond(apart: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """Distance from the constant: the median, each point weighted by one over its error."""
-    finite = np.flatnonzero(np.isfinite(apart))
+def _beyond(difference: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Distance of differences from the constant: their median, weighted by one over the error."""
+    finite = np.flatnonzero(np.isfinite(difference))
     if not finite.size:
-        return np.full(apart.size, np.inf)
-    order = finite[np.argsort(apart[finite])]
+        return np.full(difference.size, np.inf)
+    order = finite[np.argsort(difference[finite])]
     weight = np.cumsum(1.0 / error[order])
-    constant = apart[order[np.searchsorted(weight, weight[-1] / 2)]]
-    return np.where(np.isfinite(apart), np.abs(apart - constant), np.inf)
+    constant = difference[order[np.searchsorted(weight, weight[-1] / 2)]]
+    return np.where(np.isfinite(difference), np.abs(difference - constant), np.inf)
 
 
 def _rounding(
@@ -193,7 +214,7 @@ def _rounding(
 ) -> float:
     """Change of the density near a point when a draw is written and read back.
 
-    inf where it cannot be read back, or only to a position where the density is not finite.
+    inf if the draw cannot be read back, or its position then has a density that is not finite.
     """
     if target.is_unconstrained:
         return 0.0
@@ -201,7 +222,7 @@ def _rounding(
         return np.inf
     largest = 0.0
     for _ in range(NEIGHBORS):
-        # far enough for independent rounding, near enough for rounding of the same size
+        # far enough for independent rounding errors, near enough for errors of the same size
         near = point.position + rng.uniform(-STEP, STEP, target.dim)
         before = target.evaluate(near)[0]
         if not np.isfinite(before):
@@ -219,34 +240,38 @@ def _rounding(
 
 
 def _returns(target: Target, point: _Point) -> bool:
-    """Whether its position gives back the draw: a singular matrix may be read as quite another."""
+    """Whether the position gives the draw again: a singular matrix may be read as another one."""
     try:
-        again = target.model.param_constrain(point.position)
+        row = target.model.param_constrain(point.position)
     except RuntimeError:
         return False
     parts = [slice(v.start_idx, v.end_idx) for v in target.parameters.values()]
-    off = np.abs(point.row - again)
+    off = np.abs(point.row - row)
     return all(off[part].max() <= EQUAL * np.abs(point.row[part]).max() for part in parts)
 
 
 def _judge(points: list[_Point], excess: np.ndarray, left_out: int, version: str) -> Verification:
-    """Turn the excess, shape (point,), into a verdict and its sentence."""
+    """Turn the excess, shape (point,), into a verdict and its summary."""
     scale = np.array([max(1.0, abs(point.lp)) for point in points])
     relative, bound = excess / scale, np.maximum(LARGEST, LEAST * scale)
     badness = np.maximum(relative / CLOSE, excess / bound)
     worst, largest, n = int(np.argmax(badness)), float(relative.max()), len(points)
     point, size = points[worst], f"largest relative difference {largest:.1g}"
-    source = f"chain {point.chain + 1}, draw {point.draw + 1}"
-    where = f"{size} ({excess[worst]:.2g} in log density, at {source})"
+    source, wrong = f"chain {point.chain + 1}, draw {point.draw + 1}", 0
+    detail = f"{size} ({excess[worst]:.2g} in log density, at {source})"
     if badness[worst] > 1:
-        verdict, wrong = "differs", int(np.sum((relative > EQUAL) | (excess > bound)))
+        wrong = int(np.sum((relative > EQUAL) | (excess > bound)))
         if np.isinf(excess[worst]):
-            where = f"ours is {point.ours:g} where lp__ is {point.lp:.6g}, at {source}"
-        text = f"differs from that of CmdStan {version} at {wrong} of {n} draws, {where}"
+            detail = f"ours is {point.ours:g} and lp__ is {point.lp:.6g}, at {source}"
+        verdict, code = "differs", DENSITY_DIFFERS
+        text = f"differs from that of CmdStan {version} at {wrong} of {n} draws, {detail}"
     elif largest > EQUAL:
-        verdict, text = "close", f"close to that of CmdStan {version} at {n} draws, {where}"
+        verdict, code = "close", DENSITY_CLOSE
+        text = f"close to that of CmdStan {version} at {n} draws, {detail}"
     else:
-        verdict, text = "equal", f"verified against CmdStan {version} at {n} draws, {size}"
+        verdict, code = "equal", DENSITY_EQUAL
+        text = f"verified against CmdStan {version} at {n} draws, {size}"
     if left_out:
         text += f"; {left_out} more left out, too close to a boundary to be read back"
-    return Verification(verdict, n, largest, f"density {text}", point.message)
+    summary = Message(code, f"density {text}")
+    return Verification(verdict, n, largest, summary, point.message, wrong, left_out)

@@ -179,7 +179,7 @@ def _jobs(
     }
     if engine == NO_NUTS:
         return jobs
-    stan_job = _Job(partial(stan_nuts, target, engine=engine, **common), 0.0)
+    stan_job = _Job(partial(stan_nuts, target, backend=engine, **common), 0.0)
     return {_name_of_stan_nuts(settings_by_sampler): stan_job, **jobs}
 
 

@@ -1,4 +1,4 @@
-"""States as text and arrays: equal, with the same memory shared, and nothing that is run."""
+"""States as text and arrays: equal, with the same memory shared, without running any code."""
 
 import json
 from enum import IntEnum
@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from stanadapt.engine.density import make_density
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Message
+from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.runs.tree import TREE, Fresh, packed, unpacked
+from tests.helpers.codes import raises
 
 
 class Kind(IntEnum):
@@ -44,7 +46,7 @@ def thing():
     )  # fmt: skip
 
 
-def test_a_thing_is_equal_in_values_and_types(thing):
+def test_an_object_is_equal_in_values_and_types(thing):
     again = unpacked(packed(thing))
     assert type(again) is Outer
     assert type(again.kind) is Kind
@@ -68,7 +70,7 @@ def test_arrays_that_share_memory_share_it_again(thing):
 
 
 @pytest.mark.parametrize("view", [np.s_[:, 1], np.s_[::-1], np.s_[::2, ::-1], np.s_[1:1]])
-def test_every_layout_of_an_array_is_kept(view):
+def test_arrays_keep_their_layout(view):
     matrix = np.arange(30.0).reshape(5, 6)
     again = unpacked(packed((matrix[view], matrix)))
     np.testing.assert_array_equal(again[0], matrix[view])
@@ -84,32 +86,42 @@ def test_neighbors_in_memory_are_not_one_block():
 
 def test_a_density_is_that_of_the_process():
     old, new = make_density(11, 12, 13, 2), make_density(21, 22, 23, 2)
-    held = packed((old, old.calls))
-    assert unpacked(held, Fresh(new))[0] is new
-    with pytest.raises(StanadaptError, match="cannot be read"):
-        unpacked(held)
+    arrays = packed((old, old.calls))
+    assert unpacked(arrays, Fresh(new))[0] is new
+    with raises("run_unreadable", "density"):
+        unpacked(arrays)
 
 
-def test_what_cannot_be_written_is_refused():
+def test_messages_keep_their_codes():
+    note = Message(OUT_OF_RANGE, "chains must be positive.")
+    message, plain, code = unpacked(packed({"notes": [note, "plain", OUT_OF_RANGE]}))["notes"]
+    assert (type(message), message.code) == (Message, "out_of_range")
+    assert message.code.cure == OUT_OF_RANGE.cure
+    assert message == note
+    assert (type(plain), plain) == (str, "plain")
+    assert code == OUT_OF_RANGE
+
+
+def test_other_objects_are_rejected():
     for thing in (object(), np.array([object()]), lambda: 0):
-        with pytest.raises(StanadaptError, match="cannot be written to a run folder"):
+        with raises("state_not_writable", type(thing).__name__):
             packed((thing,))
 
 
 @pytest.mark.parametrize(
     "name", ["os:system", "subprocess:Popen", "stanadapt:Target", "not_there:X", "builtins:list"]
 )
-def test_a_file_names_no_other_class(thing, name):
-    held = packed(thing)
-    text = json.loads(held[TREE].tobytes())
+def test_only_classes_of_states_are_looked_up(thing, name):
+    arrays = packed(thing)
+    text = json.loads(arrays[TREE].tobytes())
     text["tree"]["class"] = name
-    held[TREE] = np.frombuffer(json.dumps(text).encode(), np.uint8)
-    with pytest.raises(StanadaptError, match="cannot be read by this version"):
-        unpacked(held)
+    arrays[TREE] = np.frombuffer(json.dumps(text).encode(), np.uint8)
+    with raises("run_unreadable"):
+        unpacked(arrays)
 
 
 def test_other_fields_are_another_version(thing):
-    held = packed(thing)
-    held[TREE] = np.frombuffer(held[TREE].tobytes().replace(b'"row"', b'"column"'), np.uint8)
-    with pytest.raises(StanadaptError, match="has other fields"):
-        unpacked(held)
+    arrays = packed(thing)
+    arrays[TREE] = np.frombuffer(arrays[TREE].tobytes().replace(b'"row"', b'"column"'), np.uint8)
+    with raises("run_unreadable", "Outer", "column"):
+        unpacked(arrays)

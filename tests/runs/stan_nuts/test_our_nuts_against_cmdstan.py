@@ -9,7 +9,7 @@ from stanadapt.diagnostics.compare import disagreement
 from stanadapt.diagnostics.mixing import efficiency, of_columns
 from stanadapt.targets.stan import bundled
 
-# program, data, seeds: as many as reduce the error of the ratio to 5 %
+# program, data, and the number of seeds that reduces the error of the ratio to 5 %
 CASES = [
     ("neal", "neal", 8),
     ("eight_schools_noncentered", "eight_schools", 32),
@@ -20,16 +20,16 @@ CASES = [
 
 def runs(target, draw, seeds):
     """All draws, and per run the smallest bulk ESS per gradient of sampling."""
-    found, rates = [], []
+    draws, rates = [], []
     for seed in range(1, seeds + 1):
         fit = draw(target, seed=seed, show_progress=False)
         columns = results.columns(fit)
         steps = results.dataset(fit, "sample_stats")["n_steps"].values
-        found.append(columns)
+        draws.append(columns)
         moving = {name: x for name, x in columns.items() if np.ptp(x) > 0.0}
         bulk = [mixed.ess_bulk for mixed in of_columns(moving).values()]
         rates.append(np.min(bulk) / steps.sum())
-    return {name: np.concatenate([f[name] for f in found]) for name in found[0]}, np.array(rates)
+    return {name: np.concatenate([d[name] for d in draws]) for name in draws[0]}, np.array(rates)
 
 
 @pytest.mark.slow
@@ -41,12 +41,12 @@ def test_as_good_as_cmdstan(program, data, seeds):
     target = sa.Target(*bundled.find(program, data), backend="cmdstan")
     ours, our_rates = runs(target, lambda *a, **k: sa.sample(*a, "nuts", **k), seeds)
     theirs, their_rates = runs(
-        target, lambda *a, **k: sa.stan_nuts(*a, engine="cmdstan", **k), seeds
+        target, lambda *a, **k: sa.stan_nuts(*a, backend="cmdstan", **k), seeds
     )
     spread = [rates.std(ddof=1) / rates.mean() for rates in (our_rates, their_rates)]
     ratio, error = our_rates.mean() / their_rates.mean(), np.hypot(*spread) / np.sqrt(seeds)
     print(f"{program} {data}: ESS per gradient, ours to CmdStan's: {ratio:.3f} +- {error:.3f}")
     assert error < 0.06
     assert abs(ratio - 1) < 0.15
-    # some hundred columns of means and of sds: five errors are exceeded with probability 1e-4
+    # for some hundred means and sds, one exceeds five standard errors with probability 1e-4
     assert max(disagreement(efficiency(ours), efficiency(theirs))) < 5

@@ -1,4 +1,4 @@
-"""stan_nuts(): Stan's NUTS from either engine, as the same kind of result as sample()."""
+"""stan_nuts(): Stan's NUTS from either engine, with results of the same form as sample()."""
 
 import json
 
@@ -8,11 +8,11 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptWarning, codes_of
 from stanadapt.runs.stan_nuts import stanli
 from stanadapt.targets.stan import bundled, toolchain
+from tests.helpers.codes import raises, warns
 
-SHARED = "shares its density"
 NAMES = {
     "lp": "f", "acceptance_rate": "f", "step_size": "f", "tree_depth": "i", "n_steps": "i",
     "diverging": "b", "energy": "f",
@@ -28,8 +28,8 @@ generated quantities { vector[2] log_lik = [s, 2 * s]'; }
 
 
 def embedded(target, **changes):
-    with pytest.warns(UserWarning, match=SHARED):
-        return sa.stan_nuts(target, engine="stanli", **(SHORT | changes))
+    with warns("embedded_nuts"):
+        return sa.stan_nuts(target, backend="stanli", **(SHORT | changes))
 
 
 def values(fit, name, group="posterior"):
@@ -37,8 +37,8 @@ def values(fit, name, group="posterior"):
 
 
 def z_scores(fit, mean, sd):
-    found = efficiency(results.columns(fit))
-    return np.abs(found.mean - mean) / found.mcse_mean, np.abs(found.sd - sd) / found.mcse_sd
+    ours = efficiency(results.columns(fit))
+    return np.abs(ours.mean - mean) / ours.mcse_mean, np.abs(ours.sd - sd) / ours.mcse_sd
 
 
 @pytest.fixture(scope="module")
@@ -110,12 +110,13 @@ def test_attributes(target, fit):
 
 
 def test_one_warning_that_the_density_is_shared(target):
-    with pytest.warns(UserWarning, match=SHARED) as caught:
-        sa.stan_nuts(target, engine="stanli", **SHORT)
-    (warning,) = [w for w in caught if w.category is UserWarning]
+    with warns("embedded_nuts", "stanli", "stanadapt install-cmdstan") as caught:
+        fit = sa.stan_nuts(target, backend="stanli", **SHORT)
+    assert codes_of(w.message for w in caught if w.category is StanadaptWarning) == [
+        "embedded_nuts"
+    ]
     assert {w.filename for w in caught} == {__file__}
-    assert "cannot confirm" in str(warning.message)
-    assert "install-cmdstan" in str(warning.message)
+    assert results.from_json(fit, "notes", []) == []  # an attribute records the engine
 
 
 def test_draws_do_not_depend_on_parallel_chains(target):
@@ -145,6 +146,12 @@ def test_one_chain(target):
     assert np.size(fit.attrs["warmup_seconds"]) == 1
 
 
+@pytest.mark.parametrize("backend", ["pymc", None, ["stanli"]])
+def test_other_backends_are_rejected(target, backend):
+    with raises("unknown_backend", "auto", "cmdstan", "stanli", repr(backend)):
+        sa.stan_nuts(target, backend=backend, **SHORT)
+
+
 def test_settings_reach_the_engine(target):
     shallow = embedded(target, max_treedepth=1)
     assert (values(shallow, "tree_depth", "sample_stats") <= 1).all()
@@ -168,9 +175,9 @@ def test_inits_reach_the_engine():
 def test_moments_of_a_gaussian():
     """8 means and sds in all; a z beyond 5 has probability 6e-7."""
     program, data = bundled.find("gaussian", "two_dim")
-    given = json.loads(data.read_text())
+    moments = json.loads(data.read_text())
     fit = embedded(sa.Target(program, data), iter_warmup=500, iter_sampling=2000, chains=4)
-    mean, sd = given["mu"], np.sqrt(np.diag(given["Sigma"]))
+    mean, sd = moments["mu"], np.sqrt(np.diag(moments["Sigma"]))
     for z in z_scores(fit, np.array(mean), sd):
         assert (z < 5).all()
     assert (efficiency(results.columns(fit)).ess_bulk > 500).all()
@@ -188,7 +195,7 @@ def test_moments_of_neal():
 
 def test_without_cmdstan_the_embedded_engine_is_used(target, monkeypatch):
     monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
-    with pytest.warns(UserWarning, match=SHARED):
+    with warns("embedded_nuts"):
         fit = sa.stan_nuts(target, **SHORT)
     assert fit.attrs["engine"].startswith("stanli")
 
@@ -200,21 +207,23 @@ def test_errors_of_the_engine_keep_stans_message(target, monkeypatch):
         raise RuntimeError("it went wrong.")
 
     monkeypatch.setattr(package.Model, "sample", fail)
-    with pytest.raises(StanadaptError, match="embedded NUTS failed") as caught:
-        sa.stan_nuts(target, engine="stanli", **SHORT)
+    with raises("nuts_failed", target.name) as caught:
+        sa.stan_nuts(target, backend="stanli", **SHORT)
     assert caught.value.stage == "sampling"
     assert caught.value.stan == "it went wrong."
 
 
-@pytest.mark.filterwarnings("ignore:.*NaN")
-def test_throwing_quantities_are_reported_and_do_not_end_the_run():
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
+def test_failed_quantities_are_reported_and_do_not_end_the_run():
     code = NORMAL + " generated quantities { real z = normal_rng(0, x + 0.5); }"
-    with pytest.warns(UserWarning, match=SHARED) as caught:
-        fit = sa.stan_nuts(sa.Target(code), engine="stanli", **SHORT)
+    with warns("failed_quantities", "NaN") as caught:
+        fit = sa.stan_nuts(sa.Target(code), backend="stanli", **SHORT)
     lost = int(np.isnan(values(fit, "z")).sum())
     assert 0 < lost < 100
     assert np.isfinite(values(fit, "lp", "sample_stats")).all()
-    assert any("NaN" in str(w.message) and str(lost) in str(w.message) for w in caught)
+    (text,) = [str(w.message) for w in caught if codes_of([w.message]) == ["failed_quantities"]]
+    assert text.startswith(f"{lost} ")
+    assert len(results.from_json(fit, "notes", [])) == 1
 
 
 def test_seconds_are_read_from_the_printed_output():
@@ -254,14 +263,14 @@ def schools():
 @pytest.fixture(scope="module")
 def independent(schools):
     return sa.stan_nuts(
-        schools, engine="cmdstan", chains=4, iter_warmup=1000, iter_sampling=2000, seed=8,
+        schools, backend="cmdstan", chains=4, iter_warmup=1000, iter_sampling=2000, seed=8,
         save_warmup=True, show_progress=False, adapt_delta=0.95,
     )  # fmt: skip
 
 
 @cmdstan_engine
 def test_both_engines_agree(schools, independent):
-    """About 20 columns, means and sds: one z beyond 5 has probability 2e-5."""
+    """For the means and sds of about 20 columns, a z beyond 5 has probability 2e-5."""
     shared = embedded(
         schools, chains=4, iter_warmup=1000, iter_sampling=2000, seed=9, adapt_delta=0.95
     )
@@ -287,7 +296,7 @@ def test_columns_are_those_of_the_target(schools, independent):
 
 @cmdstan_engine
 def test_its_lp_is_our_density(schools, independent):
-    """Every bit of a draw is kept: the two densities differ by a constant and rounding."""
+    """Draws are exact to the last bit, so the densities differ by a constant and rounding."""
     lp = values(independent, "lp", "sample_stats")
     differences = []
     for draw in range(0, 2000, 100):
@@ -313,7 +322,7 @@ def test_statistics_and_attributes_of_cmdstan(independent):
 
 @cmdstan_engine
 def test_a_compiled_program_is_found_again(schools, independent):
-    fit = sa.stan_nuts(schools, engine="auto", **SHORT)
+    fit = sa.stan_nuts(schools, backend="auto", **SHORT)
     assert fit.attrs["compile_seconds"] == 0
     assert fit.attrs["engine"].startswith("cmdstan")
     assert "warmup_posterior" not in results.group_names(fit)
@@ -323,7 +332,7 @@ def test_a_compiled_program_is_found_again(schools, independent):
 @pytest.mark.parametrize(("warmup", "draws", "thin"), [(25, 35, 10), (0, 10, 1)])
 def test_thin_and_lengths_of_cmdstan(schools, independent, warmup, draws, thin):
     fit = sa.stan_nuts(
-        schools, engine="cmdstan", **SHORT | {"iter_warmup": warmup, "iter_sampling": draws},
+        schools, backend="cmdstan", **SHORT | {"iter_warmup": warmup, "iter_sampling": draws},
         thin=thin, save_warmup=True,
     )  # fmt: skip
     assert values(fit, "tau").shape == (2, -(-draws // thin))
@@ -333,10 +342,10 @@ def test_thin_and_lengths_of_cmdstan(schools, independent, warmup, draws, thin):
 
 @cmdstan_engine
 def test_same_starts_as_sample(schools, independent):
-    """With one step of a shallow tree at CmdStan's first step size, draws stay near the start."""
+    """Trees of depth 1 with CmdStan's first step size keep draws near the starting point."""
     far = dict.fromkeys(("mu",), 300.0)
     fit = sa.stan_nuts(
-        schools, engine="cmdstan", inits=far, iter_warmup=0, iter_sampling=2, max_treedepth=1,
+        schools, backend="cmdstan", inits=far, iter_warmup=0, iter_sampling=2, max_treedepth=1,
         chains=2, seed=1, show_progress=False,
     )  # fmt: skip
     assert (np.abs(values(fit, "mu") - 300) < 50).all()
@@ -361,9 +370,8 @@ def test_a_failed_chain_is_left_out_and_reported(schools, independent, monkeypat
         raise RuntimeError("Error during sampling")
 
     monkeypatch.setattr(CmdStanModel, "sample", second_chain_dies)
-    with pytest.warns(UserWarning, match="1 of 3 chains of CmdStan failed") as caught:
-        fit = sa.stan_nuts(schools, engine="cmdstan", **SHORT | {"chains": 3})
-    assert "Stan says" in str(caught[0].message)
+    with warns("nuts_chains_failed", "1 of 3", "Exception: it went wrong."):
+        fit = sa.stan_nuts(schools, backend="cmdstan", **SHORT | {"chains": 3})
     assert values(fit, "mu").shape == (2, 50)
     assert fit.attrs["n_stopped"] == 1
     assert np.asarray(fit.attrs["warmup_seconds"]).shape == (2,)
@@ -375,8 +383,8 @@ def test_all_chains_fail(schools, independent, monkeypatch):
     broken = json.loads(target.data)
     broken["sigma"] = [-1.0] * len(broken["sigma"])
     target.data = json.dumps(broken)
-    with pytest.raises(StanadaptError, match="all 2 chains of CmdStan failed") as caught:
-        sa.stan_nuts(target, engine="cmdstan", **SHORT)
+    with raises("nuts_failed", 2, target.name) as caught:
+        sa.stan_nuts(target, backend="cmdstan", **SHORT)
     assert caught.value.stage == "sampling"
     assert "sigma" in caught.value.stan
 
@@ -387,8 +395,8 @@ def test_a_program_too_new_for_this_cmdstan():
     if toolchain.cmdstan().version >= "2.36":
         return
     target = sa.Target("parameters { sum_to_zero_vector[3] x; }\nmodel { x ~ normal(0, 1); }")
-    with pytest.raises(StanadaptError, match="cannot compile") as caught:
-        sa.stan_nuts(target, engine="cmdstan", **SHORT)
+    with raises("syntax_error", target.name) as caught:
+        sa.stan_nuts(target, backend="cmdstan", **SHORT)
     assert caught.value.stage == "syntax"
     assert "line 1" in caught.value.stan
     assert "/tmp" not in caught.value.stan

@@ -1,5 +1,7 @@
 """verify(): our density against lp__, on constructed draws with and without faults."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -32,8 +34,9 @@ def test_the_same_density_is_equal(target):
     assert found.verdict == "equal"
     assert found.draws == 200
     assert found.difference < 1e-12
-    assert found.sentence.startswith("density verified against CmdStan 2.27.0 at 200 draws, ")
-    assert "left out" not in found.sentence
+    assert found.summary.code == "density_equal"
+    assert "2.27.0" in found.summary
+    assert (found.wrong, found.left_out) == (0, 0)
 
 
 @pytest.mark.parametrize("offset", [-1e-3, 1.0, 1234.5, -1e5])
@@ -43,7 +46,7 @@ def test_a_constant_is_allowed(target, offset):
 
 
 def test_rounding_of_an_enormous_density_is_allowed(target):
-    """Where chains have not left a far tail, lp__ can be -1e100; a wrong density still differs."""
+    """If chains are still in a far tail, lp__ can be -1e100; a wrong density still differs."""
     theirs = faulty(target, lambda x, value: 1e100 * value)
     ours = faulty(target, lambda x, value: 1e100 * value * (1 + 1e-14 * np.cos(x[0])))
     assert check(ours, theirs).verdict == "equal"
@@ -96,12 +99,13 @@ def test_a_wrong_density_differs(target, name):
     assert found.verdict == "differs"
     assert found.draws == 200
     assert found.difference > 1e-3
-    assert found.sentence.startswith("density differs from that of CmdStan 2.27.0 at ")
-    assert "at chain " in found.sentence
+    assert found.summary.code == "density_differs"
+    assert found.wrong > 0
+    assert re.search(r"chain [12], draw \d+", found.summary)
 
 
 def test_an_error_of_a_tenth_of_a_per_cent(target):
-    """Of a log density between -300 and -5, more than 0.1; of a log prior of -2.6, less."""
+    """It exceeds 0.1 for a log density from -300 to -5, but not for a log prior of -2.6."""
     found = check(faulty(target, lambda x, value: 1.001 * value), target)
     assert found.verdict == "differs"
     assert found.difference < 1e-3
@@ -111,23 +115,24 @@ def test_an_error_of_a_tenth_of_a_per_cent(target):
 
 
 def test_the_constant_is_not_pulled_by_a_fault(target):
-    """A third of the draws are off by one: the rest agree on the constant."""
+    """A third of the draws are wrong by one; the others agree on the constant."""
     found = check(faulty(target, lambda x, value: value + (x[0] > 0.7)), target)
     lp = written(target, positions(target))[2]
     assert found.verdict == "differs"
     assert found.difference >= 1 / np.abs(lp).max()
     wrong = np.mean(positions(target)[..., 0] > 0.7)
-    assert int(found.sentence.split(" at ")[1].split()[0]) == pytest.approx(200 * wrong, abs=15)
+    assert found.wrong == pytest.approx(200 * wrong, abs=15)
 
 
-def test_a_single_wrong_draw_is_found_and_named(target):
+def test_a_single_wrong_draw_is_located(target):
     at = positions(target, 200)
     bad = at[1, 41]
     wrong = faulty(target, lambda x, v: v + 0.5 * np.allclose(x, bad, atol=1e-9))
     found = check(wrong, target, at)
     assert found.verdict == "differs"
-    assert "at 1 of 200 draws" in found.sentence
-    assert "0.5 in log density, at chain 2, draw 42" in found.sentence
+    assert (found.wrong, found.draws) == (1, 200)
+    assert "0.5 " in found.summary
+    assert "chain 2, draw 42" in found.summary
     lp = target.evaluate(bad)[0]
     assert found.difference == pytest.approx(0.5 / max(1, abs(lp)), rel=1e-6)
 
@@ -135,12 +140,13 @@ def test_a_single_wrong_draw_is_found_and_named(target):
 def test_where_ours_throws_stans_message_is_kept(target):
     found = check(faulty(target, FAULTS["minus infinity at some"]), target)
     assert np.isinf(found.difference)
-    assert "ours is -inf where lp__ is " in found.sentence
+    assert "-inf" in found.summary
+    assert "lp__" in found.summary
     assert found.stan == "Exception: it went wrong."
 
 
 def test_a_small_part_of_a_large_lp_is_not_small(target):
-    """Off by up to 2 in 1e6: 2e-6 of lp, but weights of draws would be off by exp(2)."""
+    """An error of 2 in 1e6 is 2e-6 of lp, but changes the weights of draws by exp(2)."""
     large = faulty(target, lambda x, value: value - 1e6)
     tilted = faulty(target, lambda x, value: value - 1e6 + x[0])
     assert check(large, target, offset=-1e6).verdict == "equal"
@@ -154,7 +160,8 @@ def test_other_releases_functions_are_close(target):
     found = check(faulty(target, lambda x, value: value + 1e-4 * np.sin(9 * x[0])), target)
     assert found.verdict == "close"
     assert 2e-7 < found.difference < 1e-3
-    assert found.sentence.startswith("density close to that of CmdStan 2.27.0 at 200 draws")
+    assert found.summary.code == "density_close"
+    assert found.draws == 200
 
 
 # --- positions that constrained values do not determine ------------------------------------------
@@ -187,20 +194,20 @@ def hard(declaration):
 
 
 def extreme(target, seed=2):
-    """Positions of finite density, half of which have one coordinate at or near -30 or 30."""
+    """Positions of finite density; in half of them, one coordinate is at or near -30 or 30."""
     at, rng = positions(target, seed=seed), np.random.default_rng(seed)
     for x in at.reshape(-1, target.dim):
-        kept, j = x.copy(), rng.integers(1, target.dim)
+        before, j = x.copy(), rng.integers(1, target.dim)
         if rng.random() < 0.5:
             x[j] = rng.choice([-30.0, 30.0])
             while not np.isfinite(target.evaluate(x)[0]):
                 x[j] *= 0.8
-        assert abs(x[j]) > 5 or x[j] == kept[j]
+        assert abs(x[j]) > 5 or x[j] == before[j]
     return at
 
 
 def largest_loss(target, at):
-    """Largest error of the density at positions read back; inf if one cannot be read back."""
+    """Return the largest error of the density at positions read back; inf if this fails."""
     losses = []
     for x in at.reshape(-1, target.dim):
         try:
@@ -213,12 +220,12 @@ def largest_loss(target, at):
 
 @pytest.mark.parametrize(("declaration", "loses"), HARD.items())
 def test_lost_digits_are_accepted_and_faults_are_not(declaration, loses):
-    """Without the allowance, types that lose digits would fail: their loss exceeds 1e-5."""
+    """Types that lose digits would fail without the allowance, as their loss exceeds 1e-5."""
     target = hard(declaration)
     at = extreme(target)
     assert (largest_loss(target, at) > 1e-5) == loses
     found = check(target, at=at)
-    assert found.verdict == "equal", found.sentence
+    assert found.verdict == "equal", found.summary
     assert found.draws >= 140
     for fault in (lambda x, v: v + 0.2 * x[0], lambda x, v: -np.inf if x[0] > 1.5 else v):
         wrong = check(faulty(target, fault), target, at)
@@ -241,7 +248,7 @@ def stick_breaking(y):
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 7.0])
 @pytest.mark.parametrize("declaration", ["simplex[3] p", "array[1] simplex[3] p"])
 def test_a_simplex_in_the_transform_of_older_releases(alpha, declaration):
-    """Log Jacobians of both transforms differ by a constant, whatever the alpha."""
+    """Log Jacobians of both transforms differ by a constant, for every alpha."""
     name = "p[1]" if "array" in declaration else "p"
     target = sa.Target(
         f"parameters {{ {declaration}; }} model {{ {name} ~ dirichlet(rep_vector({alpha}, 3)); }}",
@@ -255,7 +262,7 @@ def test_a_simplex_in_the_transform_of_older_releases(alpha, declaration):
             lp.append((alpha - 1) * np.log(p).sum() + log_jacobian)
     rows, lp = np.array(rows).reshape(2, 200, 3), np.array(lp).reshape(2, 200)
     found = verify(target, target.model.param_names(), rows, lp, "2.27.0")
-    assert found.verdict == "equal", found.sentence
+    assert found.verdict == "equal", found.summary
     assert found.draws > 150
     assert verify(target, target.model.param_names(), rows, 1.1 * lp, "2.27.0").verdict == "differs"
 
@@ -267,11 +274,12 @@ def test_draws_on_a_boundary_are_left_out_and_counted():
     draws[1, :3, 1] = np.nan
     found = verify(target, names, draws, lp, "2.27.0")
     assert (found.verdict, found.draws) == ("equal", 190)
-    assert "; 10 more left out" in found.sentence
+    assert found.left_out == 10
+    assert "10" in found.summary
 
 
 def test_the_constant_is_that_of_the_most_precise_draws():
-    """Most draws have lost digits: the median of all would be off by their loss."""
+    """Most draws have lost digits, so the median of all would be wrong by their loss."""
     target = hard("real<upper=3> x;")
     at = positions(target)
     at[:, 30:, 1] = np.random.default_rng(1).uniform(29, 31, (2, 120))
@@ -279,33 +287,36 @@ def test_the_constant_is_that_of_the_most_precise_draws():
 
 
 def test_draws_that_agree_are_counted_despite_rounding(target, monkeypatch):
-    """Where nothing can be read back, draws that agree nevertheless are counted."""
+    """If no draw can be read back exactly, draws with equal densities still count."""
     monkeypatch.setattr(verification, "_rounding", lambda *_: np.inf)
     at = positions(target, 200)
     wrong = faulty(target, lambda x, v: v + 0.5 * np.allclose(x, at[1, 41], atol=1e-9))
     found = check(wrong, target, at)
-    assert (found.verdict, found.draws) == ("equal", 199)
-    assert found.sentence.endswith("; 1 more left out, too close to a boundary to be read back")
+    assert (found.verdict, found.draws, found.left_out) == ("equal", 199, 1)
 
 
 # --- not checked ---------------------------------------------------------------------------------
 
 
-def not_checked(target, names, draws, lp):
+def require_unchecked(code, fact, target, names, draws, lp):
     found = verify(target, names, draws, lp, "2.27.0")
     assert (found.verdict, found.draws) == ("not checked", 0)
     assert np.isnan(found.difference)
-    assert found.sentence.startswith("density not checked against CmdStan 2.27.0: ")
-    return found.sentence
+    assert found.summary.code == code
+    assert "2.27.0" in found.summary
+    assert fact in found.summary
+    return found
 
 
 def test_too_few_draws_or_all_the_same(target):
     names, draws, lp = written(target, positions(target, 40))
-    for few in (slice(0), slice(1)):
-        assert "fewer than two" in not_checked(target, names, draws[:1, few], lp[:1, few])
+    for few in (0, 1):
+        at = draws[:1, :few], lp[:1, :few]
+        require_unchecked("few_comparable_draws", f"{few} ", target, names, *at)
     same = np.zeros((2, 20), int), np.zeros((2, 20), int)
-    assert "all the same" in not_checked(target, names, draws[same], lp[same])
-    assert "fewer than two" in not_checked(target, names, draws, np.full_like(lp, np.nan))
+    require_unchecked("few_comparable_draws", "1 ", target, names, draws[same], lp[same])
+    no_lp = np.full_like(lp, np.nan)
+    require_unchecked("few_comparable_draws", "0 ", target, names, draws, no_lp)
 
 
 def test_a_chain_that_never_moved_counts_once(target):
@@ -315,10 +326,11 @@ def test_a_chain_that_never_moved_counts_once(target):
 
 
 def test_a_unit_vector():
-    """Draws hold its direction; lp__ has -r^2 / 2 of the length r behind it."""
+    """Draws record its direction only, but lp__ includes -r^2 / 2 for the length r."""
     target = sa.Target("parameters { unit_vector[3] u; real x; } model { x ~ normal(0, 1); }",
                        backend="stanli")  # fmt: skip
-    assert "unit vector" in not_checked(target, *written(target, positions(target)))
+    draws = written(target, positions(target))
+    require_unchecked("incomparable_density", "unit_vector", target, *draws)
 
 
 def test_random_transformed_data():
@@ -327,16 +339,18 @@ def test_random_transformed_data():
         "parameters { real x; } model { x ~ normal(m, 1); }",
         backend="stanli",
     )
-    assert "random" in not_checked(target, *written(target, positions(target)))
+    draws = written(target, positions(target))
+    require_unchecked("incomparable_density", "transformed data", target, *draws)
 
 
 def test_missing_columns(target):
     names, draws, lp = written(target, positions(target))
-    assert "lack sigma" in not_checked(target, names[:1], draws[..., :1], lp)
+    require_unchecked("incomparable_density", "sigma", target, names[:1], draws[..., :1], lp)
 
 
 def test_every_draw_on_a_boundary():
     target = hard("real<lower=0, upper=1> x;")
     names, draws, lp = written(target, positions(target, 40))
     draws[..., 1] = 0.0
-    assert "40 of 40 draws" in not_checked(target, names, draws, lp)
+    found = require_unchecked("few_comparable_draws", "40 of 40", target, names, draws, lp)
+    assert found.left_out == 40

@@ -1,4 +1,4 @@
-"""Dask: a scheduler and two workers, each a process of its own, started as on two machines."""
+"""Dask: a scheduler and two workers in separate processes, started as on two machines."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ parameters { vector[3] x; real<lower=0> s; }
 model { x ~ normal([1, -20, 0], [1e-3, 50, 2]); s ~ lognormal(0, 1); }
 generated quantities { real y_rep = normal_rng(x[1], s); }
 """
-# what a worker of Dask does with a warning of its own is not tested here
+# warnings on workers of Dask are not tested here
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
@@ -73,7 +73,7 @@ def test_sixteen_chains_on_two_workers(client):
     assert_same(draw(), there)
 
 
-def test_a_worker_that_is_killed_loses_nothing(client):
+def test_killing_a_worker_loses_no_draw(client):
     pids = client.run(os.getpid)
     killed = []
 

@@ -1,4 +1,4 @@
-"""Chains on the workers of an executor: the same draws, also where workers are lost."""
+"""Chains on the workers of an executor: the same draws, even if workers are lost."""
 
 import multiprocessing
 import pickle
@@ -20,7 +20,7 @@ from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, warns
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 
-# unequal scales, a parameter that is bounded, and quantities that are drawn
+# unequal scales, a bounded parameter, and random generated quantities
 PROGRAM = """
 data { int<lower=0, upper=1> prior; }
 parameters { vector[3] x; real<lower=0> s; }
@@ -30,7 +30,7 @@ model {
 }
 generated quantities { real y_rep = normal_rng(x[1], s); }
 """
-pytestmark = pytest.mark.filterwarnings("ignore")  # runs are too short to be of use
+pytestmark = pytest.mark.filterwarnings("ignore")  # runs are too short to converge
 LENGTH = {"chains": 3, "iter_warmup": 150, "iter_sampling": 60, "seed": 5, "show_progress": False}
 CASES = [(n, VARIANTS.get(n, [{}])[0]) for n in registered()]
 
@@ -42,7 +42,7 @@ def target():
 
 @pytest.fixture
 def short_slices(monkeypatch):
-    """Of little more than one chunk, of seven iterations."""
+    """Let slices take little more than one chunk, of seven iterations."""
     monkeypatch.setattr(workers, "FIRST_SECONDS", 1e-4)
     monkeypatch.setattr(workers, "LONGEST_SECONDS", 1e-4)
     monkeypatch.setattr(chain_module, "FIRST_CHUNK", 7)
@@ -50,7 +50,7 @@ def short_slices(monkeypatch):
 
 
 class Post:
-    """An executor that sends what it is given, and what it returns, as bytes."""
+    """An executor that sends tasks and results as bytes."""
 
     def __init__(self):
         self.sent = 0
@@ -70,12 +70,11 @@ class Post:
 
 
 def draw(target, name, settings, **changes):
-    chosen = {**LENGTH, **FASTER.get(name, {}), **settings, **changes}
-    return sa.sample(target, name, **chosen)
+    return sa.sample(target, name, **{**LENGTH, **FASTER.get(name, {}), **settings, **changes})
 
 
 def assert_same(here, there):
-    """Draws, statistics and attributes, but for times and who ran it."""
+    """Compare draws, statistics and attributes, except times and the executor."""
     assert set(results.group_names(here)) == set(results.group_names(there))
     for group in results.group_names(here):
         first, second = results.dataset(here, group), results.dataset(there, group)
@@ -88,7 +87,7 @@ def assert_same(here, there):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
 def test_every_sampler_draws_the_same(target, case, short_slices, monkeypatch):
-    """No chain moves in this process, those of a pre-run that learns scales included."""
+    """No chain moves in this process, not even those of a pre-run that learns scales."""
     here, post = draw(target, *case), Post()
     monkeypatch.setattr(run_module, "run_chains", None)
     there = draw(target, *case, executor=post)
@@ -97,16 +96,16 @@ def test_every_sampler_draws_the_same(target, case, short_slices, monkeypatch):
     assert_same(here, there)
 
 
-def test_what_is_asked_to_be_kept_is_kept(target, short_slices):
-    chosen = {"save_warmup": True, "save": "unconstrained", "thin": 2}
-    there = draw(target, "whitened_hmc", chosen, executor=Post())
-    assert_same(draw(target, "whitened_hmc", chosen), there)
+def test_extra_groups_are_saved(target, short_slices):
+    options = {"save_warmup": True, "save": "unconstrained", "thin": 2}
+    there = draw(target, "whitened_hmc", options, executor=Post())
+    assert_same(draw(target, "whitened_hmc", options), there)
 
 
 def test_the_program_under_prior_data_is_made_by_workers(target, short_slices):
-    chosen = {"prior_data": {"prior": 1}, "threads_per_chain": 2}
-    there = draw(target, "parallel_tempering", chosen, executor=Post())
-    assert_same(draw(target, "parallel_tempering", chosen), there)
+    options = {"prior_data": {"prior": 1}, "threads_per_chain": 2}
+    there = draw(target, "parallel_tempering", options, executor=Post())
+    assert_same(draw(target, "parallel_tempering", options), there)
 
 
 def test_other_processes(target):
@@ -117,7 +116,7 @@ def test_other_processes(target):
 
 
 class Losing(Post):
-    """Every fifth worker is lost, half of them after they have done all their work."""
+    """Loses every fifth worker, half of them after they have finished their work."""
 
     def call(self, function, arguments):
         if self.sent % 5:
@@ -127,12 +126,12 @@ class Losing(Post):
         raise ConnectionError("a worker went away")
 
 
-def test_what_a_lost_worker_did_is_done_again(target, short_slices):
+def test_the_work_of_a_lost_worker_is_repeated(target, short_slices):
     assert_same(draw(target, "nuts", {}), draw(target, "nuts", {}, executor=Losing()))
 
 
 class Breaking(Post):
-    """Is broken for good after so many slices."""
+    """Fails for good after a number of slices."""
 
     def __init__(self, after, error):
         super().__init__()
@@ -227,10 +226,10 @@ def test_a_run_folder_is_kept_and_resumed(target, short_slices, tmp_path, resumi
             np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
 
 
-@pytest.mark.parametrize("given", [4, "dask", object()])
-def test_what_is_no_executor_is_refused_before_anything_is_compiled(target, given):
-    with raises("not_an_executor", "executor"):
-        draw(target, "nuts", {}, executor=given)
+@pytest.mark.parametrize("value", [4, "dask", object()])
+def test_other_objects_are_not_executors(target, value):
+    with raises("not_an_executor", "executor", repr(value)):
+        draw(target, "nuts", {}, executor=value)
 
 
 @pytest.mark.parametrize(

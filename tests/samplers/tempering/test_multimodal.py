@@ -256,7 +256,7 @@ def test_twenty_modes_after_equally_many_calls(plan):
 @pytest.mark.filterwarnings("ignore:Stan's NUTS ran inside stanli")
 def test_stans_nuts_misses_modes_and_compare_reports_it():
     target, content = bundled("mixture", "twenty")
-    stuck = sa.stan_nuts(target, engine="stanli", seed=1, **QUIET)
+    stuck = sa.stan_nuts(target, backend="stanli", seed=1, **QUIET)
     fit = sa.sample(target, "pseudo_extended", seed=1, **QUIET)
     visited = set(nearest(results.dataset(stuck, "posterior")["x"].values, content).ravel())
     assert len(visited) < 10

@@ -24,7 +24,7 @@ def pima():
     target = sa.Target(*bundled.find("logistic", "pima"))
     fits = {name: sa.sample(target, name, **QUIET) for name in ("whitened_hmc", "gad_mala", "rwm")}
     with pytest.warns(StanadaptWarning):
-        fits["nuts"] = sa.stan_nuts(target, engine="stanli", save_warmup=True, **QUIET)
+        fits["nuts"] = sa.stan_nuts(target, backend="stanli", save_warmup=True, **QUIET)
     return fits
 
 

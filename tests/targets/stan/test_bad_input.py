@@ -217,7 +217,7 @@ def test_transformed_data_that_reject():
 def test_no_usable_initial_value_after_a_hundred_tries():
     target = sa.Target("parameters { real x; } model { 0 ~ normal(0, x - 50); }")
     for function in (sa.sample, sa.stan_nuts):
-        keywords = {"engine": "stanli"} if function is sa.stan_nuts else {}
+        keywords = {"backend": "stanli"} if function is sa.stan_nuts else {}
         error = refused("initialization", ["100"], function, target, **RUN, **keywords)
         assert "Scale parameter is -" in error.stan
     assert initial_values.TRIES == 100
@@ -320,7 +320,8 @@ def test_settings_of_nuts(target, name, bad):
 
 
 def test_unknown_engine(target):
-    refused("settings", ["'pymc'", "cmdstan", "stanli"], sa.stan_nuts, target, engine="pymc", **RUN)
+    facts = ["'pymc'", "cmdstan", "stanli"]
+    refused("settings", facts, sa.stan_nuts, target, backend="pymc", **RUN)
 
 
 def test_unknown_backend():
@@ -331,14 +332,14 @@ def test_no_cmdstan(target, monkeypatch):
     monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
     monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "")
     facts = ["install-cmdstan", "stanli"]
-    refused("installation", facts, sa.stan_nuts, target, engine="cmdstan", **RUN)
+    refused("installation", facts, sa.stan_nuts, target, backend="cmdstan", **RUN)
 
 
 def test_broken_cmdstan(target, monkeypatch):
     monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
     monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "/x: no stanc.")
     facts = ["/x: no stanc.", "install-cmdstan"]
-    error = refused("installation", facts, sa.stan_nuts, target, engine="cmdstan", **RUN)
+    error = refused("installation", facts, sa.stan_nuts, target, backend="cmdstan", **RUN)
     assert ".." not in error.message
 
 
