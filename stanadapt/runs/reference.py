@@ -64,9 +64,10 @@ def fit_reference(
     Examples
     --------
     >>> import stanadapt as sa
+    >>> from stanadapt.runs.reference import fit_reference
     >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
     >>> target = sa.Target(program, backend="stanli", show_progress=False)
-    >>> reference = sa.fit_reference(target, seed=1, show_progress=False)
+    >>> reference = fit_reference(target, seed=1, show_progress=False)
     >>> reference.mean.round(1)
     array([1.])
 
