@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from stanadapt import results
+from stanadapt.errors import all_codes
 from stanadapt.samplers import registered
 from stanadapt.studies.advise import advise as module
 from stanadapt.studies.advise.trials import Candidate
@@ -48,6 +49,8 @@ def test_advise(files):
     assert f"stanadapt sample {model} --data {data} --sampler {advice['sampler']}" in printed
     assert "min ESS" in printed
     assert advice["messages"][0] in printed
+    assert len(advice["codes"]) == len(advice["messages"])
+    assert set(advice["codes"]) <= set(all_codes())
     refused("would_overwrite", "advise", model, "--data", data, "--out", out, facts=[out.name])
 
 

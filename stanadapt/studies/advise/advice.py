@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stanadapt import results
-from stanadapt.errors import Message
+from stanadapt.errors import Message, codes_of
 from stanadapt.runs.choose_sampler import DEFAULT
 from stanadapt.studies.advise.trials import Candidate, Trial, careful_candidates, is_follow_up
 from stanadapt.studies.messages import NO_USABLE_TRIAL, PASSED_OVER, RECOMMENDED
@@ -127,8 +127,8 @@ class Advice:
         """Return everything but the fits as JSON."""
         table = json.loads(self.table.to_json(orient="index"))
         contents = {
-            **self.arguments, "messages": self.messages, "facts": self.facts, "seed": self.seed,
-            "trials": table,
+            **self.arguments, "messages": self.messages, "codes": codes_of(self.messages),
+            "facts": self.facts, "seed": self.seed, "trials": table,
         }  # fmt: skip
         return json.dumps(contents, indent=2)
 
