@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stanadapt import samplers
     from stanadapt.diagnostics.compare import compare
+    from stanadapt.diagnostics.diagnose import diagnose
     from stanadapt.diagnostics.modes import modes
-    from stanadapt.diagnostics.verdict import diagnose, verdict
     from stanadapt.engine.checks import check_sampler
     from stanadapt.errors import ConvergenceWarning, StanadaptError
     from stanadapt.results.files import save
@@ -51,7 +51,7 @@ _PLACES = {
     "check_sampler": "engine.checks",
     "compare": "diagnostics.compare",
     "compare_repeats": "studies.repeats.compare_repeats",
-    "diagnose": "diagnostics.verdict",
+    "diagnose": "diagnostics.diagnose",
     "fit_reference": "runs.reference",
     "load": "runs.load",
     "modes": "diagnostics.modes",
@@ -63,7 +63,6 @@ _PLACES = {
     "sbc": "studies.calibration.sbc",
     "stan_nuts": "runs.stan_nuts.stan_nuts",
     "train_nice": "samplers.nice.train",
-    "verdict": "diagnostics.verdict",
     "weighted_summary": "samplers.tempering.weighted_summary",
 }
 
@@ -112,6 +111,5 @@ __all__ = [
     "sbc",
     "stan_nuts",
     "train_nice",
-    "verdict",
     "weighted_summary",
 ]

@@ -8,7 +8,7 @@
     chain_<i>.npz       a chain since then
 
 Draws are written in place, and counted only by a checkpoint that follows them. Checkpoints are
-written aside, flushed and renamed. Space for all draws is taken before the first one, so that a
+written by `results.replace_file`. Space for all draws is taken before the first one, so that a
 full disk is an error then and not later.
 """
 
@@ -27,6 +27,7 @@ import numpy as np
 from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
+from stanadapt.results import replace_file
 
 FORMAT = 1
 MANIFEST = "run.json"
@@ -132,13 +133,12 @@ class RunFolder:
             raise StanadaptError("files", f"{self.path / name} cannot be read: {error}.") from None
 
     def _write(self, name: str, fill: Any) -> None:
-        partial = self.path / f".{name}.partial"
-        with writing(self.path), partial.open("wb") as file:
+        with (
+            writing(self.path),
+            replace_file(self.path / name) as partial,
+            partial.open("wb") as file,
+        ):
             fill(file)
-            file.flush()
-            os.fsync(file.fileno())
-        with writing(self.path):
-            partial.replace(self.path / name)
 
     def give_memory(
         self, chains: list[Chain], phases: Sequence[str] = PHASES, new: bool = False

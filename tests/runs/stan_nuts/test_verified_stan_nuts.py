@@ -57,7 +57,7 @@ def test_what_the_engine_said_is_recorded(target, engine, monkeypatch):
     )
     with pytest.warns(UserWarning, match="1 of 3 chains"):
         fit = sa.stan_nuts(target, **SHORT)
-    assert said in sa.diagnose(fit, show=False).sentences
+    assert said in sa.diagnose(fit).messages
 
 
 def test_the_result_records_the_check(target, engine, tmp_path):
@@ -142,7 +142,7 @@ def test_an_error_without_a_fit_has_none():
 
 
 def density_remarks(**fits):
-    return [remark for remark in remarks(sa.compare(fits, show=False)) if "density" in remark]
+    return [remark for remark in remarks(sa.compare(fits)) if "density" in remark]
 
 
 def drawn(target, version="stanli 0.24.0"):

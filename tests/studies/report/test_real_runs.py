@@ -5,6 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import StanadaptWarning
 from stanadapt.targets.stan import bundled
 from tests.helpers.html_page import Page
@@ -87,7 +88,7 @@ def test_problems_of_real_runs(run, code, tmp_path):
     page = Page(sa.report({"run": fit}, tmp_path / "report.html").read_text())
     assert page.codes("conclusion") == ["no_fit_usable", "no_recommendation"]
     assert code is None or code in page.codes("problems")
-    _, reasons = sa.verdict(fit)
+    _, reasons = verdict(fit)
     assert reasons
     for reason in reasons:
         assert " ".join(reason.split()) in page.words("problems")
