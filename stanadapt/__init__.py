@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stanadapt import samplers
     from stanadapt.diagnostics.compare import compare
+    from stanadapt.diagnostics.diagnose import diagnose
     from stanadapt.diagnostics.modes import modes
-    from stanadapt.diagnostics.verdict import diagnose
     from stanadapt.engine.checks import check_sampler
     from stanadapt.errors import ConvergenceWarning, StanadaptError
     from stanadapt.results.files import save
@@ -37,7 +37,7 @@ _PLACES = {
     "check_sampler": "engine.checks",
     "compare": "diagnostics.compare",
     "compare_repeats": "studies.repeats.compare_repeats",
-    "diagnose": "diagnostics.verdict",
+    "diagnose": "diagnostics.diagnose",
     "load": "runs.load",
     "modes": "diagnostics.modes",
     "report": "studies.report.report",

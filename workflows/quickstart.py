@@ -35,6 +35,7 @@ def main() -> None:
     nuts = sa.stan_nuts(target, seed=2026, save_warmup=True, **plan)
     fits = {"stanadapt": fit, "nuts": nuts}
     table = sa.compare(fits)
+    print(table)
     paths = [sa.save(fit, options.out / "stanadapt.nc"), sa.save(nuts, options.out / "nuts.nc")]
     print("Saved", *paths)
     command = shlex.join(["python", "-m", "workflows.quickstart", *sys.argv[1:]])

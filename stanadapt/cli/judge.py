@@ -28,10 +28,8 @@ from stanadapt.cli.options import (
 )
 from stanadapt.cli.terminal import report_errors, require_writable
 from stanadapt.diagnostics.compare import compare
+from stanadapt.diagnostics.diagnose import diagnose as judge_fit
 from stanadapt.diagnostics.modes import modes as find_modes
-from stanadapt.diagnostics.modes import with_scalar_columns
-from stanadapt.diagnostics.verdict import diagnose as judge_fit
-from stanadapt.errors import codes_of
 from stanadapt.results import write_text
 from stanadapt.runs.choose_sampler import AUTO
 from stanadapt.studies.advise.advise import advise as try_samplers
@@ -58,7 +56,7 @@ def diagnose(
         if not as_json:
             print(found)
             return
-        reasons = zip(codes_of(found.sentences), found.sentences, strict=True)
+        reasons = zip(found.codes, found.messages, strict=True)
         listed = [{"code": code, "text": text} for code, text in reasons]
         print(json.dumps({"fit": str(fit), "verdict": found.verdict, "reasons": listed}, indent=2))
 
@@ -117,7 +115,7 @@ def modes(
         table = find_modes(target, draws)
         print(table)
         if path is not None:
-            with_scalar_columns(table).to_csv(path)
+            table.scalar_columns().to_csv(path)
             print(f"table: {path}")
 
 

@@ -21,7 +21,7 @@ from rich.console import Console
 from stanadapt import results
 from stanadapt.cli import interruption
 from stanadapt.cli.messages import WOULD_OVERWRITE
-from stanadapt.diagnostics.verdict import NOT_JUDGED
+from stanadapt.diagnostics.reasons import NOT_JUDGED
 from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.errors import ConvergenceWarning, StanadaptError
 
@@ -36,7 +36,7 @@ def save(fit: Any, path: Path, float32: bool = False) -> Path:
     in_folder = results.attribute(fit, "run") is not None
     if in_folder and not judged:
         raise KeyboardInterrupt
-    interruption.incomplete.append(results.partial_of(path))
+    interruption.incomplete.append(results.partial_path(path))
     # compression takes most of the time: leave it out if the user has pressed Ctrl-C
     options: dict[str, Any] = {"float32": float32} if judged else {"compression": 0}
     if in_folder:

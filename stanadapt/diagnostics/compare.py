@@ -1,7 +1,4 @@
-"""Fits of one target side by side: their cost, and whether they agree.
-
-Whether fits can be compared: of one target, with variables in common.
-"""
+"""Compare fits of one target: convergence, precision, cost and agreement."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -10,55 +7,68 @@ import numpy as np
 import pandas as pd
 
 from stanadapt import results
-from stanadapt.diagnostics.comparison_table import Comparison, present
+from stanadapt.diagnostics import messages
+from stanadapt.diagnostics.comparison_table import Comparison
 from stanadapt.diagnostics.importance import is_approximation, is_exact
-from stanadapt.diagnostics.missed_modes import Columns, is_stationary, missed, separate_regions
-from stanadapt.diagnostics.mixing import Efficiency, efficiency
+from stanadapt.diagnostics.missed_modes import (
+    Columns,
+    is_stationary,
+    missed_share,
+    separate_regions,
+)
+from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, Efficiency, efficiency
 from stanadapt.diagnostics.verdict import Verdict, verdict
-from stanadapt.errors import StanadaptError, is_one_of, require_flag, require_names
+from stanadapt.errors import Message, StanadaptError, is_one_of, require_names
+from stanadapt.results import Fit
+from stanadapt.results.messages import UNKNOWN_VARIABLE
 
 HASHES = ("program_hash", "data_hash")
+Fits = Mapping[str, Fit]
 
 
-def require_comparable(fits: Mapping[str, Any], baseline: str | None) -> None:
-    """Raise StanadaptError unless these are fits of one target, among them the baseline."""
+def require_comparable(fits: Fits, baseline: str | None) -> None:
+    """Raise StanadaptError unless these are fits of one target, with the baseline among them."""
     if not isinstance(fits, Mapping) or hasattr(fits, "attrs"):
         raise StanadaptError(
-            "settings", "compare takes a mapping of fits by name, {'name': fit}, not one fit."
+            messages.NOT_A_MAPPING,
+            "compare expects a mapping of fits by name, {'name': fit}, not a single fit.",
         )
     for name, fit in fits.items():
         _require_printable(name)
         results.require_draws(fit, repr(name))
     if not fits:
-        raise StanadaptError("settings", "compare needs at least one fit, got none.")
+        raise StanadaptError(messages.NO_FITS, "compare needs at least one fit, got none.")
     if baseline is not None and not is_one_of(baseline, fits.keys()):
         names = ", ".join(map(str, fits))
         raise StanadaptError(
-            "settings", f"baseline must be one of the fits ({names}), got {baseline!r}."
+            messages.UNKNOWN_BASELINE,
+            f"baseline must be one of the fits ({names}), got {baseline!r}.",
         )
-    for what in HASHES:
-        seen = {name: results.attribute(fit, what) for name, fit in fits.items()}
-        known = {name: value for name, value in seen.items() if value is not None}
-        if len(set(known.values())) > 1:
-            listed = ", ".join(f"{name}: {value}" for name, value in known.items())
+    for attribute in HASHES:
+        values = {name: results.attribute(fit, attribute) for name, fit in fits.items()}
+        recorded = {name: value for name, value in values.items() if value is not None}
+        if len(set(recorded.values())) > 1:
+            listed = ", ".join(f"{name}: {value}" for name, value in recorded.items())
             raise StanadaptError(
-                "settings",
-                f"all fits must be of one program and one data set, but {what} differs ({listed}).",
+                messages.DIFFERENT_TARGETS,
+                f"All fits must have the same program and the same data, but {attribute} differs "
+                f"({listed}).",
             )
     _require_same_variables(fits)
 
 
 def _require_printable(name: Any) -> None:
-    """Tables take numbers too; None, NaN and functions mean something else to them."""
+    """Refuse None, NaN and functions, which have a special meaning to tables, and half letters."""
     number = isinstance(name, int | float) and not isinstance(name, bool) and name == name
     text = isinstance(name, str) and not any("\ud800" <= letter <= "\udfff" for letter in name)
     if not (number or text):
         raise StanadaptError(
-            "settings", f"the name of a fit must be text that can be printed, got {name!r}."
+            messages.WRONG_FIT_NAME,
+            f"The name of a fit must be text that can be printed, got {name!r}.",
         )
 
 
-def _shapes(fit: Any) -> dict[str, tuple[int, ...]]:
+def _shapes(fit: Fit) -> dict[str, tuple[int, ...]]:
     variables = results.dataset(fit, "posterior").data_vars
     return {
         str(name): tuple(size for d, size in x.sizes.items() if d not in ("chain", "draw"))
@@ -66,115 +76,126 @@ def _shapes(fit: Any) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _require_same_variables(fits: Mapping[str, Any]) -> None:
-    """Of fits that do not record their program, the variables must tell."""
+def _require_same_variables(fits: Fits) -> None:
+    """Require variables of the same shapes, and common ones if a program is not recorded."""
     first, *others = fits
     shapes = _shapes(fits[first])
     for name in others:
         unknown = [n for n in (first, name) if results.attribute(fits[n], HASHES[0]) is None]
-        own = _shapes(fits[name])
-        common = shapes.keys() & own.keys()
-        different = [variable for variable in sorted(common) if shapes[variable] != own[variable]]
+        theirs = _shapes(fits[name])
+        common = shapes.keys() & theirs.keys()
+        different = [
+            variable for variable in sorted(common) if shapes[variable] != theirs[variable]
+        ]
         if different:
             raise StanadaptError(
-                "settings",
+                messages.DIFFERENT_TARGETS,
                 f"{different[0]} has shape {shapes[different[0]]} in {first} and "
-                f"{own[different[0]]} in {name}: fits must be of one program and one data set.",
+                f"{theirs[different[0]]} in {name}: fits must have the same program and data.",
             )
         if unknown and not common:
             raise StanadaptError(
-                "settings",
-                f"{first} ({', '.join(shapes)}) and {name} ({', '.join(own)}) have no variable in "
-                "common: fits must be of one program and one data set.",
+                messages.DIFFERENT_TARGETS,
+                f"{first} ({', '.join(shapes)}) and {name} ({', '.join(theirs)}) have no variable "
+                "in common: fits must have the same program and data.",
             )
 
 
-def counted_variables(
-    fits: Mapping[str, Any], var_names: Collection[str] | None
-) -> Collection[str] | None:
-    """Return the variables that are compared; None stands for all.
+def counted_variables(fits: Fits, var_names: Collection[str] | None) -> Collection[str] | None:
+    """Return the names of the variables that are compared; None stands for all.
 
     Raises
     ------
     StanadaptError
-        Stage "settings", where no fit has one of `var_names`.
+        Stage "settings", if no fit has one of `var_names`.
 
     """
     if var_names is None:
         recorded = [names for names in map(results.parameters, fits.values()) if names]
         return set().union(*recorded) if recorded else None
     var_names = require_names("var_names", var_names)
-    known = {name: None for fit in fits.values() for name in _shapes(fit)}
-    there = f"there are {', '.join(known)}."
+    present = {name: None for fit in fits.values() for name in _shapes(fit)}
+    listed = f"the variables are {', '.join(present)}."
     if not var_names:
-        raise StanadaptError("settings", f"var_names must name at least one variable; {there}")
+        raise StanadaptError(
+            UNKNOWN_VARIABLE, f"var_names must name at least one variable; {listed}"
+        )
     for name in var_names:
-        if name not in known:
-            raise StanadaptError("settings", f"no fit has a variable {name!r}; {there}")
+        if name not in present:
+            raise StanadaptError(UNKNOWN_VARIABLE, f"No fit has a variable {name!r}; {listed}")
     return var_names
 
 
-# above it a fit is reported as not usable, whatever its effective sample size
-LARGEST_R_HAT = 1.05
-
-
 def compare(
-    fits: Mapping[str, Any],
+    fits: Fits,
     baseline: str | None = None,
-    show: bool = True,
     *,
     var_names: Collection[str] | None = None,
     budget: str | None = None,
 ) -> Comparison:
-    """Compare fits of one target.
+    """Compare fits of one target: convergence, precision, cost and agreement.
 
     Parameters
     ----------
-    fits
+    fits : mapping of str to fit
         Results of `sample` and `stan_nuts`, or other ArviZ objects with a posterior of the same
-        variables, by the name of their row. What an object does not record, such as its time, is
-        NaN.
-    baseline
-        Name of the fit that the others are measured against; default: the first result of
-        `stan_nuts`, CmdStan's before the embedded engine's; without any, there is no baseline.
-    show
-        Also print the table, or show it as HTML in a notebook; as the value of the same cell it is
-        not shown again.
-    var_names
-        Variables that count; default: the parameters of the program, without transformed
-        parameters and generated quantities (all variables, where no fit records which these are).
-    budget
-        "seconds" or "gradients": also show what the smallest bulk ESS would be at the cost of the
-        cheapest fit, warm-up counted: `ess_at_budget`, ESS being proportional to cost. Evaluations
-        of the density alone count as gradients.
+        variables, by the names of their rows. Numbers that a fit does not record, such as its time,
+        are NaN.
+    baseline : str, optional
+        Name of the fit with which the others are compared. Default: the first result of
+        `stan_nuts`, preferably by CmdStan; without one, there is no baseline.
+    var_names : str or iterable of str, optional
+        Variables to compare. Default: the parameters of the program, without transformed parameters
+        and generated quantities; if no fit records these names, all variables.
+    budget : {"seconds", "gradients"}, optional
+        Also compute `ess_at_budget`: the smallest bulk ESS at the cost of the cheapest fit, warm-up
+        included, assuming that ESS is proportional to cost. Evaluations of the density without
+        gradient count as gradients.
 
     Returns
     -------
-    pandas.DataFrame
-        One row per fit. `ess_*` count all chains; `seconds_*` are sums over chains (time of one
-        core), compilation excluded; `ess_per_second` and `ess_per_gradient` are the smallest bulk
-        ESS over the cost of warm-up and sampling together; `gradients` includes warm-up; `z_mean`
-        and `z_sd` are the largest differences from the baseline, in joint Monte Carlo standard
-        errors: with many parameters, 3 to 4 is what chance gives. `missed` is the largest share
-        of another fit's draws that lie where this one has none, over fits with chains that agree:
-        about 0, unless it missed modes. Fits that are not `exact` (approximations, and samplers
-        that do not leave the target invariant) stand in a part of their own, without ESS per cost,
-        but with `bias_mean`, the largest difference of a mean from the baseline in standard
-        deviations of that, and `bias_sd`, the largest relative difference of a standard deviation:
-        z says how much of both may be chance. `attrs` holds the name of the `baseline`; `density`:
-        sentences on whether our density is CmdStan's; `missed`: by fit, sentences on modes that
-        it clearly missed; `reasons`: those of each verdict; `separate_regions`: for each fit with
-        chains that disagree, the number of separate regions in which they lie.
+    Comparison
+        A pandas.DataFrame with one row per fit, which prints as a table with remarks.
+
+        - `ess_*` are effective sample sizes of all chains together.
+        - `seconds_*` are sums over chains (time of one core), without compilation.
+        - `gradients` includes warm-up. `ess_per_second` and `ess_per_gradient` are the smallest
+          bulk ESS divided by the cost of warm-up and sampling.
+        - `z_mean` and `z_sd` are the largest differences from the baseline, in joint Monte Carlo
+          standard errors: with many parameters, 3 to 4 is usual by chance.
+        - `missed` is the largest share of another fit's draws in regions without draws of this
+          one, over fits with chains that agree: about 0, unless it missed modes.
+        - Fits that are not `exact` (approximations, and samplers that do not leave the target
+          invariant) are listed separately, without ESS per cost, but with `bias_mean`, the largest
+          difference of a mean from the baseline in standard deviations of the baseline, and
+          `bias_sd`, the largest relative difference of a standard deviation. If z is small, both
+          may be due to chance.
+
+        `attrs` holds the name of the `baseline`; `reasons`: the reasons of each verdict; `missed`:
+        remarks on fits that clearly missed modes, by fit; `density`: remarks on agreement of our
+        density with CmdStan's; `separate_regions`: the number of separate regions of chains that
+        disagree, by fit.
 
     Raises
     ------
     StanadaptError
         Stage "settings", if there is nothing to compare, or the fits have different targets.
 
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
+    >>> target = sa.Target(program, backend="stanli", show_progress=False)
+    >>> run = {"seed": 1, "show_progress": False}
+    >>> fits = {name: sa.sample(target, name, **run) for name in ("rwm", "am")}
+    >>> table = sa.compare(fits, baseline="am")
+    >>> list(table.index), table.attrs["baseline"]
+    (['rwm', 'am'], 'am')
+
     """
     require_comparable(fits, baseline)
     wanted = counted_variables(fits, var_names)
-    chosen = baseline or _default_baseline(fits)
+    baseline = baseline or _default_baseline(fits)
     columns = {name: results.columns(fit, wanted=wanted) for name, fit in fits.items()}
     measured = {name: efficiency(values) for name, values in columns.items()}
     judgments = {name: verdict(fit) for name, fit in fits.items()}
@@ -182,49 +203,47 @@ def compare(
     rows = {name: _row(fit, measured[name], judgments[name]) for name, fit in fits.items()}
     for name, row in rows.items():
         mean, sd = np.nan, np.nan
-        if chosen and name != chosen:
-            mean, sd = disagreement(measured[name], measured[chosen])
+        if baseline and name != baseline:
+            mean, sd = disagreement(measured[name], measured[baseline])
         row |= {"z_mean": mean, "z_sd": sd, "bias_mean": np.nan, "bias_sd": np.nan}
         row["exact"] = is_exact(fits[name])
         if not row["exact"]:
             row |= {"ess_per_second": np.nan, "ess_per_gradient": np.nan}
-            if chosen and name != chosen:
-                row |= bias(measured[name], measured[chosen])
+            if baseline and name != baseline:
+                row |= bias(measured[name], measured[baseline])
     table = Comparison(pd.DataFrame.from_dict(rows, orient="index"))
-    table.attrs |= {"baseline": chosen, "density": _density_checks(fits)}
-    table.attrs["baseline_is_ours"] = chosen is not None and _shares_our_density(fits[chosen])
-    found = [_trajectory(name, fit) for name, fit in fits.items()]
-    table.attrs["trajectories"] = [sentence for sentence in found if sentence]
-    table.attrs["reasons"] = {name: found.sentences for name, found in judgments.items()}
+    table.attrs |= {"baseline": baseline, "density": _density_checks(fits)}
+    table.attrs["baseline_is_ours"] = baseline is not None and _shares_our_density(fits[baseline])
+    trajectories = [_describe_trajectory(name, fit) for name, fit in fits.items()]
+    table.attrs["trajectories"] = [message for message in trajectories if message is not None]
+    table.attrs["reasons"] = {name: judgment.reasons for name, judgment in judgments.items()}
     if budget is not None:
         _add_budget(table, budget)
     _add_missed(table, columns)
-    if require_flag("show", show):
-        present(table)
     return table
 
 
 def _independent(measured: Efficiency) -> Efficiency:
-    """Return it without effective sample sizes: of an approximation these say nothing."""
+    """Remove effective sample sizes and R-hat, which do not apply to an approximation."""
     unknown = np.full_like(measured.ess_bulk, np.nan)
     return measured._replace(ess_bulk=unknown, ess_tail=unknown, r_hat=unknown)
 
 
-def _default_baseline(fits: Mapping[str, Any]) -> str | None:
-    # only results of Stan's NUTS have an engine: our own sampler `nuts` is no default
+def _default_baseline(fits: Fits) -> str | None:
+    # only results of Stan's NUTS have an engine; our sampler `nuts` is not a default baseline
     nuts = [n for n, fit in fits.items() if results.attribute(fit, "engine")]
     nuts.sort(key=lambda n: -int(results.attribute(fits[n], "engine_independent", 0)))
     return nuts[0] if nuts else None
 
 
-def _shares_our_density(fit: Any) -> bool:
+def _shares_our_density(fit: Fit) -> bool:
     ours = results.attribute(fit, "program_hash") is not None
     return ours and not results.attribute(fit, "engine_independent", 0)
 
 
-def _row(fit: Any, measured: Efficiency, judgment: Verdict) -> dict[str, Any]:
+def _row(fit: Fit, measured: Efficiency, judgment: Verdict) -> dict[str, Any]:
     def total(name: str) -> float:
-        # of another library, or changed by hand: what is no number is unknown
+        # attributes of other libraries may not be numbers
         try:
             return float(np.sum(np.asarray(results.attribute(fit, name, np.nan), float)))
         except (TypeError, ValueError):
@@ -235,7 +254,7 @@ def _row(fit: Any, measured: Efficiency, judgment: Verdict) -> dict[str, Any]:
     seconds, draws = warmup + sampling, results.dataset(fit, "posterior").sizes
     return {
         "verdict": judgment.verdict,
-        "sampler": results.made_by(fit),
+        "sampler": results.source_name(fit),
         "chains": draws["chain"],
         "draws": draws["draw"],
         "ess_bulk_min": smallest,
@@ -270,7 +289,7 @@ def _median(values: np.ndarray) -> float:
 
 
 def disagreement(one: Efficiency, other: Efficiency) -> tuple[float, float]:
-    """Largest |difference| of means and of sds, in joint Monte Carlo standard errors."""
+    """Return the largest |difference| of means and of sds, in joint Monte Carlo errors."""
     common = [name for name in one.names if name in set(other.names)]
     if not common:
         return np.nan, np.nan
@@ -284,7 +303,7 @@ def disagreement(one: Efficiency, other: Efficiency) -> tuple[float, float]:
 
 
 def bias(one: Efficiency, other: Efficiency) -> dict[str, float]:
-    """Largest difference of means, in sds of the other, and largest relative one of sds."""
+    """Return the largest difference of means in sds of the other, and of sds relative to it."""
     at = {name: j for j, name in enumerate(other.names)}
     common = [(i, at[name]) for i, name in enumerate(one.names) if name in at]
     if not common:
@@ -300,19 +319,21 @@ def _largest(values: np.ndarray) -> float:
     return float(np.nanmax(values)) if np.isfinite(values).any() else np.nan
 
 
-def _trajectory(name: str, fit: Any) -> str:
-    """What a sampler that chose its trajectories found in warm-up; that a fit is not exact."""
+def _describe_trajectory(name: str, fit: Fit) -> Message | None:
+    """Describe the trajectories that a sampler chose in warm-up, or an approximation."""
     if is_approximation(fit):
         meaning = results.attribute(fit, "pareto_k_meaning")
-        return f"{name}: an approximation ({results.made_by(fit)}), not exact. {meaning}"
-    found = results.attribute(fit, "trajectory")
-    if not found:
-        return ""
+        text = f"{name}: an approximation ({results.source_name(fit)}), not exact. {meaning}"
+        return Message(messages.HOW_DRAWN, text)
+    trajectory = results.attribute(fit, "trajectory")
+    if not trajectory:
+        return None
     sampler = results.attribute(fit, "sampler")
-    return (
-        f"{name}: {'' if sampler == name else f'{sampler}, '}{found} (metric: "
+    return Message(
+        messages.HOW_DRAWN,
+        f"{name}: {'' if sampler == name else f'{sampler}, '}{trajectory} (metric: "
         f"{results.attribute(fit, 'metric')}; warm-up of "
-        f"{results.attribute(fit, 'warmup_iterations')} iterations)."
+        f"{results.attribute(fit, 'warmup_iterations')} iterations).",
     )
 
 
@@ -323,65 +344,70 @@ def _add_budget(table: pd.DataFrame, budget: str) -> None:
         "gradients": table["gradients"] + table["densities"],
     }
     if not is_one_of(budget, costs.keys()):
-        raise StanadaptError("settings", f"budget must be seconds or gradients, got {budget!r}.")
+        raise StanadaptError(
+            messages.UNKNOWN_BUDGET, f"budget must be seconds or gradients, got {budget!r}."
+        )
     cost = costs[budget].where(costs[budget] > 0.0)
     if cost.isna().all():
-        raise StanadaptError("settings", f"no fit records its {budget}: leave out budget.")
+        raise StanadaptError(
+            messages.COST_NOT_RECORDED, f"No fit records its {budget}: leave out budget."
+        )
     least = float(cost.min())
     table["ess_at_budget"] = (table["ess_bulk_min"] * least / cost).where(table["exact"])
-    counted = "gradients (and evaluations of the density alone)"
-    amount = f"{least:.3g} s of one core" if budget == "seconds" else f"{least:,.0f} {counted}"
-    table.attrs["budget"] = [
-        f"equal cost: the smallest bulk ESS in {amount}, warm-up counted: the cost of "
+    unit = "gradients (and evaluations of the density alone)"
+    amount = f"{least:.3g} s of one core" if budget == "seconds" else f"{least:,.0f} {unit}"
+    text = (
+        f"equal cost: the smallest bulk ESS in {amount}, warm-up included: the cost of "
         f"{cost.idxmin()}, the cheapest."
-    ]
+    )
+    table.attrs["budget"] = [Message(messages.HOW_TO_READ, text)]
 
 
 def _add_missed(table: pd.DataFrame, columns: dict[str, Columns]) -> None:
-    """Measure every fit against those with chains that agree; others are no yardstick."""
-    table["missed"], messages, regions = np.nan, {}, {}
-    yardsticks = [name for name in table.index if _agrees(table.loc[name], columns[name])]
+    """Add the share of draws that each fit missed, with fits as reference if their chains agree."""
+    table["missed"], remarks, regions = np.nan, {}, {}
+    references = [name for name in table.index if _agrees(table.loc[name], columns[name])]
     for name in table.index:
-        others = [other for other in yardsticks if other != name]
-        found = {other: missed(columns[other], columns[name]) for other in others}
-        found = {other: share for other, share in found.items() if np.isfinite(share.share)}
-        if found:
-            table.loc[name, "missed"] = max(0.0, *(share.share for share in found.values()))
-        clear = {other: share for other, share in found.items() if share.clear}
+        others = [other for other in references if other != name]
+        shares = {other: missed_share(columns[other], columns[name]) for other in others}
+        shares = {other: share for other, share in shares.items() if np.isfinite(share.share)}
+        if shares:
+            table.loc[name, "missed"] = max(0.0, *(share.share for share in shares.values()))
+        clear = {other: share for other, share in shares.items() if share.clear}
         if clear:
             other = max(clear, key=lambda other: clear[other].share)
             note = " It is the baseline of z." if name == table.attrs["baseline"] else ""
-            messages[name] = [
-                f"{clear[other].share:.0%} of the draws of {other} lie where it has almost none: "
-                f"it missed modes, or did not reach them.{note}"
-            ]
-        if table.loc[name, "r_hat_max"] > LARGEST_R_HAT:
+            text = (
+                f"{clear[other].share:.0%} of the draws of {other} are in regions with "
+                f"almost none of its draws: it missed modes, or did not reach them.{note}"
+            )
+            remarks[name] = [Message(messages.MISSED_MODES, text)]
+        if table.loc[name, "r_hat_max"] > R_HAT_UNUSABLE:
             regions[name] = separate_regions(columns[name])
-    table.attrs |= {"missed": messages, "separate_regions": regions}
+    table.attrs |= {"missed": remarks, "separate_regions": regions}
 
 
 def _agrees(row: pd.Series, columns: Columns) -> bool:
     if not row["exact"]:
         return False
     if row["chains"] == 1:
-        return is_stationary(columns, LARGEST_R_HAT)
-    return bool(row["r_hat_max"] <= LARGEST_R_HAT)
+        return is_stationary(columns, R_HAT_UNUSABLE)
+    return bool(row["r_hat_max"] <= R_HAT_UNUSABLE)
 
 
-def _density_checks(fits: Mapping[str, Any]) -> list[str]:
-    """Sentences on the check against CmdStan, and on fits with a density that was not checked."""
-    messages, checked = [], set()
+def _density_checks(fits: Fits) -> list[Message]:
+    """Report comparisons with CmdStan's density, and fits with a density that was not compared."""
+    remarks, checked = [], set()
     for name, fit in fits.items():
-        sentence = results.attribute(fit, "density_verified")
-        if sentence and results.attribute(fit, "engine_independent", 0):
-            messages.append(f"{name}: {sentence}.")
+        outcome = results.attribute(fit, "density_verified")
+        if outcome and results.attribute(fit, "engine_independent", 0):
+            remarks.append(Message(messages.DENSITY_CHECK, f"{name}: {outcome}."))
             if results.attribute(fit, "density_verdict") != "not checked":
                 checked.add(results.attribute(fit, "density_backend_version", ""))
     for name, fit in fits.items():
-        own = results.attribute(fit, "backend_version")
-        if own and checked and own not in checked:
+        version = results.attribute(fit, "backend_version")
+        if version and checked and version not in checked:
             listed = ", ".join(sorted(checked))
-            messages.append(
-                f"{name}: its density is that of {own}; the one checked is that of {listed}."
-            )
-    return messages
+            text = f"{name}: its density is that of {version}; the one checked is that of {listed}."
+            remarks.append(Message(messages.DENSITY_UNCHECKED, text))
+    return remarks

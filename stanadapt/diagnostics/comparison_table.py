@@ -1,11 +1,11 @@
-"""A comparison of fits on screen: as many columns as fit, no number cut, and remarks below.
+"""Print a comparison of fits: as many columns as fit, complete numbers, and remarks below.
 
-Columns on screen: as many as fit, no number cut; where none do, a block per row.
+If not even the most important columns fit side by side, each fit gets a block of lines.
 """
 
 import html
 import io
-import sys
+import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -14,6 +14,9 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from stanadapt.diagnostics import messages
+from stanadapt.errors import Message
 
 PIPE_WIDTH = 160  # a pipe has no width: long lines are better than broken words
 GAP = 2  # blanks between columns
@@ -26,37 +29,43 @@ def show_columns(
     ranks: dict[str, int],
     console: Console,
 ) -> None:
-    """Print rows by name, under a title of their own, `head`.
+    """Print rows by name, under the title `head`.
 
     Parameters
     ----------
+    head
+        Title of the column of names.
+    names
+        Names of the rows.
     shown
-        Text by title and row, in the order of display. A cell may have several lines.
+        Cells by title of their column, in the order of display. A cell may have several lines.
     ranks
-        By title: where there is no room, the highest are left out first, and where there is none
-        for rank 0, rows stand below each other.
+        Rank by title: without room for all columns, those of the highest rank are left out first;
+        without room for all of rank 0, rows are printed below each other.
+    console
+        The console to print to.
 
     """
     first = [head, *names]
     if not console.is_terminal:
         console.width = max(PIPE_WIDTH, _width(first, shown))
-    kept = fitting(first, shown, console.width, ranks)
-    if kept is None:
+    selected = select_columns(first, shown, console.width, ranks)
+    if selected is None:
         _show_blocks(names, shown, console)
         return
     printed = Table(box=None, header_style="bold", padding=(0, GAP, 0, 0), pad_edge=False)
-    for title in (head, *kept):
+    for title in (head, *selected):
         printed.add_column(Text(title), justify="left" if title == head else "right")
-    for name, row in zip(names, zip(*kept.values(), strict=True), strict=True):
+    for name, row in zip(names, zip(*selected.values(), strict=True), strict=True):
         printed.add_row(*(Text(cell) for cell in (name, *row)))
     console.print(printed)
-    left_out = [title for title in shown if title not in kept]
+    left_out = [title for title in shown if title not in selected]
     if left_out:
         console.print(f"no room for: {', '.join(left_out)}", style="dim", highlight=False)
 
 
 def _show_blocks(names: list[str], shown: dict[str, list[str]], console: Console) -> None:
-    """One block per row, one line per number."""
+    """Print one block per row, one line per number."""
     width = max(len(title) for title in shown)
     for i, name in enumerate(names):
         console.print(name, style="bold", markup=False, highlight=False)
@@ -74,33 +83,58 @@ def _length(cell: str) -> int:
     return max(map(len, cell.split("\n")))
 
 
-def fitting(
+def select_columns(
     names: list[str], shown: dict[str, list[str]], width: int, ranks: dict[str, int]
 ) -> dict[str, list[str]] | None:
-    """The columns that fit into a width, or None where not even those of rank 0 do."""
-    kept = dict(shown)
+    """Return the columns that fit into a width, or None if not even those of rank 0 do."""
+    selected = dict(shown)
     for title in sorted(shown, key=lambda title: -ranks.get(title, 0)):
-        if _width(names, kept) <= width:
-            return kept
+        if _width(names, selected) <= width:
+            return selected
         if not ranks.get(title, 0):
             return None
-        del kept[title]
-    return kept if _width(names, kept) <= width else None
+        del selected[title]
+    return selected if _width(names, selected) <= width else None
 
 
-REASONS_SHOWN = 2  # per fit, below the table; all of them are in attrs
+def html_table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in HTML; titles and cells are plain text."""
+    head = "".join(f"<th>{html.escape(title)}</th>" for title in titles)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_paragraphs(texts: Iterable[str]) -> str:
+    """Return plain texts as paragraphs in HTML."""
+    return "".join(f"<p>{html.escape(text)}</p>" for text in texts)
+
+
+def plain_console() -> tuple[Console, io.StringIO]:
+    """Return a console without colors that writes into a string, as wide as the terminal.
+
+    Without a terminal, lines are long; the environment variable COLUMNS sets their length.
+    """
+    stream, terminal = io.StringIO(), Console(force_jupyter=False)
+    wide = not terminal.is_terminal and "COLUMNS" not in os.environ
+    # in a notebook, rich would display text that is printed to any stream
+    plain: Any = {"force_terminal": not wide, "force_jupyter": False, "color_system": None}
+    return Console(file=stream, width=PIPE_WIDTH if wide else terminal.width, **plain), stream
+
+
+REASONS_SHOWN = 2  # per fit, below the table; attrs has all of them
 
 
 class Column(NamedTuple):
-    """A column on screen: its title, how a number is written, and how soon it is left out."""
+    """A printed column: its title, the format of its numbers, and its rank in `show_columns`."""
 
     title: str
     form: str
     rank: int
 
 
-# in the order of display; where there is no room, the highest ranks are left out first, and where
-# there is none for rank 0, fits stand below each other
+# in the order of display
 COLUMNS = {
     "verdict": Column("verdict", "{}", 0),
     "size": Column("draws", "{}", 1),
@@ -120,7 +154,7 @@ COLUMNS = {
     "z_sd": Column("z sd", "{:.1f}", 6),
     "missed": Column("missed", "{:.0%}", 3),
 }
-# of fits that are not exact: what they cost per effective draw is beside the point
+# for fits that are not exact: their cost per effective draw is irrelevant
 BIASED_COLUMNS = {
     "verdict": COLUMNS["verdict"],
     "size": COLUMNS["size"],
@@ -136,97 +170,61 @@ BIASED_COLUMNS = {
     "gradients": COLUMNS["gradients"],
     "failed": COLUMNS["failed"],
 }
-# what the remarks are made of: without it, a table is shown as any other frame
+# the remarks need these columns; without them, a comparison is printed as an ordinary frame
 NEEDED = {"verdict", "sampler", "exact", "chains", "draws", "stopped_chains", "interrupted"}
 
 
 class Comparison(pd.DataFrame):
-    """A comparison as a data frame, which shows itself as a table with its remarks."""
-
-    _shown_in = 0  # number of the cell or prompt at which `present` has shown it
+    """A comparison of fits: a data frame that prints as a table with remarks."""
 
     @property
     def _constructor(self) -> Any:
         return pd.DataFrame
 
     @property
-    def _is_whole(self) -> bool:
+    def _is_complete(self) -> bool:
         return set(self.columns) >= NEEDED and set(self.attrs.get("reasons", ())) == {*self.index}
 
     def __repr__(self) -> str:
-        return _as_text(self) if self._is_whole else super().__repr__()
+        if not self._is_complete:
+            return super().__repr__()
+        console, stream = plain_console()
+        show_table(self, console)
+        return stream.getvalue().rstrip("\n")
 
     def _repr_html_(self) -> str | None:
-        return _as_html(self) if self._is_whole else super()._repr_html_()
-
-    def _ipython_display_(self) -> None:
-        """Show it as the value of a cell, unless the same cell has shown it already."""
-        if not self._shown_in or self._shown_in != _cell():
-            present(self)
-
-
-def present(table: Comparison) -> None:
-    """Show a comparison: printed, or as HTML in a notebook."""
-    if Console().is_jupyter:
-        from IPython.display import display
-
-        display({"text/html": table._repr_html_(), "text/plain": repr(table)}, raw=True)
-    elif table._is_whole:
-        show_table(table)
-    else:
-        print(table)
-    table._shown_in = _cell()
-
-
-def _cell() -> int:
-    """Number of the cell or prompt that IPython is running; 0 elsewhere."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return shell.execution_count if shell else 0
-
-
-def _as_html(table: pd.DataFrame) -> str:
-    found = "".join(_part_as_html(*part) for part in parts(table))
-    return found + "".join(f"<p>{html.escape(sentence)}</p>" for sentence in remarks(table))
+        if not self._is_complete:
+            return super()._repr_html_()
+        tables = [_part_as_html(*part) for part in parts(self)]
+        return "".join(tables) + html_paragraphs(remarks(self))
 
 
 def _part_as_html(title: str, part: pd.DataFrame, columns: dict[str, Column]) -> str:
     shown = cells(part, columns)
-    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in [title, *shown])
-    rows = [[str(name), *row] for name, row in zip(part.index, _rows(shown), strict=True)]
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in r)}</tr>" for r in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    rows = zip(part.index, zip(*shown.values(), strict=True), strict=True)
+    return html_table([title, *shown], ([str(name), *row] for name, row in rows))
 
 
-def _as_text(table: pd.DataFrame) -> str:
-    stream = io.StringIO()
-    # in a notebook, rich would display what is printed to any stream
-    plain: Any = {"force_terminal": True, "force_jupyter": False, "color_system": None}
-    show_table(table, Console(file=stream, width=Console().width, **plain))
-    return stream.getvalue().rstrip("\n")
-
-
-def show_table(table: pd.DataFrame, console: Console | None = None) -> None:
+def show_table(table: pd.DataFrame, console: Console) -> None:
     """Print a comparison, as wide as the console is, and the remarks on it."""
-    console = console or Console(file=sys.stdout)
     for title, part, columns in parts(table):
         ranks = {column.title: column.rank for column in columns.values()}
         names = [str(name) for name in part.index]
         show_columns(title, names, cells(part, columns), ranks, console)
-    for sentence in remarks(table):
-        console.print(sentence, highlight=False, markup=False)
+    for text in remarks(table):
+        console.print(text, highlight=False, markup=False)
 
 
 def parts(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, dict[str, Column]]]:
-    """Title, fits and columns of the parts in which a table is shown: exact fits, and others."""
+    """Return title, fits and columns of the parts of a table: exact fits, and others."""
     exact = table["exact"].astype(bool)
-    found = [("fit", table[exact], COLUMNS), ("not exact", table[~exact], BIASED_COLUMNS)]
-    return [part for part in found if len(part[1])]
+    both = [("fit", table[exact], COLUMNS), ("not exact", table[~exact], BIASED_COLUMNS)]
+    return [part for part in both if len(part[1])]
 
 
 def cells(table: pd.DataFrame, columns: dict[str, Column] | None = None) -> dict[str, list[str]]:
-    """Text by title and fit, in the order of display; columns without a number are left out."""
-    found = {}
+    """Return cells by title, in the order of display, without columns that have no number."""
+    shown = {}
     for name, (title, form, _) in (columns or COLUMNS).items():
         if name == "size":
             sizes = zip(table["chains"], table["draws"], strict=True)
@@ -236,67 +234,73 @@ def cells(table: pd.DataFrame, columns: dict[str, Column] | None = None) -> dict
         else:
             continue
         if any(column):
-            found[title] = column
-    return found
+            shown[title] = column
+    return shown
 
 
-def _rows(shown: dict[str, list[str]]) -> Iterable[tuple[str, ...]]:
-    return zip(*shown.values(), strict=True)
-
-
-def remarks(table: pd.DataFrame) -> list[str]:
-    """Sentences on what the numbers alone do not show."""
-    messages = []
-    chosen = table.attrs.get("baseline")
-    if chosen is not None:
-        engine = table.loc[chosen, "sampler"]
-        shared = ", which shares our density" if table.attrs["baseline_is_ours"] else ""
-        messages.append(
-            f"z: largest difference from {chosen} ({engine}{shared}) in joint Monte Carlo "
+def remarks(table: pd.DataFrame) -> list[Message]:
+    """Return messages with the facts that the numbers alone do not show."""
+    attrs, baseline = table.attrs, table.attrs.get("baseline")
+    every = []
+    if baseline is not None:
+        engine = table.loc[baseline, "sampler"]
+        shared = ", which shares our density" if attrs["baseline_is_ours"] else ""
+        text = (
+            f"z: largest difference from {baseline} ({engine}{shared}) in joint Monte Carlo "
             "standard errors."
         )
-    messages += _on_bias(table, chosen)
-    messages += table.attrs.get("budget", []) + table.attrs.get("trajectories", [])
-    messages += table.attrs.get("density", [])
-    for name, missed in table.attrs.get("missed", {}).items():
-        messages += [f"{name}: {text}" for text in missed]
+        code = messages.SHARED_DENSITY if shared else messages.HOW_TO_READ
+        every.append(Message(code, text))
+    every += _describe_bias(table, baseline)
+    every += attrs.get("budget", []) + attrs.get("trajectories", []) + attrs.get("density", [])
+    for name in table.index:
+        every += [m.extended(f"{name}: ") for m in attrs.get("missed", {}).get(name, [])]
     for name, row in table.iterrows():
-        messages += _remarks_on(name, row, table.attrs)
-    return messages
+        every += _describe_fit(name, row, attrs)
+    return every
 
 
-def _on_bias(table: pd.DataFrame, baseline: Any) -> list[str]:
-    """How to read the part of fits that are not exact; that the baseline itself is not."""
+def _describe_bias(table: pd.DataFrame, baseline: Any) -> list[Message]:
+    """Explain the part of fits that are not exact; warn if the baseline is not exact."""
     biased = [str(name) for name in table.index[~table["exact"].astype(bool)]]
     if not biased:
         return []
     if baseline is None:
-        return [
-            f"not exact: {', '.join(biased)}. How large the bias is only a comparison with an "
-            "exact fit tells: name one as baseline."
-        ]
+        text = (
+            f"not exact: {', '.join(biased)}. The size of the bias is unknown without a comparison "
+            "with an exact fit: name one as baseline."
+        )
+        return [Message(messages.BIAS_UNKNOWN, text)]
     if not table.loc[baseline, "exact"]:
-        return [f"{baseline}, the baseline, is not exact: differences from it may be its own bias."]
-    return [
+        text = (
+            f"The baseline {baseline} is not exact: differences from it may be due to the bias of "
+            "the baseline."
+        )
+        return [Message(messages.BIAS_UNKNOWN, text)]
+    text = (
         f"not exact: bias mean is the largest difference from {baseline} in its standard "
-        "deviations, bias sd the largest relative difference of standard deviations; with z below "
-        "about 4, either may be chance."
-    ]
+        "deviations, bias sd the largest relative difference of standard deviations; if z is below "
+        "about 4, either may be due to chance."
+    )
+    return [Message(messages.HOW_TO_READ, text)]
 
 
-def _remarks_on(name: Any, row: pd.Series, attrs: dict) -> list[str]:
-    found = []
+def _describe_fit(name: Any, row: pd.Series, attrs: dict) -> list[Message]:
+    every = []
     reasons = attrs["reasons"][name]
-    if reasons:  # a fit that is fine may have one too: the maximum tree depth
+    if reasons:  # a fit that is fine may also have one, such as the maximum tree depth
         more = len(reasons) - REASONS_SHOWN
         rest = f" {more} more: see diagnose." if more > 0 else ""
         shown = " ".join(reasons[:REASONS_SHOWN])
-        found.append(f"{name}: {row['verdict']}. {shown}{rest}")
+        every.append(Message(reasons[0].code, f"{name}: {row['verdict']}. {shown}{rest}"))
     count = attrs["separate_regions"].get(name, 1)
     if count > 1:
-        found.append(f"{name}: its chains lie in {count} separate regions.")
+        text = f"{name}: its chains lie in {count} separate regions."
+        every.append(Message(messages.SEPARATE_REGIONS, text))
     if row["interrupted"] == 1:
-        found.append(f"{name}: interrupted; {row['draws']} draws per chain.")
+        text = f"{name}: interrupted; {row['draws']} draws per chain."
+        every.append(Message(messages.INTERRUPTED_FIT, text))
     if row["stopped_chains"] > 0:
-        found.append(f"{name}: failed chains, left out: {np.int64(row['stopped_chains'])}.")
-    return found
+        text = f"{name}: failed chains, left out: {np.int64(row['stopped_chains'])}."
+        every.append(Message(messages.STOPPED_CHAINS, text))
+    return every

@@ -1,4 +1,4 @@
-"""Climb from draws to local maxima of a log density, and tell ridges from separate modes."""
+"""Climb from draws to local maxima of a log density, and distinguish ridges from modes."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,8 +12,8 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 
 ITERATIONS = 200  # per climb
-MARGIN = 1.0  # climbs may leave the range of the draws by this many of its widths
-LEAST = 10.0  # and in any case by this many standard deviations
+MARGIN = 1.0  # climbs may leave the range of the draws by this multiple of its width
+LEAST = 10.0  # or by this many standard deviations if that is more
 BENDS = 4  # levels of bisection: at most sixteen straight segments per path
 ON_LINE = 24  # points between two ends at which the density is evaluated
 PAIRS = 6  # nearest pairs of ends tried before two groups count as separate
@@ -22,15 +22,15 @@ Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray, str]]
 
 
 class Ends(NamedTuple):
-    """Where climbs ended.
+    """The ends of climbs.
 
     position
-        Shape (start, dim).
+        Positions of the ends, shape (start, dim).
     log_density
-        There, shape (start,).
+        Log density at the ends, shape (start,).
     inside
-        Whether a climb stayed within the box, shape (start,). One that left it found no maximum:
-        the density rises without bound, or to a maximum far from every draw.
+        Whether a climb stayed within the box, shape (start,). A climb that left it found no
+        maximum: the density rises without bound, or to a maximum far from every draw.
 
     """
 
@@ -39,12 +39,12 @@ class Ends(NamedTuple):
     inside: np.ndarray
 
 
-def frame_of(draws: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Directions and units for the climbs: lower triangle, shape (dim, dim).
+def make_frame(draws: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return directions and units for the climbs, a lower triangle of shape (dim, dim).
 
     `draws`, shape (draw, dim), are centered per chain; `scale`, shape (dim,), holds robust units.
-    A Cholesky factor of the covariance of the draws with clipped tails: a normal density is
-    climbed in a few steps, however strong its correlations.
+    The frame is a Cholesky factor of the covariance of the draws with clipped tails, so that a
+    normal density is climbed in a few steps, however strong its correlations.
     """
     dim = scale.size
     shares = np.clip(draws / scale, -5, 5)
@@ -61,7 +61,8 @@ def climb(evaluate: Evaluate, starts: np.ndarray, frame: np.ndarray) -> Ends:
     Parameters
     ----------
     evaluate
-        Returns log density (-inf where it fails), gradient and a message, not used, at a position.
+        Function that returns the log density at a position (-inf if it fails), its gradient, and a
+        message, which is ignored.
     starts
         Positions with finite density, shape (start, dim).
     frame
@@ -75,31 +76,31 @@ def climb(evaluate: Evaluate, starts: np.ndarray, frame: np.ndarray) -> Ends:
     box = np.stack([low, high], axis=1)
     options = {"maxiter": ITERATIONS, "maxfun": 2 * ITERATIONS, "ftol": 1e-12, "gtol": 1e-5}
     with one_blas_thread():
-        ended = [
+        optima = [
             minimize(
                 _Negative(evaluate, frame), start, jac=True, method="L-BFGS-B", bounds=box,
                 options=options,
             )
             for start in z
         ]  # fmt: skip
-    z = np.array([end.x for end in ended])
+    z = np.array([end.x for end in optima])
     near = 1e-6 * (high - low)
     inside = np.all((z > low + near) & (z < high - near), axis=1)
     position = np.array([_product(frame, end) for end in z])
-    return Ends(position, np.array([-float(end.fun) for end in ended]), inside)
+    return Ends(position, np.array([-float(end.fun) for end in optima]), inside)
 
 
 def _product(frame: np.ndarray, z: np.ndarray) -> np.ndarray:
-    # not by BLAS: on a busy machine its threads cost more than a hundred of these products
+    # without BLAS: on a busy machine its threads cost more than a hundred of these products
     return np.einsum("ij,j->i", frame, z)
 
 
 class _Negative:
     """The negative log density and its gradient in the frame, finite everywhere.
 
-    Where the density fails, the value is that at the last good point plus the decrease that its
-    slope predicted, plus 1: the line search then tries about a quarter of its step. A huge value
-    would end the search.
+    If the density fails, the value is that at the last good point plus the decrease that its slope
+    predicted, plus 1: the line search then tries about a quarter of its step. A huge value would
+    end the search.
     """
 
     def __init__(self, evaluate: Evaluate, frame: np.ndarray) -> None:
@@ -112,13 +113,13 @@ class _Negative:
             self._last = z.copy(), -value, -_product(self._frame.T, gradient)
             return self._last[1], self._last[2].copy()
         if self._last is None:
-            return 0.0, np.zeros(z.size)  # a start without a gradient is its own end
+            return 0.0, np.zeros(z.size)  # a start without a gradient stays in place
         last, low, slope = self._last
         return low + abs(slope @ (z - last)) + 1.0, np.zeros(z.size)
 
 
 def group_ends(evaluate: Evaluate, ends: Ends, frame: np.ndarray, dip: float) -> np.ndarray:
-    """Group ends between which the density does not dip; group number of each, shape (start,).
+    """Group ends between which the density does not dip; return group numbers, shape (start,).
 
     Two groups are joined if a path between them falls no more than `dip` in log density below
     the lower of their peaks: the persistence of Chazal, Guibas, Oudot and Skraba (2013),
@@ -132,9 +133,9 @@ def group_ends(evaluate: Evaluate, ends: Ends, frame: np.ndarray, dip: float) ->
     first = np.array([_best(ends, group == g) for g in range(group.max() + 1)])
     path = _Paths(evaluate, frame, dip)
     peaks = _Peaks(ends.log_density[first], dip)
-    apart = squareform(pdist(scaled[first]))
-    # SciPy takes a distance of zero for no edge, and two ends may differ in density alone
-    tree = minimum_spanning_tree(apart + 1e-12).tocoo()
+    gaps = squareform(pdist(scaled[first]))
+    # SciPy treats a distance of zero as no edge, and two ends may differ in density alone
+    tree = minimum_spanning_tree(gaps + 1e-12).tocoo()
     pairs = list(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
     for _ in range(2):
         with one_blas_thread():
@@ -142,12 +143,12 @@ def group_ends(evaluate: Evaluate, ends: Ends, frame: np.ndarray, dip: float) ->
         for k in np.argsort(levels)[::-1]:
             i, j = pairs[k]
             peaks.join(i, j, levels[k])
-        pairs = _remaining_pairs(peaks.labels(), apart, ends.log_density[first])
+        pairs = _remaining_pairs(peaks.labels(), gaps, ends.log_density[first])
     return peaks.labels()[group]
 
 
 def _coincident(scaled: np.ndarray, log_density: np.ndarray) -> np.ndarray:
-    """Group ends of nearly equal position and height; group number of each, shape (start,)."""
+    """Group ends of nearly equal position and height; return group numbers, shape (start,)."""
     near = cdist(scaled, scaled, "chebyshev") < 1e-3
     near &= np.abs(log_density[:, None] - log_density) < 1e-3
     return connected_components(near, directed=False)[1]
@@ -159,14 +160,14 @@ def _best(ends: Ends, which: np.ndarray) -> int:
 
 
 class _Paths(NamedTuple):
-    """Paths between ends: a straight line, bent toward the ridge where it dips."""
+    """Paths between ends: a straight line, bent toward the ridge if the density dips."""
 
     evaluate: Evaluate
     frame: np.ndarray
     dip: float
 
     def level(self, ends: Ends, i: int, j: int) -> float:
-        """Lowest log density on the path from one end to another, both included."""
+        """Return the lowest log density on the path from one end to another, both included."""
         lower = float(min(ends.log_density[i], ends.log_density[j]))
         one, other = ends.position[i], ends.position[j]
         return min(lower, self._lowest(one, other, lower - self.dip, BENDS))
@@ -177,7 +178,7 @@ class _Paths(NamedTuple):
         low = int(np.argmin(values))
         if values[low] >= enough or bends == 0 or not np.isfinite(values[low]):
             return values[low]
-        middle, height = self._climbed(points[low])
+        middle, height = self._climb(points[low])
         gap = self._distance(one, other)
         at_an_end = min(self._distance(one, middle), self._distance(middle, other)) < 0.02 * gap
         if height < enough or at_an_end:
@@ -185,9 +186,9 @@ class _Paths(NamedTuple):
         left = self._lowest(one, middle, enough, bends - 1)
         return min(left, self._lowest(middle, other, enough, bends - 1)) if left >= enough else left
 
-    def _climbed(self, point: np.ndarray) -> tuple[np.ndarray, float]:
+    def _climb(self, point: np.ndarray) -> tuple[np.ndarray, float]:
         z = solve_triangular(self.frame, point, lower=True)
-        # default tolerances: it need only reach the ridge, not follow it
+        # default tolerances suffice to reach the ridge
         end = minimize(
             _Negative(self.evaluate, self.frame), z, jac=True, method="L-BFGS-B",
             options={"maxiter": ITERATIONS},
@@ -199,22 +200,22 @@ class _Paths(NamedTuple):
 
 
 def _remaining_pairs(
-    label: np.ndarray, apart: np.ndarray, log_density: np.ndarray
+    label: np.ndarray, gaps: np.ndarray, log_density: np.ndarray
 ) -> list[tuple[int, int]]:
-    """Pairs of ends of different groups to try next, nearest first."""
+    """Return pairs of ends of different groups to try next, nearest first."""
     members = [np.flatnonzero(label == g) for g in range(label.max() + 1)]
     highest = [m[np.argmax(log_density[m])] for m in members]
     pairs: list[tuple[int, int]] = []
-    for g, own in enumerate(members):
-        gaps = [apart[np.ix_(own, m)].min() if h != g else np.inf for h, m in enumerate(members)]
-        for h in np.argsort(gaps)[: min(PARTNERS, len(members) - 1)]:
-            block = apart[np.ix_(own, members[h])]
+    for g, ours in enumerate(members):
+        to = [gaps[np.ix_(ours, m)].min() if h != g else np.inf for h, m in enumerate(members)]
+        for h in np.argsort(to)[: min(PARTNERS, len(members) - 1)]:
+            block = gaps[np.ix_(ours, members[h])]
             nearest = np.argsort(block, axis=None)[:PAIRS]
             i, j = np.unravel_index(nearest, block.shape)
-            pairs += zip(own[i].tolist(), members[h][j].tolist(), strict=True)
+            pairs += zip(ours[i].tolist(), members[h][j].tolist(), strict=True)
             pairs.append((int(highest[g]), int(highest[h])))
     ordered = dict.fromkeys((min(i, j), max(i, j)) for i, j in pairs)
-    return sorted(ordered, key=lambda p: apart[p])
+    return sorted(ordered, key=lambda p: gaps[p])
 
 
 class _Peaks:
@@ -235,6 +236,6 @@ class _Peaks:
             self._parent[low] = high
 
     def labels(self) -> np.ndarray:
-        """Group number of each end, from 0 without gaps, shape (end,)."""
+        """Return the group number of each end, consecutive from 0, shape (end,)."""
         roots = [self._root(i) for i in range(len(self._parent))]
         return np.unique(roots, return_inverse=True)[1]

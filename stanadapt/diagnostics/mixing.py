@@ -1,17 +1,14 @@
-"""How well chains mix in a column: R-hat and effective sample sizes, once for the same draws.
+"""Measure mixing: R-hat, effective sample sizes and Monte Carlo errors of columns of draws.
 
-A run looks whether it has enough draws, the verdict judges them, and tables show them: three looks
-at the same draws, whose ranks and Fourier transforms take 0.3 s per column of 4 x 80,000. So what
-was found is kept by what a column contains, for the columns of some fits.
+A fast screening finds the columns that mix worst, so that ArviZ's diagnostics are computed only for
+these. A run checks whether it has enough draws, the verdict judges them, and tables show them:
+ranks and Fourier transforms of the same draws take 0.3 s per column of 4 x 80,000. Results are
+therefore cached by the contents of a column. They do not depend on the version of ArviZ.
 
 References
 ----------
 Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
 localization: an improved R-hat, Bayesian Analysis 16.
-
-Which of many columns mix worst: cheap measures for all, so that ArviZ's are needed for a few.
-
-Effective sample sizes and Monte Carlo errors that do not change with ArviZ's version.
 
 """
 
@@ -26,21 +23,24 @@ import numpy as np
 
 from stanadapt.results import arviz_module
 
-TAILS = (0.05, 0.95)  # ArviZ 0.23's; 1.x would take 5.5 % and 94.5 %
-# columns that are kept, of a hundred bytes each
-KEPT = 2000
-# draws of a column from which on threads gain more than they cost: below, Python's own part is most
+# chains have converged up to the first limit of R-hat; above the second, the draws are unusable
+R_HAT, R_HAT_UNUSABLE = 1.01, 1.05
+ESS_PER_CHAIN = 100  # smallest effective sample size, in the bulk and in the tails
+TAILS = (0.05, 0.95)  # as in ArviZ 0.23; 1.x uses 5.5 % and 94.5 %
+CACHED = 2000  # columns in the cache, a hundred bytes each
+# with fewer draws per column, Python's overhead exceeds the gain from threads
 LONG = 20_000
 
 
 class Mixing(NamedTuple):
-    """Of one column; NaN where ArviZ cannot compute it.
+    """Diagnostics of one column; NaN if ArviZ cannot compute them.
 
     r_hat
-        Split, rank-normalized and folded; NaN for a single chain.
-    ess_bulk, ess_tail
-        Rank-normalized effective sample sizes of all chains together, the latter the smaller one of
-        the two `TAILS`.
+        Split, rank-normalized and folded R-hat; NaN for a single chain.
+    ess_bulk
+        Rank-normalized effective sample size of all chains together.
+    ess_tail
+        The smaller effective sample size of the two quantiles `TAILS`.
 
     """
 
@@ -49,28 +49,28 @@ class Mixing(NamedTuple):
     ess_tail: float
 
 
-_found: dict[bytes, Mixing] = {}
-_changing = threading.Lock()  # which column is the oldest cannot be asked while others are added
+_cache: dict[bytes, Mixing] = {}
+_changing = threading.Lock()  # the oldest entry cannot be looked up while others are added
 
 
 def mixing(draws: np.ndarray) -> Mixing:
-    """Return the `Mixing` of a column, shape (chain, draw): finite draws, at least four a chain."""
+    """Return the `Mixing` of a column, shape (chain, draw), of at least four finite draws each."""
     draws = np.ascontiguousarray(draws, dtype=float)
     shape = np.array(draws.shape, dtype=np.int64).tobytes()
     key = hashlib.blake2b(draws.data, digest_size=16, salt=shape).digest()
-    found = _found.get(key)
-    if found is None:
-        found = _computed(draws)
+    mixed = _cache.get(key)
+    if mixed is None:
+        mixed = _compute(draws)
         with _changing:
-            while len(_found) >= KEPT:
-                del _found[next(iter(_found))]
-            _found[key] = found
-    return found
+            while len(_cache) >= CACHED:
+                del _cache[next(iter(_cache))]
+            _cache[key] = mixed
+    return mixed
 
 
-def _computed(draws: np.ndarray) -> Mixing:
+def _compute(draws: np.ndarray) -> Mixing:
     arviz = arviz_module()
-    with np.errstate(divide="ignore", invalid="ignore"):  # chains of which none moved
+    with np.errstate(divide="ignore", invalid="ignore"):  # no chain moved
         return Mixing(
             float(arviz.rhat(draws)) if len(draws) > 1 else np.nan,
             float(arviz.ess(draws, method="bulk")),
@@ -78,59 +78,59 @@ def _computed(draws: np.ndarray) -> Mixing:
         )
 
 
-def of_each(measure: Callable[[np.ndarray], Any], columns: Iterable[np.ndarray]) -> list[Any]:
-    """Return what `measure` finds of each column, in threads where columns are long."""
+def map_columns(measure: Callable[[np.ndarray], Any], columns: Iterable[np.ndarray]) -> list[Any]:
+    """Apply `measure` to each column, in threads if columns are long."""
     columns = list(columns)
-    # ArviZ ignores warnings for moments: threads that leave these in another order than they
-    # entered would have all later warnings ignored, ours of bad fits among them
+    # ArviZ suppresses warnings temporarily: if threads restore the filters in another order than
+    # they changed them, all later warnings would be suppressed, ours about bad fits included
     with warnings.catch_warnings():
         if not columns or columns[0].size < LONG:
             return [measure(draws) for draws in columns]
         with ThreadPoolExecutor() as pool:
             try:  # sorting and Fourier transforms release the GIL
                 return list(pool.map(measure, columns))
-            except BaseException:  # Ctrl-C is not to wait for columns that have not been begun
+            except BaseException:  # after Ctrl-C, no further columns are started
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
 
-def of_columns(columns: dict[str, np.ndarray]) -> dict[str, Mixing]:
-    """Return the `Mixing` of columns that move, by name."""
-    return dict(zip(columns, of_each(mixing, columns.values()), strict=True))
+def measure_mixing(columns: dict[str, np.ndarray]) -> dict[str, Mixing]:
+    """Return the `Mixing` of columns that are not constant, by name."""
+    return dict(zip(columns, map_columns(mixing, columns.values()), strict=True))
 
 
-WORST_KEPT = 8  # columns that are worst by each measure
-BLOCK = 128  # columns at once: what is in the processor's cache, and Ctrl-C is not kept waiting
+WORST = 8  # columns that are selected by each measure
+BLOCK = 128  # columns at once: they fit into the processor's cache, and Ctrl-C does not wait long
 
 
 def worst_columns(columns: dict[str, np.ndarray]) -> list[str]:
     """Return the names of the columns, shape (chain, draw), that are worst by any measure.
 
-    Measured for all at once: split R-hat of the draws and of their distances from the median, and
-    the effective sample size by batch means of the draws and of these distances.
+    The measures, computed for all columns at once, are split R-hat and the effective sample size by
+    batch means, both of the draws and of their distances from the median.
     """
     names = list(columns)
-    if len(names) <= 2 * WORST_KEPT:
+    if len(names) <= 2 * WORST:
         return names
     blocks = [names[first : first + BLOCK] for first in range(0, len(names), BLOCK)]
     measured = np.concatenate(
         [_measures(np.stack([columns[name] for name in block], axis=2)) for block in blocks], axis=1
     )
-    chosen: set[int] = set()
+    selected: set[int] = set()
     for badness in measured:
         badness = np.where(np.isnan(badness), np.inf, badness)
-        chosen.update(np.argsort(badness)[-WORST_KEPT:].tolist())
-    return [names[i] for i in sorted(chosen)]
+        selected.update(np.argsort(badness)[-WORST:].tolist())
+    return [names[i] for i in sorted(selected)]
 
 
 def _measures(table: np.ndarray) -> np.ndarray:
-    """How bad columns are by each measure, shape (measure, column)."""
+    """Return the badness of columns by each measure, shape (measure, column)."""
     folded = np.abs(table - np.median(table, axis=(0, 1)))
     return np.stack([m for x in (table, folded) for m in (_split_r_hat(x), -_batch_ess(x))])
 
 
 def _split_r_hat(x: np.ndarray) -> np.ndarray:
-    """Split R-hat without ranks, x of shape (chain, draw, column)."""
+    """Return split R-hat without ranks; x has shape (chain, draw, column)."""
     half = x.shape[1] // 2
     parts = np.concatenate([x[:, :half], x[:, -half:]])
     within = parts.var(axis=1, ddof=1).mean(axis=0)
@@ -140,7 +140,7 @@ def _split_r_hat(x: np.ndarray) -> np.ndarray:
 
 
 def _batch_ess(x: np.ndarray) -> np.ndarray:
-    """Effective sample size from the variance of means of batches of sqrt(draws)."""
+    """Return effective sample sizes from the variance of means of batches of sqrt(draws)."""
     chains, draws, columns = x.shape
     size = max(int(np.sqrt(draws)), 1)
     count = draws // size
@@ -176,7 +176,7 @@ class Efficiency(NamedTuple):
 def efficiency(columns: dict[str, np.ndarray]) -> Efficiency:
     """Compute `Efficiency` of columns of shape (chain, draw), leaving out constant ones."""
     moving = {name: x for name, x in columns.items() if not np.all(x == x.flat[0])}
-    rows = of_each(_row, moving.values())
+    rows = map_columns(_row, moving.values())
     table = np.array(rows, dtype=float).reshape(len(moving), 7).T
     return Efficiency(list(moving), *table)
 
@@ -185,10 +185,10 @@ def _row(draws: np.ndarray) -> tuple[float, ...]:
     arviz = arviz_module()
     draws = np.asarray(draws, dtype=float)
     if not np.isfinite(draws).all():
-        return (np.nan,) * 7  # shown as NaN, so that a failed quantity is seen
+        return (np.nan,) * 7  # a failed quantity shows as NaN
     mean, sd = draws.mean(), draws.std(ddof=1)
     mixed = mixing(draws)
-    with np.errstate(divide="ignore", invalid="ignore"):  # chains of which none moved
+    with np.errstate(divide="ignore", invalid="ignore"):  # no chain moved
         return (
             mean,
             sd,
@@ -201,20 +201,20 @@ def _row(draws: np.ndarray) -> tuple[float, ...]:
 
 
 def _error_of_sd(draws: np.ndarray, ess: float) -> float:
-    """Monte Carlo error of the standard deviation, by the delta method from that of the variance.
+    """Return the Monte Carlo error of the standard deviation, by the delta method.
 
-    As in ArviZ's mcse(method="sd"), which in 0.23 fails on arrays under current NumPy. `ess` is
-    that of the squared deviations.
+    The same as ArviZ's mcse(method="sd"), which in 0.23 fails on arrays under current NumPy. `ess`
+    is the effective sample size of the squared deviations.
     """
     squares = (draws - draws.mean()) ** 2
     return float(np.sqrt(squares.var() / ess / squares.mean()) / 2)
 
 
 def ess_of_chain(draws: np.ndarray) -> float:
-    """Effective sample size of one chain, shape (draw,), by Geyer's monotone sequence.
+    """Return the effective sample size of one chain, shape (draw,), by Geyer's monotone sequence.
 
     The estimator of the tables of Titsias and Dellaportas (2019): the chain is neither split
-    nor rank-normalized, so that a poorly mixing chain scores higher here than in ArviZ.
+    nor rank-normalized, so that a poorly mixing chain has a higher value here than in ArviZ.
     Source: Geyer (1992), Practical Markov chain Monte Carlo, section 3.3.
     """
     n = len(draws)
@@ -228,6 +228,6 @@ def ess_of_chain(draws: np.ndarray) -> float:
     negative = pairs <= 0
     pairs = pairs[: np.argmax(negative)] if negative.any() else pairs
     total = np.minimum.accumulate(pairs).sum()
-    # as in Stan: an antithetic chain would otherwise be worth any number of draws
+    # limited as in Stan, since the value for an antithetic chain has no upper bound
     time = max((2 * total - covariance[0]) / covariance[0], 1 / np.log10(n))
     return float(n / time)

@@ -1,13 +1,15 @@
 """Results are ArviZ objects: building, reading and saving them.
 
-Two lines of ArviZ are supported: 0.23 (an InferenceData) and 1.x (an xarray DataTree). No other
-room depends on which one is installed.
+Two lines of ArviZ are supported: 0.23 (InferenceData) and 1.x (xarray.DataTree). No other room
+depends on which one is installed.
 """
 
 from stanadapt.results.arviz_object import (
     PSEUDO,
+    Fit,
     Groups,
     add_groups,
+    add_notes,
     arviz_module,
     attribute,
     build,
@@ -16,19 +18,31 @@ from stanadapt.results.arviz_object import (
     from_json,
     group_names,
     is_fit,
-    made_by,
+    notes,
     parameters,
     pareto_smoothed,
     require_draws,
     shapes,
+    source_name,
     variables,
 )
-from stanadapt.results.files import as_path, check_writable, load, partial_of, save, write_text
+from stanadapt.results.files import (
+    as_path,
+    check_writable,
+    load,
+    partial_path,
+    replace_file,
+    save,
+    write_bytes,
+    write_text,
+)
 
 __all__ = [
     "PSEUDO",
+    "Fit",
     "Groups",
     "add_groups",
+    "add_notes",
     "arviz_module",
     "as_path",
     "attribute",
@@ -40,13 +54,16 @@ __all__ = [
     "group_names",
     "is_fit",
     "load",
-    "made_by",
+    "notes",
     "parameters",
     "pareto_smoothed",
-    "partial_of",
+    "partial_path",
+    "replace_file",
     "require_draws",
     "save",
     "shapes",
+    "source_name",
     "variables",
+    "write_bytes",
     "write_text",
 ]

@@ -1,4 +1,4 @@
-"""ArviZ objects: how they are built, and what is read from them, whichever ArviZ is installed."""
+"""Build and read ArviZ objects, with ArviZ 0.23 or 1.x."""
 
 import contextlib
 import datetime
@@ -6,8 +6,8 @@ import functools
 import json
 import tempfile
 import warnings
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 import stanio
@@ -15,13 +15,30 @@ import xarray as xr
 from stanio.reshape import VariableType
 
 from stanadapt.engine.compiled.cache_folder import environment, stand_in_home
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Message, StanadaptError, all_codes, codes_of
+from stanadapt.errors.codes import CODES
+from stanadapt.results.messages import NO_NUMERIC_DRAWS, NOT_A_FIT
 
-# the group of all pseudo-samples: its arrays have a third leading dimension, "pseudo"
+# the group of pseudo-samples; its arrays have a third leading dimension of this name
 PSEUDO = "pseudo"
-# below the smallest log weight: as good as zero
+# a log weight this far below the smallest one is negligible
 ZERO_WEIGHT = 700.0
 Groups = dict[str, dict[str, np.ndarray] | xr.Dataset]
+
+
+class Fit(Protocol):
+    """An ArviZ object of either line: an InferenceData of 0.23 or an xarray.DataTree of 1.x."""
+
+    @property
+    def attrs(self) -> dict[Any, Any]:
+        """Attributes of the whole fit."""
+
+    @property
+    def groups(self) -> Any:
+        """Names of the groups: a tuple in 1.x, a method in 0.23; see `group_names`."""
+
+    def __getitem__(self, group: str, /) -> Any:
+        """Return a group by name; see `dataset`."""
 
 
 @functools.cache  # called for every column of a table, by several threads at once
@@ -30,8 +47,8 @@ def arviz_module() -> Any:
     with stand_in_home(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ArviZ 0.23 announces 1.0 at import
         try:
-            import arviz  # takes 2.6 s in 0.23: only when a result is built or read
-        except OSError:  # 0.23 notes the day of its announcement in the user's cache, or fails
+            import arviz  # takes 2.6 s in 0.23, so that it is imported only when needed
+        except OSError:  # 0.23 cannot record in the user's cache that it showed its announcement
             with tempfile.TemporaryDirectory() as folder, environment(XDG_CACHE_HOME=folder):
                 import arviz
     return arviz
@@ -54,7 +71,7 @@ def variables(column_names: list[str], draws: np.ndarray) -> dict[str, np.ndarra
     Returns
     -------
     dict
-        Arrays of shape (chain, draw, *shape), views of `draws` where possible.
+        Arrays of shape (chain, draw, *shape), views of `draws` if possible.
 
     """
     arrays = {}
@@ -72,7 +89,7 @@ def variables(column_names: list[str], draws: np.ndarray) -> dict[str, np.ndarra
 
 
 def shapes(column_names: list[str]) -> dict[str, tuple[int, ...]]:
-    """Shapes of the variables that columns belong to."""
+    """Return the shapes of the variables that columns belong to, by name."""
     one = variables(column_names, np.empty((1, 1, len(column_names))))
     return {name: x.shape[2:] for name, x in one.items()}
 
@@ -82,18 +99,19 @@ def build(
     attributes: Mapping[str, Any],
     dims: Mapping[str, list[str]] | None = None,
     coords: Mapping[str, list] | None = None,
-) -> Any:
-    """Make the ArviZ object.
+) -> Fit:
+    """Build an ArviZ object.
 
     Parameters
     ----------
     groups
-        Arrays of shape (chain, draw, ...) by group and variable, (chain, draw, pseudo, ...) in
-        the group "pseudo"; or a Dataset, stored unchanged. Empty groups are left out.
+        Arrays by group and variable, shape (chain, draw, ...), and (chain, draw, pseudo, ...) in
+        the group "pseudo"; or a Dataset, which is stored unchanged. Empty groups are left out.
     attributes
-        Values of types that netCDF cannot hold are stored as JSON.
+        Attributes of the fit. Values of types that netCDF cannot hold are stored as JSON. The codes
+        of the messages in a list `notes` are stored in `note_codes`.
     dims, coords
-        Names of dimensions by variable, and labels by dimension, of groups that are not Datasets.
+        Names of dimensions by variable, and labels by dimension, for groups that are not Datasets.
 
     """
     named: dict[str, Any] = {"dims": dict(dims or {}), "coords": dict(coords or {})}
@@ -105,22 +123,25 @@ def build(
     ready = {name: group for name, group in filled.items() if isinstance(group, xr.Dataset)}
     filled = {name: group for name, group in filled.items() if name not in ready}
     attrs = {name: storable(value) for name, value in attributes.items()}
+    if isinstance(attributes.get("notes"), list | tuple):
+        attrs["note_codes"] = storable(codes_of(attributes["notes"]))
     with _quiet():
         if is_tree():
             fit = arviz.from_dict(filled, save_warmup=True, attrs={"/": attrs}, **named)
         else:
-            known = {k: v for k, v in filled.items() if k != "unconstrained_posterior"}
-            fit = arviz.from_dict(**known, save_warmup=True, attrs=attrs, **named)
-            for name in filled.keys() - known.keys():  # from_dict drops names it does not know
+            usual = {k: v for k, v in filled.items() if k != "unconstrained_posterior"}
+            fit = arviz.from_dict(**usual, save_warmup=True, attrs=attrs, **named)
+            for name in filled.keys() - usual.keys():  # from_dict drops groups it does not know
                 fit.add_groups({name: arviz.dict_to_dataset(filled[name], **named)})
         _add(fit, ready)
-    return _dated(fit)
+    fit.attrs["created_at"] = datetime.datetime.now(datetime.UTC).isoformat()
+    return fit
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
-        # more chains than draws: requested, or after an interruption, which is reported elsewhere
+        # more chains than draws: requested, or an interruption that is reported elsewhere
         warnings.filterwarnings("ignore", message=".*more chains.*")  # 0.23
         warnings.filterwarnings("ignore", message=".*chain dimension to be longer.*")  # 1.x
         warnings.filterwarnings("ignore", message=".*not defined in the InferenceData scheme.*")
@@ -136,7 +157,7 @@ def _add(fit: Any, ready: Mapping[str, xr.Dataset]) -> None:
 
 
 def add_groups(
-    fit: Any,
+    fit: Fit,
     groups: Groups,
     dims: Mapping[str, list[str]] | None = None,
     coords: Mapping[str, list] | None = None,
@@ -151,20 +172,15 @@ def add_groups(
 def _pseudo_dataset(group: dict[str, np.ndarray]) -> xr.Dataset:
     named, leading = {}, ("chain", "draw", PSEUDO)
     for name, values in group.items():
-        own = tuple(f"{name}_dim_{i}" for i in range(values.ndim - len(leading)))
-        named[name] = (leading + own, values)
+        trailing = tuple(f"{name}_dim_{i}" for i in range(values.ndim - len(leading)))
+        named[name] = (leading + trailing, values)
     sizes = next(iter(group.values())).shape
     coordinates = {name: np.arange(size) for name, size in zip(leading, sizes, strict=False)}
     return xr.Dataset(named, coordinates)
 
 
-def _dated(fit: Any) -> Any:
-    fit.attrs["created_at"] = datetime.datetime.now(datetime.UTC).isoformat()
-    return fit
-
-
 def storable(value: Any) -> Any:
-    """Value of a type that netCDF can hold: numbers, strings and arrays of numbers."""
+    """Return a value as a type that netCDF can hold: number, string or array of numbers."""
     if isinstance(value, bool | np.bool_):
         return int(value)
     if isinstance(value, str):
@@ -180,65 +196,65 @@ def storable(value: Any) -> Any:
 
 
 def _text(value: str) -> str:
-    """Text that UTF-8 can hold: under an ASCII locale, Python keeps the bytes of a path aside."""
+    """Return text that UTF-8 can encode: under an ASCII locale, paths contain surrogates."""
     try:
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     except UnicodeEncodeError:
         return value.encode("utf-8", "replace").decode("utf-8")
 
 
-def group_names(fit: Any) -> list[str]:
-    """Names of the groups of a result, with either ArviZ."""
+def group_names(fit: Fit) -> list[str]:
+    """Return the names of the groups of a fit."""
     if callable(fit.groups):
         return list(fit.groups())
     return [name.strip("/") for name in fit.groups if name != "/"]
 
 
-def dataset(fit: Any, group: str) -> xr.Dataset:
-    """Return one group as a Dataset, with either ArviZ; KeyError if it is missing."""
+def dataset(fit: Fit, group: str) -> xr.Dataset:
+    """Return one group as a Dataset; KeyError if it is missing."""
     node = fit[group]
     return node if isinstance(node, xr.Dataset) else node.to_dataset()
 
 
-def is_fit(thing: Any) -> bool:
-    """Whether `thing` is an ArviZ object, of either line, with a posterior."""
+def is_fit(thing: Any) -> TypeGuard[Fit]:
+    """Whether an object is an ArviZ object, of either line, with a posterior."""
     if not (hasattr(thing, "groups") and hasattr(thing, "attrs")):
         return False
     return "posterior" in group_names(thing)
 
 
-def require_draws(fit: Any, what: str) -> None:
-    """Raise StanadaptError unless `fit`, which `what` calls by name, has draws of numbers."""
+def require_draws(fit: Any, name: str) -> None:
+    """Raise StanadaptError unless a fit, which the message calls by name, has numeric draws."""
     if not is_fit(fit):
         raise StanadaptError(
-            "settings",
-            f"{what} must be a result of sample or stan_nuts, or another ArviZ object with a "
-            f"posterior (of CmdStanPy: arviz.from_cmdstanpy(fit)), got {fit!r}.",
+            NOT_A_FIT,
+            f"{name} must be a result of sample or stan_nuts, or another ArviZ object with a "
+            f"posterior (for CmdStanPy: arviz.from_cmdstanpy(fit)), got {fit!r}.",
         )
-    sizes = dataset(fit, "posterior").sizes
-    if not {"chain", "draw"} <= set(sizes):
-        found = ", ".join(map(str, sizes)) or "none"
+    posterior = dataset(fit, "posterior")
+    if not {"chain", "draw"} <= set(posterior.sizes):
+        listed = ", ".join(map(str, posterior.sizes)) or "none"
         raise StanadaptError(
-            "settings",
-            f"{what} must have draws along the dimensions chain and draw, but those of its "
-            f"posterior are {found}: give the object before its draws were stacked or averaged.",
+            NO_NUMERIC_DRAWS,
+            f"The posterior of {name} must have the dimensions chain and draw, but its dimensions "
+            f"are: {listed}. Give the object before its draws were stacked or averaged.",
         )
-    variables = dataset(fit, "posterior").data_vars.values()
-    if not any(variable.size and _holds_draws(variable) for variable in variables):
+    if not any(variable.size and _holds_draws(variable) for variable in posterior.values()):
         raise StanadaptError(
-            "settings",
-            f"{what} has no draws of numbers: {sizes['chain']} chains of {sizes['draw']} draws "
-            f"with {', '.join(map(str, dataset(fit, 'posterior').data_vars)) or 'no variables'}.",
+            NO_NUMERIC_DRAWS,
+            f"{name} has no numeric draws: {posterior.sizes['chain']} chains of "
+            f"{posterior.sizes['draw']} draws with "
+            f"{', '.join(map(str, posterior.data_vars)) or 'no variables'}.",
         )
 
 
-def attribute(fit: Any, name: str, default: Any = None) -> Any:
-    """One of the result's attributes; `default` if it has none of that name."""
+def attribute(fit: Fit, name: str, default: Any = None) -> Any:
+    """Return an attribute of a fit, or `default` if the fit lacks it."""
     return fit.attrs.get(name, default)
 
 
-def from_json(fit: Any, name: str, default: Any) -> Any:
-    """An attribute that we store as JSON; `default` for another library's of that name."""
+def from_json(fit: Fit, name: str, default: Any) -> Any:
+    """Read an attribute stored as JSON; return `default` if it is missing or of another type."""
     try:
         value = json.loads(attribute(fit, name, "null"))
     except (TypeError, ValueError):
@@ -246,28 +262,61 @@ def from_json(fit: Any, name: str, default: Any) -> Any:
     return value if isinstance(value, type(default)) else default
 
 
-def parameters(fit: Any) -> set[str] | None:
-    """Names of the parameters of the program, without those computed from them; None: unknown.
+def notes(fit: Fit) -> list[str]:
+    """Return the notes in a fit; those with a code of this version are a `Message`."""
+    texts, names = from_json(fit, "notes", []), from_json(fit, "note_codes", [])
+    names = [*names, *[""] * len(texts)][: len(texts)]
+    codes = CODES
+    if not all(name in codes for name in names if name):
+        codes = all_codes()  # imports all rooms
+    return [
+        Message(codes[name], text) if name in codes else text
+        for text, name in zip(texts, names, strict=True)
+    ]
 
-    Unknown too where the posterior has none of them, as its variables were renamed.
+
+def add_notes(fit: Fit, messages: Iterable[str]) -> None:
+    """Add messages to the notes in a fit."""
+    every = [*notes(fit), *messages]
+    fit.attrs["notes"] = storable(every)
+    fit.attrs["note_codes"] = storable(codes_of(every))
+
+
+def parameters(fit: Fit) -> set[str] | None:
+    """Return the names of the program's parameters, without transformed ones; None if unknown.
+
+    They are unknown too if the posterior has none of these names because its variables were
+    renamed.
     """
-    named = {str(name) for name in from_json(fit, "parameters", [])}
-    return named if named & set(dataset(fit, "posterior").data_vars) else None
+    names = {str(name) for name in from_json(fit, "parameters", [])}
+    return names if names & set(dataset(fit, "posterior").data_vars) else None
 
 
-def made_by(fit: Any) -> str:
-    """What drew: Stan's NUTS with its engine, our sampler, or the library that is recorded."""
-    own = attribute(fit, "engine") or attribute(fit, "sampler")
-    return str(own or dataset(fit, "posterior").attrs.get("inference_library", ""))
+def source_name(fit: Fit) -> str:
+    """Return the engine of Stan's NUTS, the sampler, or the library that drew a fit."""
+    recorded = attribute(fit, "engine") or attribute(fit, "sampler")
+    return str(recorded or dataset(fit, "posterior").attrs.get("inference_library", ""))
 
 
 def columns(
-    fit: Any, group: str = "posterior", wanted: Collection[str] | None = None
+    fit: Fit, group: str = "posterior", wanted: Collection[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Scalar columns of a group by name, such as "w[2]", indices counted from 1 as in Stan.
+    """Return the scalar columns of a group by name, such as "w[2]"; indices start at 1.
 
-    Their shape is (chain, draw), and (chain, draw, pseudo) in the group "pseudo". wanted are the
-    variables; default: all. Labels and constants, which are no draws of numbers, are left out.
+    Parameters
+    ----------
+    fit
+        An ArviZ object with the group.
+    group
+        Name of the group.
+    wanted
+        Names of variables; default: all. Variables that are not numeric draws are left out.
+
+    Returns
+    -------
+    dict
+        Arrays of shape (chain, draw), or (chain, draw, pseudo) in the group "pseudo".
+
     """
     scalars = {}
     leading = ("chain", "draw", PSEUDO) if group == PSEUDO else ("chain", "draw")
@@ -276,8 +325,8 @@ def columns(
             continue
         if not _holds_draws(variable):
             continue
-        values = variable.transpose(*leading, ...).values  # other libraries order them otherwise
-        values = values.astype(float) if values.dtype == np.float32 else values  # of small files
+        values = variable.transpose(*leading, ...).values  # other libraries use other orders
+        values = values.astype(float) if values.dtype == np.float32 else values  # small files
         for index in np.ndindex(values.shape[len(leading) :]):
             label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
             scalars[label] = values[(..., *index)] if index else values
@@ -289,26 +338,26 @@ def _holds_draws(variable: xr.DataArray) -> bool:
 
 
 def pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Pareto smoothed log weights, normalized, and Pareto k of the largest; shape (draw,).
+    """Return Pareto smoothed, normalized log weights, shape (draw,), and the Pareto k.
 
-    -inf is a weight of zero. k is infinite where fewer than two weights are not zero, and -inf
-    where the largest of them, to which a distribution would be fitted, are all equal.
+    A log weight of -inf is a weight of zero. k is infinite if fewer than two weights are positive,
+    and -inf if the largest weights, to which the distribution is fitted, are all equal.
     """
     fine = np.isfinite(log_weights)
     if fine.sum() < 2:
         normalized = np.where(fine, 0.0, -np.inf)
         return normalized, np.inf
-    known = log_weights[fine] - log_weights[fine].max()
-    tail = int(np.ceil(min(0.2 * fine.size, 3.0 * np.sqrt(fine.size))))  # as ArviZ has it
-    if not np.ptp(np.sort(known)[-max(tail, 2) :]):
-        total = np.log(np.sum(np.exp(known)))
+    positive = log_weights[fine] - log_weights[fine].max()
+    tail = int(np.ceil(min(0.2 * fine.size, 3.0 * np.sqrt(fine.size))))  # as in ArviZ
+    if not np.ptp(np.sort(positive)[-max(tail, 2) :]):
+        total = np.log(np.sum(np.exp(positive)))
         return np.where(fine, log_weights - log_weights[fine].max() - total, -np.inf), -np.inf
-    # of weights that are zero, a number that is as good as zero serves
-    finite = np.where(fine, log_weights - log_weights[fine].max(), known.min() - ZERO_WEIGHT)
+    # ArviZ needs finite numbers: weights of zero get a negligible one
+    finite = np.where(fine, log_weights - log_weights[fine].max(), positive.min() - ZERO_WEIGHT)
     if is_tree():
         from arviz_stats.base import array_stats
 
-        smoothed, k = array_stats.psislw(-finite)  # it takes log likelihoods, whose sign is theirs
+        smoothed, k = array_stats.psislw(-finite)  # it expects negative log weights
     else:
         smoothed, k = arviz_module().psislw(finite)
     smoothed = np.where(fine, smoothed, -np.inf)

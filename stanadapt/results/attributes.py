@@ -1,11 +1,11 @@
-"""Where a result comes from: the attributes that every result has, whatever made it."""
+"""Record the origin of a fit: attributes that every result has."""
 
 import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-# libraries that draws, or their reading, depend on
+# libraries on which draws, or reading them, depend
 RECORDED = ("numpy", "numba", "bridgestan", "stanli", "arviz")
 # entries of a plan that a result records
 LENGTHS = ("iter_warmup", "iter_sampling", "thin", "seed")

@@ -1,7 +1,4 @@
-"""Results in netCDF files: written whole or not at all, as small as is asked for.
-
-What of a result goes into a file, and with how many bits.
-"""
+"""Read and write the netCDF files of fits, and text files, each written whole or not at all."""
 
 import contextlib
 import os
@@ -17,6 +14,7 @@ import xarray as xr
 
 from stanadapt.errors import StanadaptError, require_flag, require_names, require_whole
 from stanadapt.results.arviz_object import (
+    Fit,
     arviz_module,
     dataset,
     group_names,
@@ -24,149 +22,176 @@ from stanadapt.results.arviz_object import (
     is_tree,
     storable,
 )
+from stanadapt.results.messages import (
+    EMPTY_POSTERIOR,
+    FILE_MISSING,
+    FILE_UNREADABLE,
+    NOT_A_FIT,
+    NOT_A_PATH,
+    NOT_A_RESULT,
+    NOT_WRITABLE,
+    UNKNOWN_VARIABLE,
+)
 
-# rounding may be this share of a variable's standard deviation, far below any Monte Carlo error
+# largest rounding error, in standard deviations of a variable: far below any Monte Carlo error
 LARGEST_ROUNDING = 1e-4
-# what is drawn; statistics of the sampler, such as a log density of -1e8, keep all their digits
+# groups of draws; statistics of the sampler, such as a log density of -1e8, keep all digits
 DRAWN = (
     "posterior", "posterior_predictive", "log_likelihood", "unconstrained_posterior", "prior",
     "prior_predictive", "pseudo",
 )  # fmt: skip
-COMPRESSION = 1  # of zlib: higher levels save another per cent of random numbers
+COMPRESSION = 1  # level of zlib; higher levels save another percent of random numbers
 
 
-def reduced(
+def select_draws(
     groups: Mapping[str, xr.Dataset], thin: Any, exclude: Iterable[str]
 ) -> dict[str, xr.Dataset]:
-    """Every `thin`-th draw, without the variables and groups that are named.
+    """Return every `thin`-th draw, without the variables and groups named in `exclude`.
 
     Raises
     ------
     StanadaptError
-        Stage "settings", for a name that is not there, or where no draw would be left.
+        Stage "settings", if a name is unknown or the posterior would be empty.
 
     """
     thin = require_whole("thin", thin, 1)
     names = set(require_names("exclude", exclude))
-    _require_known(names, groups)
-    kept = {}
-    for group, held in groups.items():
+    _require_present(names, groups)
+    selected = {}
+    for group, data in groups.items():
         if group in names:
             continue
-        drawn = "draw" in held.dims
-        if drawn:
-            held = held.drop_vars([name for name in names if name in held.data_vars])
-            held = held.isel(draw=slice(None, None, thin))
-        if held.data_vars or not drawn:
-            kept[group] = held
-    if "posterior" not in kept:
-        raise StanadaptError("settings", "exclude would leave no variable in the posterior.")
-    return kept
+        has_draws = "draw" in data.dims
+        if has_draws:
+            data = data.drop_vars([name for name in names if name in data.data_vars])
+            data = data.isel(draw=slice(None, None, thin))
+        if data.data_vars or not has_draws:
+            selected[group] = data
+    if "posterior" not in selected:
+        raise StanadaptError(
+            EMPTY_POSTERIOR, "exclude would leave no variable in the group posterior."
+        )
+    return selected
 
 
-def _require_known(names: Collection[str], groups: Mapping[str, xr.Dataset]) -> None:
-    drawn = [held for held in groups.values() if "draw" in held.dims]
-    known = {*groups, *(str(name) for held in drawn for name in held.data_vars)}
-    unknown = sorted(str(name) for name in names if name not in known)
+def _require_present(names: Collection[str], groups: Mapping[str, xr.Dataset]) -> None:
+    with_draws = [data for data in groups.values() if "draw" in data.dims]
+    present = {*groups, *(str(name) for data in with_draws for name in data.data_vars)}
+    unknown = sorted(str(name) for name in names if name not in present)
     if unknown:
         raise StanadaptError(
-            "settings",
+            UNKNOWN_VARIABLE,
             f"exclude names {unknown[0]!r}, but the variables and groups of the result are "
-            f"{', '.join(sorted(known))}.",
+            f"{', '.join(sorted(present))}.",
         )
 
 
-def encoding(group: str, held: xr.Dataset, float32: bool, compression: Any) -> dict[str, dict]:
-    """How xarray is to write each variable of a group, by name."""
+def encoding(group: str, data: xr.Dataset, float32: bool, compression: Any) -> dict[str, dict]:
+    """Return xarray's encoding of each variable of a group, by name."""
     level = require_whole("compression", compression, 0, 9)
-    drawn = group.removeprefix("warmup_") in DRAWN
-    chosen = {}
-    for name, variable in held.data_vars.items():
+    is_drawn = group.removeprefix("warmup_") in DRAWN
+    encodings = {}
+    for name, variable in data.data_vars.items():
         one: dict[str, Any] = {}
         if level and variable.size > 1 and variable.dtype.kind in "fiub":
-            # bytes of equal weight together: those of signs and exponents are often the same
+            # shuffling groups the bytes of signs and exponents, which are often equal
             one = {"zlib": True, "complevel": level, "shuffle": True}
-        if require_flag("float32", float32) and drawn and _bears_rounding(variable):
+        if require_flag("float32", float32) and is_drawn and _tolerates_rounding(variable):
             one["dtype"] = "float32"
         if one:
-            chosen[str(name)] = one
-    return chosen
+            encodings[str(name)] = one
+    return encodings
 
 
-def _bears_rounding(variable: xr.DataArray) -> bool:
-    """Whether four bytes hold draws to far below their spread, in every component."""
+def _tolerates_rounding(variable: xr.DataArray) -> bool:
+    """Whether four bytes resolve draws to far below their spread, in every component."""
     if variable.dtype != np.float64 or "draw" not in variable.dims:
         return False
     over: Any = [dim for dim in ("chain", "draw") if dim in variable.dims]
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = variable.astype("float32").astype("float64")
-        error = np.abs(rounded - variable).max(over)  # without what is not a number
+        error = np.abs(rounded - variable).max(over)  # ignores NaN
         spread = variable.where(np.isfinite(variable)).std(over)
     lost = np.isfinite(variable) & ~np.isfinite(rounded)
     fine = (error <= LARGEST_ROUNDING * spread) | (error == 0)
     return bool(fine.all()) and not bool(lost.any())
 
 
-def read_text(path: Path, what: str) -> str:
-    """The text of a UTF-8 file, with uniform newlines and without a byte order mark.
+def read_text(path: Path, role: str) -> str:
+    """Return the text of a UTF-8 file, with uniform newlines and no byte order mark.
 
-    `what` names the file's role in the message of the error (stage "files") that is raised if it
-    is missing, a folder, unreadable or not UTF-8.
+    Parameters
+    ----------
+    path
+        Path of the file.
+    role
+        Noun for the file in messages, such as "Stan program".
+
+    Raises
+    ------
+    StanadaptError
+        Stage "files", if the file is missing, a folder, unreadable or not UTF-8.
+
     """
+    code = FILE_UNREADABLE
     try:
-        # without a process that writes into it, reading would wait for ever; what a shell puts in
-        # the place of a file, <(...), has no path of its own
+        # reading a pipe without a writer would never end; <(...) of a shell, which has no real
+        # path, has a writer
         if stat.S_ISFIFO(path.stat().st_mode) and os.path.exists(os.path.realpath(path)):
             raise OSError("it is a named pipe, not a file")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         message = (
-            f"The {what} {path} is not UTF-8: line {line} contains the byte "
+            f"The {role} {path} is not UTF-8: line {line} contains the byte "
             f"0x{error.object[error.start]:02x}. Save it as UTF-8 text."
         )
     except FileNotFoundError:
-        message = f"There is no {what} at {Path(os.path.abspath(path))}. Check the path."
+        code = FILE_MISSING
+        message = f"There is no {role} at {Path(os.path.abspath(path))}. Check the path."
     except IsADirectoryError:
-        message = f"A {what} was expected at {path}, which is a folder. Give the file in it."
-    # ValueError: a NUL byte in the path.
-    except (OSError, ValueError) as error:
-        message = f"The {what} {str(path)[:200]!r} cannot be read: {error}."
-    raise StanadaptError("files", message) from None
+        message = f"A {role} was expected at {path}, which is a folder. Give the file in it."
+    except (OSError, ValueError) as error:  # ValueError: the path contains a NUL byte
+        message = f"The {role} {str(path)[:200]!r} cannot be read: {error}."
+    raise StanadaptError(code, message) from None
 
 
 def as_path(path: Any) -> Path:
-    """Return a path; StanadaptError for what is none."""
+    """Return an argument as a Path; StanadaptError if it cannot be the path of a file."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
-        raise StanadaptError("files", f"the name of a file must be text or a Path, got {path!r}.")
+        raise StanadaptError(
+            NOT_A_PATH, f"The name of a file must be a string or a Path, got {path!r}."
+        )
     try:
         if b"\0" not in os.fsencode(path):
             return Path(path)
     except UnicodeEncodeError:
         pass
-    raise StanadaptError("files", f"no file can be called {path!r} here: choose another name.")
+    raise StanadaptError(NOT_A_PATH, f"{path!r} is not a valid file name here: use another name.")
 
 
 def check_writable(path: str | os.PathLike) -> Path:
-    """Check before sampling that a result can be written to a path; return the path."""
+    """Check, before sampling, that a file can be written at a path; return the path."""
     path = as_path(path)
     try:
         if path.is_dir():
-            raise StanadaptError("files", f"{path} is a folder: give the name of a file in it.")
+            raise StanadaptError(
+                NOT_WRITABLE, f"{path} is a folder: give the name of a file in it."
+            )
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except (OSError, ValueError) as error:
         raise StanadaptError(
-            "files",
-            f"nothing can be written to {path}: {getattr(error, 'strerror', error)}. Choose "
-            "another folder, or a shorter name.",
+            NOT_WRITABLE,
+            f"{path} cannot be written: {getattr(error, 'strerror', error)}. Choose another "
+            "folder, or a shorter name.",
         ) from None
     return path
 
 
 def save(
-    fit: Any,
+    fit: Fit,
     path: str | os.PathLike,
     *,
     thin: int = 1,
@@ -174,94 +199,130 @@ def save(
     exclude: str | Iterable[str] = (),
     compression: int = COMPRESSION,
 ) -> Path:
-    """Write a result to a netCDF file; an existing file is replaced only when complete.
+    """Write a fit to a netCDF file; an existing file is replaced only by a complete one.
 
     Parameters
     ----------
-    fit
+    fit : InferenceData or DataTree
         A result, or another ArviZ object with a posterior.
-    path
-        Of the file.
-    thin
-        Write every thin-th draw, and its statistics. The object itself keeps all.
-    float32
-        Write draws with four bytes instead of eight, where rounding is below 1/10,000 of the
-        standard deviation of every component of the variable; the sampler's statistics keep eight.
-    exclude
-        Variables of draws, or groups, that are not written.
-    compression
-        0 (none) to 9, of zlib; nothing is lost by it.
+    path : str or Path
+        Path of the file; missing folders are created.
+    thin : int
+        Write every thin-th draw and its statistics. `fit` itself does not change.
+    float32 : bool
+        Write draws with four bytes instead of eight if, in every component of the variable, the
+        rounding error is below 1/10,000 of the standard deviation. The sampler's statistics keep
+        eight bytes.
+    exclude : str or iterable of str
+        Names of variables of draws, or of groups, to leave out.
+    compression : int
+        Level of zlib, from 0 (none) to 9. Compression loses no information.
+
+    Returns
+    -------
+    Path
+        The path of the file.
 
     Raises
     ------
     StanadaptError
-        Stage "files" where nothing can be written, "settings" for names that are not there.
+        Stage "files" if the file cannot be written, "settings" if a name is unknown.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import stanadapt as sa
+    >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
+    >>> target = sa.Target(program, backend="stanli", show_progress=False)
+    >>> fit = sa.sample(target, "rwm", seed=1, show_progress=False)
+    >>> with TemporaryDirectory() as folder:
+    ...     path = sa.save(fit, f"{folder}/fit.nc", float32=True)
+    ...     print(sa.load(path).attrs["sampler"])
+    rwm
 
     """
     if not is_fit(fit):
         raise StanadaptError(
-            "settings", f"save takes a result of sample or stan_nuts, got {type(fit).__name__}."
+            NOT_A_FIT, f"save expects a result of sample or stan_nuts, got {type(fit).__name__}."
         )
     groups = {group: dataset(fit, group) for group in group_names(fit)}
-    groups = {name: _cleaned(held) for name, held in reduced(groups, thin, exclude).items()}
-    chosen = {name: encoding(name, held, float32, compression) for name, held in groups.items()}
+    groups = {name: _prepare(data) for name, data in select_draws(groups, thin, exclude).items()}
+    encodings = {name: encoding(name, data, float32, compression) for name, data in groups.items()}
     attributes = dict(fit.attrs)
-    if "thin" in attributes:  # verdicts of kept draws depend on it
+    if "thin" in attributes:  # the verdict on thinned draws depends on it
         attributes["thin"] = int(attributes["thin"]) * thin
     path = check_writable(path)
-    with _replaced_when_complete(path) as partial:
-        _write(groups, _storable_attributes(attributes), str(partial), chosen)
+    with _report_errors(path), replace_file(path) as partial:
+        _write(groups, _storable_attributes(attributes), str(partial), encodings)
     return path
 
 
 @contextlib.contextmanager
-def _replaced_when_complete(path: Path) -> Iterator[Path]:
-    """Give the name of a file to write, which replaces that at path when the body has ended."""
-    partial = partial_of(path)
+def replace_file(path: Path) -> Iterator[Path]:
+    """Replace a file as a whole: the body writes a new one, which then takes the place of the old.
+
+    The body gets the path of a temporary file in the same folder. When the body ends, this file is
+    flushed to the disk and renamed to `path`. If the body fails or is interrupted, the temporary
+    file is removed and an older file at `path` stays as it was. An OSError is passed on.
+    """
+    partial = partial_path(path)
     try:
         yield partial
+        with partial.open("r+b") as file:
+            os.fsync(file.fileno())
         partial.replace(path)
-    except OSError as error:
-        raise StanadaptError("files", f"{path} could not be written: {error}.") from None
     finally:
         partial.unlink(missing_ok=True)
 
 
-def partial_of(path: Path) -> Path:
-    """Return the name of a file until it is complete, a short one: the old one is left intact."""
+def partial_path(path: Path) -> Path:
+    """Return the path of a file while it is incomplete; its name is short, and hidden."""
     return path.with_name(f".{crc32(path.name.encode()):08x}.{os.getpid()}.partial")
 
 
-def write_text(path: str | os.PathLike, text: str) -> Path:
-    """Write a text file as a whole: an interruption, or a full disk, leaves an older one intact.
+@contextlib.contextmanager
+def _report_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StanadaptError(NOT_WRITABLE, f"{path} could not be written: {error}.") from None
 
-    What UTF-8 has not, such as half a surrogate pair in a name, becomes a question mark.
+
+def write_text(path: str | os.PathLike, text: str) -> Path:
+    """Write a UTF-8 text file as a whole; see `replace_file`.
+
+    Characters that UTF-8 cannot encode, such as unpaired surrogates, become question marks.
 
     Raises
     ------
     StanadaptError
-        Stage "files" where nothing can be written.
+        Stage "files", if the file cannot be written.
 
     """
+    return write_bytes(path, text.encode("utf-8", "replace"))
+
+
+def write_bytes(path: str | os.PathLike, content: bytes) -> Path:
+    """Write a binary file as a whole; see `write_text`."""
     path = check_writable(path)
-    with _replaced_when_complete(path) as partial:
-        partial.write_text(text, encoding="utf-8", errors="replace")
+    with _report_errors(path), replace_file(path) as partial:
+        partial.write_bytes(content)
     return path
 
 
-def load(path: str | os.PathLike) -> Any:
-    """Read a result from a netCDF file into memory, as an object of the installed ArviZ."""
+def load(path: str | os.PathLike) -> Fit:
+    """Read a fit from a netCDF file into memory, as an object of the installed ArviZ."""
     path = as_path(path)
-    if not os.path.isfile(path):  # False too for names that the system refuses
-        raise StanadaptError("files", f"there is no file {path}: check the path.")
+    if not os.path.isfile(path):  # also False for names that the system does not allow
+        raise StanadaptError(FILE_MISSING, f"There is no file at {path}. Check the path.")
     try:
         fit = _read(path)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         raise StanadaptError(
-            "files", f"{path} is not a result written by stanadapt: {error}."
+            NOT_A_RESULT, f"{path} is not a result written by stanadapt: {error}."
         ) from None
     if not is_fit(fit):
-        raise StanadaptError("files", f"{path} is not a result written by stanadapt.")
+        raise StanadaptError(NOT_A_RESULT, f"{path} is not a result: it has no posterior.")
     return fit
 
 
@@ -269,20 +330,20 @@ def _write(
     groups: dict[str, xr.Dataset], attributes: dict[str, Any], path: str, encodings: dict[str, Any]
 ) -> None:
     xr.Dataset(attrs=attributes).to_netcdf(path, mode="w", engine="h5netcdf")
-    for group, held in groups.items():
-        held.to_netcdf(path, mode="a", group=group, engine="h5netcdf", encoding=encodings[group])
+    for group, data in groups.items():
+        data.to_netcdf(path, mode="a", group=group, engine="h5netcdf", encoding=encodings[group])
 
 
-def _cleaned(held: xr.Dataset) -> xr.Dataset:
-    """Return a shallow copy without attributes, added by a user, that netCDF cannot hold.
+def _prepare(data: xr.Dataset) -> xr.Dataset:
+    """Return a shallow copy with attributes that netCDF can hold.
 
-    How a file that it was read from had it stored is forgotten: its size may be another now.
+    The encoding of the file that it was read from is dropped, since sizes may have changed.
     """
-    held = held.drop_encoding()
-    owners: list[Any] = [held, *held.variables.values()]
+    data = data.drop_encoding()
+    owners: list[Any] = [data, *data.variables.values()]
     for owner in owners:
         owner.attrs = _storable_attributes(owner.attrs)
-    return held
+    return data
 
 
 def _storable_attributes(attributes: Any) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Where ArviZ looks for what a program computes, and what its dimensions are called.
+"""Assign variables to ArviZ's groups, and name their dimensions.
 
 Variables that replicate the observations go into the group `posterior_predictive`, pointwise log
-likelihoods into `log_likelihood`, each under the name of the observed variable, where ArviZ's
-checks expect them; the data into `observed_data` and `constant_data`.
+likelihoods into `log_likelihood`, each under the name of the observed variable, as ArviZ's checks
+expect; the data go into `observed_data` and `constant_data`.
 """
 
 import json
@@ -17,26 +17,38 @@ import xarray as xr
 from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.results.files import read_text
+from stanadapt.results.messages import NOT_JSON, RESERVED_NAME, WRONG_LABELS
 
-# a variable y_rep of a program replicates y
+# by default, a variable y_rep replicates y
 REPLICATED, LOG_LIKELIHOOD = "_rep", "log_lik"
-TAKEN = ("chain", "draw", "pseudo")
+RESERVED = ("chain", "draw", "pseudo")
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Labels(NamedTuple):
-    """Names for ArviZ; each a mapping.
+    """Names of dimensions and groups for ArviZ.
 
-    dims
-        Names of the dimensions of a variable of the program, or of the data: {"theta": ["school"]}.
-    coords
+    Parameters
+    ----------
+    dims : mapping of str to list of str
+        Names of the dimensions of a variable of the program or the data: {"theta": ["school"]}.
+    coords : mapping of str to list
         Labels along a dimension: {"school": ["A", "B"]}.
-    posterior_predictive
-        By observed variable, the variable that replicates it: {"y": "y_rep"}. Without it,
-        variables with names that end in _rep.
-    log_likelihood
-        By observed variable, its pointwise log likelihood: {"y": "log_lik"}. Without it, a
-        variable called log_lik, under this name.
+    posterior_predictive : mapping of str to str
+        Variable that replicates an observed variable: {"y": "y_rep"}. Default: variables with
+        names that end in _rep.
+    log_likelihood : mapping of str to str
+        Pointwise log likelihood of an observed variable: {"y": "log_lik"}. Default: the variable
+        log_lik, under this name.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> program = "parameters { vector[2] theta; } model { theta ~ normal(0, 1); }"
+    >>> labels = sa.Labels(dims={"theta": ["school"]}, coords={"school": ["A", "B"]})
+    >>> target = sa.Target(program, labels=labels, backend="stanli", show_progress=False)
+    >>> target.labels.dims
+    {'theta': ['school']}
 
     """
 
@@ -46,47 +58,38 @@ class Labels(NamedTuple):
     log_likelihood: Mapping[str, str] = {}
 
 
-def make_labels(given: Any, shapes: Shapes, data: str, parameters: Collection[str] = ()) -> Labels:
+def make_labels(labels: Any, shapes: Shapes, data: str, parameters: Collection[str] = ()) -> Labels:
     """Complete labels, and check them against a program's variables and its data.
 
     Parameters
     ----------
-    given
+    labels
         A `Labels`, a mapping with some of its fields, or the path of a JSON file with them.
     shapes
-        Shapes of the variables that are kept of a draw, by name.
+        Shapes of the variables in each draw, by name.
     data
-        JSON text.
+        The data as JSON text.
     parameters
-        Names of those variables that are parameters: they stay in the posterior.
+        Names of the variables that are parameters; these stay in the posterior.
 
     Raises
     ------
     StanadaptError
-        Stage "settings" for names that do not exist or do not fit, "files" for a file that cannot
-        be read.
+        Stage "settings" if names are unknown or do not match, "files" if a file cannot be read.
 
     """
-    labels, known = _as_labels(given), arrays(data)
-    _refuse_names(shapes)
+    labels, observed = _as_labels(labels), arrays(data)
+    _check_reserved(shapes)
     computed = {name: shape for name, shape in shapes.items() if name not in parameters}
-    every = {**{name: x.shape for name, x in known.items()}, **shapes}
+    every = {**{name: x.shape for name, x in observed.items()}, **shapes}
     for field in ("posterior_predictive", "log_likelihood"):
         for name in getattr(labels, field).values():
             listed = f"computed quantities {', '.join(computed)}"
             _require(name in computed, f"{field} names {name!r}", listed)
     for name, dims in labels.dims.items():
         _require(name in every, f"dims names {name!r}", f"variables {', '.join(every)}")
-        shape = every[name]
-        if isinstance(dims, str) or len(dims) != len(shape):
-            raise _error(f"dims of {name} must be {len(shape)} names, for shape {shape}: {dims!r}.")
-        for dim, size in zip(dims, shape, strict=True):
-            if dim in TAKEN or dim in every:
-                raise _error(f"dims of {name}: {dim!r} is the name of something else.")
-            if dim in labels.coords and len(labels.coords[dim]) != size:
-                count = len(labels.coords[dim])
-                raise _error(f"coords of {dim} must be {size} labels, as {name} has; got {count}.")
-    replicated = _replicated(labels, computed, known)
+        _check_dims(name, dims, every[name], every, labels)
+    replicated = _replicated(labels, computed, observed)
     return labels._replace(
         posterior_predictive={**replicated, **labels.posterior_predictive},
         log_likelihood=labels.log_likelihood
@@ -94,30 +97,47 @@ def make_labels(given: Any, shapes: Shapes, data: str, parameters: Collection[st
     )
 
 
-def _refuse_names(shapes: Shapes) -> None:
-    """Refuse before sampling what no ArviZ object can hold after it."""
-    taken = [name for name in ("chain", "draw") if name in shapes]
-    if taken:
-        raise _error(
-            f"the program has a variable called {taken[0]!r}, which is the name of a dimension of "
-            "every ArviZ object: rename it in the program."
+def _check_reserved(shapes: Shapes) -> None:
+    """Refuse, before sampling, names that no ArviZ object can hold afterward."""
+    reserved = [name for name in ("chain", "draw") if name in shapes]
+    if reserved:
+        raise StanadaptError(
+            RESERVED_NAME,
+            f"The program has a variable called {reserved[0]!r}, which is the name of a dimension "
+            "of every ArviZ object. Rename it in the program.",
         )
 
 
-def _replicated(labels: Labels, shapes: Shapes, known: Mapping[str, np.ndarray]) -> dict[str, str]:
-    found = {}
+def _check_dims(
+    name: str, dims: Any, shape: tuple[int, ...], variables: Collection[str], labels: Labels
+) -> None:
+    if isinstance(dims, str) or len(dims) != len(shape):
+        raise _error(f"dims of {name} must be {len(shape)} names, for shape {shape}: {dims!r}.")
+    for dim, size in zip(dims, shape, strict=True):
+        if dim in RESERVED or dim in variables:
+            raise _error(f"dims of {name}: the name {dim!r} is already in use.")
+        if dim in labels.coords and len(labels.coords[dim]) != size:
+            count = len(labels.coords[dim])
+            raise _error(f"coords of {dim} must be {size} labels, as {name} has; got {count}.")
+
+
+def _replicated(
+    labels: Labels, shapes: Shapes, observed: Mapping[str, np.ndarray]
+) -> dict[str, str]:
+    """Return variables with names that end in _rep, by the variable that they replicate."""
+    replicated = {}
     for name in shapes:
-        observed = name.removesuffix(REPLICATED)
-        if observed == name or name in labels.posterior_predictive.values():
+        stem = name.removesuffix(REPLICATED)
+        if stem == name or name in labels.posterior_predictive.values():
             continue
-        fits = observed in known and known[observed].shape == shapes[name]
-        found[observed if fits else name] = name
-    return found
+        matches = stem in observed and observed[stem].shape == shapes[name]
+        replicated[stem if matches else name] = name
+    return replicated
 
 
-def with_dimensions(given: Any, dims: Any, coords: Any) -> Labels:
-    """Labels with `dims` and `coords` beside them; `dims` may be a JSON file, with both or one."""
-    labels, more = _as_labels(given), Labels()
+def merge_labels(labels: Any, dims: Any, coords: Any) -> Labels:
+    """Add `dims` and `coords` to labels; `dims` may also be a JSON file, with both or one."""
+    labels, more = _as_labels(labels), Labels()
     if dims is not None:
         more = _as_labels(dims if isinstance(dims, str | PathLike) else {"dims": dims})
     if coords is not None:
@@ -126,71 +146,70 @@ def with_dimensions(given: Any, dims: Any, coords: Any) -> Labels:
     return Labels(*merged)
 
 
-def _as_labels(given: Any) -> Labels:
-    if given is None:
+def _as_labels(value: Any) -> Labels:
+    if value is None:
         return Labels()
-    if isinstance(given, Labels):
-        return given
-    if isinstance(given, str | PathLike):
-        given = _read(Path(given))
-    if _only_dims(given):
-        given = {"dims": given}
-    if not isinstance(given, Mapping) or not set(given) <= set(Labels._fields):
+    if isinstance(value, Labels):
+        return value
+    if isinstance(value, str | PathLike):
+        value = _read(Path(value))
+    if _is_dims(value):
+        value = {"dims": value}
+    if not isinstance(value, Mapping) or not set(value) <= set(Labels._fields):
         fields = ", ".join(Labels._fields)
-        raise _error(f"labels must be a mapping with some of {fields}, or a JSON file: {given!r}.")
-    wrong = [name for name, value in given.items() if not isinstance(value, Mapping)]
+        raise _error(f"labels must be a mapping with some of {fields}, or a JSON file: {value!r}.")
+    wrong = [name for name, entry in value.items() if not isinstance(entry, Mapping)]
     if wrong:
-        raise _error(f"labels: {wrong[0]} must be a mapping, got {given[wrong[0]]!r}.")
-    return Labels(**given)
+        raise _error(f"labels: {wrong[0]} must be a mapping, got {value[wrong[0]]!r}.")
+    return Labels(**value)
 
 
-def _only_dims(given: Any) -> bool:
-    """Whether it is what a dims.json holds: lists of names of dimensions, by variable."""
-    if not isinstance(given, Mapping) or not given or set(given) <= set(Labels._fields):
+def _is_dims(value: Any) -> bool:
+    """Whether it has the content of a dims.json: lists of names of dimensions, by variable."""
+    if not isinstance(value, Mapping) or not value or set(value) <= set(Labels._fields):
         return False
     return all(
         isinstance(dims, list) and all(isinstance(dim, str) for dim in dims)
-        for dims in given.values()
+        for dims in value.values()
     )
 
 
 def _read(path: Path) -> Any:
     try:
         return json.loads(read_text(path, "file of labels"))
-    except StanadaptError as error:
-        raise StanadaptError(
-            "files", f"labels: {str(path)[:200]!r} is no JSON file: {error.message}"
-        ) from None
     except (ValueError, RecursionError) as error:
-        raise StanadaptError("files", f"labels: {path} is no JSON file: {error}.") from None
+        raise StanadaptError(NOT_JSON, f"labels: {path} is not a JSON file: {error}.") from None
 
 
 def _error(message: str) -> StanadaptError:
-    return StanadaptError("settings", message)
+    return StanadaptError(WRONG_LABELS, message)
 
 
-def _require(holds: bool, what: str, known: str) -> None:
-    if not holds:
-        raise _error(f"labels: {what}, but there are only {known}.")
+def _require(condition: bool, problem: str, available: str) -> None:
+    if not condition:
+        raise _error(f"labels: {problem}, but there are only {available}.")
 
 
 def arrays(data: str) -> dict[str, np.ndarray]:
-    """Data as arrays of numbers; tuples, which have no array, are left out."""
-    found = {}
+    """Return data as arrays of numbers; tuples, which are not arrays, are left out."""
+    numbers = {}
     for name, value in json.loads(data or "{}").items():
         try:
             array = np.asarray(value)
         except ValueError:
             continue
         if array.dtype.kind in "biuf":
-            found[name] = array
-    return found
+            numbers[name] = array
+    return numbers
 
 
 def phase_groups(
     labels: Labels, prefix: str, columns: Mapping[str, np.ndarray], stats: dict[str, np.ndarray]
 ) -> results.Groups:
-    """Groups of one phase; prefix is "" or "warmup_". Of warm-up only draws and statistics."""
+    """Return the groups of one phase; prefix is "" or "warmup_".
+
+    Warm-up has draws and statistics only.
+    """
     moved = {*labels.posterior_predictive.values(), *labels.log_likelihood.values()}
     posterior = {name: x for name, x in columns.items() if name not in moved}
     groups: results.Groups = {f"{prefix}posterior": posterior, f"{prefix}sample_stats": stats}
@@ -203,21 +222,21 @@ def phase_groups(
 
 
 def data_groups(labels: Labels, data: str) -> results.Groups:
-    """The data: what is replicated or has a likelihood, and the rest."""
-    known, groups = arrays(data), results.Groups()
-    observed = {*labels.posterior_predictive, *labels.log_likelihood} & known.keys()
-    for group, names in (("observed_data", observed), ("constant_data", known.keys() - observed)):
+    """Return the groups of the data: variables with replications or a likelihood, and others."""
+    values, groups = arrays(data), results.Groups()
+    observed = {*labels.posterior_predictive, *labels.log_likelihood} & values.keys()
+    for group, names in (("observed_data", observed), ("constant_data", values.keys() - observed)):
         variables = {}
         for name in sorted(names):
-            variables[name] = (_dims_of_data(labels, name, known[name].ndim), known[name])
+            variables[name] = (_data_dims(labels, name, values[name].ndim), values[name])
         used = {dim for dims, _ in variables.values() for dim in dims}
-        coords = {dim: values for dim, values in labels.coords.items() if dim in used}
+        coords = {dim: names for dim, names in labels.coords.items() if dim in used}
         groups[group] = xr.Dataset(variables, coords)
     return groups
 
 
-def _dims_of_data(labels: Labels, name: str, ndim: int) -> list[str]:
-    """Names of the dimensions of data; those of what replicates them, which ArviZ 1.x needs."""
+def _data_dims(labels: Labels, name: str, ndim: int) -> list[str]:
+    """Return names of the dimensions of data; ArviZ 1.x needs those of the replications."""
     same = (name, labels.posterior_predictive.get(name), labels.log_likelihood.get(name))
     for variable in same:
         dims = labels.dims.get(variable or "")
@@ -227,7 +246,7 @@ def _dims_of_data(labels: Labels, name: str, ndim: int) -> list[str]:
 
 
 def named_dimensions(labels: Labels) -> dict[str, Any]:
-    """`dims` and `coords` for variables as they are called in the groups."""
+    """Return `dims` and `coords` with the names that variables have in the groups."""
     renamed = {**labels.posterior_predictive, **labels.log_likelihood}
     dims = {**labels.dims, **{o: labels.dims[n] for o, n in renamed.items() if n in labels.dims}}
     return {"dims": dims, "coords": dict(labels.coords)}

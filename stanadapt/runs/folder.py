@@ -27,6 +27,7 @@ import numpy as np
 from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
+from stanadapt.results import replace_file
 from stanadapt.runs.messages import (
     FOLDER_NOT_EMPTY,
     NO_RUN,
@@ -145,13 +146,12 @@ class RunFolder:
             raise _unreadable(self.path / name, error) from None
 
     def _write(self, name: str, fill: Any) -> None:
-        partial = self.path / f".{name}.partial"
-        with writing(self.path), partial.open("wb") as file:
+        with (
+            writing(self.path),
+            replace_file(self.path / name) as partial,
+            partial.open("wb") as file,
+        ):
             fill(file)
-            file.flush()
-            os.fsync(file.fileno())
-        with writing(self.path):
-            partial.replace(self.path / name)
 
     def give_memory(
         self, chains: list[Chain], phases: Sequence[str] = PHASES, new: bool = False

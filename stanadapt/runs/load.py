@@ -6,7 +6,7 @@ from os.path import isdir
 from typing import Any
 
 from stanadapt import results
-from stanadapt.diagnostics.verdict import judged
+from stanadapt.diagnostics.verdict import judge
 from stanadapt.errors import StanadaptError
 from stanadapt.results.attributes import origin_attributes
 from stanadapt.results.labels import Labels, data_groups, named_dimensions, phase_groups
@@ -69,7 +69,7 @@ def load(path: str | PathLike) -> Any:
     attributes["interrupted"] = length < -(
         -manifest["plan"]["iter_sampling"] // manifest["plan"]["thin"]
     )
-    return judged(results.build(groups, attributes, **named_dimensions(labels)))
+    return judge(results.build(groups, attributes, **named_dimensions(labels)))
 
 
 def progress_of(path: str | PathLike) -> tuple[int, int, list[str]]:

@@ -1,13 +1,12 @@
 """The prior as groups of a result, from the same program under data without observations."""
 
-import json
 import warnings
 from typing import Any
 
 import numpy as np
 
 from stanadapt import results
-from stanadapt.diagnostics.verdict import FINE
+from stanadapt.diagnostics.reasons import FINE
 from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results.labels import named_dimensions, phase_groups
@@ -130,5 +129,4 @@ def _add_note(fit: Any, text: str) -> None:
     """Warn, and record the note."""
     note = Message(PRIOR_NOT_DRAWN, text)
     warn(note)
-    fit.attrs["notes"] = json.dumps([*results.from_json(fit, "notes", []), note])
-    fit.attrs["note_codes"] = [*results.attribute(fit, "note_codes", []), str(note.code)]
+    results.add_notes(fit, [note])

@@ -15,7 +15,7 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-from stanadapt.diagnostics.verdict import judged, not_judged
+from stanadapt.diagnostics.verdict import judge, skip_judging
 from stanadapt.engine.chain import Chain, ChainDesign, Keeper
 from stanadapt.engine.chain import run as run_chains
 from stanadapt.engine.console import reporter, say, slow_step
@@ -323,9 +323,9 @@ class Run:
             with uninterrupted() as pressed:
                 fit = pack_result(self.target, self.chains, self.record, self.save)
             if hurried or pressed:
-                return not_judged(fit)
+                return skip_judging(fit)
             with interruptible():  # Ctrl-C ends the judging, not the run
-                return judged(fit)
+                return judge(fit)
 
 
 def compiling(design: ChainDesign) -> str:

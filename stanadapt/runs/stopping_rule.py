@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.diagnostics.mixing import of_columns, worst_columns
-from stanadapt.diagnostics.verdict import ESS_PER_CHAIN, R_HAT
+from stanadapt.diagnostics.mixing import ESS_PER_CHAIN, R_HAT, measure_mixing, worst_columns
 from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
@@ -84,7 +83,7 @@ def shortfall(target: Target, chains: list[Chain]) -> Shortfall:
         columns = {name: columns[name] for name in worst_columns(columns)}
     if not columns:
         return enough
-    r_hats, bulks, tails = np.array(list(of_columns(columns).values())).T
+    r_hats, bulks, tails = np.array(list(measure_mixing(columns).values())).T
     smallest = min(bulks.min(), tails.min())
     r_hat = r_hats.max() if len(running) > 1 else 1.0
     if smallest >= plan.until_ess and r_hat < R_HAT:

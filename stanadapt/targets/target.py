@@ -22,7 +22,7 @@ from stanadapt import results
 from stanadapt.engine.console import Report, status
 from stanadapt.engine.density import Density, make_density
 from stanadapt.errors import StanadaptError, require_flag, require_names, warn
-from stanadapt.results.labels import data_groups, make_labels, with_dimensions
+from stanadapt.results.labels import data_groups, make_labels, merge_labels
 from stanadapt.targets.constrainer import Constrainer, address_of
 from stanadapt.targets.messages import (
     FIT_OF_ANOTHER_TARGET,
@@ -309,7 +309,7 @@ class Target(Samplable):
         ]
         self.is_unconstrained = self._is_identity()
         shapes = results.shapes(self.column_names)
-        named = with_dimensions(labels, dims, coords)
+        named = merge_labels(labels, dims, coords)
         self.labels = make_labels(named, shapes, self.data, self.parameters)
         for remark in loaded.remarks:
             warn(remark)

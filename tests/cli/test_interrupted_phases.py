@@ -169,7 +169,7 @@ def half_written(files, name):
     """Return code that begins a file under another name, after which a step is slow."""
     slow = f"open({str(files / '.half')!r}, 'w'); time.sleep(60)"
     named = (
-        "from stanadapt import results\nresults.partial_of = lambda path: path.with_name('.half')"
+        "from stanadapt import results\nresults.partial_path = lambda path: path.with_name('.half')"
     )
     return f"{named}\n{DRAWN % (slow, name, name)}"
 

@@ -1,4 +1,4 @@
-"""diagnose(): one line for a fit that is fine, else what is wrong and what to try."""
+"""diagnose(): the verdict on one fit, its reasons and notes, and the parameters that mix worst."""
 
 import json
 
@@ -6,97 +6,134 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt import results
 from stanadapt.diagnostics.verdict import verdict
+from stanadapt.errors import Code, Message
+from stanadapt.results.messages import FILE_MISSING
 from tests.helpers import made_up_fits
+from tests.helpers.codes import raises
 
 
-def printed(capsys, fit):
-    found = sa.diagnose(fit)
-    return found, capsys.readouterr().out.splitlines()
+def test_a_fine_fit_takes_one_line():
+    diagnosis = sa.diagnose(made_up_fits.fit(1))
+    assert (diagnosis.verdict, diagnosis.messages, diagnosis.codes) == ("fine", [], [])
+    assert repr(diagnosis) == f"fine: {diagnosis.summary}"
+    for fact in ("4 x 250", "R-hat 1.0", "bulk ESS", "tail ESS"):
+        assert fact in diagnosis.summary
 
 
-def test_a_fine_fit_takes_one_line(capsys):
-    found, lines = printed(capsys, made_up_fits.fit(1))
-    assert found == ("fine", [])
-    (line,) = lines
-    assert line.startswith("fine: 4 x 250 draws; largest R-hat 1.0")
-    assert "smallest bulk ESS" in line
-    assert "smallest tail ESS" in line
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [
+        ("other mode", "high_r_hat"), ("frozen", "frozen_chain"), ("large steps", "low_ess"),
+        ("thinned", "low_ess"), ("divergent", "divergences"),
+    ],
+)  # fmt: skip
+def test_every_problem_is_reported(problem, code):
+    diagnosis = sa.diagnose(made_up_fits.PLANTED[problem](1))
+    assert diagnosis.verdict != "fine"
+    assert code in diagnosis.codes
+    first, *lines = repr(diagnosis).splitlines()
+    assert first.startswith(diagnosis.verdict)
+    assert lines == [f"- {message}" for message in diagnosis.messages]
 
 
-@pytest.mark.parametrize("problem", made_up_fits.PLANTED)
-def test_every_problem_is_said_with_what_to_try(capsys, problem):
-    found, lines = printed(capsys, made_up_fits.PLANTED[problem](1))
-    assert found.verdict != "fine"
-    assert lines[0].startswith(found.verdict)
-    assert lines[1:] == [f"- {sentence}" for sentence in found.sentences]
-    advice = ("iter_sampling", "iter_warmup", "sampler=", "target_accept", "inits")
-    assert all(any(word in sentence for word in advice) for sentence in found.sentences)
+def test_the_chain_that_disagrees_is_named():
+    diagnosis = sa.diagnose(made_up_fits.in_another_mode(1))
+    message = diagnosis.messages[diagnosis.codes.index("high_r_hat")]
+    assert "Chain 3" in message
+    assert "8.897" in message  # its mean
 
 
-def test_the_chain_that_disagrees_is_named(capsys):
-    found, _ = printed(capsys, made_up_fits.in_another_mode(1))
-    (sentence,) = (s for s in found.sentences if s.startswith("R-hat of a"))
-    assert "Chain 3 stands out: its mean is 8.897" in sentence
+def test_nothing_is_printed_and_the_reasons_are_those_of_the_verdict(capsys):
+    fit = made_up_fits.diverging(1)
+    diagnosis = sa.diagnose(fit)
+    assert capsys.readouterr().out == ""
+    assert (diagnosis.verdict, diagnosis.reasons) == verdict(fit)
+    assert diagnosis.codes == ["divergences"]
 
 
-def test_its_value_at_a_prompt_does_not_say_it_again():
-    found = sa.diagnose(made_up_fits.diverging(1))
-    assert repr(found) == "Verdict('too short', 1 sentences)"
-    assert found.sentences == verdict(made_up_fits.diverging(1)).sentences
+def test_a_notebook_shows_text_as_text():
+    note = "7 of 99 evaluations had no finite density; Stan says: <b>no</b>"
+    page = sa.diagnose(made_up_fits.fit(1, notes=[note]))._repr_html_()
+    assert "<strong>fine</strong>" in page
+    assert "&lt;b&gt;no&lt;/b&gt;" in page
 
 
-def test_of_many_parameters_the_worst_are_shown(capsys):
+def test_the_worst_of_many_parameters_are_shown():
     rng = np.random.default_rng(1)
     many = rng.normal(size=(4, 250, 1000))
     many[..., 700] = many[:, 0, 700][:, None] + rng.normal(size=(4, 250)).cumsum(axis=1)
     many[1, 3, 5] = np.nan
     fit = made_up_fits.fit(1, posterior={"b": many}, parameters='["b"]')
-    _, lines = printed(capsys, fit)
-    assert "(b[701])" in lines[0]
-    assert lines[0].startswith("do not use: 4 x 250 draws; largest R-hat ")
-    assert "b[6] has draws that are not finite" in lines[1]
+    diagnosis = sa.diagnose(fit)
+    assert "(b[701])" in diagnosis.summary
+    assert diagnosis.verdict == "do not use"
+    assert "b[6]" in diagnosis.messages[diagnosis.codes.index("not_finite")]
+    assert diagnosis.table.index[0] == "b[701]"
+    assert len(diagnosis.table) <= 32
+    assert diagnosis.table["ess_bulk"].is_monotonic_increasing
 
 
-def test_an_interruption_is_said_with_how_to_get_the_rest(capsys):
-    found, lines = printed(capsys, made_up_fits.fit(1, interrupted=True))
-    assert found.verdict == "fine"
-    assert lines[1] == (
-        "- Interrupted after 250 draws per chain: the same call with seed=1 draws these and the "
-        "rest."
-    )
+def test_an_interruption_is_reported_with_a_way_to_get_the_rest():
+    diagnosis = sa.diagnose(made_up_fits.fit(1, interrupted=True))
+    assert (diagnosis.verdict, diagnosis.codes) == ("fine", ["interrupted_fit"])
+    assert "250" in diagnosis.notes[0]
+    assert "seed=1" in diagnosis.notes[0]
+    folder = sa.diagnose(made_up_fits.fit(1, interrupted=True, run="here"))
+    assert "resume('here')" in folder.notes[0]
 
 
-def test_what_the_run_said_is_said_again(capsys):
-    note = "7 of 99 evaluations had no finite density; Stan says: [no]"
-    found, lines = printed(capsys, made_up_fits.fit(1, notes=json.dumps([note])))
-    assert found == ("fine", [note])
-    assert lines[1:] == [f"- {note}"]
+def test_notes_of_the_run_are_repeated_with_their_codes():
+    note = Message(FILE_MISSING, "7 of 99 [no]")
+    diagnosis = sa.diagnose(made_up_fits.fit(1, notes=[note, "plain"]))
+    assert (diagnosis.verdict, diagnosis.notes) == ("fine", [note, "plain"])
+    assert diagnosis.codes == ["file_missing", ""]
+    assert isinstance(diagnosis.notes[0].code, Code)
+
+
+def test_notes_of_an_older_file_have_no_codes():
+    diagnosis = sa.diagnose(made_up_fits.fit(1, notes=json.dumps(["old"])))
+    assert (diagnosis.notes, diagnosis.codes) == (["old"], [""])
+
+
+def test_codes_of_another_version_are_unknown():
+    fit = made_up_fits.fit(1, notes=["new"])
+    fit.attrs["note_codes"] = '["not_invented_yet"]'
+    assert sa.diagnose(fit).codes == [""]
+
+
+def test_notes_are_added_with_their_codes():
+    fit = made_up_fits.fit(1, notes=["first"])
+    results.add_notes(fit, [Message(FILE_MISSING, "second")])
+    assert json.loads(fit.attrs["notes"]) == ["first", "second"]
+    assert json.loads(fit.attrs["note_codes"]) == ["", "file_missing"]
+    fresh = made_up_fits.fit(1)
+    results.add_notes(fresh, ["only"])
+    assert results.notes(fresh) == ["only"]
 
 
 def test_notes_of_a_run_are_recorded():
     program = "parameters { real x; } model { x ~ normal(0, 1); 1 ~ gamma(2, 1.5 - x); }"
     target = sa.Target(program, show_progress=False)
     run = {"iter_warmup": 200, "iter_sampling": 300, "chains": 2, "show_progress": False, "seed": 1}
-    with pytest.warns(UserWarning, match="had no finite density"):
+    with pytest.warns(sa.errors.StanadaptWarning):
         fit = sa.sample(target, "rwm", **run)
-    found = sa.diagnose(fit, show=False)
-    assert any("nverse scale parameter" in sentence for sentence in found.sentences)
+    # words from Stan's message
+    assert any("nverse scale parameter" in note for note in sa.diagnose(fit).notes)
 
 
-def test_one_chain_and_constant_columns(capsys):
-    one = made_up_fits.fit(1, shape=(1, 400))
-    found, lines = printed(capsys, one)
-    assert found.verdict == "fine"
-    assert "R-hat" not in lines[0]
-    assert "one chain" in lines[1]
-    still = made_up_fits.fit(1, posterior={"a": np.ones((4, 250))})
-    found, lines = printed(capsys, still)
-    assert found.verdict == "do not use"
-    assert "never moved" in lines[1]
+def test_one_chain_and_constant_columns():
+    one = sa.diagnose(made_up_fits.fit(1, shape=(1, 400)))
+    assert (one.verdict, one.codes) == ("fine", ["one_chain"])
+    assert "R-hat" not in one.summary
+    constant = sa.diagnose(made_up_fits.fit(1, posterior={"a": np.ones((4, 250))}))
+    assert constant.verdict == "do not use"
+    assert "frozen_chain" in constant.codes
+    assert constant.table.empty
 
 
 @pytest.mark.parametrize("thing", [None, 3, "fit.nc", {"x": 1}])
-def test_what_is_no_fit(thing):
-    with pytest.raises(sa.StanadaptError, match="the fit must be a result of sample"):
+def test_other_objects_are_refused(thing):
+    with raises("not_a_fit", repr(thing)):
         sa.diagnose(thing)

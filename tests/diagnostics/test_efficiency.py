@@ -1,4 +1,4 @@
-"""Effective sample sizes and Monte Carlo errors, for processes where they are known.
+"""Effective sample sizes and Monte Carlo errors of processes for which they are known.
 
 An autoregression x[t] = rho x[t-1] + sqrt(1 - rho^2) e[t] has sd 1 and, for its mean,
 ESS = n (1 - rho) / (1 + rho); its square has lag-k correlation rho^(2k), so for the variance
@@ -14,7 +14,6 @@ import pytest
 from scipy.signal import lfilter
 
 from stanadapt.diagnostics import mixing
-from stanadapt.diagnostics import mixing as efficiency_module
 from stanadapt.diagnostics.mixing import efficiency, ess_of_chain
 from stanadapt.results import arviz_module
 
@@ -37,18 +36,18 @@ def replicates():
 def test_known_ess(rho):
     """Over 40 replicates the mean ESS is within 5 errors, of at most 3 % each, of the truth."""
     n = 4 * 2000
-    found = efficiency(
+    result = efficiency(
         {str(i): x for i, x in enumerate(autoregression(rho, (40, 4, 2000), seed=7))}
     )
     true_mean, true_square = n * (1 - rho) / (1 + rho), n * (1 - rho**2) / (1 + rho**2)
     # ArviZ caps the ESS at n log10(n), which rho = -0.4 does not reach
-    bulk, error = found.ess_bulk.mean(), found.ess_bulk.std() / np.sqrt(40)
+    bulk, error = result.ess_bulk.mean(), result.ess_bulk.std() / np.sqrt(40)
     assert error < 0.03 * true_mean
     # Geyer's truncation of the sum makes the estimate a little too high or too low
     assert abs(bulk - true_mean) < 5 * error + 0.05 * true_mean
-    from_mean = (found.sd / found.mcse_mean) ** 2
+    from_mean = (result.sd / result.mcse_mean) ** 2
     assert abs(from_mean.mean() - true_mean) < 5 * error + 0.05 * true_mean
-    from_sd = 0.5 / found.mcse_sd**2
+    from_sd = 0.5 / result.mcse_sd**2
     assert abs(from_sd.mean() - true_square) < 0.1 * true_square
 
 
@@ -80,42 +79,42 @@ def test_r_hat(replicates):
 
 def test_numbers_agree_with_arviz():
     draws = autoregression(0.5, (4, 300), seed=3)
-    found, arviz = efficiency({"x": draws}), arviz_module()
-    assert found.ess_bulk[0] == pytest.approx(float(arviz.ess(draws, method="bulk")))
+    result, arviz = efficiency({"x": draws}), arviz_module()
+    assert result.ess_bulk[0] == pytest.approx(float(arviz.ess(draws, method="bulk")))
     tail = float(arviz.ess(draws, method="tail", prob=(0.05, 0.95)))
-    assert found.ess_tail[0] == pytest.approx(tail)
-    assert found.r_hat[0] == pytest.approx(float(arviz.rhat(draws)))
+    assert result.ess_tail[0] == pytest.approx(tail)
+    assert result.r_hat[0] == pytest.approx(float(arviz.rhat(draws)))
     # mcse() of ArviZ 0.23 fails on arrays under current NumPy
     for_mean = draws.std(ddof=1) / np.sqrt(float(arviz.ess(draws, method="mean")))
-    assert found.mcse_mean[0] == pytest.approx(for_mean)
-    assert found.mean[0] == pytest.approx(draws.mean())
-    assert found.sd[0] == pytest.approx(draws.std(ddof=1))
+    assert result.mcse_mean[0] == pytest.approx(for_mean)
+    assert result.mean[0] == pytest.approx(draws.mean())
+    assert result.sd[0] == pytest.approx(draws.std(ddof=1))
 
 
 def test_columns_keep_their_order_and_scale():
     x = autoregression(0.3, (2, 400))
-    found = efficiency({"b": x, "a": 1e-3 * x + 7, "c": -1e6 * x})
-    assert found.names == ["b", "a", "c"]
-    np.testing.assert_allclose(found.sd, found.sd[0] * np.array([1, 1e-3, 1e6]), rtol=1e-9)
+    result = efficiency({"b": x, "a": 1e-3 * x + 7, "c": -1e6 * x})
+    assert result.names == ["b", "a", "c"]
+    np.testing.assert_allclose(result.sd, result.sd[0] * np.array([1, 1e-3, 1e6]), rtol=1e-9)
     np.testing.assert_allclose(
-        found.mcse_sd, found.mcse_sd[0] * np.array([1, 1e-3, 1e6]), rtol=1e-6
+        result.mcse_sd, result.mcse_sd[0] * np.array([1, 1e-3, 1e6]), rtol=1e-6
     )
-    np.testing.assert_allclose(found.ess_bulk[:2], found.ess_bulk[0])
-    assert found.mean[1] == pytest.approx(7, abs=1e-3)
+    np.testing.assert_allclose(result.ess_bulk[:2], result.ess_bulk[0])
+    assert result.mean[1] == pytest.approx(7, abs=1e-3)
 
 
 def test_constant_columns_are_left_out():
     x = autoregression(0.3, (2, 100))
-    found = efficiency({"fixed": np.full((2, 100), 3.0), "x": x, "whole": np.ones((2, 100), int)})
-    assert found.names == ["x"]
-    assert all(len(field) == 1 for field in found)
+    result = efficiency({"fixed": np.full((2, 100), 3.0), "x": x, "whole": np.ones((2, 100), int)})
+    assert result.names == ["x"]
+    assert all(len(field) == 1 for field in result)
 
 
 def test_no_column_left_is_no_error():
     for columns in ({}, {"fixed": np.zeros((2, 50))}):
-        found = efficiency(columns)
-        assert found.names == []
-        assert found.ess_bulk.shape == (0,)
+        result = efficiency(columns)
+        assert result.names == []
+        assert result.ess_bulk.shape == (0,)
 
 
 def test_integers_and_booleans():
@@ -125,21 +124,21 @@ def test_integers_and_booleans():
 
 
 def test_one_chain_has_no_r_hat():
-    found = efficiency({"x": autoregression(0.3, (1, 500))})
-    assert np.isnan(found.r_hat[0])
-    assert found.ess_bulk[0] > 100
+    result = efficiency({"x": autoregression(0.3, (1, 500))})
+    assert np.isnan(result.r_hat[0])
+    assert result.ess_bulk[0] > 100
 
 
 def test_infinite_and_missing_values_give_missing_numbers():
-    """A column with NaN is listed, with NaN: if left out, its failure would go unnoticed."""
+    """A column with NaN is listed, with NaN, so that its failure is visible."""
     x = autoregression(0.3, (2, 100))
     missing, infinite = x.copy(), x.copy()
     missing[0, 3], infinite[1, 7] = np.nan, np.inf
-    found = efficiency({"x": x, "missing": missing, "infinite": infinite})
-    assert found.names == ["x", "missing", "infinite"]
-    assert np.isfinite(found.ess_bulk[0])
-    assert np.isnan(found.ess_bulk[1])
-    assert np.isnan(found.ess_bulk[2])
+    result = efficiency({"x": x, "missing": missing, "infinite": infinite})
+    assert result.names == ["x", "missing", "infinite"]
+    assert np.isfinite(result.ess_bulk[0])
+    assert np.isnan(result.ess_bulk[1])
+    assert np.isnan(result.ess_bulk[2])
 
 
 # --- one chain, Geyer's monotone sequence --------------------------------------------------------
@@ -149,10 +148,10 @@ def test_infinite_and_missing_values_give_missing_numbers():
 def test_ess_of_chain_is_known(rho):
     """Mean over 60 chains of 20 000 draws within 5 of its errors and 2 % of truncation bias."""
     n = 20_000
-    found = np.array([ess_of_chain(x) for x in autoregression(rho, (60, n), seed=1)])
-    true, error = n * (1 - rho) / (1 + rho), found.std() / np.sqrt(60)
+    result = np.array([ess_of_chain(x) for x in autoregression(rho, (60, n), seed=1)])
+    true, error = n * (1 - rho) / (1 + rho), result.std() / np.sqrt(60)
     assert error < 0.02 * true
-    assert abs(found.mean() - true) < 5 * error + 0.02 * true
+    assert abs(result.mean() - true) < 5 * error + 0.02 * true
 
 
 def test_ess_of_chain_ignores_location_and_scale():
@@ -181,25 +180,25 @@ def test_ess_of_a_chain_that_never_moved():
 
 
 @pytest.mark.parametrize("values", [(1.535, -1.693, -1.637, -0.557), (0.0, 1.0)])
-def test_chains_that_never_moved_are_no_cause_of_numpys_warnings(values):
-    """Their R-hat is no number, or infinite: never a pass."""
-    found = efficiency({"x": np.repeat(np.array(values)[:, np.newaxis], 500, axis=1)})
-    assert not found.r_hat[0] < 1.01
+def test_chains_that_never_moved_cause_no_warnings_of_numpy(values):
+    """Their R-hat is NaN or infinite: never a pass."""
+    result = efficiency({"x": np.repeat(np.array(values)[:, np.newaxis], 500, axis=1)})
+    assert not result.r_hat[0] < 1.01
 
 
-def test_warnings_are_shown_afterwards_as_before(monkeypatch):
-    """Many columns, so that threads meet inside ArviZ."""
+def test_filters_of_warnings_are_restored(monkeypatch):
+    """There are many columns, so that several threads are inside ArviZ at the same time."""
     monkeypatch.setattr(mixing, "LONG", 1)
     before = list(warnings.filters)
     columns = {str(i): x for i, x in enumerate(autoregression(0.5, (60, 4, 200)))}
     for _ in range(5):
-        monkeypatch.setattr(mixing, "_found", {})
+        monkeypatch.setattr(mixing, "_cache", {})
         efficiency(columns)
         assert warnings.filters == before
 
 
-def test_ctrl_c_does_not_wait_for_columns_that_have_not_been_begun(monkeypatch):
-    """Also where it comes while these are handed out, which takes a second for 20,000."""
+def test_ctrl_c_does_not_wait_for_columns_that_have_not_started(monkeypatch):
+    """Also while columns are submitted, which takes a second for 20,000."""
     begun, submitted = [], iter(range(10_000))
 
     class Pressed(ThreadPoolExecutor):
@@ -214,7 +213,7 @@ def test_ctrl_c_does_not_wait_for_columns_that_have_not_been_begun(monkeypatch):
 
     monkeypatch.setattr(mixing, "LONG", 1)
     monkeypatch.setattr(mixing, "ThreadPoolExecutor", Pressed)
-    monkeypatch.setattr(efficiency_module, "_row", slow)
+    monkeypatch.setattr(mixing, "_row", slow)
     with pytest.raises(KeyboardInterrupt):
         efficiency({str(i): np.arange(4.0) for i in range(10_000)})
     assert len(begun) < 100

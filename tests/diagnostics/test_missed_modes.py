@@ -1,4 +1,4 @@
-"""missed(): false alarms between equal fits, misses that must be detected; regions of chains."""
+"""missed_share(): false alarms between equal fits, and misses; separate regions of chains."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from stanadapt.diagnostics.missed_modes import (
     DRAWS,
     SMALLEST,
     is_stationary,
-    missed,
+    missed_share,
     separate_regions,
 )
 
@@ -63,56 +63,57 @@ def curved(x):
 @pytest.mark.parametrize("dim", [2, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape", [plain, heavy, funnel, curved])
 def test_equal_fits_miss_nothing(dim, shape):
-    """Of 1,200 pairs with these shapes and effective sample sizes of 40 to 4000, none was reported.
+    """A report on one of these 80 pairs would be an error.
 
-    Measured with other seeds, up to dim 100: a report on one of these 80 pairs would be an error.
+    None of 1,200 pairs with these shapes, effective sample sizes of 40 to 4000, up to dim 100 and
+    other seeds was reported.
     """
     rng = np.random.default_rng(dim)
     for persistence in [(0.0, 0.0), (0.0, 0.95), (0.95, 0.0), (0.9, 0.9), (0.98, 0.5)]:
         one, other = (columns(shape(walk(rng, 4, 1000, dim, p))) for p in persistence)
         for a, b in ((one, other), (other, one)):
-            found = missed(a, b)
-            assert not found.clear
-            assert abs(found.share) < SMALLEST
+            result = missed_share(a, b)
+            assert not result.clear
+            assert abs(result.share) < SMALLEST
 
 
 @pytest.mark.parametrize(("chains", "draws"), [((1, 4), (1000, 250)), ((3, 7), (500, 4000))])
 def test_chains_of_any_number_and_length(chains, draws):
     rng = np.random.default_rng(3)
     pair = [columns(walk(rng, *shape, 5, 0.5)) for shape in zip(chains, draws, strict=True)]
-    assert abs(missed(*pair).share) < SMALLEST
-    assert abs(missed(*pair[::-1]).share) < SMALLEST
+    assert abs(missed_share(*pair).share) < SMALLEST
+    assert abs(missed_share(*pair[::-1]).share) < SMALLEST
 
 
 def test_a_mode_of_too_little_weight_is_not_missed():
     rng = np.random.default_rng(4)
     one, other = (columns(mixture(rng, weight, 3)) for weight in (0.4, 0.1))
-    assert not missed(one, other).clear
-    assert not missed(other, one).clear
+    assert not missed_share(one, other).clear
+    assert not missed_share(other, one).clear
 
 
 @pytest.mark.parametrize("draws", [10_000, 40_000])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_twenty_modes_miss_nothing_of_one_of_them(seed, draws):
-    """Of so many modes, few of the draws that are looked at first lie in any single one."""
+    """Few of the draws that are examined first lie in any single one of twenty modes."""
     rng = np.random.default_rng(seed)
     modes = rng.uniform(0, 40, size=(20, 2)) * [1, 0.01]
     every = modes[rng.integers(20, size=(4, draws))] + rng.normal(size=(4, draws, 2)) * [0.3, 0.003]
     single = modes[4] + rng.normal(size=(4, draws, 2)) * [0.3, 0.003]
     one, other = columns(single), columns(every)
-    assert not missed(one, other).clear
-    assert missed(other, one).share > 0.8
+    assert not missed_share(one, other).clear
+    assert missed_share(other, one).share > 0.8
     all_but_it = np.where(rng.random((4, draws, 1)) < 1.0, every, 0.0)
     lying = np.all(np.abs(every - modes[4]) < [1.5, 0.015], axis=2)
     all_but_it[lying] = modes[0]
-    assert missed(one, columns(all_but_it)).share > 0.8
+    assert missed_share(one, columns(all_but_it)).share > 0.8
 
 
 def test_the_shares_of_equal_fits_are_centered():
     """Mean over 20 pairs with one slow fit: far below SMALLEST."""
     rng = np.random.default_rng(5)
     shares = [
-        missed(columns(walk(rng, 4, 500, 2, 0.0)), columns(walk(rng, 4, 500, 2, 0.95))).share
+        missed_share(columns(walk(rng, 4, 500, 2, 0.0)), columns(walk(rng, 4, 500, 2, 0.95))).share
         for _ in range(20)
     ]
     assert abs(np.mean(shares)) < 0.01
@@ -126,47 +127,47 @@ def test_the_shares_of_equal_fits_are_centered():
 def test_a_missed_mode_of_weight_one_tenth(dim, small):
     rng = np.random.default_rng(dim)
     whole, lacking = (columns(mixture(rng, w, dim, small=small)) for w in (0.1, 0.0))
-    found = missed(whole, lacking)
-    assert found.clear
+    result = missed_share(whole, lacking)
+    assert result.clear
     # four binomial standard errors of 2000 draws; the tail toward the other mode is not missed
-    assert found.share == pytest.approx(0.1, abs=4 * np.sqrt(0.09 / DRAWS) + 0.01)
-    assert abs(missed(lacking, whole).share) < 0.02
+    assert result.share == pytest.approx(0.1, abs=4 * np.sqrt(0.09 / DRAWS) + 0.01)
+    assert abs(missed_share(lacking, whole).share) < 0.02
 
 
 def test_the_unit_of_length_is_not_the_distance_between_modes():
-    """Half of the draws are missed: quartiles of the yardstick reflect modes, not their width."""
+    """Half of the draws are missed: quartiles of the reference reflect modes, not their width."""
     rng = np.random.default_rng(12)
     whole, lacking = (columns(mixture(rng, w, 20, small=1.0, apart=6.0)) for w in (0.5, 0.0))
-    assert missed(whole, lacking).share == pytest.approx(0.5, abs=0.08)
+    assert missed_share(whole, lacking).share == pytest.approx(0.5, abs=0.08)
 
 
 def test_stuck_chains_in_several_modes_still_miss_another():
-    """Three modes, of which the fit's stuck chains hold two."""
+    """There are three modes, and the stuck chains of the fit are in two of them."""
     rng = np.random.default_rng(6)
     whole, stuck = rng.normal(size=(4, 1000, 2)), rng.normal(size=(4, 1000, 2))
     whole[..., 0] += 12 * rng.integers(0, 3, (4, 1000))
     stuck[3, :, 0] += 12
-    found = missed(columns(whole), columns(stuck))
-    assert found.clear
-    assert found.share == pytest.approx(1 / 3, abs=0.05)
+    result = missed_share(columns(whole), columns(stuck))
+    assert result.clear
+    assert result.share == pytest.approx(1 / 3, abs=0.05)
 
 
-def test_a_region_visited_once_does_not_hide_what_was_never_visited():
+def test_a_region_visited_once_does_not_hide_a_mode_never_visited():
     rng = np.random.default_rng(7)
     whole, fit = rng.normal(size=(4, 1000, 2)), rng.normal(size=(4, 1000, 2))
     whole[..., 0] += rng.choice([0, 12, -90], (4, 1000))
     fit[0, :60, 0] -= 90  # one excursion of one chain to the far region
-    assert missed(columns(whole), columns(fit)).clear
+    assert missed_share(columns(whole), columns(fit)).clear
 
 
-def test_one_excursion_of_the_yardstick_is_not_enough():
-    """It holds an eighth of the draws, in two blocks: the weight of that region is unknown."""
+def test_one_excursion_of_the_reference_is_not_enough():
+    """The excursion has an eighth of the draws, in two blocks: the region's weight is unknown."""
     rng = np.random.default_rng(8)
-    yardstick, fit = rng.normal(size=(2, 4, 1000, 2))
-    yardstick[0, 250:750, 0] += 12
-    found = missed(columns(yardstick), columns(fit))
-    assert found.share > SMALLEST
-    assert not found.clear
+    reference, fit = rng.normal(size=(2, 4, 1000, 2))
+    reference[0, 250:750, 0] += 12
+    result = missed_share(columns(reference), columns(fit))
+    assert result.share > SMALLEST
+    assert not result.clear
 
 
 # --- fits that cannot be compared ----------------------------------------------------------------
@@ -174,10 +175,10 @@ def test_one_excursion_of_the_yardstick_is_not_enough():
 
 def test_no_common_columns_or_too_few_draws():
     x = np.random.default_rng(9).normal(size=(2, 500))
-    assert np.isnan(missed({"a": x}, {"b": x}).share)
-    assert np.isnan(missed({"a": x[:, :20]}, {"a": x[:, :20]}).share)
-    assert np.isnan(missed({"a": np.ones((2, 500))}, {"a": np.ones((2, 500))}).share)
-    assert not missed({"a": x}, {"b": x}).clear
+    assert np.isnan(missed_share({"a": x}, {"b": x}).share)
+    assert np.isnan(missed_share({"a": x[:, :20]}, {"a": x[:, :20]}).share)
+    assert np.isnan(missed_share({"a": np.ones((2, 500))}, {"a": np.ones((2, 500))}).share)
+    assert not missed_share({"a": x}, {"b": x}).clear
 
 
 def test_failed_and_constant_columns_are_left_out():
@@ -185,14 +186,14 @@ def test_failed_and_constant_columns_are_left_out():
     one, other = (columns(mixture(rng, weight, 2)) for weight in (0.2, 0.0))
     failed = np.where(np.arange(1000) < 3, np.nan, 1.0) * np.ones((4, 1))
     extra = {"failed": failed, "constant": np.ones((4, 1000))}
-    assert missed(one | extra, other | extra) == missed(one, other)
+    assert missed_share(one | extra, other | extra) == missed_share(one, other)
 
 
 def test_a_fit_that_never_moved_missed_nearly_everything():
     rng = np.random.default_rng(11)
     one = columns(rng.normal(size=(4, 500, 3)))
     still = {name: np.zeros((4, 500)) for name in one}
-    assert missed(one, still).share > 0.5
+    assert missed_share(one, still).share > 0.5
 
 
 # --- chains --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""R-hat and effective sample sizes of columns, which are kept by what these contain."""
+"""R-hat and effective sample sizes of columns, which are cached by their contents."""
 
 import sys
 
@@ -7,17 +7,17 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.diagnostics import mixing as module
-from stanadapt.diagnostics.mixing import LONG, TAILS, Mixing, mixing, of_columns
+from stanadapt.diagnostics.mixing import LONG, TAILS, Mixing, measure_mixing, mixing
 from stanadapt.results import arviz_module
 from stanadapt.targets.stan import bundled
 
 
 @pytest.fixture
 def computed(monkeypatch):
-    """The columns that were computed, with nothing kept before."""
-    seen, real = [], module._computed
-    monkeypatch.setattr(module, "_found", {})
-    monkeypatch.setattr(module, "_computed", lambda draws: seen.append(draws) or real(draws))
+    """The columns that were computed, starting with an empty cache."""
+    seen, real = [], module._compute
+    monkeypatch.setattr(module, "_cache", {})
+    monkeypatch.setattr(module, "_compute", lambda draws: seen.append(draws) or real(draws))
     return seen
 
 
@@ -26,7 +26,7 @@ def draws(chains=4, length=200, seed=1):
     return np.cumsum(steps, axis=1) * 1e-3 + np.cumsum(np.ones(length)) * 1e-5
 
 
-def test_it_is_what_arviz_finds():
+def test_it_agrees_with_arviz():
     arviz, x = arviz_module(), draws()
     expected = (
         arviz.rhat(x), arviz.ess(x, method="bulk"), arviz.ess(x, method="tail", prob=TAILS),
@@ -43,7 +43,7 @@ def test_the_same_draws_are_computed_once(computed):
     assert len(computed) == 1
 
 
-def test_other_draws_are_computed_anew(computed):
+def test_other_draws_are_computed_again(computed):
     x = draws()
     first = mixing(x)
     assert mixing(x.reshape(2, -1)) != first  # the same numbers in the same order
@@ -52,40 +52,40 @@ def test_other_draws_are_computed_anew(computed):
     assert len(computed) == 3
 
 
-def test_no_more_than_some_fits_are_kept(computed, monkeypatch):
-    monkeypatch.setattr(module, "KEPT", 3)
+def test_the_cache_does_not_grow_without_limit(computed, monkeypatch):
+    monkeypatch.setattr(module, "CACHED", 3)
     several = {f"x[{seed}]": draws(length=20, seed=seed) for seed in range(5)}
-    of_columns(several)
-    assert len(module._found) == 3
+    measure_mixing(several)
+    assert len(module._cache) == 3
     mixing(several["x[4]"])
     assert len(computed) == 5
     mixing(several["x[0]"])
     assert len(computed) == 6
 
 
-def test_threads_may_add_columns_while_the_oldest_go(computed, monkeypatch):
-    """Which is the oldest was asked while others were added: now and then, an error."""
-    monkeypatch.setattr(module, "KEPT", 5)
+def test_threads_may_add_columns_while_the_oldest_are_removed(computed, monkeypatch):
+    """Looking up the oldest entry while others are added may fail without a lock."""
+    monkeypatch.setattr(module, "CACHED", 5)
     monkeypatch.setattr(module, "LONG", 1)
-    monkeypatch.setattr(module, "_computed", lambda draws: Mixing(1.0, draws[0, 0], 1.0))
+    monkeypatch.setattr(module, "_compute", lambda draws: Mixing(1.0, draws[0, 0], 1.0))
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        found = of_columns({str(i): np.full((4, 4), float(i)) for i in range(20_000)})
+        result = measure_mixing({str(i): np.full((4, 4), float(i)) for i in range(20_000)})
     finally:
         sys.setswitchinterval(before)
-    assert [mixed.ess_bulk for mixed in found.values()] == list(range(20_000))
-    assert len(module._found) == 5
+    assert [mixed.ess_bulk for mixed in result.values()] == list(range(20_000))
+    assert len(module._cache) == 5
 
 
 def test_long_columns_in_threads_are_those_of_one_after_the_other(computed):
     several = {f"x[{seed}]": draws(length=LONG // 4, seed=seed) for seed in range(3)}
-    alone = {name: module._computed(x) for name, x in several.items()}
-    assert of_columns(several) == alone
-    assert list(of_columns(several)) == list(several)
+    alone = {name: module._compute(x) for name, x in several.items()}
+    assert measure_mixing(several) == alone
+    assert list(measure_mixing(several)) == list(several)
 
 
-def test_the_verdict_of_a_run_finds_what_the_run_has_looked_at(computed):
+def test_the_verdict_of_a_run_uses_the_cache_of_the_run(computed):
     target = sa.Target(*bundled.find("logistic", "ripley"), show_progress=False)
     fit = sa.sample(target, chains=4, seed=1, show_progress=False)
     assert fit.attrs["verdict"] == "fine"

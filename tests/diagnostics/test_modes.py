@@ -1,4 +1,4 @@
-"""modes(): the modes it finds, their weights, and its messages of doubt."""
+"""modes(): positions and weights of modes, and messages about their reliability."""
 
 import warnings
 
@@ -8,10 +8,10 @@ from scipy.special import logsumexp
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.hill_climb import climb, frame_of, group_ends
-from stanadapt.diagnostics.modes import with_scalar_columns
-from stanadapt.errors import StanadaptError
+from stanadapt.diagnostics.hill_climb import climb, group_ends, make_frame
+from stanadapt.errors import codes_of
 from stanadapt.targets.stan import bundled
+from tests.helpers.codes import raises, warns
 
 # three modes of unequal width, in a vector and a positive scale
 MIXTURE = """
@@ -49,8 +49,14 @@ def fit(**posterior):
     return results.build({"posterior": posterior}, {"sampler": "exact"})
 
 
-def messages(table):
-    return " ".join(table.attrs["messages"])
+def codes(table):
+    return codes_of(table.attrs["messages"])
+
+
+def message(table, code):
+    """Return the only message with a code."""
+    (text,) = (m for m in table.attrs["messages"] if m.code == code)
+    return text
 
 
 # --- modes and their weights ---------------------------------------------------------------------
@@ -60,7 +66,7 @@ def messages(table):
 def test_weights_of_independent_draws(dim):
     rng = np.random.default_rng(dim)
     which = rng.choice(3, p=WEIGHTS, size=(4, 1000))
-    table = sa.modes(mixture(dim), drawn(rng, dim, which), show=False)
+    table = sa.modes(mixture(dim), drawn(rng, dim, which))
     assert len(table) == 3
     # independent draws: four binomial standard errors suffice
     binomial = np.sqrt(WEIGHTS * (1 - WEIGHTS) / which.size)
@@ -70,18 +76,16 @@ def test_weights_of_independent_draws(dim):
     assert np.all(table["error"] < 3 * binomial)
     for chain in range(4):
         share = [(which[chain] == m).mean() for m in range(3)]
-        # modes so far apart that no draw is nearest to a climbed draw of another
+        # the modes are so distant that no draw is nearest to a climbed draw of another
         assert table[f"weight_{chain + 1}"].to_numpy() == pytest.approx(share, abs=1e-9)
-    assert "all 4 chains visited all 3 modes" in messages(table)
-    assert "cannot be trusted" not in messages(table)
-    assert "No diagnostic proves" in table.attrs["messages"][-1]
+    assert codes(table) == ["mode_weights_agree", "unseen_modes"]
 
 
 def test_positions_and_heights():
     rng = np.random.default_rng(1)
     target = mixture()
     which = rng.choice(3, p=WEIGHTS, size=(2, 1500))
-    table = sa.modes(target, drawn(rng, 2, which), show=False)
+    table = sa.modes(target, drawn(rng, 2, which))
     for row, x, log_s in zip(table.itertuples(), [0, 9, -12], [0, 4, -3], strict=True):
         # on the unconstrained scale log s is normal: its mode is its median
         assert row.position["x"] == pytest.approx([x, 0], abs=1e-3)
@@ -92,16 +96,16 @@ def test_positions_and_heights():
 
 def test_one_chain():
     rng = np.random.default_rng(2)
-    table = sa.modes(mixture(), drawn(rng, 2, rng.choice(3, p=WEIGHTS, size=(1, 2000))), show=False)
+    table = sa.modes(mixture(), drawn(rng, 2, rng.choice(3, p=WEIGHTS, size=(1, 2000))))
     assert len(table) == 3
-    assert "one chain, 3 modes: run several chains" in messages(table)
+    assert codes(table) == ["one_chain", "unseen_modes"]
     assert table.loc[1, "error"] == pytest.approx(np.sqrt(0.21 / 2000), rel=0.3)
 
 
 def test_thinning_of_many_draws_keeps_the_weights():
     rng = np.random.default_rng(3)
     which = rng.choice(3, p=WEIGHTS, size=(4, 20_000))
-    table = sa.modes(mixture(), drawn(rng, 2, which), show=False, starts=60)
+    table = sa.modes(mixture(), drawn(rng, 2, which), starts=60)
     assert table["weight"].to_numpy() == pytest.approx(WEIGHTS, abs=4 * np.sqrt(0.21 / 20_000))
 
 
@@ -112,9 +116,10 @@ def test_a_chain_that_never_visited_a_mode():
     rng = np.random.default_rng(4)
     which = rng.choice(3, p=WEIGHTS, size=(4, 1000))
     which[1][which[1] == 1] = 0
-    table = sa.modes(mixture(), drawn(rng, 2, which), show=False)
-    assert "chain 2 never visited mode 2, which holds 0.2" in messages(table)
-    assert "of the other chains' draws: the weights cannot be trusted" in messages(table)
+    table = sa.modes(mixture(), drawn(rng, 2, which))
+    text = message(table, "chain_missed_mode")
+    for fact in ("Chain 2", "mode 2", "0.2"):
+        assert fact in text
     # from the spread of chains, not from the draws of each
     assert table.loc[2, "error"] > 3 * np.sqrt(0.15 * 0.85 / 4000)
 
@@ -122,30 +127,30 @@ def test_a_chain_that_never_visited_a_mode():
 def test_chains_that_never_moved():
     rng = np.random.default_rng(5)
     which = np.broadcast_to(np.array([[0], [0], [0], [1]]), (4, 1000))
-    table = sa.modes(mixture(), drawn(rng, 2, which), show=False)
+    table = sa.modes(mixture(), drawn(rng, 2, which))
     assert table["weight"].tolist() == [0.75, 0.25]
     # means 0, 0, 0, 1: their sd is 1/2, that of their mean 1/4
     assert table["error"].to_numpy() == pytest.approx(0.25)
-    assert "no chain ever left its mode: the weights cannot be trusted" in messages(table)
+    assert "no_mode_switches" in codes(table)
 
 
 def test_chains_that_weigh_modes_differently():
     rng = np.random.default_rng(6)
     which = rng.choice(3, p=WEIGHTS, size=(4, 1000))
     which[3] = rng.choice(3, p=[0.4, 0.4, 0.2], size=1000)
-    table = sa.modes(mixture(), drawn(rng, 2, which), show=False)
-    assert "all 4 chains visited all 3 modes; largest difference" in messages(table)
-    assert "cannot be trusted" in messages(table)
+    table = sa.modes(mixture(), drawn(rng, 2, which))
+    assert codes(table) == ["mode_weights_differ", "unseen_modes"]
 
 
 def test_a_chain_may_miss_a_rare_mode():
     rng = np.random.default_rng(7)
     which = np.zeros((4, 1000), dtype=int)
     which[:3, ::200] = 1  # five draws of a thousand
-    table = sa.modes(mixture(), drawn(rng, 2, which), starts=1000, show=False)
-    assert "chain 4 never visited mode 2" in messages(table)
-    assert "too few to rule out chance" in messages(table)
-    assert "cannot be trusted" not in messages(table)
+    table = sa.modes(mixture(), drawn(rng, 2, which), starts=1000)
+    assert codes(table) == ["rare_mode", "mode_weights_agree", "unseen_modes"]
+    text = message(table, "rare_mode")
+    assert "Chain 4" in text
+    assert "mode 2" in text
 
 
 # --- one mode only -------------------------------------------------------------------------------
@@ -168,11 +173,11 @@ def test_programs_of_one_mode(name, data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # divergences
         draws = sa.sample(target, "nuts", seed=1, **plan)
-    table = sa.modes(target, draws, show=False)
+    table = sa.modes(target, draws)
     assert table["weight"].tolist() == [1.0]
     assert table["error"].tolist() == [0.0]
     assert np.isfinite(table.loc[1, "log_density"])
-    assert "stayed in the same region" in messages(table)
+    assert "chains_in_one_mode" in codes(table)
 
 
 def test_heavy_tails_in_strongly_correlated_units():
@@ -184,7 +189,7 @@ def test_heavy_tails_in_strongly_correlated_units():
     root = np.linalg.cholesky([[1, 0, 0], [0, 1e4, 99], [0, 99, 1]])
     x = rng.normal(size=(2, 500, 3)) @ root.T / np.sqrt(rng.gamma(1, 1, (2, 500, 1)))
     target = sa.Target(code, show_progress=False)
-    table = sa.modes(target, fit(x=x + np.array([1, 2, 3])), starts=100, show=False)
+    table = sa.modes(target, fit(x=x + np.array([1, 2, 3])), starts=100)
     assert len(table) == 1
     assert table.loc[1, "position"]["x"] == pytest.approx([1, 2, 3], rel=1e-2)
 
@@ -194,44 +199,45 @@ def test_a_funnel_is_reported_as_a_region():
         *bundled.find("eight_schools_centered", "eight_schools"), show_progress=False
     )
     plan = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300, "show_progress": False}
-    with pytest.warns(UserWarning, match="diverged"):
+    with warns("divergences"):
         draws = sa.sample(target, "nuts", seed=1, **plan)
-    table = sa.modes(target, draws, starts=40, show=False)
+    table = sa.modes(target, draws, starts=40)
     assert len(table) == 1
     assert np.isnan(table.loc[1, "log_density"])
     assert table.loc[1, "position"] == {}
-    assert "row 1 is a region, not a mode" in messages(table)
+    assert "no_maximum" in codes(table)
+    assert "ow 1" in message(table, "no_maximum")
 
 
 # --- climbing and grouping -----------------------------------------------------------------------
 
 
-def bimodal(apart):
-    """Two normals of unequal weight and sd 1, `apart` standard deviations from each other."""
+def bimodal(distance):
+    """Two normals of unequal weight and sd 1, at a distance of some standard deviations."""
 
     def evaluate(x):
-        parts = np.log([0.6, 0.4]) - 0.5 * (x[0] - np.array([0, apart])) ** 2
+        parts = np.log([0.6, 0.4]) - 0.5 * (x[0] - np.array([0, distance])) ** 2
         shares = np.exp(parts - logsumexp(parts))
-        gradient = np.array([-(shares @ (x[0] - np.array([0, apart]))), -x[1] / 1e4])
+        gradient = np.array([-(shares @ (x[0] - np.array([0, distance]))), -x[1] / 1e4])
         return logsumexp(parts) - 0.5 * x[1] ** 2 / 1e4, gradient, ""
 
     return evaluate
 
 
 def ends_of(evaluate, starts):
-    frame = frame_of(starts - starts.mean(axis=0), starts.std(axis=0))
+    frame = make_frame(starts - starts.mean(axis=0), starts.std(axis=0))
     return climb(evaluate, starts, frame), frame
 
 
-@pytest.mark.parametrize(("apart", "count"), [(2.0, 1), (2.8, 1), (3.6, 2), (8.0, 2)])
-def test_a_shallow_saddle_joins(apart, count):
-    """Modes 2.8 sd apart have a saddle 0.3 deep at most, those 3.6 apart one of 0.7."""
+@pytest.mark.parametrize(("distance", "count"), [(2.0, 1), (2.8, 1), (3.6, 2), (8.0, 2)])
+def test_a_shallow_saddle_joins(distance, count):
+    """At a distance of 2.8 sd, the saddle is at most 0.3 deep, at 3.6 sd about 0.7."""
     rng = np.random.default_rng(9)
-    starts = rng.normal(size=(60, 2)) * [1, 100] + np.array([apart, 0]) * rng.integers(
+    starts = rng.normal(size=(60, 2)) * [1, 100] + np.array([distance, 0]) * rng.integers(
         0, 2, (60, 1)
     )
-    ends, frame = ends_of(bimodal(apart), starts)
-    assert group_ends(bimodal(apart), ends, frame, 0.5).max() + 1 == count
+    ends, frame = ends_of(bimodal(distance), starts)
+    assert group_ends(bimodal(distance), ends, frame, 0.5).max() + 1 == count
 
 
 def test_a_low_bump_between_two_modes_does_not_join_them():
@@ -275,51 +281,72 @@ def test_an_endless_slope_leaves_the_box():
 # --- errors and the printed table ----------------------------------------------------------------
 
 
-def refused(*arguments, **keywords):
-    with pytest.raises(StanadaptError) as caught:
-        sa.modes(*arguments, show=False, **keywords)
-    assert caught.value.stage == "settings"
-    return caught.value.message
-
-
 def test_wrong_arguments():
     target, rng = mixture(), np.random.default_rng(12)
     usual = drawn(rng, 2, np.zeros((2, 100), dtype=int))
-    assert "must be a Target" in refused("program", usual)
-    assert "got dict" in refused(target, {"x": 1})
-    assert "starts must be a whole number, at least 10, got 3" in refused(target, usual, starts=3)
-    assert "lacks s" in refused(target, fit(x=np.zeros((2, 100, 2))))
-    assert "got 4" in refused(target, drawn(rng, 2, np.zeros((2, 2), dtype=int)))
+    with pytest.raises(sa.StanadaptError):
+        sa.modes("program", usual)
+    with raises("not_a_fit", "dict"):
+        sa.modes(target, {"x": 1})
+    with raises("out_of_range", "starts", 10, 3):
+        sa.modes(target, usual, starts=3)
+    with raises("missing_parameter", "lacks s"):
+        sa.modes(target, fit(x=np.zeros((2, 100, 2))))
+    with raises("too_few_starts", 10, 4):
+        sa.modes(target, drawn(rng, 2, np.zeros((2, 2), dtype=int)))
     other = results.build({"posterior": {"x": np.zeros((2, 50))}}, {"program_hash": "other"})
-    assert "program_hash is other" in refused(target, other)
+    with pytest.raises(sa.StanadaptError) as caught:
+        sa.modes(target, other)
+    assert "program_hash" in caught.value.message
     noisy = sa.Target(
         "parameters { real x; vector[2] u; } model { x ~ normal(u[1], 1); u ~ std_normal(); }",
         noise="u", show_progress=False,
     )  # fmt: skip
-    assert "only estimated" in refused(noisy, usual)
+    with raises("estimated_density", noisy.name):
+        sa.modes(noisy, usual)
 
 
 def test_draws_on_a_boundary_are_left_out():
     rng = np.random.default_rng(13)
     draws = drawn(rng, 2, rng.choice(3, p=WEIGHTS, size=(2, 500)))
     draws["posterior"]["s"].values[0, :7] = 0.0  # underflow of exp
-    table = sa.modes(mixture(), draws, show=False)
+    table = sa.modes(mixture(), draws)
     assert len(table) == 3
     assert table["weight"].sum() == pytest.approx(1)
-    assert "7 draws on the boundary" in messages(table)
+    assert "7 draws" in message(table, "boundary_draws")
 
 
-def test_printed_and_written(capsys, tmp_path):
+@pytest.fixture(scope="module")
+def table():
     rng = np.random.default_rng(14)
-    table = sa.modes(mixture(20), drawn(rng, 20, rng.choice(3, p=WEIGHTS, size=(2, 500))))
-    printed = capsys.readouterr().out
-    head, *rows = printed.splitlines()
+    return sa.modes(mixture(20), drawn(rng, 20, rng.choice(3, p=WEIGHTS, size=(2, 500))))
+
+
+def test_its_text_is_a_table_with_messages(table, capsys):
+    assert capsys.readouterr().out == ""
+    text = repr(table)
+    head, *rows = text.splitlines()
     for title in ("mode", "weight", "error", "chain 1", "chain 2", "log density", "x[1]"):
         assert title in head
     assert "x[7]" not in head
     assert [row.split()[0] for row in rows[:3]] == ["1", "2", "3"]
-    assert "No diagnostic proves" in printed
-    flat = with_scalar_columns(table)
+    assert table.attrs["messages"][-1] in text
+
+
+def test_a_notebook_shows_a_table_with_messages(table):
+    page = table._repr_html_()
+    assert page.count("<tr>") == 4
+    assert "<th>x[1]</th>" in page
+    assert page.count("<p>") == len(table.attrs["messages"])
+
+
+def test_a_part_of_the_table_is_an_ordinary_frame(table):
+    for part in (table[table["weight"] > 0.5], table.drop(columns="weight")):
+        assert type(part).__name__ == "DataFrame"
+
+
+def test_scalar_columns_can_be_written(table, tmp_path):
+    flat = table.scalar_columns()
     assert flat.loc[2, "x[1]"] == pytest.approx(9, abs=0.01)
     assert "x[20]" in flat
     flat.to_csv(tmp_path / "modes.csv")

@@ -1,15 +1,15 @@
-"""Which chain stands out: one that does is named, and none where several or none do."""
+"""The chain that disagrees: it is identified if there is exactly one."""
 
 import numpy as np
 import pytest
 
 from stanadapt import results
-from stanadapt.diagnostics.verdict import outlying_chain
+from stanadapt.diagnostics.verdict import describe_outlying_chain, outlying_chain
 
 SHAPE = (4, 400)
 
 
-def said(draws):
+def outlier(draws):
     return outlying_chain(draws, float(results.arviz_module().rhat(draws)))
 
 
@@ -27,42 +27,44 @@ def slow(seed=1):
 
 @pytest.mark.parametrize("scale", [1e-6, 1e5])
 @pytest.mark.parametrize("chain", range(4))
-def test_one_chain_in_another_place_is_named(chain, scale):
+def test_one_chain_in_another_place(chain, scale):
     draws = normal()
     draws[chain] += 0.7
-    sentence = said(scale * draws)
-    assert sentence.startswith(f"Chain {chain + 1} stands out: its mean is ")
-    assert "without it R-hat is 1.00" in sentence
+    draws *= scale
+    assert outlier(draws) == chain
+    text = describe_outlying_chain(draws, float(results.arviz_module().rhat(draws)))
+    for fact in (f"Chain {chain + 1}", f"{draws[chain].mean():.4g}", "1.00"):
+        assert fact in text
 
 
-def test_one_chain_in_another_mode_is_named_though_all_are_slow():
+def test_one_chain_in_another_mode_although_all_are_slow():
     draws = slow()
     draws[2] += 9
-    assert said(draws).startswith("Chain 3 stands out")
+    assert outlier(draws) == 2
 
 
-def test_one_chain_of_another_spread_is_named():
+def test_one_chain_with_another_spread():
     draws = normal()
     draws[1] *= 3
-    assert said(draws).startswith("Chain 2 stands out")
+    assert outlier(draws) == 1
 
 
-def test_none_is_named_where_pairs_disagree():
+def test_pairs_that_disagree():
     draws = normal()
     draws[2:] += 9
-    assert said(draws) == ""
+    assert outlier(draws) is None
+    assert describe_outlying_chain(draws, 2.0) == ""
 
 
-def test_none_is_named_where_all_are_somewhere_else():
-    assert said(normal() + 9 * np.arange(4)[:, None]) == ""
-    assert said(normal() + 0.13 * np.arange(4)[:, None]) == ""
+def test_chains_in_different_places():
+    assert outlier(normal() + 9 * np.arange(4)[:, None]) is None
+    assert outlier(normal() + 0.13 * np.arange(4)[:, None]) is None
 
 
-def test_none_is_named_by_chance():
-    """Of a hundred fits whose R-hat is above 1.01 since the chains are short and slow."""
-    blamed = [said(slow(seed)) for seed in range(100)]
-    assert sum(map(bool, blamed)) <= 5
+def test_few_false_alarms():
+    """In a hundred fits, R-hat is above 1.01 because chains are short and slow."""
+    assert sum(outlier(slow(seed)) is not None for seed in range(100)) <= 5
 
 
-def test_two_chains_do_not_tell_which_one():
-    assert said(normal(shape=(2, 400)) + 9 * np.arange(2)[:, None]) == ""
+def test_two_chains_cannot_show_which_one_is_wrong():
+    assert outlier(normal(shape=(2, 400)) + 9 * np.arange(2)[:, None]) is None

@@ -1,4 +1,4 @@
-"""Stand-ins for CmdStan's draws: the output it would write at given positions."""
+"""Stand-ins for draws of CmdStan: its output at given positions."""
 
 import copy
 

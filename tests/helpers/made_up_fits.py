@@ -1,4 +1,4 @@
-"""Fits of made-up draws with everything that a report reads, and the problems a fit can have."""
+"""Fits of made-up draws with everything that a report reads, and fits with typical problems."""
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def frozen(seed):
 
 
 def with_large_steps(seed):
-    """Draws repeated twenty-five times, and next to none accepted."""
+    """Repeat each draw twenty-five times, with a low acceptance rate."""
     posterior = {n: np.repeat(x[:, :10], 25, axis=1) for n, x in draws(seed).items()}
     return fit(seed, posterior=posterior, stats=statistics(acceptance=0.02))
 

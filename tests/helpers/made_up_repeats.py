@@ -1,4 +1,4 @@
-"""Rows of repeats with chosen numbers."""
+"""Rows of repeats with given numbers."""
 
 import pandas as pd
 
@@ -6,7 +6,7 @@ from stanadapt.studies.repeats.rows import COLUMNS
 
 
 def row(sampler, repeat, value=1.0, **changes):
-    """Build a row whose measures are all `value`."""
+    """Build a row with `value` for every measure."""
     fixed = {
         "sampler": sampler, "repeat": repeat, "seed": 7, "verdict": "fine", "reasons": "",
         "failure": "", "chains": 4, "draws": 100,

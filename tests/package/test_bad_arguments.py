@@ -64,7 +64,7 @@ class TestOfOtherKinds:
 
     def test_of_fits(self, value, fits):
         for argument in ("baseline", "budget"):
-            refused(argument, lambda name=argument: sa.compare(fits, **{name: value}, show=False))
+            refused(argument, lambda name=argument: sa.compare(fits, **{name: value}))
 
     def test_of_an_engine(self, value, known):
         refused("auto, cmdstan, stanli", lambda: sa.stan_nuts(known, backend=value))
@@ -75,7 +75,7 @@ class TestOfOtherKinds:
             value = [b""]
         refused("exclude must be a name", lambda: target(exclude=value))
         refused("include.path", lambda: target(include_paths=value))
-        refused("var_names must be a name", lambda: sa.compare(fits, var_names=value, show=False))
+        refused("var_names must be a name", lambda: sa.compare(fits, var_names=value))
         refused("samplers must be a name|settings of a", lambda: sa.compare_repeats(known, value))
         refused("settings of rwm must be", lambda: sa.compare_repeats(known, {"rwm": value}))
 
@@ -154,7 +154,7 @@ def test_what_a_shell_puts_in_the_place_of_a_file_is_read():
 
 @pytest.mark.parametrize("name", [None, np.nan, True, len, int, "\ud800"])
 def test_names_that_no_table_can_show(name, fits):
-    refused("name of a fit", lambda: sa.compare({name: fits["one"]}, show=False))
+    refused("name of a fit", lambda: sa.compare({name: fits["one"]}))
 
 
 def test_a_name_that_no_page_can_show(fits, tmp_path):

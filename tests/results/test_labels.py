@@ -1,4 +1,4 @@
-"""Where ArviZ finds predictions, likelihoods and data, and what dimensions are called."""
+"""Groups of predictions, likelihoods and data, and names of dimensions."""
 
 import json
 import warnings
@@ -8,8 +8,8 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.errors import StanadaptError
 from stanadapt.results.labels import Labels, make_labels
+from tests.helpers.codes import raises
 
 PROGRAM = """
 data { int N; int J; array[N] int g; vector[N] y; matrix[2, 3] x; }
@@ -47,10 +47,10 @@ def plain():
     return fitted()
 
 
-def test_replications_and_likelihoods_have_groups_of_their_own(plain):
+def test_replications_and_likelihoods_have_separate_groups(plain):
     assert set(results.dataset(plain, "posterior").data_vars) == {"theta", "s"}
     predicted = results.dataset(plain, "posterior_predictive")
-    # of another shape than any data: it keeps its name
+    # other_rep keeps its name, since no data have its shape
     assert set(predicted.data_vars) == {"y", "other_rep"}
     assert predicted["y"].shape == (2, 60, 12)
     np.testing.assert_array_equal(
@@ -83,14 +83,14 @@ def test_names_of_dimensions_reach_every_group_and_the_file(draw, tmp_path):
     assert dims(fit, "observed_data", "y") == ("pupil",)
 
 
-def test_arviz_finds_what_it_needs():
+def test_arviz_computes_loo():
     fit = fitted(labels={"log_likelihood": {"y": "log_lik"}})
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Pareto's k: 120 draws are few
-        found = results.arviz_module().loo(fit)
+        warnings.simplefilter("ignore")  # Pareto k is high: 120 draws are few
+        result = results.arviz_module().loo(fit)
     pointwise = results.dataset(fit, "log_likelihood")["y"].values.reshape(120, 12)
     in_sample = np.log(np.exp(pointwise).mean(axis=0)).sum()
-    elpd = found.elpd_loo if hasattr(found, "elpd_loo") else found.elpd
+    elpd = result.elpd_loo if hasattr(result, "elpd_loo") else result.elpd
     assert in_sample - 10.0 < elpd < in_sample
 
 
@@ -112,28 +112,39 @@ def test_data_of_one_fit_are_not_those_of_another():
 SHAPES = {"theta": (3,), "y_rep": (12,), "s": ()}
 TEXT = json.dumps({"y": [0.0] * 12, "J": 3})
 WRONG = {
-    "unknown field": ({"dim": {}}, "some of dims, coords"),
-    "no mapping": ({"dims": ["school"]}, "dims must be a mapping"),
-    "no labels": (3, "must be a mapping"),
-    "unknown variable": ({"dims": {"thet": ["school"]}}, "'thet'.*variables y, J, theta"),
-    "too many names": ({"dims": {"theta": ["a", "b"]}}, r"1 names, for shape \(3,\)"),
-    "a word for a list": ({"dims": {"theta": "school"}}, "1 names"),
-    "too few labels": ({**SCHOOLS, "coords": {"school": ["A"]}}, "3 labels, as theta has; got 1"),
-    "a name of ArviZ": ({"dims": {"theta": ["draw"]}}, "'draw' is the name of something else"),
-    "a variable's name": ({"dims": {"theta": ["y"]}}, "'y' is the name of something else"),
-    "no such prediction": (
-        {"posterior_predictive": {"y": "yrep"}},
-        "'yrep'.*computed quantities theta",
-    ),
-    "no such likelihood": ({"log_likelihood": {"y": "ll"}}, "'ll'"),
-    "no such file": ("none.json", "no JSON file"),
+    "unknown field": ({"dim": {}}, ["dims, coords"]),
+    "no mapping": ({"dims": ["school"]}, ["dims", "['school']"]),
+    "no labels": (3, ["3"]),
+    "unknown variable": ({"dims": {"thet": ["school"]}}, ["'thet'", "y, J, theta"]),
+    "too many names": ({"dims": {"theta": ["a", "b"]}}, ["theta", "(3,)", "['a', 'b']"]),
+    "text instead of a list": ({"dims": {"theta": "school"}}, ["theta", "'school'"]),
+    "too few labels": ({**SCHOOLS, "coords": {"school": ["A"]}}, ["school", "3", "1"]),
+    "a name of ArviZ": ({"dims": {"theta": ["draw"]}}, ["theta", "'draw'"]),
+    "a variable's name": ({"dims": {"theta": ["y"]}}, ["theta", "'y'"]),
+    "no such prediction": ({"posterior_predictive": {"y": "yrep"}}, ["'yrep'", "theta"]),
+    "no such likelihood": ({"log_likelihood": {"y": "ll"}}, ["'ll'"]),
 }
 
 
-@pytest.mark.parametrize(("given", "words"), WRONG.values(), ids=list(WRONG))
-def test_wrong_labels_are_found_when_the_target_is_made(given, words):
-    with pytest.raises(StanadaptError, match=words):
-        make_labels(given, SHAPES, TEXT)
+@pytest.mark.parametrize(("labels", "facts"), WRONG.values(), ids=list(WRONG))
+def test_wrong_labels_are_refused_when_the_target_is_made(labels, facts):
+    with raises("wrong_labels", *facts):
+        make_labels(labels, SHAPES, TEXT)
+
+
+def test_files_of_labels_that_cannot_be_read(tmp_path):
+    with raises("file_missing", "none.json"):
+        make_labels("none.json", SHAPES, TEXT)
+    path = tmp_path / "labels.json"
+    path.write_text("{'dims': 1}")
+    with raises("not_json", path):
+        make_labels(path, SHAPES, TEXT)
+
+
+@pytest.mark.parametrize("name", ["chain", "draw"])
+def test_names_of_arviz_are_reserved(name):
+    with raises("reserved_name", f"'{name}'"):
+        make_labels(None, {name: ()}, TEXT)
 
 
 def test_labels_are_completed_not_replaced():
@@ -161,5 +172,5 @@ def test_dims_and_coords_as_arviz_takes_them(tmp_path):
         show_progress=False, backend="stanli",
     )  # fmt: skip
     assert both.labels.log_likelihood == {"y": "log_lik"}
-    with pytest.raises(StanadaptError, match="coords must be a mapping"):
+    with raises("wrong_labels", "coords", "['A']"):
         sa.Target(PROGRAM, DATA, coords=["A"], show_progress=False, backend="stanli")

@@ -1,5 +1,6 @@
-"""Reports are written as a whole: what fails or is interrupted leaves an older file as it was."""
+"""Files are written as a whole: after a failure, an older file is as it was."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError
-from stanadapt.results import write_text
+from stanadapt.results import replace_file, write_text
 from stanadapt.studies.repeats.result import RepeatedComparison
 from tests.helpers import made_up_fits, made_up_repeats
 
@@ -37,22 +38,37 @@ def write(request):
 
 @pytest.mark.parametrize("ending", [OSError("no space left"), KeyboardInterrupt()])
 def test_an_older_file_is_left_as_it_was(write, tmp_path, monkeypatch, ending):
-    whole = Path.write_text
+    whole = Path.write_bytes
 
-    def half(path, content, **how):
-        whole(path, content[: len(content) // 2], **how)
+    def half(path, content):
+        whole(path, content[: len(content) // 2])
         raise ending
 
     path = tmp_path / "file.html"
     path.write_text("older")
-    monkeypatch.setattr(Path, "write_text", half)
+    monkeypatch.setattr(Path, "write_bytes", half)
     with pytest.raises((StanadaptError, KeyboardInterrupt)) as raised:
         write(path)
     if isinstance(ending, OSError):
-        assert raised.value.stage == "files"
-        assert "file.html could not be written: no space left" in raised.value.message
+        assert raised.value.code == "not_writable"
+        assert "file.html" in raised.value.message
+        assert "no space left" in raised.value.message
     assert path.read_text() == "older"
     assert os.listdir(tmp_path) == ["file.html"]
+
+
+def test_other_writers_can_replace_a_file(tmp_path):
+    path = tmp_path / "file.bin"
+    path.write_text("older")
+    with contextlib.suppress(ZeroDivisionError), replace_file(path) as partial:
+        partial.write_text("ha")
+        assert path.read_text() == "older"
+        raise ZeroDivisionError
+    assert path.read_text() == "older"
+    with replace_file(path) as partial:
+        partial.write_text("newer")
+    assert path.read_text() == "newer"
+    assert os.listdir(tmp_path) == ["file.bin"]
 
 
 def test_it_is_complete_and_alone(write, tmp_path):
@@ -62,5 +78,5 @@ def test_it_is_complete_and_alone(write, tmp_path):
     assert os.listdir(path.parent) == ["file.html"]
 
 
-def test_names_that_utf8_has_not_cost_no_report(tmp_path):
+def test_characters_that_utf8_cannot_encode_are_replaced(tmp_path):
     assert write_text(tmp_path / "a", "x\udc80").read_text() == "x?"

@@ -8,7 +8,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.mixing import efficiency, of_columns
+from stanadapt.diagnostics.mixing import efficiency, measure_mixing
 from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
@@ -251,10 +251,10 @@ class TestShortfall:
 
         def counted(columns):
             measured.append(len(columns))
-            return of_columns(columns)
+            return measure_mixing(columns)
 
         monkeypatch.setattr(stopping_rule, "parameters_so_far", lambda *_: columns)
-        monkeypatch.setattr(stopping_rule, "of_columns", counted)
+        monkeypatch.setattr(stopping_rule, "measure_mixing", counted)
         found = missing(draws)
         assert found.iter_sampling > 1000
         assert found == missing(draws, until_ess=400.0)

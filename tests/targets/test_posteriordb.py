@@ -49,7 +49,7 @@ def test_a_right_fit_agrees_and_a_wrong_one_does_not(database):
     moved = {"mu": MEAN + 0.2 + SD * rng.normal(size=(4, 1000))}
     wrong = results.build({"posterior": moved}, {})
     fits = {"ours": fit, "reference": database.reference_draws(NAME, target), "wrong": wrong}
-    table = sa.compare(fits, show=False)
+    table = sa.compare(fits)
     assert table.attrs["baseline"] == "reference"
     assert not table.attrs["baseline_is_ours"]  # Stan's own density made them
     assert table.loc["ours", "z_mean"] < 4.5
@@ -66,7 +66,7 @@ def test_draws_of_another_posterior_are_refused(database):
         "there": database.reference_draws(NAME, other),
     }
     with pytest.raises(sa.StanadaptError) as caught:
-        sa.compare(fits, show=False)
+        sa.compare(fits)
     assert caught.value.stage == "settings"
     assert all(name in caught.value.message for name in fits)
 

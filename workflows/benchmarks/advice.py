@@ -22,7 +22,7 @@ import pandas as pd
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.missed_modes import missed
+from stanadapt.diagnostics.missed_modes import missed_share
 from stanadapt.studies.advise.trials import Candidate, smallest_ess
 from stanadapt.targets.stan.bundled import find
 from workflows import record, terminal
@@ -121,7 +121,7 @@ def rows_of(name, make, minutes, seeds, length):
     for row in rows:
         here = draws[row["sampler"]]
         fine = [r["sampler"] for r in rows if r["usable"] and r is not row]
-        row["missed"] = any(missed(draws[other], here).clear for other in fine if here)
+        row["missed"] = any(missed_share(draws[other], here).clear for other in fine if here)
     return rows
 
 

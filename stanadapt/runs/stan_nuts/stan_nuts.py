@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt import results
-from stanadapt.diagnostics.verdict import judged
+from stanadapt.diagnostics.verdict import judge
 from stanadapt.engine.console import status
 from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.errors import (
@@ -145,7 +145,7 @@ def stan_nuts(
         _groups(target, plan, outcome), attributes, **named_dimensions(target.labels)
     )
     _report_density(target, verification, fit)
-    return judged(fit)
+    return judge(fit)
 
 
 def choose_engine(backend: str) -> str:

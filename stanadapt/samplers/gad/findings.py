@@ -3,7 +3,7 @@
 A file of its own, so that a change here does not make Numba recompile the samplers.
 """
 
-from stanadapt.diagnostics.verdict import FAR_BELOW
+from stanadapt.diagnostics.sampler_checks import FAR_BELOW
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.samplers.gad import gad_hmc
 

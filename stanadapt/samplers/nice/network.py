@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.errors import Code, StanadaptError
+from stanadapt.results import replace_file
 from stanadapt.samplers.nice import additive_couplings
 from stanadapt.samplers.nice.additive_couplings import CompiledNetwork
 from stanadapt.samplers.nice.messages import (
@@ -182,14 +182,10 @@ class Network:
         header = {
             "format": FORMAT, "couplings": self.couplings, "description": self.description,
         }  # fmt: skip
-        partial = Path(f"{path}.partial")
         try:
-            with partial.open("wb") as file:
+            with replace_file(Path(path)) as partial, partial.open("wb") as file:
                 arrays = {name: getattr(self, name) for name in ARRAYS}
                 np.savez(file, allow_pickle=False, network=np.array(json.dumps(header)), **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
         except OSError as error:
             raise StanadaptError(
                 NETWORK_UNWRITABLE, f"{path} cannot be written: {error}."

@@ -19,8 +19,8 @@ import xarray as xr
 from scipy.linalg import solve_triangular
 from scipy.spatial import cKDTree
 
-from stanadapt.diagnostics.compare import LARGEST_R_HAT
-from stanadapt.diagnostics.hill_climb import Evaluate, climb, frame_of
+from stanadapt.diagnostics.hill_climb import Evaluate, climb, make_frame
+from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.chain import Chain
 from stanadapt.errors import Message
@@ -86,7 +86,7 @@ def log_volumes(evaluate: Evaluate, draws: np.ndarray) -> np.ndarray:
     # chains that never moved, or that drifted away, define no usable frame
     if not (spread.all() and np.isfinite(spread).all()):
         return np.empty(0)
-    frame = frame_of(draws - draws.mean(axis=0), spread)
+    frame = make_frame(draws - draws.mean(axis=0), spread)
     starts = draws[np.linspace(0, len(draws) - 1, min(CLIMBS, len(draws))).astype(int)]
     starting = [evaluate(start) for start in starts]
     fine = [np.isfinite(value) and np.isfinite(slope).all() for value, slope, _ in starting]
@@ -275,7 +275,7 @@ def _note_chains(name: str, chains: list[Chain], length: int) -> list[str]:
     columns = [*np.moveaxis(draws, 2, 0), np.stack([c.sampling.stats[:length, 0] for c in chains])]
     moving = [x for x in columns if np.isfinite(x).all() and np.ptp(x) > 0]
     largest = max((float(arviz_module().rhat(x)) for x in moving), default=1.0)
-    if largest <= LARGEST_R_HAT:
+    if largest <= R_HAT_UNUSABLE:
         return []
     text = (
         f"{name}: R-hat is {largest:.2f}: chains disagree on the weights of modes, or are stuck in "

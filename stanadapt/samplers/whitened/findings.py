@@ -5,7 +5,7 @@ A file of its own, so that a reworded message does not make Numba recompile the 
 
 from typing import Any
 
-from stanadapt.diagnostics.verdict import FAR_BELOW
+from stanadapt.diagnostics.sampler_checks import FAR_BELOW
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.errors import Message
 from stanadapt.samplers.whitened import pooled_am, whitened_hmc

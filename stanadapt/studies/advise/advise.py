@@ -9,8 +9,8 @@ from rich.console import Console
 
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare
-from stanadapt.diagnostics.missed_modes import missed
-from stanadapt.diagnostics.mixing import worst_columns
+from stanadapt.diagnostics.missed_modes import missed_share
+from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, worst_columns
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.errors import Message, StanadaptError, is_real, require_flag, require_whole
@@ -18,7 +18,6 @@ from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.runs.choose_sampler import without_gradient
 from stanadapt.studies.advise.advice import Advice
 from stanadapt.studies.advise.trials import (
-    LARGEST_R_HAT,
     Candidate,
     Trial,
     careful_candidates,
@@ -163,8 +162,8 @@ class _TrialSeries:
     def _has_separate_modes(self, trial: Trial) -> bool:
         if trial.fit is None or self.target.noise:
             return False
-        row = compare({"trial": trial.fit}, show=False)
-        if not row["r_hat_max"].iloc[0] > LARGEST_R_HAT:
+        row = compare({"trial": trial.fit})
+        if not row["r_hat_max"].iloc[0] > R_HAT_UNUSABLE:
             return False
         began = time.thread_time()
         with slow_step(self.options["show_progress"], "Telling modes from slow chains"):
@@ -189,7 +188,7 @@ class _TrialSeries:
         excluded = {}
         for name, draws in columns.items():
             for other, other_draws in columns.items():
-                if other != name and missed(other_draws, draws).clear:
+                if other != name and missed_share(other_draws, draws).clear:
                     text = f"It missed a region that holds many draws of {other}."
                     excluded[name] = Message(MISSED_IN_TRIAL, text)
         # two that miss each other are two halves of an answer: the longer run may have both

@@ -8,9 +8,10 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.missed_modes import is_stationary, separate_regions
-from stanadapt.diagnostics.mixing import mixing, worst_columns
+from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, mixing, worst_columns
 from stanadapt.diagnostics.modes import FEWEST, modes
-from stanadapt.diagnostics.verdict import DO_NOT_USE, Verdict, verdict
+from stanadapt.diagnostics.reasons import DO_NOT_USE
+from stanadapt.diagnostics.verdict import Verdict, verdict
 from stanadapt.engine.console import slow_step
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.choose_sampler import DEFAULT
@@ -83,7 +84,6 @@ def is_follow_up(candidate: Candidate) -> bool:
 # --- modes ---------------------------------------------------------------------------------------
 
 STARTS_PER_CHAIN = 4
-LARGEST_R_HAT = 1.05  # between the halves of a chain that is stationary
 
 
 def separate_modes(target: Target, fit: Any, gradient_problem: str = "") -> int:
@@ -112,9 +112,9 @@ def separate_modes(target: Target, fit: Any, gradient_problem: str = "") -> int:
     chains = len(next(iter(columns.values())))
     if gradient_problem:
         each = ({name: x[c : c + 1] for name, x in columns.items()} for c in range(chains))
-        return regions if all(is_stationary(one, LARGEST_R_HAT) for one in each) else 1
+        return regions if all(is_stationary(one, R_HAT_UNUSABLE) for one in each) else 1
     try:
-        table = modes(target, fit, starts=max(FEWEST, STARTS_PER_CHAIN * chains), show=False)
+        table = modes(target, fit, starts=max(FEWEST, STARTS_PER_CHAIN * chains))
     except StanadaptError:  # too few draws to climb from
         return 1
     return max(len(_main_modes(table, chains)), 1)

@@ -9,7 +9,7 @@ import xarray as xr
 
 from stanadapt import results
 from stanadapt.diagnostics.importance import meaning
-from stanadapt.diagnostics.verdict import judged
+from stanadapt.diagnostics.verdict import judge
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, warn
@@ -81,7 +81,7 @@ def pack_approximation(
         warn(note)
     attributes = {**_attributes(target, run, fitted, draws), "n_failed_quantities": failed}
     dimensions = named_dimensions(program.labels)
-    return judged(results.build(groups, {**attributes, "notes": notes}, **dimensions))
+    return judge(results.build(groups, {**attributes, "notes": notes}, **dimensions))
 
 
 def _gaussians(target: Samplable, fitted: Fitted) -> xr.Dataset:

@@ -1,7 +1,6 @@
 """The rows of a repeated comparison: how one is measured, and the folder that stores them."""
 
 import json
-import os
 import time
 import warnings
 from collections.abc import Callable, Collection
@@ -106,7 +105,7 @@ def make_row(
     if results.attribute(fit, "interrupted", 0) == 1:
         raise KeyboardInterrupt
     spent = time.perf_counter() - began
-    table = compare({name: fit}, show=False, var_names=var_names)
+    table = compare({name: fit}, var_names=var_names)
     line = table.iloc[0]
     compiling = max(float(line["seconds_compile"]) - compiled_before, 0.0)
     measured = {measure: _as_number(line[measure]) for measure in COMPARED}
@@ -229,18 +228,14 @@ class StoredRows:
         return pd.DataFrame(self.rows, columns=list(ROW))
 
     def _write(self, name: str, content: str | bytes) -> None:
-        """Write under another name first: an interruption leaves the old file intact."""
         assert self.folder is not None
-        partial = self.folder / f".{name}.{os.getpid()}.partial"
         try:
-            partial.write_bytes(content.encode() if isinstance(content, str) else content)
-            partial.replace(self.folder / name)
+            with results.replace_file(self.folder / name) as partial:
+                partial.write_bytes(content.encode() if isinstance(content, str) else content)
         except OSError as error:
             raise StanadaptError(
                 UNWRITABLE_STUDY, f"{self.folder / name} could not be written: {error}."
             ) from None
-        finally:
-            partial.unlink(missing_ok=True)
 
 
 def stored_seed(run: str | PathLike) -> int | None:

@@ -15,7 +15,7 @@ from stanadapt import results
 from stanadapt.diagnostics.compare import compare, counted_variables, disagreement
 from stanadapt.diagnostics.missed_modes import Columns
 from stanadapt.diagnostics.mixing import Efficiency, efficiency, worst_columns
-from stanadapt.diagnostics.verdict import FINE, NOT_EXACT, ORDER
+from stanadapt.diagnostics.reasons import FINE, NOT_EXACT, ORDER
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.studies.messages import (
     DISAGREEMENT,
@@ -161,7 +161,7 @@ def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> 
     for k in range(rounds):
         round_ = {name: repeats[k % len(repeats)] for name, repeats in fits.items()}
         if table is None or k > 0:
-            table = compare(round_, baseline, show=False)
+            table = compare(round_, baseline)
         wanted = counted_variables(round_, None)
         notes |= dict.fromkeys(table.attrs["trajectories"] + table.attrs["density"])
         for name, fit in round_.items():

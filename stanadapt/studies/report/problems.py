@@ -1,6 +1,5 @@
 """The problems of a fit that a report lists, and facts that a reader of its numbers must know."""
 
-import json
 from collections.abc import Sized
 
 import numpy as np
@@ -35,7 +34,7 @@ def problems(run: Run, assessment: Assessment) -> list[Message | str]:
     """
     return [
         *run.reasons,
-        *json.loads(results.attribute(run.fit, "notes", "[]")),
+        *results.notes(run.fit),
         *_regions(run),
         *run.missed,
         *_disagreement(run, assessment),

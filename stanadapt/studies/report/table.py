@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.diagnostics.verdict import FINE, NOT_EXACT, ORDER
+from stanadapt.diagnostics.reasons import FINE, NOT_EXACT, ORDER
 from stanadapt.studies.report.conclusion import Cost, number, per_gradient, per_second
 from stanadapt.studies.report.fits import Assessment, Run
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from stanadapt.diagnostics.verdict import R_HAT
+from stanadapt.diagnostics.mixing import R_HAT
 from stanadapt.studies.report.canvas import (
     INK,
     MUTED,

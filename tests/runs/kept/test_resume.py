@@ -348,8 +348,6 @@ def test_an_interrupted_run_names_resume(target, phase, number, crash, tmp_path,
     else:
         fit = draw(target, ("nuts", {}), run=run)
         assert fit.attrs["interrupted"] == 1
-        assert any(
-            "stanadapt.resume" in sentence for sentence in sa.diagnose(fit, show=False).sentences
-        )
+        assert any("stanadapt.resume" in sentence for sentence in sa.diagnose(fit).messages)
     monkeypatch.setattr(checkpoint.WriteCheckpoints, "chunk_done", patient)
     assert_same(resume(run), whole)

@@ -6,7 +6,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.compare import disagreement
-from stanadapt.diagnostics.mixing import efficiency, of_columns
+from stanadapt.diagnostics.mixing import efficiency, measure_mixing
 from stanadapt.targets.stan import bundled
 
 # program, data, and the number of seeds that reduces the error of the ratio to 5 %
@@ -27,7 +27,7 @@ def runs(target, draw, seeds):
         steps = results.dataset(fit, "sample_stats")["n_steps"].values
         draws.append(columns)
         moving = {name: x for name, x in columns.items() if np.ptp(x) > 0.0}
-        bulk = [mixed.ess_bulk for mixed in of_columns(moving).values()]
+        bulk = [mixed.ess_bulk for mixed in measure_mixing(moving).values()]
         rates.append(np.min(bulk) / steps.sum())
     return {name: np.concatenate([d[name] for d in draws]) for name in draws[0]}, np.array(rates)
 

@@ -274,7 +274,7 @@ def test_both_engines_agree(schools, independent):
     shared = embedded(
         schools, chains=4, iter_warmup=1000, iter_sampling=2000, seed=9, adapt_delta=0.95
     )
-    table = sa.compare({"stanli": shared, "cmdstan": independent}, show=False)
+    table = sa.compare({"stanli": shared, "cmdstan": independent})
     assert table.attrs["baseline"] == "cmdstan"
     assert table.loc["stanli", "z_mean"] < 5
     assert table.loc["stanli", "z_sd"] < 5

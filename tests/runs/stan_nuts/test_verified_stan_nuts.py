@@ -144,7 +144,7 @@ def test_an_error_without_a_fit_has_none():
 
 
 def remarks_that_name(*facts, **fits):
-    lines = remarks(sa.compare(fits, show=False))
+    lines = remarks(sa.compare(fits))
     return [line for line in lines if all(fact in line for fact in facts)]
 
 

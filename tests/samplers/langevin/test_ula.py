@@ -45,7 +45,7 @@ def test_steps_become_smaller_where_a_metropolis_test_would_reject():
 def test_a_result_says_that_it_is_not_exact():
     target = sa.Target("parameters { real x; } model { x ~ normal(0, 1e6); }", backend="stanli")
     quiet = {"chains": 2, "seed": 1, "show_progress": False}
-    with pytest.warns(sa.ConvergenceWarning, match="R-hat and effective sample sizes do not see"):
+    with pytest.warns(sa.ConvergenceWarning, match="R-hat and effective sample sizes do not show"):
         fit = sa.sample(target, "ula", iter_warmup=300, iter_sampling=500, **quiet)
     assert fit.attrs["exact"] == 0
     assert fit.attrs["verdict"] != "fine"

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.diagnostics.verdict import verdict
 from stanadapt.samplers import find
 from tests.helpers.codes import raises
 
@@ -141,7 +140,7 @@ def test_the_bound_does_not_depend_on_units_and_counts_all_constants():
         assert fit.attrs["log_evidence"] == pytest.approx(known, abs=error)
         assert fit.attrs["bound"] < known + error
         assert fit.attrs["bound"] == pytest.approx(known, abs=0.03)
-        assert verdict(fit).verdict == "fine"
+        assert sa.diagnose(fit).verdict == "fine"
 
 
 @pytest.mark.filterwarnings(r"ignore:.*\[long_stay\]")

@@ -7,7 +7,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.diagnostics.importance import largest_usable, meaning
-from stanadapt.diagnostics.verdict import verdict
+from stanadapt.diagnostics.verdict import verdict as judge_fit
 from stanadapt.errors import StanadaptError, codes_of
 from stanadapt.samplers.variational.methods import gaussians_of
 from stanadapt.studies.approximate.importance_draws import Draws, describe_draws
@@ -108,7 +108,7 @@ def test_a_saved_approximation_is_the_same(target, tmp_path):
     again = sa.load(sa.save(fit, tmp_path / "fit.nc"))
     for one, two in zip(gaussians_of(fit), gaussians_of(again), strict=True):
         np.testing.assert_array_equal(one.factor, two.factor)
-    assert verdict(again) == verdict(fit)
+    assert judge_fit(again) == judge_fit(fit)
     with pytest.raises(StanadaptError) as caught:
         gaussians_of(draw(target))
     assert caught.value.stage == "settings"
@@ -157,8 +157,8 @@ def test_a_poor_approximation_is_not_to_be_used():
         fit = sa.approximate(target, "laplace", seed=1, show_progress=False)
     assert fit.attrs["verdict"] == "do not use"
     assert fit.attrs["pareto_k"] > 0.7
-    judgment, reasons = verdict(fit)
-    assert judgment == "do not use"
+    verdict, reasons = judge_fit(fit)
+    assert verdict == "do not use"
     assert f"{fit.attrs['pareto_k']:.2f}" in reasons[0]
 
 
@@ -173,7 +173,7 @@ def test_limits_of_k():
 
 def test_compare_lists_it_as_not_exact(target):
     fit = draw(target)
-    table = sa.compare({"nuts": fit, "rough": approximated(target)}, baseline="nuts", show=False)
+    table = sa.compare({"nuts": fit, "rough": approximated(target)}, baseline="nuts")
     assert np.isnan(table.loc["rough", "ess_bulk_min"])
     assert np.isnan(table.loc["rough", "ess_per_gradient"])
     assert np.isfinite(table.loc["rough", "z_mean"])

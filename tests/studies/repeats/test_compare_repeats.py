@@ -45,7 +45,7 @@ def test_a_row_measures_one_run_with_its_seed(found, schools):
     row = rows[(rows["sampler"] == "rwm") & (rows["repeat"] == 2)].iloc[0]
     with pytest.warns(sa.ConvergenceWarning):
         fit = sa.sample(schools, "rwm", seed=int(row["seed"]), **SAMPLERS["rwm"], **SHORT)
-    line = sa.compare({"rwm": fit}, show=False).iloc[0]
+    line = sa.compare({"rwm": fit}).iloc[0]
     for name in ("ess_bulk_min", "ess_tail_min", "r_hat_max", "densities", "draws", "verdict"):
         assert row[name] == line[name], name
     assert row["verdict"] != "fine"

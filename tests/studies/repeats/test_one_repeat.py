@@ -22,7 +22,7 @@ def test_a_row_has_the_costs_of_a_comparison_and_wall_time(monkeypatch):
     monkeypatch.setattr(rows, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     fit = made_up_fits.fit(1, seconds=2.0, gradients=5000, compile_seconds=7.5)
     row = make_row("a", 2, 9, lambda seed: fit, None, 7.0, quiet=True)
-    line = sa.compare({"a": fit}, show=False).iloc[0]
+    line = sa.compare({"a": fit}).iloc[0]
     assert tuple(row) == COLUMNS
     assert row["wall_seconds"] == pytest.approx(2.5)  # 3, and half a second compiled
     assert row["seconds"] == pytest.approx(2.0)

@@ -1,0 +1,139 @@
+"""Diagnose one fit: its verdict, the notes of its run, and the parameters that mix worst."""
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from stanadapt import results
+from stanadapt.diagnostics import messages
+from stanadapt.diagnostics.importance import is_approximation
+from stanadapt.diagnostics.mixing import Efficiency, efficiency, worst_columns
+from stanadapt.diagnostics.verdict import verdict
+from stanadapt.errors import Message, codes_of
+from stanadapt.results import Fit
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagnosis:
+    """Whether a fit can be used, and why; printed as a few lines.
+
+    Parameters
+    ----------
+    verdict : str
+        "fine", "not exact", "too short" or "do not use".
+    reasons : list of Message
+        The reasons for the verdict; each states a problem and a remedy, and has a `code`.
+    notes : list of str
+        Notes of the run itself, such as an interruption.
+    summary : str
+        Numbers of chains and draws, largest R-hat and smallest effective sample sizes.
+    table : pandas.DataFrame
+        The parameters that mix worst, by increasing bulk effective sample size: `mean`, `sd`, their
+        Monte Carlo standard errors `mcse_mean` and `mcse_sd`, `ess_bulk`, `ess_tail` and `r_hat`.
+
+    """
+
+    verdict: str
+    reasons: list[Message]
+    notes: list[str]
+    summary: str
+    table: pd.DataFrame
+
+    @property
+    def messages(self) -> list[str]:
+        """Reasons and notes, in this order."""
+        return [*self.reasons, *self.notes]
+
+    @property
+    def codes(self) -> list[str]:
+        """Codes of reasons and notes, in this order; "" for a note without a code."""
+        return codes_of(self.messages)
+
+    def __repr__(self) -> str:
+        lines = [f"{self.verdict}: {self.summary}", *(f"- {text}" for text in self.messages)]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        items = "".join(f"<li>{html.escape(text)}</li>" for text in self.messages)
+        head = f"<p><strong>{html.escape(self.verdict)}</strong>: {html.escape(self.summary)}</p>"
+        return head + (f"<ul>{items}</ul>" if items else "")
+
+
+def diagnose(fit: Fit) -> Diagnosis:
+    """Judge whether a fit can be used, and list its problems and their remedies.
+
+    Parameters
+    ----------
+    fit : InferenceData or DataTree
+        A result of `sample` or `stan_nuts`, or any ArviZ object with a posterior. The parameters
+        are judged; if the fit does not record their names, all variables are.
+
+    Returns
+    -------
+    Diagnosis
+        The verdict ("fine", "not exact", "too short" or "do not use"), its reasons, the notes of
+        the run, and a table of the parameters that mix worst.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", if `fit` is not an ArviZ object with draws.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
+    >>> target = sa.Target(program, backend="stanli", show_progress=False)
+    >>> fit = sa.sample(target, seed=1, show_progress=False)
+    >>> diagnosis = sa.diagnose(fit)
+    >>> diagnosis.verdict, diagnosis.codes
+    ('fine', [])
+
+    """
+    judgment = verdict(fit)
+    columns = results.columns(fit, wanted=results.parameters(fit))
+    finite = {name: x.astype(float) for name, x in columns.items() if np.isfinite(x).all()}
+    measured = efficiency({name: finite[name] for name in worst_columns(finite)})
+    notes = [*_interruption(fit), *results.notes(fit)]
+    summary = _summarize(measured, fit)
+    return Diagnosis(judgment.verdict, judgment.reasons, notes, summary, _table(measured))
+
+
+def _interruption(fit: Fit) -> Iterator[Message]:
+    if results.attribute(fit, "interrupted", 0) != 1:
+        return
+    draws = results.dataset(fit, "posterior").sizes["draw"]
+    run = results.attribute(fit, "run")
+    remedy = f"the same call with seed={results.attribute(fit, 'seed')} draws these and the rest."
+    if run is not None:
+        remedy = f"continue with stanadapt.resume({run!r})."
+    yield Message(
+        messages.INTERRUPTED_FIT, f"Interrupted after {draws:,} draws per chain: {remedy}"
+    )
+
+
+def _table(measured: Efficiency) -> pd.DataFrame:
+    numbers = measured._asdict()
+    names = numbers.pop("names")
+    table = pd.DataFrame(numbers, index=pd.Index(names, name="parameter"))
+    return table.sort_values("ess_bulk", kind="stable")
+
+
+def _summarize(measured: Efficiency, fit: Fit) -> str:
+    """Return the extreme diagnostics, with the names of their parameters."""
+    sizes = results.dataset(fit, "posterior").sizes
+    parts = [f"{sizes['chain']} x {sizes['draw']:,} draws"]
+    if is_approximation(fit):
+        k = float(results.attribute(fit, "pareto_k", np.nan))
+        return f"{parts[0]} of an approximation ({results.source_name(fit)}); Pareto k {k:.2f}."
+    if np.isfinite(measured.r_hat).any():
+        worst = int(np.nanargmax(measured.r_hat))
+        parts.append(f"largest R-hat {measured.r_hat[worst]:.3f} ({measured.names[worst]})")
+    for kind, ess in (("bulk", measured.ess_bulk), ("tail", measured.ess_tail)):
+        if np.isfinite(ess).any():
+            worst = int(np.nanargmin(ess))
+            parts.append(f"smallest {kind} ESS {ess[worst]:,.0f} ({measured.names[worst]})")
+    return "; ".join(parts) + "."

@@ -1,0 +1,172 @@
+"""Check the statistics of a sampler: warm-up, acceptance, divergences, tree depth and energy.
+
+References
+----------
+Betancourt (2016), arXiv 1604.00695: the energy's Bayesian fraction of missing information (E-BFMI)
+is low below 0.3.
+
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.diagnostics import messages
+from stanadapt.diagnostics.reasons import (
+    DO_NOT_USE,
+    FINE,
+    TOO_SHORT,
+    Reason,
+    another_sampler,
+    count_draws,
+    reason,
+)
+from stanadapt.results import Fit
+
+# smallest E-BFMI without a warning
+BFMI = 0.3
+# an acceptance rate is off its target a below FAR_BELOW * a and above 1 - FAR_ABOVE * (1 - a): in
+# NUTS, the mean over few leapfrog steps ends well above its target without harm
+FAR_BELOW, FAR_ABOVE = 0.5, 0.125
+# a fixed trajectory with a smaller acceptance probability counts as rejected; shares of these that
+# are worth a remark, and that suggest a region which trajectories enter too rarely
+REJECTED, REMARKABLE, MOST_REJECTED = 0.01, 0.005, 0.025
+
+Statistics = dict[str, np.ndarray]
+
+
+def check_sampler_statistics(fit: Fit) -> Iterator[Reason]:
+    """Yield the problems that the statistics of a fit show."""
+    stats = _statistics(fit)
+    yield from _check_warmup(fit)
+    yield from _check_acceptance(fit, stats)
+    yield from _check_divergences(stats)
+    yield from _check_tree_depth(fit, stats)
+    yield from _check_energy(stats)
+
+
+def _statistics(fit: Fit) -> Statistics:
+    if "sample_stats" not in results.group_names(fit):
+        return {}
+    variables = results.dataset(fit, "sample_stats").data_vars
+    return {str(n): v.values for n, v in variables.items() if v.values.ndim == 2}
+
+
+def _check_warmup(fit: Fit) -> Iterator[Reason]:
+    """Report a warm-up that the sampler itself marked as unsettled."""
+    unsettled = results.attribute(fit, "unsettled")
+    if unsettled:
+        # R-hat and effective sample sizes show whether it mattered
+        cut_short = results.attribute(fit, "warmup_cut_short", 0) == 1
+        level = TOO_SHORT if cut_short else FINE
+        yield reason(level, messages.WARMUP_NOT_SETTLED, str(unsettled))
+
+
+def _check_acceptance(fit: Fit, stats: Statistics) -> Iterator[Reason]:
+    rates = stats.get("acceptance_rate")
+    if rates is None or np.isnan(rates).all():  # other libraries leave it empty
+        return
+    means = rates.mean(axis=1)
+    if np.isnan(means).any():
+        yield reason(
+            DO_NOT_USE,
+            messages.NOT_FINITE,
+            f"The acceptance rate of chain {int(np.argmax(np.isnan(means))) + 1} is not a number "
+            "at some draws: its trajectories failed. Start elsewhere (inits), or use "
+            f"{another_sampler(fit)}.",
+        )
+        return
+    worst = int(np.argmin(means))
+    if not means[worst] > 0.0:
+        yield reason(
+            DO_NOT_USE,
+            messages.NOTHING_ACCEPTED,
+            f"Chain {worst + 1} accepted no proposal: its step size is too large, or the density "
+            "fails everywhere around it. Lengthen warm-up (iter_warmup), or use "
+            f"{another_sampler(fit)}.",
+        )
+        return
+    yield from _check_fixed_trajectories(fit, rates)
+    target, low, high = _expected_acceptance(fit)
+    if not target:
+        return
+    far = [c for c in range(len(means)) if not low <= means[c] <= high]
+    if far:
+        c = max(far, key=lambda c: abs(means[c] - target))
+        yield reason(
+            TOO_SHORT,
+            messages.ACCEPTANCE_OFF_TARGET,
+            f"The acceptance rate of chain {c + 1} is {means[c]:.2f}, far from its target "
+            f"{target:g}: the step size was not adapted well. Lengthen warm-up (iter_warmup).",
+        )
+
+
+def _expected_acceptance(fit: Fit) -> tuple[float, float, float]:
+    """Return the target of the acceptance rate and its acceptable range; target 0 if unknown."""
+    target = results.attribute(fit, "acceptance_target")
+    if target is not None:  # the sampler chose its target itself
+        low, high = results.attribute(fit, "acceptance_range")
+        return float(target), float(low), float(high)
+    settings = results.from_json(fit, "settings", {})
+    target = settings.get("target_accept", settings.get("adapt_delta", 0.0))  # the latter is Stan's
+    return target, FAR_BELOW * target, 1.0 - FAR_ABOVE * (1.0 - target)
+
+
+def _check_fixed_trajectories(fit: Fit, rates: np.ndarray) -> Iterator[Reason]:
+    if not results.attribute(fit, "fixed_trajectories", False):
+        return
+    rejected = rates < REJECTED
+    if rejected.mean() > REMARKABLE:
+        yield reason(
+            TOO_SHORT if rejected.mean() > MOST_REJECTED else FINE,
+            messages.REJECTED_TRAJECTORIES,
+            f"{count_draws(rejected)} repeat the previous one because a trajectory of fixed length "
+            f"had an acceptance probability below {REJECTED:.0%}: regions of higher curvature may "
+            "be underrepresented. Use trajectory='nuts'.",
+        )
+
+
+def _check_divergences(stats: Statistics) -> Iterator[Reason]:
+    diverging = stats.get("diverging")
+    if diverging is not None and diverging.any():
+        yield reason(
+            TOO_SHORT,
+            messages.DIVERGENCES,
+            f"{count_draws(diverging)} come from trajectories that diverged: regions of high "
+            "curvature may be underrepresented. Raise target_accept (adapt_delta of Stan's NUTS), "
+            "or reparameterize the model.",
+        )
+
+
+def _check_tree_depth(fit: Fit, stats: Statistics) -> Iterator[Reason]:
+    cut = stats.get("reached_max_treedepth")
+    deepest = results.from_json(fit, "settings", {}).get("max_treedepth")
+    if cut is None and deepest and "tree_depth" in stats:
+        cut = stats["tree_depth"] >= deepest
+    if cut is not None and cut.any():
+        yield reason(
+            FINE,
+            messages.MAX_TREEDEPTH,
+            f"{count_draws(cut)} come from trajectories that reached the maximum tree depth: the "
+            "chains mix more slowly than they could. Raise max_treedepth, or reparameterize the "
+            "model.",
+        )
+
+
+def _check_energy(stats: Statistics) -> Iterator[Reason]:
+    energy = stats.get("energy")
+    if energy is None or energy.shape[1] <= 2:
+        return
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fraction = np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1)
+    fraction = np.where(np.isnan(fraction), np.inf, fraction)
+    chain = int(np.argmin(fraction))
+    if fraction[chain] < BFMI:
+        yield reason(
+            TOO_SHORT,
+            messages.LOW_BFMI,
+            f"E-BFMI of chain {chain + 1} is {fraction[chain]:.2f}, below {BFMI:g}: momenta "
+            "explore the energies of this posterior too slowly. Reparameterize the model, or "
+            "run longer (iter_sampling).",
+        )

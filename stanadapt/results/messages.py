@@ -1,0 +1,76 @@
+"""Codes of errors about results, their files and their labels."""
+
+from stanadapt.errors import Code
+
+FILE_MISSING = Code(
+    "file_missing",
+    "files",
+    "There is no file at the path.",
+    "Check the path; a relative path starts at the current folder.",
+)
+FILE_UNREADABLE = Code(
+    "file_unreadable",
+    "files",
+    "A file cannot be read: it is a folder or a pipe, is not UTF-8 text, or access is denied.",
+    "Give a readable text file in UTF-8.",
+)
+NOT_JSON = Code(
+    "not_json",
+    "files",
+    "A file does not contain valid JSON.",
+    "Correct the syntax of the file at the line that the message names.",
+)
+NOT_A_PATH = Code(
+    "not_a_path",
+    "files",
+    "The name of a file is not text, or not a name that this system allows.",
+    "Give a string or a pathlib.Path.",
+)
+NOT_WRITABLE = Code(
+    "not_writable",
+    "files",
+    "A file cannot be written.",
+    "Choose another folder or a shorter name, or free some space on the disk.",
+)
+NOT_A_RESULT = Code(
+    "not_a_result",
+    "files",
+    "A file does not hold a fit, or is damaged.",
+    "Give a netCDF file that stanadapt.save or ArviZ has written.",
+)
+NOT_A_FIT = Code(
+    "not_a_fit",
+    "settings",
+    "An argument is not an ArviZ object with a posterior.",
+    "Give a result of sample or stan_nuts; convert those of CmdStanPy with arviz.from_cmdstanpy.",
+)
+NO_NUMERIC_DRAWS = Code(
+    "no_numeric_draws",
+    "settings",
+    "The posterior of an ArviZ object has no numbers along the dimensions chain and draw.",
+    "Give the object before its draws were stacked, averaged or removed.",
+)
+UNKNOWN_VARIABLE = Code(
+    "unknown_variable",
+    "settings",
+    "A variable or a group is named that the fits do not have.",
+    "Choose among the names that the message lists.",
+)
+EMPTY_POSTERIOR = Code(
+    "empty_posterior",
+    "settings",
+    "All variables of the posterior would be excluded.",
+    "Exclude fewer variables.",
+)
+WRONG_LABELS = Code(
+    "wrong_labels",
+    "settings",
+    "Labels, dims or coords do not match the variables of the program and the data.",
+    "Use the names and the numbers of dimensions that the message lists.",
+)
+RESERVED_NAME = Code(
+    "reserved_name",
+    "settings",
+    "A variable of the program has the name of a dimension of every ArviZ object.",
+    "Rename the variable in the program.",
+)
