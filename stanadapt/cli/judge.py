@@ -30,6 +30,7 @@ from stanadapt.cli.terminal import report_errors, require_writable
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.diagnose import diagnose as judge_fit
 from stanadapt.diagnostics.modes import modes as find_modes
+from stanadapt.errors import codes_of
 from stanadapt.results import write_text
 from stanadapt.runs.choose_sampler import AUTO
 from stanadapt.studies.advise.advise import advise as try_samplers
@@ -47,7 +48,7 @@ Files = Annotated[list[Path], typer.Argument(help="Two or more netCDF files of o
 def diagnose(
     fit: File,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: verdict, and reasons with their codes.")
+        bool, typer.Option("--json", help="Print JSON: verdict, reasons, notes, and their codes.")
     ] = False,
 ) -> None:
     """Judge whether a fit can be used, and print the problems and their cures."""
@@ -56,9 +57,16 @@ def diagnose(
         if not as_json:
             print(found)
             return
-        reasons = zip(found.codes, found.messages, strict=True)
-        listed = [{"code": code, "text": text} for code, text in reasons]
-        print(json.dumps({"fit": str(fit), "verdict": found.verdict, "reasons": listed}, indent=2))
+        report = {
+            "fit": str(fit), "verdict": found.verdict,
+            "reasons": _with_codes(found.reasons), "notes": _with_codes(found.notes),
+        }  # fmt: skip
+        print(json.dumps(report, indent=2))
+
+
+def _with_codes(messages: list[Any]) -> list[dict[str, str]]:
+    codes = codes_of(messages)
+    return [{"code": c, "text": text} for c, text in zip(codes, messages, strict=True)]
 
 
 def table(
