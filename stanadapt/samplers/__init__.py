@@ -7,7 +7,7 @@ from stanadapt.samplers.hamiltonian import hmc, nuts
 from stanadapt.samplers.jumps import repelling_attracting
 from stanadapt.samplers.kameleon import kameleon
 from stanadapt.samplers.langevin import mala, sgld, ula
-from stanadapt.samplers.nice import nice
+from stanadapt.samplers.nice import nice as _  # not `nice`, which is the folder, with `train`
 from stanadapt.samplers.tempering import (
     continuous_tempering,
     equi_energy,
