@@ -122,7 +122,7 @@ def test_an_interruption_keeps_the_best(mog2, monkeypatch):
 
 def test_without_jax_the_error_names_the_packages_to_install(mog2, monkeypatch):
     monkeypatch.delitem(sys.modules, "stanadapt.samplers.nice.adversarial")
-    monkeypatch.delattr("stanadapt.samplers.nice.adversarial")
+    monkeypatch.delattr(sys.modules["stanadapt.samplers.nice"], "adversarial")
     monkeypatch.setitem(sys.modules, "jax", None)
     with raises("jax_missing", "JAX", "optax", "pip install 'stanadapt[learn]'"):
         train_nice(mog2, **QUICK)

@@ -9,6 +9,7 @@ from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.engine.chain import advance_together
 from stanadapt.errors import StanadaptError
+from stanadapt.samplers import find
 from stanadapt.samplers.variational import proposal
 from stanadapt.samplers.variational.proposal import Approximation
 from tests.helpers.chains import column, finish, make_chains
@@ -181,4 +182,4 @@ def test_a_q_without_the_tails_of_the_posterior_is_reported():
 
 def test_settings_are_named():
     with pytest.raises(StanadaptError, match="independence, mixture, block"):
-        sa.samplers.registry.find("variational_mcmc", kernel="gibbs")
+        find("variational_mcmc", kernel="gibbs")
