@@ -1,6 +1,7 @@
 """advise: trials on programs with a known best sampler."""
 
 import warnings
+from types import SimpleNamespace
 
 import pytest
 
@@ -102,8 +103,11 @@ def test_a_very_short_time_is_one_trial_with_a_recorded_seed(normal):
     assert 0 <= advice.seed < 2**32
 
 
-def fail_with(error, monkeypatch):
-    def sample(*arguments, **options):
+def fail_with(error, monkeypatch, seconds=0.0):
+    """Let a sampler fail after this processor time."""
+
+    def sample(*arguments, show_progress, **options):
+        show_progress(SimpleNamespace(processor_seconds=seconds, seconds=0.0))
         raise error
 
     monkeypatch.setattr(trials, "sample", sample)
@@ -114,10 +118,15 @@ def run(target):
 
 
 @pytest.mark.parametrize(
-    ("code", "reason"), [(NO_DRAWS, "unfinished_trial"), ("sampling", "sampling")]
+    ("code", "seconds", "reason"),
+    [
+        (NO_DRAWS, 1e9, "unfinished_trial"),
+        (NO_DRAWS, 0.0, NO_DRAWS),  # every chain failed before the time was up
+        ("sampling", 0.0, "sampling"),
+    ],
 )
-def test_a_trial_without_draws_is_a_failure_with_a_reason(normal, monkeypatch, code, reason):
-    fail_with(StanadaptError(code, "Why."), monkeypatch)
+def test_a_trial_without_draws_has_a_reason(normal, monkeypatch, code, seconds, reason):
+    fail_with(StanadaptError(code, "Why."), monkeypatch, seconds)
     trial = run(normal)
     verdict, reasons = trial.verdict
     assert (trial.fit, verdict, codes_of(reasons)) == (None, "failed", [reason])
