@@ -81,7 +81,7 @@ def test_prior_data_that_do_not_fit_the_program(target):
 
 def test_an_extension_has_prior_data_of_its_own(target):
     extended = Extended(target, 2, reference_distribution=DISTRIBUTION)
-    with raises("option_not_used", "prior_data"):
+    with raises("prior_data_misplaced", "prior_data"):
         sa.sample(extended, "parallel_tempering", **SHORT, prior_data={"n": 0, "k": 2, "y": []})
 
 

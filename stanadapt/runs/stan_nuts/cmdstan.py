@@ -19,7 +19,7 @@ from stanadapt.runs.messages import NUTS_CHAINS_FAILED, NUTS_FAILED
 from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings, dotted
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends.messages import COMPILATION_FAILED
-from stanadapt.targets.stan.build_cache import ended_by_ctrl_c
+from stanadapt.targets.stan.build_cache import kill_children_on_ctrl_c
 from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.target import Target
@@ -84,7 +84,7 @@ def run(
     try:
         data = folder / "data.json"
         data.write_text(target.data, encoding="utf-8")
-        with _quiet(), ended_by_ctrl_c():
+        with _quiet(), kill_children_on_ctrl_c():
             model = CmdStanModel(exe_file=str(program))
             fit, remarks = _sample(
                 model, target, folder, data=str(data), chains=plan.chains,

@@ -3,8 +3,8 @@
 Each build has a folder, which is never moved, because precompiled headers record their path. A
 small marker file, written last and renamed into place, records the folder and contents of the
 build of a key. A killed process, a full disk or two processes that build the same key therefore
-leave at worst a folder that no marker names. `ended_by_ctrl_c` stops compilers, and CmdStan's
-chains, when Ctrl-C ends their parent.
+leave at worst a folder that no marker names. `kill_children_on_ctrl_c` stops compilers, and
+CmdStan's chains, when Ctrl-C ends their parent.
 """
 
 import contextlib
@@ -87,7 +87,7 @@ def find_or_build(name: str, key: str, build: Callable[[Path], None]) -> Build:
         _remove_unused(root)
         folder = Path(tempfile.mkdtemp(prefix=f"{_plain(name)}-{key}-", dir=root))
         try:
-            with ended_by_ctrl_c():
+            with kill_children_on_ctrl_c():
                 build(folder)
             cached = find(name, key)  # another process may have been faster
             if cached is None:
@@ -162,7 +162,7 @@ def _remove_unused(root: Path) -> None:
 
 
 @contextlib.contextmanager
-def ended_by_ctrl_c() -> Iterator[None]:
+def kill_children_on_ctrl_c() -> Iterator[None]:
     """Kill processes started in the body, and their children, before Ctrl-C is raised.
 
     `subprocess` kills the child only, not a compiler that make has started, and CmdStanPy waits
