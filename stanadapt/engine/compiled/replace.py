@@ -1,7 +1,7 @@
 """`replace(state, scale=...)`: a named tuple with some fields changed, in compiled code too.
 
-Numba knows neither `_replace` nor functions with arbitrary keyword arguments, so that this is
-typed and emitted by hand: the fields are those of the call, and nothing is left of it at run time.
+Numba supports neither `_replace` nor functions with arbitrary keyword arguments. `replace` is
+therefore typed and emitted by hand for the fields of each call, at no cost at run time.
 """
 
 import inspect
@@ -15,7 +15,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 
 
 def replace(state, **changes):
-    """Return a named tuple with some fields changed; an error names the fields there are."""
+    """Return a named tuple with some fields changed; an unknown field is an error."""
     return state._replace(**changes)
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from stanadapt.errors import StanadaptError
 from stanadapt.samplers import find
 from stanadapt.samplers.gad import proposal_factor, speed_measure
 from tests.helpers.chains import column, finish
+from tests.helpers.codes import raises
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 
 N, RANK = 9, 2
@@ -94,5 +94,5 @@ def test_moments_and_acceptance_on_unequal_scales():
 
 
 def test_diagonal_and_rank_exclude_each_other():
-    with pytest.raises(StanadaptError, match="diagonal=True and rank=2"):
+    with raises("invalid_setting", "gad_mala", "diagonal=True", "rank=2"):
         find("gad_mala", diagonal=True, rank=2)

@@ -1,4 +1,4 @@
-"""Kameleon: Adaptive Metropolis where its kernel is linear, the right law where it is frozen."""
+"""Kameleon: Adaptive Metropolis if its kernel is linear, the correct law if it is frozen."""
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from stanadapt.samplers import find
 from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.samplers.kameleon.kameleon import PUBLISHED
 from tests.helpers.chains import column, finish, make_chains
+from tests.helpers.codes import raises
 from tests.helpers.curved import PAPER
 from tests.helpers.targets import SD, Awkward
 
@@ -23,7 +24,7 @@ LINEAR = {
 
 
 def one_chain(chosen, target=None, start=(0.1, 0.5, -1.0), **lengths):
-    """One chain from a start of its own."""
+    """Return one chain from a given start."""
     target = target or Awkward()
     (chain,) = make_chains(("kameleon", chosen), target, **lengths)
     chain.state = chain.sampler.init(
@@ -257,7 +258,7 @@ def test_chains_with_one_past_share_what_is_learned(earlier):
     np.testing.assert_array_equal(made["posterior"]["x"].values, again["posterior"]["x"].values)
 
 
-def test_what_a_warm_start_taught_is_kept_until_warmup_improves_on_it(earlier):
+def test_the_tuning_of_a_warm_start_is_kept_until_warmup_improves_on_it(earlier):
     """An early window must not forget the bandwidth."""
     target, fit = earlier
     made = sa.sample(
@@ -270,15 +271,15 @@ def test_what_a_warm_start_taught_is_kept_until_warmup_improves_on_it(earlier):
 def test_a_warm_start_that_does_not_fit(earlier):
     _, fit = earlier
     other = sa.Target("parameters { real z; } model { z ~ normal(0, 1); }", backend="stanli")
-    for bad, words in ((fit, "lacks z"), (5, "must be an earlier fit, got int")):
-        with pytest.raises(sa.StanadaptError, match=words):
+    for bad, facts in ((fit, ["warm_start", "z"]), (5, ["warm_start", "int"])):
+        with raises("unsuitable_fit", *facts):
             sa.sample(other, "kameleon", warm_start=bad)
 
 
 def test_history_must_hold_two_subsamples():
-    with pytest.raises(sa.StanadaptError, match="history must be at least 200"):
+    with raises("invalid_setting", "history", "200", "199"):
         find("kameleon", subsample=100, history=199)
-    with pytest.raises(sa.StanadaptError, match="kernel must be one of gaussian, linear"):
+    with raises("invalid_setting", "kernel", "gaussian, linear", "'cubic'"):
         find("kameleon", kernel="cubic")
 
 
