@@ -14,6 +14,10 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 
 
+# a tuple with fields of one type only has another type in Numba
+NAMED_TUPLES = (types.NamedTuple, types.NamedUniTuple)
+
+
 def replace(state, **changes):
     """Return a named tuple with some fields changed; an unknown field is an error."""
     return state._replace(**changes)
@@ -23,7 +27,7 @@ def replace(state, **changes):
 class _Replace(AbstractTemplate):
     def generic(self, args: tuple, kws: dict[str, Any]) -> Any:
         (state,) = args
-        if not isinstance(state, types.NamedTuple):
+        if not isinstance(state, NAMED_TUPLES):
             return None
         unknown = [name for name in kws if name not in state.fields]
         if unknown:
@@ -42,6 +46,7 @@ class _Replace(AbstractTemplate):
 
 
 @imputils.lower_builtin(replace, types.NamedTuple, types.VarArg(types.Any))
+@imputils.lower_builtin(replace, types.NamedUniTuple, types.VarArg(types.Any))
 def _emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     state = signature.args[0]
     parts = unpack_tuple(builder, arguments[0])

@@ -8,14 +8,14 @@ from stanadapt.errors import NOTE, Code
 MANY_EVALUATIONS = Code(
     "many_evaluations",
     NOTE,
-    "repelling_attracting has many parameters to move: the number of density evaluations per "
+    "There are many parameters for repelling_attracting: the number of density evaluations per "
     "iteration grows exponentially with them.",
     "Use a sampler that tempers, such as simulated_tempering.",
 )
 SEARCH_GIVEN_UP = Code(
     "search_given_up",
     NOTE,
-    "repelling_attracting reached the limit longest_search in some iterations and did not move. "
+    "In some iterations repelling_attracting reached the limit longest_search and did not move. "
     "The draws are exact, but fewer of them are new.",
     "Raise longest_search, or use a sampler that tempers, such as simulated_tempering.",
 )
