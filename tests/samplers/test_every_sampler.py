@@ -83,7 +83,7 @@ def arrays_of(state):
 
 
 def test_matrices_are_declared(case):
-    """`sample` refuses what does not fit into memory; their number is the second difference."""
+    """`sample` refuses runs that exceed memory; the second difference counts matrices."""
     name, chosen = case
     sizes = []
     for n in (20, 40, 60):

@@ -13,7 +13,6 @@ from numba.core.cgutils import unpack_tuple
 from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 
-
 # a tuple with fields of one type only has another type in Numba
 NAMED_TUPLES = (types.NamedTuple, types.NamedUniTuple)
 

@@ -44,7 +44,7 @@ def test_it_starts_as_the_identity_with_orthonormal_columns():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_derivative_is_that_of_differences(seed):
-    """Of sum_t left_t^T L right_t + weight log |det L|, in every entry of s, U and V."""
+    """Differentiate sum_t left_t^T L right_t + weight log |det L| in all entries of s, U and V."""
     rng, weight = np.random.default_rng(seed), 1.7
     factor, left, right = random_factor(seed), *rng.standard_normal((2, 3, N))
 

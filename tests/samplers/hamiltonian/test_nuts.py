@@ -62,7 +62,7 @@ def features(draws):
 @pytest.mark.parametrize("max_depth", [1, 3, 10])
 @pytest.mark.parametrize(("metric", "step_size"), [("dense", 0.7), ("dense", 1.4), ("unit", 0.25)])
 def test_one_iteration_leaves_the_target_alone(metric, step_size, max_depth):
-    """From exact draws to exact draws: paired differences of 15 features within five errors.
+    """Map exact draws to exact draws: paired differences of 15 features within five errors.
 
     The target is asymmetric, correlated and of unequal scales; steps are so long that many
     leaves have low weights. Nine runs of a correct sampler fail with probability 8e-5.
@@ -90,7 +90,7 @@ def test_warmups_of_every_length(warmup, dense):
     (chain,) = finish(make_chains(case, Awkward(), warmup=warmup, draws=50))
     assert np.isfinite(chain.sampling.stats).all()
     assert len(np.unique(column(chain, "step_size"))) == 1
-    if warmup == 0 or warmup > 100:  # else the step size is what a few iterations made it
+    if warmup == 0 or warmup > 100:  # otherwise only a few iterations tuned the step size
         assert len(np.unique(chain.sampling.constrained[:, 0])) > 25
     factor = np.tril(chain.state.leapfrog.factor) if dense else chain.state.leapfrog.factor
     unit = np.eye(3) if dense else np.ones((1, 3))
@@ -130,7 +130,7 @@ def test_a_new_metric_comes_with_a_new_step_size():
 
 
 def test_a_higher_target_means_shorter_steps_and_more_acceptance():
-    """Of sixteen chains each: one chain's acceptance rate varies by 0.04."""
+    """Compare sixteen chains each: the acceptance rate of one chain varies by 0.04."""
     found = []
     for target_accept in (0.6, 0.8, 0.95):
         case = ("nuts", {"target_accept": target_accept})
@@ -157,7 +157,7 @@ def test_a_step_does_not_allocate(dense):
         before = rtsys.get_allocation_stats().alloc
         chain.state = _iterations(chain.density, chain.settings, chain.state, chain.rng, count)
         allocated.append(rtsys.get_allocation_stats().alloc - before)
-    assert allocated[1] == allocated[2] > 0  # what the way into compiled code takes
+    assert allocated[1] == allocated[2] > 0  # for the call of compiled code
 
 
 # --- its report ----------------------------------------------------------------------------------

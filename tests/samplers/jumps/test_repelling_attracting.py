@@ -42,12 +42,12 @@ class OnPaper:
         return np.exp(value(self.density, position))
 
     def downhill(self, there, here):
-        """a_D(there | here), which is also a_U(here | there)."""
+        """Return a_D(there | here), which is also a_U(here | there)."""
         pi = self.pi(there)
         return 1.0 if pi == 0.0 else min(1.0, self.pi(here) / pi)
 
     def forced(self, start, rate):
-        """Return where a forced move ends, None after too many tries."""
+        """Return the end of a forced move, None after too many tries."""
         for _ in range(self.longest):
             self.tries += 1
             end = start + self.noise()
@@ -76,7 +76,7 @@ class OnPaper:
 
 @pytest.mark.parametrize("longest", [1, 3, 1000])
 def test_equal_draw_for_draw_to_the_algorithm_on_paper(longest):
-    """Beyond a wall, where the density is zero, too. It sees what no moment does: a kept z*."""
+    """Also with a wall of zero density. Unlike moments, this detects a z* that is kept wrongly."""
     chosen = {**FIXED, "longest_search": longest}
     (chain,) = make_chains((NAME, chosen), Awkward(WALL), warmup=0, draws=400)
     start, rng = np.array([-0.5, 1.1, -1.0]), np.random.default_rng(5)
@@ -104,7 +104,7 @@ def _pairs(density, settings, state, rng, out):
 
 
 def surprise(values, truth):
-    """Errors of means over the first axis, in standard errors from 100 batches."""
+    """Return errors of means over the first axis, in standard errors from 100 batches."""
     batches = values.reshape(100, -1, *values.shape[1:]).mean(axis=1)
     return (batches.mean(axis=0) - truth) / (batches.std(axis=0, ddof=1) / 10.0)
 
@@ -158,7 +158,7 @@ def test_a_constant_in_the_log_density_changes_nothing(constant):
 
 
 def test_pairs_stay_pairs_while_scales_are_learned():
-    """The partner z moves along with the scales, and its density is that of where it is."""
+    """The partner z moves with the scales, and its density is that of its position."""
     (chain,) = make_chains((NAME, {}), Awkward(), warmup=1000)
     while chain.warming_up:
         z = (chain.state.partner.position - chain.state.current.position) / chain.state.scales
@@ -211,7 +211,7 @@ def test_notes():
 
 
 def test_twenty_modes():
-    """Every chain is in all of them; moments within 4 standard errors."""
+    """Every chain visits all of them; moments are within 4 standard errors."""
     path, file = bundled.find("mixture", "twenty")
     content = json.loads(file.read_text())
     fit = sa.sample(sa.Target(path, file), NAME, chains=4, seed=1, **QUIET)

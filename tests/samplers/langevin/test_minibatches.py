@@ -7,7 +7,6 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine.density import value_and_gradient
-from stanadapt.errors import StanadaptError
 from stanadapt.samplers.langevin.minibatches import Minibatches
 from stanadapt.targets.stan import bundled
 from tests.helpers import rows_program
@@ -29,7 +28,7 @@ def estimates(batches, position):
 @pytest.mark.parametrize("least", [0, 1, 2])
 @pytest.mark.parametrize("control", [False, True])
 def test_the_mean_over_batches_is_that_of_all_rows(least, control):
-    """Also where the program cannot do without rows, and with batches of unequal sizes."""
+    """Also if the program requires rows, and with batches of unequal sizes."""
     target = rows_program.regression(63, least)
     batches = Minibatches(target, ROWS, 8, control_variates=control)
     points = np.array([[0.3, -0.4, 0.2], [-1.0, 2.0, -0.5]])
@@ -106,11 +105,8 @@ def test_rows_and_batches_that_cannot_be(rows, batches, code, facts):
 
 @pytest.mark.parametrize("rows", [[3], 3])
 def test_rows_that_are_not_names(rows):
-    with pytest.raises(StanadaptError) as caught:
+    with raises("not_a_name", "rows", "3"):
         Minibatches(sa.Target(PAIR, TWO, backend="stanli"), rows, 2)
-    assert caught.value.stage == "settings"
-    assert "rows" in caught.value.message
-    assert "3" in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -150,10 +146,7 @@ def test_rows_that_depend_on_each_other_are_refused():
 
 def test_only_samplers_that_draw_batches_take_them():
     batches = Minibatches(rows_program.normal(), "y", 5)
-    with pytest.raises(StanadaptError) as caught:
+    with raises("sampler_not_for_target", "mala", "sgld"):
         sa.sample(batches, "mala", show_progress=False)
-    assert caught.value.stage == "settings"
-    assert {"mala", "sgld"} <= {word.strip(":.,") for word in caught.value.message.split()}
-    with pytest.raises(StanadaptError) as caught:
+    with raises("not_a_target"):
         Minibatches(batches, "y", 5)
-    assert caught.value.stage == "settings"
