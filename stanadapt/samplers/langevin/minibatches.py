@@ -167,6 +167,7 @@ class Minibatches(Samplable):
     Examples
     --------
     >>> import stanadapt as sa
+    >>> from stanadapt.samplers.langevin import Minibatches
     >>> code = '''
     ... data { int N; vector[N] y; }
     ... parameters { real mu; }
@@ -174,8 +175,8 @@ class Minibatches(Samplable):
     ... '''
     >>> data = {"N": 4, "y": [1.0, 2.0, 3.0, 2.5]}
     >>> target = sa.Target(code, data, backend="stanli", show_progress=False)
-    >>> sa.Minibatches(target, rows="y", batches=2)
-    Minibatches('model', 2 batches of y, seed 0)
+    >>> Minibatches(target, rows="y", batches=2)
+    Minibatches('program', 2 batches of y, seed 0)
 
     """
 
