@@ -1,1 +1,1 @@
-"""What every sampler is made of: the protocol, the chain, the density, compiled pieces."""
+"""The engine: the protocol of samplers, the density, chains, and compiled pieces."""

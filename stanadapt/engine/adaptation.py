@@ -1,34 +1,27 @@
-"""The covariance of a window of draws, and the factor L of the Euclidean metric made from it.
+"""Tuning rules of warm-up that several samplers share.
 
-The inverse metric is the covariance L L^T, shrunk as in Stan. L is stored as in
-`engine/compiled/triangular`: shape (n, n), lower triangle, when dense, and (1, n) when diagonal.
-
-References
-----------
-Welford (1962), Technometrics 4(3). The shrinkage: stan/mcmc/var_adaptation.hpp and
-covar_adaptation.hpp. Deviations: where Stan ends the run (a covariance that is not finite) or
-shrinks the old metric (a window of one draw), the old metric is kept.
-
-The tuning rule for scales that several samplers share.
-
-Dual averaging of a log step size toward a target acceptance rate.
+- `rescaled`: a scale that moves toward a target acceptance rate by small relative steps.
+- `Averaging`: dual averaging of the log step size toward a target acceptance rate. As in the
+  references, the average includes the iterate of the same iteration.
+- `window_end`: Stan's schedule of warm-up: an initial buffer without estimation; windows of
+  doubling length, each ending with a new metric that is estimated from its draws alone; a terminal
+  buffer in which only the step size is tuned.
+- `Welford`: the covariance of a window of draws, and the factor L of the Euclidean metric made from
+  it. The inverse metric is the covariance L L^T, shrunk as in Stan. L is stored as in
+  `engine/compiled/triangular`: shape (n, n), lower triangle, if dense, and (1, n) if diagonal.
 
 References
 ----------
-Nesterov (2009), Mathematical Programming 120. Hoffman and Gelman (2014), The No-U-Turn Sampler,
-JMLR 15, equation 6 and algorithm 5: gamma, t0, kappa and the center mu = log(10 eps) are theirs
-and Stan's. As there, the average includes the iterate of the same iteration.
+Dual averaging: Nesterov (2009), Mathematical Programming 120; Hoffman and Gelman (2014), The
+No-U-Turn Sampler, JMLR 15, equation 6 and algorithm 5, which give gamma, t0, kappa and the center
+mu = log(10 eps), as in Stan. Windows: Stan Reference Manual, section "Automatic parameter tuning";
+stan/mcmc/windowed_adaptation.hpp. Covariance: Welford (1962), Technometrics 4(3); shrinkage:
+stan/mcmc/var_adaptation.hpp and covar_adaptation.hpp.
 
-Stan's windows: from which iterations of warm-up the metric is estimated, and when.
-
-An initial buffer without estimation; windows of doubling length, each ending with a new metric
-estimated from its own draws alone; and a terminal buffer in which only the step size is tuned.
-
-References
-----------
-Stan Reference Manual, section "Automatic parameter tuning"; stan/mcmc/windowed_adaptation.hpp.
-Deviation: for 20 to 149 iterations that file (2.27) announces one window of 75 %, but never ends
-it, so the metric stays the identity. Here the window ends.
+Deviations: for 20 to 149 iterations windowed_adaptation.hpp (2.27) announces one window of 75 %,
+but never ends it, so that the metric stays the identity; here the window ends. If a covariance is
+not finite, Stan ends the run, and for a window of one draw it shrinks the old metric; here the old
+metric is kept.
 
 """
 
@@ -39,6 +32,8 @@ import numpy as np
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
 
+# --- relative steps -------------------------------------------------------------------------------
+
 DECAY_RATE, DECAY_POWER = 0.01, 0.6
 
 
@@ -47,10 +42,10 @@ def rescaled(scale, acceptance_rate, target_accept, learning_rate, t, iter_warmu
     """Multiply a scale > 0 to bring the acceptance rate closer to its target, after iteration t.
 
     scale * (1 + gain * (a - a*) / a*), the rule that Titsias and Dellaportas (2019) use for the
-    baselines of their tables, with two changes. We use the acceptance probability a where their
-    code uses 0 or 1: the same mean, less noise. And the gain, their constant learning rate,
-    decreases in the second half of warm-up (Robbins and Monro, 1951): a constant gain leaves the
-    final scale so noisy that the acceptance rate of a 100-dimensional random walk ends anywhere
+    baselines of their tables, with two changes. We use the acceptance probability a, while their
+    code uses 0 or 1: the mean is the same, with less noise. And the gain, their constant learning
+    rate, decreases in the second half of warm-up (Robbins and Monro, 1951): a constant gain leaves
+    the final scale so noisy that the acceptance rate of a 100-dimensional random walk ends anywhere
     between 0.19 and 0.30. A gain below 1 keeps the factor positive for all a in [0, 1].
     """
     gain = learning_rate
@@ -58,6 +53,8 @@ def rescaled(scale, acceptance_rate, target_accept, learning_rate, t, iter_warmu
         gain /= (1.0 + DECAY_RATE * (t - 0.5 * iter_warmup)) ** DECAY_POWER
     return scale * (1.0 + gain * (acceptance_rate - target_accept) / target_accept)
 
+
+# --- dual averaging -------------------------------------------------------------------------------
 
 # shrinkage of the iterates to the center, damping of the first iterates, and the rate at which old
 # iterates lose weight in the average
@@ -102,7 +99,7 @@ def centered(step_size, multiple):
 
 @jit
 def update(averaging, acceptance_rate, target_accept):
-    """Update with one acceptance rate in [0, 1]."""
+    """Update an Averaging with one acceptance rate in [0, 1]."""
     t = averaging.count + 1
     weight = 1.0 / (t + T0)
     difference = target_accept - acceptance_rate
@@ -113,15 +110,18 @@ def update(averaging, acceptance_rate, target_accept):
     return Averaging(averaging.center, t, shortfall, log_step, log_mean)
 
 
+# --- windows --------------------------------------------------------------------------------------
+
 INITIAL_BUFFER, TERMINAL_BUFFER, FIRST_WINDOW = 75, 50, 25
 # with fewer iterations of warm-up than this the metric is not estimated
 SHORTEST_WARMUP = 20
-INITIAL_SHARE, TERMINAL_SHARE = 0.15, 0.1  # of a warm-up too short for the lengths above
+# shares of a warm-up that is too short for the lengths above
+INITIAL_SHARE, TERMINAL_SHARE = 0.15, 0.1
 
 
 @jit
 def _lengths(iter_warmup):
-    """Initial buffer, first window, and the iteration that ends the last window."""
+    """Return the lengths of initial buffer and first window, and the end of the last window."""
     if iter_warmup >= INITIAL_BUFFER + FIRST_WINDOW + TERMINAL_BUFFER:
         return INITIAL_BUFFER, FIRST_WINDOW, iter_warmup - TERMINAL_BUFFER - 1
     initial = int(INITIAL_SHARE * iter_warmup)
@@ -131,7 +131,7 @@ def _lengths(iter_warmup):
 
 @jit
 def window_end(t, iter_warmup):
-    """Last iteration of the window that contains iteration t = 0, 1, ...; -1 if there is none."""
+    """Return the last iteration of the window that contains iteration t = 0, 1, ...; -1 if none."""
     initial, size, last = _lengths(iter_warmup)
     if iter_warmup < SHORTEST_WARMUP or t < initial or t > last:
         return -1
@@ -139,11 +139,13 @@ def window_end(t, iter_warmup):
     while end < t:
         size *= 2
         end += size
-        # a window after which the next does not fit takes the rest
+        # if the next window would not fit, this one takes the rest
         if end + 2 * size > last:
             end = last
     return end
 
+
+# --- covariance of a window -----------------------------------------------------------------------
 
 # prior of the shrinkage: the weight in draws, and the variance it shrinks to
 PRIOR_DRAWS, PRIOR_VARIANCE = 5.0, 1e-3
@@ -155,9 +157,9 @@ class Welford(NamedTuple):
     count
         Number of draws.
     mean
-        Of the draws, shape (n,).
+        Mean of the draws, shape (n,).
     deviation
-        Of the last draw from the mean before it, shape (n,).
+        Deviation of the last draw from the mean before it, shape (n,).
     products
         Sums of products of deviations from the mean, in the shape of the factor; if dense, the
         lower triangle only.
@@ -224,7 +226,7 @@ def _shrink(count, products):
 
 @jit
 def _root(covariance, dim):
-    """Overwrite a covariance by its factor; False if it has none."""
+    """Overwrite a covariance with its factor; False if it has none."""
     if covariance.shape[0] == dim and dim > 1:
         return factors.cholesky(covariance)
     for i in range(dim):

@@ -1,12 +1,12 @@
-"""The one hook by which a sampler reports after a run: attributes, messages and groups of a result.
+"""The hook by which a sampler reports after a run: attributes, messages and groups of a result.
 
-A family of samplers keeps its reports in `samplers/<family>/findings.py`, apart from its compiled
-code, so that a reworded message does not make Numba recompile the samplers:
+A family of samplers keeps its reports in `samplers/<family>/findings.py`, separate from its
+compiled code, so that a reworded message does not make Numba recompile the samplers:
 
     @reports_for(parallel_tempering.Settings, smc.Settings)
     def report(view: RunView) -> Findings: ...
 
-A sampler in a file of its own may give the function as `after_run` when it is registered.
+A sampler in a single file gives the function as `after_run` when it is registered.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,19 +15,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.messages import SAMPLER_NOTE
 from stanadapt.engine.protocol import REGISTRY
+from stanadapt.errors import Message
 
 
 class Findings(NamedTuple):
-    """What a sampler adds to a result.
+    """Additions of a sampler to a result.
 
     Attributes
     ----------
-        By name, in the forms that netCDF attributes can hold.
+    attributes
+        Attributes of the result by name: numbers, strings, or lists of them.
     messages
         Notes for the user, each a `Message`; they are also given as warnings.
     groups
-        Datasets, or arrays by name, by the name of their group.
+        Groups of the result by name, each a dataset or a mapping of names to arrays.
 
     """
 
@@ -37,14 +40,16 @@ class Findings(NamedTuple):
 
 
 class RunView(NamedTuple):
-    """What a sampler sees of a run that has ended.
+    """A run that has ended, as the hook of its sampler sees it.
 
+    Attributes
+    ----------
     target
-        What was sampled, in the coordinates of the chains.
+        The target, in the coordinates of the chains.
     chains
         The chains that the result keeps.
     length
-        Number of draws that it keeps of each.
+        Number of draws of each chain that the result keeps.
     sample_stats
         Statistics of these draws by their name in the result, shape (chain, draw).
 
@@ -72,12 +77,24 @@ class RunView(NamedTuple):
 
     @property
     def progress(self) -> Any:
-        """Where a pooled warm-up has ended; None for other samplers."""
+        """State of a pooled warm-up at its end; None for other samplers."""
         return self.chains[0].progress
 
 
+def note(text: str) -> Message:
+    """Return a message for `Findings.messages`, under a code that all authors share.
+
+    Parameters
+    ----------
+    text
+        The observation and the remedy, in full.
+
+    """
+    return Message(SAMPLER_NOTE, text)
+
+
 def reports_for(*settings: type) -> Callable[[Callable], Callable]:
-    """Let a function report after the runs of registered samplers, named by their `Settings`."""
+    """Register a function as the hook of samplers, given by their classes `Settings`."""
 
     def attach(report: Callable) -> Callable:
         for each in settings:

@@ -1,10 +1,66 @@
-"""Everything that the file of a sampler needs, in one import.
+"""The names that the file of a sampler needs, in one import.
 
     import stanadapt.engine.authoring as sampler_api
 
-A sampler is one Python file; `protocol` has the rules in full. This is Barker's proposal
-(Livingstone and Zanella 2022, JRSS B 84), whole: save it as `barker.py`, `import barker`, and
-`sa.sample(target, "barker")` compiles and runs it.
+A sampler is one Python file; `stanadapt.engine.protocol` has the rules in full. The smallest one
+has a `Settings` without fields, a `State` with the current point, an `Info` with the acceptance
+rate, and three functions. This is a random walk with steps of standard deviation 1. Save it as
+`unit_walk.py` and `import unit_walk`; `sa.sample(target, "unit_walk")` then compiles and runs it.
+
+    '''Random-walk Metropolis with unit steps.'''
+
+    from typing import NamedTuple
+
+    import stanadapt.engine.authoring as sampler_api
+    from stanadapt.engine.authoring import ValuePoint, jit, replace
+
+    class Settings(NamedTuple):
+        '''No settings.'''
+
+    class State(NamedTuple):
+        '''The current point, and a point to write the next proposal into.'''
+
+        current: ValuePoint
+        scratch: ValuePoint
+
+    class Info(NamedTuple):
+        '''Statistics of one iteration, under ArviZ names.'''
+
+        acceptance_rate: float
+
+    def check(settings):
+        '''Accept any settings.'''
+
+    @jit
+    def init(density, settings, position, rng):
+        return State(
+            current=sampler_api.value_at(density, position),
+            scratch=sampler_api.unused_value(density.size),
+        )
+
+    @jit
+    def step(density, settings, state, rng):
+        x, y = state.current, state.scratch
+        for i in range(density.dim):
+            y.position[i] = x.position[i] + rng.standard_normal()
+        y = sampler_api.proposed(density, x, y, rng)
+        rate = sampler_api.acceptance_probability(y.log_density - x.log_density)
+        info = Info(acceptance_rate=rate)
+        if rng.random() < rate:
+            return replace(state, current=y, scratch=x), info
+        return replace(state, scratch=y), info
+
+    sampler_api.register(sampler_api.Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step,
+        uses_gradient=False,
+    ))
+
+A sampler with settings, gradients, tuning and a report
+-------------------------------------------------------
+
+This is Barker's proposal (Livingstone and Zanella 2022, JRSS B 84), as `barker.py`. `check` raises
+an error for a setting that it does not accept; `adapt` tunes the step size during warm-up; and
+`report` adds an attribute to the result, and a note that is also a warning.
 
     '''Barker's proposal: gradient-based, and robust to a step size that is too large.'''
 
@@ -22,14 +78,14 @@ A sampler is one Python file; `protocol` has the rules in full. This is Barker's
         step_size: float = 0.5
 
     class State(NamedTuple):
-        '''The current point, the one to write the next proposal into, and the step size.'''
+        '''The current point, a point to write the next proposal into, and the step size.'''
 
         current: GradientPoint
         scratch: GradientPoint
         step_size: float
 
     class Info(NamedTuple):
-        '''What one iteration reports, under ArviZ names.'''
+        '''Statistics of one iteration, under ArviZ names.'''
 
         acceptance_rate: float
         accepted: bool
@@ -37,7 +93,10 @@ A sampler is one Python file; `protocol` has the rules in full. This is Barker's
 
     def check(settings):
         sampler_api.require_probability(settings, "target_accept")
-        sampler_api.require_positive(settings, "step_size")
+        if not settings.step_size > 0:
+            raise sampler_api.setting_error(
+                f"barker: step_size must be positive, got {settings.step_size}."
+            )
 
     @jit
     def init(density, settings, position, rng):
@@ -49,7 +108,7 @@ A sampler is one Python file; `protocol` has the rules in full. This is Barker's
 
     @jit
     def log_ratio(x, y):
-        '''log q(y, x) - log q(x, y): each coordinate goes with its slope with that probability.'''
+        '''log q(y, x) - log q(x, y): the proposal of a coordinate depends on its slope.'''
         total = 0.0
         for i in range(x.position.shape[0]):
             z = y.position[i] - x.position[i]
@@ -80,14 +139,31 @@ A sampler is one Python file; `protocol` has the rules in full. This is Barker's
         error = info.acceptance_rate - settings.target_accept
         return replace(state, step_size=state.step_size * np.exp(error / (1.0 + t) ** 0.6))
 
+    def report(view):
+        '''Report the step size of each chain, and chains that hardly move.'''
+        stats = view.sample_stats
+        rate = stats["accepted"].mean()
+        notes = []
+        if rate < 0.1:
+            notes.append(sampler_api.note(
+                f"barker accepted {rate:.1%} of its moves. Lengthen warm-up (iter_warmup)."
+            ))
+        steps = stats["step_size"][:, -1].tolist()
+        return sampler_api.Findings(attributes={"final_step_size": steps}, messages=notes)
+
     sampler_api.register(sampler_api.Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        after_run=report,
     ))
 
-`sa.check_sampler("barker")` then runs the tests that every sampler of the package passes.
+`note` and `setting_error` use codes that all authors share. A program that has to distinguish
+messages needs codes: declare one with `Code(name, kind, meaning, cure)`, and give it to `Message`
+or `StanadaptError`.
 
+`sa.check_sampler("barker")` runs the checks that every sampler of the package passes.
 """
 
+from stanadapt.engine.after_run import Findings, RunView, note
 from stanadapt.engine.compiled.jit import inlined, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal, inner_product, squared_norm
@@ -102,24 +178,39 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import ExtraOutput, Sampler, Tempering, Threading
+from stanadapt.engine.protocol import (
+    ExtraOutput,
+    Memory,
+    Sampler,
+    Tempering,
+    Threading,
+    Traits,
+)
 from stanadapt.engine.registry import (
     register,
     require_at_least,
+    require_at_most,
     require_fraction,
     require_positive,
     require_probability,
     require_share,
+    setting_error,
 )
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Code, Message, StanadaptError
 
 __all__ = [
+    "Code",
     "ExtraOutput",
+    "Findings",
     "GradientPoint",
+    "Memory",
+    "Message",
+    "RunView",
     "Sampler",
     "StanadaptError",
     "Tempering",
     "Threading",
+    "Traits",
     "ValuePoint",
     "acceptance_probability",
     "copy",
@@ -128,14 +219,17 @@ __all__ = [
     "inlined",
     "inner_product",
     "jit",
+    "note",
     "proposed",
     "register",
     "replace",
     "require_at_least",
+    "require_at_most",
     "require_fraction",
     "require_positive",
     "require_probability",
     "require_share",
+    "setting_error",
     "squared_norm",
     "unused_gradient",
     "unused_value",

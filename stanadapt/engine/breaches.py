@@ -1,4 +1,7 @@
-"""What is wrong with a sampler that somebody wants to register: one sentence for each breach."""
+"""Breaches of the protocol by a sampler that is to be registered: a message for each.
+
+Each check yields messages without the name of the sampler, which `breaches` puts in front.
+"""
 
 import inspect
 import types
@@ -9,10 +12,17 @@ from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 
+from stanadapt.engine.messages import (
+    INVALID_SAMPLER_FUNCTION,
+    INVALID_SAMPLER_OPTION,
+    INVALID_SAMPLER_TUPLE,
+    SAMPLER_NAME_TAKEN,
+)
 from stanadapt.engine.protocol import Sampler
+from stanadapt.errors import Message
 
 SETTING_TYPES = "float, int, bool or an IntEnum"
-# compiled functions and what they are called with
+# compiled functions and their arguments
 SIGNATURES = {
     "init": ("density", "settings", "position", "rng"),
     "step": ("density", "settings", "state", "rng"),
@@ -23,24 +33,41 @@ SIGNATURES = {
 }
 
 
-def breaches(sampler: Sampler, registered: Mapping[str, Sampler]) -> list[str]:
-    """Return a sentence for each breach of the protocol, the sampler's name in front."""
+def breaches(sampler: Sampler, registered: Mapping[str, Sampler]) -> list[Message]:
+    """Return a message for each breach of the protocol, beginning with the sampler's name.
+
+    Parameters
+    ----------
+    sampler
+        The sampler to be registered.
+    registered
+        Samplers that are registered already, by name.
+
+    """
     classes = {part: getattr(sampler, part) for part in ("settings", "state", "info")}
     wrong = [
-        f"{part} must be a NamedTuple class, got {given!r}"
-        for part, given in classes.items()
-        if not _is_named_tuple(given)
+        Message(INVALID_SAMPLER_TUPLE, f"{part} must be a NamedTuple class, got {value!r}.")
+        for part, value in classes.items()
+        if not _is_named_tuple(value)
     ]
     if wrong:
-        return [f"{sentence}." for sentence in wrong]
-    found = [*_name(sampler, registered), *_settings(sampler), *_info(sampler), *_state(sampler)]
-    found += [sentence for part in SIGNATURES for sentence in _function(sampler, part)]
-    found += [*_check(sampler), *_coordinates(sampler), *_exactness(sampler)]
-    return [f"{sampler.name}: {sentence}." for sentence in found]
+        return wrong
+    texts = {
+        SAMPLER_NAME_TAKEN: [*_name(sampler, registered)],
+        INVALID_SAMPLER_TUPLE: [*_settings(sampler), *_info(sampler), *_state(sampler)],
+        INVALID_SAMPLER_FUNCTION: [
+            *(text for part in SIGNATURES for text in _function(sampler, part)),
+            *_check(sampler),
+        ],
+        INVALID_SAMPLER_OPTION: [*_coordinates(sampler), *_exactness(sampler)],
+    }
+    return [
+        Message(code, f"{sampler.name}: {text}.") for code, wrong in texts.items() for text in wrong
+    ]
 
 
-def _is_named_tuple(given: Any) -> bool:
-    return isinstance(given, type) and issubclass(given, tuple) and hasattr(given, "_fields")
+def _is_named_tuple(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
 
 
 def _name(sampler: Sampler, registered: Mapping[str, Sampler]) -> Iterator[str]:
@@ -53,14 +80,17 @@ def _name(sampler: Sampler, registered: Mapping[str, Sampler]) -> Iterator[str]:
         )
 
 
-def _types(given: type, part: str) -> tuple[dict[str, Any], list[str]]:
-    """Declared types of a NamedTuple, or a sentence on why they are not known.
+# --- tuples ---------------------------------------------------------------------------------------
 
-    With `from __future__ import annotations` they are strings, which name things that must be
+
+def _types(named_tuple: type, part: str) -> tuple[dict[str, Any], list[str]]:
+    """Return the declared types of a NamedTuple, or why they cannot be resolved.
+
+    With `from __future__ import annotations` they are strings, and the names in them must be
     visible at the top of the file.
     """
     try:
-        return typing.get_type_hints(given), []
+        return typing.get_type_hints(named_tuple), []
     except (NameError, TypeError, AttributeError) as error:
         return {}, [
             f"the types of {part} cannot be resolved ({error}): import their names at the top of "
@@ -103,8 +133,8 @@ def _state(sampler: Sampler) -> Iterator[str]:
     yield from unresolved
     if "current" not in sampler.state._fields:
         yield (
-            "State must have a field current, a ValuePoint, a GradientPoint or a NamedTuple like "
-            "them: what a draw is read from"
+            "State must have a field current, from which draws are read: a ValuePoint, a "
+            "GradientPoint or a NamedTuple like them"
         )
         return
     kind = declared.get("current")
@@ -115,6 +145,9 @@ def _state(sampler: Sampler) -> Iterator[str]:
     ]
     if lacking:
         yield f"State.current must be a NamedTuple with {' and '.join(lacking)}, not {_shown(kind)}"
+
+
+# --- functions and options ------------------------------------------------------------------------
 
 
 def _function(sampler: Sampler, part: str) -> Iterator[str]:
@@ -135,12 +168,12 @@ def _check(sampler: Sampler) -> Iterator[str]:
 
 
 def _coordinates(sampler: Sampler) -> Iterator[str]:
-    known = ("full", "diagonal", "no")
-    if sampler.standardize not in known and not callable(sampler.standardize):
+    kinds = ("full", "diagonal", "no")
+    if sampler.standardize not in kinds and not callable(sampler.standardize):
         yield f"standardize must be 'full', 'diagonal' or 'no', got {sampler.standardize!r}"
     for name in sampler.when_standardized:
         if name not in sampler.settings._fields:
-            yield f"when_standardized names {name}, which is no field of Settings"
+            yield f"when_standardized names {name}, but Settings has no such field"
 
 
 def _exactness(sampler: Sampler) -> Iterator[str]:
@@ -148,12 +181,12 @@ def _exactness(sampler: Sampler) -> Iterator[str]:
         yield f"exact must be True, False or a function of settings, got {sampler.exact!r}"
 
 
-def _arity(part: str, function: Callable, wanted: tuple[str, ...]) -> Iterator[str]:
-    given = inspect.signature(function).parameters
-    if len(given) != len(wanted):
+def _arity(part: str, function: Callable, expected: tuple[str, ...]) -> Iterator[str]:
+    actual = inspect.signature(function).parameters
+    if len(actual) != len(expected):
         yield (
-            f"{part} must take {len(wanted)} argument{'s' if len(wanted) > 1 else ''} "
-            f"({', '.join(wanted)}), but takes {len(given)} ({', '.join(given)})"
+            f"{part} must take {len(expected)} argument{'s' if len(expected) > 1 else ''} "
+            f"({', '.join(expected)}), but takes {len(actual)} ({', '.join(actual)})"
         )
 
 

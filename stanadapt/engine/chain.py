@@ -1,12 +1,9 @@
-"""The one loop every sampler runs in.
+"""The loop that every sampler runs in, and chains: alone, pooled, and in parallel.
 
-Compiled code advances a chain by a chunk of iterations without the GIL. Between chunks Python
-is in charge: it constrains the new draws, reports progress and notices Ctrl-C. Draws depend
-neither on the chunk size nor on the number of threads.
-
-What one phase of a chain keeps.
-
-Between two blocks of a pooled warm-up: the chains learn from each other.
+Compiled code advances a chain by a chunk of iterations without the GIL. Between chunks Python is in
+charge: it constrains the new draws, reports progress and notices Ctrl-C. Chains of a sampler with
+`pooling` wait for each other at the end of each block of warm-up, and learn from each other there.
+Draws depend neither on the size of chunks nor on the number of threads.
 """
 
 import contextlib
@@ -43,13 +40,40 @@ from stanadapt.engine.threads import ThreadPool
 
 Constrain = Callable[[np.ndarray, np.ndarray], int]
 
+# number of failed evaluations in a row after which a chain is stopped: it learns nothing from them
+FAILURES_BEFORE_STOP = 1000
+# at most a quarter of a second, and no more draws than stay in the processor's cache until they
+# are constrained: fresh memory for a large chunk costs more than the calls it saves
+CHUNK_SECONDS, FIRST_CHUNK, LARGEST_CHUNK = 0.25, 4, 1024
+# numbers: a chunk of long positions is shorter, so that it takes no more than 16 MB
+LARGEST_BUFFER = 2_000_000
+PATIENCE = 0.4  # seconds that Ctrl-C waits for unfinished chunks
+
+
+# --- records of a chain ---------------------------------------------------------------------------
+
 
 class Recording:
-    """What one phase of a chain keeps: draws on the constrained scale, and statistics.
+    """Draws and statistics of one phase of a chain, warm-up or sampling.
 
-    constrained (row, n_constrained), stats (row, n_stats) and, where asked, unconstrained
-    (row, dim) and extra (row, n_extra); `rows` of them are filled. `constrain` fills rows of the
-    first.
+    Parameters
+    ----------
+    rows
+        Number of draws to record.
+    constrain
+        Writes draws on the constrained scale, and returns how many generated quantities threw.
+    widths
+        Number of columns of each of the arrays below, in their order; without columns,
+        `unconstrained` is None.
+
+    Attributes
+    ----------
+    constrained, stats, unconstrained, extra
+        Draws on the constrained scale; statistics; unconstrained positions; the sampler's
+        `extra_output`; each of shape (row, column).
+    rows
+        Number of rows that are filled.
+
     """
 
     def __init__(self, rows: int, constrain: Constrain, widths: tuple[int, int, int, int]) -> None:
@@ -62,59 +86,29 @@ class Recording:
         self.rows = 0
 
     def grow(self, rows: int) -> None:
-        """Make room for so many rows in all; those that are filled stay."""
+        """Make room for `rows` rows in total; those that are filled stay."""
         for name in ("constrained", "stats", "unconstrained", "extra"):
-            kept = getattr(self, name)
-            if kept is not None and len(kept) < rows:
-                longer = np.empty((rows, kept.shape[1]))
-                longer[: self.rows] = kept[: self.rows]
+            array = getattr(self, name)
+            if array is not None and len(array) < rows:
+                longer = np.empty((rows, array.shape[1]))
+                longer[: self.rows] = array[: self.rows]
                 setattr(self, name, longer)
 
     def trim(self) -> None:
-        """Give up the rows that were not filled: warm-up may end early."""
+        """Drop the rows that are not filled, since warm-up may end early."""
         for name in ("constrained", "stats", "unconstrained", "extra"):
-            kept = getattr(self, name)
-            if kept is not None:
-                setattr(self, name, kept[: self.rows])
+            array = getattr(self, name)
+            if array is not None:
+                setattr(self, name, array[: self.rows])
 
 
-def pool_chains(chains: list[Any]) -> None:
-    """Hand the states of chains that wait to their sampler, and give them what it returns.
-
-    All of them wait at the same iteration; those that were stopped are not among them. The seconds
-    this takes are shared out among the chains.
-    """
-    began, used, first = time.perf_counter(), time.thread_time(), chains[0]
-    pooling, settings = first.sampler.pooling, first.compiled_settings
-    states = [chain.state for chain in chains]
-    if first.progress is None:
-        progress, states = pooling.begin(settings, states, first.iter_warmup)
-    else:
-        progress, states = pooling.pool(settings, first.progress, states)
-    for chain, state in zip(chains, states, strict=True):
-        chain.state, chain.progress = state, progress
-        chain.pause = chain.n_done + progress.block
-        if not progress.block:
-            chain.end_warmup()
-    seconds, used = time.perf_counter() - began, time.thread_time() - used
-    for chain in chains:
-        chain.count_as_warmup(seconds / len(chains), used / len(chains))
-
-
-# a chain whose density fails this often in a row is stopped: it has nothing to learn from
-FAILURES_BEFORE_STOP = 1000
-# at most a quarter of a second, and no more draws than stay in the processor's cache until they
-# are constrained: fresh memory for a large chunk costs more than the calls it saves
-CHUNK_SECONDS, FIRST_CHUNK, LARGEST_CHUNK = 0.25, 4, 1024
-PATIENCE = 0.4  # seconds that Ctrl-C waits for the chunks under way
-# numbers: a chunk of long positions is shorter, so that it takes no more than 16 MB
-LARGEST_BUFFER = 2_000_000
+# --- the compiled loop ----------------------------------------------------------------------------
 
 
 class Span(NamedTuple):
-    """Which iterations to run: t, ..., stop - 1 of the phase that began at `start`.
+    """The iterations to run: t, ..., stop - 1 of the phase that began at `start`.
 
-    Of these, start, start + thin, ... are recorded.
+    Iterations start, start + thin, ... are recorded.
     """
 
     start: int
@@ -129,8 +123,8 @@ def _advance(density, settings, owned, rng, span, adapting, out):
     """Run the iterations of a Span.
 
     `out` is (draws, stats), of shapes (row, size or more) and (row, 2 + fields of Info), filled
-    from row 0 on; nothing is recorded where it has no rows. Returns the state, the next iteration,
-    which is `stop` unless the density failed too often in a row, and the sum of acceptance rates.
+    from row 0 on; without rows, nothing is recorded. Returns the state, the next iteration, which
+    is `stop` unless the density failed too often in a row, and the sum of acceptance rates.
     """
     draws, stats = out
     row, accepted, state = 0, 0.0, state_by_reference(settings, owned)
@@ -157,19 +151,22 @@ def _advance(density, settings, owned, rng, span, adapting, out):
     return restored_state(settings, state, owned), span.stop, accepted
 
 
+# --- a chain --------------------------------------------------------------------------------------
+
+
 class ChainDesign(NamedTuple):
-    """What all chains of a run have in common.
+    """Properties that all chains of a run share.
 
     sampler, settings
         From `registry.find`.
     plan
-        Numbers of iterations, and what is kept of them.
+        Numbers of iterations, and which of them are kept.
     n_constrained
         Numbers per draw on the constrained scale.
     keep_unconstrained, keep_extra
-        Also record unconstrained positions; and the sampler's `extra_output`.
+        Also record unconstrained positions; the sampler's `extra_output`.
     init
-        In place of the sampler's own.
+        Replaces the sampler's `init`, unless it is None.
 
     """
 
@@ -183,24 +180,24 @@ class ChainDesign(NamedTuple):
 
 
 class Chain:
-    """One chain: where it is, what it has recorded, what it has cost.
+    """One chain: its state, its records and its costs.
 
     Parameters
     ----------
     design
-        What it shares with the other chains of its run.
+        Properties that it shares with the other chains of its run.
     density
-        Its own: counters are not shared between chains.
+        Density of this chain alone, since it counts evaluations.
     position
-        Where it starts, shape (size,), with a finite density.
+        Starting point, shape (size,), with a finite density.
     rng
-        numpy Generator, its only source of randomness.
+        numpy Generator, the chain's only source of randomness.
     make_constrain
-        Called once per phase, so that what warm-up keeps does not move the random numbers of
-        sampling. Returns (positions, out) -> number of rows whose generated quantities threw,
-        to be called for the kept draws in order.
+        Called once per phase, so that keeping warm-up does not change the random numbers of
+        sampling. Returns a function (positions, out) -> number of rows in which generated
+        quantities threw, to be called for the kept draws in order.
     workers
-        Densities of further threads that share its moves.
+        Densities of further threads that share the moves of this chain.
 
     """
 
@@ -215,7 +212,7 @@ class Chain:
     ) -> None:
         sampler, settings, plan = design.sampler, design.settings, design.plan
         self.sampler, self.settings, self.density = sampler, settings, density
-        # what its functions are given; `settings` are as the user gave them
+        # for compiled functions; `settings` are as the user gave them
         self.compiled_settings = as_compiled(settings)
         self._advance = jit_with(_advance, sampler.compiled_parts)
         self.plan, self.rng = plan, rng
@@ -230,12 +227,12 @@ class Chain:
         self.thread_pool = ThreadPool(sampler, self.compiled_settings, self.state, workers)
         self.n_done, self.stopped, self.acceptance_rate = 0, False, np.nan
         self.abandoned, self._recording = False, threading.Lock()
-        # of a pooled warm-up: where it is, and at which iteration the chain waits for the others
+        # a pooled warm-up: its progress, and the iteration at which the chain waits for the others
         self.progress: Any = None
         self.iter_warmup, self.warming_up = plan.iter_warmup, True
         self.pause = 0 if sampler.pooling else plan.iter_warmup
         self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
-        # of its threads: what other programs take of the machine does not count
+        # processor time of its threads, which does not depend on other programs
         self.warmup_processor_seconds = self.sampling_processor_seconds = 0.0
         self.failed_quantities = 0
         self.warmup_calls = np.zeros(3, np.int64)
@@ -248,7 +245,7 @@ class Chain:
 
     @property
     def waiting(self) -> bool:
-        """Whether it can go on only after chains have been pooled."""
+        """Whether it can continue only after chains have been pooled."""
         return self.warming_up and not self.stopped and self.n_done == self.pause
 
     @property
@@ -272,9 +269,9 @@ class Chain:
         return time.perf_counter() - began
 
     def advance(self, chunk: int | None = None) -> None:
-        """Run a chunk of iterations, stopping where a phase or a block ends, and record them."""
+        """Run a chunk of iterations, to the end of a phase or block at most, and record them."""
         if self.waiting:
-            raise RuntimeError("a chain that waits goes on only after chains have been pooled")
+            raise RuntimeError("a chain that waits continues only after chains have been pooled")
         warming_up = self.warming_up
         start, end = (0, self.pause) if warming_up else (self.iter_warmup, self.n_total)
         recording = self.warmup if warming_up else self.sampling
@@ -289,8 +286,8 @@ class Chain:
                 return
             self.stopped = done < stop or self._only_failures()
             self.n_done = done
-            kept = -(-(done - start) // self.plan.thin) - first if rows else 0
-            self._record(recording, draws[:kept], stats[:kept])
+            count = -(-(done - start) // self.plan.thin) - first if rows else 0
+            self._record(recording, draws[:count], stats[:count])
             if warming_up and self.n_done == end and self.sampler.pooling is None:
                 self.end_warmup()
             used = self._processor_seconds() - used
@@ -300,9 +297,9 @@ class Chain:
         return time.thread_time() + self.thread_pool.processor_seconds
 
     def abandon(self) -> None:
-        """Let what the chain is doing in another thread come to nothing: its draws are final.
+        """Discard the chunk that another thread is running: the draws so far are final.
 
-        Its state is in the hands of that thread: there is no going on from it.
+        That thread still uses the state of the chain, which therefore cannot be continued.
         """
         with self._recording:
             self.abandoned = True
@@ -339,12 +336,12 @@ class Chain:
         recording.rows = rows.stop
 
     def count_as_warmup(self, seconds: float, processor_seconds: float) -> None:
-        """Add what was spent on the chain outside of it: by the clock, and of a processor."""
+        """Add time that was spent on the chain outside it: by the clock, and of a processor."""
         self.warmup_seconds += seconds
         self.warmup_processor_seconds += processor_seconds
 
     def end_warmup(self) -> None:
-        """Go on with sampling: what was learned is kept as it is."""
+        """Begin sampling, with the tuning as it is now."""
         self.iter_warmup, self.warming_up = self.n_done, False
         self.warmup.trim()
         self.state = self.sampler.freeze(self.compiled_settings, self.state)
@@ -369,13 +366,39 @@ class Chain:
 
 
 def extra_size(design: ChainDesign, dim: int) -> int:
-    """Numbers per draw that a sampler keeps beside positions and statistics."""
+    """Return how many numbers per draw a sampler keeps in addition to position and statistics."""
     output = design.sampler.extra_output
     return output.size(design.settings, dim) if design.keep_extra and output else 0
 
 
+# --- several chains -------------------------------------------------------------------------------
+
+
+def pool_chains(chains: list[Any]) -> None:
+    """Let chains that wait learn from each other, by the `pooling` of their sampler.
+
+    All of them wait at the same iteration; chains that were stopped are left out. The time that
+    this takes is divided equally among the chains.
+    """
+    began, used, first = time.perf_counter(), time.thread_time(), chains[0]
+    pooling, settings = first.sampler.pooling, first.compiled_settings
+    states = [chain.state for chain in chains]
+    if first.progress is None:
+        progress, states = pooling.begin(settings, states, first.iter_warmup)
+    else:
+        progress, states = pooling.pool(settings, first.progress, states)
+    for chain, state in zip(chains, states, strict=True):
+        chain.state, chain.progress = state, progress
+        chain.pause = chain.n_done + progress.block
+        if not progress.block:
+            chain.end_warmup()
+    seconds, used = time.perf_counter() - began, time.thread_time() - used
+    for chain in chains:
+        chain.count_as_warmup(seconds / len(chains), used / len(chains))
+
+
 def advance_together(chains: list[Chain], chunk: int | None = None) -> None:
-    """Advance every chain by a chunk, one after the other, pooling those that wait before it."""
+    """Pool the chains that wait, then advance every chain by a chunk, one after the other."""
     waiting = [chain for chain in chains if chain.waiting]
     if waiting:
         pool_chains(waiting)
@@ -384,13 +407,13 @@ def advance_together(chains: list[Chain], chunk: int | None = None) -> None:
 
 
 class Keeper:
-    """Is told of chains that do not move, and may write them down; this one does nothing."""
+    """Callbacks between chunks, for checkpointing. The base class does nothing."""
 
     def chunk_done(self, chain: Chain) -> None:
-        """In the chain's thread, after each of its chunks."""
+        """Respond to a chunk of a chain, in the chain's thread."""
 
     def pooled(self, chains: list[Chain]) -> None:
-        """After chains have been pooled, before any of them goes on."""
+        """Respond to a pooling of chains, before any of them continues."""
 
 
 def run(
@@ -402,9 +425,10 @@ def run(
 ) -> bool:
     """Advance every chain to its end, `parallel_chains` at a time.
 
-    Chains that learn together are pooled whenever all of them have reached the end of a block.
-    Ctrl-C lets each thread finish its chunk, if that takes less than a second, and abandons it
-    otherwise: a single iteration may take minutes. Returns True then: the run was interrupted.
+    Chains that learn from each other are pooled when all of them have reached the end of a block.
+    After Ctrl-C each thread finishes its chunk if that takes less than a second. Otherwise the
+    chunk is abandoned, since a single iteration may take minutes. Returns whether the run was
+    interrupted.
     """
     keeper = keeper or Keeper()
     stop = threading.Event()
@@ -438,7 +462,7 @@ def run(
 
 
 def _wait_for(running: dict[Future, Chain], on_progress: Callable[[], Any]) -> None:
-    """Return when all are done, raising what one of them raised."""
+    """Return when all are done; raise the exception of the first that fails."""
     waiting = set(running)
     while waiting:
         done, waiting = wait(waiting, timeout=0.1, return_when=FIRST_EXCEPTION)
@@ -448,7 +472,7 @@ def _wait_for(running: dict[Future, Chain], on_progress: Callable[[], Any]) -> N
 
 
 def _abandon_slow(running: dict[Future, Chain]) -> None:
-    """Give chunks that are under way a moment to end; Ctrl-C once more gives them none."""
+    """Wait a moment for unfinished chunks, then abandon them; a second Ctrl-C ends the wait."""
     with contextlib.suppress(KeyboardInterrupt):
         wait(running, timeout=PATIENCE)
     for future, chain in running.items():

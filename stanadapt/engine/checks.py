@@ -1,26 +1,24 @@
-"""Check a sampler, of the package or of a user's own, against what every sampler must do.
+"""Checks that every sampler must pass, and the target on which they are made.
 
-A density on which samplers are checked: asymmetric, unequally scaled, correlated, with a wall.
+`check_sampler` runs the checks and reports them to authors; the tests of the package run the same
+checks over its own samplers. A check is a function of a `Case`, a sampler with settings. It returns
+a `Message` if the sampler fails, and an empty string otherwise.
 
-x[0] is the log of a gamma(SHAPE) variable; x[1] and x[2] are normal with standard deviations SCALES
-and correlation RHO. Beyond a wall in x[0] the density fails, as that of a program that throws. All
-moments are known. It is two C functions with BridgeStan's signatures, so that no program is needed.
-
-What every sampler must do, checked on the awkward target: one function for each promise.
-
-Each takes a Case and returns a sentence on what is wrong, or nothing. `check_sampler` reports them
-to authors, and the tests of the package run them over its own samplers.
+The target is awkward: asymmetric, unequally scaled, correlated, and with a wall. x[0] is the log of
+a gamma(SHAPE) variable; x[1] and x[2] are normal with standard deviations SCALES and correlation
+RHO. Beyond a wall in x[0] the density fails, as that of a program that throws does. All moments are
+known. The target is two C functions with BridgeStan's signatures, so that no program is needed.
 """
 
+import html
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numba import carray
 from numba.core.runtime import _nrt_python, rtsys  # type: ignore[attr-defined]
-from rich.console import Console
-from rich.table import Table
 from scipy import stats
 from scipy.special import digamma, polygamma
 
@@ -36,9 +34,118 @@ from stanadapt.engine.density import (
     Density,
     make_density,
 )
+from stanadapt.engine.messages import (
+    ALLOCATES_MEMORY,
+    CHANGES_AFTER_WARMUP,
+    DRAWS_NOT_REPRODUCIBLE,
+    FAILURES_NOT_REJECTED,
+    MIXES_TOO_SLOWLY,
+    NOT_INVARIANT,
+    UNDECLARED_EVALUATIONS,
+)
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find
+from stanadapt.errors import Message, codes_of
+
+
+def check_sampler(sampler: Any, **settings: Any) -> "CheckReport":
+    """Run the checks that every sampler of the package passes.
+
+    A correct sampler fails one of them by chance once in ten thousand times. A sampler that
+    declares that it is not exact (`Sampler.exact`) is not checked for invariance.
+
+    Parameters
+    ----------
+    sampler : str or tuple
+        Name of a registered sampler, or an instance of its `Settings`.
+    **settings : float, int, bool or str
+        Settings of the sampler, by name. It must be able to tune within 2000 iterations.
+
+    Returns
+    -------
+    CheckReport
+        The result of each check: a table at a prompt and in a notebook.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings" for a sampler that is not registered, "sampler" for one that does not
+        compile.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> report = sa.check_sampler("rwm", target_accept=0.3)
+    >>> report.passed
+    True
+
+    """
+    entry, values = find(sampler, **settings)
+    with explained(entry):
+        results = {name: check(Case(values, {})) for name, check in checks_of(entry).items()}
+    return CheckReport(entry.name, bool(entry.exact), results)
+
+
+@dataclass(frozen=True, repr=False)
+class CheckReport:
+    """Results of the checks of a sampler.
+
+    Attributes
+    ----------
+    sampler : str
+        Name of the sampler.
+    exact : bool
+        Whether the sampler declares that it leaves its target invariant, and was checked for it.
+    problems : dict
+        For each check, by name, a `Message` that describes the fault; "" if the sampler passed.
+
+    """
+
+    sampler: str
+    exact: bool
+    problems: dict[str, str]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the sampler passed all checks."""
+        return not any(self.problems.values())
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The results as a table: a row per check, columns `passed`, `code` and `problem`."""
+        problems = list(self.problems.values())
+        columns = {
+            "passed": [not problem for problem in problems],
+            "code": codes_of(problems),
+            "problem": [str(problem) for problem in problems],
+        }
+        return pd.DataFrame(columns, index=pd.Index(self.problems, name="check"))
+
+    @property
+    def _title(self) -> str:
+        count = sum(not problem for problem in self.problems.values())
+        note = "" if self.exact else " (not exact)"
+        return f"sampler {self.sampler}{note}: {count} of {len(self.problems)} checks passed"
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        for name, problem in self.problems.items():
+            code = "".join(codes_of([problem]))
+            yield name, f"FAILED: {problem} [{code}]" if problem else "passed"
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.problems), default=0)
+        return "\n".join([self._title, *(f"  {n:<{width}}  {text}" for n, text in self._lines())])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{html.escape(text)}</td></tr>"
+            for name, text in self._lines()
+        )
+        return f"<table><caption>{html.escape(self._title)}</caption>{rows}</table>"
+
+
+# --- the awkward target ---------------------------------------------------------------------------
 
 SHAPE, SCALES, RHO = 2.0, np.array([0.3, 4.0]), 0.7
 MEAN = np.array([digamma(SHAPE), 1.0, -2.0])
@@ -48,7 +155,7 @@ DIM = 3
 
 @jit
 def _log_density(x, wall, out):
-    """Fill out[0]; return the code, not zero beyond the wall."""
+    """Write the log density to out[0]; return 0, or -1 beyond the wall."""
     if x[0] > wall:
         return -1
     a, b = (x[1] - 1.0) / 0.3, (x[2] + 2.0) / 4.0
@@ -56,7 +163,7 @@ def _log_density(x, wall, out):
     return 0
 
 
-# -1 unless the flags arrive as they should
+# the flags propto and jacobian must arrive as 1
 @c_function(VALUE_SIGNATURE)
 def _value(wall, propto, jacobian, position, value, message):
     if propto != 1 or jacobian != 1:
@@ -77,7 +184,10 @@ def _gradient(wall, propto, jacobian, position, value, gradient, message):
 
 
 class Awkward:
-    """The target with its wall, which is never freed: densities hold its address only."""
+    """The awkward target, with a wall at x[0] = `wall`.
+
+    The wall is never freed, since a density holds only its address.
+    """
 
     _walls: ClassVar[list] = []
 
@@ -95,23 +205,18 @@ def starts(chains: int, seed: int) -> np.ndarray:
     return MEAN + SD * np.random.default_rng(seed).standard_normal((chains, DIM))
 
 
-# of a right sampler failing the check of moments: Student t, six comparisons
-FALSE_ALARM = 1e-4
-# a Monte Carlo error above this share of the truth leaves that check without power
-LARGEST_ERROR = 0.15
-CHAINS, WARMUP, DRAWS = 40, 2000, 4000
-WALL, BEFORE_WALL = 0.2, np.array([-1.0, 1.0, -2.0])
+# --- chains on it ---------------------------------------------------------------------------------
 
 
 class Case(NamedTuple):
-    """A sampler and the settings that are checked."""
+    """A sampler, by name or by its settings, and further settings by name."""
 
     name: Any
     settings: dict[str, Any]
 
 
 class Length(NamedTuple):
-    """Chains, and iterations of each."""
+    """The number of chains, and the iterations of each."""
 
     chains: int = 1
     warmup: int = 200
@@ -141,83 +246,99 @@ def make_chains(case: Case, target: Awkward, length: Length, seed: int = 1) -> l
     ]
 
 
-def _finished(chains: list[Chain], parallel: int = 2, chunk: int | None = None) -> list[Chain]:
+def _finish(chains: list[Chain], parallel: int = 2, chunk: int | None = None) -> list[Chain]:
     run(chains, parallel, chunk=chunk)
     return chains
 
 
+# --- the checks -----------------------------------------------------------------------------------
+
+# probability that a correct sampler fails the check of moments: Student t, six comparisons
+FALSE_ALARM = 1e-4
+# a Monte Carlo error above this share of the true value leaves that check without power
+LARGEST_ERROR = 0.15
+CHAINS, WARMUP, DRAWS = 40, 2000, 4000
+WALL, BEFORE_WALL = 0.2, np.array([-1.0, 1.0, -2.0])
+
+
 def invariance(case: Case) -> str:
-    """Means and variances of many chains agree with the known ones, within Monte Carlo error."""
-    chains = _finished(make_chains(case, Awkward(), Length(CHAINS, WARMUP, DRAWS)))
+    """Means and variances of many chains agree with the true ones, within Monte Carlo error."""
+    chains = _finish(make_chains(case, Awkward(), Length(CHAINS, WARMUP, DRAWS)))
     stopped = sum(chain.stopped for chain in chains)
     if stopped:
-        return f"{stopped} of {CHAINS} chains were stopped: every evaluation failed"
+        text = f"{stopped} of {CHAINS} chains were stopped: every evaluation failed"
+        return Message(FAILURES_NOT_REJECTED, text)
     draws = np.stack([chain.sampling.constrained for chain in chains])
     bound = stats.t.isf(FALSE_ALARM / 12, CHAINS - 1)
-    for power, truth, what in ((1, 0.0 * SD, "mean"), (2, SD**2, "variance")):
+    for power, truth, moment in ((1, 0.0 * SD, "mean"), (2, SD**2, "variance")):
         per_chain = ((draws - MEAN) ** power).mean(axis=1)
         error = per_chain.std(axis=0, ddof=1) / np.sqrt(CHAINS)
         surprise = np.abs(per_chain.mean(axis=0) - truth) / np.maximum(error, 1e-300)
         if not np.all(surprise < bound):
             i = int(np.nanargmax(surprise)) if np.isfinite(surprise).any() else 0
-            return (
-                f"the {what} of coordinate {i + 1} is {surprise[i]:.1f} standard errors from the "
-                f"truth (bound {bound:.1f}): the target is not left invariant, or chains do not mix"
+            return Message(
+                NOT_INVARIANT,
+                f"the {moment} of coordinate {i + 1} is {surprise[i]:.1f} standard errors from the "
+                f"true one (bound {bound:.1f}): the target is not left invariant, or chains do not "
+                "mix",
             )
         if not np.all(error < LARGEST_ERROR * SD**power):
-            return (
-                f"chains of {WARMUP} + {DRAWS} iterations mix too slowly for their {what} to be "
-                "checked: tune faster, or start with a better step size"
+            return Message(
+                MIXES_TOO_SLOWLY,
+                f"chains of {WARMUP} + {DRAWS} iterations mix too slowly for their {moment} to be "
+                "checked: tune faster, or start with a better step size",
             )
     return ""
 
 
 def same_bits(case: Case) -> str:
     """Draws depend neither on the number of threads nor on how iterations are chunked."""
-    found = []
+    runs = []
     for parallel, chunk in ((1, 7), (2, 10**6), (2, None)):
-        chains = _finished(make_chains(case, Awkward(), Length(2)), parallel, chunk)
-        found.append(
+        chains = _finish(make_chains(case, Awkward(), Length(2)), parallel, chunk)
+        runs.append(
             [(c.warmup.constrained, c.sampling.constrained, c.sampling.stats) for c in chains]
         )
-    for other in found[1:]:
-        for one, two in zip(found[0], other, strict=True):
+    for other in runs[1:]:
+        for one, two in zip(runs[0], other, strict=True):
             if not all(np.array_equal(a, b) for a, b in zip(one, two, strict=True)):
-                return (
+                return Message(
+                    DRAWS_NOT_REPRODUCIBLE,
                     "draws differ with the number of threads or the size of chunks: something is "
-                    "kept outside State, or drawn without `rng`"
+                    "kept outside State, or drawn without `rng`",
                 )
     return ""
 
 
 def own_randomness(case: Case) -> str:
-    """Two chains from one position differ, since each has an `rng` of its own."""
+    """Two chains from one position differ, since each has its `rng`."""
     one, two = make_chains(case, Awkward(), Length(2))
     position = one.state.current.position.copy()
     two.state = two.sampler.init(two.density, two.compiled_settings, position, two.rng)
-    _finished([one, two])
+    _finish([one, two])
     if np.array_equal(one.sampling.constrained, two.sampling.constrained):
-        return "two chains from one position have the same draws: `rng` is not used"
+        text = "two chains from one position have the same draws: `rng` is not used"
+        return Message(DRAWS_NOT_REPRODUCIBLE, text)
     return ""
 
 
 def failures_are_rejections(case: Case) -> str:
-    """Where the density fails, no draw is kept, and the chain goes on."""
+    """No draw lies where the density fails, and the chain continues."""
     (chain,) = make_chains(case, Awkward(WALL), Length(1, 300, 700))
     chain.state = chain.sampler.init(
         chain.density, chain.compiled_settings, BEFORE_WALL, chain.rng
     )  # fmt: skip
-    _finished([chain])
-    draws = chain.sampling.constrained[: chain.sampling.rows]
+    _finish([chain])
+    draws, problem = chain.sampling.constrained[: chain.sampling.rows], ""
     if chain.density.calls[FAILED_CALLS] == 0:
-        return "no evaluation met the wall: the chain hardly moves"
-    if not len(draws) or draws[:, 0].max() > WALL:
-        return "a draw lies where the density fails: log density -inf must be a rejection"
-    if not np.isfinite(chain.sampling.stats[: chain.sampling.rows]).all():
-        return "a field of Info is not finite after a failed evaluation"
-    if not np.ptp(draws, axis=0).all():
-        return "the chain no longer moves after failed evaluations"
-    return ""
+        problem = "no evaluation met the wall: the chain hardly moves"
+    elif not len(draws) or draws[:, 0].max() > WALL:
+        problem = "a draw lies where the density fails: log density -inf must be a rejection"
+    elif not np.isfinite(chain.sampling.stats[: chain.sampling.rows]).all():
+        problem = "a field of Info is not finite after a failed evaluation"
+    elif not np.ptp(draws, axis=0).all():
+        problem = "the chain no longer moves after failed evaluations"
+    return Message(FAILURES_NOT_REJECTED, problem) if problem else ""
 
 
 def frozen_after_warmup(case: Case) -> str:
@@ -226,20 +347,22 @@ def frozen_after_warmup(case: Case) -> str:
     while chain.warming_up:
         advance_together([chain], 50)
     before = dict(tuning(chain))
-    _finished([chain])
+    _finish([chain])
     changed = [n for n, value in tuning(chain) if not np.array_equal(before[n], value)]
     if chain.sampler.adapts_forever:
-        return "" if changed else "adapts_forever is set, but nothing changes after warm-up"
+        text = "adapts_forever is set, but nothing changes after warm-up"
+        return "" if changed else Message(CHANGES_AFTER_WARMUP, text)
     if changed:
-        return (
+        return Message(
+            CHANGES_AFTER_WARMUP,
             f"State.{', State.'.join(changed)} changed after warm-up: adapt only in `adapt`, or "
-            "name what is rewritten in every step in `workspace`"
+            "name the fields that every step rewrites in `workspace`",
         )
     return ""
 
 
 def tuning(chain: Chain) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield name and copy of what State holds beside points and workspace, names dotted."""
+    """Yield the dotted name and a copy of each part of State but points and workspace."""
     skipped = {"current", "scratch", *chain.sampler.workspace}
     for name, value in chain.state._asdict().items():
         yield from _leaves(name, value, skipped)
@@ -257,11 +380,12 @@ def _leaves(name: str, value: Any, skipped: set[str]) -> Iterator[tuple[str, np.
 
 def declared_evaluations(case: Case) -> str:
     """Only the kind of evaluation that `uses_gradient` declares is made."""
-    (chain,) = _finished(make_chains(case, Awkward(), Length()))
-    unused = VALUE_CALLS if chain.sampler.uses_gradient else GRADIENT_CALLS
-    if chain.density.calls[unused]:
-        what = "values" if chain.sampler.uses_gradient else "gradients"
-        return f"uses_gradient is {chain.sampler.uses_gradient}, but {what} are evaluated"
+    (chain,) = _finish(make_chains(case, Awkward(), Length()))
+    uses_gradient = chain.sampler.uses_gradient
+    if chain.density.calls[VALUE_CALLS if uses_gradient else GRADIENT_CALLS]:
+        kind = "values" if uses_gradient else "gradients"
+        text = f"uses_gradient is {uses_gradient}, but {kind} are evaluated"
+        return Message(UNDECLARED_EVALUATIONS, text)
     return ""
 
 
@@ -280,7 +404,8 @@ def no_allocation(case: Case) -> str:
         _nrt_python.memsys_disable_stats()
     each = (counts[1] - counts[0]) / 1000
     if each > 0.01:
-        return f"a step makes {each:.1f} allocations on average: keep workspace in State"
+        text = f"a step makes {each:.1f} allocations on average: keep workspace in State"
+        return Message(ALLOCATES_MEMORY, text)
     return ""
 
 
@@ -297,54 +422,5 @@ CHECKS: dict[str, Callable[[Case], str]] = {
 
 
 def checks_of(sampler: Sampler) -> dict[str, Callable[[Case], str]]:
-    """What a sampler is held to: a sampler that declares itself not exact to all but invariance."""
+    """Return the checks of a sampler: all, but invariance only if it declares that it is exact."""
     return {name: check for name, check in CHECKS.items() if sampler.exact or name != INVARIANCE}
-
-
-def check_sampler(sampler: Any, *, show: bool = True, **settings: Any) -> pd.DataFrame:
-    """Run the tests that every sampler of the package passes, and report them.
-
-    A correct sampler fails one of them by chance once in ten thousand times. One that declares
-    itself not exact (`Sampler.exact`) need not leave the target invariant: that is not checked.
-
-    Parameters
-    ----------
-    sampler
-        Name of a registered sampler, or an instance of its `Settings`.
-    show
-        Also print the report.
-    settings
-        The sampler's own, by name. Give those with which it tunes within 2000 iterations.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per check, with columns `passed` and `problem`, a sentence that is empty where it
-        passed.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings" for a sampler that is not registered, "sampler" for one that does not
-        compile.
-
-    """
-    from stanadapt.engine.checks import Case, checks_of
-
-    found, chosen = find(sampler, **settings)
-    with explained(found):
-        problems = {name: check(Case(chosen, {})) for name, check in checks_of(found).items()}
-    report = pd.DataFrame(
-        {"passed": [not p for p in problems.values()], "problem": list(problems.values())},
-        index=pd.Index(problems, name="check"),
-    )
-    if show:
-        _show(found.name if found.exact else f"{found.name} (not exact)", report)
-    return report
-
-
-def _show(name: str, report: pd.DataFrame) -> None:
-    table = Table("check", "result", box=None, header_style="bold", title=f"sampler {name}")
-    for check, row in report.iterrows():
-        table.add_row(str(check), "passed" if row["passed"] else f"FAILED: {row['problem']}")
-    Console().print(table)

@@ -1,6 +1,7 @@
-"""What a user sees while chains run: one bar per chain, plain lines, or nothing.
+"""Progress on standard error: a bar or lines per chain, and a status line for slow steps.
 
-A status line for slow steps other than sampling: compiling, installing, Stan's own runs.
+`reporter` shows chains while they run. `status` and `slow_step` announce steps other than sampling,
+such as compilation or Stan's own runs.
 """
 
 import contextlib
@@ -14,11 +15,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 Report = Callable[[str], None]
+SLOW = 1.0  # seconds; a shorter step is not announced
+PLAIN_SECONDS = 10.0  # between lines, if standard error is not a terminal
+
+
+# --- slow steps -----------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def status(show: bool) -> Iterator[Report]:
-    """Yield a function that reports the current step; in a terminal, beside a spinner."""
+    """Yield a function that reports the current step; in a terminal, with a spinner."""
     console = Console(file=sys.stderr, quiet=not show)
     if not console.is_terminal:
         yield lambda text: console.print(text, highlight=False)
@@ -35,22 +41,18 @@ def status(show: bool) -> Iterator[Report]:
         spinner.stop()
 
 
-# a step that is shorter needs no words
-SLOW = 1.0
-
-
 @contextlib.contextmanager
 def slow_step(show: bool, text: str, after: float = SLOW) -> Iterator[None]:
-    """Say what a step is doing, if it takes longer than so many seconds."""
+    """Announce a step if it takes longer than `after` seconds."""
     with status(show) as report:
         over, lock = False, threading.Lock()
 
-        def say() -> None:
-            with lock:  # else a spinner might start after the step has ended
+        def announce() -> None:
+            with lock:  # without it, a spinner might start after the step has ended
                 if not over:
                     report(text)
 
-        timer = threading.Timer(after, say)
+        timer = threading.Timer(after, announce)
         timer.daemon = True
         timer.start()
         try:
@@ -61,7 +63,12 @@ def slow_step(show: bool, text: str, after: float = SLOW) -> Iterator[None]:
                 over = True
 
 
-PLAIN_SECONDS = 10.0
+def say(show: bool, text: str) -> None:
+    """Print a line on standard error, if `show`."""
+    Console(file=sys.stderr, quiet=not show).print(text, highlight=False, markup=False)
+
+
+# --- chains ---------------------------------------------------------------------------------------
 
 
 def _line(chain: Any, task: str = "") -> str:
@@ -110,7 +117,7 @@ class Plain(Silent):
             self.console.print(line, highlight=False)
 
     def _time_left(self, now: float, number: int, chain: Any) -> str:
-        """Estimated time left; a chain that still waits for a core has no speed yet."""
+        """Estimate the time left; a chain that still waits for a core has no speed yet."""
         if chain.finished or not chain.n_done:
             return ""
         took = now - self.began.get(number, self.start)
@@ -152,15 +159,10 @@ class Bars(Silent):
             )
 
 
-def say(show: bool, text: str) -> None:
-    """Print a sentence on standard error, if `show`."""
-    Console(file=sys.stderr, quiet=not show).print(text, highlight=False, markup=False)
-
-
 def reporter(show: bool, task: str = "") -> Silent:
     """Return the reporter that suits standard error; a silent one unless `show`.
 
-    task is what the chains do, where that is neither warm-up nor sampling.
+    task names the work of the chains if that is neither warm-up nor sampling.
     """
     if not show:
         return Silent()

@@ -34,9 +34,9 @@ class Density(NamedTuple):
         Number of unconstrained parameters, which a sampler moves: the first entries of a position.
     size
         Length of a position. The entries after the first `dim` are the noise of an estimated
-        density, standard normal; for every other density there are none, and size is dim.
+        density, standard normal; every other density has no such entries, and size is dim.
     correlation
-        Between the noise of a proposal and that of the current point, in [0, 1).
+        Correlation between the noise of a proposal and that of the current point, in [0, 1).
     value_propto
         1 or 0: the `propto` flag of value calls. A gradient-free sampler on a native library
         needs 0 (with 1 Stan builds autodiff types). Gradient calls always pass 1, so values
@@ -179,27 +179,27 @@ VALUES, GRADIENTS = {}, {}
 
 @overload(_value_of, inline="always")
 def _choose_value(density, position):
-    chosen = VALUES[density.instance_class]
-    return lambda density, position: chosen(density, position)
+    function = VALUES[density.instance_class]
+    return lambda density, position: function(density, position)
 
 
 @overload(_gradient_of, inline="always")
 def _choose_gradient(density, position, gradient):
-    chosen = GRADIENTS[density.instance_class]
-    return lambda density, position, gradient: chosen(density, position, gradient)
+    function = GRADIENTS[density.instance_class]
+    return lambda density, position, gradient: function(density, position, gradient)
 
 
 @jit
 def value(density, position):
-    """Log density at position, shape (size,); -inf where it throws or is not finite."""
+    """Return the log density at position, shape (size,); -inf if it throws or is not finite."""
     return _value_of(density, position)
 
 
 @jit
 def value_and_gradient(density, position, gradient):
-    """Log density at position; its gradient is written into `gradient`, shape (dim,).
+    """Return the log density at position, and write its gradient into `gradient`, shape (dim,).
 
-    Where the model throws, or value or gradient is not finite: -inf, and a zero gradient.
+    If the model throws, or value or gradient is not finite: -inf, and a zero gradient.
     """
     return _gradient_of(density, position, gradient)
 
@@ -244,8 +244,8 @@ def constrain(address, handle, rng, positions, out, failed_position):
     """Constrain rows of positions (draw, dim) into rows of out (draw, n_constrained).
 
     `rng` is the address of one of the model's random generators, used by generated quantities
-    in the order of the rows. Where these throw, they become NaN and the rest of the row is kept.
-    Returns the number of rows where they threw; the last of their positions is copied to
+    in the order of the rows. If these throw, they become NaN and the rest of the row is kept.
+    Returns the number of rows in which they threw; the position of the last one is copied to
     `failed_position`.
     """
     failures = 0
@@ -264,7 +264,7 @@ def constrain(address, handle, rng, positions, out, failed_position):
 def constrain_parameters(address, handle, positions, out):
     """Constrain rows of positions (row, dim) into rows of out, without generated quantities.
 
-    Rows whose transformed parameters throw become NaN.
+    A row becomes NaN if its transformed parameters throw.
     """
     for i in range(positions.shape[0]):
         if _call_constrain(address, handle, 0, positions[i], out[i], 0) != 0:

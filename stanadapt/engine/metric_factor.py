@@ -1,20 +1,17 @@
 """The factor L of a metric (L L^T)^-1: diagonal, triangular, or of low rank.
 
-The first two are stored as in `engine/compiled/triangular.py`, with
-shapes (1, n) and (n, n); a triangular one
-that stays as it is for long may be stored twice, with shape (n + 1, n): see `twofold`. The third
-has shape (1 + r, n + 1) and stands for
+A diagonal factor has shape (1, n) and a triangular one (n, n), as in
+`engine/compiled/triangular.py`; a triangular one that is used for long may be stored twice, with
+shape (n + 1, n): see `twofold`. A factor of low rank has shape (1 + r, n + 1) and represents
 
     L = diag(s) (I + sum over k of c_k u_k u_k^T),
 
 with s in row 0, the orthonormal u_k in the rows after it, and c_k > -1 in the last column. A
-product costs 4 n r operations, in place of n^2. Compiled code tells them apart by their shapes, so
-that one function serves all.
+product costs 4 n r operations instead of n^2. Compiled code distinguishes the kinds by their
+shapes, so that one function handles all.
 
-Products of the factor L of a metric with many vectors at once, the rows of an array.
-
-L is stored as in `metric_factor`; none of these writes it out, so that a factor of low rank costs
-memory of its own size alone. These are for Python, before and after sampling.
+Python code, before and after sampling, multiplies many vectors at once, the rows of an array. It
+never writes out a factor of low rank, which therefore costs memory of its size alone.
 """
 
 import numpy as np
@@ -24,12 +21,14 @@ from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import inlined, jit
 from stanadapt.engine.compiled.vectors import inner_product
 
+# --- one vector, in compiled code -----------------------------------------------------------------
+
 
 def twofold(factor: np.ndarray) -> np.ndarray:
-    """Store a factor twice where that makes products faster: if it is triangular.
+    """Store a factor twice if it is triangular, which makes products faster.
 
     L.T fills the upper triangle of an array of shape (n + 1, n), diagonal included, and L the rest:
-    row i of L is in row i + 1. Products then run along rows, which takes half of the time. n is at
+    row i of L is in row i + 1. Products then run along rows, which takes half the time. n is at
     least 2.
     """
     rows, n = factor.shape
@@ -84,8 +83,11 @@ def _stretch(factor, vector, n):
             vector[i] += amount * direction[i]
 
 
+# --- many vectors, in Python ----------------------------------------------------------------------
+
+
 def inverse_times_rows(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """L^-1 x of rows x, shape (m, n)."""
+    """Return L^-1 x for each row x, shape (m, n)."""
     n = rows.shape[1]
     if factor.shape[0] == 1:
         return rows / factor[0]
@@ -96,7 +98,7 @@ def inverse_times_rows(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def transposed_times_rows(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """L^T g of rows g, shape (m, n)."""
+    """Return L^T g for each row g, shape (m, n)."""
     n = rows.shape[1]
     if factor.shape[0] == 1:
         return rows * factor[0]
@@ -106,7 +108,7 @@ def transposed_times_rows(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def diagonal(factor: np.ndarray, n: int) -> np.ndarray:
-    """Numbers whose product is the determinant of L, all of them > 0 where L has an inverse."""
+    """Return n or more numbers that multiply to det L; all are > 0 if L has an inverse."""
     if factor.shape[0] == 1:
         return factor[0]
     if factor.shape[1] == n:
@@ -115,6 +117,6 @@ def diagonal(factor: np.ndarray, n: int) -> np.ndarray:
 
 
 def _stretched(factor: np.ndarray, rows: np.ndarray, amounts: np.ndarray) -> np.ndarray:
-    """Rows times I + sum c_k u_k u_k^T."""
+    """Multiply rows by I + sum c_k u_k u_k^T."""
     directions = factor[1:, : rows.shape[1]]
     return rows + (rows @ directions.T * amounts) @ directions

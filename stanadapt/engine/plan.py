@@ -1,4 +1,4 @@
-"""How many chains, how long, from which seed: checked once, for our samplers and Stan's NUTS."""
+"""Chains, iterations and seed of a run, checked once for our samplers and for Stan's NUTS."""
 
 import os
 import secrets
@@ -7,16 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.errors import StanadaptError, require_flag, require_whole
+from stanadapt.errors.messages import OUT_OF_RANGE
 
 LARGEST_SEED = 2**32 - 1  # CmdStan's
-MOST_CHAINS = 10_000  # each has memory of its own, and is one thread
+MOST_CHAINS = 10_000  # each has its memory, and is one thread
 
 
 class Plan(NamedTuple):
-    """What a run will do, checked. Names are CmdStanPy's.
+    """Numbers and flags that determine a run, checked. Names are CmdStanPy's.
 
-    A run whose draws are not enough goes on (`sufficient`): until_ess is the smallest effective
-    sample size to reach, 0 for none, and most_iterations how long iter_sampling may get, 0 for any.
+    A run continues until its draws suffice: until_ess is the smallest effective sample size to
+    reach, 0 for none; most_iterations is the largest that iter_sampling may become, 0 for any.
     """
 
     chains: int
@@ -33,20 +34,20 @@ class Plan(NamedTuple):
 
     @property
     def draws(self) -> int:
-        """Draws kept per chain."""
+        """Number of draws kept per chain."""
         return self.thinned(self.iter_sampling)
 
     @property
     def warmup_draws(self) -> int:
-        """Draws of warm-up kept per chain."""
+        """Number of draws of warm-up kept per chain."""
         return self.thinned(self.iter_warmup) if self.save_warmup else 0
 
     def thinned(self, iterations: int) -> int:
-        """Number of a phase's iterations that are kept: 0, thin, 2 thin, ..., as in CmdStan."""
+        """Return how many iterations of a phase are kept: 0, thin, 2 thin, ..., as in CmdStan."""
         return -(-iterations // self.thin)
 
     def seeds(self) -> list[np.random.SeedSequence]:
-        """One independent source of randomness per chain."""
+        """Return one independent source of randomness per chain."""
         return np.random.SeedSequence(self.seed).spawn(self.chains)
 
 
@@ -64,8 +65,8 @@ def make_plan(
 ) -> Plan:
     """Check every number and fill in defaults; raises StanadaptError, stage "settings".
 
-    parallel_chains defaults to the number of cores over threads_per_chain, seed to a random one,
-    which the result's attributes record.
+    parallel_chains defaults to the number of cores over threads_per_chain, and seed to a random
+    one, which the attributes of the result record.
     """
     chains = require_whole("chains", chains, 1, MOST_CHAINS)
     cores = os.cpu_count() or 1
@@ -79,7 +80,7 @@ def make_plan(
     thin = require_whole("thin", thin, 1)
     if thin > iter_sampling:
         raise StanadaptError(
-            "settings",
+            OUT_OF_RANGE,
             f"thin must not exceed iter_sampling ({iter_sampling}), got {thin}: "
             "only one draw would be left.",
         )

@@ -1,4 +1,9 @@
-"""Points: a position with its log density, and its gradient where a sampler uses one.
+"""Points of a chain, the Metropolis-Hastings decision, and the Langevin move.
+
+A point is a position with its log density, and its gradient if the sampler uses one. Moves are
+scaled for n standard normal coordinates, n large: the best size is RANDOM_WALK_SCALE n^(-1/2) for a
+random walk (Roberts, Gelman and Gilks 1997), and LANGEVIN_SCALE n^(-1/6) for a Langevin step
+(Roberts and Rosenthal 1998).
 
 A density may be an estimate that depends on standard normal noise u; a position (x, u) then holds
 u after the parameters x. The program's log density includes log N(u), so that
@@ -6,18 +11,10 @@ u after the parameters x. The program's log density includes log N(u), so that
     log estimate(x, u) = log density(x, u) - log N(u).
 
 A chain on (x, u) may propose x' by any rule, and u' = rho u + sqrt(1 - rho^2) eps, which leaves
-N(u) invariant; it accepts by the ratio of the estimates: log N(u) cancels. The x are then draws
-from the exact target, however noisy the estimate, if it is unbiased (Andrieu and Roberts 2009,
+N(u) invariant; it accepts by the ratio of the estimates: log N(u) cancels. If the estimate is
+unbiased, the x are draws from the exact target, however noisy it is (Andrieu and Roberts 2009,
 Annals of Statistics 37; with rho > 0: Deligiannidis, Doucet and Pitt 2018, JRSS B 80). The estimate
 at the current point is kept, never redrawn.
-
-The Metropolis-Hastings decision, safe against every value a log ratio can take.
-
-And the best size of a move for n standard normal coordinates, n large: RANDOM_WALK_SCALE n^(-1/2)
-for a random walk (Roberts, Gelman and Gilks 1997), LANGEVIN_SCALE n^(-1/6) for a Langevin step
-(Roberts and Rosenthal 1998).
-
-A Langevin move, and the ratio by which a Metropolis step would accept it.
 """
 
 from typing import NamedTuple
@@ -27,6 +24,8 @@ import numpy as np
 from stanadapt.engine.compiled.jit import inlined, jit
 from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.density import value, value_and_gradient
+
+RANDOM_WALK_SCALE, LANGEVIN_SCALE = 2.38, 1.65
 
 
 class ValuePoint(NamedTuple):
@@ -46,7 +45,7 @@ class GradientPoint(NamedTuple):
 
 @jit
 def _estimate(density, position):
-    """Log density minus that of the noise, if any, up to a constant."""
+    """Return the log density minus that of the noise, if any, up to a constant."""
     total = value(density, position)
     for i in range(density.dim, density.size):
         total += 0.5 * position[i] * position[i]
@@ -61,9 +60,9 @@ def value_at(density, position):
 
 @jit
 def proposed(density, current, proposal, rng):
-    """Evaluate a proposal whose first dim coordinates are set; its noise is drawn here.
+    """Evaluate a proposal with its first dim coordinates set, after its noise is drawn.
 
-    Both are ValuePoints: the current one, and the proposal, whose position is completed in place.
+    current and proposal are ValuePoints; the position of the proposal is completed in place.
     Returns the proposal with its log density.
     """
     rho = density.correlation
@@ -93,12 +92,12 @@ def unused_gradient(dim):
     return GradientPoint(np.empty(dim), -np.inf, np.empty(dim))
 
 
-RANDOM_WALK_SCALE, LANGEVIN_SCALE = 2.38, 1.65
+# --- decision and move ----------------------------------------------------------------------------
 
 
 @inlined
 def acceptance_probability(log_ratio):
-    """Return min(1, exp(log_ratio)); zero where the ratio is NaN or the proposal failed."""
+    """Return min(1, exp(log_ratio)); zero if the ratio is NaN or the proposal failed."""
     if log_ratio >= 0.0:
         return 1.0
     if log_ratio > -np.inf:
@@ -113,16 +112,16 @@ def propose(density, x, y, noise, s, rng):
     Parameters
     ----------
     x, y
-        `GradientPoint`: where the move begins; its end and the gradient there are written to y.
+        `GradientPoint`: the start of the move; its end and the gradient there are written to y.
     noise
-        Shape (dim,), written.
+        Shape (dim,), overwritten.
     s
         The step size, sqrt(h) of the diffusion.
 
     Returns
     -------
     log_density, log_ratio
-        At y; log of pi(y) q(x | y) / (pi(x) q(y | x)).
+        Log density at y; log of pi(y) q(x | y) / (pi(x) q(y | x)).
 
     """
     fill_normal(rng, noise)

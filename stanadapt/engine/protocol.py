@@ -1,30 +1,30 @@
-"""What a sampler is.
+"""The protocol of samplers.
 
-1. A sampler is one file. Its docstring says what it is for (the first sentence is what
-   `stanadapt samplers` prints) and where its formulas come from.
-2. It defines three NamedTuples: `Settings`, what a user chooses, with defaults, fields of type
-   float, int, bool or an IntEnum, whose members the user names; `State`, all that the next step
-   needs, tuning included; `Info`, what one iteration reports, under ArviZ names,
+1. A sampler is one file. Its docstring gives the purpose (its first line is listed by
+   `stanadapt samplers`) and the sources of its formulas.
+2. It defines three NamedTuples: `Settings`, which a user chooses, with defaults, fields of type
+   float, int, bool or an IntEnum with members that the user names; `State`, all that the next step
+   needs, tuning included; `Info`, the statistics of one iteration, under ArviZ names,
    `acceptance_rate` among them.
 3. `State.current` is a NamedTuple with at least `position`, shape (dim,), and `log_density`.
    A State is built by keyword and changed by `replace(state, scale=...)`.
 4. `check(settings)` is plain Python and raises StanadaptError for values out of range.
 5. `init`, `step`, `adapt`, `freeze` are compiled (`jit`). They neither raise nor print: a
    failure is a value (`-inf` is a rejection, `diverging` is a field of Info).
-6. `step` does not allocate. Arrays of `State` that hold the rejected point are written again in
+6. `step` does not allocate. Arrays of `State` that hold the rejected point are overwritten in
    the next step; large tuning arrays are updated in place in `adapt`. Nothing else is edited.
 7. Randomness comes from `rng` alone, a numpy Generator.
 8. `adapt` runs during warm-up only, unless the theory allows otherwise (`adapts_forever`). A
    sampler that leaves this to the user has a setting of that name.
 9. The last line of the file is `register(Sampler(...))`. Samplers of the package are imported by
-   `samplers/__init__.py`; one of your own is imported by you.
+   `samplers/__init__.py`; import the file of your own sampler yourself.
 
 `authoring` offers all of this in one import, with a worked example.
 
-Compiled code calls `step` and `adapt` below, and Numba picks the sampler's own function by the
-type of `settings`. (Passing functions as arguments works too, but is compiled anew in every
-process: nothing of it is found in the cache.) After an edit of a sampler's file, or of one whose
-compiled functions it calls, all that is compiled with it is compiled anew.
+Compiled code calls `step` and `adapt` below, and Numba picks the sampler's function by the type of
+`settings`. (Passing functions as arguments works too, but then every process compiles, and finds
+nothing in the cache.) After an edit of a sampler's file, or of a file with compiled functions that
+it calls, everything that is compiled with it is recompiled.
 """
 
 import inspect
@@ -39,6 +39,8 @@ from numba.extending import overload
 from stanadapt.engine.compiled.by_reference import by_reference, restored
 from stanadapt.engine.compiled.jit import OPTIONS, jit
 
+# --- defaults -------------------------------------------------------------------------------------
+
 
 @jit
 def never_adapt(density, settings, state, info, t, iter_warmup):
@@ -47,7 +49,7 @@ def never_adapt(density, settings, state, info, t, iter_warmup):
 
 
 def no_matrices(settings: Any) -> int:
-    """Of samplers whose memory does not grow with the square of the dimension."""
+    """Return 0: memory does not grow with the square of the dimension."""
     return 0
 
 
@@ -59,7 +61,7 @@ def keep(settings, state):
 
 @jit
 def no_extra_output(settings, state, out):
-    """Write nothing: for samplers that keep nothing beside their draws."""
+    """Write nothing: for samplers that keep only their draws."""
 
 
 @jit
@@ -67,18 +69,21 @@ def no_task(settings, state, kind, slot):
     """Do nothing: for samplers that make one move after the other."""
 
 
-class Threading(NamedTuple):
-    """How several threads of one chain share moves that do not depend on each other.
+# --- the parts of a sampler -----------------------------------------------------------------------
 
-    Nothing random is drawn in a task, so that draws do not depend on who runs it.
+
+class Threading(NamedTuple):
+    """Tasks by which several threads of one chain share independent moves.
+
+    Nothing random is drawn in a task, so that draws do not depend on the thread that runs it.
 
     make_worker
-        (density, settings, state) -> (state, queue), compiled: the state with a worker's own
-        memory, and the `work_queue` where tasks are offered.
+        (density, settings, state) -> (state, queue), compiled: the state with memory for one
+        worker, and the `work_queue` that offers tasks.
     run_task
         (settings, state, kind, slot), compiled: runs one task.
     max_threads
-        (settings) -> how many threads have something to do.
+        (settings) -> the largest number of threads that can share the work.
 
     """
 
@@ -88,15 +93,15 @@ class Threading(NamedTuple):
 
 
 class Tempering(NamedTuple):
-    """Of a sampler that moves between a reference distribution and the target.
+    """Functions of a sampler that moves between a reference distribution and the target.
 
     init_from_path
-        (density, settings, position, rng, path, learns_reference) -> state, compiled, in place of
-        `init`: on a `TemperingPath` whose reference is given.
+        (density, settings, position, rng, path, learns_reference) -> state, compiled: replaces
+        `init` if a `TemperingPath` with its reference is given.
     learned
-        Python function, (state) -> dict of arrays: what warm-up learned and sampling counted.
+        Python function, (state) -> dict of arrays that warm-up learned or sampling counted.
     draws_reference
-        Whether it cannot do without draws of the reference, which prior-only data do not offer.
+        Whether it needs draws of the reference, which prior-only data cannot provide.
 
     """
 
@@ -106,12 +111,12 @@ class Tempering(NamedTuple):
 
 
 class ExtraOutput(NamedTuple):
-    """What there is to keep of an iteration beside its draw, such as all pseudo-samples.
+    """Numbers to keep of an iteration in addition to its draw, such as all pseudo-samples.
 
     write
         (settings, state, out), compiled: fills out, shape (size,).
     size
-        (settings, dim) -> how many numbers that is.
+        (settings, dim) -> number of entries of out.
 
     """
 
@@ -120,16 +125,16 @@ class ExtraOutput(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a chain stores that may be large: the run is refused if it does not fit.
+    """Storage of a chain that may be large: a run is refused if it does not fit into memory.
 
     dense_matrices
         settings -> number of arrays of shape (dim, dim) in State.
     storage
         (settings, dim) -> further bytes of each chain, dim being the number of parameters.
     name
-        The name of that storage, for a message: "particles".
+        Name of that storage, for a message: "particles".
     settings
-        Names of the settings that make it smaller.
+        Names of the settings that can be lowered to reduce it.
 
     """
 
@@ -143,21 +148,21 @@ class Traits(NamedTuple):
     """Properties that few samplers have.
 
     arrays_in_place
-        `step` and `adapt` leave each array of State in its place, and all tuples in it but
-        `current` as they are. The loop then hands on pointers (`by_reference`), which is faster
-        for dozens of arrays.
+        `step` and `adapt` leave each array of State in place, and all tuples in it but `current`
+        unchanged. The loop then passes pointers (`by_reference`), which is faster for dozens of
+        arrays.
     samples_batches
-        With each gradient it draws the batch of rows that the gradient is made of: the entries of
-        a position after those that are moved, uniform on [0, 1); see `Minibatches`.
+        With each gradient it draws the batch of rows for that gradient: the last entries of a
+        position, uniform on [0, 1); see `Minibatches`.
     extends
-        Chains of default length continue if that is likely to make a fit usable. Not if further
-        draws come from the same particles. Chains of a sampler that is not exact never do.
+        Chains of default length continue if that is likely to make a fit usable. False if further
+        draws come from the same particles. Chains of a sampler that is not exact never continue.
     exact_on_estimates
-        Without gradients, it leaves the target invariant if the density is an estimate with noise:
-        it does if it evaluates one proposal per iteration, by `proposed`.
+        Without gradients, it leaves the target invariant if the density is an estimate with noise.
+        True if it evaluates one proposal per iteration, by `proposed`.
     starts_at_draws
-        It learns from the draws of an earlier fit, and its chains start at some of them all the
-        same: from far out in the tails an independent proposal may never be accepted.
+        It learns from the draws of an earlier fit, and its chains nevertheless start at some of
+        them: far out in the tails an independent proposal may never be accepted.
 
     """
 
@@ -169,21 +174,21 @@ class Traits(NamedTuple):
 
 
 class Pooling(NamedTuple):
-    """How chains learn from each other: in blocks of warm-up, after each of which they are pooled.
+    """Functions by which chains learn from each other, at the end of each block of warm-up.
 
     All are Python functions that see the states of all chains, in their order, and no clock, so
     that draws depend on the number of chains, but not on threads. Chains that were stopped are left
-    out. Warm-up may end early: `iter_warmup` is then a ceiling.
+    out. Warm-up may end early: `iter_warmup` is then an upper limit.
 
     begin
         (settings, states, iter_warmup) -> (progress, states), before the first iteration. Progress
-        is a NamedTuple with at least `block`, the iterations until the chains are pooled, 0 at the
-        end of warm-up, and `label`, what these are for.
+        is a NamedTuple with at least `block`, the number of iterations until chains are pooled, 0
+        at the end of warm-up, and `label`, which names their purpose.
     pool
         (settings, progress, states) -> (progress, states), after each block.
     pool_for_scales
-        As `pool`, but warm-up ends as soon as progress has `location`, shape (dim,), and `metric`,
-        a `FisherMetric`: of a sampler that learns these for others too.
+        Like `pool`, but warm-up ends as soon as progress has `location`, shape (dim,), and
+        `metric`, a `FisherMetric`: for a sampler that learns these for other samplers too.
 
     """
 
@@ -196,8 +201,7 @@ class Sampler(NamedTuple):
     """The parts of a sampler; a plain one gives the first six, and `adapt` if it tunes.
 
     settings, state, info
-        NamedTuple classes: what the user chooses; what the next step needs; what each iteration
-        reports.
+        NamedTuple classes: choices of the user; input of the next step; statistics of an iteration.
     check
         Python function, raises StanadaptError for values out of range.
     init
@@ -206,48 +210,48 @@ class Sampler(NamedTuple):
         (density, settings, state, rng) -> (state, info)
     adapt
         (density, settings, state, info, t, iter_warmup) -> state, after iteration t = 0, 1, ...
-        of warm-up. The density is there for rules that need one more derivative.
+        of warm-up. The density is for rules that need one more derivative.
     freeze
         (settings, state) -> state, once, at the end of warm-up.
     iter_warmup, iter_sampling
-        Numbers of iterations per chain where the user gives none.
+        Default numbers of iterations per chain.
     uses_gradient
-        Whether it calls the gradient (else only values); or a function of the settings.
+        Whether it calls the gradient (otherwise only values); or a function of the settings.
     adapts_forever
         Whether `adapt` also runs while draws are kept (diminishing adaptation). `find` sets it
-        from the setting of that name, where there is one.
+        from the setting of that name, if there is one.
     init_from
-        Compiled functions that begin from something else, by the argument of `sample` that it comes
-        from: "warm_start": (density, settings, state, positions, rng) -> state, once, before the
-        first iteration, for a sampler that can learn from the draws of an earlier fit, positions
-        having shape (n, dim); "network": (density, settings, position, rng, network) -> state, in
-        place of `init`, for a sampler that proposes from a trained network, a `CompiledNetwork`.
+        Compiled functions for other ways to begin, by the argument of `sample`. "warm_start":
+        (density, settings, state, positions, rng) -> state, once, before the first iteration, for a
+        sampler that can learn from the draws of an earlier fit, positions of shape (n, dim).
+        "network": (density, settings, position, rng, network) -> state, replaces `init`, for a
+        sampler that proposes from a trained network, a `CompiledNetwork`.
     workspace
-        Fields of State that are rewritten in every step ("noise", "tuning.left"): all others but
-        `current` and `scratch` stay as they are after warm-up.
+        Fields of State that are rewritten in every step ("noise", "tuning.left"). All others but
+        `current` and `scratch` do not change after warm-up.
     standardize
-        In which coordinates `sample` runs it unless told otherwise: "full", standardized by
-        location, scales and correlations that a pre-run learns; "diagonal", by location and scales,
-        from starts as dispersed as they were, for samplers that look for many modes; "no", for
-        those that learn scales on their own. Where it is asked for, tempering is "diagonal". Or a
-        function of the settings.
+        Default coordinates in which `sample` runs it, or a function of the settings: "full",
+        standardized by location, scales and correlations that a pre-run learns; "diagonal", by
+        location and scales, from starts as dispersed as they were, for samplers that look for many
+        modes; "no", for samplers that learn scales themselves. If it is requested for a sampler
+        that tempers, it is "diagonal".
     when_standardized
         Defaults of settings that differ in standardized coordinates, by name: functions of the
         number of parameters. A value that the user chooses holds in any coordinates.
     memory
-        What it stores that may be large.
+        Storage that may be large.
     exact
-        Whether it leaves the target invariant, so that means over ever more draws are those of the
-        target; or a function of the settings. Where it does not, results say so, `compare` shows
-        their bias, and `check_sampler` asks for everything but invariance.
+        Whether it leaves the target invariant, so that means over more and more draws converge to
+        those of the target; or a function of the settings. If it does not, results record this,
+        `compare` shows their bias, and `check_sampler` omits the check of invariance.
     after_run
-        (view) -> `Findings`: what it reports after a run, given a `RunView`.
+        (view) -> `Findings`: its report after a run, given a `RunView`.
     traits
         Properties that few samplers have.
     threading, tempering, extra_output, pooling
         Optional groups; None without them.
     setting_aliases
-        Names that settings have elsewhere, accepted too: adapt_delta of Stan's NUTS.
+        Other accepted names of settings, such as adapt_delta of Stan's NUTS.
 
     """
 
@@ -289,7 +293,7 @@ class Sampler(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the sampler: that of its file."""
+        """Name of the sampler, which is that of its file."""
         return self.settings.__module__.rpartition(".")[2]
 
     @property
@@ -314,17 +318,20 @@ class Sampler(NamedTuple):
 
     @property
     def write_extra(self) -> Callable:
-        """`extra_output.write`, or what writes nothing."""
+        """`extra_output.write`, or a function that writes nothing."""
         return no_extra_output if self.extra_output is None else self.extra_output.write
 
     @property
     def run_task(self) -> Callable:
-        """`threading.run_task`, or what does nothing."""
+        """`threading.run_task`, or a function that does nothing."""
         return no_task if self.threading is None else self.threading.run_task
 
 
-# by the class of their settings: how Numba finds the functions of a sampler
+# samplers by the class of their settings, by which Numba finds their functions
 REGISTRY: dict[type, Sampler] = {}
+
+
+# --- dispatch in compiled code --------------------------------------------------------------------
 
 
 def step(density, settings, state, rng):
@@ -338,7 +345,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 
 def write_extra(settings, state, out):
-    """Only for compiled code: what the sampler of `settings` keeps beside draws."""
+    """Only for compiled code: write the extra output of the sampler of `settings`."""
     raise NotImplementedError("only for compiled code")
 
 
@@ -357,7 +364,7 @@ def restored_state(settings, state, owned):
     raise NotImplementedError("only for compiled code")
 
 
-# inline: what is handed on lies in the frame of the loop, not of a function that has returned
+# inline: the pointers refer to the frame of the loop, not to that of a function that has returned
 @overload(state_by_reference, inline="always")
 def _state_by_reference(settings, state):
     if REGISTRY[settings.instance_class].traits.arrays_in_place:
@@ -372,8 +379,8 @@ def _restored_state(settings, state, owned):
     return lambda settings, state, owned: state
 
 
-# The sampler's own source is compiled in place of these: a function that only called it would have
-# all that lies below optimized once more. Not strict: a sampler may name its arguments as it likes.
+# The sampler's source is compiled in place of these functions: if they called it, all code below
+# would be optimized once more. Not strict: a sampler may name its arguments as it likes.
 @overload(write_extra, strict=False, jit_options=OPTIONS)
 def _write_extra(settings, state, out):
     return _source(REGISTRY[settings.instance_class].write_extra)

@@ -1,6 +1,8 @@
-"""The samplers by name, and their settings as a user gives them.
+"""Samplers by name, and their settings as a user gives them.
 
-Ranges of settings, as `check` of a sampler requires them.
+`register` adds a sampler and `find` looks one up. Settings are cast to their declared types when
+they are looked up, since a value of another type would be compiled for a second time. The
+`require_` functions are for the `check` of a sampler.
 """
 
 from collections.abc import Callable
@@ -8,33 +10,47 @@ from enum import IntEnum
 from typing import Any
 
 from stanadapt.engine.breaches import breaches
+from stanadapt.engine.messages import (
+    INVALID_SAMPLER,
+    INVALID_SETTING,
+    UNKNOWN_SAMPLER,
+    UNKNOWN_SETTING,
+)
 from stanadapt.engine.protocol import REGISTRY, Sampler
 from stanadapt.errors import LARGEST_WHOLE, StanadaptError, did_you_mean
 
+# --- samplers -------------------------------------------------------------------------------------
+
 
 def register(sampler: Sampler) -> None:
-    """Make a sampler known under the name of its file.
+    """Add a sampler under the name of its file.
 
     Raises
     ------
     StanadaptError
-        Stage "sampler": one sentence for each breach of the protocol.
+        Stage "sampler": a line for each breach of the protocol.
 
     """
-    found = breaches(sampler, {s.name: s for s in REGISTRY.values()})
-    if found:
-        raise StanadaptError("sampler", "\n".join(found))
+    problems = breaches(sampler, registered())
+    if problems:
+        code = problems[0].code if len(problems) == 1 else INVALID_SAMPLER
+        raise StanadaptError(code, "\n".join(problems))
     REGISTRY[sampler.settings] = sampler
 
 
 def registered() -> dict[str, Sampler]:
-    """All samplers by name, in alphabetical order."""
+    """Return all samplers by name, in alphabetical order."""
     return {s.name: s for s in sorted(REGISTRY.values(), key=lambda s: s.name)}
 
 
-def names_of(holds: Callable[[Sampler], Any]) -> str:
-    """Names of the samplers for which a condition holds, for messages."""
-    return ", ".join(name for name, sampler in registered().items() if holds(sampler))
+def names_of(condition: Callable[[Sampler], Any]) -> str:
+    """Return the names of the samplers that meet a condition, for messages."""
+    return ", ".join(name for name, sampler in registered().items() if condition(sampler))
+
+
+def find_name(settings: tuple) -> str:
+    """Return the name of the sampler that settings belong to."""
+    return REGISTRY[type(settings)].name
 
 
 def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
@@ -45,77 +61,47 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
     sampler
         Name of a sampler, or an instance of a sampler's `Settings`.
     chosen
-        Settings by name; with an instance, they replace its fields.
+        Settings by name; if an instance is given, they replace its fields.
 
     Returns
     -------
     sampler, settings
-        `uses_gradient`, `adapts_forever`, `standardize` and `exact` of the sampler are those under
-        these settings.
+        `uses_gradient`, `adapts_forever`, `standardize` and `exact` of the sampler are the values
+        that hold under these settings.
 
     """
-    found, base = _look_up(sampler)
-    given = _with_own_names(found, chosen)
-    values = {**base._asdict(), **given}
-    settings = found.settings(**{name: _typed(found, name, v) for name, v in values.items()})
-    found.check(settings)
-    forever = getattr(settings, "adapts_forever", found.adapts_forever)
+    sampler, base = _look_up(sampler)
+    values = {**base._asdict(), **_without_aliases(sampler, chosen)}
+    settings = sampler.settings(**{name: _typed(sampler, name, v) for name, v in values.items()})
+    sampler.check(settings)
+    forever = getattr(settings, "adapts_forever", sampler.adapts_forever)
     fixed = {}
     for name in ("uses_gradient", "standardize", "exact"):
-        value = getattr(found, name)
+        value = getattr(sampler, name)
         fixed[name] = value(settings) if callable(value) else value
-    return found._replace(adapts_forever=forever, **fixed), settings
-
-
-def _with_own_names(sampler: Sampler, given: dict[str, Any]) -> dict[str, Any]:
-    """Settings under the sampler's own names; StanadaptError where one is given twice."""
-    own: dict[str, Any] = {}
-    for name, value in given.items():
-        setting = sampler.setting_aliases.get(name, name)
-        if setting in own or (setting != name and setting in given):
-            raise StanadaptError(
-                "settings", f"{sampler.name}: {name} is another name of {setting}: give one."
-            )
-        own[setting] = value
-    return own
-
-
-def with_standardized_defaults(sampler: Sampler, settings: Any, chosen: Any, dim: int) -> Any:
-    """Return settings for `dim` parameters in standardized coordinates.
-
-    Settings that were not chosen by name, and have the default of other coordinates, get their own.
-    """
-    defaults = sampler.settings._field_defaults
-    own = {
-        name: _typed(sampler, name, default(dim))
-        for name, default in sampler.when_standardized.items()
-        if name not in chosen and getattr(settings, name) == defaults[name]
-    }
-    return settings._replace(**own)
+    return sampler._replace(adapts_forever=forever, **fixed), settings
 
 
 def _look_up(sampler: str | tuple) -> tuple[Sampler, Any]:
     if isinstance(sampler, str):
-        known = registered()
-        if sampler not in known:
+        samplers = registered()
+        if sampler not in samplers:
             raise StanadaptError(
-                "settings",
-                f"sampler must be one of {', '.join(known)}, got {sampler!r}."
-                + did_you_mean(sampler, known),
+                UNKNOWN_SAMPLER,
+                f"sampler must be one of {', '.join(samplers)}, got {sampler!r}."
+                + did_you_mean(sampler, samplers),
             )
-        return known[sampler], known[sampler].settings()
+        return samplers[sampler], samplers[sampler].settings()
     if type(sampler) in REGISTRY:
         return REGISTRY[type(sampler)], sampler
     raise StanadaptError(
-        "settings",
+        UNKNOWN_SAMPLER,
         f"sampler must be a name ({', '.join(registered())}) or the Settings of a sampler, "
         f"got {sampler!r}.",
     )
 
 
-def find_name(settings: tuple) -> str:
-    """Name of the sampler that settings belong to."""
-    return REGISTRY[type(settings)].name
+# --- settings -------------------------------------------------------------------------------------
 
 
 def as_chosen(settings: Any) -> dict[str, Any]:
@@ -127,9 +113,35 @@ def as_chosen(settings: Any) -> dict[str, Any]:
 def as_compiled(settings: Any) -> Any:
     """Return settings for compiled code: members of an IntEnum as their numbers.
 
-    Numba reads numbers in C, but an enumeration in Python, at each call.
+    Numba reads a number in C, but an enumeration in Python, at each call.
     """
     return type(settings)(*(int(v) if isinstance(v, IntEnum) else v for v in settings))
+
+
+def with_standardized_defaults(sampler: Sampler, settings: Any, chosen: Any, dim: int) -> Any:
+    """Return settings for `dim` parameters in standardized coordinates.
+
+    A setting that was not chosen by name, and has the default of other coordinates, gets the
+    default of these.
+    """
+    defaults = sampler.settings._field_defaults
+    changes = {
+        name: _typed(sampler, name, default(dim))
+        for name, default in sampler.when_standardized.items()
+        if name not in chosen and getattr(settings, name) == defaults[name]
+    }
+    return settings._replace(**changes)
+
+
+def _without_aliases(sampler: Sampler, values: dict[str, Any]) -> dict[str, Any]:
+    """Return settings under the sampler's names; StanadaptError if one is given twice."""
+    named: dict[str, Any] = {}
+    for name, value in values.items():
+        setting = sampler.setting_aliases.get(name, name)
+        if setting in named or (setting != name and setting in values):
+            raise setting_error(f"{sampler.name}: {name} is another name of {setting}: give one.")
+        named[setting] = value
+    return named
 
 
 def _typed(sampler: Sampler, name: str, value: Any) -> Any:
@@ -137,7 +149,7 @@ def _typed(sampler: Sampler, name: str, value: Any) -> Any:
     declared = sampler.setting_types
     if name not in declared:
         raise StanadaptError(
-            "settings",
+            UNKNOWN_SETTING,
             f"{sampler.name} has no setting {name!r}; it has {', '.join(declared) or 'none'}."
             + did_you_mean(name, declared),
         )
@@ -152,12 +164,11 @@ def _typed(sampler: Sampler, name: str, value: Any) -> Any:
     except (TypeError, ValueError, OverflowError):
         fits = False
     if not fits or (isinstance(value, bool) and kind is not bool):
-        what = {float: "a number", int: "a whole number", bool: "true or false"}[kind]
-        raise StanadaptError("settings", f"{sampler.name}: {name} must be {what}, got {value!r}.")
+        expected = {float: "a number", int: "a whole number", bool: "true or false"}[kind]
+        raise setting_error(f"{sampler.name}: {name} must be {expected}, got {value!r}.")
     if kind is int and abs(number) > LARGEST_WHOLE:
-        raise StanadaptError(
-            "settings",
-            f"{sampler.name}: {name} must be at most {LARGEST_WHOLE:,} in size, got {value!r}.",
+        raise setting_error(
+            f"{sampler.name}: {name} must be at most {LARGEST_WHOLE:,} in size, got {value!r}."
         )
     return number
 
@@ -167,10 +178,23 @@ def _member(sampler: Sampler, name: str, kind: type[IntEnum], value: Any) -> Int
         return value
     if not isinstance(value, str) or value not in kind.__members__:
         names = ", ".join(kind.__members__)
-        raise StanadaptError(
-            "settings", f"{sampler.name}: {name} must be one of {names}, got {value!r}."
-        )
+        raise setting_error(f"{sampler.name}: {name} must be one of {names}, got {value!r}.")
     return kind[value]
+
+
+# --- ranges, for the `check` of a sampler ---------------------------------------------------------
+
+
+def setting_error(message: str) -> StanadaptError:
+    """Return the error for a setting that a sampler does not accept, to be raised by `check`.
+
+    Parameters
+    ----------
+    message
+        Text that begins with the sampler's name: the setting, the accepted values, and the value.
+
+    """
+    return StanadaptError(INVALID_SETTING, message)
 
 
 def require_positive(settings: tuple, *names: str) -> None:
@@ -209,5 +233,4 @@ def _require(
     for name in names:
         value = getattr(settings, name)
         if not holds(value):
-            sampler = find_name(settings)
-            raise StanadaptError("settings", f"{sampler}: {name} must be {range_}, got {value}.")
+            raise setting_error(f"{find_name(settings)}: {name} must be {range_}, got {value}.")

@@ -1,13 +1,13 @@
 """A density in standardized coordinates z, as C functions in front of those of another.
 
-A position of the other density is x = m + L z, its gradient in z is L^T g. The factor L is stored
-as in `metric_factor`. The log density is that at x, without log det L, which is constant: `lp` of a
-draw does not depend on the coordinates in which it was made. The noise of an estimated density,
-the entries of a position after those that are moved, is passed on as it is.
+A position of the other density is x = m + L z, and the gradient in z is L^T g. The factor L is
+stored as in `metric_factor`. The log density is that at x, without log det L, which is constant:
+`lp` of a draw does not depend on the coordinates of the sampler. The noise of an estimated density,
+in the last entries of a position, is passed on unchanged.
 
 The handle is the address of one block of memory, which follows the counters of the Density. The
-Density's `calls` is a view of the same memory, which therefore lives as long as the Density; what
-the other density points to must be kept alive by the caller.
+Density's `calls` is a view of the same memory, which therefore lives as long as the Density. The
+caller must keep the other density, and the model behind it, alive.
 """
 
 import numpy as np
@@ -31,12 +31,12 @@ INTEGERS = 8
 
 
 def standardized(density: Density, location: np.ndarray, factor: np.ndarray) -> Density:
-    """Return a density of z, with counters of its own, in front of a density of x = m + L z.
+    """Return a density of z, with new counters, in front of a density of x = m + L z.
 
     Parameters
     ----------
     density
-        Of x. Its counters are not used; what it points to must outlive the result.
+        Density of x. Its counters are not used; the model behind it must outlive the result.
     location
         m, shape (dim,).
     factor
@@ -74,7 +74,7 @@ def original(location, factor, positions, out):
 
 @inlined
 def _place(location, entries, shape, z, x):
-    """Write x = m + L z, L of this shape given by its entries; noise is copied."""
+    """Write x = m + L z, with L given by its entries and shape; noise is copied."""
     dim = location.shape[0]
     if shape[0] == 1:
         for i in range(dim):
@@ -113,7 +113,7 @@ def value_of_standardized(handle, propto, jacobian, position, value, message):
 
 @c_function(GRADIENT_SIGNATURE)
 def gradient_of_standardized(handle, propto, jacobian, position, value, gradient, message):
-    """`bs_log_density_gradient` at m + L position; the gradient is L^T times that at x."""
+    """`bs_log_density_gradient` at x = m + L position; the gradient is L^T times that at x."""
     integers, location, entries, shape, x, slope = _parts(handle)
     dim, size = location.shape[0], x.shape[0]
     _place(location, entries, shape, carray(position, size), x)

@@ -1,7 +1,7 @@
 """Threads that share the moves of one chain: `threads_per_chain`.
 
 Workers live as long as a chunk of iterations. Between sweeps they wait without sleeping, since the
-next one comes within microseconds, and yield where other threads need the processor.
+next one comes within microseconds, and yield if other threads need the processor.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from stanadapt.engine.protocol import Sampler, run_task, state_by_reference
 
 @jit
 def _work(settings, owned, queue):
-    """Run tasks from the queue until it is closed; owned is the worker's own state."""
+    """Run tasks from the queue until it is closed; owned is the state of the worker."""
     state = state_by_reference(settings, owned)
     slot = wait_for_work(queue)
     while slot >= 0:
@@ -38,21 +38,21 @@ def _work(settings, owned, queue):
 
 
 class ThreadPool:
-    """The worker threads of one chain; there may be none.
+    """The worker threads of one chain, possibly none.
 
     Parameters
     ----------
     sampler, settings
-        As compiled code has them. Densities are for samplers with `threading` only.
+        The sampler of the chain, and its settings as compiled code has them.
     state
-        Of the chain, whose arrays stay in their places.
+        State of the chain; its arrays stay in place.
     densities
-        One per worker: neither counters nor, where it matters, models are shared.
+        One density per worker, with its counters; used by samplers with `threading` only.
 
     Attributes
     ----------
     processor_seconds
-        Of all workers so far.
+        Processor time of all workers so far.
 
     """
 
@@ -64,7 +64,7 @@ class ThreadPool:
         if densities and sampler.threading is not None:
             make_worker = sampler.threading.make_worker
             workers = [make_worker(density, settings, state) for density in densities]
-            self._states, self._queue = [own for own, _ in workers], workers[0][1]
+            self._states, self._queue = [worker for worker, _ in workers], workers[0][1]
             self._queue[WORKERS], self._queue[YIELD_ADDRESS] = len(workers), yield_address()
             self._work = jit_with(_work, (sampler.run_task,))
 
@@ -84,7 +84,7 @@ class ThreadPool:
         self.processor_seconds += sum(future.result() for future in futures)
 
     def _run_worker(self, state: Any) -> float:
-        """Run a worker until the queue is closed; returns its thread's processor seconds."""
+        """Run a worker until the queue is closed; return the processor seconds of its thread."""
         began = time.thread_time()
         self._work(self._settings, state, self._queue)
         return time.thread_time() - began

@@ -9,7 +9,7 @@ from typing import Any
 from stanadapt.errors.exceptions import StanadaptError
 from stanadapt.errors.messages import NOT_A_FLAG, NOT_A_NAME, OUT_OF_RANGE
 
-LARGEST_WHOLE = 10**15  # beyond it, iterations do not end and sums of integers overflow
+LARGEST_WHOLE = 10**15  # larger runs never end, and sums of integers would overflow
 
 
 def require_whole(name: str, value: Any, smallest: int, largest: int = LARGEST_WHOLE) -> int:
@@ -41,7 +41,7 @@ def require_between(name: str, value: Any, low: float, high: float) -> float:
 
 
 def is_real(value: Any) -> bool:
-    """Whether value is a number that a double can hold, infinity and NaN among them."""
+    """Whether value is a number that a double can hold, infinity and NaN included."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return False
     try:
@@ -52,7 +52,7 @@ def is_real(value: Any) -> bool:
 
 
 def require_flag(name: str, value: Any) -> bool:
-    """Return whether value counts as true; StanadaptError where that is not told, as of arrays."""
+    """Return whether value is true; StanadaptError if that is ambiguous, as for arrays."""
     try:
         return bool(value)
     except (TypeError, ValueError):
@@ -62,30 +62,30 @@ def require_flag(name: str, value: Any) -> bool:
 
 
 def require_names(name: str, value: Any) -> list[str]:
-    """Return a name, or some, as a list; StanadaptError where value is neither."""
-    found: list[str] = []
+    """Return one or several names as a list; StanadaptError for anything else."""
+    names: list[str] = []
     try:
         for each in [value] if isinstance(value, str) else value:
-            if not isinstance(each, str):  # at the first: there may be no end of them
+            if not isinstance(each, str):  # at the first: an iterator may never end
                 raise TypeError
-            found.append(each)
+            names.append(each)
     except TypeError:
         raise StanadaptError(
             NOT_A_NAME, f"{name} must be a name, or a list of names, got {value!r}."
         ) from None
-    return found
+    return names
 
 
-def is_one_of(value: Any, known: Collection[Any]) -> bool:
-    """Whether value is among the known; False also for what cannot be looked up, as a list."""
+def is_one_of(value: Any, choices: Collection[Any]) -> bool:
+    """Whether value is one of the choices; False also if it cannot be hashed, such as a list."""
     try:
         hash(value)  # arrays and tables are compared with each element, and may seem to be equal
-        return bool(value in known)
+        return bool(value in choices)
     except TypeError:
         return False
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question that names what is spelled most alike; "" where nothing is."""
-    alike = difflib.get_close_matches(name, list(known), n=1)
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return a question with the name that is spelled most like another; "" without any."""
+    alike = difflib.get_close_matches(name, list(names), n=1)
     return f" Did you mean {alike[0]!r}?" if alike else ""

@@ -1,15 +1,15 @@
 """Codes of messages: programs and tests read the code, people read the text.
 
 A code is declared once, in the `messages.py` of the room or the family of samplers that uses it,
-with what it means and what to do about it. The page "Messages" of the documentation and
-`stanadapt explain CODE` are made from these declarations.
+with its meaning and its cure. The page "Messages" of the documentation and `stanadapt explain CODE`
+are made from these declarations.
 """
 
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-# where in the life of a fit an error arises
+# stages in the life of a fit, at which an error may arise
 STAGES = (
     "settings",
     "sampler",  # the code of a sampler: registration, compilation
@@ -21,7 +21,7 @@ STAGES = (
     "installation",
     "files",
 )
-# what else carries a code: a reason of a verdict; a note in a result, which is also a warning
+# other messages with codes: a reason of a verdict; a note in a result, which is also a warning
 VERDICT, NOTE = "verdict", "note"
 CODES: dict[str, "Code"] = {}
 
@@ -36,9 +36,9 @@ class Code(str):
     kind
         The stage of an error, one of `STAGES`; or `VERDICT`; or `NOTE`.
     meaning
-        What has happened, in a sentence that stands by itself.
+        The cause, as a complete sentence.
     cure
-        What to do about it.
+        The remedy, likewise.
 
     Examples
     --------
@@ -73,9 +73,9 @@ class Message(str):
     Parameters
     ----------
     code
-        What kind of message it is.
+        The kind of message.
     text
-        Complete sentences: what was expected, what came, what to try.
+        The expected value, the actual one, and a remedy, in full.
 
     """
 

@@ -8,28 +8,27 @@ from typing import Any
 
 from stanadapt.errors.codes import STAGES, Code, Message
 
-_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"  # not a neighbor whose name begins like ours
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"  # with separator: not stanadapt_other
 _IMPORT = "<frozen importlib"
 
 
 class StanadaptError(Exception):
-    """What was expected, what came, and what to try.
+    """An error: the expected value, the actual one, and a remedy.
 
     Parameters
     ----------
-    code
-        What went wrong; its `kind` is the stage in the life of a fit.
-    message
-        Our own message, in complete sentences.
-    stan
+    code : Code
+        The kind of error; its `kind` is the stage in the life of a fit.
+    message : str
+        The message of this package.
+    stan : str
         Stan's message (from the compiler, the model or CmdStan), unchanged.
-    fit
-        The finished ArviZ object that the error is about, if there is one, so that no draw is
-        lost; else None.
+    fit : ArviZ object, optional
+        The finished fit with which something is wrong, so that no draw is lost.
 
     Attributes
     ----------
-    stage
+    stage : str
         One of `STAGES`.
 
     Examples
@@ -59,7 +58,7 @@ class StanadaptError(Exception):
 
 
 class StanadaptWarning(UserWarning):
-    """A warning of the package; `code` says of which kind."""
+    """A warning of the package; `code` is the kind of warning, "" for none."""
 
     code: str = ""
 
@@ -68,17 +67,17 @@ class StanadaptWarning(UserWarning):
 
 
 class ConvergenceWarning(StanadaptWarning):
-    """A fit is not exact, too short, or not to be used: the text says why, and what to try."""
+    """A fit is not exact, too short, or not to be used: the text has the reason and a remedy."""
 
 
 def warn(message: str, category: type[StanadaptWarning] = StanadaptWarning) -> None:
-    """Warn at the first line outside the package: the user's own."""
+    """Warn at the first line outside the package, which is the user's."""
     warning = category(str(message))
     if isinstance(message, Message):
         warning.code = message.code
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, _IMPORT)):
-        # frames of the import system have no level of their own
+        # frames of the import system do not count as levels
         level += not frame.f_code.co_filename.startswith(_IMPORT)
         frame = frame.f_back
     warnings.warn(warning, stacklevel=level + 1)

@@ -11,7 +11,7 @@ OUT_OF_RANGE = Code(
 NOT_A_FLAG = Code(
     "not_a_flag",
     "settings",
-    "An argument that is either on or off was given something else.",
+    "An argument that is either on or off has another value.",
     "Give True or False.",
 )
 NOT_A_NAME = Code(

@@ -1,13 +1,13 @@
-"""Adaptive Metropolis: a random walk whose covariance follows that of the chain so far.
+"""Adaptive Metropolis: a random walk with the covariance of the chain so far.
 
 A baseline without gradients for correlated posteriors of moderate dimension. The proposal is
 N(x, s^2 L L^T); L L^T follows the running covariance, s the acceptance rate.
 
 References
 ----------
-Haario, Saksman and Tamminen (2001), Bernoulli 7(2), whose s is fixed, in the form without matrix
-decompositions that Titsias and Dellaportas (2019) compare with: L <- L + rho_t L [z z^T - I]_lower,
-z = L^-1 (x - mu), rho_t = rate / (1 + t / 4000).
+Haario, Saksman and Tamminen (2001), Bernoulli 7(2), with a fixed s. The form without matrix
+decompositions is the baseline of Titsias and Dellaportas (2019):
+L <- L + rho_t L [z z^T - I]_lower, z = L^-1 (x - mu), rho_t = rate / (1 + t / 4000).
 
 """
 
@@ -35,7 +35,7 @@ DECAY = 4000.0
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     target_accept
         Acceptance rate to tune s to, in (0, 1).
@@ -48,7 +48,8 @@ class Settings(NamedTuple):
         L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardized: 2.38, the
         optimum for a normal posterior.
     tune_scale
-        Else s is 2.38 / sqrt(dim) throughout, which is best where the posterior is normal.
+        Whether s is tuned. Otherwise it is 2.38 / sqrt(dim) throughout, which is best for a normal
+        posterior.
 
     """
 
@@ -75,7 +76,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports. `step_size` is s, the scale in front of L."""
+    """Statistics of one iteration. `step_size` is s, the scale in front of L."""
 
     acceptance_rate: float
     accepted: bool
@@ -90,7 +91,7 @@ def check(settings: Settings) -> None:
 
 @jit
 def init(density, settings, position, rng):
-    """Start at position, shape (size,), whose parameters are also the first mean."""
+    """Start at position, shape (size,), with its parameters as the first mean."""
     n = density.dim
     return State(
         current=value_at(density, position),

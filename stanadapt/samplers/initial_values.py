@@ -1,4 +1,4 @@
-"""Where chains start."""
+"""Starting points of chains: every form of `inits`, and draws of earlier fits."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,34 +9,40 @@ import numpy as np
 from stanio.reshape import VariableType
 
 from stanadapt import results
-from stanadapt.errors import StanadaptError, is_real
+from stanadapt.errors import Code, StanadaptError, is_real
 from stanadapt.results.files import read_text
+from stanadapt.samplers.messages import (
+    INITIALIZATION_FAILED,
+    INVALID_INITS,
+    UNKNOWN_PARAMETER,
+    UNREADABLE_INITS,
+    UNSUITABLE_FIT,
+)
 from stanadapt.samplers.variational.methods import PATHFINDER, pathfinder_positions
 from stanadapt.targets.stan.program import user_path
 from stanadapt.targets.target import Samplable, Target
 
 TRIES, RADIUS = 100, 2.0
-# draws taken from an earlier fit: twice the usual subsample; each takes a call from Python
+# draws taken from an earlier fit: twice the default subsample of kameleon; each takes a call
 WARM_START_DRAWS = 2000
 
 
 def initial_positions(
     target: Samplable, inits: Any, rngs: Sequence[np.random.Generator], gradient: bool = True
 ) -> list[np.ndarray]:
-    """One starting position per chain, shape (dim,), with a finite density and gradient.
+    """Return one starting position per chain, shape (dim,), with a finite density and gradient.
 
     Parameters
     ----------
     target
-        What will be sampled. A density made from a Target starts from positions of the Target, to
-        which inits refer.
+        The target to be sampled. If it was made from a Target, inits refer to that Target.
     inits
         None: uniform on (-2, 2) on the unconstrained scale. A number r >= 0: uniform on
         (-r, r); 0 is the origin. A mapping of constrained values, a list of one mapping per
         chain, or the JSON text or file of either: omitted parameters are drawn as with None. A
         numpy array of shape (dim,) or (chain, dim): unconstrained positions. An earlier fit of
-        the same program: for each chain, one of its draws at random. "pathfinder": for each chain,
-        a draw of the approximation to which a climb from a random point leads (`approximate`).
+        the same program: for each chain, a random draw of it. "pathfinder": for each chain, a draw
+        of the approximation to which a climb from a random point leads (`approximate`).
     rngs
         One numpy Generator per chain; random starts are tried up to 100 times.
     gradient
@@ -45,7 +51,8 @@ def initial_positions(
     Raises
     ------
     StanadaptError
-        Stage "initialization": where the density is not finite, with Stan's message.
+        Stage "initialization": for inits of a wrong form, or if the density is not finite, with
+        Stan's message.
 
     """
     if isinstance(inits, str) and inits == PATHFINDER:
@@ -60,10 +67,10 @@ def initial_positions(
 
 
 def positions_of_fit(target: Target, fit: Any, what: str = "warm_start") -> np.ndarray:
-    """Unconstrained positions of an earlier fit's draws, oldest first, for samplers that learn.
+    """Return unconstrained draws of an earlier fit, oldest first, for samplers that learn.
 
     Up to WARM_START_DRAWS, evenly spaced, chains in turn; shape (n, dim without noise). `what` is
-    the argument that the fit was given as, for messages.
+    the name of the argument, for messages.
 
     Raises
     ------
@@ -72,22 +79,23 @@ def positions_of_fit(target: Target, fit: Any, what: str = "warm_start") -> np.n
 
     """
     if not hasattr(fit, "groups"):
-        raise _wrong(f"it must be an earlier fit, got {type(fit).__name__}.", what)
-    values = _draws_of(fit, target, what)
+        text = f"it must be an earlier fit, got {type(fit).__name__}."
+        raise _wrong(text, UNSUITABLE_FIT, what)
+    values = _draws(fit, target, what)
     chains, draws = next(iter(values.values())).shape[:2]
     count = chains * draws
-    chosen = np.linspace(0, count - 1, min(count, WARM_START_DRAWS)).astype(int)
-    still = {name: np.zeros(target.parameters[name].dimensions) for name in target.noise}
+    selected = np.linspace(0, count - 1, min(count, WARM_START_DRAWS)).astype(int)
+    noise = {name: np.zeros(target.parameters[name].dimensions) for name in target.noise}
     rows = (
-        still | {name: value[i % chains, i // chains] for name, value in values.items()}
-        for i in chosen
+        noise | {name: value[i % chains, i // chains] for name, value in values.items()}
+        for i in selected
     )
     return np.array([target.unconstrain(row) for row in rows])[:, : target.dim - target.noise_size]
 
 
 def _one_per_chain(target: Target, inits: Any, rngs: Sequence[np.random.Generator]) -> list:
     """Turn every form of inits into one radius, position or mapping per chain."""
-    inits = _parsed(inits)
+    inits = _parse(inits)
     chains = len(rngs)
     if inits is None or is_real(inits):
         radius = RADIUS if inits is None else float(inits)
@@ -110,14 +118,15 @@ def _one_per_chain(target: Target, inits: Any, rngs: Sequence[np.random.Generato
             raise _wrong(f"a list must hold one mapping per chain, {chains} in all, got {inits!r}.")
         return list(inits)
     if hasattr(inits, "groups"):
-        return [_draw_of(inits, target, rng) for rng in rngs]
+        return [_random_draw(inits, target, rng) for rng in rngs]
     raise _wrong(
         "give None, a radius, 'pathfinder', constrained values (mapping, list of mappings, JSON), "
         f"an array of unconstrained positions or an earlier fit, got {type(inits).__name__}."
     )
 
 
-def _parsed(inits: Any) -> Any:
+def _parse(inits: Any) -> Any:
+    """Read JSON, as text or in a file; return anything else unchanged."""
     if not isinstance(inits, str | PathLike):
         return inits
     text = str(inits)
@@ -126,41 +135,43 @@ def _parsed(inits: Any) -> Any:
         try:
             text = read_text(path, "file of initial values")
         except StanadaptError as error:
-            raise _wrong(f"the file {path} cannot be read. {error.message}") from None
+            text = f"the file {path} cannot be read. {error.message}"
+            raise _wrong(text, UNREADABLE_INITS) from None
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _wrong(f"the initial values are not JSON: {error}.") from None
+        raise _wrong(f"the initial values are not JSON: {error}.", UNREADABLE_INITS) from None
 
 
-def _wrong(message: str, what: str = "inits") -> StanadaptError:
-    return StanadaptError("initialization", f"{what}: {message}")
+def _wrong(message: str, code: Code = INVALID_INITS, what: str = "inits") -> StanadaptError:
+    return StanadaptError(code, f"{what}: {message}")
 
 
-def _draw_of(fit: Any, target: Target, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    values = _draws_of(fit, target)
+def _random_draw(fit: Any, target: Target, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    values = _draws(fit, target)
     chains, draws = next(iter(values.values())).shape[:2]
     chain, draw = rng.integers(chains), rng.integers(draws)
     return {name: value[chain, draw] for name, value in values.items()}
 
 
-def _draws_of(fit: Any, target: Target, what: str = "inits") -> dict[str, np.ndarray]:
-    """Values of all parameters but the noise, shape (chain, draw, ...)."""
+def _draws(fit: Any, target: Target, what: str = "inits") -> dict[str, np.ndarray]:
+    """Return the values of all parameters but the noise, shape (chain, draw, ...)."""
     if not results.is_fit(fit):
-        raise _wrong(f"an earlier fit must have a posterior, got {fit!r}.", what)
+        text = f"an earlier fit must have a posterior, got {fit!r}."
+        raise _wrong(text, UNSUITABLE_FIT, what)
     posterior = results.dataset(fit, "posterior")
     needed = [name for name in target.parameters if name not in target.noise]
     lacking = [name for name in needed if name not in posterior.data_vars]
     if lacking:
         message = f"the earlier fit lacks {', '.join(lacking)}: it is not a fit of {target.name}."
-        raise _wrong(message, what)
+        raise _wrong(message, UNSUITABLE_FIT, what)
     return {name: posterior[name].values for name in needed}
 
 
 def _find_start(
     target: Samplable, start: Any, rng: np.random.Generator, number: int, gradient: bool
 ) -> np.ndarray:
-    """Try until the density is finite; once if nothing is random."""
+    """Try until the density is finite; only once if nothing is random."""
     program = target.target
     partial = isinstance(start, Mapping) and not program.parameters.keys() <= start.keys()
     tries = TRIES if partial or (isinstance(start, float) and start > 0) else 1
@@ -169,16 +180,18 @@ def _find_start(
         value, slope, message = target.evaluate(position)
         if np.isfinite(value) and (not gradient or np.all(np.isfinite(slope))):
             return position
-    what = f"the log density is {value}" if not np.isfinite(value) else "the gradient is not finite"
-    how = (
+    fault = (
+        f"the log density is {value}" if not np.isfinite(value) else "the gradient is not finite"
+    )
+    place = (
         f"after {tries} random starting points, the last at"
         if tries > 1
         else "at the given starting point,"
     )
     near = np.array2string(position, precision=3, threshold=8, edgeitems=3)
     raise StanadaptError(
-        "initialization",
-        f"initialization failed for chain {number} of {program.name}: {what} {how} "
+        INITIALIZATION_FAILED,
+        f"initialization failed for chain {number} of {program.name}: {fault} {place} "
         f"unconstrained {near}. Check the data against the priors, or give `inits`.",
         message,
     )
@@ -193,23 +206,23 @@ def _propose(target: Target, start: Any, rng: np.random.Generator) -> np.ndarray
     position[moved:] = rng.standard_normal(target.noise_size)
     if not isinstance(start, Mapping):
         return position
-    given = {name: start[name] for name in start if name in target.parameters}
-    _check_names_and_shapes(target, start, given)
-    return target.unconstrain({**target.constrain(position), **given})
+    values = {name: start[name] for name in start if name in target.parameters}
+    _check_names_and_shapes(target, start, values)
+    return target.unconstrain({**target.constrain(position), **values})
 
 
-def _check_names_and_shapes(target: Target, start: Mapping, given: Mapping) -> None:
-    """A misspelled name must not become a random start, nor a matrix its transpose."""
+def _check_names_and_shapes(target: Target, start: Mapping, values: Mapping) -> None:
+    """Raise StanadaptError for a misspelled name or a transposed matrix."""
     program = f"{target.name}; it has {', '.join(target.parameters)}"
     if not start:
         raise _wrong(f"the mapping is empty: give a value for some parameter of {program}.")
-    # a draw from elsewhere may hold transformed parameters and generated quantities too
-    others = {name.split(".")[0].split(":")[0] for name in target.column_names}
-    unknown = sorted(str(name) for name in start if name not in others)
-    if unknown or not given:
-        listed = ", ".join(unknown or map(str, start))
-        raise _wrong(f"there is no parameter {listed} in {program}.")
-    for name, value in given.items():
+    # draws from other software may have transformed parameters and generated quantities too
+    variables = {name.split(".")[0].split(":")[0] for name in target.column_names}
+    unknown = sorted(str(name) for name in start if name not in variables)
+    if unknown or not values:
+        names = ", ".join(unknown or map(str, start))
+        raise _wrong(f"there is no parameter {names} in {program}.", UNKNOWN_PARAMETER)
+    for name, value in values.items():
         declared = target.parameters[name]
         if declared.type is VariableType.SCALAR and _shape(value) != declared.dimensions:
             raise _wrong(f"{name} must have shape {declared.dimensions}, got {_shape(value)}.")
@@ -219,4 +232,4 @@ def _shape(value: Any) -> Any:
     try:
         return np.shape(value)
     except (TypeError, ValueError, RecursionError):
-        return "none: it is no number or array, or its lists are of unequal lengths, or too deep"
+        return "none: it is not a number or array, or its lists differ in length or are too deep"

@@ -30,7 +30,7 @@ from stanadapt.engine.registry import register, require_positive, require_probab
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     target_accept
         Acceptance rate to tune to, in (0, 1).
@@ -40,8 +40,8 @@ class Settings(NamedTuple):
     learning_rate
         Relative change of the scale per iteration, in (0, 1).
     tune_scale
-        Else the scale stays as it starts; initial_scale = 2.38 is best where the posterior is
-        normal with covariance I.
+        Whether the scale is tuned. Otherwise it stays at its start; initial_scale = 2.38 is best
+        for a normal posterior with covariance I.
 
     """
 
@@ -60,7 +60,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports. `step_size` is the proposal's standard deviation."""
+    """Statistics of one iteration. `step_size` is the proposal's standard deviation."""
 
     acceptance_rate: float
     accepted: bool

@@ -1,4 +1,4 @@
-"""Products with many vectors at once are those of compiled code with each of them."""
+"""Products with many vectors at once equal those of compiled code with each of them."""
 
 import numpy as np
 import pytest

@@ -8,7 +8,7 @@ from stanadapt.engine.compiled import triangular
 
 
 def low_rank(n, rank, rng):
-    """Storage of a random factor, and the matrix."""
+    """Return a random factor as it is stored, and its matrix."""
     directions = np.linalg.qr(rng.standard_normal((n, rank)))[0].T
     scale, amounts = np.exp(3.0 * rng.standard_normal(n)), rng.uniform(-0.9, 5.0, rank)
     stored = np.zeros((1 + rank, n + 1))

@@ -1,4 +1,4 @@
-"""A sampler of a user's own: one file that keeps to the protocol, arguments named at will."""
+"""A sampler of a user: one file that follows the protocol, with any names of arguments."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ from tests.helpers.targets import Awkward
 
 
 class Settings(NamedTuple):
-    """What the user chooses."""
+    """Settings of the sampler."""
 
     width: float = 1.0
 
@@ -37,7 +37,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What an iteration reports."""
+    """Statistics of one iteration."""
 
     acceptance_rate: float
     moves: int
@@ -69,7 +69,7 @@ def adapt(target, mine, now, what, t, n):
 @pytest.fixture
 def registered(monkeypatch):
     sampler = protocol.Sampler(Settings, State, Info, lambda settings: None, init, step, adapt)
-    monkeypatch.setitem(protocol.REGISTRY, Settings, sampler)  # to be taken out again
+    monkeypatch.setitem(protocol.REGISTRY, Settings, sampler)  # to be removed again
     register(sampler)
     return sampler
 
@@ -154,7 +154,7 @@ def test_an_edited_sampler_is_recompiled(tmp_path):
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (0, printed + "\n"), done.stderr
         loops |= set((tmp_path / "cache").rglob("chain._advance*.nbi"))
-        # nothing of it is kept among the package's own machine code
+        # none of it is kept with the machine code of the package
         assert not list((tmp_path / "cache" / "compiled").rglob("chain._advance*.nbi"))
     assert len(loops) == 3
 

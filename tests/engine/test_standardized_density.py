@@ -1,4 +1,4 @@
-"""A density in standardized coordinates, against the one that it stands in front of."""
+"""A density in standardized coordinates, against the one behind it."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tests.helpers.targets import Awkward
 
 LOCATION = np.array([-0.7, 1.3, -40.0])
 DIRECTION = np.array([2.0, -1.0, 2.0]) / 3.0
-# the shape of the third is that of one direction of three parameters, by 1 + 1.5 longer
+# the third stretches one direction of three parameters by 1 + 1.5
 FACTORS = {
     "diagonal": np.array([[0.6, 1e-3, 30.0]]),
     "triangular": np.array([[0.6, 7.0, 7.0], [-2e-3, 1e-3, 7.0], [10.0, -5.0, 30.0]]),
@@ -50,7 +50,7 @@ def test_gradient_is_the_derivative_of_the_value(kind):
     np.testing.assert_allclose(gradient, numeric, rtol=1e-6)
 
 
-def test_noise_is_passed_on_as_it_is(kind):
+def test_noise_is_passed_on_unchanged(kind):
     target = Gaussian([1.0, -2.0, 50.0, 0.5, -0.5], [1.0, 0.01, 20.0, 0.7, 2.0])
     base = target.density()._replace(dim=3, correlation=0.4)
     density = standardized(base, LOCATION, FACTORS[kind])
@@ -76,7 +76,7 @@ def test_failures_and_counts_are_its_own(kind):
 def test_the_flag_of_value_calls_is_passed_on():
     base = Awkward().density()
     plain = standardized(base, LOCATION, FACTORS["diagonal"])
-    # the awkward target fails where it is called without propto
+    # the awkward target fails if it is called without propto
     without = standardized(base._replace(value_propto=0), LOCATION, FACTORS["diagonal"])
     assert value(plain, np.zeros(3)) > -np.inf
     assert value(without, np.zeros(3)) == -np.inf

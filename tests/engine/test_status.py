@@ -1,4 +1,4 @@
-"""What a user sees of a step that takes long: words after a second, none before."""
+"""Announcements of slow steps: text after a second, none before."""
 
 import threading
 
@@ -7,23 +7,23 @@ import pytest
 from stanadapt.engine.console import slow_step
 
 
-def said(capsys, show=True, seconds=0.0, after=0.01):
+def announced(capsys, show=True, seconds=0.0, after=0.01):
     with slow_step(show, "Compiling (once)", after):
         threading.Event().wait(seconds)
     threading.Event().wait(0.05)
     return capsys.readouterr().err
 
 
-def test_a_slow_step_says_what_it_does(capsys):
-    assert said(capsys, seconds=0.5) == "Compiling (once)\n"
+def test_a_slow_step_is_announced(capsys):
+    assert announced(capsys, seconds=0.5) == "Compiling (once)\n"
 
 
-def test_a_quick_step_says_nothing_even_later(capsys):
-    assert said(capsys, after=0.02) == ""
+def test_a_quick_step_is_never_announced(capsys):
+    assert announced(capsys, after=0.02) == ""
 
 
-def test_nothing_is_said_unless_progress_is_shown(capsys):
-    assert said(capsys, show=False, seconds=0.3) == ""
+def test_nothing_is_announced_unless_progress_is_shown(capsys):
+    assert announced(capsys, show=False, seconds=0.3) == ""
 
 
 def test_a_step_that_fails_is_silent_afterwards(capsys):

@@ -1,9 +1,16 @@
-"""The sampler that the page for authors shows, as a file."""
+"""The samplers that the page for authors shows, as files."""
 
 import re
 import textwrap
 
 from stanadapt.engine import authoring
 
-_FOUND = re.search(r"\n    '''Barker.*?(?=\n`sa\.check_sampler)", authoring.__doc__, re.S)
-SAMPLER_OF_THE_PAGE = textwrap.dedent(_FOUND.group()).replace("'''", '"""')
+
+def _file(first_words):
+    """Return the indented block of the page that begins with these words."""
+    found = re.search(rf"\n    '''{first_words}.*?(?=\n\n\S)", authoring.__doc__, re.DOTALL)
+    return textwrap.dedent(found.group()).replace("'''", '"""') + "\n"
+
+
+SMALLEST_SAMPLER = _file("Random-walk Metropolis with unit steps")
+SAMPLER_OF_THE_PAGE = _file("Barker")

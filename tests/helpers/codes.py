@@ -10,7 +10,7 @@ from stanadapt.errors import StanadaptError, all_codes
 
 @contextlib.contextmanager
 def raises(code, *facts):
-    """Expect an error with this code whose text names these facts: values, variables, files."""
+    """Expect an error with this code, and these facts in its text: values, variables, files."""
     with pytest.raises(StanadaptError) as caught:
         yield caught
     assert caught.value.code == code, str(caught.value)
@@ -19,7 +19,7 @@ def raises(code, *facts):
 
 @contextlib.contextmanager
 def raises_in(stage, *facts):
-    """Expect an error of this stage, with any code, whose text names these facts."""
+    """Expect an error of this stage, with any code, and these facts in its text."""
     with pytest.raises(StanadaptError) as caught:
         yield caught
     assert caught.value.stage == stage, str(caught.value)
@@ -29,7 +29,7 @@ def raises_in(stage, *facts):
 
 @contextlib.contextmanager
 def warns(code, *facts):
-    """Expect a warning with this code whose text names these facts; others pass through."""
+    """Expect a warning with this code, and these facts in its text; others pass through."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield caught

@@ -7,7 +7,7 @@ FASTER = {
     "gad_hmc": {"learning_rate": 5e-3},
     "kameleon": {"subsample": 100},
 }
-# settings that switch on what the defaults leave out
+# settings that switch on features that the defaults do not use
 VARIANTS = {
     "gad_rwm": [{}, {"diagonal": True, "adapt_every": 3}],
     "gad_mala": [{}, {"diagonal": True, "adapt_every": 3}, {"exact": True}],

@@ -26,7 +26,7 @@ def load(name, data):
 
 
 def radius_squared(name, content, draws):
-    """The generated quantity, as Stan computes it."""
+    """Return the generated quantity, as Stan computes it."""
     target = sa.Target(bundled.ROOT / name / f"{name}.stan", content)
     out = np.empty((len(draws), len(target.column_names)))
     assert target.constrainer(seed=1)(np.ascontiguousarray(draws), out) == 0
@@ -42,7 +42,7 @@ def curve(name, content, angle):
 
 
 def drawn_around(name, content, seed):
-    """Draws with a uniform angle and a normal distance, and their weights."""
+    """Return draws with a uniform angle and a normal distance, and their weights."""
     rng = np.random.default_rng(seed)
     angle = rng.uniform(-np.pi, np.pi, DRAWS)
     r = curve(name, content, angle) + np.sqrt(content["variance"]) * rng.standard_normal(DRAWS)
@@ -51,14 +51,14 @@ def drawn_around(name, content, seed):
 
 
 def errors(values, weights, expected):
-    """Weighted mean less the expected one, in its standard errors (delta method)."""
+    """Return the error of a weighted mean in standard errors (delta method)."""
     shares = (weights / weights.sum())[:, None]
     mean = (shares * values).sum(axis=0)
     return (mean - expected) / np.sqrt((shares**2 * (values - mean) ** 2).sum(axis=0))
 
 
 def moments(draws, radii):
-    """Columns whose means are the first and second moments of known_moments.json."""
+    """Return columns with the first and second moments of known_moments.json as means."""
     return np.column_stack([draws, draws**2, radii, radii**2])
 
 

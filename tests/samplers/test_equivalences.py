@@ -1,4 +1,4 @@
-"""Samplers that must agree draw for draw where their settings make them the same."""
+"""Samplers that must agree draw for draw if their settings make them the same."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,7 @@
 """The tests catch faults planted in a copy of the package.
 
 The first are those that a Metropolis correction, a lucky start or a loose tolerance can hide.
-Slow: every copy is compiled anew.
+Slow: every copy is compiled again.
 """
 
 import os
@@ -21,10 +21,10 @@ WHITENED = "samplers/whitened/test_whitened_hmc.py"
 
 
 class Bug(NamedTuple):
-    """A fault, and the test that sees it.
+    """A fault, and the test that detects it.
 
     file, right, wrong
-        Where it is planted in `stanadapt/`: what stands there, and what stands there then.
+        The file in `stanadapt/`, the correct text in it, and its replacement.
     test, chosen
         The test file in `tests/`, and the expression that selects tests in it.
 
@@ -117,7 +117,7 @@ BUGS = {
     ),
     "no_checks_across_the_halves": Bug(
         "samplers/hamiltonian/nuts_tree.py",
-        "return not (going_on and other_first > 0.0 and other_last > 0.0)",
+        "return not (outward and other_first > 0.0 and other_last > 0.0)",
         "return not (whole_first > 0.0 and whole_last > 0.0)",
         HAMILTONIAN,
         "equals_the_recursion",
@@ -302,7 +302,7 @@ def test_bugs_can_still_be_planted(name):
     assert (ROOT / "tests" / bug.test.split("::")[0]).exists()
 
 
-# each compiles a package of its own: the quick ones for every change, all of them in the soak
+# each compiles a copy of the package: the quick ones for every change, all of them in the soak
 OFTEN = ["gradient_sign", "r_hat_not_a_number_passes", None]
 RARELY = [pytest.param(n, marks=pytest.mark.soak) for n in BUGS if n not in OFTEN]
 

@@ -1,1 +1,1 @@
-"""Pieces of compiled code, and how they are compiled and cached."""
+"""Pieces of compiled code, and the machinery that compiles and caches them."""

@@ -2,11 +2,11 @@
 
 Numba passes a tuple by value and counts a reference to each of its arrays: some seven words and two
 atomic operations per array, at every call. A tempering sampler has four dozen arrays and five
-levels of functions. Passing them on took as long as one and a half gradients of a 26-dimensional
+levels of functions. Passing them took as long as one and a half gradients of a 26-dimensional
 Boltzmann relaxation (2 us each), and most of the compilation time.
 
 `by_reference` copies the tuples inside a state into the frame of the calling function and replaces
-them by pointers with the same fields, whose arrays own nothing. `restored` undoes this.
+them by pointers with the same fields, to arrays that own nothing. `restored` undoes this.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from numba.extending import intrinsic, models, register_model
 
 
 class ByReference(types.Type):
-    """A pointer to a named tuple owned elsewhere, with the same fields."""
+    """The type of a pointer to a named tuple, with the same fields."""
 
     def __init__(self, kind: types.NamedTuple) -> None:
         self.kind = kind
@@ -27,7 +27,7 @@ class ByReference(types.Type):
 
     @property
     def instance_class(self) -> type:
-        """Class of the tuple, by which overloads choose functions."""
+        """Class of the tuple, which overloads use to choose functions."""
         return self.kind.instance_class
 
 
@@ -90,7 +90,7 @@ def by_reference(typing: Any, state: Any) -> Any:
 
 @intrinsic
 def restored(typing: Any, state: Any, owned: Any) -> Any:
-    """Return `owned` with the numbers of the state derived from it; its arrays stay its own."""
+    """Return `owned` with the numbers of the state derived from it, and with its arrays."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         whole = _owned(context, builder, owned, *arguments)
@@ -101,7 +101,7 @@ def restored(typing: Any, state: Any, owned: Any) -> Any:
 
 
 def _owned(context: Any, builder: Any, kind: Any, value: Any, owner: Any) -> Any:
-    """Return the value with the owner's arrays; the owner itself where the value is a pointer."""
+    """Return the value with the owner's arrays; the owner itself if the value is a pointer."""
     if isinstance(kind, types.Array) or isinstance(value.type, ir.PointerType):
         return owner
     if not isinstance(kind, types.NamedTuple):

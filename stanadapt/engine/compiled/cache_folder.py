@@ -1,10 +1,9 @@
-"""The folder that compiled code is kept in between processes, or a temporary one in its place.
+"""The folder that keeps compiled code between processes, or a temporary one in its place.
 
-A folder that cannot be written to (a home that is missing, a read-only image) costs time, not the
-run. One that another user could write to is not read either: whoever changes machine code there
-runs what they like in our name.
-
-The user's home, if there is one, and what stands in for it while a library is imported.
+A folder that cannot be written to (a home that is missing, a read-only image) costs time, but does
+not stop the run. A folder that another user could write to is not read either, since machine code
+in it would run with our rights. Some libraries look for the user's home while they are imported:
+`stand_in_home` provides one if it is missing.
 """
 
 import atexit
@@ -16,7 +15,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from stanadapt.errors import warn
+from stanadapt.engine.compiled.messages import CACHE_NOT_USED
+from stanadapt.errors import Message, warn
+
+_stand_ins: dict[Path, Path] = {}
+
+
+# --- the user's home ------------------------------------------------------------------------------
 
 
 def home() -> Path | None:
@@ -29,7 +34,7 @@ def home() -> Path | None:
 
 @contextlib.contextmanager
 def environment(**values: str) -> Iterator[None]:
-    """Give environment variables other values for a while."""
+    """Set environment variables while the body runs."""
     saved = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -44,39 +49,38 @@ def environment(**values: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stand_in_home() -> Iterator[None]:
-    """Let libraries be imported that look for a home, and raise where there is none.
+    """Provide a home for libraries that cannot be imported without one.
 
-    The stand-in is no folder, so that nothing can be written to it.
+    It is not a folder, so that nothing can be written to it.
     """
     with environment(**({} if home() else {"HOME": os.devnull})):
         yield
 
 
-_stand_ins: dict[Path, Path] = {}
+# --- the cache ------------------------------------------------------------------------------------
 
 
 def cache_root() -> Path:
-    """Folder for everything kept between runs: `STANADAPT_CACHE`, else the user's cache."""
-    chosen = os.environ.get("STANADAPT_CACHE")
-    if chosen:
-        return Path(os.path.expanduser(chosen))
-    users = os.environ.get("XDG_CACHE_HOME")
-    own = home()
+    """Return the folder for all that is kept between runs: `STANADAPT_CACHE`, or the user's."""
+    setting = os.environ.get("STANADAPT_CACHE")
+    if setting:
+        return Path(os.path.expanduser(setting))
+    cache, user = os.environ.get("XDG_CACHE_HOME"), home()
     # without a home, nothing is kept
-    return Path(users or (own / ".cache" if own else os.devnull)) / "stanadapt"
+    return Path(cache or (user / ".cache" if user else os.devnull)) / "stanadapt"
 
 
 @atexit.register
 def remove_stand_ins() -> None:
-    """Remove temporary folders; for a process that ends without its atexit functions."""
+    """Remove temporary folders; also called by a process that ends without atexit functions."""
     for folder in _stand_ins.values():
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def writable_folder(name: str) -> Path:
-    """Folder `name` of the cache, made if missing; else one that is deleted with the process.
+    """Return folder `name` of the cache, or a temporary one if the cache cannot be used.
 
-    The latter is announced once, with the reason.
+    A temporary folder is deleted with the process; a warning gives the reason, once.
     """
     root = cache_root()
     if root not in _stand_ins:
@@ -86,8 +90,11 @@ def writable_folder(name: str) -> Path:
             return folder
         _stand_ins[root] = Path(tempfile.mkdtemp(prefix="stanadapt-"))
         warn(
-            f"{problem}: compiled code is kept in a temporary folder, and compiled again by the "
-            "next process. Set the environment variable STANADAPT_CACHE to another folder."
+            Message(
+                CACHE_NOT_USED,
+                f"{problem}: compiled code is kept in a temporary folder, and compiled again by "
+                "the next process. Set the environment variable STANADAPT_CACHE to another folder.",
+            )
         )
     folder = _stand_ins[root] / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -95,7 +102,7 @@ def writable_folder(name: str) -> Path:
 
 
 def readable_folders(name: str) -> list[Path]:
-    """Where builds of this process may be found: its stand-in, and a cache nobody else writes."""
+    """Return the folders to read: the temporary one, and the cache if no other user writes it."""
     root = cache_root()
     folders = [_stand_ins[root] / name] if root in _stand_ins else []
     return folders if others_write(root / name) else [*folders, root / name]
@@ -103,7 +110,7 @@ def readable_folders(name: str) -> list[Path]:
 
 def others_write(folder: Path) -> bool:
     """Whether another user than root could change a folder, or the cache that it is in."""
-    if not hasattr(os, "getuid"):  # Windows keeps a user's folders to the user
+    if not hasattr(os, "getuid"):  # Windows protects the folders of a user
         return False
     for place in (folder, cache_root()):
         try:
@@ -116,7 +123,7 @@ def others_write(folder: Path) -> bool:
 
 
 def can_be_changed_by_others(status: os.stat_result, user: int) -> bool:
-    """Owned by another user than root, or writable by all, or by a group that has other members."""
+    """Whether another user than root owns a folder or can write to it, maybe as one of a group."""
     shared_group = status.st_mode & stat.S_IWGRP and status.st_gid not in (0, status.st_uid)
     writable = status.st_mode & stat.S_IWOTH or shared_group
     return bool(status.st_uid not in (0, user) or writable)

@@ -1,12 +1,12 @@
-"""The two decorators for compiled functions: `jit`, and `c_function` for those called from C.
+"""The decorators for compiled functions: `jit`, `inlined`, and `c_function` for calls from C.
 
 Numba's disk cache checks only the file that defines a function, so a cached caller keeps
 running the old machine code of a callee edited in another file. The cache therefore lives in
-a folder named after a hash of all sources that compiled code is made from: after an edit of any of
-these everything is rebuilt once.
+a folder named after a hash of all sources of compiled code: after an edit of any of them everything
+is rebuilt once.
 
-A user's own sampler is compiled into our loop, and edited more often than anything else. Its
-functions, and the loop around them (`jit_with`), are kept in a folder named after its files too.
+A user's sampler is compiled into our loop, and edited more often than anything else. Its functions,
+and the loop around them (`jit_with`), are kept in another folder, named after its files as well.
 """
 
 import contextlib
@@ -27,7 +27,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
 from stanadapt.engine.compiled.cache_folder import writable_folder
-from stanadapt.errors import warn
+from stanadapt.engine.compiled.messages import JIT_CANNOT_BE_DISABLED
+from stanadapt.errors import Message, warn
 
 PACKAGE = Path(__file__).parents[2]
 IMPORTED = re.compile(
@@ -42,8 +43,11 @@ USES_NUMBA = re.compile(
 FOLDERS_KEPT, MINIMUM_AGE = 4, 24 * 3600.0
 
 
+# --- the cache ------------------------------------------------------------------------------------
+
+
 def source_fingerprint() -> str:
-    """Hash of every source file that compiled code is made from, 12 hexadecimal digits."""
+    """Return a hash of all sources of compiled code, 12 hexadecimal digits."""
     digest = hashlib.sha256()
     for _, text in sorted(compiled_sources().items()):
         digest.update(text)
@@ -51,24 +55,25 @@ def source_fingerprint() -> str:
 
 
 def compiled_sources() -> dict[Path, bytes]:
-    """Files that use Numba, and all that they import from the package, directly or not."""
+    """Return the files that use Numba, and all that they import from the package, with text."""
     texts = {path: path.read_bytes() for path in PACKAGE.rglob("*.py")}
     pending = [path for path, text in texts.items() if USES_NUMBA.search(text)]
-    found: set[Path] = set()
+    sources: set[Path] = set()
     while pending:
         path = pending.pop()
-        if path in found:
+        if path in sources:
             continue
-        found.add(path)
+        sources.add(path)
         for module, names in IMPORTED.findall(texts[path]):
-            pending += [other for other in _modules_meant(module, names) if other in texts]
-    return {path: texts[path] for path in found}
+            pending += [other for other in _imported_files(module, names) if other in texts]
+    return {path: texts[path] for path in sources}
 
 
-def _modules_meant(module: bytes, names: bytes) -> list[Path]:
-    """Files that `from module import names` may read: of a package, the modules among the names.
+def _imported_files(module: bytes, names: bytes) -> list[Path]:
+    """Return the files that `from module import names` may read.
 
-    A name that is no module is defined, or imported, by the package's own file.
+    If the module is a package, these are the modules among the names. A name that is not a module
+    is defined, or imported, in the package's `__init__.py`.
     """
     place = PACKAGE.joinpath(*module.decode().split("."))
     if not place.is_dir():
@@ -79,7 +84,7 @@ def _modules_meant(module: bytes, names: bytes) -> list[Path]:
 
 
 def _cache_folder(kind: str, name: str) -> Path:
-    """Folder for machine code."""
+    """Return a folder for machine code, and delete old ones."""
     folder = writable_folder(kind) / name
     folder.mkdir(exist_ok=True)
     with contextlib.suppress(OSError):
@@ -97,9 +102,12 @@ def _delete_old_folders(current: Path) -> None:
 
 
 if config.DISABLE_JIT:
-    # it is for code that Python can run too: ours calls C functions by their addresses
+    # Python could not run our code, which calls C functions by their addresses
     warn(
-        "NUMBA_DISABLE_JIT has no effect where stanadapt is used: its code is compiled or nothing."
+        Message(
+            JIT_CANNOT_BE_DISABLED,
+            "NUMBA_DISABLE_JIT has no effect: stanadapt requires compilation.",
+        )
     )
     config.DISABLE_JIT = 0
 FINGERPRINT = source_fingerprint()
@@ -107,7 +115,7 @@ CACHE = _cache_folder("compiled", FINGERPRINT)
 
 
 def _folder_for(functions: Iterable[Callable]) -> Path:
-    """Cache folder for these functions: one of its own if any source is outside the package."""
+    """Return the cache folder for functions: a separate one if any source is not the package's."""
     sources = {}
     pending = list(functions)
     while pending:
@@ -116,16 +124,16 @@ def _folder_for(functions: Iterable[Callable]) -> Path:
         if file in sources or Path(file).is_relative_to(PACKAGE):
             continue
         sources[file] = _source(function)
-        pending += [called.py_func for called in _called_from(function.__globals__)]
+        pending += [callee.py_func for callee in _compiled_functions(function.__globals__)]
     if not sources:
         return CACHE
     digest = hashlib.sha256(FINGERPRINT.encode())
     for file in sorted(sources):
         digest.update(file.encode() + sources[file])
-    return _own_folder(digest.hexdigest()[:12])
+    return _user_folder(digest.hexdigest()[:12])
 
 
-_own_folder = functools.cache(functools.partial(_cache_folder, "own"))
+_user_folder = functools.cache(functools.partial(_cache_folder, "own"))
 
 
 def _source(function: Callable) -> bytes:
@@ -136,8 +144,8 @@ def _source(function: Callable) -> bytes:
         return repr((function.__code__.co_code, function.__code__.co_consts)).encode()
 
 
-def _called_from(names: dict[str, Any]) -> Iterator[Dispatcher]:
-    """Compiled functions reachable from these global names, directly or as module.name."""
+def _compiled_functions(names: dict[str, Any]) -> Iterator[Dispatcher]:
+    """Yield compiled functions among global names, directly or as module.name."""
     for value in list(names.values()):
         members = list(vars(value).values()) if isinstance(value, ModuleType) else [value]
         yield from (member for member in members if isinstance(member, Dispatcher))
@@ -145,12 +153,15 @@ def _called_from(names: dict[str, Any]) -> Iterator[Dispatcher]:
 
 @contextlib.contextmanager
 def _caching_in(folder: Path) -> Iterator[None]:
-    """Set Numba's cache folder during a decoration only: other packages keep their own."""
+    """Set Numba's cache folder during a decoration only, not for other packages."""
     saved, config.CACHE_DIR = config.CACHE_DIR, str(folder)
     try:
         yield
     finally:
         config.CACHE_DIR = saved
+
+
+# --- decorators -----------------------------------------------------------------------------------
 
 
 def jit(function: Callable) -> Callable:
@@ -167,7 +178,7 @@ def inlined(function: Callable) -> Callable:
 def never_inline(context: Any) -> Any:
     """Keep the function that calls this from being inlined into its callers.
 
-    For large functions at the bottom of a deep call chain: their code would be optimized again, as
+    For large functions at the bottom of a deep call chain. Their code would be optimized again, as
     part of each caller, at every level of the chain, which takes most of a minute.
     """
 
@@ -179,7 +190,7 @@ def never_inline(context: Any) -> Any:
 
 
 def jit_with(compiled: Callable, others: Iterable[Callable]) -> Callable:
-    """Return a `jit` function, or a copy of it cached under the sources of others that it calls."""
+    """Return a `jit` function, or a copy cached under the sources of other functions it calls."""
     folder = _folder_for(getattr(other, "py_func", other) for other in others)
     return compiled if folder == CACHE else _recompiled(compiled, folder)
 
@@ -201,7 +212,7 @@ def _cached(function: Callable, folder: Path, **options: Any) -> Callable:
 def _ignore_missing_classes(file: Any) -> None:
     """Treat a cache index as empty if it names classes that cannot be imported.
 
-    A user's own sampler leaves such an index behind; without this, no other program could sample.
+    A user's sampler leaves such an index behind; without this, no other program could sample.
     """
     load = file._load_index
 
@@ -223,7 +234,7 @@ class CFunction:
 
     @property
     def address(self) -> int:
-        """Its address; the first access compiles it, or loads it from the cache."""
+        """The address; the first access compiles the function, or loads it from the cache."""
         with self._lock:
             if self._compiled is None:
                 with _caching_in(CACHE):

@@ -14,11 +14,11 @@ def _blas() -> ThreadpoolController:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Let one thread do what is in the body.
+    """Restrict BLAS to one thread while the body runs.
 
-    Sums of several may differ in their last bits from run to run. And where the machine is busy,
-    threads that wait for each other made a climb with L-BFGS-B, which factors tiny matrices, twenty
-    times slower.
+    With several threads, sums may differ in their last bits from run to run. On a busy machine,
+    threads that waited for each other also made a climb with L-BFGS-B, which factors tiny matrices,
+    twenty times slower.
     """
     with _blas().limit(limits=1, user_api="blas"):
         yield

@@ -1,7 +1,7 @@
 """`replace(state, scale=...)`: a named tuple with some fields changed, in compiled code too.
 
-Numba knows neither `_replace` nor functions with arbitrary keyword arguments, so that this is
-typed and emitted by hand: the fields are those of the call, and nothing is left of it at run time.
+Numba supports neither `_replace` nor functions with arbitrary keyword arguments. `replace` is
+therefore typed and emitted by hand for the fields of each call, at no cost at run time.
 """
 
 import inspect
@@ -13,9 +13,12 @@ from numba.core.cgutils import unpack_tuple
 from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 
+# a tuple with fields of one type only has another type in Numba
+NAMED_TUPLES = (types.NamedTuple, types.NamedUniTuple)
+
 
 def replace(state, **changes):
-    """Return a named tuple with some fields changed; an error names the fields there are."""
+    """Return a named tuple with some fields changed; an unknown field is an error."""
     return state._replace(**changes)
 
 
@@ -23,7 +26,7 @@ def replace(state, **changes):
 class _Replace(AbstractTemplate):
     def generic(self, args: tuple, kws: dict[str, Any]) -> Any:
         (state,) = args
-        if not isinstance(state, types.NamedTuple):
+        if not isinstance(state, NAMED_TUPLES):
             return None
         unknown = [name for name in kws if name not in state.fields]
         if unknown:
@@ -42,6 +45,7 @@ class _Replace(AbstractTemplate):
 
 
 @imputils.lower_builtin(replace, types.NamedTuple, types.VarArg(types.Any))
+@imputils.lower_builtin(replace, types.NamedUniTuple, types.VarArg(types.Any))
 def _emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     state = signature.args[0]
     parts = unpack_tuple(builder, arguments[0])

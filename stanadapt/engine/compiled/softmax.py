@@ -11,9 +11,9 @@ import numpy as np
 from stanadapt.engine.compiled.jit import inlined
 from stanadapt.engine.compiled.vectors import vector_sum
 
-# a log this far below the largest: its share is below the last bit of the largest one
+# below the largest log by this much, a share is smaller than the last bit of the largest share
 NEGLIGIBLE = -40.0
-# exp(x) = exp(x / 2^7)^(2^7): the Taylor series of degree 12 is exact to 1e-16 where x / 2^7 is
+# exp(x) = exp(x / 2^7)^(2^7): the Taylor series of degree 12 is exact to 1e-16 if x / 2^7 is
 # above -40 / 2^7, and seven squarings enlarge its rounding error to 5e-14
 SQUARINGS = 128.0
 _, _, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12 = (1.0 / math.factorial(k) for k in range(13))
@@ -41,7 +41,7 @@ def softmax(logs):
 
 @inlined
 def _largest(vector):
-    """Largest entry, by four running maxima: a single one would wait for every comparison."""
+    """Return the largest entry; a single running maximum would wait for every comparison."""
     m0, m1, m2, m3 = -np.inf, -np.inf, -np.inf, -np.inf
     n = vector.shape[0]
     whole = n // 4 * 4
@@ -57,7 +57,7 @@ def _largest(vector):
 
 @inlined
 def decay(x):
-    """exp(x) for NEGLIGIBLE <= x <= 0, by Estrin's scheme: short chains of dependent products."""
+    """Return exp(x), NEGLIGIBLE <= x <= 0, by Estrin's scheme: products wait for few others."""
     y = x / SQUARINGS
     y2 = y * y
     y4 = y2 * y2

@@ -28,7 +28,7 @@ class SplitMix64(NamedTuple):
     """A generator for compiled code, with the methods `random` and `standard_normal`.
 
     state
-        Initially the seed; updated in place; int64, shape (1,).
+        The seed at first; updated in place; int64, shape (1,).
 
     """
 
@@ -50,7 +50,7 @@ def _uniform(state):
     return _UNIT * (bits(state) >> _BITS[3])
 
 
-# Numba types a NamedTuple whose fields are all of one type as NamedUniTuple
+# Numba types a NamedTuple as NamedUniTuple if all of its fields have the same type
 @overload_method(types.NamedUniTuple, "random", jit_options=OPTIONS)
 def _random(rng):
     if rng.instance_class is SplitMix64:

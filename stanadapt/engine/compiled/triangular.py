@@ -12,7 +12,7 @@ from stanadapt.engine.compiled.jit import jit
 
 @jit
 def initial(dim, scale, diagonal):
-    """Return L = scale * I, shape (1, dim) when diagonal, else (dim, dim)."""
+    """Return L = scale * I, of shape (1, dim) if diagonal, (dim, dim) otherwise."""
     if diagonal:
         return np.full((1, dim), scale)
     factor = np.zeros((dim, dim))
@@ -77,7 +77,7 @@ def transposed_times(factor, vector, out):
 def transposed_upper_times(upper, vector, out):
     """Write U.T @ vector into out, where U, shape (n, n), is upper triangular.
 
-    U = L.T gives L @ vector in half of the time of `times`. (The strict lower triangle is never
+    U = L.T gives L @ vector in half the time of `times`. (The strict lower triangle is never
     read. Slices begin at the diagonal, since loops that do not begin at 0 are not vectorized.)
     """
     n, i = vector.shape[0], 0
@@ -143,7 +143,7 @@ def solve_columns(factor, matrix, count):
 
 @jit
 def cholesky(matrix):
-    """Overwrite the lower triangle of a matrix, shape (n, n), with L such that L L^T = matrix.
+    """Overwrite the lower triangle of a matrix, shape (n, n), with L so that L L^T = matrix.
 
     Reads the lower triangle only. Returns False, and leaves the triangle undefined, if the matrix
     is not positive definite or not finite.

@@ -5,20 +5,20 @@ from stanadapt.engine.compiled.jit import inlined
 
 @inlined
 def copy(source, target):
-    """Copy one vector into another: a plain loop takes a third of the time of slice assignment."""
+    """Copy one vector into another; slice assignment would take three times as long."""
     for i in range(target.shape[0]):
         target[i] = source[i]
 
 
 @inlined
 def squared_norm(vector):
-    """Sum of squares."""
+    """Return the sum of squares."""
     return inner_product(vector, vector, vector.shape[0])
 
 
 @inlined
 def inner_product(one, other, n):
-    """Inner product of one[:n] and other[:n]; four partial sums, as one waits for each addition."""
+    """Return the inner product of one[:n] and other[:n], by four partial sums for speed."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     whole = n // 4 * 4
     for i in range(0, whole, 4):
@@ -33,7 +33,7 @@ def inner_product(one, other, n):
 
 @inlined
 def vector_sum(vector, n):
-    """Sum of vector[:n], also in four partial sums."""
+    """Return the sum of vector[:n], by four partial sums for speed."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     whole = n // 4 * 4
     for i in range(0, whole, 4):

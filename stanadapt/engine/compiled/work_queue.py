@@ -1,12 +1,12 @@
 """A queue of numbered tasks (slots), shared by the threads of one chain.
 
 The thread that runs the chain offers `count` slots, takes slots itself like every worker, and waits
-until all are done. Which thread takes which slot is left to chance, so no random numbers may be
-drawn in one: then the draws are the same for any number of threads. Without workers a queue costs
-nothing.
+until all are done. It is left to chance which thread takes which slot. No random numbers may
+therefore be drawn in a task: then the draws are the same for any number of threads. Without workers
+a queue costs nothing.
 
-Whatever a thread wrote before it reported a slot as done is visible to the thread that waits;
-whatever was written before the slots were offered is visible to the thread that takes one.
+All that a thread wrote before it reported a slot as done is visible to the thread that waits;
+all that was written before the slots were offered is visible to the thread that takes one.
 """
 
 import numpy as np
@@ -16,11 +16,11 @@ from numba.extending import intrinsic
 
 from stanadapt.engine.compiled.jit import inlined, jit
 
-# entries: those that all threads write have cache lines of their own, namely the number of slots
-# LEFT to take and the number DONE; the others are whether workers are to stay (OPEN), the KIND of
-# task offered, the number of WORKERS, and the address of a C function that yields the processor
+# entries: the number of slots LEFT to take and the number DONE, which all threads write, have a
+# cache line each; the others are whether workers should stay (OPEN), the KIND of task offered, the
+# number of WORKERS, and the address of a C function that yields the processor
 LEFT, DONE, OPEN, KIND, WORKERS, YIELD_ADDRESS, SIZE = 16, 32, 48, 49, 50, 51, 64
-# reads of an entry by a waiting thread before it yields at every further one
+# number of reads of an entry after which a waiting thread yields at each further read
 SPINS = 4000
 
 
@@ -85,7 +85,7 @@ def no_queue():
 
 @inlined
 def put(queue, kind, count):
-    """Offer slots 0, ..., count - 1 of one kind of task; takes one, as `take` does."""
+    """Offer slots 0, ..., count - 1 of one kind of task, and take one, as `take` does."""
     if queue[WORKERS] == 0:
         return count - 1
     queue[KIND], queue[DONE] = kind, 0
@@ -95,7 +95,7 @@ def put(queue, kind, count):
 
 @inlined
 def take(queue):
-    """Take a slot that no other thread has; a negative number if none is left."""
+    """Take a slot that no other thread has; return a negative number if none is left."""
     return _add(queue, LEFT, -1) - 1
 
 
@@ -118,7 +118,7 @@ def wait_until_done(queue, count):
 
 @inlined
 def wait_for_work(queue):
-    """Wait as a worker for a slot and take it; a negative number once the queue is closed."""
+    """Wait as a worker for a slot and take it; return a negative number if the queue closes."""
     spins, slot = 0, -1
     while slot < 0 and _read(queue, OPEN) == 1:
         # read first: taking from an empty queue writes to the cache line that others need
@@ -131,7 +131,7 @@ def wait_for_work(queue):
 
 @inlined
 def spin_or_yield(queue, spins):
-    """Count a fruitless read, or yield the processor after many; returns the new count."""
+    """Count a read without result, or yield the processor after many; return the new count."""
     if spins < SPINS:
         return spins + 1
     _call(queue[YIELD_ADDRESS])

@@ -1,4 +1,4 @@
-"""The range of acceptance rates that a run of gad_hmc is judged by.
+"""The range of acceptance rates by which the verdict judges a run of gad_hmc.
 
 A file of its own, so that a change here does not make Numba recompile the samplers.
 """
@@ -10,10 +10,10 @@ from stanadapt.samplers.gad import gad_hmc
 
 @reports_for(gad_hmc.Settings)
 def report(view: RunView) -> Findings:
-    """Report that a chain that has learned may accept far more often than its target.
+    """Report a range without an upper bound: a tuned chain may accept far more than its target.
 
-    The length of a trajectory is bounded by the entropy of its proposals, not by the target: the
-    rate is only judged if it is too low.
+    The entropy of proposals, not the target, bounds the length of trajectories. A rate counts as
+    wrong only if it is too low.
     """
     rate = view.settings.target_accept
     return Findings({"acceptance_target": rate, "acceptance_range": [FAR_BELOW * rate, 1.0]})

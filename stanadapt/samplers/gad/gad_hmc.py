@@ -1,36 +1,35 @@
-"""Hamiltonian trajectories whose mass matrix is learned from gradients (entropy-based HMC).
+"""Hamiltonian trajectories with a mass matrix learned from gradients (entropy-based HMC).
 
-For smooth posteriors with strong correlations or unequal scales, in place of `gad_mala` where a
-few gradients per draw pay. A trajectory has N leapfrog steps; the factor L of the inverse mass
-matrix, which holds the step size too, climbs the generalized speed measure. With one step it is
-`gad_mala`, move for move. In standardized coordinates L starts where it would climb to for a normal
-posterior, and the climb gains little; in those of the program it has everything to learn.
+For smooth posteriors with strong correlations or unequal scales, instead of `gad_mala` if a few
+gradients per draw are worth their cost. A trajectory has N leapfrog steps; the factor L of the
+inverse mass matrix, which includes the step size, climbs the generalized speed measure. With one
+step it is `gad_mala`, move for move. In standardized coordinates L starts at its optimum for a
+normal posterior, and the climb gains little; in those of the program it has everything to learn.
 
 References
 ----------
 Hirt, Titsias and Dellaportas (2021), Entropy-based adaptive Hamiltonian Monte Carlo, NeurIPS.
 
-The objective is E[min(0, log ratio)] + beta E[log |det d q_N / d v|]; the derivative of the first
-term is that of `kernels/hamiltonian/trajectory_derivative`. For the second, with a constant
-Hessian -H, and S = L^T H L,
+The objective is E[min(0, log ratio)] + beta E[log |det d q_N / d v|]; `trajectory_derivative` has
+the derivative of the first term. For the second, with a constant Hessian -H, and S = L^T H L,
 
     d q_N / d v = N L P(S),    N P(S) = U_{N-1}(I - S / 2),
 
 U the Chebyshev polynomial of the second kind: a direction in which S is s = 2 (1 - cos t) adds
-log |sin(N t)|, up to terms of the size of an energy error. That is largest where a trajectory is a
-quarter of a period, t = pi / (2 N), and forgets where it started, and -inf where it is half of one
-and ends opposite. The paper takes P(S) = I - (N^2 - 1) / 6 S and the series of its logarithm,
+log |sin(N t)|, up to terms of the size of an energy error. That is largest if a trajectory is a
+quarter of a period, t = pi / (2 N), and forgets its start, and -inf if it is half of one and ends
+at the opposite point. The paper takes P(S) = I - (N^2 - 1) / 6 S and the series of its logarithm,
 stopped at random, with a penalty near the pole at N t = 2.4. We take
 
     log |det d q_N / d v| = log det L - tr(S^2) / (4 s_N^2) + constant,  s_N = 4 sin^2(pi / (4 N)),
 
-for N > 1 (for N = 1 it is log det L): largest at the quarter period exactly, with a slope in log s
-that follows that of log |sin(N t)| up to 0.9 of half a period, where it is -6; no pole, and no
-series to stop. (A multiple of tr(S) alone has a slope of -1.3 there, too little: an energy error is
-zero at half a period, where chains then end.) With e ~ N(0, I) the derivative of tr(S^2) in L,
-4 H L S, is the mean of 4 (H L e) (L^T H L e)^T, one product with a Hessian; it is taken at q_0, and
-e is the initial momentum, which is independent of q_0. The step rule is that of `gad_mala`, where
-the paper uses Adam.
+for N > 1 (for N = 1 it is log det L). This is largest exactly at the quarter period; its slope in
+log s follows that of log |sin(N t)| up to 0.9 of half a period, and is -6 there; it has no pole,
+and no series to stop. (A multiple of tr(S) alone has a slope of -1.3 there, too little: an energy
+error is zero at half a period, and chains would end there.) With e ~ N(0, I) the derivative of
+tr(S^2) in L, 4 H L S, is the mean of 4 (H L e) (L^T H L e)^T, one product with a Hessian; it is
+taken at q_0, and e is the initial momentum, which is independent of q_0. The step rule is that of
+`gad_mala`; the paper uses Adam.
 
 """
 
@@ -71,38 +70,38 @@ from stanadapt.samplers.hamiltonian.leapfrog import (
     move,
 )
 
-# beta stays below, as in the authors' code, where trajectories reach a quarter of a period first
+# bound of beta, as in the authors' code, if trajectories reach a quarter of a period first
 LARGEST_WEIGHT = 100.0
 # a whole trajectory is kept in memory
 MOST_STEPS = 1000
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     leapfrogs
         Number N of leapfrog steps per iteration, each one gradient; 1 to 1000. Standardized:
-        (dim / 2)^(1/4), rounded, at least 2: of a normal posterior, quarter periods of that many
+        (dim / 2)^(1/4), rounded, at least 2: for a normal posterior, quarter periods of that many
         steps are accepted at about the target, or more often.
     target_accept
-        Acceptance rate to tune to, in (0, 1). Where trajectories of N steps reach a quarter of a
-        period first, it stays higher.
+        Acceptance rate to tune to, in (0, 1). It stays higher if trajectories of N steps reach a
+        quarter of a period first.
     learning_rate
-        eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly how
-        far an entry of L moves per iteration. Where it is not standardized, the default number of
-        iterations of warm-up is too small for the default rate: take 20,000.
+        eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly the
+        distance that an entry of L moves per iteration. Without standardization, the default
+        number of iterations of warm-up is too small for the default rate: take 20,000.
     initial_scale
         L starts as initial_scale / sqrt(dim) times the identity; 0: a quarter of the period of
         standard normal parameters. Standardized: 0.
     adapt_every
-        L climbs after every so many iterations of warm-up, at least 1: a step takes one gradient
-        and O(N dim^2) operations. Standardized, where L starts near its optimum: 4.
+        Number of iterations of warm-up between steps of L, at least 1: a step takes one gradient
+        and O(N dim^2) operations. Standardized, since L starts near its optimum: 4.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
     exact
-        Differentiate the gradients along the trajectory too, which are held constant otherwise, as
-        in the authors' code: N more gradients when L climbs after a negative log ratio. A step up
-        is better then, but not so much better as it is dearer.
+        Differentiate the gradients along the trajectory too, which are otherwise held constant, as
+        in the authors' code: N more gradients when L climbs after a negative log ratio. Steps are
+        better then, but the gain is smaller than the additional cost.
 
     """
 
@@ -116,7 +115,7 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, the rejected one, a point on its way, and what the trajectory was."""
+    """The current point, the rejected one, a moving point, its trajectory, and the tuning."""
 
     current: GradientPoint
     scratch: GradientPoint
@@ -128,7 +127,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports. `diverging`: energy error above 1000, or a failed density."""
+    """Statistics of one iteration. `diverging`: energy error above 1000, or a failed density."""
 
     acceptance_rate: float
     accepted: bool
@@ -148,7 +147,7 @@ def check(settings: Settings) -> None:
 
 @jit
 def quarter_period(leapfrogs):
-    """Return the step size with which so many leapfrogs are a quarter of a period of N(0, 1)."""
+    """Return the step size for which `leapfrogs` steps are a quarter of a period of N(0, 1)."""
     return 2.0 * np.sin(0.25 * np.pi / leapfrogs)
 
 
@@ -212,7 +211,7 @@ def step(density, settings, state, rng):
 def entropy_term(density, steps, tuning, path, row):
     """Write the derivative of -beta tr(S^2) / (4 s_N^2) into a row of left and right.
 
-    Returns the number of rows there are then.
+    Returns the number of rows in use afterwards.
     """
     w, direction, shifted = tuning.left[row], path.work[0], path.work[1]
     metric_factor.times(tuning.factor, path.start, direction)
@@ -244,7 +243,7 @@ def _climb(density, settings, state):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Climb one step every so often, and tune beta."""
+    """Climb one step after every `adapt_every` iterations, and tune beta."""
     if t % settings.adapt_every == 0:
         _climb(density, settings, state)
     tuning = speed_measure.after_step(

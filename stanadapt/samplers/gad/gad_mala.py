@@ -1,15 +1,15 @@
-"""Langevin moves whose preconditioner is learned from gradients (gadMALA).
+"""Langevin moves with a preconditioner learned from gradients (gadMALA).
 
-For smooth posteriors with strong correlations or very unequal scales, where a draw should cost
-one gradient and a few products with an n x n triangle. The proposal is
-N(x + L L^T g(x) / 2, L L^T); L climbs the generalized speed measure.
+For smooth posteriors with strong correlations or very unequal scales, if a draw should cost one
+gradient and a few products with an n x n triangle. The proposal is N(x + L L^T g(x) / 2, L L^T);
+L climbs the generalized speed measure.
 
 References
 ----------
 Titsias and Dellaportas (2019), Gradient-based Adaptive Markov Chain Monte Carlo, NeurIPS:
-section 3.2; the fast form drops the Hessian (gadMALAf), `exact` keeps it (gadMALAe). Its defaults
-are ours, and so is the factor of low rank, `proposal_factor`. The Hessian-vector product is a
-central difference of two gradients.
+section 3.2; the fast form drops the Hessian (gadMALAf), `exact` keeps it (gadMALAe). The defaults
+and the factor of low rank, `proposal_factor`, are ours. The Hessian-vector product is a central
+difference of two gradients.
 
 """
 
@@ -28,8 +28,8 @@ from stanadapt.engine.registry import (
     require_at_least,
     require_positive,
     require_probability,
+    setting_error,
 )
-from stanadapt.errors import StanadaptError
 from stanadapt.samplers.gad import proposal_factor as factors
 from stanadapt.samplers.gad import speed_measure
 
@@ -39,24 +39,24 @@ DIFFERENCE_STEP = 1e-4
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     target_accept
         Acceptance rate to tune to, in (0, 1).
     learning_rate
-        eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly how
-        far an entry of L moves per iteration. The paper takes 1e-5 for 785 parameters.
+        eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly the
+        distance that an entry of L moves per iteration. The paper takes 1e-5 for 785 parameters.
     initial_scale
         L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardized: 1.65 dim^(1/3),
         the optimum for a normal posterior.
     adapt_every
-        L climbs after every so many iterations of warm-up, at least 1: a step takes O(dim^2)
-        operations, 5 us for 100 parameters. Standardized, where L starts near its optimum: 4.
+        Number of iterations of warm-up between steps of L, at least 1: a step takes O(dim^2)
+        operations, 5 us for 100 parameters. Standardized, since L starts near its optimum: 4.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
     rank
-        Learn L = diag(s) + U V^T with so many columns in U and V: O(rank dim) per iteration, for
-        hundreds of parameters of which few combinations are unlike the rest. 0, or half of the
+        Learn L = diag(s) + U V^T with `rank` columns in U and V: O(rank dim) per iteration, for
+        hundreds of parameters if few of their combinations differ from the rest. 0, or half the
         dimension and more: a full triangle.
     exact
         Keep the Hessian term of the derivative: two more gradients in about half of the
@@ -83,7 +83,7 @@ class Point(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, the rejected one, and what the last proposal was made of.
+    """The current point, the rejected one, the ingredients of the last proposal, and the tuning.
 
     noise is eps, drift_and_noise is u / 2 + eps, both of shape (dim,); work has shape (3, dim).
     """
@@ -98,7 +98,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports."""
+    """Statistics of one iteration."""
 
     acceptance_rate: float
     accepted: bool
@@ -112,10 +112,9 @@ def check(settings: Settings) -> None:
     require_at_least(settings, 1, "adapt_every")
     require_at_least(settings, 0, "rank")
     if settings.diagonal and settings.rank:
-        raise StanadaptError(
-            "settings",
+        raise setting_error(
             f"gad_mala: L is diagonal or of low rank: got diagonal=True and rank={settings.rank}. "
-            "Leave out one of them.",
+            "Omit one of them."
         )
 
 
@@ -183,7 +182,7 @@ def _fast_term(state, x, y):
 def _hessian_terms(density, state, x, y):
     """Set the other two outer products, w = H(y) L m: -w/2 (u/2 + eps)^T, -g(x)/4 (L^T w)^T.
 
-    Return 3, the number of products there are; 1 where a gradient failed beside y.
+    Return 3, the number of products; 1 if a gradient near y failed.
     """
     tuning, n = state.tuning, density.dim
     left, right = tuning.left, tuning.right

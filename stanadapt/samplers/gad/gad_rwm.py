@@ -1,12 +1,12 @@
-"""Random-walk Metropolis whose proposal covariance is learned from gradients.
+"""Random-walk Metropolis with a proposal covariance learned from gradients.
 
-For strongly correlated or unequally scaled targets whose gradient is cheap but too rough for
+For strongly correlated or unequally scaled targets, if the gradient is cheap but too rough for
 Langevin moves. The proposal is N(x, L L^T); L climbs the generalized speed measure.
 
 References
 ----------
 Titsias and Dellaportas (2019), Gradient-based Adaptive Markov Chain Monte Carlo, NeurIPS:
-section 3.1 (gadRWM). Its defaults are ours.
+section 3.1 (gadRWM). The defaults are ours.
 
 """
 
@@ -37,22 +37,22 @@ from stanadapt.samplers.gad import speed_measure
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     target_accept
         Acceptance rate to tune to, in (0, 1).
     learning_rate
-        eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly how
-        far an entry of L moves per iteration. Too large: L never settles; too small: it is not
-        there at the end of warm-up. The paper's default suits scales near 0.1: an entry moves
-        about 1 in 20,000 iterations, so that standard deviations of 1 and more want 2e-4 or
-        more. An acceptance rate far from the target after warm-up is the sign.
+        eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly the
+        distance that an entry of L moves per iteration. If it is too large, L never settles; if it
+        is too small, L has not settled at the end of warm-up, and the acceptance rate is then far
+        from its target. The paper's default suits scales near 0.1: an entry moves about 1 in 20,000
+        iterations, so that standard deviations of 1 and more need 2e-4 or more.
     initial_scale
         L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardized: 2.38, the
         optimum for a normal posterior.
     adapt_every
-        L climbs after every so many iterations of warm-up, at least 1: a step takes O(dim^2)
-        operations, 5 us for 100 parameters. Standardized, where L starts near its optimum: 4.
+        Number of iterations of warm-up between steps of L, at least 1: a step takes O(dim^2)
+        operations, 5 us for 100 parameters. Standardized, since L starts near its optimum: 4.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
 
@@ -76,7 +76,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports."""
+    """Statistics of one iteration."""
 
     acceptance_rate: float
     accepted: bool

@@ -1,17 +1,18 @@
 """A proposal's scale factor L that is learned: triangular, diagonal, or of low rank.
 
-The first two are stored as in `engine/compiled/triangular.py`, with
-shapes (n, n) and (1, n). The third is
+A triangular factor has shape (n, n) and a diagonal one (1, n), as in
+`engine/compiled/triangular.py`. A factor of low rank is
 
     L = diag(s) + U V^T,
 
 stored with shape (1 + 2 r, n), 1 + 2 r < n: s in row 0, the columns of U in the r rows after it,
-those of V in the last r. A product costs 4 n r operations in place of n^2, and log |det L| is
+those of V in the last r. A product costs 4 n r operations instead of n^2, and log |det L| is
 
     sum_i log s_i + log |det C|,    C = I + V^T diag(s)^-1 U    (r x r).
 
-It need not be positive definite: a Metropolis ratio only takes that L can be inverted. One form
-serves directions in which the posterior is wider than its scales and those in which it is narrower.
+It need not be positive definite: a Metropolis ratio only requires that L can be inverted. The same
+form suits directions in which the posterior is wider than its scales and those in which it is
+narrower.
 """
 
 import numpy as np
@@ -23,9 +24,9 @@ from stanadapt.engine.compiled.vectors import inner_product
 
 @jit
 def initial(dim, scale, diagonal, rank):
-    """Return L = scale * I; of low rank where it has fewer numbers than a triangle.
+    """Return L = scale * I; of low rank if that takes fewer numbers than a triangle.
 
-    U is zero and V has orthonormal columns, cosines of growing frequency: with U and V both zero
+    U is zero and V has orthonormal columns, cosines of growing frequency: if both were zero,
     neither would have a derivative.
     """
     if diagonal or rank == 0 or 2 * rank + 1 >= dim:
@@ -66,7 +67,7 @@ def transposed_times(factor, vector, out):
 
 @jit
 def _low_rank_times(factor, vector, out, outer, inner):
-    """Add to s * vector each row from `outer` times the inner product with that from `inner`."""
+    """Write s * vector, plus rows from `outer` times inner products with those from `inner`."""
     n = vector.shape[0]
     for i in range(n):
         out[i] = factor[0, i] * vector[i]
@@ -81,8 +82,8 @@ def low_rank_derivative(factor, left, right, terms, weight, inverse, out):
     left, right
         M = sum_{t < terms} left[t] right[t]^T, rows of shape (n,).
     inverse
-        Workspace of shape (r, 2 r). Where C cannot be inverted, the low rank has no derivative of
-        the determinant here, and diag(s) that of its own.
+        Workspace of shape (r, 2 r). If C cannot be inverted, only diag(s) contributes to the
+        derivative of the determinant.
 
     """
     n, rank = factor.shape[1], (factor.shape[0] - 1) // 2
@@ -134,7 +135,7 @@ def add_multiple(out, amount, vector):
 
 @jit
 def _invert(work):
-    """Replace (C, I), shape (r, 2 r), by (I, C^-1), with pivots; whether there is an inverse."""
+    """Replace (C, I), shape (r, 2 r), by (I, C^-1), with pivots; False if C is singular."""
     rank = work.shape[0]
     for k in range(rank):
         pivot = k

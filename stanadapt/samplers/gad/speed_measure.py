@@ -1,9 +1,9 @@
 """Gradient ascent on the generalized speed measure, shared by the samplers named gad.
 
 The proposal's scale factor L ascends F = E[min(0, log ratio)] + beta * sum_i log L_ii by one
-stochastic gradient step per iteration, estimated from the chain's own proposal. A factor of low
-rank, L = diag(s) + U V^T with log |det L| in place of sum_i log L_ii, is what the paper's section 5
-leaves to others; its entries climb by the same rule.
+stochastic gradient step per iteration, estimated from the proposal of the chain. Section 5 of the
+paper suggests a factor of low rank as future work: L = diag(s) + U V^T, with log |det L| instead of
+sum_i log L_ii; its entries climb by the same rule.
 
 References
 ----------
@@ -22,23 +22,23 @@ from stanadapt.samplers.gad import proposal_factor as factors
 
 SMALLEST_DIAGONAL, SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-3, 1e-4, 1e6
 FORGETTING, WEIGHT_RATE = 0.9, 0.02
-# of a triangle of so many parameters, G is kept in single precision: a climb waits for memory,
-# roots and divisions
+# from this number of parameters on, G of a triangle has single precision, since a climb waits for
+# memory, roots and divisions
 SINGLE_FROM = 256
-# G stays below, since an infinite one would stay so
+# bound of G, which could not recover from infinity
 LARGEST_SQUARE = 1e38
 # numbers in the longest vectors of today's processors
 BLOCK = 8
 
 
 class Tuning(NamedTuple):
-    """What gradient ascent tunes, and its workspace.
+    """The tuning that gradient ascent changes, and its workspace.
 
     factor
         L as in `proposal_factor`: shape (n, n), (1, n) or (1 + 2 r, n). Updated in place.
     mean_square, single
-        G, running mean of squared derivatives, in the first or, in single precision, in the second,
-        with the shape of factor; the other one has no rows. Updated in place.
+        G, running mean of squared derivatives, with the shape of factor, in the first or, in single
+        precision, in the second; the other one has no rows. Updated in place.
     entropy_weight
         beta > 0, tuned to bring the acceptance rate to its target.
     updates
@@ -49,8 +49,8 @@ class Tuning(NamedTuple):
     row
         Workspace, shape (n,).
     slope, inverse
-        Workspace of a factor of low rank: the derivative, of its shape, and shape (r, 2 r). Empty
-        for others.
+        Workspace of a factor of low rank: its derivative, of the same shape, and an array of shape
+        (r, 2 r). Empty for others.
 
     """
 
@@ -68,7 +68,7 @@ class Tuning(NamedTuple):
 
 @jit
 def start(dim, scale, diagonal, terms=3, rank=0):
-    """Start from L = scale / sqrt(n) * I and beta = 1, with room for so many outer products."""
+    """Start from L = scale / sqrt(n) * I and beta = 1, with room for `terms` outer products."""
     factor = factors.initial(dim, scale / np.sqrt(dim), diagonal, rank)
     low, rows = factors.has_low_rank(factor), factor.shape[0]
     coarse = dim if rows == dim and dim >= SINGLE_FROM else 0
@@ -82,15 +82,15 @@ def start(dim, scale, diagonal, terms=3, rank=0):
 
 @inlined
 def _move(value, mean_square, derivative, learning_rate):
-    """RMSProp: rho = eta / (1 + sqrt(G))."""
+    """Return value after a step of RMSProp, rho = eta / (1 + sqrt(G))."""
     return value + learning_rate * derivative / (1.0 + np.sqrt(mean_square))
 
 
 @jit
 def _climb_row(values, mean_square, scale, direction, length, forgetting, learning_rate):
-    """Climb where the derivative is scale * direction, in the first `length` entries of a row.
+    """Climb along the derivative scale * direction, in the first `length` entries of a row.
 
-    In the precision of mean_square: of the rate alone, since small steps add up in values.
+    Rates have the precision of mean_square; values have double precision, since small steps add up.
     """
     number = mean_square.dtype.type
     one, kept, added = number(1.0), number(forgetting), number(1.0 - forgetting)
@@ -116,17 +116,17 @@ def _sum_products(tuning, rank, i, length):
 
 @jit
 def _ascend_triangle(tuning, mean_square, rank, weight, forgetting, learning_rate):
-    """Climb all rows of a triangle, in whole blocks, beyond the diagonal where it ends in one.
+    """Climb all rows of a triangle in whole blocks, beyond the diagonal if it lies inside one.
 
-    The rest of a vector is done entry by entry, which took a third of the time for 100 parameters,
-    and nothing reads the upper triangle.
+    Otherwise entries after the last block would be updated one by one, which took a third of the
+    time for 100 parameters. Nothing reads the upper triangle.
     """
     factor, row, n = tuning.factor, tuning.row, tuning.row.shape[0]
     kept = mean_square.dtype.type(forgetting)
     for i in range(n):
         length = min((i // BLOCK + 1) * BLOCK, n)
         pivot, g, d = factor[i, i], mean_square[i, i], weight / factor[i, i]
-        if rank == 0:  # the derivative is zero but on the diagonal
+        if rank == 0:  # the derivative is zero except on the diagonal
             for j in range(length):
                 mean_square[i, j] *= kept
         else:
@@ -146,7 +146,7 @@ def _ascend_triangle(tuning, mean_square, rank, weight, forgetting, learning_rat
 
 @jit
 def _ascend_low_rank(tuning, rank, weight, forgetting, learning_rate):
-    """Climb in s, U and V of a factor of low rank, whose whole determinant has the weight."""
+    """Climb in s, U and V of a factor of low rank; the weight is that of its determinant."""
     factor, mean_square, slope = tuning.factor, tuning.mean_square, tuning.slope
     factors.low_rank_derivative(
         factor, tuning.left, tuning.right, rank, weight, tuning.inverse, slope
@@ -164,9 +164,9 @@ def ascend(tuning, rank, direction, learning_rate):
     """Take one step of size rho * dF, dF = [sum_{r < rank} left[r] right[r]^T] + entropy term.
 
     The entropy term is direction * beta * diag(1 / L), or the derivative of direction * beta *
-    log |det L| where L is of low rank. `direction` is 1, but -1 with rank 0 after
-    a proposal at which the density failed: all it shows is that moves must be shorter. (The paper
-    has no such case; without it a chain whose proposals all fail would never recover.)
+    log |det L| if L is of low rank. `direction` is 1, but -1 with rank 0 after a proposal at which
+    the density failed, which shows only that moves must be shorter. (The paper has no such case;
+    without it a chain would never recover if all of its proposals fail.)
     """
     factor, mean_square, row = tuning.factor, tuning.mean_square, tuning.row
     weight = direction * tuning.entropy_weight
@@ -196,8 +196,8 @@ def after_step(tuning, accepted, target_accept, largest_weight=LARGEST_WEIGHT):
     """Update beta <- max(beta (1 + 0.02 (a - a*)), 1e-4), with a = 1 if accepted, else 0.
 
     It stays below `largest_weight`. A step of L is hardly longer for a larger beta, however far L
-    has to go: without a bound beta grew to 1e150 on the way, in 785 dimensions, and while it came
-    back L went on, to acceptance rates far below the target.
+    is from its optimum: without a bound beta grew to 1e150, in 785 dimensions, and while it
+    decreased again, L continued to acceptance rates far below the target.
     """
     outcome = 1.0 if accepted else 0.0
     weight = tuning.entropy_weight * (1.0 + WEIGHT_RATE * (outcome - target_accept))

@@ -5,9 +5,9 @@ and g_k = g(q_k), is
 
     a_k = v_k + L^T g_k / 2,    q_{k+1} = q_k + L a_k,    v_{k+1} = a_k + L^T g_{k+1} / 2,
 
-and its log acceptance ratio is, up to what does not depend on L, log pi(q_N) - |v_N|^2 / 2. Let p
-and w be its derivatives in q_{k+1} and in the momentum there, and H_k the Hessian of log pi at q_k.
-By the chain rule, from the end to the start,
+and its log acceptance ratio is log pi(q_N) - |v_N|^2 / 2, up to terms that do not depend on L. Let
+p and w be its derivatives in q_{k+1} and in the momentum there, and H_k the Hessian of log pi at
+q_k. By the chain rule, from the end to the start,
 
     p = g_N + H_N L w / 2,    w = -v_N,            which adds  g_N w^T / 2,
     and for k = N - 1, ..., 0                      which adds  p a_k^T,
@@ -15,7 +15,7 @@ By the chain rule, from the end to the start,
         p <- p + H_k L w,
 
 with c_0 = 1/2 and other c_k = 1. The derivative is the sum of these 2 N + 1 outer products. Without
-the products with H_k the gradients on the way are held constant.
+the products with H_k the gradients along the trajectory are held constant.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ DIFFERENCE_STEP = 1e-4
 
 
 class Trajectory(NamedTuple):
-    """What a trajectory of N leapfrogs went through, and workspace; rewritten in every iteration.
+    """The path of a trajectory of N leapfrogs, and workspace; rewritten in every iteration.
 
     positions, gradients
         q_k and g_k, k = 0, ..., N; shape (N + 1, dim).
@@ -67,8 +67,8 @@ def empty_trajectory(steps, dim):
 def log_ratio_derivative(density, factor, trajectory, exact, left, right):
     """Write the terms' vectors into rows of left and right, shape (>= 2 N + 1, dim).
 
-    `exact` adds the products with Hessians, as differences of two gradients. Where the density
-    fails beside the trajectory, such a product is left out. Returns 2 N + 1.
+    `exact` adds the products with Hessians, as differences of two gradients. A product is omitted
+    if the density fails near the trajectory. Returns 2 N + 1.
     """
     positions, gradients, velocities = trajectory[:3]
     (steps, n), work = velocities.shape, trajectory.work
@@ -101,7 +101,7 @@ def hessian_product(density, position, gradient, direction, out, shifted):
     """Write the Hessian of the log density times a direction, a difference of gradients, into out.
 
     gradient is that at position, shifted is workspace; all have shape (dim,). Returns False, and
-    leaves out undefined, where the density fails beside position.
+    leaves `out` undefined, if the density fails near position.
     """
     for i in range(density.dim):
         shifted[i] = position[i] + DIFFERENCE_STEP * direction[i]

@@ -1,13 +1,13 @@
 """Hamiltonian Monte Carlo with a fixed number of leapfrog steps and unit mass.
 
 A baseline between `mala` (one leapfrog step) and NUTS, for smooth posteriors. In standardized
-coordinates the number of steps follows from their size and the length of a trajectory; in those of
-the program, which should have comparable scales, it is the user's choice.
+coordinates the number of steps follows from their size and the length of a trajectory. In the
+coordinates of the program, which should have comparable scales, the user chooses it.
 
 References
 ----------
-Neal (2011), MCMC using Hamiltonian dynamics, section 3.2. Acceptance 0.7 and the tuning rule as
-in the tables of Titsias and Dellaportas (2019).
+Neal (2011), MCMC using Hamiltonian dynamics, section 3.2. Acceptance 0.7 and the tuning rule are
+those of the tables of Titsias and Dellaportas (2019).
 
 """
 
@@ -39,14 +39,15 @@ MOST_STEPS = 100
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     leapfrogs
-        Number of leapfrog steps per iteration, each one gradient; 0: as many as make a trajectory
-        of `trajectory_length`, at most 100. Standardized: 0.
+        Number of leapfrog steps per iteration, each one gradient; 0: the number that makes a
+        trajectory of `trajectory_length`, at most 100. Standardized: 0.
     trajectory_length
-        Where leapfrogs is 0: in units of the unconstrained parameters; > 0. For normal coordinates
-        of unit scale, trajectories above 1.8 estimate the mean better and everything else worse.
+        Length of a trajectory if leapfrogs is 0, in units of the unconstrained parameters; > 0. For
+        normal coordinates of unit scale, trajectories above 1.8 estimate means better, and all
+        other expectations worse.
     target_accept
         Acceptance rate to tune to, in (0, 1).
     step_size
@@ -55,8 +56,8 @@ class Settings(NamedTuple):
     learning_rate
         Relative change of the step size per iteration, in (0, 1).
     jitter
-        Each iteration's step size is drawn from step_size * (1 +- jitter), in [0, 1): breaks
-        trajectories that return to where they began. Standardized: 0.2.
+        Each iteration's step size is drawn from step_size * (1 +- jitter), in [0, 1), so that
+        trajectories do not keep returning to their start. Standardized: 0.2.
 
     """
 
@@ -69,7 +70,7 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, the rejected one, the momentum, the unit mass, and how steps are made."""
+    """The current point, the rejected one, the momentum, the unit mass, step size and steps."""
 
     current: GradientPoint
     scratch: GradientPoint
@@ -80,7 +81,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports. `diverging`: energy error above 1000, or a failed density."""
+    """Statistics of one iteration. `diverging`: energy error above 1000, or a failed density."""
 
     acceptance_rate: float
     accepted: bool
@@ -99,7 +100,7 @@ def check(settings: Settings) -> None:
 
 @jit
 def number_of_steps(settings, step_size):
-    """Return the chosen number of steps, or how many of this size make one trajectory."""
+    """Return `leapfrogs` of the settings, or the number of steps of one trajectory."""
     if settings.leapfrogs > 0:
         return settings.leapfrogs
     return min(max(int(settings.trajectory_length / step_size + 0.5), 1), MOST_STEPS)
@@ -122,7 +123,7 @@ def init(density, settings, position, rng):
 
 @jit
 def step(density, settings, state, rng):
-    """Draw a momentum, follow it for some leapfrog steps, accept or reject the end."""
+    """Draw a momentum, follow it for all leapfrog steps, accept or reject the end."""
     x, y, momentum = state.current, state.scratch, state.momentum
     step_size = state.step_size
     fill_normal(rng, momentum)

@@ -1,22 +1,19 @@
-"""Leapfrog integrators, with a diagonal scale and with a metric.
+"""Leapfrog integrators, a two-stage integrator, and the search for a first step size.
 
-The two-stage splitting of Hamilton's equations with the smallest energy error.
-
-One step costs two gradients, and is accepted about as often as leapfrogs of a third of its length
-would be on a Gaussian whose covariance is the identity.
-
-References
-----------
-Blanes, Casas and Sanz-Serna (2014), Numerical integrators for the hybrid Monte Carlo method, SIAM
-Journal on Scientific Computing 36: the family of palindromic splittings with one parameter, and the
-value of b at which the expected energy error is smallest.
-
-An initial step size at which one leapfrog is accepted with probability about 0.8.
+- `leapfrog`: several steps with a diagonal scale.
+- `move`: one step with a metric.
+- `two_stage_move`: the two-stage splitting of Hamilton's equations with the smallest energy error.
+  One step costs two gradients, and is accepted about as often as leapfrogs of a third of its length
+  on a Gaussian with identity covariance.
+- `first_step`: a step size for which one leapfrog is accepted with probability about 0.8.
 
 References
 ----------
-Hoffman and Gelman (2014), JMLR 15, algorithm 4, in the form of stan/mcmc/hmc/base_hmc.hpp: 0.8 in
-place of 0.5, and a new momentum for each trial.
+Two stages: Blanes, Casas and Sanz-Serna (2014), Numerical integrators for the hybrid Monte Carlo
+method, SIAM Journal on Scientific Computing 36: the family of palindromic splittings with one
+parameter, and the value of b that minimizes the expected energy error. First step size: Hoffman and
+Gelman (2014), JMLR 15, algorithm 4, in the form of stan/mcmc/hmc/base_hmc.hpp: 0.8 instead of 0.5,
+and a new momentum for each trial.
 
 """
 
@@ -29,6 +26,8 @@ from stanadapt.engine.compiled.jit import inlined, jit
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
 from stanadapt.engine.density import value_and_gradient
 
+# --- leapfrogs ------------------------------------------------------------------------------------
+
 # an energy error above this is a divergence, as in Stan
 LARGEST_ENERGY_ERROR = 1000.0
 
@@ -39,9 +38,9 @@ def leapfrog(density, position, momentum, gradient, scale, step_size, steps):
 
     position, momentum and gradient are updated in place; the mass of coordinate i is
     1 / scale[i]^2, and its momentum is stored multiplied by scale[i], so that it is N(0, 1). All
-    arrays have shape (dim,). Returns the log density at the end, and the number of steps. Where
-    the density fails on the way, it stops there and returns -inf. (Stopping early keeps the move
-    reversible: the reverse trajectory fails at the same point.)
+    arrays have shape (dim,). Returns the log density at the end, and the number of steps. If the
+    density fails, the trajectory stops there, and the log density is -inf. (Stopping early keeps
+    the move reversible: the reverse trajectory fails at the same point.)
     """
     n, log_density = density.dim, -np.inf
     for i in range(n):
@@ -71,9 +70,9 @@ class Phase(NamedTuple):
 
 
 class Leapfrog(NamedTuple):
-    """What a leapfrog needs: the metric's factor L, stored as in `metric_factor`, and two arrays.
+    """The factor L of the metric, stored as in `metric_factor`, and two arrays of shape (dim,).
 
-    gradient is that at the last point reached, velocity is workspace; both of shape (dim,).
+    gradient is that at the end of the last step, velocity is workspace.
     """
 
     factor: np.ndarray
@@ -91,7 +90,7 @@ def from_point(leapfrog, phase, point, rng):
 
 @jit
 def move(density, leapfrog, phase, step_size):
-    """Move a Phase by one leapfrog, in place; returns the log density, -inf where it fails."""
+    """Move a Phase by one leapfrog, in place; return the log density, -inf if it fails."""
     position, momentum, force = phase
     n = density.dim
     for i in range(n):
@@ -106,6 +105,8 @@ def move(density, leapfrog, phase, step_size):
     return log_density
 
 
+# --- two stages -----------------------------------------------------------------------------------
+
 KICK = 0.211781  # b of the reference
 
 
@@ -114,7 +115,7 @@ def two_stage_move(density, leapfrog, phase, step_size):
     """Move a Phase by one step: kick b h, drift h / 2, kick (1 - 2 b) h, drift h / 2, kick b h.
 
     Works in place, and leaves the gradient at the end in `leapfrog`. Returns the log density at the
-    end; -inf where it fails there or on the way, which the reverse step does as well.
+    end, -inf if it fails there or at the midpoint; the reverse step then fails too.
     """
     position, momentum, force = phase
     velocity, n = leapfrog.velocity, density.dim
@@ -139,8 +140,10 @@ def two_stage_move(density, leapfrog, phase, step_size):
     return log_density
 
 
+# --- a first step size ----------------------------------------------------------------------------
+
 TARGET = np.log(0.8)
-# beyond these step sizes Stan ends the run; here only the search ends: the run shows what is wrong
+# beyond these step sizes Stan ends the run; here only the search ends, and the run shows the fault
 SMALLEST, LARGEST, MOST_TRIALS = 1e-300, 1e7, 100
 
 
@@ -149,8 +152,8 @@ def first_step(density, leapfrog, phase, point, step_size, rng):
     """Double or halve a step size until the log acceptance of one leapfrog crosses TARGET.
 
     point is the GradientPoint from which every trial starts; phase is workspace. If none of a
-    hundred trials crosses it, the result is LARGEST while doubling; while halving the density fails
-    all around, and step_size is returned.
+    hundred trials crosses TARGET, the result is LARGEST for doubling. For halving it is step_size,
+    since the density then fails everywhere near the point.
     """
     first = tried = min(max(step_size, SMALLEST), LARGEST)
     larger = _log_acceptance(density, leapfrog, phase, point, tried, rng) > TARGET
@@ -165,7 +168,7 @@ def first_step(density, leapfrog, phase, point, step_size, rng):
 
 @jit
 def _log_acceptance(density, leapfrog, phase, point, step_size, rng):
-    """Energy at point minus that after one leapfrog with a new momentum; -inf where it is NaN."""
+    """Return the energy before minus that after one leapfrog, with a new momentum; -inf if NaN."""
     from_point(leapfrog, phase, point, rng)
     before = 0.5 * squared_norm(phase.momentum) - point.log_density
     log_density = move(density, leapfrog, phase, step_size)

@@ -1,15 +1,14 @@
 """Stan's No-U-Turn sampler (NUTS) on any density of this package.
 
-Trajectories that end where they turn back, with a step size and a metric tuned during warm-up: the
-first choice for a smooth posterior where CmdStan is not available, and the one to compare with.
+Trajectories that end as soon as they turn back, with a step size and a metric tuned during warm-up:
+the first choice for a smooth posterior if CmdStan is not available, and a baseline for comparisons.
 
 References
 ----------
 Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Betancourt (2017), A Conceptual
-Introduction to Hamiltonian Monte Carlo. Trajectory (`nuts_tree`), step size
-(`initial_step_size`, `dual_averaging`), metric (`welford`) and windows (`windows`) are those of
-Stan's adapt_diag_e_nuts and adapt_dense_e_nuts. Deviation: without warm-up the step size is that of
-`initial_step_size`, where Stan takes 1.
+Introduction to Hamiltonian Monte Carlo. Trajectory (`nuts_tree`), first step size (`leapfrog`),
+and dual averaging, metric and windows (`adaptation`) are those of Stan's adapt_diag_e_nuts and
+adapt_dense_e_nuts. Deviation: without warm-up the step size is that of `first_step`; Stan takes 1.
 
 """
 
@@ -36,18 +35,18 @@ from stanadapt.samplers.hamiltonian.leapfrog import Leapfrog, first_step
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     target_accept
         Acceptance rate, a mean over each trajectory, to tune the step size to, in (0, 1).
     max_treedepth
-        A trajectory is doubled at most so often: it has at most 2^max_treedepth - 1 leapfrogs,
-        each one gradient; 1 to 25.
+        Largest number of doublings of a trajectory, which has at most 2^max_treedepth - 1
+        leapfrogs, each one gradient; 1 to 25.
     dense
-        Learn a full metric: O(dim^2) a leapfrog, not blind to correlations. Else a diagonal one.
+        Learn a full metric, with O(dim^2) operations per leapfrog, instead of a diagonal one, which
+        is blind to correlations.
     step_size
-        Where the search for the first step size begins, in units of the unconstrained
-        parameters; > 0.
+        Start of the search for the first step size, in units of the unconstrained parameters; > 0.
 
     """
 
@@ -61,9 +60,9 @@ class State(NamedTuple):
     """The current point, the rejected one, the trajectory's memory, and the tuning.
 
     leapfrog
-        With L of the metric (L L^T)^-1, updated in place, stored as in `factor`.
+        Contains L of the metric (L L^T)^-1, updated in place, stored as in `triangular`.
     welford
-        Moments of the window under way, updated in place.
+        Moments of the current window, updated in place.
     new_metric
         The factor has changed: the next step begins with a search for a step size.
 
@@ -80,20 +79,20 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports.
+    """Statistics of one iteration.
 
     acceptance_rate
         Mean of min(1, exp(-energy error)) over the leapfrogs.
     tree_depth, n_steps
-        Doublings that were completed, and leapfrogs.
+        Numbers of completed doublings, and of leapfrogs.
     diverging
-        The trajectory ended in an energy error above 1000, or where the density failed.
+        The trajectory ended with an energy error above 1000, or because the density failed.
     reached_max_treedepth
-        It was doubled as often as allowed.
+        The trajectory was doubled as often as allowed.
     energy
-        Of the draw with its momentum.
+        Energy of the draw with its momentum.
     step_size
-        Of the leapfrogs.
+        Step size of the leapfrogs.
 
     """
 
@@ -122,7 +121,7 @@ def init(density, settings, position, rng):
     leapfrog = Leapfrog(factors.initial(n, 1.0, not settings.dense), np.empty(n), np.empty(n))
     phase = nuts_tree.end_of(tree, 0)
     step_size = first_step(density, leapfrog, phase, point, settings.step_size, rng)
-    # as in Stan, the center of the first phase is not that of the step size found
+    # as in Stan, the first phase is centered by the setting, not by the step size just found
     averaging = adaptation.start(settings.step_size)
     return State(
         current=point,
@@ -145,19 +144,19 @@ def step(density, settings, state, rng):
         phase = nuts_tree.end_of(tree, 0)
         step_size = first_step(density, leapfrog, phase, x, step_size, rng)
         averaging = adaptation.start(step_size)
-    found = nuts_tree.draw(density, leapfrog, tree, x, y, step_size, settings.max_treedepth, rng)
+    path = nuts_tree.draw(density, leapfrog, tree, x, y, step_size, settings.max_treedepth, rng)
     info = Info(
-        acceptance_rate=found.acceptance_rate,
-        tree_depth=found.depth,
-        n_steps=found.leaves,
-        diverging=found.diverging,
-        reached_max_treedepth=found.depth == settings.max_treedepth,
-        energy=found.energy,
+        acceptance_rate=path.acceptance_rate,
+        tree_depth=path.depth,
+        n_steps=path.leaves,
+        diverging=path.diverging,
+        reached_max_treedepth=path.depth == settings.max_treedepth,
+        energy=path.energy,
         step_size=step_size,
     )
     state = replace(state, averaging=averaging, step_size=step_size, new_metric=False)
-    if found.moved:
-        drawn = GradientPoint(y.position, found.log_density, y.gradient)
+    if path.moved:
+        drawn = GradientPoint(y.position, path.log_density, y.gradient)
         return replace(state, current=drawn, scratch=x), info
     return state, info
 
@@ -179,7 +178,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 @jit
 def freeze(settings, state):
-    """Go on with the averaged step size; without warm-up, with the first one."""
+    """Take the averaged step size; without warm-up, keep the first one."""
     if state.averaging.count == 0:
         return state
     return replace(state, step_size=np.exp(state.averaging.log_mean))

@@ -26,12 +26,12 @@ from stanadapt.engine.compiled.vectors import squared_norm
 from stanadapt.engine.points import acceptance_probability
 from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, Phase, from_point, move
 
-# 2^25 gradients per iteration: anything deeper never ends
+# 2^25 gradients per iteration: a deeper trajectory would never end
 LARGEST_DEPTH = 25
 
 
 class Tree(NamedTuple):
-    """Memory of a trajectory, overwritten in each iteration. Few arrays: each costs time per call.
+    """Memory of a trajectory, overwritten in each iteration; few arrays, as each slows calls.
 
     vectors
         Phases at the backward (rows 0 to 2) and the forward end (3 to 5); the momentum at the end
@@ -106,7 +106,7 @@ def draw(density, leapfrog, tree, x, y, step_size, max_depth, rng):
     start = 0.5 * squared_norm(forward.momentum) - x.log_density
     stack, numbers = tree.stack, tree.numbers
     moved, log_density, energy = False, x.log_density, start
-    # with a literal 0, _double would also be compiled for its type, to no use
+    # with a literal 0, _double would also be compiled for the type of that literal
     depth, leaves, acceptance, log_weight, diverging = np.int64(0), 0, 0.0, 0.0, False
     while depth < max_depth:
         side = 1 if rng.random() > 0.5 else 0
@@ -206,7 +206,7 @@ def _add(total, other):
 
 @jit
 def turns_back(first, middle, total, next_first, last, next_total):
-    """Whether two joined neighbors turn back: as a whole, or one with the other's near end.
+    """Whether two joined neighbors turn back: as a whole, or one with the near end of the other.
 
     first, middle and total are the momenta of the outer and the inner leaf of one neighbor, and
     the sum of its momenta; next_first, last and next_total are those of the inner and the outer
@@ -223,5 +223,5 @@ def turns_back(first, middle, total, next_first, last, next_total):
         other = next_total[i] + middle[i]
         other_first += other * middle[i]
         other_last += other * last[i]
-    going_on = whole_first > 0.0 and whole_last > 0.0 and one_first > 0.0 and one_last > 0.0
-    return not (going_on and other_first > 0.0 and other_last > 0.0)
+    outward = whole_first > 0.0 and whole_last > 0.0 and one_first > 0.0 and one_last > 0.0
+    return not (outward and other_first > 0.0 and other_last > 0.0)

@@ -1,4 +1,4 @@
-"""Signs that repelling_attracting does not suit a posterior.
+"""Notes of repelling_attracting on posteriors that do not suit it.
 
 A file of its own, so that a reworded message does not make Numba recompile the sampler.
 """
@@ -6,37 +6,48 @@ A file of its own, so that a reworded message does not make Numba recompile the 
 import numpy as np
 
 from stanadapt.engine.after_run import Findings, RunView, reports_for
+from stanadapt.errors import Message
 from stanadapt.samplers.jumps import repelling_attracting
+from stanadapt.samplers.jumps.messages import (
+    FEW_MOVES_ACCEPTED,
+    MANY_EVALUATIONS,
+    SEARCH_GIVEN_UP,
+)
 
-# what is told of: more parameters, a larger share of searches given up (each of which takes as many
-# evaluations as some hundred other iterations), a smaller share of accepted moves
-MANY_PARAMETERS, CAPPED_TOLD, FEW_ACCEPTED = 10, 0.001, 0.01
+# limits of a note: number of parameters; share of iterations that gave up a search, at the
+# cost of some hundred other iterations each; share of accepted moves
+MANY_PARAMETERS, LARGEST_CAPPED, SMALLEST_ACCEPTED = 10, 0.001, 0.01
+TEMPERING = "Use a sampler that tempers, such as simulated_tempering."
 
 
 @reports_for(repelling_attracting.Settings)
 def report(view: RunView) -> Findings:
     """Report too many evaluations, searches that were given up, and chains that hardly move."""
     settings, dim, stats = view.settings, view.dim, view.sample_stats
-    said, tempering = [], "Use a sampler that tempers, such as simulated_tempering."
+    notes = []
     if dim > MANY_PARAMETERS:
-        said.append(
+        text = (
             f"repelling_attracting took {stats['n_tries'].mean():.1f} density evaluations per "
             f"iteration for {dim} parameters. For steps as wide as the distance between modes the "
             f"number grows exponentially with the parameters: with more than {MANY_PARAMETERS} it "
-            f"finds few modes or takes very long. {tempering}"
+            f"finds few modes or takes very long. {TEMPERING}"
         )
-    if stats["capped"].mean() > CAPPED_TOLD:
-        said.append(
+        notes.append(Message(MANY_EVALUATIONS, text))
+    if stats["capped"].mean() > LARGEST_CAPPED:
+        text = (
             f"repelling_attracting gave up a search after {settings.longest_search} tries "
-            f"(longest_search) in {stats['capped'].mean():.2%} of iterations, and stayed where it "
-            f"was: the draws are exact, but fewer of them are new. {tempering}"
+            f"(longest_search) in {stats['capped'].mean():.2%} of iterations, and did not move: "
+            f"the draws are exact, but fewer of them are new. {TEMPERING}"
         )
+        notes.append(Message(SEARCH_GIVEN_UP, text))
     rates = stats["accepted"].mean(axis=1)
     worst = int(np.argmin(rates))
-    if rates[worst] < FEW_ACCEPTED:
-        said.append(
-            f"repelling_attracting: a chain accepted {rates[worst]:.2%} of its moves, whose scale "
-            f"is too wide (step_size {stats['step_size'][worst, -1]:.3g}). Lengthen warm-up "
-            f"(iter_warmup), in which the scale is learned, or lower initial_scale. {tempering}"
+    if rates[worst] < SMALLEST_ACCEPTED:
+        text = (
+            f"repelling_attracting: chain {worst + 1} accepted {rates[worst]:.2%} of its moves, "
+            f"since their scale is too wide (step_size {stats['step_size'][worst, -1]:.3g}). "
+            "Lengthen warm-up (iter_warmup), in which the scale is learned, or lower "
+            f"initial_scale. {TEMPERING}"
         )
-    return Findings(messages=said)
+        notes.append(Message(FEW_MOVES_ACCEPTED, text))
+    return Findings(messages=notes)

@@ -1,20 +1,10 @@
 """Repelling-attracting Metropolis: jumps between modes without gradients, in few dimensions.
 
-Each iteration is forced downhill, away from where it is, and then uphill, often to another mode. It
-takes as many density evaluations as these need: four to eight in two dimensions. On a standard
-normal, steps with standard deviation 1 take 7 in ten dimensions, 15 in twenty and 30 in thirty;
-those twice as wide take 62 in twenty, and one of 10,000 is accepted. Warm-up then learns short
-steps, which stay within a mode. For more than ten parameters use samplers that temper.
-
-References
-----------
-Tak, Meng and van Dyk (2018), A repelling-attracting Metropolis algorithm for multimodality, Journal
-of Computational and Graphical Statistics 27; formulas and a deviation: `kernels/
-repelling_attracting.py`. Two more deviations, both exact: the number of tries of a forced move has
-a bound, and the proposal's standard deviations are learned in warm-up and then kept
-(`samplers/jumps/scale_grid.py`), where theirs are given.
-
-Forced moves: away from a mode, then toward another, and the ratio that makes them exact.
+Each iteration is forced downhill, away from the current point, and then uphill, often to another
+mode. Together these take four to eight density evaluations in two dimensions. On a standard normal,
+steps with standard deviation 1 take 7 in ten dimensions, 15 in twenty and 30 in thirty; steps twice
+as wide take 62 in twenty, and one of 10,000 is accepted. Warm-up then learns short steps, which
+stay within a mode. For more than ten parameters use samplers that temper.
 
 A downhill move from x proposes x' ~ q(. | x) = N(x, S) until one is accepted with probability
 
@@ -24,23 +14,25 @@ and an uphill move from x' proposes x* ~ q(. | x') until one is accepted with pr
 
     a_U(x* | x') = min(1, pi(x*) / pi(x')).                                     (uphill)
 
-With A(x) the chance that one downhill try is accepted, their product has the density
-q_DU(x* | x) = s(x, x*) / A(x), s symmetric, so that the Metropolis-Hastings ratio holds the unknown
-A(x) / A(x*). It cancels on the pairs (x, z) with z | x ~ q(. | x), where z* is a downhill move from
-x* and the pair (x*, z*) is accepted with probability
+With A(x) the probability that one downhill try is accepted, the two moves have the density
+q_DU(x* | x) = s(x, x*) / A(x), s symmetric, so that the Metropolis-Hastings ratio contains the
+unknown A(x) / A(x*). It cancels on the pairs (x, z) with z | x ~ q(. | x), if z* is a downhill move
+from x* and the pair (x*, z*) is accepted with probability
 
     min(1, pi(x*) a_D(z | x) / (pi(x) a_D(z* | x*))).                           (pair)
 
-Forced moves of more than a number of tries may be given up, and the pair kept: the chance not to be
-cut short depends on x or x' alone, and cancels as A does.
+A forced move may be given up after a number of tries, and the pair kept: the probability of not
+being cut short depends on x or x' alone, and cancels as A does.
 
 References
 ----------
 Tak, Meng and van Dyk (2018), A repelling-attracting Metropolis algorithm for multimodality, Journal
-of Computational and Graphical Statistics 27. Deviation: they add a constant of 1e-308 to all
-densities, so that none is 0 / 0. Where log densities are below -709 everywhere it makes this a
+of Computational and Graphical Statistics 27. Deviations: (a) They add a constant of 1e-308 to all
+densities, so that no ratio is 0 / 0. If all log densities are below -709 this makes the sampler a
 plain random walk. Here all is in logs, and the ratio of two densities of zero is 1, which keeps
-a_D(x' | x) = a_U(x | x'), all that the derivation needs.
+a_D(x' | x) = a_U(x | x'), all that the derivation needs. (b) The number of tries of a forced move
+is bounded. (c) The proposal's standard deviations, which are given in the paper, are learned in
+warm-up and then kept (`scale_grid`). All three are exact.
 
 """
 
@@ -65,13 +57,13 @@ from stanadapt.samplers.jumps import scale_grid
 
 @inlined
 def log_downhill(here, there):
-    """Log a_D of a move between log densities `here` and `there`, not both of them -inf."""
+    """Return log a_D of a move between log densities `here` and `there`, not both -inf."""
     return min(0.0, here - there)
 
 
 @jit
 def log_pair_ratio(x, z, x_star, z_star):
-    """Log of the ratio (pair), from log densities; those of x and x* are finite."""
+    """Return the log of the ratio (pair), from log densities; those of x and x* are finite."""
     return x_star - x + log_downhill(x, z) - log_downhill(x_star, z_star)
 
 
@@ -79,15 +71,15 @@ def log_pair_ratio(x, z, x_star, z_star):
 def forced_move(density, start, proposal, scales, sign, most_tries, rng):
     """Propose N(start, diag(scales)^2) until accepted: downhill if sign is 1.0, uphill if -1.0.
 
-    Both points are ValuePoints; the position of `proposal` is written into. Returns the proposal,
-    the tries it took, and whether one of them was accepted.
+    Both points are ValuePoints; the position of `proposal` is overwritten. Returns the proposal,
+    the number of tries, and whether one of them was accepted.
     """
     for tries in range(1, most_tries + 1):
         for i in range(density.dim):
             proposal.position[i] = start.position[i] + scales[i] * rng.standard_normal()
         proposal = proposed(density, start, proposal, rng)
         rise = proposal.log_density - start.log_density
-        # NaN where both densities are zero: their ratio is 1
+        # NaN if both densities are zero: their ratio is 1
         rate = 1.0 if np.isnan(rise) else acceptance_probability(-sign * rise)
         if rng.random() < rate:
             return proposal, tries, True
@@ -98,18 +90,17 @@ DOWNHILL, UPHILL = 1.0, -1.0
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     initial_scale
-        The proposal's standard deviation to begin with, in all directions, in units of the
-        unconstrained parameters; > 0. It should match distances between modes; standardized, these
-        are about 1.
+        The proposal's first standard deviation, in all directions, in units of the unconstrained
+        parameters; > 0. It should match distances between modes; standardized, these are about 1.
     tune_scale
         Whether warm-up learns the standard deviation for each parameter with which the chain moves
-        farthest per evaluation. Else it stays as it starts.
+        farthest per evaluation. Otherwise it stays at its start.
     longest_search
-        Most tries of a forced move, at least 1. Where no try is accepted the chain stays where it
-        is; the draws are exact with any value.
+        Largest number of tries of a forced move, at least 1. If no try is accepted the chain does
+        not move; the draws are exact with any value.
 
     """
 
@@ -119,18 +110,18 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The pair (x, z), the rejected one, and how proposals are scaled.
+    """The pair (x, z), the rejected one, and the scales of proposals.
 
     current, scratch
-        x, and x* where it was rejected, else the x before it.
+        x, and x* if it was rejected; otherwise the x before it.
     partner, scratch_partner
         The auxiliary point z ~ q(. | x), and z* or the z before it.
     valley
-        x', where the last downhill move ended.
+        x', the end of the last downhill move.
     scales
         Standard deviations of the proposal, shape (dim,), updated in place.
     grid
-        From which they are learned.
+        Measurements from which the scales are learned.
 
     """
 
@@ -144,14 +135,15 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports.
+    """Statistics of one iteration.
 
     acceptance_rate, accepted
-        Of the pair; the rate is 0 where a forced move was given up, or ended at zero density.
+        Acceptance of the pair; the rate is 0 if a forced move was given up, or ended at zero
+        density.
     n_tries
-        Of the three forced moves together: density evaluations.
+        Number of tries of the three forced moves together, each one density evaluation.
     capped
-        Whether one of them was given up after `longest_search` tries.
+        Whether a forced move was given up after `longest_search` tries.
     step_size
         The largest of the proposal's standard deviations.
 
@@ -191,25 +183,25 @@ def init(density, settings, position, rng):
 def _propose(density, settings, state, rng):
     """Write x', x*, z* into a State.
 
-    Returns it, the tries, whether a search was given up, and the log ratio (pair). Where x* has no
-    density nothing is to be searched for from there: downhill from x* might never end.
+    Returns the State, the tries, whether a search was given up, and the log ratio (pair). If the
+    density at x* is zero the last move is not made, since downhill from x* might never end.
     """
     most, scales = settings.longest_search, state.scales
     x, z, star, z_star = state.current, state.partner, state.scratch, state.scratch_partner
-    valley, tries, found = forced_move(density, x, state.valley, scales, DOWNHILL, most, rng)
+    valley, tries, moved = forced_move(density, x, state.valley, scales, DOWNHILL, most, rng)
     log_ratio = -np.inf
-    if found:
-        star, more, found = forced_move(density, valley, star, scales, UPHILL, most, rng)
+    if moved:
+        star, more, moved = forced_move(density, valley, star, scales, UPHILL, most, rng)
         tries += more
-    if found and star.log_density > -np.inf:
-        z_star, more, found = forced_move(density, star, z_star, scales, DOWNHILL, most, rng)
+    if moved and star.log_density > -np.inf:
+        z_star, more, moved = forced_move(density, star, z_star, scales, DOWNHILL, most, rng)
         tries += more
-        if found:
+        if moved:
             log_ratio = log_pair_ratio(
                 x.log_density, z.log_density, star.log_density, z_star.log_density
             )
     proposal = replace(state, scratch=star, scratch_partner=z_star, valley=valley)
-    return proposal, tries, not found, log_ratio
+    return proposal, tries, not moved, log_ratio
 
 
 @jit
@@ -233,7 +225,7 @@ def step(density, settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Measure the present scales, and go on to others where their turn ends."""
+    """Measure the current scales, and take others when their turn ends."""
     if not settings.tune_scale:
         return state
     grid, x = state.grid, state.current.position
@@ -245,7 +237,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 @jit
 def _rescaled(density, state):
-    """Take the scales of the grid; z moves along with them, so that it is a draw of the new q."""
+    """Take the scales of the grid, and move z with them, so that it is a draw of the new q."""
     scales, grid, x, z = state.scales, state.grid, state.current, state.partner
     factor, moved = scale_grid.factor(grid), False
     for i in range(density.dim):

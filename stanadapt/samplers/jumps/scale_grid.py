@@ -1,20 +1,21 @@
 """A proposal's standard deviations: a shape, times the factor that moves a chain fastest.
 
-Warm-up is cut into rounds of doubling length. In each of them all factors 2^-3, ..., 2^1 of a grid
-take turns, with equal numbers of evaluations, and the squared jump per evaluation is measured:
+Warm-up has rounds of doubling length. In each of them all factors 2^-3, ..., 2^1 of a grid take
+turns, with equal numbers of evaluations, and the squared jump per evaluation is measured:
 
     speed = sum of w / sum of evaluations,    w = acceptance probability * squared jump,
 
-jumps in units of the shape. The next round's grid lies around the fastest factor; beyond it, where
-that was the largest. Coordinates in which jumps were shorter than proposals are, become narrower:
+with jumps in units of the shape. The next round's grid lies around the fastest factor, or beyond it
+if that was the largest. Coordinates become narrower if jumps in them were shorter than proposals:
 
     spread_i <- spread_i * r_i^(n / (2 (n + 5))),    r_i = mean of jump_i^2 / (2 scale_i^2),
 
-the mean weighted by w, and n = (sum of w)^2 / sum of w^2 the number of jumps that it rests on. The
-last round is for the factor alone.
+with the mean weighted by w, and n = (sum of w)^2 / sum of w^2 the effective number of jumps in it.
+The last round is for the factor alone.
 
-A jump into another mode counts for thousands within one, so that scales that allow it are kept as
-soon as one was tried. The standard deviations of a chain that has seen one mode would not do so.
+A jump into another mode counts for thousands within one, so that scales that allow it are kept
+after the first such jump. The standard deviations of a chain that has seen one mode would be too
+small.
 
 References
 ----------
@@ -32,7 +33,7 @@ from stanadapt.engine.compiled.replace import replace
 
 SMALLEST_POWER, FACTORS = -3, 5
 CENTER, LAST = -SMALLEST_POWER, FACTORS - 1
-# iterations with one factor, and rounds
+# number of iterations with one factor, and of rounds
 TURN, ROUNDS = 10, 6
 # weight of the last shape, in jumps
 KEPT_JUMPS = 5.0
@@ -41,18 +42,18 @@ WEIGHTS, SQUARED_WEIGHTS = 0, 1
 
 
 class ScaleGrid(NamedTuple):
-    """The grid and what was measured on it in this round; arrays are updated in place.
+    """The grid and its measurements in this round; arrays are updated in place.
 
     spread
         Standard deviations at the factor 1, shape (dim,).
     index
-        Of the factor of the present turn, 0 for the smallest; after warm-up, of the best.
+        Index of the factor of the current turn, 0 for the smallest; after warm-up, of the best.
     jumps, evaluations
         For each factor the sum of w and of evaluations, shape (FACTORS,).
     shares
         For each coordinate the sum of w jump_i^2 / (2 scale_i^2), shape (dim,).
     sums
-        Of w and of w^2.
+        Sums of w and of w^2.
 
     """
 
@@ -75,13 +76,13 @@ def begin(dim, spread):
 
 @jit
 def factor(grid):
-    """The multiple of the spread whose turn it is."""
+    """Return the multiple of the spread in the current turn."""
     return 2.0 ** (SMALLEST_POWER + grid.index)
 
 
 @jit
 def measure(grid, start, end, rate, evaluations):
-    """Add a move between two positions, accepted with probability `rate`, and what it cost."""
+    """Add a move between two positions, accepted with probability `rate`, and its cost."""
     spread, square = grid.spread, factor(grid) ** 2
     jump = 0.0
     for i in range(spread.shape[0]):
@@ -97,7 +98,7 @@ def measure(grid, start, end, rate, evaluations):
 
 @jit
 def turned(grid, t, iter_warmup):
-    """Go on to the next factor or the next round, where one ends at iteration t = 0, 1, ..."""
+    """Take the next factor or begin the next round if one ends at iteration t = 0, 1, ..."""
     if t == iter_warmup - 1:
         return replace(grid, index=_fastest(grid))
     for k in range(1, ROUNDS):
@@ -111,7 +112,7 @@ def turned(grid, t, iter_warmup):
 
 @jit
 def _fastest(grid):
-    """The index of the best factor, 0 where nothing could be accepted."""
+    """Return the index of the best factor, 0 if nothing could be accepted."""
     best, highest = 0, 0.0
     for k in range(FACTORS):
         speed = grid.jumps[k] / max(grid.evaluations[k], 1.0)
@@ -124,7 +125,7 @@ def _fastest(grid):
 def _next_round(grid):
     """Put the grid around the fastest factor, in the shape of jumps, without measurements."""
     spread, shares, best = grid.spread, grid.shares, _fastest(grid)
-    # beyond the last one there may be others: go up as far as from the first one down
+    # factors beyond the last may be better: go as far above it as below the first
     power = -SMALLEST_POWER if best == LAST else SMALLEST_POWER + best
     level = np.log(spread).mean() + np.log(2.0) * power
     # squares of the smallest weights are zero

@@ -1,4 +1,4 @@
-"""MCMC Kameleon."""
+"""MCMC Kameleon: the sampler, its proposal, kernels and history."""
 
 from stanadapt.samplers.kameleon import kameleon
 

@@ -7,7 +7,7 @@ import numpy as np
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
 
-# the number of pairwise distances is quadratic; their median is stable with far fewer positions
+# the number of distances is quadratic in that of positions; fewer suffice for a stable median
 POSITIONS_FOR_MEDIAN = 500
 
 
@@ -15,10 +15,10 @@ class History(NamedTuple):
     """An evenly thinned record of all positions so far.
 
     rows
-        Every stride-th position, oldest first, shape (capacity, dim); `count` are in use. When it
-        is full, every other row is dropped and the stride doubles. Updated in place.
+        Every stride-th position, oldest first, shape (capacity, dim); `count` rows are in use. When
+        all are, every other row is dropped and the stride doubles. Updated in place.
     seen
-        Number of positions so far, kept or not.
+        Number of positions so far, including those that were dropped.
 
     """
 
@@ -30,7 +30,7 @@ class History(NamedTuple):
 
 @jit
 def no_past(capacity, dim):
-    """Return a History without positions; its memory is claimed only as it fills."""
+    """Return a History without positions; it takes memory only as it fills."""
     return History(np.empty((capacity // 2 * 2, dim)), 0, 1, 0)
 
 
@@ -50,19 +50,20 @@ def record(history, position):
 
 @jit
 def draw_columns(history, out, rng):
-    """Write positions into the columns of out, shape (dim, capacity); returns their number.
+    """Write positions into the columns of out, shape (dim, capacity); return their number.
 
-    All positions if they fit; otherwise a random one from each of `capacity` consecutive stretches
-    of the past: spread more evenly, and with fewer repetitions, than independent choices.
+    These are all positions if they fit. Otherwise they are a random one from each of `capacity`
+    consecutive stretches of the past: spread more evenly, and with fewer repetitions, than
+    independent choices.
     """
     capacity = out.shape[1]
     n = min(history.count, capacity)
     for a in range(n):
-        chosen = a
+        row = a
         if history.count > capacity:
-            chosen = int((a + rng.random()) * (history.count / capacity))
+            row = int((a + rng.random()) * (history.count / capacity))
         for i in range(out.shape[0]):
-            out[i, a] = history.rows[chosen, i]
+            out[i, a] = history.rows[row, i]
     return n
 
 
@@ -93,19 +94,19 @@ def covariance(rows, out):
 def median_distance(rows, units):
     """Return the median of |U^-1 (a - b)| over pairs of rows, shape (n, dim); 0 without pairs.
 
-    At most 500 rows, evenly spaced, are used. Pairs of equal positions, which rejected proposals
-    leave, are left out.
+    At most 500 rows, evenly spaced, are used. Pairs of equal positions, which result from
+    rejections, are omitted.
     """
     n = min(rows.shape[0], POSITIONS_FOR_MEDIAN)
-    chosen = np.empty((n, rows.shape[1]))
+    scaled = np.empty((n, rows.shape[1]))
     for a in range(n):
-        factors.solve(units, rows[a * rows.shape[0] // n], chosen[a])
+        factors.solve(units, rows[a * rows.shape[0] // n], scaled[a])
     squares, count = np.empty(n * (n - 1) // 2), 0
     for a in range(n):
         for b in range(a):
             total = 0.0
             for i in range(rows.shape[1]):
-                total += (chosen[a, i] - chosen[b, i]) ** 2
+                total += (scaled[a, i] - scaled[b, i]) ** 2
             if total > 0.0:
                 squares[count] = total
                 count += 1

@@ -1,19 +1,19 @@
-"""MCMC Kameleon: a random walk whose covariance changes with the position, learned by a kernel.
+"""MCMC Kameleon: a random walk with a covariance that depends on the position, learned by a kernel.
 
-For strongly curved posteriors without a usable gradient whose density costs far more than 0.05 ms:
-a proposal costs sums over 1000 points of the chain's past. From y it is N(y, R(y)),
-R(y) = gamma^2 I + nu^2 M H M^T, wide where the past near y was wide; both directions enter the
-acceptance probability.
+For strongly curved posteriors without a usable gradient, if one density costs far more than
+0.05 ms: a proposal costs sums over 1000 points of the chain's past. From y it is N(y, R(y)),
+R(y) = gamma^2 I + nu^2 M H M^T, wide in the directions in which the past near y was wide; the
+densities of the move and its reverse enter the acceptance probability.
 
 References
 ----------
 Sejdinovic, Strathmann, Lomeli, Andrieu and Gretton (2014), Kernel Adaptive Metropolis-Hastings,
-ICML: algorithm 1, and the schedule of the authors' code, here `PUBLISHED`. Both directions use the
-same subsample and scale (their code caches the one at the current point from an earlier
-iteration), subsamples are spread evenly over the past instead of drawn with replacement, and the
-scale is given as s, nu = s / (2 w(0) sqrt(n)) (see `kameleon.proposal`), which starts near its
-optimum instead of at nu^2 = 0.1. The median heuristic: Gretton, Borgwardt, Rasch, Schölkopf and
-Smola (2012), JMLR 13, section 8.
+ICML: algorithm 1, and the schedule of the authors' code, here `PUBLISHED`. Deviations: both
+directions use the same subsample and scale (their code caches the proposal at the current point
+from an earlier iteration); subsamples are spread evenly over the past instead of drawn with
+replacement; and the scale is given as s, nu = s / (2 w(0) sqrt(n)) (see `kernel_proposal`), which
+starts near its optimum instead of at nu^2 = 0.1. The median heuristic: Gretton, Borgwardt, Rasch,
+Schölkopf and Smola (2012), JMLR 13, section 8.
 
 """
 
@@ -67,35 +67,37 @@ from stanadapt.samplers.kameleon.kernels import (
     tuned_scale,
 )
 
-SHORT = 1000  # iterations; trials for units are not closer than in a warm-up of this length
+# iterations; in a shorter warm-up, units are not learned at closer intervals than in this one
+SHORT = 1000
 
 
 class Settings(NamedTuple):
-    """What the user chooses. The defaults are ours; `PUBLISHED` are the authors'.
+    """Settings of the sampler. The defaults are ours; `PUBLISHED` are the authors'.
 
     kernel
         gaussian, matern32, matern52, or linear: Adaptive Metropolis with a floor.
     subsample
-        n >= 2, the number of past positions that make a proposal, which costs O(n dim^2). Until
-        there are any, proposals are isotropic.
+        n >= 2, the number of past positions in a proposal, which costs O(n dim^2). Before any are
+        recorded, proposals are isotropic.
     bandwidth
-        Of the kernel, in the units of its distances; 0 to learn it from their median after a
-        quarter and a half of warm-up, it being infinite before. Small: proposals follow the
-        curvature, but see few points; large: Adaptive Metropolis.
+        Bandwidth of the kernel, in the units of its distances; 0 to learn it from their median
+        after a quarter and after half of warm-up, it being infinite before. If it is small,
+        proposals follow the curvature, but use few points; if it is large, this is Adaptive
+        Metropolis.
     bandwidth_factor
-        A bandwidth that is learned is this times the median distance over sqrt(2); > 0. With 1 it
-        is the median heuristic, the safe choice. With 0.5 proposals follow a ridge that closes
-        on itself better (the flower), and cover what warm-up saw little of worse (Glass).
+        A bandwidth that is learned is this times the median distance over sqrt(2); > 0. The median
+        heuristic, 1, is the safe choice. With 0.5 proposals follow a ridge that closes on itself
+        better (the flower), and cover regions that warm-up rarely visited worse (Glass).
     normalize_weights
-        Let proposals keep the size of the past nearby, however far they are from it; else they
-        shrink to gamma, as in the paper (see `kameleon.proposal`).
+        Keep proposals as large as the past nearby, however far they are from it. Otherwise they
+        shrink to gamma, as in the paper (see `kernel_proposal`).
     whiten
-        Take gamma in units of the past's covariance, learned as the bandwidth is; else in those
-        of the unconstrained parameters.
+        Take gamma in units of the past's covariance, learned as the bandwidth is. Otherwise it is
+        in units of the unconstrained parameters.
     whiten_kernel
-        Measure the kernel's distances in units of that covariance too: for parameters whose
-        scales differ by orders of magnitude. Else distances are led by the widest parameters,
-        which is better where these are the curved ones, as in the paper's examples.
+        Measure the kernel's distances in units of that covariance too: for parameters with scales
+        that differ by orders of magnitude. Otherwise the widest parameters dominate distances,
+        which is better if these are the curved ones, as in the paper's examples.
     gamma
         Standard deviation of the isotropic part, > 0, well below 2.38 / sqrt(dim) if whitened.
     initial_scale
@@ -107,17 +109,18 @@ class Settings(NamedTuple):
     average
         End warm-up with the mean of log s over its second half, not with the last.
     discard
-        Iterations, at least 1 and at most a quarter of warm-up, that no subsample is taken from.
+        Number of first iterations that no subsample is taken from, at least 1 and at most a quarter
+        of warm-up.
     tune_early
-        Tune the isotropic proposals too; else their standard deviation is gamma.
+        Tune the isotropic proposals too; otherwise their standard deviation is gamma.
     redraw
         Probability of taking another subsample, per iteration of warm-up, in (0, 1].
     history
         Largest number of past positions kept, evenly thinned, at least twice the subsample; each
         takes 8 dim bytes per chain.
     adapts_forever
-        Go on adapting while draws are kept: subsamples are then redrawn with a probability that
-        falls as 1 / t (diminishing adaptation). Else all is frozen after warm-up.
+        Continue to adapt while draws are kept: subsamples are then redrawn with a probability that
+        falls as 1 / t (diminishing adaptation). Otherwise all is frozen after warm-up.
 
     """
 
@@ -140,7 +143,7 @@ class Settings(NamedTuple):
     adapts_forever: bool = False
 
 
-# bandwidths of the paper's experiments: 5 or 10 by hand, one a target
+# the paper's experiments set the bandwidth by hand: 5 or 10, by target
 PUBLISHED = Settings(
     bandwidth=10.0, normalize_weights=False, whiten=False, gamma=0.2, learning_power=0.5,
     average=False, tune_early=False, redraw=1.0,
@@ -148,7 +151,7 @@ PUBLISHED = Settings(
 
 
 class Past(NamedTuple):
-    """What was learned from the positions so far. Arrays are updated in place.
+    """Tuning that was learned from the positions so far. Arrays are updated in place.
 
     floor
         F, lower triangle of shape (dim, dim).
@@ -164,7 +167,7 @@ class Past(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, the rejected one, what proposals from them need, and the tuning.
+    """The current point, the rejected one, the proposals from them, and the tuning.
 
     here and there belong to current and scratch; noise and move are workspace, shape (dim,).
     """
@@ -180,7 +183,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What an iteration reports. `step_size` is s, or gamma until there is a subsample."""
+    """Statistics of one iteration. `step_size` is s, or gamma before the first subsample."""
 
     acceptance_rate: float
     accepted: bool
@@ -208,10 +211,10 @@ def _learns_units(settings):
 def init(density, settings, position, rng):
     """Start at position, shape (size,), with isotropic proposals."""
     n = density.dim
-    known = 0.0 if _learns_units(settings) else settings.bandwidth
+    bandwidth = 0.0 if _learns_units(settings) else settings.bandwidth
     past = Past(
         history=no_past(settings.history, n),
-        subsample=no_points(n, settings.subsample, known),
+        subsample=no_points(n, settings.subsample, bandwidth),
         floor=factors.initial(n, 1.0, False),
         redraw=0.0,
     )
@@ -230,7 +233,7 @@ def init(density, settings, position, rng):
 
 @jit
 def _factorized(here, past, scale):
-    """Fill here.factor from here.spread; where that is not finite, drop the subsample."""
+    """Fill here.factor from here.spread; if that is not finite, drop the subsample."""
     if factorize(here, past.floor, scale.gamma, scale.s):
         return past
     here.spread[:] = 0.0
@@ -257,7 +260,7 @@ def _measure(settings, past, position, local):
 
 @jit
 def init_from_draws(density, settings, state, positions, rng):
-    """Begin with a past, shape (n, dim), oldest first; chains that are given the same share it."""
+    """Begin with past positions, shape (n, dim), oldest first, which all chains share."""
     x, here, past, scale = state.current, state.here, state.past, state.scale
     history = past.history
     for i in range(positions.shape[0]):
@@ -265,7 +268,7 @@ def init_from_draws(density, settings, state, positions, rng):
     past = replace(past, history=history)
     if _learns_units(settings):
         past = _with_new_units(settings, past, True)
-    if past.subsample.bandwidth > 0.0:  # else positions that are all equal taught nothing
+    if past.subsample.bandwidth > 0.0:  # it is 0 if all positions are equal
         past = _redrawn(settings, past, rng)
         _measure(settings, past, x.position[: density.dim], here)
         past = _factorized(here, past, scale)
@@ -312,9 +315,9 @@ def step(density, settings, state, rng):
 
 @jit
 def _is_window(count, iter_warmup, known):
-    """Whether units are learned after `count` iterations: at a half, a quarter, ... of warm-up.
+    """Whether units are learned after `count` iterations: at 1/2, 1/4, 1/8, ... of warm-up.
 
-    As long as there are none, also at about every sixteenth.
+    Before the first units are learned, also at about every sixteenth.
     """
     if not known and count % (1 + max(iter_warmup, SHORT) // 16) == 0:
         return count != iter_warmup
@@ -328,19 +331,19 @@ def _is_window(count, iter_warmup, known):
 def _with_new_units(settings, past, settled):
     """Learn whitening and bandwidth from the newer half of the past, and ask for a subsample.
 
-    Where the chain has not moved there, what was learned before stays. In a past that is not
-    settled, a kernel would keep proposals as narrow as it: the bandwidth is infinite then.
+    If the chain has not moved there, the former values are kept. If the past has not settled, the
+    bandwidth is infinite, since a kernel would keep proposals as narrow as the past.
     """
     history, old = past.history, past.subsample
     rows, dim = history.rows[history.count // 2 : history.count], past.floor.shape[0]
     floor, units, bandwidth = past.floor, old.units, settings.bandwidth
     if settings.whiten or settings.whiten_kernel:
-        found = np.empty((dim, dim))
-        covariance(rows, found)
-        factor = found.copy()
+        matrix = np.empty((dim, dim))
+        covariance(rows, matrix)
+        factor = matrix.copy()
         if not factors.cholesky(factor):
             return past
-        floor = found if settings.whiten else floor
+        floor = matrix if settings.whiten else floor
         units = factor if settings.whiten_kernel else units
     if bandwidth == 0.0:
         bandwidth = old.bandwidth if old.bandwidth > 0.0 else np.inf
@@ -354,7 +357,7 @@ def _with_new_units(settings, past, settled):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Learn the scale, remember the position, and say how likely another subsample is."""
+    """Learn the scale, record the position, and set the probability of another subsample."""
     past, scale, count, here = state.past, state.scale, t + 1, state.here
     early, known = past.subsample.count == 0, past.subsample.bandwidth > 0.0
     discard = min(settings.discard, iter_warmup // 4)
@@ -379,7 +382,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 @jit
 def freeze(settings, state):
-    """Keep the subsample for good, and end with the mean scale where `average` asks for it."""
+    """Keep the subsample, and end with the mean scale if `average` is set."""
     past, scale, here = state.past, state.scale, state.here
     if settings.average:
         scale = averaged_scale(scale, past.subsample.count == 0)

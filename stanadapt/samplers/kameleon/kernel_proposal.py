@@ -12,11 +12,11 @@ relative weight w(r) / w(0). For the linear kernel it is the covariance of the p
 scale of Adaptive Metropolis.
 
 `normalize_weights` deviates from the paper: at each y the weights are divided by their root mean
-square over the points, and S(y) is the covariance of the past near y wherever y is. In the paper's
-form S(y) vanishes far from the past: R(y) shrinks to gamma^2 F, and a chain that strayed creeps
-back. (The mean's norm over 24 chains on the strongly twisted banana, all else equal: 3.6 on
-average, 31.7 at worst; with normalized weights, 2.1 and 4.5.) Any R(y) that depends on y alone is
-equally valid, with its Hastings ratio.
+square over the points, and S(y) is the covariance of the past near y for any y. In the paper's
+form S(y) vanishes far from the past: R(y) shrinks to gamma^2 F, and a chain that strayed returns
+slowly. (The norm of the mean over 24 chains on the strongly twisted banana, with all other settings
+equal, is 3.6 on average and 31.7 at worst; with normalized weights, 2.1 and 4.5.) Any R(y) that
+depends on y alone is equally valid, with its Hastings ratio.
 
 The kernel's distance may be measured in other units, r = |U^-1 (y - z)|. The columns are still
 w(r) (z - y): gradients in those units, mapped back by U.
@@ -42,15 +42,15 @@ class Subsample(NamedTuple):
     """Points z_1, ..., z_n of the chain's past, and the kernel's bandwidth.
 
     points
-        One per column, so that sums over points are contiguous; shape (dim, capacity).
+        One point per column, so that sums over points are contiguous; shape (dim, capacity).
     landmarks
         U^-1 points.
     count
         n, the number of columns in use.
     units
-        U, lower triangular; of shape (1, dim) when diagonal.
+        U, lower triangular; of shape (1, dim) if diagonal.
     bandwidth
-        In the units of the landmarks; 0 until it is known.
+        Bandwidth in the units of the landmarks; 0 until it is learned.
     columns, weights
         Workspace, shapes (dim, capacity) and (capacity,).
 
@@ -66,7 +66,7 @@ class Subsample(NamedTuple):
 
 
 class Local(NamedTuple):
-    """What the proposal from one position needs; overwritten for every proposal.
+    """The proposal from one position; overwritten for every proposal.
 
     landmark
         U^-1 times the position, shape (dim,).
@@ -116,7 +116,7 @@ def unused_local(dim):
 
 @jit
 def _fill_weights(kernel, normalize_weights, subsample, position, local):
-    """Fill subsample.weights; returns the number to divide them by."""
+    """Fill subsample.weights; return the number to divide them by."""
     n, weights, bandwidth = subsample.count, subsample.weights, subsample.bandwidth
     if bandwidth == np.inf:  # the limit: every weight is that at distance zero
         weights[:n] = 1.0
@@ -136,7 +136,7 @@ def _fill_weights(kernel, normalize_weights, subsample, position, local):
 
 @jit
 def measure(kernel, normalize_weights, subsample, position, local):
-    """Fill local.spread with S at position, shape (dim,); zeros where there are no points."""
+    """Fill local.spread with S at position, shape (dim,); zeros without points."""
     points, n, dim = subsample.points, subsample.count, subsample.points.shape[0]
     columns, weights = subsample.columns, subsample.weights
     size = _fill_weights(kernel, normalize_weights, subsample, position, local)
@@ -144,8 +144,8 @@ def measure(kernel, normalize_weights, subsample, position, local):
     share = 1.0 / size if size > 0.0 else 0.0
     for i in range(dim):
         point, column = points[i], columns[i]
-        # the linear kernel's gradients are centered, so their origin does not matter, but one near
-        # the points loses no digits
+        # the linear kernel's gradients are centered, so that any origin is correct, but an origin
+        # near the points loses no digits
         origin = point[0] if kernel == Kernel.linear else position[i]
         for a in range(n):
             column[a] = share * weights[a] * (point[a] - origin)

@@ -1,17 +1,16 @@
-"""Kernels on positions, by the weights of their gradients: what a kernel-adaptive proposal needs.
+"""Kernels of a kernel-adaptive proposal, and the scales of the proposal.
 
 The gradient of a kernel k(x, z) that depends only on r = |x - z| points from x to z:
 grad_x k(x, z) = weight(r^2) (z - x). A kernel is therefore a function from r^2 to the weight, and a
 `bandwidth` in the units of r. The linear kernel k(x, z) = x^T z has gradient z: weight 1, plus a
-term x that is the same for every z and is removed by the centering of the proposal.
+term x that is the same for every z and is removed by the centering of the proposal. Scales are
+tuned to the acceptance rate.
 
 References
 ----------
 Sejdinovic, Strathmann, Lomeli, Andrieu and Gretton (2014), Kernel Adaptive Metropolis-Hastings,
 ICML: sections 2 and 4. The Matern kernels are those of Rasmussen and Williams (2006), equation
-4.17; the one with nu = 1/2 has no gradient at r = 0 and is left out.
-
-The scales of Kameleon's proposals, and how they are tuned to the acceptance rate.
+4.17; the one with nu = 1/2 has no gradient at r = 0 and is omitted.
 
 """
 
@@ -21,6 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
+
+# --- kernels --------------------------------------------------------------------------------------
 
 
 class Kernel(IntEnum):
@@ -34,19 +35,19 @@ class Kernel(IntEnum):
 
 @jit
 def gaussian_weight(squared, bandwidth):
-    """Weight of exp(-r^2 / (2 sigma^2))."""
+    """Return the weight of exp(-r^2 / (2 sigma^2))."""
     return np.exp(-0.5 * squared / bandwidth**2) / bandwidth**2
 
 
 @jit
 def matern32_weight(squared, bandwidth):
-    """Weight of (1 + s) exp(-s), s = sqrt(3) r / rho."""
+    """Return the weight of (1 + s) exp(-s), s = sqrt(3) r / rho."""
     return 3.0 / bandwidth**2 * np.exp(-np.sqrt(3.0 * squared) / bandwidth)
 
 
 @jit
 def matern52_weight(squared, bandwidth):
-    """Weight of (1 + s + s^2 / 3) exp(-s), s = sqrt(5) r / rho."""
+    """Return the weight of (1 + s + s^2 / 3) exp(-s), s = sqrt(5) r / rho."""
     s = np.sqrt(5.0 * squared) / bandwidth
     return 5.0 / (3.0 * bandwidth**2) * (1.0 + s) * np.exp(-s)
 
@@ -69,7 +70,7 @@ def fill_weights(kernel, bandwidth, squared, count, out):
 
 @jit
 def weight_at_zero(kernel, bandwidth):
-    """Weight at r = 0, its maximum."""
+    """Return the weight at r = 0, which is its maximum."""
     if kernel == Kernel.gaussian:
         return gaussian_weight(0.0, bandwidth)
     if kernel == Kernel.matern32:
@@ -79,19 +80,21 @@ def weight_at_zero(kernel, bandwidth):
     return 1.0
 
 
+# --- scales ---------------------------------------------------------------------------------------
+
 # s stays within this factor of its start, so that an uninformative past cannot drive it away
 LARGEST_CHANGE = 1e3
 
 
 class Scale(NamedTuple):
-    """The scales of the proposal; gamma is tuned until there is a subsample, then s.
+    """The scales of the proposal; gamma is tuned before the first subsample, s after it.
 
     gamma, s
         R = gamma^2 F + s^2 S.
     updates
         Number of updates since tuning started or restarted.
     log_mean, averaged
-        Mean of the logarithm of the tuned scale, and the number of updates it is over.
+        Mean of the logarithm of the tuned scale, and the number of updates that it averages.
 
     """
 
@@ -110,7 +113,7 @@ def fresh_scale(settings, dim):
 
 @jit
 def tuned_scale(settings, scale, tunes_gamma, dim, acceptance_rate, averaging):
-    """Move log gamma^2 or log s^2, whichever is being tuned, to bring acceptance to its target."""
+    """Move log gamma^2, if `tunes_gamma`, or log s^2, to bring acceptance to its target."""
     updates = scale.updates + 1
     gain = 0.5 / updates**settings.learning_power
     change = np.exp(gain * (acceptance_rate - settings.target_accept))
@@ -130,7 +133,7 @@ def tuned_scale(settings, scale, tunes_gamma, dim, acceptance_rate, averaging):
 
 @jit
 def averaged_scale(scale, tunes_gamma):
-    """Return the final scales: the tuned one replaced by its mean, if there is one."""
+    """Return the final scales, with the tuned one replaced by its mean if there is a mean."""
     if scale.averaged == 0:
         return scale
     tuned = np.exp(scale.log_mean)

@@ -1,4 +1,4 @@
-"""Whether the bias of ula is larger than its settings allow.
+"""A note of ula if its bias is larger than its settings allow.
 
 A file of its own, so that a reworded message does not make Numba recompile the samplers.
 """
@@ -6,7 +6,9 @@ A file of its own, so that a reworded message does not make Numba recompile the 
 import numpy as np
 
 from stanadapt.engine.after_run import Findings, RunView, reports_for
+from stanadapt.errors import Message
 from stanadapt.samplers.langevin import ula
+from stanadapt.samplers.langevin.messages import BIAS_ABOVE_SETTING
 
 
 @reports_for(ula.Settings)
@@ -16,10 +18,9 @@ def report(view: RunView) -> Findings:
     rate = float(np.mean(view.sample_stats["acceptance_rate"]))
     if rate >= settings.least_accept - 0.5 * (1.0 - settings.least_accept):
         return Findings()
-    return Findings(
-        messages=[
-            f"a Metropolis test would reject {1.0 - rate:.0%} of the moves: the bias is larger "
-            f"than variance_bias={settings.variance_bias:g} allows. Lengthen warm-up "
-            "(iter_warmup), or use mala, which makes the test."
-        ]
+    text = (
+        f"A Metropolis test would reject {1.0 - rate:.0%} of the moves: the bias is larger than "
+        f"variance_bias={settings.variance_bias:g} allows. Lengthen warm-up (iter_warmup), or use "
+        "mala, which makes the test."
     )
+    return Findings(messages=[Message(BIAS_ABOVE_SETTING, text)])

@@ -1,12 +1,12 @@
 """Metropolis-adjusted Langevin with one step size for all directions, tuned during warm-up.
 
-A baseline: good where all unconstrained parameters have about the same scale and little
-correlation, and the simplest use of a gradient.
+A baseline, and the simplest use of a gradient: good if all unconstrained parameters have about the
+same scale and little correlation.
 
 References
 ----------
 Roberts and Tweedie (1996), Bernoulli 2(4), 341-363. Target 0.55 as in the tables of Titsias and
-Dellaportas (2019); theory says 0.574 (Roberts and Rosenthal, 1998).
+Dellaportas (2019); the theoretical optimum is 0.574 (Roberts and Rosenthal, 1998).
 
 """
 
@@ -30,7 +30,7 @@ from stanadapt.engine.registry import register, require_positive, require_probab
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     target_accept
         Acceptance rate to tune to, in (0, 1).
@@ -58,7 +58,7 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports."""
+    """Statistics of one iteration."""
 
     acceptance_rate: float
     accepted: bool

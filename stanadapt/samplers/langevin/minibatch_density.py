@@ -1,18 +1,18 @@
 """The log density estimated from a batch of the data's rows, as C functions.
 
-The rows are split into K batches, and the program is bound to each of them: l_k, with the prior in
-every one. With l_0 the log density without rows, the sum over k of l_k - l_0 is that of all rows
-minus l_0, so that
+The rows are split into K batches, and the program is bound to each of them: l_k, with the prior
+in every one. With l_0 the log density without rows, the sum over k of l_k - l_0 is the log
+density of all rows minus l_0, so that
 
     l_0 + K (l_k - l_0),   k uniform on the K batches,
 
-has the log density of all rows as its mean, and its gradient the gradient. Where the program cannot
-do without rows, l_0 = 2 l_r - l_rr, of one row r, and of that row twice. A control variate adds
-c_k . (x - center) with c_k = sum_j (g_j - g_0) - K (g_k - g_0) at the center: their sum over k is
-zero, and near the center the noise nearly is.
+has the log density of all rows as its mean, and likewise for gradients. If the program requires
+rows, l_0 = 2 l_r - l_rr, from one row r, and from that row twice. A control variate adds
+c_k . (x - center) with c_k = sum_j (g_j - g_0) - K (g_k - g_0) at the center: the sum over k is
+zero, and near the center the noise nearly vanishes.
 
-A position has one entry more than the program: u in [0, 1), which chooses k = floor(u K). The
-handle is the address of a block of memory as in `standardized_density`.
+A position has one entry more than that of the program: u in [0, 1), which selects k = floor(u K).
+The handle is the address of a block of memory as in `standardized_density`.
 """
 
 from typing import NamedTuple
@@ -38,14 +38,14 @@ INTEGERS = 4
 
 
 class BatchTerms(NamedTuple):
-    """What the estimate is made of.
+    """The terms of the estimate.
 
     fixed, weights
         Densities that are evaluated every time, and their weights: (1 - K) l_0.
     batches
-        The l_k, one of which is evaluated, with weight K.
+        The l_k; one of them is evaluated, with weight K.
     corrections, center
-        c_k, shape (K, dim), and where they were computed, shape (dim,).
+        c_k, shape (K, dim), and the position at which they were computed, shape (dim,).
 
     """
 
@@ -57,9 +57,9 @@ class BatchTerms(NamedTuple):
 
 
 def minibatch_density(terms: BatchTerms) -> Density:
-    """Return the estimate as a density, with counters of its own.
+    """Return the estimate as a density, with new counters.
 
-    What the terms point to must outlive it.
+    The models behind the terms must outlive it.
     """
     sources = [*terms.fixed, *terms.batches]
     dim, fixed, count = terms.center.size, len(terms.fixed), len(terms.batches)
@@ -71,8 +71,8 @@ def minibatch_density(terms: BatchTerms) -> Density:
         *(source.gradient_address for source in sources), *(source.handle for source in sources),
     ]  # fmt: skip
     numbers = block[at + 2 * len(sources) :].view(np.float64)
-    known = np.concatenate([terms.weights, terms.corrections.ravel(), terms.center])
-    numbers[: known.size] = known
+    values = np.concatenate([terms.weights, terms.corrections.ravel(), terms.center])
+    numbers[: values.size] = values
     density = make_density(
         value_of_minibatch.address, gradient_of_minibatch.address, block[COUNTERS:].ctypes.data,
         dim + 1, noise=1,
@@ -93,8 +93,8 @@ def _estimate(handle, position, out):
     slope = numbers[fixed + (count + 1) * dim :]
     batch = min(max(int(position[dim] * count), 0), count - 1)
 
-    chosen = fixed + batch
-    code, total = call_gradient(addresses[chosen], addresses[sources + chosen], position, out)
+    source = fixed + batch
+    code, total = call_gradient(addresses[source], addresses[sources + source], position, out)
     total *= count
     for i in range(dim):
         out[i] *= count
@@ -123,5 +123,5 @@ def gradient_of_minibatch(handle, propto, jacobian, position, value, gradient, m
 
 @c_function(VALUE_SIGNATURE)
 def value_of_minibatch(handle, propto, jacobian, position, value, message):
-    """Refuse: samplers of estimates from batches follow gradients."""
+    """Fail, since samplers of estimates from batches use gradients."""
     return -1

@@ -1,9 +1,8 @@
-"""A target whose log density is estimated from batches of the data's rows.
+"""Mini-batches: a target with a log density that is estimated from batches of the data's rows.
 
-See `minibatch_density.py`. The program is bound to the rows of each batch; it stays as it
-is. Draws, columns and initial values are those of the program with all rows.
-
-Which data of a program are rows, and the data with some rows only.
+`minibatch_density` has the estimate. The program stays unchanged and is bound to the rows of each
+batch; `read_rows` finds out which data are rows. Draws, columns and initial values are those of the
+program with all rows.
 """
 
 import json
@@ -16,11 +15,14 @@ from scipy.optimize import minimize
 
 from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 from stanadapt.engine.density import Density
-from stanadapt.errors import StanadaptError, require_flag, require_names
+from stanadapt.errors import Code, StanadaptError, require_flag, require_names, require_whole
+from stanadapt.samplers.langevin.messages import DEPENDENT_ROWS, INVALID_BATCHES, INVALID_ROWS
 from stanadapt.samplers.langevin.minibatch_density import BatchTerms, minibatch_density
 from stanadapt.targets.stan.declarations import Declaration, parse
 from stanadapt.targets.stan.program import block
 from stanadapt.targets.target import Samplable, Target, require_target
+
+# --- rows of the data -----------------------------------------------------------------------------
 
 
 class Rows(NamedTuple):
@@ -29,11 +31,11 @@ class Rows(NamedTuple):
     data
         All data of the program, by name.
     names
-        Of the variables with rows.
+        Names of the variables with rows.
     sizes
         Names of the whole numbers that give their length.
     length
-        How many rows there are.
+        Number of rows.
 
     """
 
@@ -42,10 +44,10 @@ class Rows(NamedTuple):
     sizes: tuple[str, ...]
     length: int
 
-    def only(self, chosen: np.ndarray) -> dict[str, Any]:
-        """Return the data with the rows of these numbers, 0, 1, ..., and their length."""
-        part = {name: [self.data[name][i] for i in chosen] for name in self.names}
-        return {**self.data, **part, **dict.fromkeys(self.sizes, len(chosen))}
+    def select(self, indices: np.ndarray) -> dict[str, Any]:
+        """Return the data with the rows of these indices, from 0 on, and their number as length."""
+        part = {name: [self.data[name][i] for i in indices] for name in self.names}
+        return {**self.data, **part, **dict.fromkeys(self.sizes, len(indices))}
 
 
 def read_rows(target: Target, names: Sequence[str]) -> Rows:
@@ -54,8 +56,8 @@ def read_rows(target: Target, names: Sequence[str]) -> Rows:
     Raises
     ------
     StanadaptError
-        Stage "settings" unless the named variables are data of one length, which a variable gives
-        that no other data depend on.
+        Stage "settings" unless the named variables are data of the same length, declared by a
+        variable that no other data depend on.
 
     """
     declared = {d.name: d for d in parse(block(target.program.code, "data"))}
@@ -74,7 +76,7 @@ def read_rows(target: Target, names: Sequence[str]) -> Rows:
 
 
 def _size(target: Target, name: str, declared: dict[str, Declaration]) -> str:
-    """Name of the variable that gives the length of another."""
+    """Return the name of the variable that declares the length of another."""
     if name not in declared:
         raise _wrong_rows(
             f"{target.name} has no data {name}; its data block declares "
@@ -95,18 +97,20 @@ def _size(target: Target, name: str, declared: dict[str, Declaration]) -> str:
 def _require_own_size(
     declared: dict[str, Declaration], names: Sequence[str], sizes: set[str]
 ) -> None:
-    """Raise StanadaptError where anything but the rows depends on their length."""
+    """Raise StanadaptError if other data than the rows depend on their length."""
     for name, variable in declared.items():
         dims = variable.dims[1:] if name in names else variable.dims
         limits = [limit for limit in (variable.lower, variable.upper) if limit is not None]
         for size in sizes:
-            what = {"size": dims, "bound": limits}
-            used = [w for w, found in what.items() if any(_uses(e.source, size) for e in found)]
+            roles = {"size": dims, "bound": limits}
+            used = [
+                role for role, parts in roles.items() if any(_uses(p.source, size) for p in parts)
+            ]
             if used:
                 raise _wrong_rows(
-                    f"{size}, the length of {', '.join(names)}, is also a {used[0]} of {name}. "
-                    f"Name {name} too if it has a row for each observation, else give it a "
-                    f"{used[0]} of its own in the program."
+                    f"{size}, the length of {', '.join(names)}, is also a {used[0]} of {name}. If "
+                    f"{name} has a row for each observation, name it too. Otherwise declare "
+                    f"another {used[0]} for it in the program."
                 )
 
 
@@ -115,14 +119,16 @@ def _uses(source: str, name: str) -> bool:
 
 
 def _wrong_rows(message: str) -> StanadaptError:
-    return StanadaptError("settings", f"rows: {message}")
+    return StanadaptError(INVALID_ROWS, f"rows: {message}")
 
 
-RADIUS = 2.0  # of random points in the unconstrained space, as Stan's initial values
+# --- the target -----------------------------------------------------------------------------------
+
+RADIUS = 2.0  # range of random points in the unconstrained space, as for Stan's initial values
 POINTS, TRIES = 2, 100
 # relative difference of gradients that rounding may leave
 AGREEMENT = 1e-7
-# rows that a program may insist on, and one more
+# the largest number of rows that a program may require, plus one
 FEWEST_ROWS = 4
 CURE = (
     "a program that computes with all rows, such as one that standardizes them in transformed "
@@ -131,32 +137,46 @@ CURE = (
 
 
 class Minibatches(Samplable):
-    """A program whose rows are independent given its parameters, with its data split into batches.
+    """A program with its data split into batches of rows, independent given the parameters.
 
     For `sgld`, which evaluates one batch per move, and the program without rows: with many rows a
-    fraction of the cost. With few, the calls themselves take longer than the rows.
+    fraction of the cost. With few rows, the overhead of calls dominates.
 
     Parameters
     ----------
-    target
+    target : Target
         A Stan program with all of its data.
-    rows
-        Names of the data variables that have one row (or element) for each observation. What gives
-        their length, such as N, is set to that of a batch.
-    batches
-        Into how many batches of equal size, or nearly, rows are split at random; at least 1.
-    control_variates
-        Also evaluate all batches at the mode of the density, and subtract what is known there of
-        a batch's deviation: far less noise wherever the posterior is narrow beside the prior.
-    seed
-        Of the split.
+    rows : str or list of str
+        Names of the data variables that have one row (or element) for each observation. The
+        variable that declares their length, such as N, is set to the size of a batch.
+    batches : int
+        Number of batches, of nearly equal size, into which rows are split at random; at least 1.
+    control_variates : bool
+        Also evaluate all batches at the mode of the density, and subtract the deviation of a batch
+        there: far less noise if the posterior is narrow compared with the prior.
+    seed : int
+        Random seed of the split.
 
     Raises
     ------
     StanadaptError
-        Stage "settings": for rows that are not data, or not of one length; where other variables
-        have the same length; for more batches than rows; and where the batches do not add up to
-        the density of all rows, since rows depend on each other.
+        Stage "settings": for rows that are not data, or differ in length; if other variables have
+        the same length; for more batches than rows; and if the batches do not add up to the density
+        of all rows, since rows depend on each other.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> from stanadapt.samplers.langevin import Minibatches
+    >>> code = '''
+    ... data { int N; vector[N] y; }
+    ... parameters { real mu; }
+    ... model { mu ~ normal(0, 9); y ~ normal(mu, 1); }
+    ... '''
+    >>> data = {"N": 4, "y": [1.0, 2.0, 3.0, 2.5]}
+    >>> target = sa.Target(code, data, backend="stanli", show_progress=False)
+    >>> Minibatches(target, rows="y", batches=2)
+    Minibatches('program', 2 batches of y, seed 0)
 
     """
 
@@ -173,18 +193,21 @@ class Minibatches(Samplable):
     ) -> None:
         self._base = require_target(target)
         if self._base.noise:
-            raise _wrong(f"the density of {target.name} is an estimate already: make it without.")
-        self.rows, self.batches = tuple(require_names("rows", rows)), _whole("batches", batches, 1)
+            raise _wrong(
+                f"the density of {target.name} is an estimate already: make it without noise."
+            )
+        self.rows = tuple(require_names("rows", rows))
+        self.batches = require_whole("batches", batches, 1)
         self.control_variates = require_flag("control_variates", control_variates)
-        self.seed = _whole("seed", seed, 0)
+        self.seed = require_whole("seed", seed, 0)
         self.name, self.dim = self._base.name, self._base.dim
-        found = read_rows(self._base, self.rows)
-        if self.batches > found.length:
-            raise _wrong(f"there are {found.length} rows, too few for {self.batches} batches.")
-        order = np.random.default_rng(self.seed).permutation(found.length)
+        data = read_rows(self._base, self.rows)
+        if self.batches > data.length:
+            raise _wrong(f"there are {data.length} rows, too few for {self.batches} batches.")
+        order = np.random.default_rng(self.seed).permutation(data.length)
         parts = np.array_split(order, self.batches)
-        self._parts = [self._with(found, np.sort(part)) for part in parts]
-        self._fixed, self._weights = self._without_rows(found)
+        self._parts = [self._with(data, np.sort(part)) for part in parts]
+        self._fixed, self._weights = self._without_rows(data)
         self._require_sum()
         self._center = np.zeros(self.dim)
         self._corrections = np.zeros((self.batches, self.dim))
@@ -193,14 +216,14 @@ class Minibatches(Samplable):
             self._corrections = self._corrected(self._center)
         self.description = {
             "batches": self.batches,
-            "rows_per_batch": found.length / self.batches,
+            "rows_per_batch": data.length / self.batches,
             "row_variables": list(self.rows),
             "control_variates": self.control_variates,
         }
 
     @property
     def target(self) -> Target:
-        """The program and all of its data."""
+        """The program with all of its data."""
         return self._base
 
     def __repr__(self) -> str:
@@ -211,26 +234,28 @@ class Minibatches(Samplable):
         )
 
     def __reduce__(self) -> tuple:
-        """Pickle and copy what it is made from: its densities are addresses."""
-        return _again, (
+        """Pickle and copy by the arguments, since densities are addresses."""
+        return _rebuild, (
             self._base, self.rows, self.batches, self.control_variates, self.seed,
         )  # fmt: skip
 
-    def _with(self, rows: Rows, chosen: np.ndarray) -> Target:
+    def _with(self, rows: Rows, indices: np.ndarray) -> Target:
         """Return the program with some rows."""
-        part = self._base.with_data(json.dumps(rows.only(chosen)))
+        part = self._base.with_data(json.dumps(rows.select(indices)))
         if part.dim != self.dim or _sizes(part) != _sizes(self._base):
             raise _wrong(
                 f"the parameters of {self.name} have other sizes with other rows "
-                f"({', '.join(rows.sizes)}): each row needs a parameter of its own, and batches "
-                "of rows would leave the others without data."
+                f"({', '.join(rows.sizes)}): each row has its parameter, and a batch of rows would "
+                "leave the others without data.",
+                INVALID_ROWS,
             )
         return part
 
     def _without_rows(self, rows: Rows) -> tuple[list[Target], np.ndarray]:
-        """What gives l_0 with weight 1 - K: the program without rows or, where it needs some, two.
+        """Return the targets and weights that give (1 - K) l_0.
 
-        With one row m times, and m + 1 times, (m + 1) l_m - m l_{m + 1} is without that row.
+        If the program requires rows, there are two targets: with one row m times, and m + 1 times,
+        (m + 1) l_m - m l_{m + 1} is the log density without that row.
         """
         weight = 1.0 - self.batches
         if self.batches == 1:
@@ -248,11 +273,12 @@ class Minibatches(Samplable):
                 continue
             return two, weight * np.array([m + 1.0, -m])
         raise _wrong(
-            f"{self.name} refuses to be without rows, and to have one several times: {CURE}"
+            f"{self.name} fails without rows, and with one row several times: {CURE}",
+            DEPENDENT_ROWS,
         )
 
     def _gradients(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradients of the batches, shape (K, dim), and (1 - K) times that without rows."""
+        """Return gradients of the batches, shape (K, dim), and (1 - K) times that without rows."""
         each = np.array([part.evaluate(position)[1] for part in self._parts])
         fixed = np.zeros(self.dim)
         for weight, part in zip(self._weights, self._fixed, strict=True):
@@ -275,7 +301,8 @@ class Minibatches(Samplable):
                 raise _wrong(
                     f"the rows of {self.name} are not independent given the parameters: the "
                     f"gradient of coordinate {i + 1} is {whole[i]:.6g} with all rows, but that of "
-                    f"the batches adds up to {(each.sum(axis=0) + fixed)[i]:.6g}: {CURE}"
+                    f"the batches adds up to {(each.sum(axis=0) + fixed)[i]:.6g}: {CURE}",
+                    DEPENDENT_ROWS,
                 )
             done += 1
             if done == POINTS:
@@ -283,12 +310,12 @@ class Minibatches(Samplable):
         raise _wrong(f"no point was found at which the gradient of {self.name} is finite.")
 
     def _corrected(self, center: np.ndarray) -> np.ndarray:
-        """Corrections c_k at a position, shape (K, dim); their sum is zero."""
+        """Return the corrections c_k at a position, shape (K, dim); their sum is zero."""
         each, _ = self._gradients(center)
         return each.sum(axis=0) - self.batches * each
 
     def density(self, chain: int = 0) -> Density:
-        """Make a density with its own memory, for one chain. This object must outlive it."""
+        """Make a density with new memory, for one chain. This object must outlive it."""
         return minibatch_density(
             BatchTerms(
                 [part.density(chain) for part in self._fixed], self._weights,
@@ -297,23 +324,23 @@ class Minibatches(Samplable):
         )  # fmt: skip
 
     def gradient_noise(self, position: np.ndarray) -> np.ndarray:
-        """Covariance of the estimated gradient at an unconstrained position, shape (dim, dim)."""
+        """Return the covariance of the estimated gradient at a position, shape (dim, dim)."""
         each, fixed = self._gradients(np.asarray(position, dtype=float))
         estimates = self.batches * each + fixed + self._corrections
         deviations = estimates - estimates.mean(axis=0)
         return deviations.T @ deviations / self.batches
 
     def value(self, position: np.ndarray) -> float:
-        """Log density of all rows; -inf where it fails."""
+        """Return the log density of all rows; -inf if it fails."""
         return self._base.value(np.ascontiguousarray(position[: self.dim]))
 
     def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
-        """Log density and gradient of all rows and, where they fail, Stan's message."""
+        """Return log density and gradient of all rows and, if they fail, Stan's message."""
         return self._base.evaluate(np.ascontiguousarray(position[: self.dim]))
 
-    def constrainer(self, seed: int, chain: int = 0) -> "OfParameters":
+    def constrainer(self, seed: int, chain: int = 0) -> "_Columns":
         """Make a callable that turns draws of one chain into columns of the program."""
-        return OfParameters(self._base.constrainer(seed, chain), self.dim)
+        return _Columns(self._base.constrainer(seed, chain), self.dim)
 
     def initial_position(
         self, draw: Callable[[], np.ndarray], rng: np.random.Generator
@@ -322,30 +349,30 @@ class Minibatches(Samplable):
         return draw()
 
 
-class OfParameters:
-    """Turns draws into columns of the program, without the entry that chose the batch."""
+class _Columns:
+    """Turns draws into columns of the program, without the entry that selected the batch."""
 
     def __init__(self, constrain: Any, dim: int) -> None:
         self._constrain, self._dim = constrain, dim
 
     def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
-        """Fill out (draw, column); return in how many rows generated quantities threw (NaN)."""
+        """Fill out (draw, column); return the number of rows with quantities that threw (NaN)."""
         return self._constrain(np.ascontiguousarray(positions[:, : self._dim]), out)
 
     def state(self) -> dict[str, Any]:
-        """What `resume` needs to go on from here."""
+        """Return the state, for `resume`."""
         return self._constrain.state()
 
-    def resume(self, held: dict[str, Any]) -> None:
-        """Go on from where another of the same seed was."""
-        self._constrain.resume(held)
+    def resume(self, state: dict[str, Any]) -> None:
+        """Continue from the state of another with the same seed."""
+        self._constrain.resume(state)
 
     def explain(self) -> str:
-        """Stan's message for the last row that threw."""
+        """Return Stan's message for the last row that threw."""
         return self._constrain.explain()
 
 
-def _again(
+def _rebuild(
     target: Target, rows: tuple, batches: int, control_variates: bool, seed: int
 ) -> Minibatches:
     return Minibatches(target, rows, batches, control_variates=control_variates, seed=seed)
@@ -356,7 +383,7 @@ def _sizes(target: Target) -> dict[str, tuple]:
 
 
 def _mode(target: Target) -> np.ndarray:
-    """Position of the largest density that a climb from a random point reaches."""
+    """Return the position of a maximum of the density, by a climb from a random point."""
 
     def cost(position: np.ndarray) -> tuple[float, np.ndarray]:
         log_density, gradient, _ = target.evaluate(position)
@@ -370,17 +397,10 @@ def _mode(target: Target) -> np.ndarray:
         if np.isfinite(target.evaluate(start)[0]):
             options = {"maxiter": 2000}
             with one_blas_thread():
-                found = minimize(cost, start, jac=True, method="L-BFGS-B", options=options)
-            return found.x
+                optimum = minimize(cost, start, jac=True, method="L-BFGS-B", options=options)
+            return optimum.x
     raise _wrong(f"no point was found at which the density of {target.name} is finite.")
 
 
-def _whole(name: str, value: Any, least: int) -> int:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise _wrong(f"{name} must be a whole number, at least {least}, got {value!r}.")
-    return int(value)
-
-
-def _wrong(message: str) -> StanadaptError:
-    return StanadaptError("settings", f"Minibatches: {message}")
+def _wrong(message: str, code: Code = INVALID_BATCHES) -> StanadaptError:
+    return StanadaptError(code, f"Minibatches: {message}")

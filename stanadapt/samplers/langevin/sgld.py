@@ -1,15 +1,15 @@
 """Langevin moves along gradients of some of the data: for many rows; not exact.
 
-Of `Minibatches(target, rows=..., batches=...)` each move takes the gradient of one batch of rows,
-drawn at random, and makes no acceptance step. Draws have a bias that neither R-hat nor effective
-sample sizes see; steps that become smaller let it fade, and `weighted_summary` averages draws by
-the size of their steps. Of a `Target` itself each gradient is that of all rows.
+The target is `Minibatches(target, rows=..., batches=...)`. Each move takes the gradient of one
+batch of rows, drawn at random, and makes no acceptance step. R-hat and effective sample sizes do
+not detect the bias of the draws. It decreases with the size of the steps, by which
+`weighted_summary` weights the draws. If a `Target` itself is given, each gradient uses all rows.
 
 References
 ----------
 Welling and Teh (2011), Bayesian learning via stochastic gradient Langevin dynamics, ICML:
 theta' = theta + (e_t / 2) g + N(0, e_t), with steps e_t = a (b + t)^-gamma and means weighted by
-e_t. Of a normal coordinate of standard deviation s under a constant step and gradients with noise
+e_t. For a normal coordinate with standard deviation s, a constant step e and gradients with noise
 of variance V, draws have the variance s^2 (1 + e V / 4) / (1 - e / (4 s^2)). Deviations: steps are
 in standardized coordinates, learned with all rows; warm-up runs at the first step size, and t
 counts from its end.
@@ -28,16 +28,16 @@ from stanadapt.engine.registry import register, require_at_least, require_at_mos
 
 
 class Settings(NamedTuple):
-    """What the user chooses: steps e_t = first_step (1 + t / delay)^-decay after warm-up.
+    """Settings of the sampler, with steps e_t = first_step (1 + t / delay)^-decay after warm-up.
 
     first_step
         e_0, variance of the noise of a move, in squared units of the unconstrained parameters;
         > 0. It is a (b + t)^-gamma with b = delay, gamma = decay, a = first_step delay^decay.
     delay
-        Draws after which steps become clearly smaller, > 0.
+        Number of draws after which steps become clearly smaller, > 0.
     decay
-        In [0, 1]: above 0.5 the weighted means converge, the more slowly the larger it is; with 0
-        the steps stay as they are, and so does the bias.
+        Exponent in [0, 1]. Above 0.5 the weighted means converge, more slowly for larger values;
+        with 0 the steps are constant, and so is the bias.
 
     """
 
@@ -47,7 +47,7 @@ class Settings(NamedTuple):
 
 
 class Estimated(NamedTuple):
-    """A position, shape (size,), whose last entry chose the batch, and estimates there."""
+    """A position, shape (size,), with the batch in its last entry, and estimates there."""
 
     position: np.ndarray
     log_density: float
@@ -58,7 +58,7 @@ class State(NamedTuple):
     """The current point and memory for the next one; t counts draws, and is 0 in warm-up.
 
     warming_up
-        Whether steps are of the first size.
+        Whether steps have the first size.
 
     """
 
@@ -69,10 +69,10 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports.
+    """Statistics of one iteration.
 
     acceptance_rate
-        1, or 0 where the density failed at the next point, to which the chain then did not move.
+        1, or 0 if the density failed at the next point, to which the chain then did not move.
     weight
         e_t, the weight of the draw in means.
 
@@ -91,7 +91,7 @@ def check(settings: Settings) -> None:
 
 @jit
 def init(density, settings, position, rng):
-    """Start at position, shape (dim,), with a batch of its own."""
+    """Start at position, shape (dim,), with a random batch."""
     point = np.empty(density.size)
     point[: density.dim] = position[: density.dim]
     gradient = np.empty(density.size)
@@ -107,7 +107,7 @@ def init(density, settings, position, rng):
 
 @jit
 def _draw_batch(density, position, rng):
-    """Choose the rows of the next gradient, where there is a choice."""
+    """Select the rows of the next gradient, if the target has batches."""
     for i in range(density.dim, density.size):
         position[i] = rng.random()
 

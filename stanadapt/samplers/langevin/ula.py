@@ -1,18 +1,18 @@
 """Langevin moves without an acceptance step: not exact, its bias grows with the step.
 
-Every move is made, x' = x + (h / 2) g(x) + sqrt(h) eps. Draws have a bias that neither R-hat nor
-effective sample sizes see, and that does not vanish with more draws: for comparing with `mala`,
+Every move is made, x' = x + (h / 2) g(x) + sqrt(h) eps. R-hat and effective sample sizes do not
+detect the bias of the draws, and it does not vanish with more draws: for comparison with `mala`,
 which corrects it. The step follows from the bias that is allowed.
 
 References
 ----------
 Roberts and Tweedie (1996), Exponential convergence of Langevin distributions and their discrete
-approximations, Bernoulli 2(4). Of a normal coordinate of standard deviation s, the variance of the
-draws is s^2 / (1 - h / (4 s^2)), and there is none from h = 4 s^2 on. The step rule is ours:
-h = 4 b / (1 + b) gives the share b too much variance where s = 1, as in standardized coordinates,
-and is made smaller in warm-up until a Metropolis test accepts nearly all moves, for densities that
-are steeper in places. Only warm-up makes the test: a chain whose steps are still too large would
-otherwise be thrown far out.
+approximations, Bernoulli 2(4). For a normal coordinate with standard deviation s, the variance of
+the draws is s^2 / (1 - h / (4 s^2)), and infinite from h = 4 s^2 on. The step rule is ours:
+h = 4 b / (1 + b) makes the variance too large by the share b if s = 1, as in standardized
+coordinates. For densities that are steeper in places, warm-up reduces it until a Metropolis test
+accepts nearly all moves. Only warm-up makes the test, without which steps that are still too large
+would take a chain far out.
 
 """
 
@@ -37,14 +37,14 @@ LEARNING_RATE = 0.01  # relative change of the step per iteration of warm-up
 
 
 class Settings(NamedTuple):
-    """What the user chooses.
+    """Settings of the sampler.
 
     variance_bias
         Share by which the variance of a normal coordinate of unit scale is too large, in (0, 1).
-        Draws are the more correlated the smaller it is.
+        The smaller it is, the more correlated are the draws.
     least_accept
-        In warm-up the step is made smaller until a Metropolis test accepts this share of the moves,
-        in (0, 1).
+        Share of moves, in (0, 1), that a Metropolis test must accept in warm-up; the step is
+        reduced until it does.
 
     """
 
@@ -56,7 +56,7 @@ class State(NamedTuple):
     """The current point, memory for the next one, the last noise, and the sd of the noise.
 
     testing
-        Whether moves are tested: in warm-up.
+        Whether moves are tested, which is the case during warm-up.
 
     """
 
@@ -68,11 +68,11 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What one iteration reports.
+    """Statistics of one iteration.
 
     acceptance_rate
-        With which probability a Metropolis test would have accepted the move, which is made in any
-        case, except in warm-up.
+        Probability that a Metropolis test would have accepted the move, which is made in any case
+        except during warm-up.
     step_size
         sqrt(h), the standard deviation of the noise.
 
@@ -121,7 +121,7 @@ def step(density, settings, state, rng):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Take smaller steps where a test would reject too many, and never larger than the rule's."""
+    """Reduce the step if a test would reject too many moves; never exceed that of the rule."""
     step_size = rescaled(
         state.step_size, info.acceptance_rate, settings.least_accept, LEARNING_RATE, t, iter_warmup
     )
@@ -130,7 +130,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 @jit
 def freeze(settings, state):
-    """Test no more."""
+    """Stop testing moves."""
     return replace(state, testing=False)
 
 

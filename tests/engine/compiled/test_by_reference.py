@@ -123,7 +123,7 @@ def test_strides_are_kept():
 
 
 def test_reference_counts_are_unchanged():
-    """None too many, which would be a leak; none too few, which would be a crash."""
+    """One too many would be a leak, one too few a crash."""
     state = make_state()
     arrays = [state.outer.inner.table, state.outer.vector, state.outer.counts, state.spare]
     _loop(state, 2)

@@ -1,4 +1,4 @@
-"""The cache's folder: a stand-in where it cannot be written, or where others could write."""
+"""The folder of the cache: a temporary one if others can write to it, or we cannot."""
 
 import os
 import stat
@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from stanadapt.engine.compiled import cache_folder
+from tests.helpers.codes import warns
 
 USER, OTHER = 1000, 1001
 
@@ -20,31 +21,31 @@ def root(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def test_a_folder_of_ones_own_is_made_and_used(root):
+def test_the_cache_is_created_and_used(root):
     assert cache_folder.writable_folder("builds") == root / "builds"
     assert cache_folder.readable_folders("builds") == [root / "builds"]
 
 
-def test_a_file_in_its_place_costs_a_sentence_not_the_run(root):
+def test_a_file_in_its_place_is_a_warning_only(root):
     root.write_text("")
-    with pytest.warns(UserWarning, match=r"Nothing can be written to .*cache/builds \("):
+    with warns("cache_not_used", root / "builds"):
         stand_in = cache_folder.writable_folder("builds")
     (stand_in / "program.so").write_bytes(b"machine code")
     assert stand_in in cache_folder.readable_folders("builds")
-    # said once: another kind of compiled code is kept beside it
+    # one warning: another kind of compiled code is kept in the same folder
     assert cache_folder.writable_folder("compiled").parent == stand_in.parent
 
 
-def test_code_that_anybody_could_have_written_is_not_loaded(root):
+def test_code_that_others_could_have_written_is_not_loaded(root):
     (root / "builds").mkdir(parents=True)
     (root / "builds").chmod(0o777)
     assert cache_folder.readable_folders("builds") == []
-    with pytest.warns(UserWarning, match="Other users can write to"):
+    with warns("cache_not_used", root / "builds"):
         stand_in = cache_folder.writable_folder("builds")
     assert cache_folder.readable_folders("builds") == [stand_in]
 
 
-def test_nor_is_code_in_a_cache_whose_folders_anybody_could_replace(root):
+def test_code_in_a_cache_with_folders_that_others_could_replace_is_not_loaded(root):
     (root / "builds").mkdir(parents=True)
     root.chmod(0o777)
     assert cache_folder.readable_folders("builds") == []
@@ -54,11 +55,11 @@ def test_nor_is_code_in_a_cache_whose_folders_anybody_could_replace(root):
     ("owner", "group", "mode", "changed_by_others"),
     [
         (USER, USER, 0o755, False),
-        (USER, USER, 0o775, False),  # a group of one, as many systems give each user
+        (USER, USER, 0o775, False),  # the group of this user alone, as on many systems
         (USER, 50, 0o775, True),
         (USER, 50, 0o755, False),
         (USER, USER, 0o757, True),
-        (0, 0, 0o755, False),  # an administrator's, for all to read
+        (0, 0, 0o755, False),  # owned by an administrator, readable by all
         (OTHER, OTHER, 0o755, True),
     ],
 )
@@ -74,7 +75,7 @@ def test_a_user_without_a_home_has_no_cache(monkeypatch):
     for name in ("STANADAPT_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(cache_folder.Path, "home", homeless)
-    with pytest.warns(UserWarning, match="Nothing can be written to"):
+    with warns("cache_not_used"):
         assert cache_folder.writable_folder("builds").is_dir()
 
 

@@ -1,4 +1,4 @@
-"""The cache of machine code: which edits it notices; and Numba's configuration."""
+"""The cache of machine code: the edits that it notices; and Numba's configuration."""
 
 import os
 import subprocess
@@ -26,8 +26,8 @@ def test_constants_of_other_files_count():
     assert "errors/checks.py" in sources()
 
 
-def test_what_no_compiled_code_imports_does_not_count():
-    """An edit there would make every sampler be compiled anew for nothing."""
+def test_files_that_no_compiled_code_imports_do_not_count():
+    """An edit there would recompile every sampler for nothing."""
     assert not any(
         name.startswith(("cli/", "studies/", "runs/", "diagnostics/", "targets/"))
         for name in sources()

@@ -46,8 +46,20 @@ def _whole_number_for_a_scale(state):
 
 
 @jit
+def _swapped(pair):
+    return replace(pair, first=pair.second, second=pair.first)
+
+
+@jit
 def _misspelled(state):
     return replace(state, scal=1.0)
+
+
+class Pair(NamedTuple):
+    """Fields of one type only."""
+
+    first: Point
+    second: Point
 
 
 START = State(current=Point(np.zeros(2), 1.0), scale=1.5, count=2, flag=False)
@@ -69,6 +81,13 @@ def test_a_value_is_cast_to_the_type_of_its_field():
     assert (found, type(found)) == (1.0, float)
 
 
+def test_a_tuple_with_fields_of_one_type():
+    one, two = Point(np.zeros(2), 1.0), Point(np.ones(3), 2.0)
+    found = _swapped(Pair(one, two))
+    assert (found.first.value, found.second.value) == (2.0, 1.0)
+    np.testing.assert_array_equal(found.first.position, np.ones(3))
+
+
 def test_arrays_are_kept_alive():
     found = _many(START, 100_000)
     np.testing.assert_array_equal(found.current.position, np.zeros(3))
@@ -76,5 +95,5 @@ def test_arrays_are_kept_alive():
 
 
 def test_an_unknown_field_is_named():
-    with pytest.raises(TypingError, match=r"State has no field scal; it has current, scale, count"):
+    with pytest.raises(TypingError, match=r"State.*\bscal\b.*current, scale, count"):
         _misspelled(START)

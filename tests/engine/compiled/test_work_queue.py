@@ -1,4 +1,4 @@
-"""Every slot is done exactly once, by whichever thread takes it, before the wait ends."""
+"""Every slot is done exactly once, by the thread that takes it, before the wait ends."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from stanadapt.errors import StanadaptError
 from stanadapt.samplers import find
 from stanadapt.samplers.gad import proposal_factor, speed_measure
 from tests.helpers.chains import column, finish
+from tests.helpers.codes import raises
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 
 N, RANK = 9, 2
@@ -44,7 +44,7 @@ def test_it_starts_as_the_identity_with_orthonormal_columns():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_derivative_is_that_of_differences(seed):
-    """Of sum_t left_t^T L right_t + weight log |det L|, in every entry of s, U and V."""
+    """Differentiate sum_t left_t^T L right_t + weight log |det L| in all entries of s, U and V."""
     rng, weight = np.random.default_rng(seed), 1.7
     factor, left, right = random_factor(seed), *rng.standard_normal((2, 3, N))
 
@@ -94,5 +94,5 @@ def test_moments_and_acceptance_on_unequal_scales():
 
 
 def test_diagonal_and_rank_exclude_each_other():
-    with pytest.raises(StanadaptError, match="diagonal=True and rank=2"):
+    with raises("invalid_setting", "gad_mala", "diagonal=True", "rank=2"):
         find("gad_mala", diagonal=True, rank=2)

@@ -23,7 +23,7 @@ def gradient(density, x):
 
 
 def proposal_log_ratio(name, density, x, eps, factor, frozen_gradient=None):
-    """The log ratio, whose minimum with 0 is the single-sample objective, as a function of L."""
+    """Return the log ratio as a function of L; min(0, log ratio) is the objective of one sample."""
     if name == "gad_rwm":
         return log_density(density, x + factor @ eps) - log_density(density, x)
     u = factor.T @ gradient(density, x)
@@ -75,7 +75,7 @@ VARIANTS = [
 
 @pytest.mark.parametrize(("name", "chosen"), VARIANTS)
 def test_derivative_of_a_rejected_proposal(name, chosen):
-    """By finite differences in L; g(y) is held constant only in the fast form."""
+    """Compare with finite differences in L; only the fast form holds g(y) constant."""
     rejections = 0
     for seed in range(40):
         density, x, eps, matrix, log_ratio, tuning, settings = rejected_proposal(
@@ -126,8 +126,8 @@ def test_step_rule_is_rmsprop_on_the_lower_triangle(diagonal):
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e15])
-def test_steps_of_a_large_triangle_are_right_to_single_precision(scale):
-    """Of four steps with any number of terms; squares of 1e30 are below the largest, 1e38."""
+def test_steps_of_a_large_triangle_are_correct_to_single_precision(scale):
+    """Take four steps with several numbers of terms; squares of 1e30 are below the bound, 1e38."""
     eta, n = 1e-3, speed_measure.SINGLE_FROM + 5  # a row that ends within a block
     tuning = speed_measure.start(n, 2.0, False)
     assert (tuning.mean_square.shape, tuning.single.shape) == ((0, n), (n, n))
@@ -146,7 +146,7 @@ def test_steps_of_a_large_triangle_are_right_to_single_precision(scale):
 
 
 def test_derivatives_too_large_for_single_precision_are_forgotten():
-    """Their squares are infinite there: L may go too far, and learns again."""
+    """Their squares are infinite in single precision: L may move too far, and recovers."""
     n = speed_measure.SINGLE_FROM
     tuning = speed_measure.start(n, 2.0, False)
     for left in (1e25, 1.0):
@@ -200,7 +200,7 @@ def test_failed_proposals_make_moves_shorter(name):
 
 
 @pytest.mark.parametrize("name", ["gad_rwm", "gad_mala", "gad_hmc"])
-def test_the_factor_climbs_in_every_so_many_iterations(name):
+def test_the_factor_climbs_after_every_adapt_every_iterations(name):
     sampler, settings = find(name, learning_rate=0.01, adapt_every=3)
     density, rng = Awkward().density(), np.random.default_rng(1)
     state = sampler.init(density, settings, np.array([0.0, 1.0, -2.0]), rng)

@@ -60,7 +60,7 @@ ROOTS = {
 
 
 def follow_with_metric(root, position, momentum, step_size, steps):
-    """Position, whitened momentum and energy error after some moves."""
+    """Return position, whitened momentum and energy error after some moves."""
     density = Awkward().density()
     work = Leapfrog(root, np.empty(3), np.empty(3))
     start = gradient_at(density, position)
@@ -91,7 +91,7 @@ def test_energy_error_with_a_metric_is_of_second_order(root):
 
 @pytest.mark.parametrize("root", ROOTS.values(), ids=ROOTS)
 def test_a_metric_is_a_change_of_coordinates(root):
-    """Written out with matrices: a momentum p = L^-T v moves x by eps L L^T p."""
+    """Compare with matrices: a momentum p = L^-T v moves x by eps L L^T p."""
     full = np.diag(root[0]) if len(root) == 1 else root
     density, gradient, eps = Awkward().density(), np.empty(3), 0.2
     x, p = START.copy(), np.linalg.solve(full.T, MOMENTUM)

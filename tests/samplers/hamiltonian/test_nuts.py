@@ -1,4 +1,4 @@
-"""NUTS as a sampler: the law it leaves alone, its warm-up, what it reports."""
+"""NUTS as a sampler: the law that it leaves invariant, its warm-up, and its report."""
 
 import numba
 import numpy as np
@@ -9,13 +9,13 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import protocol
 from stanadapt.engine.points import gradient_at, unused_gradient
-from stanadapt.errors import StanadaptError
 from stanadapt.runs.stan_nuts.engine import STATISTICS
 from stanadapt.samplers import find
 from stanadapt.samplers.hamiltonian import nuts_tree
 from stanadapt.samplers.hamiltonian.leapfrog import Leapfrog
 from stanadapt.samplers.hamiltonian.nuts import Info
 from tests.helpers.chains import column, finish, make_chains
+from tests.helpers.codes import raises, warns
 from tests.helpers.metrics import METRICS
 from tests.helpers.targets import MEAN, SD, SHAPE, Awkward
 
@@ -62,7 +62,7 @@ def features(draws):
 @pytest.mark.parametrize("max_depth", [1, 3, 10])
 @pytest.mark.parametrize(("metric", "step_size"), [("dense", 0.7), ("dense", 1.4), ("unit", 0.25)])
 def test_one_iteration_leaves_the_target_alone(metric, step_size, max_depth):
-    """From exact draws to exact draws: paired differences of 15 features within five errors.
+    """Map exact draws to exact draws: paired differences of 15 features within five errors.
 
     The target is asymmetric, correlated and of unequal scales; steps are so long that many
     leaves have low weights. Nine runs of a correct sampler fail with probability 8e-5.
@@ -90,7 +90,7 @@ def test_warmups_of_every_length(warmup, dense):
     (chain,) = finish(make_chains(case, Awkward(), warmup=warmup, draws=50))
     assert np.isfinite(chain.sampling.stats).all()
     assert len(np.unique(column(chain, "step_size"))) == 1
-    if warmup == 0 or warmup > 100:  # else the step size is what a few iterations made it
+    if warmup == 0 or warmup > 100:  # otherwise only a few iterations tuned the step size
         assert len(np.unique(chain.sampling.constrained[:, 0])) > 25
     factor = np.tril(chain.state.leapfrog.factor) if dense else chain.state.leapfrog.factor
     unit = np.eye(3) if dense else np.ones((1, 3))
@@ -130,7 +130,7 @@ def test_a_new_metric_comes_with_a_new_step_size():
 
 
 def test_a_higher_target_means_shorter_steps_and_more_acceptance():
-    """Of sixteen chains each: one chain's acceptance rate varies by 0.04."""
+    """Compare sixteen chains each: the acceptance rate of one chain varies by 0.04."""
     found = []
     for target_accept in (0.6, 0.8, 0.95):
         case = ("nuts", {"target_accept": target_accept})
@@ -157,10 +157,10 @@ def test_a_step_does_not_allocate(dense):
         before = rtsys.get_allocation_stats().alloc
         chain.state = _iterations(chain.density, chain.settings, chain.state, chain.rng, count)
         allocated.append(rtsys.get_allocation_stats().alloc - before)
-    assert allocated[1] == allocated[2] > 0  # what the way into compiled code takes
+    assert allocated[1] == allocated[2] > 0  # for the call of compiled code
 
 
-# --- what it reports -----------------------------------------------------------------------------
+# --- its report ----------------------------------------------------------------------------------
 
 
 def test_statistics_are_those_of_stan():
@@ -179,25 +179,23 @@ def test_statistics_are_those_of_stan():
     assert abs(kinetic.mean() - 5) < 5 * np.sqrt(5 / 500)
 
 
-def test_divergences_of_a_funnel_are_reported_and_told_once():
-    with pytest.warns(UserWarning, match="diverged") as told:
+def test_divergences_of_a_funnel_are_reported_once():
+    with warns("divergences", "target_accept") as caught:
         fit = sa.sample(sa.Target(FUNNEL), "nuts", target_accept=0.5, **RUN)
     count = stats(fit, "diverging").sum()
-    assert 0 < count < 1000  # of ten seeds the fewest had 2, the most 209
-    sentences = [str(w.message) for w in told if "diverged" in str(w.message)]
-    assert len(sentences) == 1
-    assert sentences[0].startswith(f"{count} of 2000 draws")
-    assert "target_accept" in sentences[0]
+    assert 0 < count < 1000  # among ten seeds, between 2 and 209
+    (warning,) = [w for w in caught if w.message.code == "divergences"]
+    assert f"{count} of 2000" in str(warning.message)
 
 
 def test_trees_at_the_maximum_depth_are_reported_once():
     code = "parameters { vector[2] x; } model { x ~ normal(0, [1, 1e-3]'); }"
-    with pytest.warns(sa.ConvergenceWarning, match="max_treedepth") as caught:
+    with warns("max_treedepth", "max_treedepth") as caught:
         fit = sa.sample(sa.Target(code), "nuts", iter_warmup=15, max_treedepth=3, **RUN)
-    (sentence,) = [str(w.message) for w in caught if "tree depth" in str(w.message)]
+    (warning,) = [w for w in caught if w.message.code == "max_treedepth"]
     cut = stats(fit, "reached_max_treedepth")
     np.testing.assert_array_equal(cut, stats(fit, "tree_depth") == 3)
-    assert sentence.startswith(f"{cut.sum()} of 2000 draws")
+    assert f"{cut.sum()} of 2000" in str(warning.message)
     assert stats(fit, "n_steps").max() == 7
     assert cut.mean() > 0.5
 
@@ -221,7 +219,5 @@ def test_without_a_finite_density_nothing_moves_and_nothing_hangs():
 
 @pytest.mark.parametrize("depth", [26, 1000])
 def test_a_depth_that_never_ends_is_refused(depth):
-    with pytest.raises(
-        StanadaptError, match=f"nuts: max_treedepth must be at most 25, got {depth}"
-    ):
+    with raises("invalid_setting", "nuts: max_treedepth", "25", depth):
         find("nuts", max_treedepth=depth)

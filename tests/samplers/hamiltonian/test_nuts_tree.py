@@ -18,7 +18,7 @@ from tests.helpers.targets import MEAN, SD, Awkward
 
 
 class Recursion:
-    """transition and build_tree of Stan's base_nuts.hpp, with its names.
+    """`transition` and `build_tree` of Stan's base_nuts.hpp, with its names.
 
     crossing: which of the two checks across the halves of a join to make.
     """
@@ -49,7 +49,7 @@ class Recursion:
         return one.sharp @ rho > 0 and other.sharp @ rho > 0
 
     def persists(self, a, b):
-        """Whether two neighbors, of which b lies farther out, do not turn back."""
+        """Whether two neighbors do not turn back; b is the outer one."""
         persist = self.criterion(a.beg, b.end, a.rho + b.rho)
         if 1 in self.crossing:
             persist &= self.criterion(a.beg, b.beg, a.rho + b.beg.p)
@@ -58,7 +58,7 @@ class Recursion:
         return persist
 
     def build(self, depth, sign):
-        """Build a subtree onwards from self.z; None if it is invalid."""
+        """Build a subtree that begins at self.z; None if it is invalid."""
         if depth == 0:
             self.z = z = self.leapfrog(self.z, sign)
             self.leaves.append(z.q)
@@ -170,7 +170,7 @@ def test_equals_the_recursion(metric, wall):
 
 @pytest.mark.parametrize("crossing", [(), (1,), (2,)])
 def test_the_checks_across_halves_matter(crossing):
-    """Without one of them some trajectories are longer: the test above would notice."""
+    """Without one of them some trajectories are longer, and the test above would fail."""
     differ = 0
     for problem in PROBLEMS:
         theirs, _, (found, _, _) = both("dense", np.inf, problem, crossing)
@@ -208,7 +208,7 @@ def test_one_gradient_per_leaf_and_none_after_a_failure():
         assert drawn.position[0] <= target.wall[0]
 
 
-def test_the_point_stays_where_every_leaf_fails():
+def test_the_point_stays_if_every_leaf_fails():
     target = Awkward()
     density, n = target.density(), 3
     x, y, tree = gradient_at(density, MEAN), unused_gradient(n), nuts_tree.make_tree(n, 10)

@@ -13,7 +13,7 @@ from tests.helpers.targets import MEAN, Awkward
 
 
 def ends(iter_warmup):
-    """Iterations, counted from 1, that end with a new metric."""
+    """Return the iterations, counted from 1, that end with a new metric."""
     return [t + 1 for t in range(iter_warmup) if window_end(t, iter_warmup) == t]
 
 
@@ -89,7 +89,7 @@ def learned_factor(draws, diagonal, before=2.0):
 
 @pytest.mark.parametrize("dim", [1, 2, 7])
 @pytest.mark.parametrize("count", [2, 25, 500])
-def test_the_factor_is_of_stans_shrunk_covariance(dim, count):
+def test_the_factor_is_that_of_stans_shrunk_covariance(dim, count):
     rng = np.random.default_rng(count)
     scales = np.exp(rng.uniform(-4, 4, dim))
     draws = 100 + scales * (rng.standard_normal((count, dim)) @ rng.standard_normal((dim, dim)))
@@ -161,7 +161,7 @@ def test_the_search_ends_at_the_scale_of_the_target(initial, scale):
 
 
 @pytest.mark.parametrize("initial", [1e-310, 1.0, np.inf])
-def test_the_search_ends_where_proposals_fail(initial):
+def test_the_search_ends_if_proposals_fail(initial):
     """With a wall at the start half of all momenta fail at any step size; then all do."""
     assert SMALLEST <= search(initial, 1.0, wall=MEAN[0]) <= LARGEST
     assert search(initial, 1.0, wall=-np.inf) == np.clip(initial, SMALLEST, LARGEST)

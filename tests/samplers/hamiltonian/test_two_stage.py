@@ -16,7 +16,7 @@ START, MOMENTUM = np.array([0.3, 1.4, -4.0]), np.array([0.7, -1.1, 0.4])
 
 
 def follow(position, momentum, step_size, steps, target=None, factor=METRICS["dense"]):
-    """Position, momentum and energy error after some steps, and the density."""
+    """Return position, momentum and energy error after some steps, and the density."""
     density = (target or Awkward()).density()
     n = density.dim
     work, point = Leapfrog(factor, np.empty(n), np.empty(n)), gradient_at(density, position)
@@ -82,7 +82,7 @@ def test_two_gradients_per_step_and_none_after_a_failure():
 
 
 def test_a_metric_is_a_change_of_coordinates():
-    """On a Gaussian whose factor is the metric's, it moves as on a standard normal."""
+    """If the metric has the factor of a Gaussian, moves are those on a standard normal."""
     mean, sd = np.array([1.0, -2.0, 3.0]), np.array([1e-3, 1.0, 1e4])
     z = (START - 0.1) / 2.0
     scaled = follow(mean + sd * z, MOMENTUM, 0.9, 2, Gaussian(mean, sd), sd[None].copy())

@@ -27,7 +27,7 @@ def fed(speeds, costs, shape=(1.0, 1.0), warmup=WARMUP, until=None):
 
 @pytest.mark.parametrize(("best", "power"), [(0, -3), (1, -2), (3, 0), (4, 3)])
 def test_next_grid_lies_around_the_fastest_factor(best, power):
-    """And beyond the last one. The first round ends after a 32nd of warm-up."""
+    """It lies beyond the last one if that is the fastest. The first round ends after 1/32."""
     speeds = np.full(5, 0.1)
     speeds[best] = 0.2
     grid, _ = fed(speeds, np.ones(5), until=WARMUP // 32)
@@ -37,7 +37,7 @@ def test_next_grid_lies_around_the_fastest_factor(best, power):
     assert not grid.evaluations.any()
 
 
-def test_scales_become_smaller_where_nothing_is_accepted():
+def test_scales_become_smaller_if_nothing_is_accepted():
     grid, _ = fed(np.zeros(5), np.ones(5), until=WARMUP // 32)
     np.testing.assert_allclose(grid.spread, 3.0 / 8)
 
@@ -58,7 +58,7 @@ def test_each_factor_has_the_same_number_of_evaluations():
 
 
 def test_coordinates_with_short_jumps_become_narrower():
-    """By the whole ratio, as far as it rests on more jumps than five; the mean of logs stays."""
+    """The whole ratio counts with many more than five jumps; the mean of logs is unchanged."""
     speeds = np.array([0.1, 0.1, 0.1, 0.3, 0.1])
     grid, _ = fed(speeds, np.ones(5), np.array([1.0, 0.01]), until=WARMUP // 32)
     ratio = grid.spread[1] / grid.spread[0]
@@ -68,10 +68,10 @@ def test_coordinates_with_short_jumps_become_narrower():
 
 @pytest.mark.parametrize("initial", [1e-3, 1e3])
 def test_scales_are_found_in_any_units(initial):
-    """Wherever they start; 200 is the largest ratio of standard deviations.
+    """From any start; 200 is the largest ratio of standard deviations.
 
     Speed hardly changes between half and twice the best scale. From scales that are too small the
-    shape is found last: no jump tells of it before.
+    shape is found last: jumps reveal it last.
     """
     sd = np.array([1.0, 20.0, 0.1])
     starts = sd * np.random.default_rng(3).standard_normal((6, 3))

@@ -13,12 +13,12 @@ START, SCALE = 1.3, 1.7
 
 
 def downhill(here, there):
-    """a_D of a move between two densities, the ratio of two zeros being 1."""
+    """Return a_D of a move between two densities; the ratio of two zeros is 1."""
     return 1.0 if there == 0.0 else min(1.0, here / there)
 
 
 def test_ratio_of_a_pair_is_that_of_the_paper():
-    """No moment shows whether z or z* is taken in the wrong place."""
+    """Moments do not show whether z or z* is confused with the other."""
     rng = np.random.default_rng(1)
     for _ in range(200):
         x, z, x_star, z_star = rng.gamma(0.7, size=4)

@@ -16,7 +16,7 @@ from stanadapt.targets import noise
 from stanadapt.targets.stan import bundled
 
 PROGRAM, DATA = bundled.find("glass")
-# posterior means of earlier runs by hand, convention 1 and 2: places where the mass is
+# posterior means of earlier runs by hand, convention 1 and 2: points with most of the mass
 CENTERS = {
     1: np.array([-1.61, -1.78, -0.24, -2.22, -2.26, -2.62, -1.33, -2.72, -3.00]),
     2: np.array([2.13, 1.91, -0.06, 2.66, 2.31, 2.63, 1.15, 3.32, 3.51]),
@@ -29,7 +29,7 @@ def content(**changed):
 
 
 def target(backend="stanli", steps=7, data=None, **changed):
-    """Without stanli's checks of the program, which one test makes, and which take seconds."""
+    """Skip stanli's checks of the program, which take seconds; one test makes them."""
     code = PROGRAM.read_text()
     assert STEPS in code
     code = code.replace(STEPS, f"int newton_steps = {steps};")
@@ -44,13 +44,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:stanli's checks of this program 
 
 
 def whitened(inputs):
-    """Rows with covariance I; L of the covariance is lower triangular."""
+    """Return rows with covariance I; L of the covariance is lower triangular."""
     centered = inputs - inputs.mean(axis=0)
     return np.linalg.solve(np.linalg.cholesky(np.cov(inputs.T)), centered.T).T
 
 
 def log_estimate(data, theta, u):
-    """Log of the mean importance weight; u has shape (row, sample)."""
+    """Return the log of the mean importance weight; u has shape (row, sample)."""
     z = whitened(np.array(data["X"], dtype=float))
     scales = np.exp(theta) if data["convention"] == 1 else np.sqrt(0.5 * np.exp(-theta))
     gram = np.array([np.exp(-np.sum(((z - row) * scales) ** 2, axis=1)) for row in z])
@@ -69,12 +69,12 @@ def log_estimate(data, theta, u):
 
 
 def log_density(data, theta, u):
-    """Without the constants of normal distributions."""
+    """Return the log density without the constants of normal distributions."""
     return log_estimate(data, theta, u) - theta @ theta / 10 - 0.5 * np.sum(u**2)
 
 
 def points(data, sizes=(0.3, 1.0, 2.2)):
-    """(theta, u) around the mass of the posterior, up to the width of the prior."""
+    """Return (theta, u) near the mass of the posterior, up to the width of the prior."""
     rng = np.random.default_rng(9)
     for size in sizes:
         yield (
@@ -84,7 +84,7 @@ def points(data, sizes=(0.3, 1.0, 2.2)):
 
 
 def position(theta, u):
-    """Stan's order: theta, then the columns of u."""
+    """Return a position in Stan's order: theta, then the columns of u."""
     return np.concatenate([theta, u.T.ravel()])
 
 
@@ -126,7 +126,7 @@ def test_native_density_equals_the_other_way(convention, samples):
 
 
 def test_the_embedded_backend_admits_it():
-    """Behind all its rails, as users have it; and its gradient is that of its density."""
+    """Make all checks, as for users; the gradient is that of the density."""
     stan = sa.Target(PROGRAM, DATA, backend="stanli", noise="u")
     assert stan.column_names == [f"theta.{d}" for d in range(1, 10)]
     rng, h = np.random.default_rng(10), 1e-5
@@ -174,8 +174,8 @@ def whitened_column(inputs):
 
 @pytest.mark.parametrize("steps", [7, 1, 0])
 @pytest.mark.parametrize("theta", [-1.5, 0.7])
-def test_estimates_are_unbiased_whatever_the_number_of_steps(steps, theta):
-    """Mean of 4000, within four standard errors of the integral; the odds of chance are 6e-5."""
+def test_estimates_are_unbiased_for_any_number_of_steps(steps, theta):
+    """The mean of 4000 is within four standard errors of the integral; false alarms 6e-5."""
     stan, rng = target(steps=steps, data=TINY), np.random.default_rng(11)
     logs = []
     for _ in range(4000):
@@ -189,7 +189,7 @@ def test_estimates_are_unbiased_whatever_the_number_of_steps(steps, theta):
 
 
 def test_newton_has_converged_all_over_the_prior():
-    """Seven steps give what twelve give, at 20 prior draws; three do not."""
+    """Seven steps give the same as twelve, at 20 prior draws; three do not."""
     few, usual, many = target(steps=3), target(), target(steps=12)
     rng, found = np.random.default_rng(12), []
     for _ in range(20):
@@ -202,7 +202,7 @@ def test_newton_has_converged_all_over_the_prior():
 
 @pytest.mark.parametrize(("samples", "expected"), [(1, 0.46), (25, 0.10)])
 def test_noise_is_as_measured(samples, expected):
-    """Standard deviation of the log estimate at one point; 80 draws tell it to a third."""
+    """Check the standard deviation of the log estimate at a point, within a third for 80 draws."""
     where = np.zeros(9 + 214 * samples)
     where[:9] = CENTERS[1]
     found = noise.estimate(target(M=samples), where, draws=40)

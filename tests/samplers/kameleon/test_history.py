@@ -9,7 +9,7 @@ from stanadapt.samplers.kameleon import history
 
 
 def recorded(length, capacity, dim=2):
-    """A History of positions (t, -t); their third entry is not to be kept."""
+    """Return a History of positions (t, -t); the third entry must not be kept."""
     kept = history.no_past(capacity, dim)
     for t in range(length):
         kept = history.record(kept, np.array([t, -t, 1e9]))
@@ -36,7 +36,7 @@ def test_all_positions_are_drawn_if_they_fit():
 
 
 def test_otherwise_one_of_each_stretch_is_drawn():
-    """All equally often: 600 draws of 5 among 17; six standard errors."""
+    """Each is equally likely: 600 draws of 5 among 17; six standard errors."""
     kept, out, rng = recorded(17, 20), np.empty((2, 5)), np.random.default_rng(2)
     counts = np.zeros(17)
     for _ in range(600):

@@ -1,4 +1,4 @@
-"""Kameleon: Adaptive Metropolis where its kernel is linear, the right law where it is frozen."""
+"""Kameleon: Adaptive Metropolis if its kernel is linear, the correct law if it is frozen."""
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from stanadapt.samplers import find
 from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.samplers.kameleon.kameleon import PUBLISHED
 from tests.helpers.chains import column, finish, make_chains
+from tests.helpers.codes import raises
 from tests.helpers.curved import PAPER
 from tests.helpers.targets import SD, Awkward
 
@@ -23,7 +24,7 @@ LINEAR = {
 
 
 def one_chain(chosen, target=None, start=(0.1, 0.5, -1.0), **lengths):
-    """One chain from a start of its own."""
+    """Return one chain from a given start."""
     target = target or Awkward()
     (chain,) = make_chains(("kameleon", chosen), target, **lengths)
     chain.state = chain.sampler.init(
@@ -59,12 +60,12 @@ class AdaptiveMetropolis:
 
 
 def test_linear_kernel_is_adaptive_metropolis_draw_for_draw():
-    """300 iterations that adapt and 200 that do not, whose covariance is the whole past's."""
+    """300 iterations that adapt and 200 that do not, with the covariance of the whole past."""
     chain = one_chain(LINEAR, warmup=300, draws=200)
     rng = np.random.default_rng(chain.plan.seeds()[0])
     peer = AdaptiveMetropolis(chain.density, [0.1, 0.5, -1.0], rng)
     finish([chain])
-    # the proposal uses what was recorded before the last redraw, the newest position not
+    # the proposal uses the positions before the last redraw, without the newest one
     draws, past = [], []
     for t in range(500):
         if t < 300:
@@ -82,14 +83,14 @@ BEND, WIDE = 0.5, 2.0
 
 
 def banana_moments(draws):
-    """Columns that are 0 in the mean: of x, of the bent y, and of the tails on either side."""
+    """Return columns with mean 0: of x, of the bent y, and of the tails on either side."""
     x, y = draws[..., 0], draws[..., 1]
     bent = y - BEND * (x**2 - WIDE**2)
     return np.stack([x, x**2 - WIDE**2, y, bent**2 - 1, (x > WIDE) - 0.15865525], axis=-1)
 
 
 def banana():
-    """A Stan program, since its law can be drawn from directly."""
+    """A Stan program with a law that can be drawn from directly."""
     code = f"""parameters {{ real x; real y; }}
     model {{ x ~ normal(0, {WIDE}); y ~ normal({BEND} * (square(x) - {WIDE**2}), 1); }}"""
     return sa.Target(code, {}, backend="stanli", show_progress=False)
@@ -104,7 +105,7 @@ FROZEN = [
 
 @pytest.mark.parametrize("chosen", FROZEN)
 def test_frozen_it_leaves_the_target_invariant(chosen):
-    """40 chains from the target's own draws; five standard errors, odds of chance 2e-5."""
+    """Start 40 chains at draws of the target; five standard errors, false alarms 2e-5."""
     target, rng = banana(), np.random.default_rng(6)
     x = WIDE * rng.standard_normal(40)
     y = BEND * (x**2 - WIDE**2) + rng.standard_normal(40)
@@ -120,7 +121,7 @@ def test_frozen_it_leaves_the_target_invariant(chosen):
     assert (error < [0.2, 0.6, 0.3, 0.05, 0.03]).all(), error  # the check above had power
 
 
-# --- what it learns ------------------------------------------------------------------------------
+# --- tuning --------------------------------------------------------------------------------------
 
 
 def test_it_learns_units_bandwidth_and_scale():
@@ -134,7 +135,7 @@ def test_it_learns_units_bandwidth_and_scale():
         np.tril(past.floor) + np.tril(past.floor, -1).T,
         rtol=1e-10,
     )
-    # pairs of whitened positions lie sqrt(2 chi^2_3) apart, whose median is sqrt(2 * 2.37)
+    # the distance of whitened positions is sqrt(2 chi^2_3), with median sqrt(2 * 2.37)
     assert past.subsample.bandwidth == pytest.approx(np.sqrt(2.37), rel=0.2)
     assert past.subsample.count == 300
     assert column(chain, "acceptance_rate").mean() == pytest.approx(0.234, abs=0.06)
@@ -142,7 +143,7 @@ def test_it_learns_units_bandwidth_and_scale():
 
 
 def test_it_reaches_scales_that_differ_by_a_million():
-    """From steps as small as the smallest: a kernel must not hold the past together too early."""
+    """Start with the smallest steps: a kernel must not confine proposals to an early past."""
     code = "data { vector[5] s; } parameters { vector[5] x; } model { x ~ normal(1, s); }"
     scales = np.array([1e-3, 0.03, 1.0, 30.0, 1e3])
     fit = sa.sample(
@@ -201,7 +202,7 @@ def test_the_presets_are_settings(published):
     assert find("kameleon", adapts_forever=True)[0].adapts_forever
 
 
-def test_redraws_become_rare_where_it_adapts_forever():
+def test_redraws_become_rare_if_it_adapts_forever():
     """The probability of another subsample falls as 1 / t after warm-up."""
     chain = one_chain({"subsample": 50, "adapts_forever": True}, warmup=400, draws=3600)
     chain.advance(400)
@@ -218,7 +219,7 @@ def test_redraws_become_rare_where_it_adapts_forever():
 
 @pytest.fixture(scope="module")
 def earlier():
-    """Target and fit, by another sampler; x is positive, so that positions are not draws."""
+    """Target and fit by another sampler; x is positive, so that positions differ from draws."""
     code = (
         "parameters { real<lower=0> x; vector[2] y; } model { x ~ gamma(2, 1); y ~ normal(3, 9); }"
     )
@@ -257,7 +258,7 @@ def test_chains_with_one_past_share_what_is_learned(earlier):
     np.testing.assert_array_equal(made["posterior"]["x"].values, again["posterior"]["x"].values)
 
 
-def test_what_a_warm_start_taught_is_kept_until_warmup_improves_on_it(earlier):
+def test_the_tuning_of_a_warm_start_is_kept_until_warmup_improves_on_it(earlier):
     """An early window must not forget the bandwidth."""
     target, fit = earlier
     made = sa.sample(
@@ -270,15 +271,15 @@ def test_what_a_warm_start_taught_is_kept_until_warmup_improves_on_it(earlier):
 def test_a_warm_start_that_does_not_fit(earlier):
     _, fit = earlier
     other = sa.Target("parameters { real z; } model { z ~ normal(0, 1); }", backend="stanli")
-    for bad, words in ((fit, "lacks z"), (5, "must be an earlier fit, got int")):
-        with pytest.raises(sa.StanadaptError, match=words):
+    for bad, facts in ((fit, ["warm_start", "z"]), (5, ["warm_start", "int"])):
+        with raises("unsuitable_fit", *facts):
             sa.sample(other, "kameleon", warm_start=bad)
 
 
 def test_history_must_hold_two_subsamples():
-    with pytest.raises(sa.StanadaptError, match="history must be at least 200"):
+    with raises("invalid_setting", "history", "200", "199"):
         find("kameleon", subsample=100, history=199)
-    with pytest.raises(sa.StanadaptError, match="kernel must be one of gaussian, linear"):
+    with raises("invalid_setting", "kernel", "gaussian, linear", "'cubic'"):
         find("kameleon", kernel="cubic")
 
 
@@ -292,7 +293,7 @@ BANDS = {"slight": (2.0, 0.02), "strong": (3.6, 0.025), "flower": (2.5, 0.01)}
 @pytest.mark.parametrize("preset", ["published", "ours"])
 @pytest.mark.parametrize("name", PAPER)
 def test_curved_targets_are_covered(name, preset):
-    """Medians over 10 chains: single chains stray into a tail of a banana, and are rarely back."""
+    """Medians over 10 chains: single chains stray into a tail of a banana, and rarely return."""
     target, warmup, draws, bandwidth = PAPER[name]
     chosen = PUBLISHED._replace(bandwidth=bandwidth) if preset == "published" else "kameleon"
     sampler, settings = find(chosen)

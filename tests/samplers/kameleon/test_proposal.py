@@ -33,7 +33,7 @@ def kernel_value(kernel, x, z):
 
 
 def kernel_gradient(kernel, x, z, h=1e-5):
-    """Gradient in x, by central differences."""
+    """Return the gradient in x, by central differences."""
     steps = h * np.eye(len(x))
     return np.array(
         [(kernel_value(kernel, x + e, z) - kernel_value(kernel, x - e, z)) / (2 * h) for e in steps]
@@ -76,10 +76,10 @@ def symmetric(lower):
 @pytest.mark.parametrize("units", UNITS)
 @pytest.mark.parametrize("kernel", list(Kernel))
 def test_covariance_is_the_papers(kernel, units):
-    """gamma^2 F + nu^2 M H M^T with numerical gradients, nu = s / (2 w(0) sqrt(n))."""
+    """Return gamma^2 F + nu^2 M H M^T with numerical gradients, nu = s / (2 w(0) sqrt(n))."""
     u = as_matrix(UNITS[units])
     if kernel == Kernel.linear:
-        u = np.eye(DIM)  # units do not matter for the linear kernel, whose weights are 1
+        u = np.eye(DIM)  # units do not matter for the linear kernel: its weights are 1
     back = np.linalg.inv(u)
     points, position = (back @ POINTS[:, :COUNT]).T, back @ POSITION
     columns = 2 * u @ np.array([kernel_gradient(kernel, position, z) for z in points]).T
@@ -159,7 +159,7 @@ def test_without_points_or_with_equal_points_only_the_floor_is_left():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_factorize_reports_what_is_not_finite(bad):
+def test_factorize_reports_values_that_are_not_finite(bad):
     points = POINTS.copy()
     points[1, 3] = bad
     with np.errstate(invalid="ignore"):

@@ -9,6 +9,7 @@ import stanadapt as sa
 from stanadapt.samplers.langevin.minibatches import Minibatches
 from stanadapt.samplers.tempering import weighted_summary
 from tests.helpers import rows_program
+from tests.helpers.codes import raises
 
 QUIET = {"show_progress": False, "seed": 1, "chains": 4}
 ROWS = 100
@@ -89,7 +90,7 @@ def test_a_run_of_batches_is_resumed_draw_for_draw(tmp_path):
     again = Minibatches(rows_program.regression(), ["X", "y"], 6)
     longer = sa.resume(tmp_path / "run", target=again, iter_sampling=400, show_progress=False)
     np.testing.assert_array_equal(longer["posterior"]["w"].values, whole["posterior"]["w"].values)
-    with pytest.raises(sa.StanadaptError, match="make that again and give it as `target`"):
+    with raises("run_needs_target", "Minibatches", "target"):
         sa.resume(tmp_path / "run", iter_sampling=500, show_progress=False)
 
 

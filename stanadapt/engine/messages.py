@@ -1,0 +1,122 @@
+"""Codes of the engine: settings of samplers, registration, compilation, and `check_sampler`."""
+
+from stanadapt.errors import NOTE, Code
+
+# --- samplers and settings that a user names ------------------------------------------------------
+
+UNKNOWN_SAMPLER = Code(
+    "unknown_sampler",
+    "settings",
+    "No sampler of this name is registered.",
+    "Give one of the names that `stanadapt samplers` lists; import the file of your own sampler "
+    "before you use it.",
+)
+UNKNOWN_SETTING = Code(
+    "unknown_setting",
+    "settings",
+    "The sampler has no setting of this name.",
+    "Check the spelling: `stanadapt samplers NAME` lists the settings of a sampler.",
+)
+INVALID_SETTING = Code(
+    "invalid_setting",
+    "settings",
+    "A setting of a sampler has the wrong type, lies outside its range, or contradicts another.",
+    "Give a value within the range that the message states.",
+)
+NOT_ENOUGH_MEMORY = Code(
+    "not_enough_memory",
+    "settings",
+    "The run needs more memory than there is.",
+    "Use fewer chains, draws or parameters, or lower the settings that the message names.",
+)
+
+# --- the file of a sampler ------------------------------------------------------------------------
+
+INVALID_SAMPLER = Code(
+    "invalid_sampler",
+    "sampler",
+    "A sampler cannot be registered, since it breaks the protocol in several ways.",
+    "Correct each of them; `stanadapt.engine.authoring` has a complete example.",
+)
+SAMPLER_NAME_TAKEN = Code(
+    "sampler_name_taken",
+    "sampler",
+    "Another sampler has the same name.",
+    "Rename the file: a sampler is named after its file.",
+)
+INVALID_SAMPLER_TUPLE = Code(
+    "invalid_sampler_tuple",
+    "sampler",
+    "Settings, State or Info of a sampler is not a NamedTuple class with the required fields.",
+    "Declare the fields with the types that the message names.",
+)
+INVALID_SAMPLER_FUNCTION = Code(
+    "invalid_sampler_function",
+    "sampler",
+    "A function of a sampler is not compiled, or takes the wrong number of arguments.",
+    "Decorate it with `jit`, and give it the arguments that the message names.",
+)
+INVALID_SAMPLER_OPTION = Code(
+    "invalid_sampler_option",
+    "sampler",
+    "An option in the registration of a sampler has a value that it cannot take.",
+    "Give one of the values that the message names.",
+)
+SAMPLER_NOT_COMPILED = Code(
+    "sampler_not_compiled",
+    "sampler",
+    "Numba cannot compile the code of a sampler.",
+    "Correct the line that the message names.",
+)
+SAMPLER_NOTE = Code(
+    "sampler_note",
+    NOTE,
+    "A sampler that is not part of the package reports something about a run.",
+    "Read the text, which the author of the sampler wrote.",
+)
+
+# --- faults that `check_sampler` finds ------------------------------------------------------------
+
+NOT_INVARIANT = Code(
+    "not_invariant",
+    "sampler",
+    "The sampler does not leave its target invariant: means or variances of its draws are wrong.",
+    "Check the acceptance ratio, above all the density of the reverse move.",
+)
+MIXES_TOO_SLOWLY = Code(
+    "mixes_too_slowly",
+    "sampler",
+    "The chains of a check mix too slowly for their moments to be compared with the true ones.",
+    "Tune faster, or give `check_sampler` settings that suit 2000 iterations of warm-up.",
+)
+DRAWS_NOT_REPRODUCIBLE = Code(
+    "draws_not_reproducible",
+    "sampler",
+    "The draws depend on the number of threads, on the size of chunks, or on no seed.",
+    "Keep everything that the next step needs in State, and draw random numbers from `rng` alone.",
+)
+FAILURES_NOT_REJECTED = Code(
+    "failures_not_rejected",
+    "sampler",
+    "The sampler does not cope with a density that fails.",
+    "Treat a log density of minus infinity as a rejection.",
+)
+CHANGES_AFTER_WARMUP = Code(
+    "changes_after_warmup",
+    "sampler",
+    "Tuning does not stop, or does not continue, after warm-up as the sampler declares.",
+    "Adapt in `adapt` alone, name workspace in `workspace`, and set `adapts_forever` if it does.",
+)
+UNDECLARED_EVALUATIONS = Code(
+    "undeclared_evaluations",
+    "sampler",
+    "The sampler evaluates gradients although it declares values, or values although it declares "
+    "gradients.",
+    "Set `uses_gradient` to True if `step` calls the gradient, and to False otherwise.",
+)
+ALLOCATES_MEMORY = Code(
+    "allocates_memory",
+    "sampler",
+    "A step of the sampler allocates memory.",
+    "Keep workspace in State, and write into it.",
+)
