@@ -230,13 +230,13 @@ class WriteCheckpoints(Keeper):
                 self.finish()
 
     def finish(self) -> None:
-        """Wait until everything scheduled is written; ignore what is scheduled later."""
+        """Wait until everything scheduled is written; ignore later requests."""
         with self._lock:
             self._finished = True
         self._writer.shutdown()
 
     def _hand_over(self, name: str = "", arrays: Mapping[str, np.ndarray] | None = None) -> None:
-        """Schedule a file, after that of all chains, without which it does not count."""
+        """Schedule a file; the file of all chains, if it is due, comes first so that both count."""
         with self._lock:
             if self._finished:  # an abandoned chain comes too late
                 return
