@@ -44,8 +44,9 @@ class Labels(NamedTuple):
     Examples
     --------
     >>> import stanadapt as sa
+    >>> from stanadapt.results.labels import Labels
     >>> program = "parameters { vector[2] theta; } model { theta ~ normal(0, 1); }"
-    >>> labels = sa.Labels(dims={"theta": ["school"]}, coords={"school": ["A", "B"]})
+    >>> labels = Labels(dims={"theta": ["school"]}, coords={"school": ["A", "B"]})
     >>> target = sa.Target(program, labels=labels, backend="stanli", show_progress=False)
     >>> target.labels.dims
     {'theta': ['school']}

@@ -37,9 +37,9 @@ class Start(NamedTuple):
     calls
         Evaluations so far: values, gradients, failures; shape (chain, 3).
     seconds
-        Of each chain: by the clock, and of a processor; shape (chain, 2).
+        Seconds of each chain: by the clock, and of a processor; shape (chain, 2).
     compile_seconds
-        Of the sampler that learned.
+        Seconds of compiling the sampler that learned scales.
     description
         Attributes of the result.
 
@@ -70,7 +70,7 @@ class Start(NamedTuple):
 
 
 class Randomness(NamedTuple):
-    """Where the random numbers of a chain come from: each use has a source of its own.
+    """Where the random numbers of a chain come from: each use has its own.
 
     moves, scales
         Generators for its start and its moves, and for the pre-run that learns scales.

@@ -30,7 +30,7 @@ from stanadapt.targets.target import Samplable, Target
 
 # steps as shares of the distance between two positions, and how well one of them must agree
 STEPS, AGREEMENT = 10.0 ** -np.arange(1.0, 8.0), 0.02
-# parts of a line whose integrals are compared; a part is halved up to so many times
+# parts of a line with integrals to be compared, and how often a part is halved at most
 PARTS, HALVINGS = 8, 30
 # a smaller jump does no harm; one this small against the log density may come from a solver of
 # differential equations that takes another step

@@ -233,7 +233,7 @@ def choose_coordinates(
 
 def _obstacle(target: Samplable, sampler: Sampler, given: GivenStart) -> str:
     if not target.moves_parameters:
-        return f"{target!r} has coordinates of its own"
+        return f"{target!r} has other coordinates than its program"
     if sampler.tempering is None:  # there chains do not begin with them
         given = given._replace(prior_data=None)
     for name, value in given._asdict().items():

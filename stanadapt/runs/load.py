@@ -8,6 +8,7 @@ from typing import Any
 from stanadapt import results
 from stanadapt.diagnostics.verdict import judge
 from stanadapt.errors import StanadaptError
+from stanadapt.results import Fit
 from stanadapt.results.attributes import origin_attributes
 from stanadapt.results.labels import Labels, data_groups, named_dimensions, phase_groups
 from stanadapt.runs.checkpoint import newest, summary_of
@@ -17,7 +18,7 @@ from stanadapt.runs.result import statistics
 from stanadapt.runs.spec import DATA
 
 
-def load(path: str | PathLike) -> Any:
+def load(path: str | PathLike) -> Fit:
     """Read a result from a netCDF file, or the draws so far from the folder of a run.
 
     Parameters

@@ -9,6 +9,7 @@ from stanadapt import results
 from stanadapt.diagnostics.reasons import FINE
 from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.results import Fit
 from stanadapt.results.labels import named_dimensions, phase_groups
 from stanadapt.runs.messages import PRIOR_NOT_DRAWN
 from stanadapt.runs.sample import sample
@@ -31,7 +32,7 @@ def add_prior(
     *,
     parallel_chains: int | None = None,
     show_progress: bool = True,
-) -> Any:
+) -> Fit:
     """Add the prior to a result: the groups prior, prior_predictive and sample_stats_prior.
 
     The prior is the program under data without observations. The default sampler draws its

@@ -43,7 +43,7 @@ class RunRecord:
 
     Attributes
     ----------
-        Of the result: how coordinates were chosen, seconds of compilation, and the like.
+        Attributes of the result: how coordinates were chosen, seconds of compilation, and the like.
     notes
         Messages for the user.
     interrupted

@@ -11,6 +11,7 @@ from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, StanadaptError, require_flag, require_whole
 from stanadapt.errors.codes import CODES
 from stanadapt.errors.messages import OUT_OF_RANGE
+from stanadapt.results import Fit
 from stanadapt.runs.chains import Start
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.progress import RunProgress, Watch
@@ -33,7 +34,7 @@ def resume(
     parallel_chains: int | None = None,
     executor: Any = None,
     show_progress: bool | Callable[[RunProgress], Any] = True,
-) -> Any:
+) -> Fit:
     """Continue a run that was given `run` and has stopped, or make it longer.
 
     The draws are those of a run that was never stopped, to the bit, if libraries and processor are

@@ -9,7 +9,7 @@ from stanadapt.engine.compile_errors import explained
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.registry import find, with_standardized_defaults
 from stanadapt.errors import StanadaptError, did_you_mean, require_flag, require_names
-from stanadapt.results import arviz_module, as_path
+from stanadapt.results import Fit, arviz_module, as_path
 from stanadapt.runs.chains import require_memory
 from stanadapt.runs.choose_sampler import (
     AUTO,
@@ -62,7 +62,7 @@ def sample(
     executor: Any = None,
     show_progress: bool | Callable[[RunProgress], Any] = True,
     **settings: Any,
-) -> Any:
+) -> Fit:
     """Draw from a target.
 
     Parameters

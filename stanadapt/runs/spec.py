@@ -43,7 +43,7 @@ class RunSpec(NamedTuple):
     stanadapt, versions
         Versions of the package and of the libraries that draws depend on.
     name, code, data, options
-        Of the Stan program: name, text, data as JSON, and options of `Target`.
+        The Stan program: name, text, data as JSON, and options of `Target`.
     backend_reason
         Why its backend was chosen.
     extension
@@ -51,7 +51,7 @@ class RunSpec(NamedTuple):
     described
         `repr` of the target if that is not the program itself; "" otherwise.
     location, factor
-        Of standardized coordinates; None in the program's own.
+        Location and factor of standardized coordinates; None in the program's own.
     prior_data
         JSON under which the program is the reference of a tempering sampler, or None.
     sampler, sampler_hash, settings
@@ -209,7 +209,7 @@ def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool
     Parameters
     ----------
     spec, folder
-        Of the run.
+        Description and folder of the run.
     given
         The target that the user made again, or None: it is made from the folder.
     show_progress

@@ -46,7 +46,7 @@ def with_stopping_rule(
     Parameters
     ----------
     plan
-        Of the run.
+        The plan of the run.
     until_ess
         The target that the user gave, or None.
     of_default_length

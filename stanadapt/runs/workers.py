@@ -125,9 +125,9 @@ def advance_slice(
     Parameters
     ----------
     key, spec
-        Of the run.
+        Name and description of the run.
     number
-        Of the chain, 0, 1, ...
+        Number of the chain, 0, 1, ...
     held
         Its checkpoint.
     seconds
@@ -167,7 +167,7 @@ def follow(chain: Chain, done: Slice, prior_handle: int) -> None:
 
 # of the first slice of a chain, and of later ones, each twice as long as the one before
 FIRST_SECONDS, LONGEST_SECONDS = 1.0, 20.0
-# a slice is given to so many workers before the run ends
+# number of workers that try a slice before the run ends
 TRIES = 3
 PAUSE = 0.1  # seconds between two looks at what has been done
 
@@ -183,14 +183,14 @@ class RunOnWorkers:
     executor
         As `sample` takes it.
     spec
-        Of the run.
+        Description of the run.
     reference
         The reference in this process, if it is the program under other data.
 
     Attributes
     ----------
     name
-        Of the executor's class.
+        Name of the executor's class.
     trouble
         Why the run ended early: what a worker raised.
 

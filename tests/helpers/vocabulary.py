@@ -25,7 +25,7 @@ BUDGET = {
     "a sentence, for a message": (r"\bsentences?\b", 1.0),
     "go on": (r"\b(?:go|goes|going|gone|went) on\b", 0.5),
     "told, tells": (r"\b(?:told|tells?)\b", 1.0),
-    "of its own": (r"\bof (?:its|their|his|her) own\b", 1.0),
+    "of its own": (r"(?<!A file )\bof (?:its|their|his|her) own\b", 1.0),
     "else, for otherwise": (r"(?:,|;|:) else\b", 0.5),
     "anew, afresh": (r"\b(?:anew|afresh)\b", 0.5),
     "so many": (r"\bso (?:many|often|few)\b", 0.5),

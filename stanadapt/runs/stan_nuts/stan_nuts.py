@@ -22,6 +22,7 @@ from stanadapt.errors import (
     require_whole,
     warn,
 )
+from stanadapt.results import Fit
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import named_dimensions, phase_groups
 from stanadapt.runs.messages import (
@@ -58,7 +59,7 @@ def stan_nuts(
     show_progress: bool = True,
     adapt_delta: float = 0.8,
     max_treedepth: int = 10,
-) -> Any:
+) -> Fit:
     """Draw from a target with Stan's NUTS.
 
     Parameters

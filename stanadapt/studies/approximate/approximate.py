@@ -8,6 +8,7 @@ import numpy as np
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.errors import StanadaptError, require_names, require_whole
+from stanadapt.results import Fit
 from stanadapt.runs.messages import UNKNOWN_ARGUMENT
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.samplers.variational.methods import Fitted, Method, choose_method, require_size
@@ -29,7 +30,7 @@ def approximate(
     save: Any = (),
     show_progress: bool = True,
     **settings: Any,
-) -> Any:
+) -> Fit:
     """Approximate a posterior by Gaussians on the unconstrained scale, and draw from these.
 
     It takes seconds and is not exact: use it for a first look, for starting values, or if a sampler

@@ -1,6 +1,6 @@
 """The fits of a report: their columns and measures, and which of them can be used.
 
-Of thousands of columns, a report measures the worst and the most different.
+If there are thousands of columns, a report measures the worst and the most different.
 """
 
 import json
@@ -331,8 +331,8 @@ def reduce_columns(fits: Repeats) -> tuple[Repeats, Message | None]:
     }
     return reduced, Message(
         SELECTED_COLUMNS,
-        f"Of {count:,} columns of the fits, {len(selected)} are measured here: in each fit those "
-        "with the largest R-hat and the smallest effective sample size, by a cheap screening of "
+        f"Among {count:,} columns of the fits, {len(selected)} are measured here: in each fit "
+        "those with the largest R-hat and the smallest effective sample size, by a cheap screening of "
         "all, and those with the most different means. Medians are over these.",
     )
 
