@@ -8,8 +8,7 @@ import numpy as np
 
 from stanadapt.engine.compile_errors import explained
 from stanadapt.engine.plan import Plan
-from stanadapt.errors import Message, StanadaptError, require_flag, require_whole
-from stanadapt.errors.codes import CODES
+from stanadapt.errors import StanadaptError, require_flag, require_whole
 from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.results import Fit
 from stanadapt.runs.chains import Start
@@ -95,19 +94,13 @@ def resume(
         made = target_for(spec, folder, target, shown)
         nothing = np.zeros((plan.chains, 3), np.int64)
         start = Start(made, held["positions"], nothing, np.zeros((plan.chains, 2)), 0.0, {})
-        notes = [_note(text, code) for text, code in held["notes"]]
-        record = RunRecord(dict(held["attributes"]), [*notes, *other_versions(spec)])
+        record = RunRecord(dict(held["attributes"]), [*held["notes"], *other_versions(spec)])
         watch = Watch(made.target, on_progress, max_minutes)
         sampler, _ = spec.find_sampler()
         with explained(sampler):
             reopened = Run.reopen(folder, spec, start, record, executor)
         reopened.advance(watch)
         return reopened.result()
-
-
-def _note(text: str, code: str) -> str:
-    """Return a note of the part of the run that came before; its code may be of a family."""
-    return Message(CODES[code], text) if code in CODES else text
 
 
 def _changed(plan: Plan, iter_sampling: Any, until_ess: Any, parallel_chains: Any) -> Plan:

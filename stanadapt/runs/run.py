@@ -27,13 +27,11 @@ from stanadapt.runs.checkpoint import WriteCheckpoints, newest, resumed, summary
 from stanadapt.runs.coordinates import NO, Coordinates, as_given, in_scales_of, learn_scales
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.messages import (
-    CHECKPOINT_FAILED,
     ENDED_EARLY,
     INTERRUPTED,
     NO_DRAWS,
     NOT_EXTENDED,
     OUT_OF_MEMORY,
-    STOPPED_ON_REQUEST,
 )
 from stanadapt.runs.progress import Watch
 from stanadapt.runs.result import RunRecord, SavedGroups, pack_result
@@ -191,7 +189,7 @@ class Run:
             "factor": spec.factor,
             "positions": list(self.start.positions),
             "attributes": self.record.attributes,
-            "notes": [[str(note), getattr(note, "code", "")] for note in self.record.notes],
+            "notes": list(self.record.notes),
         }
 
     def finish(self, watch: Watch) -> Any:
@@ -282,7 +280,7 @@ class Run:
         # a run that was asked to stop was not interrupted
         record.interrupted = interrupted and not watch.note
         if interrupted and watch.note:
-            record.notes.append(Message(STOPPED_ON_REQUEST, watch.note))
+            record.notes.append(watch.note)
             record.keep_all_chains = watch.stopped_by_user
 
     def result(self) -> Any:
@@ -299,8 +297,7 @@ class Run:
                 for chain, share in zip(self.chains, whole, strict=True):
                     setattr(getattr(chain, phase), kind, share)
         path = str(self.keeper.folder.path)
-        trouble = [Message(CHECKPOINT_FAILED, text) for text in self.keeper.trouble]
-        self.record.notes += trouble
+        self.record.notes += self.keeper.trouble
         self.record.attributes["run"] = path
         try:
             return self._pack(hurried=bool(pressed))
