@@ -142,7 +142,7 @@ class _Line:
 
 AUTO, DEFAULT, WITHOUT_GRADIENT = "auto", "whitened_hmc", "am"
 ABOUT_AUTO = (
-    f"The default: {DEFAULT} where the density has a usable gradient, else {WITHOUT_GRADIENT}."
+    f"The default: {DEFAULT} if the density has a usable gradient, {WITHOUT_GRADIENT} otherwise."
 )
 # the check has its own random numbers: those of the chains are not touched
 CHECK_SEED, POSITIONS = 20_140, 3

@@ -72,7 +72,7 @@ def sample(
         (`Minibatches`, for sgld).
     sampler : str or Settings
         Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`. The
-        default, "auto", is whitened_hmc if the density has a usable gradient, else am. Attributes
+        default, "auto", is whitened_hmc if the density has a usable gradient, and am otherwise. Attributes
         of the result record the choice and the reason.
     chains : int
         Number of chains.
