@@ -72,8 +72,8 @@ def sample(
         (`Minibatches`, for sgld).
     sampler : str or Settings
         Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`. The
-        default, "auto", is whitened_hmc if the density has a usable gradient, and am otherwise. Attributes
-        of the result record the choice and the reason.
+        default, "auto", is whitened_hmc if the density has a usable gradient, and am otherwise.
+        Attributes of the result record the choice and the reason.
     chains : int
         Number of chains.
     iter_warmup, iter_sampling : int, optional
