@@ -23,6 +23,7 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.messages import INVALID_SETTING
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Sampler, Tempering, Traits
 from stanadapt.engine.registry import (
@@ -33,7 +34,6 @@ from stanadapt.engine.registry import (
     require_probability,
 )
 from stanadapt.errors import Message, StanadaptError
-from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.samplers.tempering import continuous_path as engine
 from stanadapt.samplers.tempering import coordinate as coordinates
 from stanadapt.samplers.tempering import swaps as path_engine
@@ -192,7 +192,7 @@ def check(settings: Settings) -> None:
     problems: list[Message] = []
     if settings.levels == 1:
         text = "continuous_tempering: levels must be 0 (learned) or at least 2, got 1."
-        problems.append(Message(OUT_OF_RANGE, text))
+        problems.append(Message(INVALID_SETTING, text))
     if settings.reference_family == ReferenceFamily.power:
         text = (
             "continuous_tempering: reference_family must be gaussian or student_t, got power: "

@@ -31,9 +31,8 @@ from stanadapt.engine.registry import (
     require_at_least,
     require_positive,
     require_probability,
+    setting_error,
 )
-from stanadapt.errors import StanadaptError
-from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.samplers.tempering import energy_walk as engine
 from stanadapt.samplers.tempering.swaps import GAIN_OFFSET, GAIN_POWER
 
@@ -123,8 +122,7 @@ def check(settings: Settings) -> None:
     require_probability(settings, "jump_probability", "target_accept")
     require_positive(settings, "highest_temperature", "step_size")
     if settings.highest_temperature <= 1.0:
-        raise StanadaptError(
-            OUT_OF_RANGE,
+        raise setting_error(
             "equi_energy: highest_temperature must be above 1, that of the posterior, got "
             f"{settings.highest_temperature}.",
         )

@@ -14,9 +14,9 @@ from stanadapt.engine.registry import (
     require_at_least,
     require_fraction,
     require_positive,
+    setting_error,
 )
 from stanadapt.errors import StanadaptError
-from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.samplers.hamiltonian.nuts_tree import LARGEST_DEPTH
 from stanadapt.samplers.tempering.messages import IMPROPER_POWERS
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, Options
@@ -146,8 +146,7 @@ def check_moves(settings: Any) -> None:
     require_positive(settings, "step_size")
     name = find_name(settings)
     if settings.max_treedepth > LARGEST_DEPTH:
-        raise StanadaptError(
-            OUT_OF_RANGE,
+        raise setting_error(
             f"{name}: max_treedepth must be at most {LARGEST_DEPTH}, got {settings.max_treedepth}.",
         )
 
@@ -159,9 +158,7 @@ def check_tempering(settings: Any) -> None:
     require_at_least(settings, 0, "levels")
     name = find_name(settings)
     if settings.levels == 1:
-        raise StanadaptError(
-            OUT_OF_RANGE, f"{name}: levels must be 0 (learned) or at least 2, got 1."
-        )
+        raise setting_error(f"{name}: levels must be 0 (learned) or at least 2, got 1.")
     power = settings.reference_family == ReferenceFamily.power
     if power and settings.min_inverse_temperature == 0:
         raise StanadaptError(

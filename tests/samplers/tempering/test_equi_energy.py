@@ -46,7 +46,7 @@ def test_it_is_marked_as_not_exact():
 
 
 def test_bad_temperatures_are_refused():
-    with raises("out_of_range", "highest_temperature"):
+    with raises("invalid_setting", "highest_temperature"):
         find(NAME, highest_temperature=1.0)
 
 

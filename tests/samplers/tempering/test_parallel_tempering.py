@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from stanadapt.errors import StanadaptError
 from stanadapt.samplers import find
 from tests.helpers.chains import column, finish, make_chains
+from tests.helpers.codes import raises
 from tests.helpers.targets import Awkward
 
 
@@ -43,7 +43,7 @@ def test_sweeps_without_a_pair_are_counted():
 
 @pytest.mark.parametrize("rings", [0, -1, 1001])
 def test_numbers_of_rings_out_of_range(rings):
-    with pytest.raises(StanadaptError, match=f"rings.*{rings}"):
+    with raises("invalid_setting", "rings", rings):
         find("parallel_tempering", swaps="energy_rings", rings=rings)
-    with pytest.raises(StanadaptError, match="swaps"):
+    with raises("invalid_setting", "swaps", "energy_rings"):
         find("parallel_tempering", swaps="rings")

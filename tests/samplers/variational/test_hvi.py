@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.errors import StanadaptError
 from stanadapt.samplers import find
+from tests.helpers.codes import raises
 
 # unit variances, correlation 0.9; the log of its integral is log(2 pi sqrt(0.19))
 CORRELATED = """
@@ -162,5 +162,5 @@ def test_an_earlier_fit_gives_the_start_of_paths(target, paths):
 )
 def test_lengths_below_the_least_are_refused(setting, value):
     least = 100 if setting == "paths" else 1
-    with pytest.raises(StanadaptError, match=f"{setting}.*{least}"):
+    with raises("invalid_setting", setting, least):
         find("hvi", **{setting: value})

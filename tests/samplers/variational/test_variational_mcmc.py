@@ -8,12 +8,11 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.engine.chain import advance_together
-from stanadapt.errors import StanadaptError
 from stanadapt.samplers import find
 from stanadapt.samplers.variational import proposal
 from stanadapt.samplers.variational.proposal import Approximation
 from tests.helpers.chains import column, finish, make_chains
-from tests.helpers.codes import warns
+from tests.helpers.codes import raises, warns
 from tests.helpers.targets import Awkward
 
 LOCATION = np.array([0.5, -1.0, 2.0, 0.0])
@@ -181,5 +180,5 @@ def test_a_q_without_the_tails_of_the_posterior_is_reported():
 
 
 def test_settings_are_named():
-    with pytest.raises(StanadaptError, match="independence, mixture, block"):
+    with raises("invalid_setting", "kernel", "independence, mixture, block"):
         find("variational_mcmc", kernel="gibbs")
