@@ -224,7 +224,8 @@ def _require_known(sampler: Any, settings: dict[str, Any]) -> None:
         arguments = [*(sample.__kwdefaults__ or ()), *FAMILY_OPTIONS]
         raise StanadaptError(
             UNKNOWN_ARGUMENT,
-            f"sample has no argument, and {sampler} no setting, named {unknown[0]!r}."
+            f"sample has no argument, and {sampler} no setting, named {unknown[0]!r}; the settings "
+            f"of {sampler} are {', '.join(sorted(known)) or 'none'}."
             + did_you_mean(unknown[0], [*arguments, *known]),
         )
 

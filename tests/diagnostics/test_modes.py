@@ -322,7 +322,8 @@ def table():
     return sa.modes(mixture(20), drawn(rng, 20, rng.choice(3, p=WEIGHTS, size=(2, 500))))
 
 
-def test_its_text_is_a_table_with_messages(table, capsys):
+def test_its_text_is_a_table_with_messages(table, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     assert capsys.readouterr().out == ""
     text = repr(table)
     head, *rows = text.splitlines()

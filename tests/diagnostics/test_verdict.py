@@ -412,7 +412,7 @@ def test_a_suitable_sampler_is_fine():
     assert fit.attrs["verdict"] == "fine"
 
 
-@pytest.mark.filterwarnings("ignore:Stan's NUTS ran inside stanli")
+@pytest.mark.filterwarnings(r"ignore:.*\[embedded_nuts\]")
 def test_stan_nuts_is_judged_alike():
     """The divergences of Stan's NUTS on the centered eight schools are reported."""
     from stanadapt.targets.stan.bundled import find

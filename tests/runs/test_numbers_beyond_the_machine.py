@@ -34,8 +34,7 @@ def test_lengths(target, name, value):
     ],
 )  # fmt: skip
 def test_settings(target, sampler, setting):
-    (name,) = setting
-    with raises_in("settings", name):
+    with raises_in("settings", sampler):
         draw(target, sampler, **setting)
 
 

@@ -17,7 +17,7 @@ from stanadapt.samplers import find
 from tests.helpers.codes import warns
 
 # short runs reach far out
-pytestmark = pytest.mark.filterwarnings("ignore:.*no finite density")
+pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 CODE = """
 data { int N; vector[N] x; vector[N] y; }
 parameters { real a; real<lower=0> s; }
@@ -121,7 +121,7 @@ def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target, mon
     def failing(*arguments, **options):
         raise sa.StanadaptError(NO_DRAWS, "no finite density.")
 
-    fit = drawn(target)
+    fit = sa.sample(target, "nuts", **RUN)
     monkeypatch.setattr(prior, "sample", failing)
     with warns("prior_not_drawn", "no finite density."):
         sa.add_prior(fit, target, NOTHING, show_progress=False)

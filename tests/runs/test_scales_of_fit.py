@@ -26,10 +26,7 @@ DATA = {"width": 1.0, "shift": 0.0}
 QUIET = {"show_progress": False}
 # Cov(b) of these data: sd 1e-6 and sqrt(40^2 + 30^2) = 50, correlation 0.8
 SDS, CORRELATION = np.array([1e-6, 50.0, 0.3]), 0.8
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*(round trips|was visited|trajectories that|no finite density|had not settled|"
-    "at least 4)"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 
 
 def made(**changes):

@@ -18,7 +18,7 @@ from stanadapt.samplers.gad.gad_hmc import LARGEST_WEIGHT
 from stanadapt.samplers.tempering.settings import RATE_OF_TRAJECTORIES, RATE_OF_WALKS
 from stanadapt.samplers.whitened.findings import attributes
 from tests.helpers.chains import FASTER, column, finish, make_chains
-from tests.helpers.codes import raises
+from tests.helpers.codes import raises, raises_in
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 from tests.helpers.repository import PACKAGE
 from tests.helpers.sampler_settings import VARIANTS
@@ -240,7 +240,7 @@ def test_bad_settings_name_setting_and_value(case):
     sampler, _ = find(case[0])
     for name in sampler.settings._fields:
         for bad in (-1, np.nan, "abc", None):
-            with raises("invalid_setting", f"{case[0]}: {name}", bad):
+            with raises_in("settings", f"{case[0]}: {name}", bad):
                 find(case[0], **{name: bad})
     with raises("unknown_setting", case[0], "'color'", *sampler.settings._fields):
         find(case[0], color=1)

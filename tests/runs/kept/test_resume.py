@@ -307,8 +307,8 @@ def test_checkpoints_that_cannot_be_written_cost_no_draw(target, tmp_path, monke
     whole = draw(target, ("nuts", {}))
 
     def refused(keeper, chain):
-        with keeper._remembered():
-            raise StanadaptError("files", "the disk was taken away.")
+        with keeper._recorded_trouble():
+            raise OSError("the disk was taken away.")
 
     monkeypatch.setattr(checkpoint.WriteCheckpoints, "write", refused)
     fit = draw(target, ("nuts", {}), run=tmp_path / "run")

@@ -34,7 +34,7 @@ def runs(target, draw, seeds):
 
 @pytest.mark.slow
 @pytest.mark.cmdstan
-@pytest.mark.filterwarnings("ignore:.*come from trajectories that")
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 @pytest.mark.parametrize(("program", "data", "seeds"), CASES)
 def test_as_good_as_cmdstan(program, data, seeds):
     """The ratio of efficiencies has a standard error of 5 %: 15 % is three of them."""

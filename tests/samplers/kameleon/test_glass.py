@@ -40,7 +40,7 @@ def target(backend="stanli", steps=7, data=None, **changed):
     )  # fmt: skip
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:stanli's checks of this program were omitted")
+pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 
 
 def whitened(inputs):

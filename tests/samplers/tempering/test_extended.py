@@ -24,12 +24,7 @@ def target():
     return sa.Target(CODE, {"n": 3, "y": [0.5, 1.0, 2.0]}, **QUIET)
 
 
-@pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
-@pytest.mark.filterwarnings(r"ignore:.*\[few_round_trips\]")
-@pytest.mark.filterwarnings(r"ignore:.*\[uneven_visits\]")
-@pytest.mark.filterwarnings(r"ignore:.*\[chains_disagree_on_modes\]")
-@pytest.mark.filterwarnings(r"ignore:.*\[poor_proposals\]")
-@pytest.mark.filterwarnings(r"ignore:.*\[(empty_files|rejected_jumps|shared_file_error)\]")
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 @pytest.mark.parametrize("name", registered())
 def test_draws_of_every_sampler_have_stan_shapes_and_counts_are_of_the_program(target, name):
     fit = sa.sample(extend(target, 3), name, chains=2, iter_warmup=100, iter_sampling=80, seed=3,

@@ -253,7 +253,7 @@ def test_twenty_modes_after_equally_many_calls(plan):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Stan's NUTS ran inside stanli")
+@pytest.mark.filterwarnings(r"ignore:.*\[embedded_nuts\]")
 def test_stans_nuts_misses_modes_and_compare_reports_it():
     target, content = bundled("mixture", "twenty")
     stuck = sa.stan_nuts(target, backend="stanli", seed=1, **QUIET)

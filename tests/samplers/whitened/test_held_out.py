@@ -8,7 +8,7 @@ from stanadapt.samplers.whitened.fisher_metric import (
     correlations_hold,
     diagonal_metric,
     fisher_metric,
-    with_standard_deviations,
+    use_standard_deviations,
 )
 
 
@@ -70,8 +70,8 @@ def test_whitened_is_the_inverse_of_the_factor(kind):
     learn = diagonal_metric if kind == "diagonal" else fisher_metric
     metric = learn(x, g, np.ones(n))
     assert metric.kind == kind
-    root = np.array([metric.whitened(np.zeros((1, n)), row[None])[1][0] for row in np.eye(n)])
-    z, b = metric.whitened(x, g)
+    root = np.array([metric.whiten(np.zeros((1, n)), row[None])[1][0] for row in np.eye(n)])
+    z, b = metric.whiten(x, g)
     np.testing.assert_allclose(z @ root.T, x, rtol=1e-8, atol=1e-8 * np.abs(x).max(axis=0).min())
     np.testing.assert_allclose(b, g @ root, rtol=1e-8, atol=1e-8 * np.abs(b).max())
 
@@ -80,5 +80,5 @@ def test_standard_deviations_replace_scales_if_draws_varied():
     x = np.random.default_rng(4).standard_normal((100, 3)) * [1e-6, 1.0, 1e6]
     x[:, 1] = 2.0
     metric = diagonal_metric(x, x**3, np.array([1.0, 7.0, 1.0]))
-    found = with_standard_deviations(metric, x).scales
+    found = use_standard_deviations(metric, x).scales
     np.testing.assert_allclose(found, [x[:, 0].std(), 7.0, x[:, 2].std()])
