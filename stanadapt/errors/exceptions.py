@@ -42,11 +42,10 @@ class StanadaptError(Exception):
 
     """
 
-    def __init__(self, code: Any, message: str, stan: str = "", fit: Any = None) -> None:
-        self.code = code
-        self.stage = code.kind if isinstance(code, Code) else code
-        if self.stage not in STAGES:
-            raise ValueError(f"an error needs the code of a stage, got {code!r}")
+    def __init__(self, code: Code, message: str, stan: str = "", fit: Any = None) -> None:
+        if not isinstance(code, Code) or code.kind not in STAGES:
+            raise ValueError(f"an error needs a Code of a stage, got {code!r}")
+        self.code, self.stage = code, code.kind
         self.message = message
         self.stan = stan.strip()
         self.fit = fit

@@ -112,7 +112,7 @@ def _measured(
         try:
             fit = draw(job.method, target, job.length, own_seed, start, engine)
         except sa.StanadaptError as error:
-            if error.message.startswith("interrupted"):
+            if error.code == "interrupted":
                 raise KeyboardInterrupt from None  # Ctrl-C during warm-up
             reason = " ".join(str(error).split())
             return row | dict.fromkeys(MEASURES, np.nan) | {"failure": reason}, []

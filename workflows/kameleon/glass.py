@@ -134,7 +134,7 @@ def run_all(
                 fit = run(target, method, length, options.chains, options.seed)
             except sa.StanadaptError as error:
                 notes.append(f"{method} failed: {' '.join(str(error).split())}")
-                if error.message.startswith("interrupted"):
+                if error.code == "interrupted":
                     break
                 continue
         if fit.attrs["interrupted"]:

@@ -186,7 +186,7 @@ def _one(job: Job, seed: int) -> tuple[pd.DataFrame, list[str]]:
                 raise KeyboardInterrupt
             rows, failure = measured(fit, job), []
         except sa.StanadaptError as error:
-            if error.message.startswith("interrupted"):
+            if error.code == "interrupted":
                 raise KeyboardInterrupt from None  # Ctrl-C during warm-up
             rows, failure = pd.DataFrame(), [f"failed: {' '.join(str(error).split())}"]
     return rows, failure + [str(w.message) for w in caught if issubclass(w.category, UserWarning)]

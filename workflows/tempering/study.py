@@ -98,7 +98,7 @@ def run_all(
                     seed_of_run = own_seed(seed, target_number, number)
                     chains[name], messages = run(target, method, budget, seed_of_run, keep)
                 except sa.StanadaptError as error:
-                    if error.message.startswith("interrupted"):
+                    if error.code == "interrupted":
                         raise KeyboardInterrupt from None  # Ctrl-C during warm-up
                     messages = [f"failed: {' '.join(str(error).split())}"]
                 notes += [f"{name}: {message}" for message in messages]

@@ -12,6 +12,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.comparison_table import remarks
 from stanadapt.errors import Message, StanadaptError, StanadaptWarning, codes_of
+from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.runs.messages import NUTS_CHAINS_FAILED
 from stanadapt.runs.stan_nuts import stanli
 from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun
@@ -134,10 +135,15 @@ def test_ctrl_c_during_the_check_loses_no_draws(target, engine):
 
 
 def test_an_error_without_a_fit_has_none():
-    error = StanadaptError("data", "wrong", "words")
+    error = StanadaptError(OUT_OF_RANGE, "wrong", "words")
     assert error.fit is None
-    again = pickle.loads(pickle.dumps(StanadaptError("data", "wrong", "words", fit=[1])))
-    assert (again.stage, again.message, again.stan, again.fit) == ("data", "wrong", "words", [1])
+    again = pickle.loads(pickle.dumps(StanadaptError(OUT_OF_RANGE, "wrong", "words", fit=[1])))
+    assert (again.code, again.message, again.stan, again.fit) == (
+        OUT_OF_RANGE,
+        "wrong",
+        "words",
+        [1],
+    )
 
 
 # --- the comparison ------------------------------------------------------------------------------

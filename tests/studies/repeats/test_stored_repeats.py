@@ -9,7 +9,8 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import codes_of
-from stanadapt.runs.messages import INTERRUPTED
+from stanadapt.errors.messages import OUT_OF_RANGE
+from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.studies.repeats import compare_repeats as module
 from stanadapt.studies.repeats.rows import SAMPLING, repeat_seed
 from tests.helpers import made_up_fits
@@ -150,7 +151,7 @@ def test_an_interruption_keeps_complete_repeats(target, runs, tmp_path, how):
 def test_a_repeat_that_fails_is_a_row_with_the_reason(target, runs, tmp_path):
     def act(name, seed):
         if (name, seed) == ("rwm", repeat_seed(5, 2)):
-            raise sa.StanadaptError("sampling", "all chains\nstopped.", "Stan says so")
+            raise sa.StanadaptError(NO_DRAWS, "all chains\nstopped.", "Stan says so")
 
     runs.act = act
     found = repeated(target, tmp_path)
@@ -173,7 +174,7 @@ def test_an_error_that_recurs_ends_the_comparison(target, runs):
     def act(name, seed):
         raise error
 
-    error = sa.StanadaptError("settings", "Why.")
+    error = sa.StanadaptError(OUT_OF_RANGE, "Why.")
     runs.act = act
     with pytest.raises(sa.StanadaptError) as caught:
         repeated(target)
