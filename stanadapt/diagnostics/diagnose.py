@@ -53,13 +53,18 @@ class Diagnosis:
         return codes_of(self.messages)
 
     def __repr__(self) -> str:
-        lines = [f"{self.verdict}: {self.summary}", *(f"- {text}" for text in self.messages)]
+        lines = [f"{self.verdict}: {self.summary}", *(f"- {text}" for text in self._lines())]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        items = "".join(f"<li>{html.escape(text)}</li>" for text in self.messages)
+        items = "".join(f"<li>{html.escape(text)}</li>" for text in self._lines())
         head = f"<p><strong>{html.escape(self.verdict)}</strong>: {html.escape(self.summary)}</p>"
         return head + (f"<ul>{items}</ul>" if items else "")
+
+    def _lines(self) -> list[str]:
+        """Messages, each with its code, by which the documentation explains it."""
+        codes = codes_of(self.messages)
+        return [f"{m} [{c}]" if c else str(m) for m, c in zip(self.messages, codes, strict=True)]
 
 
 def diagnose(fit: Fit) -> Diagnosis:

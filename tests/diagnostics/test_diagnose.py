@@ -35,7 +35,7 @@ def test_every_problem_is_reported(problem, code):
     assert code in diagnosis.codes
     first, *lines = repr(diagnosis).splitlines()
     assert first.startswith(diagnosis.verdict)
-    assert lines == [f"- {message}" for message in diagnosis.messages]
+    assert lines == [f"- {m} [{m.code}]" for m in diagnosis.messages]
 
 
 def test_the_chain_that_disagrees_is_named():
