@@ -7,7 +7,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError, codes_of
-from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
+from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS, OUT_OF_MEMORY
 from stanadapt.samplers import find
 from stanadapt.samplers.tempering import Extended
 from stanadapt.studies.advise import trials
@@ -122,7 +122,7 @@ def run(target):
     [
         (NO_DRAWS, 1e9, "unfinished_trial"),
         (NO_DRAWS, 0.0, NO_DRAWS),  # every chain failed before the time was up
-        ("sampling", 0.0, "sampling"),
+        (OUT_OF_MEMORY, 0.0, OUT_OF_MEMORY),
     ],
 )
 def test_a_trial_without_draws_has_a_reason(normal, monkeypatch, code, seconds, reason):
