@@ -30,8 +30,9 @@ def require_comparable(fits: Fits, baseline: str | None) -> None:
     """Raise StanadaptError unless these are fits of one target, with the baseline among them."""
     if not isinstance(fits, Mapping) or hasattr(fits, "attrs"):
         raise StanadaptError(
-            messages.NOT_A_MAPPING,
-            "compare expects a mapping of fits by name, {'name': fit}, not a single fit.",
+            messages.NOT_FITS_BY_NAME,
+            "compare takes a mapping of fits by name, {'name': fit, 'other': fit}, not "
+            f"{type(fits).__name__}.",
         )
     for name, fit in fits.items():
         _require_printable(name)

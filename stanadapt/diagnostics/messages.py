@@ -124,8 +124,8 @@ INTERRUPTED_FIT = Code(
 STOPPED_CHAINS = Code(
     "stopped_chains",
     NOTE,
-    "Chains failed and are not part of the fit.",
-    "Start elsewhere (inits), and check the notes of the fit.",
+    "Chains were stopped since every evaluation of their density failed, and are left out.",
+    "Start elsewhere (inits), or use another seed.",
 )
 HOW_TO_READ = Code(
     "how_to_read",
@@ -241,11 +241,11 @@ UNSEEN_MODES = Code(
 
 # --- errors ---
 
-NOT_A_MAPPING = Code(
-    "not_a_mapping",
+NOT_FITS_BY_NAME = Code(
+    "not_fits_by_name",
     "settings",
-    "Fits to compare were not given as a mapping of fits by name.",
-    "Give {'name': fit, 'other': fit}.",
+    "Fits were given as something other than a mapping of fits by name.",
+    "Give {'name': fit, 'other': fit}; a report also takes {'name': [fit, fit]}.",
 )
 NO_FITS = Code(
     "no_fits",
@@ -288,12 +288,6 @@ TOO_FEW_STARTS = Code(
     "settings",
     "There are fewer than ten draws with a finite density to climb from.",
     "Sample longer.",
-)
-ESTIMATED_DENSITY = Code(
-    "estimated_density",
-    "settings",
-    "The density is only estimated from noise, so that it has no maximum to climb to.",
-    "Give a target without noise.",
 )
 MISSING_PARAMETER = Code(
     "missing_parameter",

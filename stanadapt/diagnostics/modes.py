@@ -16,6 +16,7 @@ from stanadapt.diagnostics.mixing import ess_of_chain
 from stanadapt.errors import Message, StanadaptError, require_whole
 from stanadapt.results import Fit, arviz_module
 from stanadapt.results.messages import NOT_A_FIT
+from stanadapt.targets.messages import ESTIMATED_DENSITY
 from stanadapt.targets.target import Target, check_same_target, require_target
 
 # climbs: all of them miss a mode with 1 % of the draws in 13 % of fits, with 2 % in 2 %
@@ -197,7 +198,7 @@ def _check(target: Target, fit: Any, starts: Any) -> None:
     require_whole("starts", starts, FEWEST)
     if target.noise_size:
         raise StanadaptError(
-            messages.ESTIMATED_DENSITY,
+            ESTIMATED_DENSITY,
             f"The density of {target.name} is only estimated, so that it cannot be climbed. Give "
             "modes a target without noise.",
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from numba.core.errors import NumbaError
 
 from stanadapt.engine.compiled.jit import PACKAGE
-from stanadapt.engine.messages import NOT_ENOUGH_MEMORY, SAMPLER_NOT_COMPILED
+from stanadapt.engine.messages import OUT_OF_MEMORY, SAMPLER_NOT_COMPILED
 from stanadapt.engine.protocol import Sampler
 from stanadapt.errors import StanadaptError
 
@@ -32,7 +32,7 @@ def explained(sampler: Sampler) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise StanadaptError(
-            NOT_ENOUGH_MEMORY,
+            OUT_OF_MEMORY,
             f"{sampler.name} needs more memory than there is with these settings ({error}): lower "
             "the numbers of chains, levels, pseudo-samples or draws.",
         ) from None

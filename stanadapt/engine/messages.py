@@ -23,11 +23,11 @@ INVALID_SETTING = Code(
     "A setting of a sampler has the wrong type, lies outside its range, or contradicts another.",
     "Give a value within the range that the message states.",
 )
-NOT_ENOUGH_MEMORY = Code(
-    "not_enough_memory",
+OUT_OF_MEMORY = Code(
+    "out_of_memory",
     "settings",
-    "The run needs more memory than there is.",
-    "Use fewer chains, draws or parameters, or lower the settings that the message names.",
+    "The draws of the run, or the matrices of the sampler, do not fit into memory.",
+    "Keep fewer draws (iter_sampling, thin, chains), or follow the advice in the message.",
 )
 
 # --- the file of a sampler ------------------------------------------------------------------------

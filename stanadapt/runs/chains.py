@@ -18,9 +18,10 @@ from stanadapt.engine.density import (
     VALUE_CALLS,
     Density,
 )
+from stanadapt.engine.messages import OUT_OF_MEMORY
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, StanadaptError, warn
-from stanadapt.runs.messages import MUCH_MEMORY, OUT_OF_MEMORY
+from stanadapt.runs.messages import MUCH_MEMORY
 from stanadapt.runs.pooled_reference import FittedReference
 from stanadapt.targets.target import Samplable
 

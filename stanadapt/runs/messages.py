@@ -27,12 +27,6 @@ TOO_MANY_THREADS = Code(
     "There are more threads per chain than moves that they could share.",
     "Lower threads_per_chain, or use more chains.",
 )
-OUT_OF_MEMORY = Code(
-    "out_of_memory",
-    "settings",
-    "The draws of the run, or the matrices of the sampler, do not fit into memory.",
-    "Keep fewer draws (iter_sampling, thin, chains), or follow the advice in the message.",
-)
 CONFLICTING_STARTS = Code(
     "conflicting_starts",
     "settings",
@@ -134,12 +128,6 @@ FAILED_QUANTITIES = Code(
     NOTE,
     "Generated quantities failed at some draws, which hold NaN there.",
     "Fix the block, or remove the failing statement. Parameters are unaffected.",
-)
-CHAINS_STOPPED = Code(
-    "chains_stopped",
-    NOTE,
-    "Chains were stopped since every evaluation of their density failed, and are left out.",
-    "Start elsewhere (inits), or use another seed.",
 )
 CHAINS_TOO_SHORT = Code(
     "chains_too_short",
@@ -258,12 +246,6 @@ NOT_A_REFERENCE = Code(
     "settings",
     "A reference distribution cannot be made from this object.",
     "Give a ReferenceDistribution, 'pathfinder', an earlier fit or approximation, or its file.",
-)
-REFERENCE_NEEDS_GRADIENTS = Code(
-    "reference_needs_gradients",
-    "settings",
-    "Pathfinder follows gradients, but the density is a noisy estimate.",
-    "Give a ReferenceDistribution, or leave it out to learn one during warm-up.",
 )
 REFERENCE_COORDINATES = Code(
     "reference_coordinates",

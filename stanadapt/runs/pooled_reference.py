@@ -21,7 +21,6 @@ from stanadapt.runs.messages import (
     NOT_A_REFERENCE,
     REFERENCE_COORDINATES,
     REFERENCE_DRAWS,
-    REFERENCE_NEEDS_GRADIENTS,
 )
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
@@ -34,6 +33,7 @@ from stanadapt.samplers.variational.methods import (
     gaussians_of,
 )
 from stanadapt.samplers.variational.pathfinder import mixture_log_density
+from stanadapt.targets.messages import ESTIMATED_DENSITY
 from stanadapt.targets.target import Samplable
 
 # more than the default of `approximate`, because a mode that no path reaches is lost
@@ -105,7 +105,7 @@ def _from_pathfinder(target: Samplable, seed: int | None) -> tuple[Moments, str,
     program = target.target
     if program.noise:
         raise StanadaptError(
-            REFERENCE_NEEDS_GRADIENTS,
+            ESTIMATED_DENSITY,
             f"reference_distribution='{PATHFINDER}' follows gradients, but the density of "
             f"{program.name} is an estimate with noise {', '.join(program.noise)}: give a "
             "ReferenceDistribution, or leave it out to learn one during warm-up.",

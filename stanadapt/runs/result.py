@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
+from stanadapt.diagnostics.messages import STOPPED_CHAINS
 from stanadapt.engine.after_run import RunView
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.engine.registry import as_chosen
@@ -17,7 +18,6 @@ from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import named_dimensions, phase_groups
 from stanadapt.runs.messages import (
-    CHAINS_STOPPED,
     CHAINS_TOO_SHORT,
     FAILED_EVALUATIONS,
     FAILED_QUANTITIES,
@@ -92,7 +92,7 @@ def failures(target: Samplable, chains: list[Chain], kept: list[int]) -> Iterato
     stopped = [str(i + 1) for i, chain in enumerate(chains) if chain.stopped]
     if stopped:
         yield Message(
-            CHAINS_STOPPED,
+            STOPPED_CHAINS,
             f"{_chains(stopped)}: stopped after {FAILURES_BEFORE_STOP} consecutive failed "
             f"evaluations and left out; the result has {len(kept)} of {len(chains)} chains. "
             "Start elsewhere (inits), or use another seed.",

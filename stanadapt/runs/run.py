@@ -20,6 +20,7 @@ from stanadapt.engine.chain import Chain, ChainDesign, Keeper
 from stanadapt.engine.chain import run as run_chains
 from stanadapt.engine.console import reporter, say, slow_step
 from stanadapt.engine.interrupts import interruptible, terminated_as_interrupted, uninterrupted
+from stanadapt.engine.messages import OUT_OF_MEMORY
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.runs.chains import Start, make_chains, randomness, require_memory
@@ -31,7 +32,6 @@ from stanadapt.runs.messages import (
     INTERRUPTED,
     NO_DRAWS,
     NOT_EXTENDED,
-    OUT_OF_MEMORY,
 )
 from stanadapt.runs.progress import Watch
 from stanadapt.runs.result import RunRecord, SavedGroups, pack_result

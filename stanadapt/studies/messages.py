@@ -22,12 +22,6 @@ SETTINGS_NOT_BY_NAME = Code(
     "The settings of a sampler are not a mapping from names to values.",
     "Give a dictionary such as {'target_accept': 0.9}.",
 )
-NOT_FITS_BY_NAME = Code(
-    "not_fits_by_name",
-    "settings",
-    "A report was given something other than fits by name.",
-    "Give a mapping: {'name': fit} or {'name': [fit, fit]}.",
-)
 NOTHING_IN_COMMON = Code(
     "nothing_in_common",
     "settings",
@@ -106,12 +100,6 @@ MISSED_IN_TRIAL = Code(
 
 # --- approximate ---------------------------------------------------------------------------------
 
-NOISY_DENSITY = Code(
-    "noisy_density",
-    "settings",
-    "Approximations follow gradients, and this density is an estimate with noise.",
-    "Use sample, or make the target without noise.",
-)
 NO_DENSITY_AT_DRAWS = Code(
     "no_density_at_draws",
     "sampling",
@@ -304,12 +292,6 @@ UNCHECKED_CHAIN = Code(
 
 # --- report: problems and notes ------------------------------------------------------------------
 
-CHAINS_APART = Code(
-    "chains_apart",
-    NOTE,
-    "Chains of a fit lie in separate regions.",
-    "Use a tempering sampler, or lengthen warm-up.",
-)
 STEPS_TOO_LARGE = Code(
     "steps_too_large",
     NOTE,
@@ -321,30 +303,6 @@ THINNED_DRAWS = Code(
     NOTE,
     "A fit was thinned: its effective sample sizes refer to the draws kept, its cost to all.",
     "Compare fits without thinning.",
-)
-SHORTENED_RUN = Code(
-    "shortened_run",
-    NOTE,
-    "A fit was interrupted and has fewer draws than requested.",
-    "Resume the run.",
-)
-CHAINS_LEFT_OUT = Code(
-    "chains_left_out",
-    NOTE,
-    "Some chains failed and were left out.",
-    "Start elsewhere (inits), or use another seed.",
-)
-REJECTED_EVALUATIONS = Code(
-    "rejected_evaluations",
-    NOTE,
-    "The density failed at some points, which count as rejections.",
-    "Bound the parameters in the program, or give them tighter priors.",
-)
-LONE_CHAIN = Code(
-    "lone_chain",
-    NOTE,
-    "A fit has one chain, so R-hat cannot be computed.",
-    "Run four chains.",
 )
 NONFINITE_QUANTITY = Code(
     "nonfinite_quantity",

@@ -8,6 +8,12 @@ NOT_A_TARGET = Code(
     "The first argument is not a target, or the function needs a program with its data.",
     "Give Target(program, data), or the attribute `target` of a distribution built from one.",
 )
+ESTIMATED_DENSITY = Code(
+    "estimated_density",
+    "settings",
+    "The method follows gradients, and the density is an estimate with noise.",
+    "Use sample, or make the target without noise.",
+)
 FIT_OF_ANOTHER_TARGET = Code(
     "fit_of_another_target",
     "settings",

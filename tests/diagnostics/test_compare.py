@@ -189,7 +189,7 @@ def test_objects_that_are_not_fits(thing):
 
 
 def test_one_fit_instead_of_a_mapping():
-    with raises("not_a_mapping"):
+    with raises("not_fits_by_name"):
         sa.compare(normal(1))
 
 

@@ -10,13 +10,13 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency, measure_mixing
 from stanadapt.engine.chain import Chain
+from stanadapt.engine.messages import OUT_OF_MEMORY
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
 from stanadapt.runs import checkpoint, stopping_rule
 from stanadapt.runs import run as run_module
 from stanadapt.runs import sample as sample_module
 from stanadapt.runs.folder import RunFolder, writing
-from stanadapt.runs.messages import OUT_OF_MEMORY
 from stanadapt.runs.stopping_rule import shortfall, until_usable
 from tests.helpers.codes import raises
 

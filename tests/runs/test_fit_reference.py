@@ -131,5 +131,5 @@ def test_an_approximation_in_other_coordinates(target):
 
 def test_an_estimated_density_has_no_paths():
     noisy = sa.Target(noisy_program.PROGRAM, {"M": 2, "s": 0.5}, noise=["u"], **QUIET)
-    with raises("reference_needs_gradients", noisy.name, "u"):
+    with raises("estimated_density", noisy.name, "u"):
         fit_reference(noisy, **QUIET)

@@ -130,7 +130,7 @@ def test_a_stopped_chain_is_left_out_and_reported():
     model { 0 ~ normal(0, fmax(1 - square(x), 1e-12 - square(x - 500))); }
     """
     target = sa.Target(code)
-    with warns("chains_stopped", "chain 2", "1 of 2"):
+    with warns("stopped_chains", "chain 2", "1 of 2"):
         fit = draw(
             target, inits=[{"x": 0.1}, {"x": 500.0}], iter_warmup=0, iter_sampling=1500,
             initial_scale=0.3,

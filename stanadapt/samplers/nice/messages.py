@@ -38,12 +38,6 @@ JAX_MISSING = Code(
     "Training a network needs JAX and optax, which are not installed.",
     "Run pip install 'stanadapt[learn]'.",
 )
-ESTIMATED_TRAINING_DENSITY = Code(
-    "estimated_training_density",
-    "settings",
-    "A network cannot be trained on a density that is an estimate with noise.",
-    "Train on the target without noise.",
-)
 CONSTANT_FIRST_DRAWS = Code(
     "constant_first_draws",
     "sampling",

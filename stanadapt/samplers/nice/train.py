@@ -20,12 +20,12 @@ from stanadapt.errors import Message, StanadaptError, require_between, require_w
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
 from stanadapt.samplers.nice.messages import (
     CONSTANT_FIRST_DRAWS,
-    ESTIMATED_TRAINING_DENSITY,
     JAX_MISSING,
     TRAINING_STOPPED,
     TRAINING_WITHOUT_RESULT,
 )
 from stanadapt.samplers.nice.network import Coupling, Network
+from stanadapt.targets.messages import ESTIMATED_DENSITY
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Target, check_same_target, require_target
 
@@ -215,7 +215,7 @@ def _adversarial() -> Any:
 def _require_exact_density(target: Target) -> None:
     if target.noise:
         raise StanadaptError(
-            ESTIMATED_TRAINING_DENSITY,
+            ESTIMATED_DENSITY,
             f"the density of {target.name} is an estimate with noise {', '.join(target.noise)}: "
             "train on the target without `noise`.",
         )

@@ -14,7 +14,8 @@ from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.samplers.variational.methods import Fitted, Method, choose_method, require_size
 from stanadapt.studies.approximate.importance_draws import Draws, importance_draws
 from stanadapt.studies.approximate.pack_approximation import Run, pack_approximation
-from stanadapt.studies.messages import APPROXIMATION_TOO_FAR, NO_DENSITY_AT_DRAWS, NOISY_DENSITY
+from stanadapt.studies.messages import APPROXIMATION_TOO_FAR, NO_DENSITY_AT_DRAWS
+from stanadapt.targets.messages import ESTIMATED_DENSITY
 from stanadapt.targets.target import Samplable, require_samplable
 
 UNCONSTRAINED = "unconstrained"  # the group that a result may have in addition
@@ -97,7 +98,7 @@ def approximate(
     method_functions, method_settings = choose_method(method, settings)
     if program.noise:
         raise StanadaptError(
-            NOISY_DENSITY,
+            ESTIMATED_DENSITY,
             f"{method} follows gradients, but the density of {program.name} is an estimate with "
             f"noise {', '.join(program.noise)}. Use sample, or make the target without `noise` to "
             "approximate both.",

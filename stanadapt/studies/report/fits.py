@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare, counted_variables, disagreement
+from stanadapt.diagnostics.messages import NOT_FITS_BY_NAME
 from stanadapt.diagnostics.missed_modes import Columns
 from stanadapt.diagnostics.mixing import Efficiency, efficiency, worst_columns
 from stanadapt.diagnostics.reasons import FINE, NOT_EXACT, ORDER
@@ -21,7 +22,6 @@ from stanadapt.studies.messages import (
     DISAGREEMENT,
     INEXACT_SAMPLER,
     MISSED_BY_FIT,
-    NOT_FITS_BY_NAME,
     NOTHING_IN_COMMON,
     NOTHING_TO_STUDY,
     SELECTED_COLUMNS,

@@ -5,18 +5,20 @@ from collections.abc import Sized
 import numpy as np
 
 from stanadapt import results
+from stanadapt.diagnostics.messages import (
+    INTERRUPTED_FIT,
+    ONE_CHAIN,
+    SEPARATE_REGIONS,
+    STOPPED_CHAINS,
+)
 from stanadapt.errors import Message
+from stanadapt.runs.messages import FAILED_EVALUATIONS
 from stanadapt.studies.messages import (
-    CHAINS_APART,
-    CHAINS_LEFT_OUT,
     CONSTANT_QUANTITY,
     DISAGREEMENT,
-    LONE_CHAIN,
     NO_SECONDS,
     NO_STATISTICS,
     NONFINITE_QUANTITY,
-    REJECTED_EVALUATIONS,
-    SHORTENED_RUN,
     STEPS_TOO_LARGE,
     THINNED_DRAWS,
 )
@@ -53,7 +55,7 @@ def _regions(run: Run) -> list[Message]:
         worst = run.measured.names[int(np.nanargmax(run.measured.r_hat))]
         listed = [f"{mean:.3g}" for mean in run.columns[worst].mean(axis=1)[:MOST_MEANS]]
         means = f" Means of {worst} by chain: {', '.join(listed)}."
-    return [Message(CHAINS_APART, f"Its chains lie in {run.regions} separate regions.{means}")]
+    return [Message(SEPARATE_REGIONS, f"Its chains lie in {run.regions} separate regions.{means}")]
 
 
 def _disagreement(run: Run, assessment: Assessment) -> list[Message]:
@@ -100,19 +102,19 @@ def _length(run: Run) -> list[Message]:
             f"It was interrupted: there are {row['draws']:,} of {_requested(run)} requested draws "
             "per chain."
         )
-        messages.append(Message(SHORTENED_RUN, text))
+        messages.append(Message(INTERRUPTED_FIT, text))
     if row["stopped_chains"] > 0:
         text = f"Failed chains, left out: {row['stopped_chains']:.0f}."
-        messages.append(Message(CHAINS_LEFT_OUT, text))
+        messages.append(Message(STOPPED_CHAINS, text))
     if row["failed"] > 0:
         text = f"Failed evaluations, counted as rejections: {row['failed']:,.0f}."
-        messages.append(Message(REJECTED_EVALUATIONS, text))
+        messages.append(Message(FAILED_EVALUATIONS, text))
     if row["chains"] == 1:
         text = (
             "It has one chain, so R-hat cannot be computed: nothing shows whether another chain "
             "would reach the same region. Run four."
         )
-        messages.append(Message(LONE_CHAIN, text))
+        messages.append(Message(ONE_CHAIN, text))
     return messages
 
 

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 import stanadapt as sa
+from stanadapt.engine.messages import OUT_OF_MEMORY
 from stanadapt.errors import StanadaptError, codes_of
-from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS, OUT_OF_MEMORY
+from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.samplers import find
 from stanadapt.samplers.tempering import Extended
 from stanadapt.studies.advise import trials

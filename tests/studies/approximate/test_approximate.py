@@ -270,7 +270,7 @@ def test_settings_out_of_range(method, settings, facts):
 
 def test_an_estimated_density_is_refused():
     target = sa.Target(noisy_program.PROGRAM, {"M": 3, "s": 1.0}, noise="u")
-    with raises("noisy_density", "advi", "noise u"):
+    with raises("estimated_density", "advi", "noise u"):
         approximated(target, "advi")
     with pytest.raises(StanadaptError) as caught:
         sa.sample(target, "rwm", inits="pathfinder", show_progress=False)

@@ -78,7 +78,7 @@ def test_one_chain_alone_is_not_trusted(tmp_path):
     one = made_up.fit(1, shape=(1, 250))
     page = page_of({"a": one}, tmp_path)
     assert page.codes("conclusion") == ["no_fit_usable", "no_recommendation"]
-    assert "lone_chain" in page.codes("problems", "a")
+    assert "one_chain" in page.codes("problems", "a")
 
 
 def test_one_chain_is_trusted_as_far_as_it_agrees_with_several(tmp_path):
@@ -127,7 +127,7 @@ def test_very_few_draws(draws, tmp_path):
 def test_an_interrupted_fit(tmp_path):
     cut = made_up.fit(1, shape=(4, 150), interrupted=True)
     fits = {"cut": cut, "whole": made_up.fit(2)}
-    text = dict(page_of(fits, tmp_path).messages("problems", "cut"))["shortened_run"]
+    text = dict(page_of(fits, tmp_path).messages("problems", "cut"))["interrupted_fit"]
     assert "150 of 250" in text
 
 

@@ -45,7 +45,7 @@ def test_the_conclusion_answers_both_questions(page):
 @pytest.mark.parametrize(
     ("name", "code", "fact"),
     [
-        ("other mode", "chains_apart", "2"),
+        ("other mode", "separate_regions", "2"),
         ("large steps", "steps_too_large", "0.02"),
         ("thinned", "thinned_draws", "thin=10"),
         ("thinned", "thinned_draws", "40 draws"),

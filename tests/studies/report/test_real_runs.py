@@ -77,7 +77,7 @@ def divergent():
 @pytest.mark.parametrize(
     ("run", "code"),
     [
-        (other_mode, "chains_apart"),
+        (other_mode, "separate_regions"),
         (large_steps, None),
         (short_and_thinned, "thinned_draws"),
         (divergent, None),
