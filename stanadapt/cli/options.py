@@ -159,9 +159,9 @@ def make_target(
         return PosteriorDatabase(posteriordb).target(model, **options)
     program: Any = Path(model)
     source: Any = Path(data) if data else None
-    if not program.is_file() and model in bundled.available():
+    if not program.is_file() and program.suffix != ".stan":
         if source is not None and source.is_file():
-            program = bundled.available()[model].path
+            program = bundled.require(model).path
         else:
             program, source = bundled.find(model, data)
     return Target(program, source, **options)

@@ -140,7 +140,11 @@ class RunFolder:
     def read_arrays(self, name: str) -> dict[str, np.ndarray]:
         """Contents of an .npz file."""
         try:
-            with np.load(self.path / name, allow_pickle=False) as arrays:
+            # given a name, NumPy would leave a damaged file open
+            with (
+                (self.path / name).open("rb") as file,
+                np.load(file, allow_pickle=False) as arrays,
+            ):
                 return dict(arrays)
         except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
             raise _unreadable(self.path / name, error) from None

@@ -39,7 +39,7 @@ from stanadapt.runs.spec import RunSpec, spec_of
 from stanadapt.runs.stopping_rule import Shortfall, shortfall
 from stanadapt.runs.tree import packed
 from stanadapt.runs.warm_start import ChainInit
-from stanadapt.runs.workers import RunOnWorkers, prior_reference, run_on_workers
+from stanadapt.runs.workers import Reference, RunOnWorkers, prior_reference, run_on_workers
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.targets.noise import noise_warnings
 from stanadapt.targets.target import Samplable
@@ -69,6 +69,9 @@ class Run:
         JSON under which the program is the reference of a tempering sampler, or None.
     executor
         Its workers run the chains; None: threads of this process.
+    reference
+        The program under prior_data in a run that goes on; its chains hold the address of its
+        density, which must live as long as they do.
 
     """
 
@@ -81,10 +84,11 @@ class Run:
         record: RunRecord,
         prior_data: str | None = None,
         executor: Any = None,
+        reference: Reference | None = None,
     ) -> None:
         self.start, self.design, self.chains = start, design, chains
         self.save, self.record, self.prior_data = save, record, prior_data
-        self.executor = executor
+        self.executor, self.reference = executor, reference
         self.keeper: WriteCheckpoints | None = None
 
     @classmethod
@@ -125,8 +129,8 @@ class Run:
         target = start.target.target
         design = spec.make_design(target)
         held, sources = newest(folder, spec.plan.chains), randomness(spec.plan)
-        prior = prior_reference(target, spec.prior_data)
-        handle = prior.handle if prior else 0
+        reference = prior_reference(target, spec.prior_data)
+        handle = reference.handle if reference else 0
         with slow_step(spec.plan.show_progress, compiling(design)):
             # compiling calls `freeze`, which may change arrays in place: on a chain for this alone
             resumed(held[0], start, design, sources[0], 0, handle).compile()
@@ -134,8 +138,7 @@ class Run:
                 resumed(arrays, start, design, source, number, handle)
                 for number, (arrays, source) in enumerate(zip(held, sources, strict=True))
             ]
-        run = cls(start, design, chains, spec.save, record, spec.prior_data, executor)
-        run._prior = prior  # the chains hold the address of its density
+        run = cls(start, design, chains, spec.save, record, spec.prior_data, executor, reference)
         folder.give_memory(chains)
         for chain in chains:
             if not chain.warming_up:
@@ -143,8 +146,6 @@ class Run:
         run.keeper = WriteCheckpoints(folder, chains, summary_of(held[0])["generation"])
         folder.write_plan(spec.plan)
         return run
-
-    _prior: Any = None
 
     @property
     def target(self) -> Samplable:

@@ -40,6 +40,8 @@ PROGRAM, DATA, PRIOR_DATA = "program.stan", "data.json", "prior_data.json"
 class RunSpec(NamedTuple):
     """Target, sampler and lengths of a run.
 
+    Attributes
+    ----------
     stanadapt, versions
         Versions of the package and of the libraries that draws depend on.
     name, code, data, options

@@ -39,6 +39,25 @@ def available() -> dict[str, BundledProgram]:
     return {path.stem: _program(path) for path in paths if path.is_file()}
 
 
+def require(name: str) -> BundledProgram:
+    """Return the bundled program of a name.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", if there is no such program.
+
+    """
+    programs = available()
+    if name not in programs:
+        raise StanadaptError(
+            UNKNOWN_BUNDLED_PROGRAM,
+            f"There is no bundled program {name!r}, and the name of a program's file must end in "
+            f".stan.{did_you_mean(name, programs)} `stanadapt models` lists the bundled programs.",
+        )
+    return programs[name]
+
+
 def find(name: str, data: str | None = None) -> tuple[Path, Path | None]:
     """Return the paths of a bundled program and of one of its data sets.
 
@@ -56,14 +75,7 @@ def find(name: str, data: str | None = None) -> tuple[Path, Path | None]:
         Stage "settings", if there is no such program or data set.
 
     """
-    programs = available()
-    if name not in programs:
-        raise StanadaptError(
-            UNKNOWN_BUNDLED_PROGRAM,
-            f"There is no bundled program {name!r}. There are: {', '.join(programs)}."
-            + did_you_mean(name, programs),
-        )
-    program = programs[name]
+    program = require(name)
     if data is None and len(program.data) <= 1:
         return program.path, next(iter(program.data.values()), None)
     if data not in program.data:
