@@ -1,0 +1,198 @@
+"""Fits of one coordinate's conditional distribution, many at a time.
+
+The model is that of `triangular_map`: precision P = P0 + exp(a + b z_k), and mean m, the average of
+d and of e + w z_l + q z_l^2 with weights P0 and exp(a + b z_k). The fit minimizes the Fisher
+divergence of the conditional from a normal distribution with this precision and mean,
+
+    F = mean over draws of (g + P (x - m))^2 / P,
+
+g being the gradient of the log density with respect to x. It needs no normalizing constant, does
+not depend on units, and is 0 if the conditional is exactly of this form, however few the draws.
+Everything here is in standardized units: z = (x - mean) / sd, and g times sd.
+
+All fits advance together in a Levenberg-Marquardt iteration with analytic derivatives: array
+operations over (fit, draw), nothing to compile.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
+
+# numbers of a fit
+A, B, C, D, E, W, Q = range(7)
+PARAMETERS = 7
+# an absent own precision: exp(-700) is 0 next to any other
+ABSENT = -700.0
+LARGEST_EXPONENT = 60.0
+ITERATIONS, CHUNK = 30, 128
+# the fits of a chunk end when none of them has improved by this share for so many iterations
+LEAST_GAIN, PATIENCE = 1e-4, 3
+# of the logarithms a and c and the slope b in one iteration
+LONGEST_STEP = 2.0
+SMALLEST = 1e-300
+DIAGONAL = np.arange(PARAMETERS)
+
+
+class Draws(NamedTuple):
+    """Standardized draws and gradients, shape (dim, draw), and the constants of their units."""
+
+    positions: np.ndarray
+    gradients: np.ndarray
+    mean: np.ndarray
+    sd: np.ndarray
+
+    @classmethod
+    def standardize(
+        cls, positions: np.ndarray, gradients: np.ndarray, mean: np.ndarray, sd: np.ndarray
+    ) -> "Draws":
+        """Return draws and gradients, shape (draw, dim), in units of mean and sd."""
+        z = np.ascontiguousarray(((positions - mean) / sd).T)
+        return cls(z, np.ascontiguousarray((gradients * sd).T), mean, sd)
+
+    @property
+    def log_precision(self) -> np.ndarray:
+        """A first guess: half the log of the variance of the gradient over that of the draws."""
+        spread, slope = self.positions.var(axis=1), self.gradients.var(axis=1)
+        return 0.5 * np.log((slope + SMALLEST) / (spread + SMALLEST))
+
+
+class Fits(NamedTuple):
+    """Models, one per row: the coordinate, its drivers, and its numbers.
+
+    coordinate, scale, location
+        Shape (fit,); a driver of -1 is absent.
+    numbers
+        Shape (fit, PARAMETERS).
+    free
+        Which of them are fitted, shape (fit, PARAMETERS).
+
+    """
+
+    coordinate: np.ndarray
+    scale: np.ndarray
+    location: np.ndarray
+    numbers: np.ndarray
+    free: np.ndarray
+
+    def take(self, rows: np.ndarray) -> "Fits":
+        """Return some of the rows."""
+        return Fits(*(values[rows] for values in self))
+
+
+def join(parts: list[Fits]) -> Fits:
+    """Return the rows of several."""
+    return Fits(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
+def divergence(fits: Fits, draws: Draws) -> np.ndarray:
+    """Return F of each fit on some draws, shape (fit,)."""
+    found = [
+        np.mean(_residuals(part.numbers, *_columns(part, draws))[0] ** 2, axis=1)
+        for part in _chunks(fits)
+    ]
+    return np.nan_to_num(np.concatenate(found), nan=np.inf) if found else np.empty(0)
+
+
+def fit(fits: Fits, draws: Draws) -> Fits:
+    """Minimize F over the free numbers, from those given."""
+    with one_blas_thread(), np.errstate(all="ignore"):
+        parts = [
+            part._replace(numbers=_minimize(part, *_columns(part, draws))) for part in _chunks(fits)
+        ]
+    return join(parts) if parts else fits
+
+
+def _chunks(fits: Fits) -> list[Fits]:
+    count = len(fits.coordinate)
+    return [fits.take(np.arange(i, min(i + CHUNK, count))) for i in range(0, count, CHUNK)]
+
+
+def _columns(fits: Fits, draws: Draws) -> tuple[np.ndarray, ...]:
+    """Return x, g, z_k and z_l of each fit, shape (fit, draw); 0 for a driver that is absent."""
+    z = draws.positions
+    scale = np.where((fits.scale >= 0)[:, None], z[fits.scale], 0.0)
+    location = np.where((fits.location >= 0)[:, None], z[fits.location], 0.0)
+    return z[fits.coordinate], draws.gradients[fits.coordinate], scale, location
+
+
+def _residuals(
+    numbers: np.ndarray, x: np.ndarray, g: np.ndarray, scale: np.ndarray, location: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Return (g + P (x - m)) / sqrt(P), and the parts that its derivatives need."""
+    a, b, c, d, e, w, q = (numbers[:, i, None] for i in range(PARAMETERS))
+    learned = np.exp(np.clip(a + b * scale, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+    own = np.exp(np.minimum(c, LARGEST_EXPONENT))
+    precision = own + learned
+    center = e + (w + q * location) * location
+    mean = (own * d + learned * center) / precision
+    root = np.sqrt(precision)
+    return root * (x - mean) + g / root, learned, own, precision, center, mean, root
+
+
+def _derivatives(
+    numbers: np.ndarray,
+    parts: tuple,
+    x: np.ndarray,
+    g: np.ndarray,
+    scale: np.ndarray,
+    location: np.ndarray,
+) -> np.ndarray:
+    """Return those of the residuals, shape (fit, draw, PARAMETERS)."""
+    _, learned, own, precision, center, mean, root = parts
+    half = 0.5 * (x - g / precision + mean)
+    by_learned, by_own = (half - center) / root, (half - numbers[:, D, None]) / root
+    out = np.empty((*x.shape, PARAMETERS))
+    out[..., A] = learned * by_learned
+    out[..., B] = out[..., A] * scale
+    out[..., C] = own * by_own
+    out[..., D] = -own / root
+    out[..., E] = -learned / root
+    out[..., W] = out[..., E] * location
+    out[..., Q] = out[..., W] * location
+    return out
+
+
+def _minimize(
+    fits: Fits, x: np.ndarray, g: np.ndarray, scale: np.ndarray, location: np.ndarray
+) -> np.ndarray:
+    """Levenberg-Marquardt for all fits at once, each with a damping of its own."""
+    columns = x, g, scale, location
+    numbers, free = fits.numbers.copy(), fits.free
+    damping = np.full(len(numbers), 1e-2)
+    parts = _residuals(numbers, *columns)
+    best: np.ndarray = np.mean(parts[0] ** 2, axis=1)
+    idle = 0
+    for _ in range(ITERATIONS):
+        slopes = _derivatives(numbers, parts, *columns) * free[:, None, :]
+        normal = np.einsum("fdi,fdj->fij", slopes, slopes, optimize=True)
+        right = np.einsum("fdi,fd->fi", slopes, parts[0])
+        sizes = normal[:, DIAGONAL, DIAGONAL]
+        normal[:, DIAGONAL, DIAGONAL] += (
+            damping[:, None] * sizes
+            + 1e-9 * sizes.max(axis=1, keepdims=True)
+            + (~free | (sizes <= 0.0))
+            + SMALLEST
+        )
+        usable = np.isfinite(normal).all(axis=(1, 2)) & np.isfinite(right).all(axis=1)
+        normal[~usable], right[~usable] = np.eye(PARAMETERS), 0.0
+        step = -np.linalg.solve(normal, right[:, :, None])[:, :, 0] * free
+        step[:, : C + 1] = np.clip(step[:, : C + 1], -LONGEST_STEP, LONGEST_STEP)
+        tried = numbers + step
+        new = _residuals(tried, *columns)
+        value: np.ndarray = np.mean(new[0] ** 2, axis=1)
+        better: np.ndarray = value < best
+        numbers = np.where(better[:, None], tried, numbers)
+        gained = np.where(better, best - value, 0.0)
+        best = np.where(better, value, best)
+        damping = np.clip(np.where(better, 0.2 * damping, 5.0 * damping), 1e-9, 1e9)
+        parts = tuple(
+            np.where(better[:, None], after, before)
+            for after, before in zip(new, parts, strict=True)
+        )
+        idle = 0 if np.any(gained > LEAST_GAIN * best) else idle + 1
+        if idle == PATIENCE:
+            break
+    return numbers

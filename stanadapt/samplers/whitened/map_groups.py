@@ -1,0 +1,333 @@
+"""Recognize the exact structure behind a fitted map: groups of coordinates with the same prior.
+
+A location that is off by delta, or one member of a group that is left as it is, is a wall at scales
+near delta: chains cannot enter the neck, and neither R-hat nor ESS shows it. So a free fit is
+replaced by an exact one if the draws allow it:
+
+1. Slopes are rounded to a nonzero integer per unit of the driver (-2 for the log of a standard
+   deviation, -1 for that of a variance, 1 for that of a precision), locations to the driver itself
+   or to 0.
+2. Coordinates with the same prior form a group. Its drivers are not mapped themselves, unless by
+   drivers of the same group.
+3. The prior of a group is offered to every other coordinate. If x_j ~ normal(x_l, exp(x_k)), the
+   gradient of x_j contains the term -exp(a + b x_k) (x_j - x_l) with the a of the group, however
+   weak the prior is next to the likelihood. Gradients have no noise: in a regression on this term
+   its coefficient is 1 for a member, and 0 for any other coordinate.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
+from stanadapt.samplers.whitened.conditionals import (
+    ABSENT,
+    LARGEST_EXPONENT,
+    PARAMETERS,
+    SMALLEST,
+    A,
+    B,
+    C,
+    D,
+    Draws,
+    E,
+    Fits,
+    Q,
+    W,
+    divergence,
+    fit,
+    join,
+)
+from stanadapt.samplers.whitened.map_search import NONE, START, Search, reaches
+
+# farthest slope from an integer, and largest one
+ROUNDING, LARGEST_SLOPE = 0.4, 4
+# an exact fit may have this much more divergence than the free one; and twice that of no map if the
+# gradient shows clearly that it is right
+ALLOWED_SHARE, ALLOWED, CLEAR_SHARE = 1.1, 0.02, 2.0
+# a group may lose its members to a larger one, so that priors are offered more than once
+LEAST_MEMBERS, ROUNDS = 3, 3
+# logs of own precisions, relative to the first guess, from which an exact fit begins
+OWN_PRECISIONS = (-0.7, -3.0, 0.5)
+# other terms in the regression of a gradient
+EXPLAINED_BY = 8
+# standard errors by which the coefficient of a prior's term must differ from 0, and may differ from
+# 1; and the factor by which it may differ from 1 in any case
+CLEAR, COMPATIBLE, ALIKE = 4.0, 4.0, 1.5
+
+
+class Prior(NamedTuple):
+    """Drivers of scale and location, and the slope of the log precision in the former."""
+
+    scale: int
+    location: int
+    slope: int
+
+    @property
+    def drivers(self) -> set[int]:
+        """Numbers of its drivers."""
+        return {driver for driver in (self.scale, self.location) if driver >= 0}
+
+
+class Group(NamedTuple):
+    """Coordinates with the same prior, by their numbers."""
+
+    prior: Prior
+    members: tuple[int, ...]
+
+
+class Mapped:
+    """The mapped coordinates: their fits, and the exact priors of some.
+
+    Parameters
+    ----------
+    fits
+        By coordinate, one row each.
+
+    """
+
+    def __init__(self, fits: dict[int, Fits]) -> None:
+        self.fits = fits
+        self.priors: dict[int, Prior] = {}
+
+    def set_exact(self, fits: Fits, slopes: np.ndarray) -> None:
+        """Replace the fits of some coordinates by exact ones."""
+        for row, j in enumerate(fits.coordinate):
+            prior = Prior(int(fits.scale[row]), int(fits.location[row]), int(slopes[row]))
+            self.fits[int(j)], self.priors[int(j)] = fits.take(np.array([row])), prior
+
+    def remove(self, j: int) -> None:
+        """Leave a coordinate as it is."""
+        del self.fits[j]
+        self.priors.pop(j, None)
+
+    @property
+    def drivers(self) -> dict[int, set[int]]:
+        """What each mapped coordinate depends on."""
+        return {
+            j: {int(driver) for driver in (fits.scale[0], fits.location[0]) if driver >= 0}
+            for j, fits in self.fits.items()
+        }
+
+    @property
+    def groups(self) -> list[Group]:
+        """Those with enough members, the largest first."""
+        members: dict[Prior, list[int]] = {}
+        for j, prior in sorted(self.priors.items()):
+            members.setdefault(prior, []).append(j)
+        groups = [Group(prior, tuple(found)) for prior, found in members.items()]
+        large = [group for group in groups if len(group.members) >= LEAST_MEMBERS]
+        return sorted(large, key=lambda group: (-len(group.members), group.prior))
+
+
+def exact_structure(found: Search, learned: Draws, judged: Draws) -> tuple[Fits, list[Group]]:
+    """Return the fits of a search with exact ones in their place, and the groups among them."""
+    accepted = found.accepted
+    rows = {int(j): accepted.take(np.array([row])) for row, j in enumerate(accepted.coordinate)}
+    mapped = Mapped(rows)
+    _round(mapped, found, learned, judged)
+    certain: set[int] = set()
+    for _ in range(ROUNDS):
+        for group in mapped.groups:
+            _free_drivers(mapped, group.prior)
+        if not _offer(mapped, certain, found, learned, judged):
+            break
+    fits = [mapped.fits[j] for j in sorted(mapped.fits)]
+    return (join(fits) if fits else accepted.take(np.empty(0, int))), mapped.groups
+
+
+# --- exact fits -----------------------------------------------------------------------------------
+
+
+def _exact_prior(fits: Fits, slopes: np.ndarray, draws: Draws) -> Fits:
+    """Set the prior of each fit to an exact one, and let its size and the likelihood be fitted.
+
+    In standardized units, b is slope sd_k, and the location x_l or 0 has the units of x_j.
+    """
+    j, location = fits.coordinate, fits.location
+    numbers, free = np.zeros((len(j), PARAMETERS)), np.zeros((len(j), PARAMETERS), bool)
+    numbers[:, B] = slopes * draws.sd[fits.scale]
+    center = np.where(location >= 0, draws.mean[location], 0.0)
+    numbers[:, E] = (center - draws.mean[j]) / draws.sd[j]
+    numbers[:, W] = np.where(location >= 0, draws.sd[location] / draws.sd[j], 0.0)
+    free[:, [A, C, D]] = True
+    return fits._replace(numbers=numbers, free=free)
+
+
+def _fit_exact(fits: Fits, slopes: np.ndarray, draws: Draws) -> Fits:
+    """Fit exact priors with and without an own precision, and return the better of each."""
+    exact = _exact_prior(fits, slopes, draws)
+    start = draws.log_precision[exact.coordinate]
+    exact.numbers[:, A] = start - START
+    tried = [
+        fit(exact._replace(numbers=_with(exact.numbers, C, start + own)), draws)
+        for own in OWN_PRECISIONS
+    ]
+    alone = exact.free & (np.arange(PARAMETERS) == A)
+    without = exact._replace(numbers=_with(exact.numbers, C, ABSENT), free=alone)
+    tried.append(fit(without, draws))
+    values = np.stack([divergence(each, draws) for each in tried])
+    # the last has fewer numbers: it is taken if it is as good
+    values[-1] = (1.0 - 1e-6) * values[-1] - 1e-12
+    best, rows = values.argmin(axis=0), np.arange(len(start))
+    numbers = np.stack([each.numbers for each in tried])[best, rows]
+    free = np.stack([each.free for each in tried])[best, rows]
+    return exact._replace(numbers=numbers, free=free)
+
+
+def _with(numbers: np.ndarray, column: int, value: np.ndarray | float) -> np.ndarray:
+    numbers = numbers.copy()
+    numbers[:, column] = value
+    return numbers
+
+
+def _round(mapped: Mapped, found: Search, learned: Draws, judged: Draws) -> None:
+    """Round slopes and locations of the accepted fits if they remain as good."""
+    accepted = found.accepted
+    has_scale = accepted.scale >= 0
+    raw = np.where(has_scale, accepted.numbers[:, B] / learned.sd[accepted.scale], 0.0)
+    slopes = np.where(np.rint(raw) == 0.0, np.sign(raw), np.rint(raw)).astype(int)
+    possible = has_scale & (accepted.numbers[:, Q] == 0.0) & (slopes != 0)
+    possible &= (np.abs(raw - slopes) <= ROUNDING) & (np.abs(slopes) <= LARGEST_SLOPE)
+    limit = ALLOWED_SHARE * found.rest[accepted.coordinate] + ALLOWED
+    for at_zero in (True, False):
+        rows = np.flatnonzero(possible & (at_zero | (accepted.location >= 0)))
+        if not len(rows):
+            continue
+        models = accepted.take(rows)
+        if at_zero:
+            models = models._replace(location=np.full(len(rows), NONE))
+        exact = _fit_exact(models, slopes[rows], learned)
+        good = np.flatnonzero(divergence(exact, judged) <= limit[rows])
+        mapped.set_exact(exact.take(good), slopes[rows[good]])
+        possible[rows[good]] = False
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+def _free_drivers(mapped: Mapped, prior: Prior) -> None:
+    """Leave the drivers of a group as they are, unless they depend on each other alone."""
+    for driver in prior.drivers:
+        if driver in mapped.fits and not mapped.drivers[driver] <= prior.drivers:
+            mapped.remove(driver)
+
+
+def _offer(mapped: Mapped, certain: set[int], found: Search, learned: Draws, judged: Draws) -> bool:
+    """Let every coordinate join the group whose term its gradient contains; True if one did.
+
+    Coordinates for which this is clear are added to `certain`, and not asked again.
+    """
+    groups = mapped.groups
+    if not groups:
+        return False
+    drivers = set().union(*(group.prior.drivers for group in groups))
+    sizes = [_size(mapped, group, learned) for group in groups]
+    offered: list[tuple[int, Prior, bool]] = []
+    for j in range(len(learned.positions)):
+        if j in drivers | certain or j in groups[0].members:
+            continue
+        number, clear = _group_in_gradient(j, groups, sizes, learned)
+        if clear:
+            certain.add(j)
+        if number is not None and mapped.priors.get(j) != groups[number].prior:
+            offered.append((j, groups[number].prior, clear))
+    return bool(offered) and _join(mapped, offered, found, learned, judged)
+
+
+def _join(
+    mapped: Mapped,
+    offered: list[tuple[int, Prior, bool]],
+    found: Search,
+    learned: Draws,
+    judged: Draws,
+) -> bool:
+    """Fit priors to the coordinates to which they are offered; True if one is accepted."""
+    j = np.array([coordinate for coordinate, _, _ in offered])
+    scale, location, slopes = np.array([prior for _, prior, _ in offered]).T
+    clear = np.array([is_clear for _, _, is_clear in offered])
+    numbers = np.zeros((len(j), PARAMETERS))
+    exact = _fit_exact(Fits(j, scale, location, numbers, numbers > 0.0), slopes, learned)
+    # where the gradient has decided, the likelihood may still keep the conditional from a normal
+    own = np.where(np.isin(j, list(mapped.fits)) & ~clear, found.rest[j], found.before[j])
+    limit = np.where(clear, CLEAR_SHARE, ALLOWED_SHARE) * own + ALLOWED
+    joined = False
+    for row in np.flatnonzero(divergence(exact, judged) <= limit):
+        coordinate, prior, _ = offered[row]
+        others = {i: needs for i, needs in mapped.drivers.items() if i != coordinate}
+        if not reaches(others, prior.drivers, coordinate):
+            mapped.set_exact(exact.take(np.array([row])), slopes[[row]])
+            joined = True
+    return joined
+
+
+def _size(mapped: Mapped, group: Group, draws: Draws) -> float:
+    """Return the group's a in the program's units: the median of its members."""
+    scale, found = group.prior.scale, []
+    for j in group.members:
+        numbers = mapped.fits[j].numbers[0]
+        shift = numbers[B] * draws.mean[scale] / draws.sd[scale]
+        found.append(numbers[A] - shift - 2.0 * np.log(draws.sd[j]))
+    return float(np.median(found))
+
+
+def _group_in_gradient(
+    j: int, groups: list[Group], sizes: list[float], draws: Draws
+) -> tuple[int | None, bool]:
+    """Return the number of the group whose term is in the gradient of a coordinate, if any.
+
+    The gradient is regressed on the terms of all groups, and on those other coordinates, and their
+    products with the coordinate itself, that explain most of the rest. Also returns whether the
+    term is clearly there.
+    """
+    terms = _prior_terms(j, groups, sizes, draws)
+    if not np.isfinite(terms).all():
+        return None, False
+    z, g = draws.positions, draws.gradients[j]
+    others = np.concatenate([z, z[j] * z])
+    others -= others.mean(axis=1, keepdims=True)
+    others /= np.maximum(np.linalg.norm(others, axis=1, keepdims=True), SMALLEST)
+    norms = np.maximum(np.linalg.norm(terms, axis=1), SMALLEST)
+    rows = [np.ones(z.shape[1]), z[j], *(terms / norms[:, None])]
+    with one_blas_thread():
+        for _ in range(EXPLAINED_BY):
+            design = np.stack(rows, axis=1)
+            rest = g - design @ np.linalg.lstsq(design, g, rcond=1e-10)[0]
+            rows.append(others[np.argmax(np.abs(others @ rest))])
+        design = np.stack(rows, axis=1)
+        coefficients, _, rank, _ = np.linalg.lstsq(design, g, rcond=1e-10)
+        rest = g - design @ coefficients
+        variance = rest @ rest / max(len(rest) - int(rank), 1)
+        errors = np.sqrt(variance * np.diag(np.linalg.pinv(design.T @ design)))
+    here = slice(2, 2 + len(groups))
+    return _choose_group(coefficients[here] / norms, errors[here] / norms)
+
+
+def _prior_terms(j: int, groups: list[Group], sizes: list[float], draws: Draws) -> np.ndarray:
+    """Return -exp(a + b x_k) (x_j - x_l) in standardized units, shape (group, draw)."""
+    positions = draws.mean[:, None] + draws.sd[:, None] * draws.positions
+    out = np.empty((len(groups), positions.shape[1]))
+    for row, (group, size) in enumerate(zip(groups, sizes, strict=True)):
+        scale, location, slope = group.prior
+        center = positions[location] if location >= 0 else 0.0
+        exponent = np.clip(size + slope * positions[scale], -LARGEST_EXPONENT, LARGEST_EXPONENT)
+        out[row] = -np.exp(exponent) * (positions[j] - center) * draws.sd[j]
+    return out
+
+
+def _choose_group(values: np.ndarray, errors: np.ndarray) -> tuple[int | None, bool]:
+    """Choose by coefficients that are 1 for the coordinate's own group and 0 for the others.
+
+    If the draws cannot tell 1 from 0, a single group is taken for the own one: a member that is
+    left out costs more than a coordinate too many, for which the term of the prior is small.
+    """
+    distance = np.abs(values - 1.0)
+    alike = np.abs(np.log(np.maximum(values, SMALLEST))) <= np.log(ALIKE)
+    possible = (distance <= COMPATIBLE * errors) | alike
+    clear = np.flatnonzero(possible & (values > CLEAR * errors))
+    if len(clear):
+        return int(clear[np.argmin(distance[clear])]), True
+    if len(values) == 1 and possible[0]:
+        return 0, False
+    return None, False
