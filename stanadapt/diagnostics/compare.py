@@ -329,12 +329,13 @@ def _describe_trajectory(name: str, fit: Fit) -> Message | None:
     trajectory = results.attribute(fit, "trajectory")
     if not trajectory:
         return None
-    sampler = results.attribute(fit, "sampler")
+    sampler, straightened = (results.attribute(fit, key) for key in ("sampler", "straightening"))
     return Message(
         messages.HOW_DRAWN,
         f"{name}: {'' if sampler == name else f'{sampler}, '}{trajectory} (metric: "
         f"{results.attribute(fit, 'metric')}; warm-up of "
-        f"{results.attribute(fit, 'warmup_iterations')} iterations).",
+        f"{results.attribute(fit, 'warmup_iterations')} iterations)."
+        + (f" {straightened}." if straightened else ""),
     )
 
 

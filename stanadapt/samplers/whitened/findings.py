@@ -5,12 +5,16 @@ A file of its own, so that a reworded message does not make Numba recompile the 
 
 from typing import Any
 
+import numpy as np
+
 from stanadapt.diagnostics.sampler_checks import FAR_BELOW
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.errors import Message
 from stanadapt.samplers.whitened import pooled_am, whitened_hmc
+from stanadapt.samplers.whitened.map_groups import Group
 from stanadapt.samplers.whitened.messages import FLAT_DIRECTION, UNBOUNDED_DIRECTION
 from stanadapt.samplers.whitened.progress import CUT_SHORT, Progress
+from stanadapt.samplers.whitened.straighten import Straightened
 
 # The acceptance rate of fixed trajectories may end far above its target, since their step size is
 # bounded by their length; that of NUTS should exceed it by at most this share of the remainder.
@@ -24,8 +28,10 @@ def report(view: RunView) -> Findings:
     """Report the kind of trajectories and of metric, the reason, and improper directions."""
     if view.progress is None:
         return Findings()
-    notes = find_improper(view.progress, view.target.coordinate_names)
-    return Findings(attributes(view.settings, view.progress), notes)
+    names = view.target.coordinate_names
+    found = attributes(view.settings, view.progress)
+    found.update(straightening(view.progress.straightened, names))
+    return Findings(found, find_improper(view.progress, names))
 
 
 @reports_for(pooled_am.Settings)
@@ -79,6 +85,64 @@ def _unsettled(progress: Progress) -> str:
             "have reached the bulk of the posterior. Raise iter_warmup, or give inits."
         )
     return ""
+
+
+def straightening(found: Straightened, names: list[str]) -> dict[str, Any]:
+    """Return what the map straightens, in words, and the distances from a Gaussian.
+
+    The distances are missing if the posterior was close to a Gaussian for the default sampler and
+    no map was searched for.
+    """
+    if not np.isfinite(found.distance_before):
+        return {}
+    distances = {"distance_from_gaussian": found.distance_before}
+    if not found.map_is_used:
+        return distances
+    parts = [_in_words(group, names) for group in found.groups]
+    members = {j for group in found.groups for j in group.members}
+    single = [int(j) for j in found.straightening.coordinate if int(j) not in members]
+    if single:
+        verb = "depends" if len(single) == 1 else "depend"
+        parts.append(f"{listed([names[j] for j in single])} {verb} on others by a learned curve")
+    return {
+        **distances,
+        "distance_straightened": found.distance,
+        "straightening": (
+            f"{'; '.join(parts)}: straightened, distance from a Gaussian "
+            f"{found.distance_before:.2g} -> {found.distance:.2g}"
+        ),
+    }
+
+
+def _in_words(group: Group, names: list[str]) -> str:
+    scale, location, _ = group.prior
+    around = f" around {listed([names[location]])}" if location >= 0 else ""
+    members = listed([names[j] for j in group.members])
+    return f"{members} scale with {listed([names[scale]])}{around}"
+
+
+def listed(names: list[str]) -> str:
+    """Return Stan's names of coordinates as a short list: theta.1 to theta.8 as theta[1..8]."""
+    indices: dict[str, list[str]] = {}
+    for name in names:
+        stem, _, index = name.partition(".")
+        indices.setdefault(stem, []).append(index.replace(".", ","))
+    parts = []
+    for stem, found in indices.items():
+        if _consecutive(found):
+            parts.append(f"{stem}[{found[0]}..{found[-1]}]")
+        else:
+            parts += [f"{stem}[{index}]" if index else stem for index in found]
+    if len(parts) > LISTED:
+        parts = [*parts[:LISTED], f"{len(parts) - LISTED} more"]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _consecutive(indices: list[str]) -> bool:
+    """Whether these are three or more whole numbers, each one above the last."""
+    if len(indices) < 3 or not all(index.isdigit() for index in indices):
+        return False
+    return np.array_equal(np.diff([int(index) for index in indices]), np.ones(len(indices) - 1))
 
 
 def find_improper(progress: Progress, names: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine import adaptation, metric_factor
+from stanadapt.engine.triangular_map import with_memory
 from stanadapt.samplers.whitened.block import Window, make_room
 from stanadapt.samplers.whitened.fisher_metric import diagonal_metric
 from stanadapt.samplers.whitened.progress import CUT_SHORT, UNDECIDED, Progress, Stage
@@ -102,6 +103,8 @@ def _depth(state: Any, progress: Progress, max_treedepth: int) -> int:
 def _prepare(state: Any, progress: Progress, **tuning: Any) -> Any:
     """Give a chain the metric, its tuning, and room for the block."""
     leapfrog = state.leapfrog._replace(factor=metric_factor.twofold(progress.metric.factor))
+    straightening = with_memory(progress.straightened.straightening, len(state.current.position))
     return make_room(state, progress.block)._replace(
-        leapfrog=leapfrog, tuning=state.tuning._replace(force_known=False, **tuning)
-    )
+        leapfrog=leapfrog, straightening=straightening,
+        tuning=state.tuning._replace(force_known=False, **tuning),
+    )  # fmt: skip

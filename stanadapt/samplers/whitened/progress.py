@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric
+from stanadapt.samplers.whitened.straighten import UNCHANGED, Straightened
 
 # a shorter step indicates regions of high curvature, even if it is accepted
 LEAST_STEP = 1.5
@@ -98,6 +99,7 @@ class Stage(IntEnum):
     NUTS_METRIC = 6
     NUTS_STEP = 7
     DONE = 8
+    STRAIGHTEN = 9
 
 
 LABELS = {
@@ -110,6 +112,7 @@ LABELS = {
     Stage.NUTS_METRIC: "learning the metric for NUTS",
     Stage.NUTS_STEP: "tuning the step size of NUTS",
     Stage.DONE: "done",
+    Stage.STRAIGHTEN: "straightening the posterior",
 }
 
 
@@ -135,11 +138,15 @@ class Progress(NamedTuple):
     settled
         Whether TRAVEL ended because the log density had settled.
     divergences
-        Number in the last window of METRIC.
+        Number in the last window of METRIC, or while a map was judged.
     choice
         The kernel, and the reason for it.
     unbounded
         Numbers of the coordinates that drifted without bound in the last window of NUTS.
+    straightened
+        The map, its groups, and the distance from a Gaussian without and with it.
+    attempts
+        Number of searches for a map that were made without one.
 
     """
 
@@ -161,6 +168,8 @@ class Progress(NamedTuple):
     divergences: int
     choice: Choice
     unbounded: np.ndarray
+    straightened: Straightened = UNCHANGED
+    attempts: int = 0
 
     @property
     def label(self) -> str:

@@ -14,6 +14,8 @@ TUNE_STEP       the final step size, from eight short blocks in each of which it
                 in the second half, before several steps, and with them NUTS, are considered
 PILOT           nothing is adapted: `progress.choose` decides
 NUTS_METRIC, NUTS_STEP   if NUTS is chosen: longer windows, then a step size for each chain
+STRAIGHTEN      if draws of METRIC or NUTS_METRIC show that a map straightens the posterior: windows
+                of NUTS on the map, then TUNE_STEP and PILOT on it
 
 Lengths are those for four chains; with fewer chains, blocks are longer, and with a small
 `iter_warmup` shorter. They were tuned by hand on eight posteriors, mostly regressions and
@@ -26,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.samplers.whitened.block import Window, make_room, make_window
+from stanadapt.samplers.whitened.block import DIVERGING, Window, make_room, make_window
 from stanadapt.samplers.whitened.fisher_metric import (
     FisherMetric,
     Metric,
@@ -52,6 +54,7 @@ from stanadapt.samplers.whitened.progress import (
     choose,
     steps_too_short,
 )
+from stanadapt.samplers.whitened.straighten import in_coordinates_of, straighten
 
 # length and largest number of blocks of TRAVEL; those in which chains are clearly still moving do
 # not count, but end at a share of iter_warmup
@@ -66,6 +69,17 @@ FIRST_STEP, MOST_STEPS, ROUND_UP = 1.2, 16, 0.8
 # acceptance rate for one step if the target of the settings would need several
 LOWER_TARGET = 0.75
 PILOT_PROPOSALS = 120
+# windows of NUTS on a map, which is learned again after each but the last; that one judges it, by
+# all draws but the first sixth
+STRAIGHTEN_WINDOWS, JUDGED_FROM = (60, 100, 60), 6
+# distances from a Gaussian below which no map is searched for: after METRIC, since fixed
+# trajectories often suit such a posterior as it is; and later, if the pilot decided against them
+FAR_FROM_GAUSSIAN, NEAR_GAUSSIAN = 0.3, 0.03
+# largest distance that may remain for fixed trajectories: beyond, some are rejected in the tails of
+# a hierarchy's scale, which a pilot run does not visit
+STRAIGHT_ENOUGH = 0.03
+# searches for a map that found none, or one that was dropped
+MOST_ATTEMPTS = 3
 NUTS_WINDOWS, NUTS_CEILING, NUTS_R_HAT, NUTS_LAST = 50, 500, 1.1, 50
 # iterations that four chains usually need at most: with a lower ceiling blocks are shorter
 USUAL_LENGTH = 500
@@ -92,7 +106,8 @@ def begin(settings: Any, states: States, iter_warmup: int) -> tuple[Progress, St
 def pool(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
     """Learn from a block of all chains, and set up the next one."""
     progress = progress._replace(used=progress.used + progress.block)
-    return FUNCTIONS[progress.stage](settings, progress, states, make_window(states))
+    window = in_coordinates_of(progress.straightened.straightening, make_window(states))
+    return FUNCTIONS[progress.stage](settings, progress, states, window)
 
 
 def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
@@ -106,7 +121,7 @@ def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[
     window = make_window(states)
     apart = settings.metric == Metric.automatic and window.levels_differ(window.positions.shape[2])
     met = progress.stage is Stage.NUTS_METRIC and not apart
-    progress, states = pool(settings, progress, states)
+    progress, states = pool(settings._replace(straighten=False), progress, states)
     if met:
         return _finish(progress._replace(settled=True), states)
     if progress.stage is Stage.TUNE_STEP and apart:
@@ -177,8 +192,72 @@ def _after_metric(
         progress = progress._replace(windows=(*windows, 2 * windows[-1]))
     if progress.window < len(progress.windows):
         return _begin_find_step(settings, progress, states)
+    progress = _straighten(settings, progress, states, FAR_FROM_GAUSSIAN)
+    if progress.straightened.map_is_used:
+        return _begin_straighten(settings, progress, states)
+    return _begin_tune_step(progress, states)
+
+
+def _begin_tune_step(progress: Progress, states: States) -> tuple[Progress, States]:
     progress = progress._replace(stage=Stage.TUNE_STEP, window=0, n_steps=1)
     return set_up_two_stage(progress, states, TUNE_BLOCK)
+
+
+def _straighten(
+    settings: Any, progress: Progress, states: States, least: float = NEAR_GAUSSIAN
+) -> Progress:
+    """Learn a map from the last window; without one the posterior stays as it is.
+
+    It does so in any case if the distance from a Gaussian is below `least`.
+    """
+    if not settings.straighten or progress.attempts == MOST_ATTEMPTS:
+        return progress
+    positions, gradients = make_window(states).pooled
+    found = straighten(positions, gradients, progress.straightened, least)
+    # once there is a map, windows are counted instead
+    tried = progress.attempts + (not progress.straightened.map_is_used)
+    return progress._replace(straightened=found, attempts=tried)
+
+
+def _begin_straighten(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Run NUTS on the map that was found, with a metric of the same draws."""
+    window = in_coordinates_of(progress.straightened.straightening, make_window(states))
+    progress = _learn_metric(settings, progress, window)
+    progress = progress._replace(stage=Stage.STRAIGHTEN, window=0)
+    return set_up_nuts(progress, states, STRAIGHTEN_WINDOWS[0])
+
+
+def _after_straighten(
+    settings: Any, progress: Progress, states: States, window: Window
+) -> tuple[Progress, States]:
+    """Learn the map again from better draws; in the last window, judge it.
+
+    A location that is slightly wrong, or a member of a group that was overlooked, cuts off the neck
+    of a funnel, and neither R-hat nor ESS shows it: trajectories that diverge there do.
+    """
+    if progress.window < len(STRAIGHTEN_WINDOWS) - 1:
+        progress = _straighten(settings, progress, states)
+        straightening = progress.straightened.straightening
+        window = in_coordinates_of(straightening, make_window(states))
+        progress = _learn_metric(settings, progress, window)
+        if not progress.straightened.map_is_used:  # better draws do not support it
+            progress = progress._replace(window=0, windows=METRIC_WINDOWS)
+            return _begin_find_step(settings, progress, states)
+        progress = progress._replace(window=progress.window + 1)
+        return set_up_nuts(progress, states, STRAIGHTEN_WINDOWS[progress.window])
+    # the first steps of a window may be too long
+    judged = window.numbers[:, window.numbers.shape[1] // JUDGED_FROM :, DIVERGING]
+    progress = _learn_metric(settings, progress, window)._replace(
+        divergences=int(judged.sum()), settled=True, step_size=FIRST_STEP,
+        target_accept=settings.target_accept,
+    )  # fmt: skip
+    if settings.trajectory == Trajectory.nuts:
+        return _begin_nuts(settings, progress, states, ASKED_FOR)
+    rest = progress.straightened.distance
+    if rest > STRAIGHT_ENOUGH and settings.trajectory == Trajectory.chosen:
+        reason = f"straightened but for {rest:.2g}, above {STRAIGHT_ENOUGH:g}"
+        return _begin_nuts(settings, progress, states, reason)
+    return _begin_tune_step(progress, states)
 
 
 def _after_tune_step(
@@ -233,6 +312,8 @@ def _begin_nuts(
     progress = progress._replace(
         stage=Stage.NUTS_METRIC, window=0, windows=(), choice=Choice(False, reason)
     )
+    if progress.straightened.map_is_used:  # it was learned in long windows of NUTS
+        return _begin_nuts_step(settings, progress, states, NUTS_LAST)
     return _nuts_window(settings, progress, states, NUTS_WINDOWS)
 
 
@@ -252,6 +333,9 @@ def _after_nuts_metric(
     they will leave, and nothing should be learned there. Then iter_warmup is the only ceiling, and
     each chain has its own scales: scales pooled over several modes are too wide for each of them.
     """
+    progress = _straighten(settings, progress, states)
+    if progress.straightened.map_is_used:
+        return _begin_straighten(settings, progress, states)
     progress = _learn_metric(settings, progress, window)
     progress = progress._replace(unbounded=unbounded(window))
     last, used = progress.windows[-1], sum(progress.windows)
@@ -298,6 +382,7 @@ FUNCTIONS: dict[Stage, Callable[..., tuple[Progress, States]]] = {
     Stage.PILOT: _after_pilot,
     Stage.NUTS_METRIC: _after_nuts_metric,
     Stage.NUTS_STEP: _after_nuts_step,
+    Stage.STRAIGHTEN: _after_straighten,
 }
 
 

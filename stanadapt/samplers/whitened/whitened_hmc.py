@@ -40,6 +40,7 @@ from stanadapt.engine.registry import (
     require_positive,
     require_probability,
 )
+from stanadapt.engine.triangular_map import MappedDensity, TriangularMap, enter, leave, no_map
 from stanadapt.samplers.hamiltonian import nuts_tree
 from stanadapt.samplers.hamiltonian.leapfrog import (
     LARGEST_ENERGY_ERROR,
@@ -76,6 +77,9 @@ class Settings(NamedTuple):
         is estimated better, but all other quantities worse.
     jitter
         Each fixed trajectory's length is drawn from trajectory_length * (1 +- jitter), in [0, 1).
+    straighten
+        Whether to learn a map that straightens funnels and curved ridges; without one, they are
+        sampled in the program's own coordinates.
     max_treedepth
         Largest depth of a tree of NUTS, which has at most 2^max_treedepth - 1 leapfrogs; 1 to 25.
 
@@ -87,6 +91,7 @@ class Settings(NamedTuple):
     nuts_target_accept: float = 0.8
     trajectory_length: float = 1.8
     jitter: float = 0.2
+    straighten: bool = True
     max_treedepth: int = 10
 
 
@@ -101,6 +106,10 @@ class State(NamedTuple):
         Record of this chain since the chains were last pooled.
     force
         L^T g at the current point, shape (dim,), if `tuning.force_known`.
+    straightening
+        The map to the coordinates y in which trajectories move; empty if they are the program's.
+    straight
+        The current point in y: the start of a trajectory.
 
     """
 
@@ -111,6 +120,8 @@ class State(NamedTuple):
     tuning: Tuning
     block: Block
     force: np.ndarray
+    straightening: TriangularMap
+    straight: GradientPoint
 
 
 class Info(NamedTuple):
@@ -179,22 +190,37 @@ def init(density, settings, position, rng):
         tuning=tuning,
         block=no_block(n),
         force=np.empty(n),
+        straightening=no_map(),
+        straight=unused_gradient(n),
     )
 
 
 @jit
 def step(density, settings, state, rng):
-    """Make a trajectory from the current point."""
+    """Make a trajectory from the current point, in the coordinates of the map if there is one."""
+    straightened = MappedDensity(density, state.straightening, density.dim)
+    x = state.current
+    if state.straightening.coordinate.shape[0] > 0:
+        x = enter(state.straightening, x, state.straight)
     if state.tuning.two_stage:
-        return _fixed(density, settings, state, rng)
-    return _nuts(density, settings, state, rng)
+        return _fixed(straightened, settings, state, x, rng)
+    return _nuts(straightened, settings, state, x, rng)
 
 
 @jit
-def _fixed(density, settings, state, rng):
-    """Follow a trajectory of fixed length, accept or reject its end."""
-    state, end = _with_momentum(state, rng)
-    x, y, leapfrog, tuning = state.current, state.scratch, state.leapfrog, state.tuning
+def _moved_to(state, log_density):
+    """Make the scratch, a point of the trajectory, the current point in the program's terms."""
+    point = GradientPoint(state.scratch.position, log_density, state.scratch.gradient)
+    if state.straightening.coordinate.shape[0] > 0:
+        point = leave(state.straightening, point)
+    return replace(state, current=point, scratch=state.current)
+
+
+@jit
+def _fixed(density, settings, state, x, rng):
+    """Follow a trajectory of fixed length from x, accept or reject its end."""
+    state, end = _with_momentum(state, x, rng)
+    y, leapfrog, tuning = state.scratch, state.leapfrog, state.tuning
     start = 0.5 * squared_norm(end.momentum) - x.log_density
     step_size = tuning.step_size * (1.0 + settings.jitter * (2.0 * rng.random() - 1.0))
     n_steps = tuning.n_steps
@@ -224,16 +250,17 @@ def _fixed(density, settings, state, rng):
         copy(end.position, y.position)
         copy(leapfrog.gradient, y.gradient)
         copy(end.force, state.force)
-        drawn = GradientPoint(y.position, log_density, y.gradient)
-        return replace(state, current=drawn, scratch=x), info
+        return _moved_to(state, log_density), info
     return state, info
 
 
 @jit
-def _with_momentum(state, rng):
-    """Set the end of the trajectory to the current point, with a new momentum."""
-    x, tuning, end = state.current, state.tuning, nuts_tree.end_of(state.tree, 1)
-    if not tuning.force_known:  # the last iteration used NUTS or another metric
+def _with_momentum(state, x, rng):
+    """Set the end of the trajectory to x, the current point, with a new momentum."""
+    tuning, end = state.tuning, nuts_tree.end_of(state.tree, 1)
+    # the last iteration used NUTS or another metric; with a map, the gradient in y is computed anew
+    # from that in x, so that a resumed chain continues with the same bits
+    if not tuning.force_known or state.straightening.coordinate.shape[0] > 0:
         metric_factor.transposed_times(state.leapfrog.factor, x.gradient, state.force)
         state = replace(state, tuning=replace(tuning, force_known=True))
     copy(x.position, end.position)
@@ -243,9 +270,9 @@ def _with_momentum(state, rng):
 
 
 @jit
-def _nuts(density, settings, state, rng):
-    """Draw from a trajectory of NUTS, after a search for its step size if one is due."""
-    x, y, tree, tuning = state.current, state.scratch, state.tree, state.tuning
+def _nuts(density, settings, state, x, rng):
+    """Draw from a trajectory of NUTS from x, after a search for its step size if one is due."""
+    y, tree, tuning = state.scratch, state.tree, state.tuning
     if tuning.search > 0.0:
         end = nuts_tree.end_of(tree, 1)
         found = first_step(density, state.leapfrog, end, x, tuning.step_size, rng)
@@ -263,10 +290,10 @@ def _nuts(density, settings, state, rng):
         energy=drawn.energy,
         step_size=tuning.step_size,
     )
+    state = replace(state, tuning=tuning)
     if drawn.moved:
-        point = GradientPoint(y.position, drawn.log_density, y.gradient)
-        return replace(state, current=point, scratch=x, tuning=tuning), info
-    return replace(state, tuning=tuning), info
+        return _moved_to(state, drawn.log_density), info
+    return state, info
 
 
 @jit
@@ -296,6 +323,7 @@ register(
         setting_aliases={"adapt_delta": "nuts_target_accept"},
         workspace=(
             "tree", "leapfrog.gradient", "leapfrog.velocity", "force", "tuning.force_known",
+            "straight", "straightening.position", "straightening.work",
         ),
         iter_warmup=2000, iter_sampling=1000, standardize="no",
         pooling=Pooling(
