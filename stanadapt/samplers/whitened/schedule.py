@@ -54,7 +54,7 @@ from stanadapt.samplers.whitened.progress import (
     choose,
     steps_too_short,
 )
-from stanadapt.samplers.whitened.straighten import in_coordinates_of, straighten
+from stanadapt.samplers.whitened.straighten import UNCHANGED, in_coordinates_of, straighten
 
 # length and largest number of blocks of TRAVEL; those in which chains are clearly still moving do
 # not count, but end at a share of iter_warmup
@@ -212,8 +212,14 @@ def _straighten(
     """
     if not settings.straighten or progress.attempts == MOST_ATTEMPTS:
         return progress
-    positions, gradients = make_window(states).pooled
+    window = make_window(states)
+    positions, gradients = window.pooled
     found = straighten(positions, gradients, progress.straightened, least)
+    if found.map_is_used and in_coordinates_of(found.straightening, window).levels_differ(
+        window.positions.shape[2]
+    ):
+        # chains in different regions: a map of all fits none of them
+        found = found._replace(straightening=UNCHANGED.straightening, groups=())
     # once there is a map, windows are counted instead
     tried = progress.attempts + (not progress.straightened.map_is_used)
     return progress._replace(straightened=found, attempts=tried)
