@@ -1,0 +1,178 @@
+"""The triangular map: its Jacobian, its gradient, and what it makes of a hierarchy."""
+
+import numpy as np
+import pytest
+
+from stanadapt.engine.density import GRADIENT_CALLS, value, value_and_gradient
+from stanadapt.engine.points import GradientPoint
+from stanadapt.engine.triangular_map import (
+    LARGEST_EXPONENT,
+    NONE,
+    NUMBERS,
+    MappedDensity,
+    enter,
+    enter_rows,
+    leave,
+    no_map,
+    place,
+    residual,
+    with_memory,
+)
+from tests.helpers.gaussian_target import Gaussian
+from tests.helpers.hierarchy import FIRST, LOCATION, SCALE, Hierarchy
+
+DIM = 7
+SD = np.array([0.8, 3.0, 0.02, 40.0, 1.0, 7.0, 0.5])
+TARGET = Gaussian([0.3, -2.0, 0.05, 10.0, -1.0, 4.0, 0.1], SD)
+# coordinate, driver of the scale, driver of the location, then a, b, c, P0, d, e, w, q, f
+ROWS = {
+    "scale and location": [2, 0, 1, 7.0, -1.3, 0.2, 900.0, 0.04, 0.05, 0.01, 0.0, -2.0],
+    "without data": [3, 0, NONE, -7.0, 2.0, 0.1, 0.0, 0.0, 10.0, 0.0, 0.0, 0.0],
+    "drivers that are mapped": [4, 2, 3, 0.3, 11.0, 0.05, 0.7, -0.8, -1.0, 0.02, 3e-4, 10.0],
+    "curve": [5, NONE, 6, -3.0, 0.0, 0.0, 0.0, 0.0, 4.0, 2.0, -3.0, 0.1],
+}
+
+
+def made(rows, dim=DIM):
+    rows = np.array(list(rows), float).reshape(-1, 3 + NUMBERS)
+    coordinate, scale, location = rows[:, :3].astype(np.int64).T.copy()
+    straightening = no_map()._replace(
+        coordinate=coordinate, scale_driver=scale, location_driver=location,
+        numbers=np.ascontiguousarray(rows[:, 3:]),
+    )  # fmt: skip
+    return with_memory(straightening, dim)
+
+
+def mapped(density, straightening):
+    return MappedDensity(density, straightening, density.dim)
+
+
+@pytest.fixture(params=[*ROWS, "all"])
+def straightening(request):
+    return made(ROWS.values() if request.param == "all" else [ROWS[request.param]])
+
+
+@pytest.fixture
+def y():
+    return np.array([0.7, -4.0, 0.6, -1.1, 0.4, 1.3, 0.45])
+
+
+def derivative(function, at, h=1e-6):
+    """Central differences, one row per coordinate."""
+    steps = h * np.maximum(1.0, np.abs(at))
+    return np.array([
+        (function(at + step * unit) - function(at - step * unit)) / (2 * step)
+        for step, unit in zip(steps, np.eye(len(at)), strict=True)
+    ])  # fmt: skip
+
+
+def placed(straightening, y):
+    x = np.empty(len(y))
+    place(straightening, y, x)
+    return x
+
+
+def test_log_jacobian_is_that_of_the_determinant(straightening, y):
+    log_jacobian = place(straightening, y, np.empty(DIM))
+    numeric = derivative(lambda at: placed(straightening, at), y)
+    sign, expected = np.linalg.slogdet(numeric)
+    assert sign == 1.0
+    assert log_jacobian == pytest.approx(expected, abs=1e-7)
+    assert log_jacobian != 0.0
+
+
+def test_gradient_is_the_derivative_of_the_value(straightening, y):
+    density = mapped(TARGET.density(), straightening)
+    gradient = np.empty(DIM)
+    found = value_and_gradient(density, y, gradient)
+    assert found == value(density, y)
+    expected = derivative(lambda at: value(density, at), y)
+    np.testing.assert_allclose(gradient, expected, rtol=2e-6, atol=1e-6)
+    assert density.program.calls[GRADIENT_CALLS] == 1
+
+
+def test_residuals_undo_the_placing(straightening, y):
+    x, back = placed(straightening, y), np.empty(DIM)
+    log_jacobian = residual(straightening, x, back)
+    np.testing.assert_allclose(back, y, rtol=1e-12)
+    assert log_jacobian == pytest.approx(place(straightening, y, np.empty(DIM)), rel=1e-12)
+
+
+def test_a_point_enters_and_leaves(straightening, y):
+    density, x = TARGET.density(), placed(straightening, y)
+    gradient, scratch = np.empty(DIM), np.full(DIM, np.nan)
+    point = GradientPoint(x, value_and_gradient(density, x, gradient), gradient)
+    inside = enter(straightening, point, GradientPoint(scratch, 0.0, scratch.copy()))
+    there = np.empty(DIM)
+    expected = value_and_gradient(mapped(density, straightening), y, there)
+    assert inside.log_density == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(inside.position, y, rtol=1e-12)
+    np.testing.assert_allclose(inside.gradient, there, rtol=1e-9)
+    outside = leave(straightening, inside)
+    assert outside.log_density == pytest.approx(point.log_density, rel=1e-12)
+    np.testing.assert_allclose(outside.position, x, rtol=1e-12)
+    np.testing.assert_allclose(outside.gradient, gradient, rtol=1e-9)
+
+
+def test_rows_enter_like_points(straightening, y):
+    density, starts = TARGET.density(), [placed(straightening, y), TARGET.mean + 0.5 * SD]
+    positions, gradients = np.array(starts), np.empty((2, DIM))
+    for x, gradient in zip(positions, gradients, strict=True):
+        value_and_gradient(density, x, gradient)
+    log_jacobians = np.empty(2)
+    enter_rows(straightening, positions, gradients, log_jacobians)
+    for row, inside in enumerate(positions):
+        there = np.empty(DIM)
+        value_and_gradient(mapped(density, straightening), inside, there)
+        np.testing.assert_allclose(gradients[row], there, rtol=1e-9)
+        expected = place(straightening, inside, np.empty(DIM))
+        assert log_jacobians[row] == pytest.approx(expected, rel=1e-12)
+
+
+def test_members_of_a_hierarchy_become_standard_normal():
+    """The map of the true precisions and means: each gradient is -y, at any scale and location."""
+    own, data = np.array([0.0, 0.3, 50.0]), np.array([0.0, 9.0, -4.0])
+    target = Hierarchy(own, data)
+    rows = [
+        [j, SCALE, LOCATION, 0.0, -1.0, 0.0, p, d, 0.0, 1.0, 0.0, 0.0]
+        for j, p, d in zip(target.members, own, data, strict=True)
+    ]
+    density = mapped(target.density(), made(rows, target.dim))
+    for v in (-12.0, 0.5, 8.0):
+        y, gradient = np.array([v, 3.0, 0.7, -1.9, 1.1]), np.empty(target.dim)
+        value_and_gradient(density, y, gradient)
+        # rounding: each is a sum of terms as large as the precision times the location
+        np.testing.assert_allclose(gradient[FIRST:], -y[FIRST:], rtol=0.0, atol=1e-7)
+
+
+def test_an_empty_map_is_the_program_itself(y):
+    density = TARGET.density()
+    empty = with_memory(no_map(), DIM)
+    assert len(empty.position) == len(empty.work) == 0
+    slope, gradient = np.empty(DIM), np.empty(DIM)
+    assert value(mapped(density, empty), y) == value(density, y)
+    found = value_and_gradient(mapped(density, empty), y, gradient)
+    assert found == value_and_gradient(density, y, slope)
+    np.testing.assert_array_equal(gradient, slope)
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_an_exponent_beyond_the_largest_is_constant(side, y):
+    """The map stays invertible, and the gradient is that of the constant scale."""
+    row = [3, 0, NONE, side * (LARGEST_EXPONENT + 5.0), 2.0, 0.7, 0.0, 0.0, 10.0, 0.0, 0.0, 0.0]
+    straightening = made([row])
+    flat = Gaussian(TARGET.mean, np.where(np.arange(DIM) == 3, np.inf, SD))
+    density, gradient = mapped(flat.density(), straightening), np.empty(DIM)
+    assert value_and_gradient(density, y, gradient) == value(density, y) > -np.inf
+    assert gradient[0] == pytest.approx(-(y[0] - TARGET.mean[0]) / SD[0] ** 2, rel=1e-12)
+    back = np.empty(DIM)
+    residual(straightening, placed(straightening, y), back)
+    assert back[3] == pytest.approx(y[3], rel=1e-3)
+
+
+def test_a_point_without_a_density_stays_without_one(y):
+    density = mapped(TARGET.density(), made(ROWS.values()))
+    there, gradient = y.copy(), np.empty(DIM)
+    there[6] = np.nan
+    assert value_and_gradient(density, there, gradient) == -np.inf
+    assert value(density, there) == -np.inf
