@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from stanadapt.engine.triangular_map import TriangularMap
 from stanadapt.samplers.whitened.block import DIVERGING, Window, make_room, make_window
 from stanadapt.samplers.whitened.fisher_metric import (
     FisherMetric,
@@ -215,14 +216,21 @@ def _straighten(
     window = make_window(states)
     positions, gradients = window.pooled
     found = straighten(positions, gradients, progress.straightened, least)
-    if found.map_is_used and in_coordinates_of(found.straightening, window).levels_differ(
-        window.positions.shape[2]
-    ):
-        # chains in different regions: a map of all fits none of them
+    if found.map_is_used and not _fits_all_chains(found.straightening, window):
         found = found._replace(straightening=UNCHANGED.straightening, groups=())
     # once there is a map, windows are counted instead
     tried = progress.attempts + (not progress.straightened.map_is_used)
     return progress._replace(straightened=found, attempts=tried)
+
+
+def _fits_all_chains(straightening: TriangularMap, window: Window) -> bool:
+    """Whether chains are in one region, and no direction is unbounded.
+
+    A map of chains in several regions fits none of them, and one of chains that drift apart would
+    hide that the posterior is improper.
+    """
+    straight = in_coordinates_of(straightening, window)
+    return not straight.levels_differ(window.positions.shape[2]) and not len(unbounded(straight))
 
 
 def _begin_straighten(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:

@@ -39,8 +39,9 @@ from stanadapt.samplers.whitened.fisher_metric import fisher_metric
 from stanadapt.samplers.whitened.map_groups import Group, exact_structure
 from stanadapt.samplers.whitened.map_search import in_order, search
 
-# the map must leave less than this share of it
-LARGEST_REST = 0.7
+# the map must leave less than this share of D, and less than D of draws and gradients that have
+# nothing to do with each other
+LARGEST_REST, UNRELATED = 0.7, 1.0
 # draws to learn from and to judge by, each; more would cost time and change nothing
 MOST_DRAWS = 300
 LEAST_DRAWS = 60
@@ -144,7 +145,7 @@ def straighten(
     best = Straightened(nothing, (), before, before)
     for candidate, members in candidates:
         value = distance(candidate, learned, judged)
-        limit = best.distance if best.map_is_used else LARGEST_REST * before
+        limit = best.distance if best.map_is_used else min(LARGEST_REST * before, UNRELATED)
         if len(candidate.coordinate) and value < limit:
             best = Straightened(candidate, members, before, value)
     return best
