@@ -16,9 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 from stanadapt.samplers.whitened.conditionals import (
     ABSENT,
     PARAMETERS,
+    SMALLEST,
     A,
     B,
     C,
@@ -35,8 +37,9 @@ from stanadapt.samplers.whitened.conditionals import (
 
 # a conditional with a divergence below this counts as normal, and a driver must gain this much
 SMALL = 0.05
-# share of the divergence that may remain, and what a location driver and a curve must gain
-LARGEST_REST, LOCATION_GAIN, CURVE_GAIN = 0.75, 0.05, 0.3
+# share of the divergence that may remain, and what a location driver must gain; and what all must
+# gain over a line
+LARGEST_REST, LOCATION_GAIN, LINE_GAIN = 0.75, 0.05, 0.3
 SCALE_DRIVERS, LOCATION_DRIVERS = 3, 4
 # coordinates whose drivers are searched for
 MOST_SEARCHED = 48
@@ -89,7 +92,7 @@ def search(learned: Draws, judged: Draws) -> Search:
         part
         for part in (
             *_scale_candidates(open_coordinates, learned),
-            _curved_candidates(plain.take(open_coordinates), learned, judged),
+            _curved_candidates(plain.take(open_coordinates), learned),
         )
         if len(part.coordinate)
     ]
@@ -97,6 +100,8 @@ def search(learned: Draws, judged: Draws) -> Search:
         return Search(plain.take(np.empty(0, int)), plain, before, before)
     everything = join(candidates)
     found = divergence(everything, judged)
+    curved = np.flatnonzero(found < (1.0 - LINE_GAIN) * _on_lines(everything, learned, judged))
+    everything, found = everything.take(curved), found[curved]
     accepted = _without_circles(everything, found, before)
     rest = before.copy()
     rest[everything.coordinate[accepted]] = found[accepted]
@@ -191,8 +196,8 @@ def _locations(fits: Fits, draws: Draws) -> np.ndarray:
     return _highest(scores, fits.coordinate, LOCATION_DRIVERS)
 
 
-def _curved_candidates(plain: Fits, learned: Draws, judged: Draws) -> Fits:
-    """Return fits with a constant precision whose location is a curve that beats a line."""
+def _curved_candidates(plain: Fits, learned: Draws) -> Fits:
+    """Return fits with a constant precision whose location is a curve."""
     z, j, n = learned.positions, plain.coordinate, len(learned.positions)
     if n == 1 or not len(j):
         return plain.take(np.empty(0, int))
@@ -204,9 +209,41 @@ def _curved_candidates(plain: Fits, learned: Draws, judged: Draws) -> Fits:
     fits = fits._replace(location=location.ravel())
     count = len(fits.coordinate)
     line = fit(fits._replace(free=_free(count, A, E, W)), learned)
-    curve = fit(line._replace(free=_free(count, A, E, W, Q)), learned)
-    better = divergence(curve, judged) < (1.0 - CURVE_GAIN) * divergence(line, judged)
-    return curve.take(np.flatnonzero(better))
+    return fit(line._replace(free=_free(count, A, E, W, Q)), learned)
+
+
+def _on_lines(fits: Fits, learned: Draws, judged: Draws) -> np.ndarray:
+    """Return the held-out divergence with a constant scale and a location linear in both drivers.
+
+    That is a correlation, which belongs in the metric. A driver of the scale can imitate it, since
+    it moves the mean between those of two precisions. For a given precision P, the location is a
+    regression of x + g / P on the drivers; with M its residuals, F is least at P = |M g| / |M x|.
+    """
+    with one_blas_thread(), np.errstate(all="ignore"):
+        x, g, design = _design(fits, learned)
+        inverse = np.linalg.pinv(np.einsum("fdi,fdj->fij", design, design), hermitian=True)
+
+        def regress(values: np.ndarray) -> np.ndarray:
+            return np.einsum("fij,fdj,fd->fi", inverse, design, values, optimize=True)
+
+        def size(values: np.ndarray) -> np.ndarray:
+            rest = values - np.einsum("fdi,fi->fd", design, regress(values))
+            return np.linalg.norm(rest, axis=1, keepdims=True)
+
+        precision = size(g) / np.maximum(size(x), SMALLEST)
+        location = regress(x + g / precision)
+        x, g, design = _design(fits, judged)
+        rest = g + precision * (x - np.einsum("fdi,fi->fd", design, location))
+        return np.nan_to_num(np.mean(rest**2 / precision, axis=1), nan=np.inf)
+
+
+def _design(fits: Fits, draws: Draws) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return x, g, and the terms of a line in both drivers, shape (fit, draw, 3)."""
+    z, drivers = draws.positions, np.column_stack([fits.scale, fits.location])
+    terms = np.where((drivers >= 0)[:, :, None], z[drivers], 0.0)
+    ones = np.ones((len(drivers), 1, z.shape[1]))
+    design = np.concatenate([ones, terms], axis=1).transpose(0, 2, 1)
+    return z[fits.coordinate], draws.gradients[fits.coordinate], design
 
 
 def _without_circles(fits: Fits, found: np.ndarray, before: np.ndarray) -> np.ndarray:

@@ -139,7 +139,13 @@ def straighten(
         for part in parts[:2]
     )
     fits, groups = exact_structure(search(first, second), first, second)
-    candidates = [(_as_map(fits, groups, first), tuple(groups))]
+    members = np.isin(fits.coordinate, [j for group in groups for j in group.members])
+    # given its members, a location may seem to depend on the scale; given their residuals, it may
+    # not: exact groups alone come first
+    candidates = [
+        (_as_map(fits.take(rows), groups, first), tuple(groups))
+        for rows in (np.flatnonzero(members), np.arange(len(members)))
+    ]
     if former.map_is_used:
         candidates.append((former.straightening, former.groups))
     best = Straightened(nothing, (), before, before)

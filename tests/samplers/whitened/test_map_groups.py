@@ -1,0 +1,103 @@
+"""Groups with the same prior are recognized, weak members included, and nothing else is."""
+
+import numpy as np
+import pytest
+
+from stanadapt.samplers.whitened.conditionals import Draws
+from stanadapt.samplers.whitened.map_groups import exact_structure
+from stanadapt.samplers.whitened.map_search import in_order, reaches, search
+from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS, Hierarchy
+
+COUNT = 400
+
+
+def structure(positions, gradients):
+    """The map of these draws, learned on one half and judged on the other."""
+    mean, sd = positions.mean(axis=0), positions.std(axis=0)
+    halves = [Draws.standardize(positions[i::2], gradients[i::2], mean, sd) for i in range(2)]
+    return exact_structure(search(*halves), *halves)
+
+
+def of(target, seed=1):
+    positions = target.draws(COUNT, np.random.default_rng(seed))
+    return positions, target.gradients(positions)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("target", [FUNNEL, SCHOOLS], ids=["funnel", "schools"])
+def test_a_hierarchy_is_one_group_of_all_its_members(target, seed):
+    """A member left out would be a wall in the neck, even one whose data drown out the prior."""
+    fits, groups = structure(*of(target, seed))
+    assert [(group.prior, group.members) for group in groups] == [
+        ((SCALE, LOCATION, -1), tuple(target.members))
+    ]
+    # the location depends on the scale given the members, though not given their residuals
+    assert set(target.members) <= set(fits.coordinate) <= {LOCATION, *target.members}
+
+
+def test_two_hierarchies_are_two_groups():
+    rng, wide = np.random.default_rng(5), Hierarchy(np.zeros(5), np.zeros(5), v=(4.0, 2.0))
+    first, second = SCHOOLS.draws(COUNT, rng), wide.draws(COUNT, rng)
+    gradients = np.column_stack([SCHOOLS.gradients(first), wide.gradients(second)])
+    _, groups = structure(np.column_stack([first, second]), gradients)
+    found = {group.prior: group.members for group in groups}
+    assert found == {
+        (SCALE, LOCATION, -1): tuple(SCHOOLS.members),
+        (SCHOOLS.dim + SCALE, SCHOOLS.dim + LOCATION, -1): tuple(SCHOOLS.dim + wide.members),
+    }
+
+
+@pytest.mark.parametrize(("per_unit", "slope"), [(1.0, -1), (0.5, -2), (-1.0, 1)])
+def test_the_slope_is_a_whole_number_per_unit(per_unit, slope):
+    """Of the log of a variance, of a standard deviation, and of a precision."""
+    positions, gradients = of(FUNNEL)
+    positions[:, SCALE] *= per_unit
+    gradients[:, SCALE] /= per_unit
+    _, groups = structure(positions, gradients)
+    assert [group.prior.slope for group in groups] == [slope]
+
+
+def test_units_and_an_added_constant_do_not_matter():
+    """The scale is that of a parameter in other units: members are still a group."""
+    positions, gradients = of(FUNNEL)
+    units = np.ones(FUNNEL.dim)
+    units[1:] = 1e-5
+    _, groups = structure(positions * units, gradients / units)
+    assert [group.members for group in groups] == [tuple(FUNNEL.members)]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_correlated_gaussian_has_no_map(seed):
+    rng = np.random.default_rng(seed)
+    factor = np.tril(rng.standard_normal((12, 12))) * 10.0 ** rng.uniform(-3, 3, (12, 1))
+    positions = rng.standard_normal((COUNT, 12)) @ factor.T
+    gradients = -np.linalg.solve(factor @ factor.T, positions.T).T
+    fits, groups = structure(positions, gradients)
+    assert len(fits.coordinate) == len(groups) == 0
+
+
+def test_skewed_coordinates_that_do_not_depend_on_each_other_have_no_map():
+    rng = np.random.default_rng(3)
+    positions = np.log(rng.gamma(1.5, size=(COUNT, 6)))
+    fits, _ = structure(positions, 1.5 - np.exp(positions))
+    assert len(fits.coordinate) == 0
+
+
+def test_two_coordinates_that_drive_each_other_make_no_circle():
+    """normal(x | 0, exp(y / 2)) normal(y | 0, exp(x / 2)) up to a bound: either may be mapped."""
+    rng = np.random.default_rng(4)
+    positions = rng.standard_normal((COUNT, 2))
+    x, y = positions.T
+    slope_x = -x * np.exp(-y) + 0.5 * y**2 * np.exp(-x) - 0.5
+    slope_y = -y * np.exp(-x) + 0.5 * x**2 * np.exp(-y) - 0.5
+    fits, _ = structure(positions, np.column_stack([slope_x, slope_y]))
+    assert len(fits.coordinate) <= 1
+
+
+def test_drivers_come_first():
+    drivers = {0: {3}, 1: {0, 2}, 3: {2}, 4: set()}
+    order = in_order(drivers)
+    assert sorted(order) == [0, 1, 3, 4]
+    assert order.index(3) < order.index(0) < order.index(1)
+    assert reaches(drivers, {1}, 2)
+    assert not reaches(drivers, {0}, 1)
