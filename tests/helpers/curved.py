@@ -18,6 +18,7 @@ LEVELS = np.arange(1, 10) / 10
 _POINTER = types.CPointer(types.float64)
 _FLAG = types.int32
 _VALUE = types.int32(_POINTER, _FLAG, _FLAG, _POINTER, _POINTER, types.intp)
+_GRADIENT = types.int32(_POINTER, _FLAG, _FLAG, _POINTER, _POINTER, _POINTER, types.intp)
 
 
 @njit
@@ -43,6 +44,31 @@ def _flower(bend, propto, jacobian, position, value, message):
     return 0
 
 
+@cfunc(_GRADIENT)
+def _banana_gradient(bend, propto, jacobian, position, value, gradient, message):
+    x, out, slope = carray(position, DIM), carray(value, 1), carray(gradient, DIM)
+    off = x[1] - bend[0] * (x[0] ** 2 - 100.0)
+    out[0] = _rest(x) - x[0] ** 2 / 200.0 - 0.5 * off**2
+    for i in range(DIM):
+        slope[i] = -x[i]
+    slope[0], slope[1] = -x[0] / 100.0 + 2.0 * bend[0] * x[0] * off, -off
+    return 0
+
+
+@cfunc(_GRADIENT)
+def _flower_gradient(bend, propto, jacobian, position, value, gradient, message):
+    x, out, slope = carray(position, DIM), carray(value, 1), carray(gradient, DIM)
+    radius, angle = np.hypot(x[0], x[1]), np.arctan2(x[1], x[0])
+    off = radius - 10.0 - 6.0 * np.cos(6.0 * angle)
+    turn = 36.0 * np.sin(6.0 * angle) / radius**2
+    out[0] = _rest(x) - 0.5 * off**2
+    for i in range(DIM):
+        slope[i] = -x[i]
+    slope[0] = -off * (x[0] / radius - turn * x[1])
+    slope[1] = -off * (x[1] / radius + turn * x[0])
+    return 0
+
+
 class Curved:
     """One of the targets, never freed: densities hold only its address."""
 
@@ -55,8 +81,10 @@ class Curved:
 
     def density(self) -> Density:
         """Make a density with its own counters."""
-        function = _flower if self.flower else _banana
-        return make_density(function.address, function.address, self.bend.ctypes.data, DIM)
+        value, gradient = (
+            (_flower, _flower_gradient) if self.flower else (_banana, _banana_gradient)
+        )
+        return make_density(value.address, gradient.address, self.bend.ctypes.data, DIM)
 
     def coverage(self, draws: np.ndarray) -> np.ndarray:
         """Share of draws, shape (draw, 8), inside the regions of probability LEVELS."""

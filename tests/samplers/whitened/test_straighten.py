@@ -1,0 +1,261 @@
+"""Maps are learned on some draws and judged on others, and the default samples funnels on them."""
+
+import numpy as np
+import pytest
+
+from stanadapt.engine.density import value, value_and_gradient
+from stanadapt.results import arviz_module
+from stanadapt.samplers.whitened.block import LOG_DENSITY, Window
+from stanadapt.samplers.whitened.findings import listed, straightening
+from stanadapt.samplers.whitened.progress import Stage
+from stanadapt.samplers.whitened.schedule import MOST_ATTEMPTS
+from stanadapt.samplers.whitened.straighten import (
+    LEAST_DRAWS,
+    UNCHANGED,
+    apply_map,
+    distance,
+    in_coordinates_of,
+    straighten,
+)
+from tests.helpers.chains import column
+from tests.helpers.curved import PAPER
+from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS
+from tests.samplers.whitened.test_whitened_hmc import drawn, draws_of
+
+COUNT = 450
+TARGETS = {"funnel": FUNNEL, "schools": SCHOOLS}
+
+
+def of(target, count=COUNT, seed=1):
+    positions = target.draws(count, np.random.default_rng(seed))
+    return positions, target.gradients(positions)
+
+
+def starts(target, chains=4, seed=1):
+    spread = np.random.default_rng(seed).uniform(-2, 2, (chains, target.dim))
+    spread[:, LOCATION:] += target.location[0]
+    return spread
+
+
+# --- learning ------------------------------------------------------------------------------------
+
+
+def test_the_distance_of_a_gaussian_is_zero():
+    rng = np.random.default_rng(1)
+    factor = np.tril(rng.standard_normal((5, 5))) * [[1e-3], [1.0], [20.0], [1.0], [1e4]]
+    x = 7.0 + rng.standard_normal((COUNT, 5)) @ factor.T
+    g = -np.linalg.solve(factor @ factor.T, (x - 7.0).T).T
+    none = UNCHANGED.straightening
+    assert distance(none, (x[::2], g[::2]), (x[1::2], g[1::2])) < 1e-6
+    found = straighten(x, g, UNCHANGED, 0.0)
+    assert not found.map_is_used
+    assert found.distance == found.distance_before
+
+
+def test_a_funnel_becomes_a_gaussian():
+    found = straighten(*of(FUNNEL), UNCHANGED, 0.03)
+    assert list(found.straightening.coordinate) == list(FUNNEL.members)
+    assert found.distance < 1e-8 < 1.0 < found.distance_before
+    x, g, log_jacobian = apply_map(found.straightening, *of(FUNNEL, seed=2))
+    v, location = of(FUNNEL, seed=2)[0][:, :2].T
+    members = of(FUNNEL, seed=2)[0][:, 2:]
+    # to the bit in the location: an error is a wall in the neck
+    residuals = (members - location[:, None]) * np.exp(-v / 2)[:, None]
+    scale = x[:, 2:] / residuals
+    np.testing.assert_allclose(scale, scale[0, 0], rtol=1e-6)
+    np.testing.assert_allclose(g[:, 2:], -x[:, 2:] / scale[0, 0] ** 2, rtol=1e-5, atol=1e-5)
+    slope = np.polyfit(v, log_jacobian, 1)[0]
+    assert slope == pytest.approx(0.5 * len(FUNNEL.members), rel=1e-9)
+
+
+def test_it_is_judged_by_draws_that_it_has_not_seen():
+    """The last third of the draws decides: with other gradients there, a perfect map is refused."""
+    x, g = of(FUNNEL)
+    assert straighten(x, g, UNCHANGED, 0.0).map_is_used
+    noise = np.random.default_rng(2).standard_normal(g.shape) / x.std(axis=0)
+    g[2::3] = noise[2::3]
+    assert not straighten(x, g, UNCHANGED, 0.0).map_is_used
+
+
+def test_little_is_left_alone():
+    """Of a distance below the least one, and of too few or no usable draws."""
+    x, g = of(SCHOOLS)
+    assert straighten(x, g, UNCHANGED, 1e9).map_is_used is False
+    few = slice(0, LEAST_DRAWS - 1)
+    assert straighten(x[few], g[few], UNCHANGED, 0.0).map_is_used is False
+    g[LEAST_DRAWS - 1 :, 0] = np.nan
+    assert straighten(x, g, UNCHANGED, 0.0).map_is_used is False
+
+
+def test_a_few_draws_without_a_gradient_do_no_harm():
+    x, g = of(FUNNEL)
+    g[::50] = np.inf
+    assert straighten(x, g, UNCHANGED, 0.0).distance < 1e-8
+
+
+def test_the_former_map_is_kept_if_it_is_better():
+    exact = straighten(*of(FUNNEL), UNCHANGED, 0.0)
+    # too few draws to find one, enough to judge one
+    x, g = of(FUNNEL, LEAST_DRAWS + 3, seed=5)
+    again = straighten(x, g, exact, 0.0)
+    assert again.distance < 1e-8
+    assert again.groups == exact.groups
+
+
+def test_a_window_in_new_coordinates_has_their_density():
+    x, g = of(FUNNEL, 200)
+    window = Window(x[None], g[None], np.zeros((1, 200, 3)), np.ones(1, bool))
+    found = straighten(*of(FUNNEL), UNCHANGED, 0.0)
+    inside = in_coordinates_of(found.straightening, window)
+    _, _, log_jacobian = apply_map(found.straightening, x, g)
+    np.testing.assert_array_equal(inside.numbers[0, :, LOG_DENSITY], log_jacobian)
+    assert not window.numbers.any()
+    assert in_coordinates_of(UNCHANGED.straightening, window) is window
+
+
+# --- sampling ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def hierarchy(request):
+    """The chains of a default run of 4 x 5,000 draws."""
+    target = TARGETS[request.param]
+    return target, drawn(target, starts(target), draws=5000)
+
+
+def test_quantiles_of_the_scale_are_exact(hierarchy):
+    """Those at the neck too: five numbers within 4.5 of their Monte Carlo errors."""
+    target, chains = hierarchy
+    v = draws_of(chains)[:, :, SCALE]
+    for p in (0.01, 0.05, 0.5, 0.95, 0.99):
+        below = (v < target.quantile_of_v(p)).astype(float)
+        error = np.sqrt(p * (1 - p) / arviz_module().ess(below, method="mean"))
+        assert abs(below.mean() - p) < 4.5 * error
+
+
+def test_members_given_their_scale_are_normal(hierarchy):
+    target, chains = hierarchy
+    draws = draws_of(chains)
+    precision = np.exp(-draws[:, :, [SCALE]]) + target.precisions
+    prior = np.exp(-draws[:, :, [SCALE]]) * draws[:, :, [LOCATION]]
+    z = (draws[:, :, 2:] - (prior + target.precisions * target.data) / precision) * precision**0.5
+    for member in np.moveaxis(z, 2, 0):
+        for moment, spread in ((member, 1.0), (member**2 - 1.0, np.sqrt(2.0))):
+            size = arviz_module().ess(moment, method="mean")
+            assert abs(moment.mean()) < 4.5 * spread / np.sqrt(size)
+
+
+def test_the_map_is_used_and_cheap(hierarchy):
+    """No divergence, and at most four gradients a draw: NUTS without a map needs about fifty."""
+    target, chains = hierarchy
+    progress = chains[0].progress
+    assert [group.members for group in progress.straightened.groups] == [tuple(target.members)]
+    steps = np.mean([column(chain, "n_steps").mean() for chain in chains])
+    assert steps == 2.0 if target is FUNNEL else steps < 8.0
+    assert not any(column(chain, "diverging").any() for chain in chains)
+    assert progress.straightened.distance < 0.1 * progress.straightened.distance_before
+
+
+def test_without_the_map_it_is_the_sampler_without_one():
+    chains = drawn(FUNNEL, starts(FUNNEL), draws=50, straighten=False)
+    assert not chains[0].progress.straightened.map_is_used
+    assert np.isinf(chains[0].progress.straightened.distance_before)
+    assert column(chains[0], "n_steps").mean() > 8
+
+
+@pytest.mark.parametrize("trajectory", ["fixed", "nuts"])
+def test_each_kind_of_trajectory_uses_it(trajectory):
+    chains = drawn(SCHOOLS, starts(SCHOOLS), draws=200, trajectory=trajectory)
+    progress = chains[0].progress
+    assert progress.choice.two_stage == (trajectory == "fixed")
+    assert progress.straightened.map_is_used
+
+
+def test_a_banana_is_straightened():
+    target = PAPER["strong"][0]
+    begin = np.random.default_rng(2).uniform(-2, 2, (4, 8))
+    chains = drawn(target, begin, draws=5000)
+    progress = chains[0].progress
+    assert list(progress.straightened.straightening.coordinate) == [1]
+    draws = draws_of(chains)
+    for i, sd in ((0, 10.0), (1, np.sqrt(1.0 + 2e4 * 0.1**2))):
+        error = draws[:, :, i].std() / np.sqrt(arviz_module().ess(draws[:, :, i], method="mean"))
+        assert abs(draws[:, :, i].mean()) < 4.5 * error
+        square = (draws[:, :, i] / sd) ** 2
+        error = square.std() / np.sqrt(arviz_module().ess(square, method="mean"))
+        assert abs(square.mean() - 1.0) < 4.5 * error
+
+
+def test_the_same_bits_for_any_number_of_threads_and_any_chunk():
+    found = []
+    for threads, chunk in ((1, None), (2, 7), (4, 1)):
+        chains = drawn(SCHOOLS, starts(SCHOOLS), threads, chunk, draws=100)
+        assert chains[0].progress.straightened.map_is_used
+        found.append([(c.warmup.constrained, c.sampling.constrained) for c in chains])
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one[0], two[0])
+            np.testing.assert_array_equal(one[1], two[1])
+
+
+@pytest.mark.parametrize(("chains", "warmup"), [(1, 2000), (2, 2000), (4, 20), (4, 150), (4, 0)])
+def test_few_chains_and_short_warm_ups_run(chains, warmup):
+    made = drawn(SCHOOLS, starts(SCHOOLS, chains), draws=100, warmup=warmup)
+    for chain in made:
+        assert chain.sampling.rows == 100
+        assert chain.warmup.rows <= warmup
+        assert chain.progress is None or chain.progress.stage is Stage.DONE
+        assert np.isfinite(draws_of([chain])).all()
+
+
+def test_one_chain_finds_the_map():
+    (chain,) = drawn(SCHOOLS, starts(SCHOOLS, 1), draws=100)
+    assert chain.progress.straightened.map_is_used
+
+
+def test_searches_end():
+    """No map straightens a ring of six petals, and none is sought for ever."""
+    begin = np.random.default_rng(1).uniform(-2, 2, (4, 8))
+    chains = drawn(PAPER["flower"][0], begin, draws=20)
+    progress = chains[0].progress
+    assert progress.attempts <= MOST_ATTEMPTS
+    assert not progress.straightened.map_is_used
+
+
+# --- what is said about it -----------------------------------------------------------------------
+
+NAMES = ["tau", "mu", *(f"theta.{i}" for i in range(1, 9))]
+
+
+def test_it_is_described_by_names():
+    found = straighten(*of(SCHOOLS), UNCHANGED, 0.03)
+    attributes = straightening(found, NAMES)
+    assert attributes["distance_from_gaussian"] == found.distance_before
+    assert attributes["distance_straightened"] == found.distance
+    assert attributes["straightening"].startswith(
+        "theta[1..8] scale with tau around mu: straightened, distance from a Gaussian "
+    )
+    assert straightening(UNCHANGED, NAMES) == {}
+
+
+@pytest.mark.parametrize(("names", "text"), [
+    (["a"], "a"),
+    (["x.1", "x.2", "x.3"], "x[1..3]"),
+    (["x.1", "x.3"], "x[1] and x[3]"),
+    (["m.1.1", "m.2.1", "m.3.1"], "m[1,1], m[2,1] and m[3,1]"),
+])  # fmt: skip
+def test_names_are_listed_briefly(names, text):
+    assert listed(names) == text
+
+
+def test_long_lists_are_cut():
+    assert listed([f"v{i}" for i in range(9)]).endswith(" more")
+
+
+@pytest.mark.parametrize("name", ["strong", "flower"])
+def test_gradients_of_the_curved_targets_are_derivatives(name):
+    density, gradient, h = PAPER[name][0].density(), np.empty(8), 1e-6
+    x = np.array([4.0, -3.0, 0.3, -0.2, 1.0, 0.5, -1.5, 0.1])
+    value_and_gradient(density, x, gradient)
+    ends = [[value(density, x + sign * h * unit) for sign in (1, -1)] for unit in np.eye(8)]
+    np.testing.assert_allclose(gradient, np.diff(ends)[:, 0] / (-2 * h), rtol=1e-6)
