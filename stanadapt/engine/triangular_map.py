@@ -16,7 +16,7 @@ centered one. With constant P1 and q it straightens a curved ridge.
 
 Drivers come before the coordinates that depend on them, so that the Jacobian is triangular: the
 density of y is that of x times the product of P^(-1/2). For any numbers this is a change of
-variables, so draws are exact whatever was learned.
+variables, so draws are exact even if the numbers fit badly.
 
 References
 ----------

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numba import carray
 
-from stanadapt.engine.chain import Chain, ChainDesign
+from stanadapt.engine.chain import Chain, ChainDesign, run
 from stanadapt.engine.checks import copy_draws
 from stanadapt.engine.compiled.jit import c_function
 from stanadapt.engine.density import GRADIENT_SIGNATURE, VALUE_SIGNATURE, make_density
@@ -73,3 +73,15 @@ def make_chains_at(
         Chain(design, target.density(), start, rng, lambda: copy_draws)
         for start, rng in zip(np.asarray(starts, float), rngs, strict=True)
     ]
+
+
+def drawn(target, begin, threads=2, chunk=None, **options):
+    """Return chains of `make_chains_at` that have run to their end."""
+    chains = make_chains_at(target, begin, **options)
+    assert run(chains, threads, chunk=chunk) is False
+    return chains
+
+
+def draws_of(chains):
+    """Return the draws of all chains, shape (chain, draw, dim)."""
+    return np.stack([chain.sampling.constrained for chain in chains])

@@ -39,7 +39,7 @@ from stanadapt.samplers.whitened.conditionals import (
     fit,
     join,
 )
-from stanadapt.samplers.whitened.map_search import NONE, START, Search, reaches
+from stanadapt.samplers.whitened.map_search import NONE, START, Search, correlations, reaches
 
 # farthest slope from an integer, and largest one
 ROUNDING, LARGEST_SLOPE = 0.4, 4
@@ -47,11 +47,14 @@ ROUNDING, LARGEST_SLOPE = 0.4, 4
 # gradient shows clearly that it is right
 ALLOWED_SHARE, ALLOWED, CLEAR_SHARE = 1.1, 0.02, 2.0
 # a group may lose its members to a larger one, so that priors are offered more than once
-LEAST_MEMBERS, ROUNDS = 3, 3
+LEAST_MEMBERS, ROUNDS = 2, 3
+# coordinates among which a location is sought, since a larger group is found at once; and the least
+# coefficient of a term
+MOST_CHAINED, LEAST_LINK = 12, 0.2
 # logs of own precisions, relative to the first guess, from which an exact fit begins
 OWN_PRECISIONS = (-0.7, -3.0, 0.5)
-# other terms in the regression of a gradient
-EXPLAINED_BY = 8
+# other terms in the regression of a gradient, and coordinates among which they are chosen
+EXPLAINED_BY, MOST_NEAR = 8, 32
 # standard errors by which the coefficient of a prior's term must differ from 0, and may differ from
 # 1; and the factor by which it may differ from 1 in any case
 CLEAR, COMPATIBLE, ALIKE = 4.0, 4.0, 1.5
@@ -127,6 +130,7 @@ def exact_structure(found: Search, learned: Draws, judged: Draws) -> tuple[Fits,
     rows = {int(j): accepted.take(np.array([row])) for row, j in enumerate(accepted.coordinate)}
     mapped = Mapped(rows)
     _round(mapped, found, learned, judged)
+    _find_centers(mapped, found, learned, judged)
     certain: set[int] = set()
     for _ in range(ROUNDS):
         for group in mapped.groups:
@@ -207,6 +211,53 @@ def _round(mapped: Mapped, found: Search, learned: Draws, judged: Draws) -> None
 # --- groups ---------------------------------------------------------------------------------------
 
 
+def _find_centers(mapped: Mapped, found: Search, learned: Draws, judged: Draws) -> None:
+    """Find the location of a small group among coordinates that form a chain.
+
+    With few members, x_1 around l, l around x_2 and x_3 around l are as good as three members
+    around l, as long as nothing is known about l. Of these coordinates, the gradient of the
+    location alone contains the terms of all others.
+    """
+    known: dict[tuple[int, int], list[int]] = {}
+    for j, (scale, location, slope) in mapped.priors.items():
+        if location >= 0:
+            known.setdefault((scale, slope), []).append(j)
+    for (scale, slope), chained in known.items():
+        alike = [j for j in mapped.fits if mapped.fits[j].scale[0] == scale]
+        locations = {int(mapped.fits[j].location[0]) for j in alike} - {NONE}
+        nodes = sorted(locations.union(alike))
+        if len(locations) == 1 or len(nodes) > MOST_CHAINED:
+            continue
+        around = _neighbors(nodes, Prior(scale, NONE, slope), mapped, chained, learned)
+        center = max(nodes, key=lambda node: len(around[node]))
+        if len(around[center]) >= LEAST_MEMBERS:
+            former = mapped.fits.copy(), mapped.priors.copy()
+            for node in nodes:
+                if node in mapped.fits:
+                    mapped.remove(node)
+            prior = Prior(scale, center, slope)
+            offered = [(j, prior, True) for j in around[center]]
+            if not _join(mapped, offered, found, learned, judged):
+                mapped.fits, mapped.priors = former
+
+
+def _neighbors(
+    nodes: list[int], prior: Prior, mapped: Mapped, members: list[int], draws: Draws
+) -> dict[int, list[int]]:
+    """Return, for each of the nodes, those whose gradient has the term of a prior around it."""
+    near = _nearest(draws)
+    size = _size(mapped, Group(prior, tuple(members)), draws)
+    around: dict[int, list[int]] = {center: [] for center in nodes}
+    for j in nodes:
+        others = [center for center in nodes if center != j]
+        groups = [Group(prior._replace(location=center), ()) for center in others]
+        values, errors = _coefficients(j, groups, [size] * len(groups), draws, near[j])
+        # the size is that of a link of the chain, which may be twice that of the prior
+        for center in np.array(others)[(values > CLEAR * errors) & (values > LEAST_LINK)]:
+            around[int(center)].append(j)
+    return around
+
+
 def _free_drivers(mapped: Mapped, prior: Prior) -> None:
     """Leave the drivers of a group as they are, unless they depend on each other alone."""
     for driver in prior.drivers:
@@ -224,11 +275,12 @@ def _offer(mapped: Mapped, certain: set[int], found: Search, learned: Draws, jud
         return False
     drivers = set().union(*(group.prior.drivers for group in groups))
     sizes = [_size(mapped, group, learned) for group in groups]
+    near = _nearest(learned)
     offered: list[tuple[int, Prior, bool]] = []
     for j in range(len(learned.positions)):
         if j in drivers | certain or j in groups[0].members:
             continue
-        number, clear = _group_in_gradient(j, groups, sizes, learned)
+        number, clear = _choose_group(*_coefficients(j, groups, sizes, learned, near[j]))
         if clear:
             certain.add(j)
         if number is not None and mapped.priors.get(j) != groups[number].prior:
@@ -272,20 +324,20 @@ def _size(mapped: Mapped, group: Group, draws: Draws) -> float:
     return float(np.median(found))
 
 
-def _group_in_gradient(
-    j: int, groups: list[Group], sizes: list[float], draws: Draws
-) -> tuple[int | None, bool]:
-    """Return the number of the group whose term is in the gradient of a coordinate, if any.
+def _coefficients(
+    j: int, groups: list[Group], sizes: list[float], draws: Draws, near: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return coefficients of the groups' terms in the gradient of a coordinate, and their errors.
 
-    The gradient is regressed on the terms of all groups, and on those other coordinates, and their
-    products with the coordinate itself, that explain most of the rest. Also returns whether the
-    term is clearly there.
+    The gradient is regressed on the terms of all groups, and on those coordinates near it, and
+    their products with the coordinate itself, that explain most of the rest.
     """
     terms = _prior_terms(j, groups, sizes, draws)
     if not np.isfinite(terms).all():
-        return None, False
+        return np.zeros(len(groups)), np.full(len(groups), np.inf)
     z, g = draws.positions, draws.gradients[j]
-    others = np.concatenate([z, z[j] * z])
+    others = z[np.unique([*near, *(d for group in groups for d in group.prior.drivers)])]
+    others = np.concatenate([others, z[j] * others])
     others -= others.mean(axis=1, keepdims=True)
     others /= np.maximum(np.linalg.norm(others, axis=1, keepdims=True), SMALLEST)
     norms = np.maximum(np.linalg.norm(terms, axis=1), SMALLEST)
@@ -301,7 +353,14 @@ def _group_in_gradient(
         variance = rest @ rest / max(len(rest) - int(rank), 1)
         errors = np.sqrt(variance * np.diag(np.linalg.pinv(design.T @ design)))
     here = slice(2, 2 + len(groups))
-    return _choose_group(coefficients[here] / norms, errors[here] / norms)
+    return coefficients[here] / norms, errors[here] / norms
+
+
+def _nearest(draws: Draws) -> np.ndarray:
+    """Return the numbers of the coordinates most correlated with each gradient, one row each."""
+    scores = correlations(draws.gradients, draws.positions)
+    count = min(MOST_NEAR, len(scores))
+    return np.argsort(-scores, axis=1, kind="stable")[:, :count]
 
 
 def _prior_terms(j: int, groups: list[Group], sizes: list[float], draws: Draws) -> np.ndarray:
@@ -319,15 +378,22 @@ def _prior_terms(j: int, groups: list[Group], sizes: list[float], draws: Draws) 
 def _choose_group(values: np.ndarray, errors: np.ndarray) -> tuple[int | None, bool]:
     """Choose by coefficients that are 1 for the coordinate's own group and 0 for the others.
 
-    If the draws cannot tell 1 from 0, a single group is taken for the own one: a member that is
-    left out costs more than a coordinate too many, for which the term of the prior is small.
+    Returns the group's number, if any, and whether its term is clearly there. If the draws cannot
+    tell 1 from 0, a single group is taken for the own one: a member that is left out costs more
+    than a coordinate too many, for which the term of the prior is small.
     """
-    distance = np.abs(values - 1.0)
-    alike = np.abs(np.log(np.maximum(values, SMALLEST))) <= np.log(ALIKE)
-    possible = (distance <= COMPATIBLE * errors) | alike
-    clear = np.flatnonzero(possible & (values > CLEAR * errors))
+    clear = np.flatnonzero(_is_clear(values, errors))
     if len(clear):
-        return int(clear[np.argmin(distance[clear])]), True
-    if len(values) == 1 and possible[0]:
+        return int(clear[np.argmin(np.abs(values - 1.0)[clear])]), True
+    if len(values) == 1 and _may_be_one(values, errors)[0]:
         return 0, False
     return None, False
+
+
+def _is_clear(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    return _may_be_one(values, errors) & (values > CLEAR * errors)
+
+
+def _may_be_one(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    alike = np.abs(np.log(np.maximum(values, SMALLEST))) <= np.log(ALIKE)
+    return (np.abs(values - 1.0) <= COMPATIBLE * errors) | alike

@@ -122,7 +122,7 @@ def _sample(coordinates: np.ndarray, before: np.ndarray) -> np.ndarray:
     return np.sort(coordinates[np.concatenate([farthest, spread])])
 
 
-def _correlations(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def correlations(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Return absolute correlations between rows of two arrays; 0 for a constant row."""
     one, other = (
         np.divide(centered, norm, out=np.zeros_like(centered), where=norm > 0.0)
@@ -147,7 +147,7 @@ def _scale_candidates(coordinates: np.ndarray, draws: Draws) -> tuple[Fits, Fits
         nothing = Fits(*(np.empty(0, int),) * 3, np.empty((0, PARAMETERS)), _free(0, A))
         return nothing, nothing
     sizes = np.log(g[coordinates] ** 2 + 1e-300)
-    scale = _highest(_correlations(sizes, z), coordinates, SCALE_DRIVERS)
+    scale = _highest(correlations(sizes, z), coordinates, SCALE_DRIVERS)
     j = np.repeat(coordinates, scale.shape[1])
     start = np.zeros((len(j), PARAMETERS))
     start[:, A] = start[:, C] = draws.log_precision[j] - START
@@ -203,7 +203,7 @@ def _curved_candidates(plain: Fits, learned: Draws) -> Fits:
         return plain.take(np.empty(0, int))
     precision = np.exp(plain.numbers[:, A, None])
     residual = precision * z[j] + learned.gradients[j]
-    scores = _correlations(residual, z**2) + _correlations(residual, z)
+    scores = correlations(residual, z**2) + correlations(residual, z)
     location = _highest(scores, j, LOCATION_DRIVERS)
     fits = plain.take(np.repeat(np.arange(len(j)), location.shape[1]))
     fits = fits._replace(location=location.ravel())

@@ -34,10 +34,11 @@ from stanadapt.samplers.whitened.conditionals import (
     Fits,
     Q,
     W,
+    join,
 )
 from stanadapt.samplers.whitened.fisher_metric import fisher_metric
 from stanadapt.samplers.whitened.map_groups import Group, exact_structure
-from stanadapt.samplers.whitened.map_search import in_order, search
+from stanadapt.samplers.whitened.map_search import NONE, in_order, search
 
 # the map must leave less than this share of D, and less than D of draws and gradients that have
 # nothing to do with each other
@@ -139,12 +140,13 @@ def straighten(
         for part in parts[:2]
     )
     fits, groups = exact_structure(search(first, second), first, second)
-    members = np.isin(fits.coordinate, [j for group in groups for j in group.members])
+    exact = fits.take(np.flatnonzero(np.isin(fits.coordinate, _members(groups))))
     # given its members, a location may seem to depend on the scale; given their residuals, it may
-    # not: exact groups alone come first
+    # not, or otherwise: exact groups alone come first
+    among_rest = _search_rest(_as_map(exact, groups, first), first, second)
     candidates = [
-        (_as_map(fits.take(rows), groups, first), tuple(groups))
-        for rows in (np.flatnonzero(members), np.arange(len(members)))
+        (_as_map(found, groups, first), tuple(groups))
+        for found in (exact, join([exact, among_rest]), fits)
     ]
     if former.map_is_used:
         candidates.append((former.straightening, former.groups))
@@ -155,6 +157,29 @@ def straighten(
         if len(candidate.coordinate) and value < limit:
             best = Straightened(candidate, members, before, value)
     return best
+
+
+def _members(groups: list[Group]) -> list[int]:
+    return [j for group in groups for j in group.members]
+
+
+def _search_rest(straightening: TriangularMap, first: Draws, second: Draws) -> Fits:
+    """Search for maps of the coordinates that are not mapped yet, given the others' residuals."""
+    rest = np.setdiff1d(np.arange(len(first.mean)), straightening.coordinate)
+    mean, sd = first.mean, first.sd
+
+    def inside(draws: Draws) -> Draws:
+        x, g, _ = apply_map(
+            straightening, (mean[:, None] + sd[:, None] * draws.positions).T,
+            (draws.gradients / sd[:, None]).T,
+        )  # fmt: skip
+        return Draws.standardize(x[:, rest], g[:, rest], mean[rest], sd[rest])
+
+    found = search(inside(first), inside(second)).accepted
+    scale, location = (
+        np.where(driver >= 0, rest[driver], NONE) for driver in (found.scale, found.location)
+    )
+    return found._replace(coordinate=rest[found.coordinate], scale=scale, location=location)
 
 
 def _thirds(x: np.ndarray, g: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -190,7 +215,7 @@ def _as_map(fits: Fits, groups: list[Group], draws: Draws) -> TriangularMap:
     )
     out[:, triangular_map.F] = np.where(has_location, mean[location], 0.0)
     # the driver of an exact location itself, to the bit
-    exact = np.isin(j, [member for group in groups for member in group.members])
+    exact = np.isin(j, _members(groups))
     out[exact, triangular_map.E] = out[exact, triangular_map.F] = 0.0
     out[exact, triangular_map.W] = has_location[exact]
     return no_map()._replace(

@@ -35,6 +35,16 @@ def test_a_hierarchy_is_one_group_of_all_its_members(target, seed):
     assert set(target.members) <= set(fits.coordinate) <= {LOCATION, *target.members}
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_three_members_are_a_group(seed):
+    """Not a chain, in which each is the location of the next: l is almost free."""
+    target = Hierarchy([0.3, 0.0, 2.0], [9.0, 0.0, 4.0], v=(1.0, 3.0), location=(5.0, 9.0))
+    _, groups = structure(*of(target, seed))
+    assert [(group.prior, group.members) for group in groups] == [
+        ((SCALE, LOCATION, -1), tuple(target.members))
+    ]
+
+
 def test_two_hierarchies_are_two_groups():
     rng, wide = np.random.default_rng(5), Hierarchy(np.zeros(5), np.zeros(5), v=(4.0, 2.0))
     first, second = SCHOOLS.draws(COUNT, rng), wide.draws(COUNT, rng)

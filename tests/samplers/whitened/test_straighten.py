@@ -19,8 +19,8 @@ from stanadapt.samplers.whitened.straighten import (
 )
 from tests.helpers.chains import column
 from tests.helpers.curved import PAPER
+from tests.helpers.gaussian_target import drawn, draws_of
 from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS
-from tests.samplers.whitened.test_whitened_hmc import drawn, draws_of
 
 COUNT = 450
 TARGETS = {"funnel": FUNNEL, "schools": SCHOOLS}
@@ -66,6 +66,14 @@ def test_a_funnel_becomes_a_gaussian():
     np.testing.assert_allclose(g[:, 2:], -x[:, 2:] / scale[0, 0] ** 2, rtol=1e-5, atol=1e-5)
     slope = np.polyfit(v, log_jacobian, 1)[0]
     assert slope == pytest.approx(0.5 * len(FUNNEL.members), rel=1e-9)
+
+
+def test_the_location_is_mapped_given_the_residuals_of_its_members():
+    """Strong data on a few members make it narrow where the scale is small."""
+    found = straighten(*of(SCHOOLS), UNCHANGED, 0.03)
+    assert [group.members for group in found.groups] == [tuple(SCHOOLS.members)]
+    assert list(found.straightening.coordinate) == [LOCATION, *SCHOOLS.members]
+    assert found.distance < 0.05
 
 
 def test_it_is_judged_by_draws_that_it_has_not_seen():
@@ -233,7 +241,7 @@ def test_it_is_described_by_names():
     assert attributes["distance_from_gaussian"] == found.distance_before
     assert attributes["distance_straightened"] == found.distance
     assert attributes["straightening"].startswith(
-        "theta[1..8] scale with tau around mu: straightened, distance from a Gaussian "
+        "theta[1..8] scale with tau around mu; mu depends on others by a learned curve: straightened,"
     )
     assert straightening(UNCHANGED, NAMES) == {}
 

@@ -15,26 +15,15 @@ from stanadapt.samplers.whitened.findings import find_improper
 from stanadapt.samplers.whitened.progress import Stage
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column
-from tests.helpers.gaussian_target import Gaussian, make_chains_at
+from tests.helpers.gaussian_target import Gaussian, drawn, draws_of, make_chains_at
 from tests.helpers.targets import Awkward, starts
 
 SD = np.array([1e-3, 0.2, 1.0, 30.0, 1e4])
 MEAN = np.array([5.0, -1.0, 0.0, 100.0, 1e5])
 
 
-def drawn(target, begin, threads=2, chunk=None, **options):
-    """Chains that have run to their end."""
-    chains = make_chains_at(target, begin, **options)
-    assert run(chains, threads, chunk=chunk) is False
-    return chains
-
-
 def around(mean, sd, chains=4, seed=0):
     return mean + sd * np.random.default_rng(seed).uniform(-2, 2, (chains, len(sd)))
-
-
-def draws_of(chains):
-    return np.stack([chain.sampling.constrained for chain in chains])
 
 
 # --- the law -------------------------------------------------------------------------------------
