@@ -241,7 +241,7 @@ def test_it_is_described_by_names():
     assert attributes["distance_from_gaussian"] == found.distance_before
     assert attributes["distance_straightened"] == found.distance
     assert attributes["straightening"].startswith(
-        "theta[1..8] scale with tau around mu; mu depends on others by a learned curve: straightened,"
+        "theta[1..8] scale with tau around mu; mu depends on others by a learned curve: straightened"
     )
     assert straightening(UNCHANGED, NAMES) == {}
 
