@@ -40,9 +40,11 @@ from stanadapt.samplers.whitened.fisher_metric import fisher_metric
 from stanadapt.samplers.whitened.map_groups import Group, exact_structure
 from stanadapt.samplers.whitened.map_search import NONE, in_order, search
 
-# the map must leave less than this share of D, and less than D of draws and gradients that have
-# nothing to do with each other
+# D is taken over the coordinates that a map involves. It must leave less than this share of
+# it, and less than D of draws and gradients that have nothing to do with each other; and a new one,
+# since a mediocre map costs more than it gains, less than either this much or this share.
 LARGEST_REST, UNRELATED = 0.7, 1.0
+CLOSE, CLOSE_SHARE = 0.3, 0.2
 # draws to learn from and to judge by, each; more would cost time and change nothing
 MOST_DRAWS = 300
 LEAST_DRAWS = 60
@@ -92,19 +94,22 @@ def in_coordinates_of(straightening: TriangularMap, window: Window) -> Window:
     )
 
 
-def distance(
+def distances(
     straightening: TriangularMap,
     learned: tuple[np.ndarray, np.ndarray],
     judged: tuple[np.ndarray, np.ndarray],
-) -> float:
-    """Return D on the judged draws, with a metric learned from the others; rows (m, dim)."""
+) -> np.ndarray:
+    """Return each coordinate's part of D, whose mean is D, on the judged draws.
+
+    The metric is learned from the others; all have rows of shape (dim,).
+    """
     with np.errstate(all="ignore"):
         x, g, _ = apply_map(straightening, *learned)
         metric = fisher_metric(x, g, np.ones(x.shape[1]))
         center, slope = x.mean(axis=0), g.mean(axis=0)
         x, g, _ = apply_map(straightening, *judged)
         w, b = metric.whiten(x - center, g - slope)
-        return float(np.nan_to_num(np.mean((w + b) ** 2), nan=np.inf))
+        return np.nan_to_num(np.mean((w + b) ** 2, axis=0), nan=np.inf)
 
 
 def straighten(
@@ -119,7 +124,8 @@ def straighten(
     former
         What was learned from earlier draws.
     least
-        Without a former map, none is searched for if the distance is below this.
+        Without a former map, none is searched for if the distance is below this and no coordinate
+        has a part in it above UNRELATED.
 
     """
     nothing = no_map()
@@ -130,9 +136,12 @@ def straighten(
     parts = _thirds(x, g)
     learned = np.concatenate([parts[0][0], parts[1][0]]), np.concatenate([parts[0][1], parts[1][1]])
     judged = parts[2]
-    before = distance(nothing, learned, judged)
-    if before < least and not former.map_is_used:
-        return Straightened(nothing, (), before, before)
+    parts_before = distances(nothing, learned, judged)
+    before = float(parts_before.mean())
+    best = Straightened(nothing, (), before, before)
+    near = before < least and parts_before.max() < UNRELATED
+    if near and not former.map_is_used:
+        return best
     mean, sd = learned[0].mean(axis=0), learned[0].std(axis=0)
     sd = np.where(sd > 0.0, sd, 1.0)
     first, second = (
@@ -150,13 +159,27 @@ def straighten(
     ]
     if former.map_is_used:
         candidates.append((former.straightening, former.groups))
-    best = Straightened(nothing, (), before, before)
     for candidate, members in candidates:
-        value = distance(candidate, learned, judged)
-        limit = best.distance if best.map_is_used else min(LARGEST_REST * before, UNRELATED)
-        if len(candidate.coordinate) and value < limit:
-            best = Straightened(candidate, members, before, value)
+        after = distances(candidate, learned, judged)
+        near = _is_near(candidate, parts_before, after, new=not former.map_is_used)
+        if near and after.mean() < best.distance:
+            best = Straightened(candidate, members, before, float(after.mean()))
     return best
+
+
+def _is_near(
+    straightening: TriangularMap, before: np.ndarray, after: np.ndarray, new: bool
+) -> bool:
+    """Whether a map brings the coordinates that it involves near enough to a Gaussian."""
+    drivers = np.concatenate([straightening.scale_driver, straightening.location_driver])
+    involved = np.union1d(straightening.coordinate, drivers[drivers >= 0])
+    if not len(involved):
+        return False
+    had, left = before[involved].mean(), after[involved].mean()
+    most = min(LARGEST_REST * had, UNRELATED)
+    if new:
+        most = min(most, max(CLOSE, CLOSE_SHARE * had))
+    return bool(left < most)
 
 
 def _members(groups: list[Group]) -> list[int]:

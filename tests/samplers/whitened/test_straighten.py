@@ -13,14 +13,14 @@ from stanadapt.samplers.whitened.straighten import (
     LEAST_DRAWS,
     UNCHANGED,
     apply_map,
-    distance,
+    distances,
     in_coordinates_of,
     straighten,
 )
 from tests.helpers.chains import column
 from tests.helpers.curved import PAPER
 from tests.helpers.gaussian_target import drawn, draws_of
-from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS
+from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS, Hierarchy
 
 COUNT = 450
 TARGETS = {"funnel": FUNNEL, "schools": SCHOOLS}
@@ -46,7 +46,7 @@ def test_the_distance_of_a_gaussian_is_zero():
     x = 7.0 + rng.standard_normal((COUNT, 5)) @ factor.T
     g = -np.linalg.solve(factor @ factor.T, (x - 7.0).T).T
     none = UNCHANGED.straightening
-    assert distance(none, (x[::2], g[::2]), (x[1::2], g[1::2])) < 1e-6
+    assert distances(none, (x[::2], g[::2]), (x[1::2], g[1::2])).max() < 1e-6
     found = straighten(x, g, UNCHANGED, 0.0)
     assert not found.map_is_used
     assert found.distance == found.distance_before
@@ -87,12 +87,42 @@ def test_it_is_judged_by_draws_that_it_has_not_seen():
 
 def test_little_is_left_alone():
     """Of a distance below the least one, and of too few or no usable draws."""
-    x, g = of(SCHOOLS)
-    assert straighten(x, g, UNCHANGED, 1e9).map_is_used is False
+    x, g = of(Hierarchy(np.zeros(6), np.zeros(6), v=(1.0, 0.5), location=(5.0, 0.2)))
+    found = straighten(x, g, UNCHANGED, 0.0)
+    assert found.map_is_used
+    assert straighten(x, g, UNCHANGED, 1.1 * found.distance_before).map_is_used is False
     few = slice(0, LEAST_DRAWS - 1)
     assert straighten(x[few], g[few], UNCHANGED, 0.0).map_is_used is False
     g[LEAST_DRAWS - 1 :, 0] = np.nan
     assert straighten(x, g, UNCHANGED, 0.0).map_is_used is False
+
+
+def skewed(count, seed=3):
+    """Independent coordinates that no map makes a Gaussian, D about 0.6."""
+    x = np.log(np.random.default_rng(seed).gamma(0.4, size=(COUNT, count)))
+    return x, 0.4 - np.exp(x)
+
+
+@pytest.mark.parametrize("count", [2, 60])
+def test_other_coordinates_have_no_say(count):
+    """A funnel is straightened, however many coordinates beside it no map would improve."""
+    (x, g), (others, slopes) = of(SCHOOLS), skewed(count)
+    found = straighten(np.column_stack([x, others]), np.column_stack([g, slopes]), UNCHANGED, 1e9)
+    assert found.distance_before < 1e9
+    assert list(found.straightening.coordinate) == [LOCATION, *SCHOOLS.members]
+    assert found.distance < found.distance_before
+
+
+def test_a_map_that_leaves_much_is_refused():
+    """A gamma distribution whose rate depends on another coordinate: from 1.4 to 0.7 only."""
+    rng = np.random.default_rng(4)
+    x = 2.0 * rng.standard_normal(COUNT)
+    y = np.log(rng.gamma(0.6, size=COUNT) / (x**2 + 1.0))
+    g = np.column_stack([
+        -x / 4.0 + 1.2 * x / (x**2 + 1.0) - 2.0 * x * np.exp(y), 0.6 - (x**2 + 1.0) * np.exp(y),
+    ])  # fmt: skip
+    positions = np.column_stack([x, y])
+    assert straighten(positions, g, UNCHANGED, 0.0).map_is_used is False
 
 
 def test_a_few_draws_without_a_gradient_do_no_harm():
