@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stanadapt import samplers
     from stanadapt.diagnostics.compare import compare
-    from stanadapt.diagnostics.diagnose import diagnose
     from stanadapt.diagnostics.modes import modes
     from stanadapt.engine.checks import check_sampler
     from stanadapt.errors import ConvergenceWarning, StanadaptError
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from stanadapt.studies.advise.advise import advise
     from stanadapt.studies.approximate.approximate import approximate
     from stanadapt.studies.calibration.sbc import sbc
+    from stanadapt.studies.diagnose import diagnose
     from stanadapt.studies.repeats.compare_repeats import compare_repeats
     from stanadapt.studies.report.report import report
     from stanadapt.targets.target import Target
@@ -37,7 +37,7 @@ _PLACES = {
     "check_sampler": "engine.checks",
     "compare": "diagnostics.compare",
     "compare_repeats": "studies.repeats.compare_repeats",
-    "diagnose": "diagnostics.diagnose",
+    "diagnose": "studies.diagnose",
     "load": "runs.load",
     "modes": "diagnostics.modes",
     "report": "studies.report.report",

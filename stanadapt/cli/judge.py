@@ -28,7 +28,6 @@ from stanadapt.cli.options import (
 )
 from stanadapt.cli.terminal import report_errors, require_writable
 from stanadapt.diagnostics.compare import compare
-from stanadapt.diagnostics.diagnose import diagnose as judge_fit
 from stanadapt.diagnostics.modes import modes as find_modes
 from stanadapt.errors import codes_of
 from stanadapt.results import write_text
@@ -36,6 +35,7 @@ from stanadapt.runs.choose_sampler import AUTO
 from stanadapt.studies.advise.advise import advise as try_samplers
 from stanadapt.studies.calibration.ranks import NOT_CALIBRATED
 from stanadapt.studies.calibration.sbc import sbc as calibrate
+from stanadapt.studies.diagnose import diagnose as judge_fit
 from stanadapt.targets.stan.program import read
 
 File = Annotated[
