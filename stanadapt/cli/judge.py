@@ -50,10 +50,17 @@ def diagnose(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON: verdict, reasons, notes, and their codes.")
     ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(help="The program of the fit: also judge the shape of its posterior."),
+    ] = None,
+    data: Data = None,
+    backend: Backend = "auto",
 ) -> None:
     """Judge whether a fit can be used, and print the problems and their cures."""
     with report_errors():
-        found = judge_fit(results.load(fit))
+        target = None if model is None else make_target(model, data, backend=backend)
+        found = judge_fit(results.load(fit), target)
         if not as_json:
             print(found)
             return

@@ -149,7 +149,7 @@ def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
 
     """
     _check(target, fit, starts)
-    rows, chain = _rows(target, fit)
+    rows, chain = parameter_rows(target, fit)
     position = target.unconstrain_rows(rows)
     read = np.isfinite(position).all(axis=1)
     usable = [i for i in _spaced(np.flatnonzero(read), starts) if _is_finite(target, position[i])]
@@ -190,23 +190,32 @@ def _is_finite(target: Target, position: np.ndarray) -> bool:
 
 
 def _check(target: Target, fit: Any, starts: Any) -> None:
+    require_whole("starts", starts, FEWEST)
+    require_fit_of(target, fit, "modes")
+
+
+def require_fit_of(target: Target, fit: Any, user: str) -> None:
+    """Raise StanadaptError unless fit is a fit of a target whose density has gradients."""
     require_target(target)
     if not results.is_fit(fit):
         raise StanadaptError(
-            NOT_A_FIT, f"modes expects a result of sample or stan_nuts, got {type(fit).__name__}."
+            NOT_A_FIT,
+            f"{user} expects a result of sample or stan_nuts, got {type(fit).__name__}.",
         )
-    require_whole("starts", starts, FEWEST)
     if target.noise_size:
         raise StanadaptError(
             ESTIMATED_DENSITY,
             f"The density of {target.name} is only estimated, so that it cannot be climbed. Give "
-            "modes a target without noise.",
+            f"{user} a target without noise.",
         )
     check_same_target(target, fit)
 
 
-def _rows(target: Target, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-    """Return thinned draws of all parameters, shape (draw, column), and the chain of each."""
+def parameter_rows(target: Target, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """Return thinned draws of all parameters, shape (draw, column), and the chain of each.
+
+    Raises StanadaptError if the fit lacks a parameter of the target.
+    """
     variables = dict(results.dataset(fit, "posterior").data_vars)
     columns = []
     for column in target.model.param_names():

@@ -14,6 +14,8 @@ from stanadapt.diagnostics.mixing import Efficiency, efficiency, worst_columns
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import Message, codes_of
 from stanadapt.results import Fit
+from stanadapt.studies.shape import with_shape
+from stanadapt.targets.target import Target
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,7 +69,7 @@ class Diagnosis:
         return [f"{m} [{c}]" if c else str(m) for m, c in zip(self.messages, codes, strict=True)]
 
 
-def diagnose(fit: Fit) -> Diagnosis:
+def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     """Judge whether a fit can be used, and list its problems and their remedies.
 
     Parameters
@@ -75,6 +77,10 @@ def diagnose(fit: Fit) -> Diagnosis:
     fit : InferenceData or DataTree
         A result of `sample` or `stan_nuts`, or any ArviZ object with a posterior. The parameters
         are judged; if the fit does not record their names, all variables are.
+    target : Target, optional
+        The target of the fit. With it, gradients at 600 draws show how far the posterior is from a
+        Gaussian, on which parameters the scales and locations of others depend, and whether the
+        fit lacks a tail of such a parameter, which no check of draws alone can show.
 
     Returns
     -------
@@ -85,7 +91,7 @@ def diagnose(fit: Fit) -> Diagnosis:
     Raises
     ------
     StanadaptError
-        Stage "settings", if `fit` is not an ArviZ object with draws.
+        Stage "settings", if `fit` is not an ArviZ object with draws, or not a fit of `target`.
 
     Examples
     --------
@@ -102,7 +108,7 @@ def diagnose(fit: Fit) -> Diagnosis:
     columns = results.columns(fit, wanted=results.parameters(fit))
     finite = {name: x.astype(float) for name, x in columns.items() if np.isfinite(x).all()}
     measured = efficiency({name: finite[name] for name in worst_columns(finite)})
-    notes = [*_interruption(fit), *results.notes(fit)]
+    notes = with_shape([*_interruption(fit), *results.notes(fit)], target, fit)
     summary = _summarize(measured, fit)
     return Diagnosis(judgment.verdict, judgment.reasons, notes, summary, _table(measured))
 

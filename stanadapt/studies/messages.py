@@ -364,3 +364,24 @@ def recurs(error: StanadaptError, *more: str) -> bool:
 
     """
     return error.stage in (*RECURRING, *more)
+
+
+# --- the shape of a posterior ---------------------------------------------------------------------
+FAR_FROM_GAUSSIAN = Code(
+    "far_from_gaussian",
+    NOTE,
+    "The posterior is far from a Gaussian: its scales or locations depend on other parameters.",
+    "Sample with whitened_hmc, which straightens it, or write the noncentered program.",
+)
+TAIL_MISSED = Code(
+    "tail_missed",
+    NOTE,
+    "The density has mass beyond all draws, in a tail of a parameter that others scale with.",
+    "Do not use the fit: sample with whitened_hmc, or write the noncentered program.",
+)
+SHAPE_UNKNOWN = Code(
+    "shape_unknown",
+    NOTE,
+    "The distance from a Gaussian cannot be computed, for want of draws with a finite gradient.",
+    "Sample longer; if the gradient fails at most draws, mend the program.",
+)

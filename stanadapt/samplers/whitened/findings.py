@@ -98,20 +98,25 @@ def straightening(found: Straightened, names: list[str]) -> dict[str, Any]:
     distances = {"distance_from_gaussian": found.distance_before}
     if not found.map_is_used:
         return distances
+    return {
+        **distances,
+        "distance_straightened": found.distance,
+        "straightening": (
+            f"{dependencies(found, names)}: straightened, distance from a Gaussian "
+            f"{found.distance_before:.2g} -> {found.distance:.2g}"
+        ),
+    }
+
+
+def dependencies(found: Straightened, names: list[str]) -> str:
+    """Return in words which coordinates depend on which, in a map."""
     parts = [_in_words(group, names) for group in found.groups]
     members = {j for group in found.groups for j in group.members}
     single = [int(j) for j in found.straightening.coordinate if int(j) not in members]
     if single:
         verb = "depends" if len(single) == 1 else "depend"
         parts.append(f"{listed([names[j] for j in single])} {verb} on others by a learned curve")
-    return {
-        **distances,
-        "distance_straightened": found.distance,
-        "straightening": (
-            f"{'; '.join(parts)}: straightened, distance from a Gaussian "
-            f"{found.distance_before:.2g} -> {found.distance:.2g}"
-        ),
-    }
+    return "; ".join(parts)
 
 
 def _in_words(group: Group, names: list[str]) -> str:

@@ -237,7 +237,8 @@ def _begin_straighten(settings: Any, progress: Progress, states: States) -> tupl
     """Run NUTS on the map that was found, with a metric of the same draws."""
     window = in_coordinates_of(progress.straightened.straightening, make_window(states))
     progress = _learn_metric(settings, progress, window)
-    progress = progress._replace(stage=Stage.STRAIGHTEN, window=0)
+    # drifts that were seen along a curved ridge are no sign of an improper posterior
+    progress = progress._replace(stage=Stage.STRAIGHTEN, window=0, unbounded=np.empty(0, int))
     return set_up_nuts(progress, states, STRAIGHTEN_WINDOWS[0])
 
 

@@ -1,0 +1,165 @@
+"""The shape of a posterior by a fit of any sampler: distance from a Gaussian, tails without draws.
+
+A fit by NUTS may pass every check and yet lack the neck of a funnel: its steps are too long to
+enter. Gradients at its draws still show that the posterior is a funnel. From them the map of
+`samplers.whitened` is learned, after which the coordinates are nearly independent. The marginal
+density of a scale is then the average of its conditional densities, given what the draws have in
+the other coordinates (Gelfand and Smith, 1990, Journal of the American Statistical Association 85),
+and that average also has mass where the fit has no draws.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt.diagnostics.modes import parameter_rows, require_fit_of
+from stanadapt.engine.triangular_map import place, with_memory
+from stanadapt.errors import Message
+from stanadapt.results import Fit, arviz_module
+from stanadapt.samplers.whitened.findings import dependencies
+from stanadapt.samplers.whitened.straighten import UNCHANGED, Straightened, apply_map, straighten
+from stanadapt.studies.messages import FAR_FROM_GAUSSIAN, SHAPE_UNKNOWN, TAIL_MISSED
+from stanadapt.studies.noncentered import noncentered_lines
+from stanadapt.targets.target import Target
+
+# draws at which gradients are computed
+MOST_DRAWS = 600
+# distances above which a posterior is called far from a Gaussian, and below which coordinates are
+# nearly independent
+FAR, NEARLY_INDEPENDENT = 0.3, 0.3
+# conditional densities averaged, points of each, and how far they reach beyond the draws, in units
+# of their range
+CONDITIONALS, POINTS, REACH = 24, 161, 2.0
+# mass beyond all draws that is reported: this much, and more than chance leaves there, by the
+# effective sample size
+LARGEST_MISSED, BY_CHANCE = 0.01, 5.0
+
+
+class Tail(NamedTuple):
+    """A tail of one coordinate beyond all draws of a fit, and its mass by the density."""
+
+    name: str
+    side: str
+    mass: float
+
+
+class Shape(NamedTuple):
+    """What the draws of a fit, and gradients there, show of a posterior.
+
+    found
+        The distance from a Gaussian, and the map that reduces it.
+    tails
+        Tails without draws.
+    program
+        Lines of the noncentered program, for the groups of the map.
+
+    """
+
+    found: Straightened
+    tails: list[Tail]
+    program: list[str]
+    names: list[str]
+
+    @property
+    def messages(self) -> list[Message]:
+        """What to tell a user; nothing if the posterior is close to a Gaussian."""
+        distance, found = self.found.distance_before, self.found
+        if not np.isfinite(distance):
+            text = "the distance from a Gaussian cannot be computed: too few draws with a gradient."
+            return [Message(SHAPE_UNKNOWN, text)]
+        messages = []
+        if distance > FAR:
+            text = f"distance from a Gaussian {distance:.2g} (0 for a Gaussian)"
+            if found.map_is_used:
+                text += f": {dependencies(found, self.names)}; {found.distance:.2g} without that"
+            messages.append(Message(FAR_FROM_GAUSSIAN, f"{text}. {self._remedy}"))
+        for tail in self.tails:
+            text = (
+                f"the density has {tail.mass:.0%} of its mass at values of {tail.name} {tail.side} "
+                "all draws: do not use this fit."
+            )
+            messages.append(Message(TAIL_MISSED, text))
+        return messages
+
+    @property
+    def _remedy(self) -> str:
+        if not self.found.map_is_used:
+            return "No coordinates were found on which scales or locations depend."
+        remedy = "The default sampler draws from the straightened posterior"
+        if not self.program:
+            return f"{remedy}."
+        lines = "\n".join(f"    {line}" for line in self.program)
+        return f"{remedy}; for NUTS, write the program as\n{lines}"
+
+
+def measure_shape(target: Target, fit: Fit) -> Shape:
+    """Measure how far a posterior is from a Gaussian at draws of a fit, and find its lost tails.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", unless `fit` is a fit of `target` with all of its parameters.
+
+    """
+    require_fit_of(target, fit, "diagnose")
+    rows, chain = parameter_rows(target, fit)
+    per_chain = len(rows) // (chain[-1] + 1)
+    kept = np.linspace(0, per_chain - 1, min(per_chain, max(1, MOST_DRAWS // (chain[-1] + 1))))
+    chosen = (np.arange(0, len(rows), per_chain)[:, None] + kept.round().astype(int)).ravel()
+    positions = target.unconstrain_rows(rows[chosen])
+    finite = np.isfinite(positions).all(axis=1)
+    gradients = np.full(positions.shape, np.nan)
+    gradients[finite] = [target.evaluate(x)[1] for x in positions[finite]]
+    found = straighten(positions, gradients, UNCHANGED, 0.0)
+    names = target.coordinate_names
+    if not found.map_is_used:
+        return Shape(found, [], [], names)
+    tails = []
+    if found.distance < NEARLY_INDEPENDENT and finite.all():
+        y, _, _ = apply_map(found.straightening, positions, gradients)
+        for scale in sorted({group.prior.scale for group in found.groups}):
+            tails += _tails(target, found, y, scale, chain[-1] + 1)
+    return Shape(found, tails, noncentered_lines(target, found, positions[finite]), names)
+
+
+def _tails(
+    target: Target, found: Straightened, y: np.ndarray, scale: int, chains: int
+) -> list[Tail]:
+    """Return the tails of a coordinate, in those of the map, that have mass but no draws."""
+    low, high = y[:, scale].min(), y[:, scale].max()
+    grid = np.linspace(low - REACH * (high - low), high + REACH * (high - low), POINTS)
+    density = _marginal(target, found, y, scale, grid)
+    size = float(arviz_module().ess(y[:, scale].reshape(chains, -1)))
+    limit = max(LARGEST_MISSED, BY_CHANCE / size) if size > 0.0 else np.inf
+    name = target.coordinate_names[scale]
+    edges, below = grid + 0.5 * (grid[1] - grid[0]), np.cumsum(density)
+    masses = {
+        "below": float(np.interp(low, edges, below)),
+        "above": 1.0 - float(np.interp(high, edges, below)),
+    }
+    return [Tail(name, side, mass) for side, mass in masses.items() if mass > limit]
+
+
+def _marginal(
+    target: Target, found: Straightened, y: np.ndarray, scale: int, grid: np.ndarray
+) -> np.ndarray:
+    """Return the average of conditional densities on a grid, each with a sum of 1."""
+    straightening = with_memory(found.straightening, y.shape[1])
+    others = y[np.linspace(0, len(y) - 1, CONDITIONALS).round().astype(int)]
+    average, x = np.zeros(len(grid)), np.empty(y.shape[1])
+    for row in others:
+        logs, at = np.empty(len(grid)), row.copy()
+        for i, value in enumerate(grid):
+            at[scale] = value
+            log_jacobian = place(straightening, at, x)
+            logs[i] = target.evaluate(x)[0] + log_jacobian
+        logs = np.where(np.isfinite(logs), logs, -np.inf)
+        if np.isfinite(logs.max()):
+            density = np.exp(logs - logs.max())
+            average += density / density.sum()
+    return average / max(average.sum(), 1e-300)
+
+
+def with_shape(notes: list[Any], target: Target | None, fit: Fit) -> list[Any]:
+    """Return the notes of a fit, and those on the shape of its target if there is one."""
+    return notes if target is None else [*notes, *measure_shape(target, fit).messages]

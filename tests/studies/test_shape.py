@@ -1,0 +1,104 @@
+"""The shape of a posterior by a fit: on what scales depend, tails without draws, Stan's lines."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import stanadapt as sa
+from stanadapt.diagnostics.messages import MISSING_PARAMETER
+from stanadapt.results import arviz_module
+from stanadapt.studies.messages import FAR_FROM_GAUSSIAN, SHAPE_UNKNOWN, TAIL_MISSED
+from stanadapt.studies.shape import measure_shape
+from tests.helpers.codes import raises
+
+MEMBERS, DRAWS = 6, (4, 500)
+# the same funnel in v, the log of the members' variance, by parameters of three kinds
+KINDS = {
+    "log variance": ("real v;", "exp(v / 2)", "v ~ normal(1, 3);", lambda v: v),
+    "standard deviation": (
+        "real<lower=0> v;", "v", "2 * log(v) ~ normal(1, 3); target += -log(v);",
+        lambda v: np.exp(v / 2),
+    ),
+    "precision": (
+        "real<lower=0> v;", "inv_sqrt(v)", "-log(v) ~ normal(1, 3); target += -log(v);",
+        lambda v: np.exp(-v),
+    ),
+}  # fmt: skip
+
+
+def program(kind):
+    declared, scale, prior, _ = KINDS[kind]
+    return (
+        f"parameters {{ {declared} real m; vector[{MEMBERS}] x; }} "
+        f"model {{ {prior} m ~ normal(20, 0.1); x ~ normal(m, {scale}); }}"
+    )
+
+
+def target(kind="log variance"):
+    return sa.Target(program(kind), backend="stanli", show_progress=False)
+
+
+def fit(v, kind="log variance", seed=1):
+    """A fit of independent draws, given those of v, shape (chain, draw)."""
+    rng = np.random.default_rng(seed)
+    m = 20.0 + 0.1 * rng.standard_normal(v.shape)
+    x = m[..., None] + np.exp(v / 2)[..., None] * rng.standard_normal((*v.shape, MEMBERS))
+    posterior = {"v": KINDS[kind][3](v), "m": m, "x": x}
+    return arviz_module().from_dict(posterior=posterior)
+
+
+def exact(seed=2):
+    return 1.0 + 3.0 * np.random.default_rng(seed).standard_normal(DRAWS)
+
+
+def codes(messages):
+    return [message.code for message in messages]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_noncentered_program_is_printed(kind):
+    shape = measure_shape(target(kind), fit(exact(), kind))
+    assert codes(shape.messages) == [FAR_FROM_GAUSSIAN]
+    assert shape.program == [
+        f"parameters: vector[{MEMBERS}] x_raw;  // in place of x",
+        f"transformed parameters: vector[{MEMBERS}] x = m + {KINDS[kind][1]} * x_raw;",
+        "model: x_raw ~ std_normal();  // in place of the prior of x",
+    ]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_a_neck_that_was_cut_off_is_found_with_its_mass(share):
+    """Draws without it look perfect: they are independent, and all chains agree."""
+    v, cut = exact(), np.quantile(exact(), share)
+    v[v < cut] = np.random.default_rng(3).choice(v[v > cut], (v < cut).sum())
+    made = fit(v)
+    assert sa.diagnose(made).codes == []
+    assert sa.diagnose(made, target()).codes == [str(FAR_FROM_GAUSSIAN), str(TAIL_MISSED)]
+    (tail,) = measure_shape(target(), made).tails
+    assert (tail.name, tail.side) == ("v", "below")
+    # an average of 24 conditional densities, which are equal; 600 draws have no neighbor at the cut
+    assert tail.mass == pytest.approx(norm.cdf(cut, 1.0, 3.0), abs=0.01)
+
+
+def test_a_whole_fit_lacks_no_tail():
+    for seed in range(3):
+        assert measure_shape(target(), fit(exact(seed), seed=seed)).tails == []
+
+
+def test_a_gaussian_has_no_notes():
+    code = "parameters { vector[3] x; } model { x ~ normal([1, -20, 0]', [1e-3, 50, 2]'); }"
+    gaussian = sa.Target(code, backend="stanli", show_progress=False)
+    x = np.random.default_rng(1).standard_normal((*DRAWS, 3)) * [1e-3, 50, 2] + [1, -20, 0]
+    made = arviz_module().from_dict(posterior={"x": x})
+    assert measure_shape(gaussian, made).found.distance_before < 0.01
+    assert sa.diagnose(made, gaussian).codes == []
+
+
+def test_too_few_draws_are_no_verdict_of_a_gaussian():
+    assert codes(measure_shape(target(), fit(exact()[:, :5])).messages) == [SHAPE_UNKNOWN]
+
+
+def test_a_fit_of_another_program_is_refused():
+    made = arviz_module().from_dict(posterior={"w": exact()})
+    with raises(MISSING_PARAMETER):
+        sa.diagnose(made, target())
