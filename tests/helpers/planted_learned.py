@@ -37,7 +37,7 @@ LEARNED = {
         "inverse",
     ),
     "euler_for_leapfrog": (
-        "samplers/hamiltonian/leapfrog.py",
+        "engine/leapfrog.py",
         "position[i] += step_size * scale[i] * momentum[i]",
         "position[i] += step_size * scale[i] * (momentum[i] - step_size * scale[i] * gradient[i])",
         "samplers/variational/test_hvi.py",

@@ -16,7 +16,7 @@ from tests.helpers.planted_learned import LEARNED
 from tests.helpers.planted_tempering import TEMPERING
 from tests.helpers.repository import ROOT
 
-EVERY, HAMILTONIAN = "samplers/test_every_sampler.py", "samplers/hamiltonian/test_nuts_tree.py"
+EVERY, HAMILTONIAN = "samplers/test_every_sampler.py", "engine/test_nuts_tree.py"
 WHITENED = "samplers/whitened/test_whitened_hmc.py"
 
 
@@ -116,21 +116,21 @@ BUGS = {
         "exact and rwm",
     ),
     "no_checks_across_the_halves": Bug(
-        "samplers/hamiltonian/nuts_tree.py",
+        "engine/nuts_tree.py",
         "return not (outward and other_first > 0.0 and other_last > 0.0)",
         "return not (whole_first > 0.0 and whole_last > 0.0)",
         HAMILTONIAN,
         "equals_the_recursion",
     ),
     "u_turn_at_one_end_only": Bug(
-        "samplers/hamiltonian/nuts_tree.py",
+        "engine/nuts_tree.py",
         "whole_first > 0.0 and whole_last > 0.0 and one_first",
         "whole_last > 0.0 and one_first",
         HAMILTONIAN,
         "equals_the_recursion",
     ),
     "new_half_without_weight": Bug(
-        "samplers/hamiltonian/nuts_tree.py",
+        "engine/nuts_tree.py",
         "log_ratio > 0.0 or rng.random() < np.exp(log_ratio)",
         "log_ratio > 0.0 or rng.random() < 1.0",
         "samplers/hamiltonian/test_nuts.py",
@@ -172,10 +172,10 @@ BUGS = {
         "ends_when_it_has_settled",
     ),
     "kicks_at_one_side": Bug(
-        "samplers/hamiltonian/leapfrog.py",
+        "engine/leapfrog.py",
         "momentum[i] += kick * force[i]\n    return log_density",
         "momentum[i] += 0.25 * step_size * force[i]\n    return log_density",
-        "samplers/hamiltonian/test_two_stage.py",
+        "engine/test_two_stage.py",
         "",
     ),
     "whole_kick_at_the_start": Bug(

@@ -41,6 +41,13 @@ from stanadapt.engine import metric_factor
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, squared_norm
+from stanadapt.engine.leapfrog import (
+    LARGEST_ENERGY_ERROR,
+    Leapfrog,
+    Phase,
+    from_point,
+    move,
+)
 from stanadapt.engine.points import (
     GradientPoint,
     acceptance_probability,
@@ -61,13 +68,6 @@ from stanadapt.samplers.gad.trajectory_derivative import (
     empty_trajectory,
     hessian_product,
     log_ratio_derivative,
-)
-from stanadapt.samplers.hamiltonian.leapfrog import (
-    LARGEST_ENERGY_ERROR,
-    Leapfrog,
-    Phase,
-    from_point,
-    move,
 )
 
 # bound of beta, as in the authors' code, if trajectories reach a quarter of a period first

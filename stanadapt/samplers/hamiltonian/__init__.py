@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo: hmc, nuts, and the integrators that other families use."""
+"""Hamiltonian Monte Carlo: hmc and nuts."""
 
 from stanadapt.samplers.hamiltonian import hmc, nuts
 

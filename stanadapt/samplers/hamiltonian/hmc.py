@@ -19,6 +19,7 @@ from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
+from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, leapfrog
 from stanadapt.engine.points import (
     GradientPoint,
     acceptance_probability,
@@ -33,7 +34,6 @@ from stanadapt.engine.registry import (
     require_positive,
     require_probability,
 )
-from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, leapfrog
 
 MOST_STEPS = 100
 

@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine import adaptation
+from stanadapt.engine import adaptation, nuts_tree
 from stanadapt.engine.adaptation import Welford, learn_factor, no_draws, window_end, with_draw
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.leapfrog import Leapfrog, first_step
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
 from stanadapt.engine.protocol import Memory, Sampler
 from stanadapt.engine.registry import (
@@ -30,8 +31,6 @@ from stanadapt.engine.registry import (
     require_positive,
     require_probability,
 )
-from stanadapt.samplers.hamiltonian import nuts_tree
-from stanadapt.samplers.hamiltonian.leapfrog import Leapfrog, first_step
 
 
 class Settings(NamedTuple):

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine import nuts_tree
 from stanadapt.engine.compiled import work_queue
 from stanadapt.engine.compiled.jit import inlined, jit, never_inline
 from stanadapt.engine.compiled.splitmix import SplitMix64
@@ -33,9 +34,8 @@ from stanadapt.engine.density import (
     value,
     value_and_gradient,
 )
+from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog
 from stanadapt.engine.points import GradientPoint, acceptance_probability
-from stanadapt.samplers.hamiltonian import nuts_tree
-from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog
 from stanadapt.samplers.tempering import reference_distribution
 from stanadapt.samplers.tempering.ladder import LOG_STEP, B
 from stanadapt.samplers.tempering.path import (

@@ -9,6 +9,7 @@ import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.nuts_tree import LARGEST_DEPTH
 from stanadapt.engine.registry import (
     find_name,
     require_at_least,
@@ -17,7 +18,6 @@ from stanadapt.engine.registry import (
     setting_error,
 )
 from stanadapt.errors import StanadaptError
-from stanadapt.samplers.hamiltonian.nuts_tree import LARGEST_DEPTH
 from stanadapt.samplers.tempering.messages import IMPROPER_POWERS
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, Options
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, TemperingPath

@@ -29,7 +29,7 @@ from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.density import value_and_gradient
-from stanadapt.samplers.hamiltonian.leapfrog import leapfrog
+from stanadapt.engine.leapfrog import leapfrog
 from stanadapt.samplers.variational.gaussian import LOG_2PI
 
 # grid of step sizes, in units of the scales; leapfrogs of a normal coordinate of unit scale become

@@ -21,10 +21,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine import adaptation, metric_factor
+from stanadapt.engine import adaptation, metric_factor, nuts_tree
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
+from stanadapt.engine.leapfrog import (
+    LARGEST_ENERGY_ERROR,
+    Leapfrog,
+    first_step,
+    two_stage_move,
+)
 from stanadapt.engine.points import (
     GradientPoint,
     acceptance_probability,
@@ -41,13 +47,6 @@ from stanadapt.engine.registry import (
     require_probability,
 )
 from stanadapt.engine.triangular_map import MappedDensity, TriangularMap, enter, leave, no_map
-from stanadapt.samplers.hamiltonian import nuts_tree
-from stanadapt.samplers.hamiltonian.leapfrog import (
-    LARGEST_ENERGY_ERROR,
-    Leapfrog,
-    first_step,
-    two_stage_move,
-)
 from stanadapt.samplers.whitened import schedule
 from stanadapt.samplers.whitened.block import (
     ACCEPTANCE,

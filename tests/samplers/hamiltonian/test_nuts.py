@@ -7,12 +7,11 @@ from numba.core.runtime import _nrt_python, rtsys
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine import protocol
+from stanadapt.engine import nuts_tree, protocol
+from stanadapt.engine.leapfrog import Leapfrog
 from stanadapt.engine.points import gradient_at, unused_gradient
 from stanadapt.runs.stan_nuts.engine import STATISTICS
 from stanadapt.samplers import find
-from stanadapt.samplers.hamiltonian import nuts_tree
-from stanadapt.samplers.hamiltonian.leapfrog import Leapfrog
 from stanadapt.samplers.hamiltonian.nuts import Info
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.codes import raises, warns

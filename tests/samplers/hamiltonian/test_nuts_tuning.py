@@ -5,8 +5,8 @@ import pytest
 
 from stanadapt.engine import adaptation
 from stanadapt.engine.adaptation import learn_factor, no_draws, window_end, with_draw
+from stanadapt.engine.leapfrog import LARGEST, SMALLEST, Leapfrog, Phase, first_step
 from stanadapt.engine.points import gradient_at
-from stanadapt.samplers.hamiltonian.leapfrog import LARGEST, SMALLEST, Leapfrog, Phase, first_step
 from tests.helpers.targets import MEAN, Awkward
 
 # --- windows -------------------------------------------------------------------------------------

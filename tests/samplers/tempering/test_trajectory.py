@@ -5,7 +5,7 @@ import pytest
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, value_and_gradient
-from stanadapt.samplers.hamiltonian.leapfrog import leapfrog
+from stanadapt.engine.leapfrog import leapfrog
 from stanadapt.samplers.tempering.moves import integrate
 from stanadapt.samplers.tempering.path import (
     DISTRIBUTION,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from stanadapt.engine.density import GRADIENT_CALLS, value_and_gradient
+from stanadapt.engine.leapfrog import Leapfrog, Phase, from_point, leapfrog, move
 from stanadapt.engine.points import gradient_at
-from stanadapt.samplers.hamiltonian.leapfrog import Leapfrog, Phase, from_point, leapfrog, move
 from tests.helpers.phase_space import jacobian_determinant
 from tests.helpers.targets import Awkward
 

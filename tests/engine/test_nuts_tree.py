@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from stanadapt.engine import nuts_tree
 from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog
 from stanadapt.engine.points import gradient_at, unused_gradient
-from stanadapt.samplers.hamiltonian import nuts_tree
-from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog
 from tests.helpers.metrics import METRICS
 from tests.helpers.targets import MEAN, SD, Awkward
 

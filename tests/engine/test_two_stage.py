@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from stanadapt.engine import leapfrog
 from stanadapt.engine.density import GRADIENT_CALLS
+from stanadapt.engine.leapfrog import Leapfrog, Phase, from_point
 from stanadapt.engine.points import gradient_at
-from stanadapt.samplers.hamiltonian import leapfrog
-from stanadapt.samplers.hamiltonian.leapfrog import Leapfrog, Phase, from_point
 from tests.helpers.gaussian_target import Gaussian
 from tests.helpers.metrics import METRICS
 from tests.helpers.phase_space import jacobian_determinant

@@ -23,8 +23,8 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.vectors import squared_norm
+from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Phase, from_point, move
 from stanadapt.engine.points import acceptance_probability
-from stanadapt.samplers.hamiltonian.leapfrog import LARGEST_ENERGY_ERROR, Phase, from_point, move
 
 # 2^25 gradients per iteration: a deeper trajectory would never end
 LARGEST_DEPTH = 25
