@@ -33,18 +33,6 @@ CONFLICTING_STARTS = Code(
     "Chains were given two things to begin from that exclude each other.",
     "Give only one of them.",
 )
-NO_REFERENCE = Code(
-    "no_reference",
-    "settings",
-    "A tempering sampler cannot use the reference that it was given.",
-    "Follow the advice in the message: another reference, or another reference_family.",
-)
-WRONG_NETWORK = Code(
-    "wrong_network",
-    "settings",
-    "The network was trained for another program, or the file holds no network.",
-    "Train a network for this program.",
-)
 CANNOT_STANDARDIZE = Code(
     "cannot_standardize",
     "settings",
@@ -177,12 +165,6 @@ CHECKPOINT_FAILED = Code(
     "The last checkpoint of the run could not be written.",
     "Free space on the disk; the run cannot be resumed from its end.",
 )
-NETWORK_OTHER_DATA = Code(
-    "network_other_data",
-    NOTE,
-    "The network was trained under other data: draws are exact, but may be less efficient.",
-    "Train it again if they are.",
-)
 PRIOR_NOT_DRAWN = Code(
     "prior_not_drawn",
     NOTE,
@@ -238,26 +220,6 @@ STATE_NOT_WRITABLE = Code(
     "sampler",
     "The sampler's state contains an object that cannot be written to a run folder.",
     "Build states from named tuples of numbers and arrays, or sample without `run`.",
-)
-
-# --- reference distributions for tempering --------------------------------------------------------
-NOT_A_REFERENCE = Code(
-    "not_a_reference",
-    "settings",
-    "A reference distribution cannot be made from this object.",
-    "Give a ReferenceDistribution, 'pathfinder', an earlier fit or approximation, or its file.",
-)
-REFERENCE_COORDINATES = Code(
-    "reference_coordinates",
-    "settings",
-    "The fit or approximation has other unconstrained coordinates than the target.",
-    "Fit or approximate this target, with this version of Stan, or give 'pathfinder'.",
-)
-REFERENCE_DRAWS = Code(
-    "reference_draws",
-    "settings",
-    "The fit has too few distinct finite draws to estimate the spread of a reference distribution.",
-    "Give a longer fit in which every parameter moved.",
 )
 
 # --- Stan's own NUTS ------------------------------------------------------------------------------

@@ -17,12 +17,12 @@ from stanadapt import results
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.errors import Message, StanadaptError, warn
-from stanadapt.runs.messages import (
+from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
+from stanadapt.samplers.tempering.messages import (
     NOT_A_REFERENCE,
     REFERENCE_COORDINATES,
     REFERENCE_DRAWS,
 )
-from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.tempering.warmup_rounds import INFLATION_2D
 from stanadapt.samplers.variational.gaussian import Gaussian

@@ -44,6 +44,12 @@ PRIOR_DATA_MISPLACED = Code(
     "The distribution has an option for prior data, so `sample` does not take any.",
     "Give prior_data when you create the distribution.",
 )
+RESERVED_VARIABLE = Code(
+    "reserved_variable",
+    "settings",
+    "A variable of the program has a name that the group of pseudo-samples reserves.",
+    "Rename the variable in the program, or do not save the pseudo-samples.",
+)
 UNUSABLE_SCALES = Code(
     "unusable_scales",
     "settings",

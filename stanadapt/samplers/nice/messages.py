@@ -14,6 +14,12 @@ NETWORK_VALUES = Code(
     "A network was given values that it cannot use, such as numbers that are not finite.",
     "Give finite numbers, positive scales, and couplings that move z or v.",
 )
+WRONG_NETWORK = Code(
+    "wrong_network",
+    "settings",
+    "The network was trained for another program, or the file holds no network.",
+    "Train a network for this program.",
+)
 NETWORK_UNREADABLE = Code(
     "network_unreadable",
     "files",
@@ -55,4 +61,10 @@ TRAINING_STOPPED = Code(
     "note",
     "Training was interrupted or diverged; the best network so far was returned.",
     "If it diverged, lower learning_rate; otherwise train longer for a better network.",
+)
+NETWORK_OTHER_DATA = Code(
+    "network_other_data",
+    "note",
+    "The network was trained under other data: draws are exact, but may be less efficient.",
+    "Train it again if they are.",
 )

@@ -31,6 +31,30 @@ REFERENCE_SIZE = Code(
     "A reference distribution has another number of parameters than the target.",
     "Give a mean on the unconstrained scale, with one entry per unconstrained parameter.",
 )
+NO_REFERENCE = Code(
+    "no_reference",
+    "settings",
+    "A tempering sampler cannot use the reference that it was given.",
+    "Follow the advice in the message: another reference, or another reference_family.",
+)
+NOT_A_REFERENCE = Code(
+    "not_a_reference",
+    "settings",
+    "A reference distribution cannot be made from this object.",
+    "Give a ReferenceDistribution, 'pathfinder', an earlier fit or approximation, or its file.",
+)
+REFERENCE_COORDINATES = Code(
+    "reference_coordinates",
+    "settings",
+    "The fit or approximation has other unconstrained coordinates than the target.",
+    "Fit or approximate this target, with this version of Stan, or give 'pathfinder'.",
+)
+REFERENCE_DRAWS = Code(
+    "reference_draws",
+    "settings",
+    "The fit has too few distinct finite draws to estimate the spread of a reference distribution.",
+    "Give a longer fit in which every parameter moved.",
+)
 EXTENSION_OPTION = Code(
     "extension_option",
     "settings",
@@ -67,12 +91,6 @@ NO_PSEUDO_SAMPLES = Code(
     "settings",
     "The fit contains neither pseudo-samples nor weighted draws.",
     "Sample an Extended, or use pseudo_extended, and save the pseudo-samples.",
-)
-RESERVED_VARIABLE = Code(
-    "reserved_variable",
-    "settings",
-    "A variable of the program has a name that the group of pseudo-samples reserves.",
-    "Rename the variable in the program, or do not save the pseudo-samples.",
 )
 WRONG_FUNCTION = Code(
     "wrong_function",

@@ -30,9 +30,9 @@ from stanadapt.errors import StanadaptError
 from stanadapt.results import PSEUDO, arviz_module
 from stanadapt.samplers.tempering.messages import (
     NO_PSEUDO_SAMPLES,
-    RESERVED_VARIABLE,
     WRONG_FUNCTION,
 )
+from stanadapt.targets.messages import RESERVED_VARIABLE
 from stanadapt.targets.target import Target
 
 TEMPERATURE, WEIGHT = "temperature", "weight"
