@@ -22,7 +22,7 @@ from stanadapt.engine.messages import OUT_OF_MEMORY
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.runs.messages import MUCH_MEMORY
-from stanadapt.runs.pooled_reference import FittedReference
+from stanadapt.samplers.tempering.pooled_reference import FittedReference
 from stanadapt.targets.target import Samplable
 
 COUNTED = [VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS]

@@ -11,7 +11,7 @@ from typing import Any
 from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.errors import is_real, require_between, require_whole
 from stanadapt.runs.load import load
-from stanadapt.runs.pooled_reference import reference_from
+from stanadapt.samplers.tempering.pooled_reference import reference_from
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.variational.methods import PATHFINDER
 from stanadapt.targets.target import Samplable, require_samplable

@@ -15,12 +15,12 @@ from stanadapt.runs.messages import (
     CONFLICTING_STARTS,
     OPTION_NOT_USED,
 )
-from stanadapt.runs.pooled_reference import FittedReference, reference_from
 from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.samplers.nice.messages import NETWORK_OTHER_DATA, WRONG_NETWORK
 from stanadapt.samplers.nice.network import Network
 from stanadapt.samplers.tempering.messages import NO_REFERENCE
 from stanadapt.samplers.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
+from stanadapt.samplers.tempering.pooled_reference import FittedReference, reference_from
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.tempering.settings import DEGREES, ReferenceFamily
 from stanadapt.targets.stan import data as stan_data

@@ -9,7 +9,7 @@ import stanadapt as sa
 from stanadapt.engine.chain import pool_chains
 from stanadapt.runs import run as run_module
 from stanadapt.runs.coordinates import as_given
-from stanadapt.runs.pooled_reference import FittedReference
+from stanadapt.samplers.tempering.pooled_reference import FittedReference
 from tests.helpers.chains import make_chains
 from tests.helpers.short_runs import NORMAL, draw
 from tests.helpers.targets import Awkward

@@ -6,10 +6,9 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.errors import StanadaptError
-from stanadapt.runs import pooled_reference
-from stanadapt.runs.pooled_reference import parts_of_mass, pooled_moments
 from stanadapt.runs.reference import fit_reference
-from stanadapt.samplers.tempering import Extended, ReferenceDistribution
+from stanadapt.samplers.tempering import Extended, ReferenceDistribution, pooled_reference
+from stanadapt.samplers.tempering.pooled_reference import parts_of_mass, pooled_moments
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.samplers.variational.methods import gaussians_of
 from stanadapt.targets.stan import bundled
