@@ -24,7 +24,6 @@ from stanadapt.runs.messages import (
     TOO_MANY_THREADS,
 )
 from stanadapt.samplers.initial_values import initial_positions
-from stanadapt.samplers.langevin.minibatches import Minibatches
 from stanadapt.samplers.tempering.weighted_summary import require_names
 from stanadapt.targets.target import Samplable, Target
 
@@ -231,8 +230,8 @@ def require_exact(target: Target, sampler: Sampler) -> None:
 
 
 def require_batches(target: Samplable, sampler: Sampler) -> None:
-    """Raise StanadaptError if a sampler cannot use the batches of `Minibatches`."""
-    if isinstance(target, Minibatches) and not sampler.traits.samples_batches:
+    """Raise StanadaptError if the density is that of a batch, and the sampler draws none."""
+    if target.in_batches and not sampler.traits.samples_batches:
         raise StanadaptError(
             SAMPLER_NOT_FOR_TARGET,
             f"{sampler.name} needs the density of all rows, but {target!r} estimates it from some: "

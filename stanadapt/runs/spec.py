@@ -7,6 +7,7 @@ and arrays in files beside it.
 import inspect
 import json
 import secrets
+from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
@@ -17,7 +18,7 @@ import numpy as np
 from stanadapt.engine.chain import Chain, ChainDesign
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import as_chosen, find
+from stanadapt.engine.registry import as_chosen
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.results.attributes import RECORDED, library_versions
 from stanadapt.runs.folder import RunFolder
@@ -28,7 +29,7 @@ from stanadapt.runs.messages import (
     RUN_NEEDS_TARGET,
 )
 from stanadapt.runs.result import SavedGroups, stat_labels
-from stanadapt.samplers.tempering.extended import Extended, remake_extended
+from stanadapt.samplers import find
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.standardized import Standardized
@@ -48,8 +49,8 @@ class RunSpec(NamedTuple):
         The Stan program: name, text, data as JSON, and options of `Target`.
     backend_reason
         Why its backend was chosen.
-    extension
-        Options of an `Extended`; None for the program itself.
+    remake
+        `Samplable.remake` of the target.
     described
         `repr` of the target if that is not the program itself; "" otherwise.
     location, factor
@@ -70,7 +71,7 @@ class RunSpec(NamedTuple):
     data: str
     options: dict[str, Any]
     backend_reason: str
-    extension: dict[str, Any] | None
+    remake: Callable[[Target], Samplable] | None
     described: str
     location: np.ndarray | None
     factor: np.ndarray | None
@@ -86,7 +87,7 @@ class RunSpec(NamedTuple):
         program = Program(self.name, self.code, None, ())
         base = Target(program, self.data, **self.options, show_progress=show_progress)
         base.backend_reason = self.backend_reason
-        target = base if self.extension is None else remake_extended(base, self.extension)
+        target = base if self.remake is None else self.remake(base)
         return self.in_coordinates(target)
 
     def in_coordinates(self, target: Samplable) -> Samplable:
@@ -167,7 +168,7 @@ def spec_of(
         data=program.data,
         options=program.options,
         backend_reason=program.backend_reason,
-        extension=base.options if isinstance(base, Extended) else None,
+        remake=base.remake,
         described="" if base is program else repr(base),
         location=target.location,
         factor=target.factor,
@@ -192,7 +193,7 @@ def read_spec(folder: RunFolder, location: Any = None, factor: Any = None) -> Ru
         data=folder.read_text(DATA),
         options=manifest["target"],
         backend_reason=manifest["backend_reason"],
-        extension=None,
+        remake=None,
         described=manifest["described"],
         location=location,
         factor=factor,
@@ -250,7 +251,7 @@ def source_hash(sampler: Sampler) -> str:
 
 def require_sendable(target: Samplable, spec: RunSpec) -> None:
     """Raise StanadaptError if a worker cannot make the target from plain data."""
-    if spec.described and spec.extension is None:
+    if spec.described and spec.remake is None:
         raise StanadaptError(
             NOT_AN_EXECUTOR, f"executor: {target!r} cannot be sent to a worker: leave executor out."
         )

@@ -111,6 +111,9 @@ class Samplable(ABC):
     moves_parameters
         Whether positions begin with the unconstrained parameters of the program, so that scales
         and draws of the program can be used.
+    in_batches
+        Whether the density is that of a batch of rows, which the sampler has to draw; see
+        `Traits.samples_batches`.
     location, factor
         Standardized coordinates z have positions location + factor z; None otherwise.
 
@@ -121,6 +124,7 @@ class Samplable(ABC):
     evaluations_per_call = 1
     description: Mapping[str, Any] = MappingProxyType({})
     moves_parameters: bool = False
+    in_batches: bool = False
     location: np.ndarray | None = None
     factor: np.ndarray | None = None
 
@@ -155,6 +159,14 @@ class Samplable(ABC):
     def base(self) -> "Samplable":
         """The distribution in its original coordinates: itself, unless it is standardized."""
         return self
+
+    @property
+    def remake(self) -> "Callable[[Target], Samplable] | None":
+        """Function that makes an equal object from an equal `target`, in another process too.
+
+        None for a `Target`, and if a worker cannot make it.
+        """
+        return None
 
     @property
     def coordinate_names(self) -> list[str]:

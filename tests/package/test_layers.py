@@ -135,15 +135,44 @@ def test_the_engine_names_no_sampler():
         assert not words & names, path
 
 
+def words(node):
+    """Return the names in a piece of source, with those after a dot."""
+    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return names | {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+
+
+def target_classes():
+    """Return the classes of targets by name, with the file of each: `Samplable`, and all below."""
+    classes = [
+        (node, path)
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    found, new = {}, {"Samplable"}
+    while new:
+        found |= {node.name: path for node, path in classes if node.name in new}
+        below = {node.name for node, _ in classes for base in node.bases if words(base) & new}
+        new = below - found.keys()
+    return found
+
+
+TARGET_CLASSES = target_classes()
+
+
+def test_the_classes_of_targets_are_found():
+    assert {"Samplable", "Target", "Standardized", "Extended"} <= TARGET_CLASSES.keys()
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=ids)
 def test_isinstance_of_a_target_is_asked_in_targets_alone(path):
     if module_name(path).startswith("targets"):
         return
+    others = {name for name, own in TARGET_CLASSES.items() if own != path}
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            words = {n.id for arg in node.args for n in ast.walk(arg) if isinstance(n, ast.Name)}
-            asked = node.func.id == "isinstance" and words & {"Standardized", "Target"}
-            assert not asked, f"line {node.lineno}: let the target answer"
+        if isinstance(node, ast.Call) and words(node.func) & {"isinstance", "issubclass", "type"}:
+            asked = words(node) & others
+            assert not asked, f"line {node.lineno}: let the target answer, not {asked}"
 
 
 def test_files_stay_short():

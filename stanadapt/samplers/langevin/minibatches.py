@@ -181,6 +181,7 @@ class Minibatches(Samplable):
     """
 
     moves_parameters = True
+    in_batches = True
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ if temperatures are free, (u_1, ..., u_N); every x_i is an unconstrained positio
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -270,6 +271,11 @@ class Extended(Samplable):
         """Arguments besides the target that make an equal object; data are JSON text."""
         prior_data = self._prior.data if self._prior is not None else None
         return {**self._options, "prior_data": prior_data}
+
+    @property
+    def remake(self) -> Callable[[Target], Samplable]:
+        """Function that makes an equal object from an equal `target`."""
+        return partial(remake_extended, options=self.options)
 
     def __reduce__(self) -> tuple:
         """Pickle and copy the arguments, since densities contain addresses."""

@@ -247,7 +247,7 @@ def test_an_extended_target_is_made_by_workers(target, short_slices, options):
 
 
 def test_a_target_of_another_kind_cannot_be_sent(target):
-    made = SimpleNamespace(described="a density of my own", extension=None)
+    made = SimpleNamespace(described="a density of my own", remake=None)
     with raises("not_an_executor", "my own"):
         require_sendable("my own", made)
 
