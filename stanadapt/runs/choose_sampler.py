@@ -24,7 +24,7 @@ from stanadapt.runs.messages import (
     TOO_MANY_THREADS,
 )
 from stanadapt.samplers.initial_values import initial_positions
-from stanadapt.samplers.tempering.weighted_summary import require_names
+from stanadapt.targets.pseudo_samples import require_names
 from stanadapt.targets.target import Samplable, Target
 
 # steps as shares of the distance between two positions, and how well one of them must agree

@@ -24,7 +24,7 @@ from stanadapt.runs.messages import (
     INTERRUPTED,
     NO_DRAWS,
 )
-from stanadapt.samplers.tempering.weighted_summary import pseudo_group, split_extra_output
+from stanadapt.targets.pseudo_samples import pseudo_group
 from stanadapt.targets.target import Samplable
 
 VALUES_SHOWN = 6  # of the point at which a density failed
@@ -260,20 +260,9 @@ def _groups(
         raw = _stacked([p for p in positions if p is not None], length)
         if save.unconstrained:
             groups["unconstrained_posterior"] = {"position": target.original(raw)}
-        if save.pseudo:
-            extra = _stacked([c.sampling.extra for c in chains], length)
-            groups["pseudo"] = pseudo_group(target.target, *_pseudo_samples(target, raw, extra))
+        if save.pseudo and target.has_pseudo_samples:  # a sampler adds its own `after_run`
+            groups[results.PSEUDO] = pseudo_group(target.target, *target.split_positions(raw))
     return groups
-
-
-def _pseudo_samples(
-    target: Samplable, positions: np.ndarray, extra: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions of the program, temperatures and weights: of an Extended, or the sampler's own."""
-    if not extra.size:
-        return target.split_positions(positions)
-    pseudo, temperatures, weights = split_extra_output(extra, target.dim)
-    return target.original(pseudo), temperatures, weights
 
 
 def stat_labels(target: Samplable, chain: Chain) -> list[tuple[str, str, int]]:

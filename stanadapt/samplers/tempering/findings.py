@@ -1,4 +1,4 @@
-"""The group `tempering` of a result, and the notes on a run that tempered.
+"""The groups `tempering` and `pseudo` of a result, and the notes on a run that tempered.
 
 Two notes are about modes that tempering may lose unnoticed. At inverse temperature b, the share of
 a mode of weight w and volume v is about proportional to w^b v^(1 - b): tempered states find modes
@@ -24,7 +24,7 @@ from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.chain import Chain
 from stanadapt.errors import Message
-from stanadapt.results import arviz_module
+from stanadapt.results import PSEUDO, arviz_module
 from stanadapt.samplers.tempering import (
     continuous_tempering,
     equi_energy,
@@ -42,6 +42,7 @@ from stanadapt.samplers.tempering.messages import (
     UNEQUAL_MODE_VOLUMES,
     UNVISITED_REGIONS,
 )
+from stanadapt.targets.pseudo_samples import pseudo_group
 from stanadapt.targets.target import Samplable, Target
 
 # number of climbs: in 93 % of runs at least two of them end in a mode with a fifth of the draws
@@ -215,10 +216,34 @@ def report_jumps(view: RunView) -> Findings:
     return Findings(messages=notes)
 
 
+@reports_for(pseudo_extended.Settings)
+def report_pseudo_samples(view: RunView) -> Findings:
+    """Return the report on tempering, and the group of pseudo-samples if they were saved."""
+    found = report(view)
+    extra = np.stack([chain.sampling.extra[: view.length] for chain in view.chains])
+    if not extra.size:
+        return found
+    positions, temperature, weight = split_extra_output(extra, view.target.dim)
+    positions = view.target.original(positions)
+    pseudo = pseudo_group(view.target.target, positions, temperature, weight)
+    return found._replace(groups={PSEUDO: pseudo, **found.groups})
+
+
+def split_extra_output(
+    extra_output: np.ndarray, dim: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Split the extra output of pseudo_extended, shape (chain, draw, N dim + 2 N).
+
+    Returns positions, temperatures and weights as `pseudo_group` takes them.
+    """
+    count = extra_output.shape[2] // (dim + 2)
+    positions = extra_output[..., : count * dim].reshape(*extra_output.shape[:2], count, dim)
+    return positions, extra_output[..., count * dim : -count], extra_output[..., -count:]
+
+
 @reports_for(
     continuous_tempering.Settings,
     parallel_tempering.Settings,
-    pseudo_extended.Settings,
     simulated_tempering.Settings,
     smc.Settings,
 )

@@ -4,8 +4,7 @@ Iteration t, with pseudo-samples x_t1, ..., x_tN and weights w_t that sum to one
 h_t = sum_i w_ti f(x_ti), and E[h_t] = E[f(x)]. The posterior holds one pseudo-sample per
 iteration, drawn by weight; h_t is the mean of f over that draw, given the state (Rao-Blackwell), so
 that its variance is never larger. Weights are normalized within each iteration; a ratio of sums of
-unnormalized weights over all iterations is a different estimate. `pseudo_group` makes the group
-`pseudo` of a result: all pseudo-samples, their temperatures and their weights.
+unnormalized weights over all iterations is a different estimate.
 
 Draws of sgld have the size of their step as weight w_t, and E[f] is estimated by the sum of w_t f_t
 over that of w_t: a ratio, with the error of the mean of w_t (f_t - mean) / (mean of w).
@@ -17,7 +16,6 @@ Welling and Teh (2011), ICML, equation 11: means weighted by step sizes.
 
 """
 
-import ctypes
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,81 +23,16 @@ import numpy as np
 import pandas as pd
 
 from stanadapt import results
-from stanadapt.engine.density import constrain_parameters
 from stanadapt.errors import StanadaptError
 from stanadapt.results import PSEUDO, arviz_module
 from stanadapt.samplers.tempering.messages import (
     NO_PSEUDO_SAMPLES,
     WRONG_FUNCTION,
 )
-from stanadapt.targets.messages import RESERVED_VARIABLE
-from stanadapt.targets.target import Target
+from stanadapt.targets.pseudo_samples import TEMPERATURE, WEIGHT
 
-TEMPERATURE, WEIGHT = "temperature", "weight"
 Function = Callable[[Mapping[str, np.ndarray]], Any]
 LABELS = ["mean", "mcse", "sd", "ess", "draws_mean", "draws_mcse"]
-
-
-def pseudo_group(
-    target: Target, positions: np.ndarray, temperature: np.ndarray, weight: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Return the variables of the group by name.
-
-    Parameters
-    ----------
-    target
-        Target that the weighted pseudo-samples are draws from.
-    positions
-        Unconstrained positions, shape (chain, draw, pseudo, dim).
-    temperature, weight
-        Shape (chain, draw, pseudo): inverse temperatures; weights, which sum to one over pseudo.
-
-    Returns
-    -------
-    dict
-        Every parameter and transformed parameter, shape (chain, draw, pseudo, ...), NaN in rows
-        in which transformed parameters throw; `temperature` and `weight`.
-
-    """
-    require_names(target)
-    lead = positions.shape[:3]
-    rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, positions.shape[-1])
-    model = target.without_generated_quantities()
-    names = model.param_names(include_tp=True)
-    if target.is_unconstrained:
-        columns = rows
-    else:
-        columns = np.empty((len(rows), len(names)))
-        address = ctypes.cast(model.stanlib.bs_param_constrain, ctypes.c_void_p).value
-        constrain_parameters(address, model.model, rows, columns)
-    variables = results.variables(names, columns.reshape(lead[0], -1, len(names)))
-    group = {name: value.reshape(*lead, *value.shape[2:]) for name, value in variables.items()}
-    return {**group, TEMPERATURE: temperature, WEIGHT: weight}
-
-
-def split_extra_output(
-    extra_output: np.ndarray, dim: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Split the extra output of pseudo_extended, shape (chain, draw, N dim + 2 N).
-
-    Returns positions, temperatures and weights as `pseudo_group` takes them.
-    """
-    count = extra_output.shape[2] // (dim + 2)
-    positions = extra_output[..., : count * dim].reshape(*extra_output.shape[:2], count, dim)
-    return positions, extra_output[..., count * dim : -count], extra_output[..., -count:]
-
-
-def require_names(target: Target) -> None:
-    """Raise StanadaptError if the program has variables with names that the group itself uses."""
-    reserved = ("chain", "draw", results.PSEUDO, TEMPERATURE, WEIGHT)
-    names = {name.split(".")[0].split(":")[0] for name in target.column_names}
-    taken = [name for name in reserved if name in names]
-    if taken:
-        raise StanadaptError(
-            RESERVED_VARIABLE,
-            f"{target.name} has a variable named {', '.join(taken)}, a name that the group of "
-            "pseudo-samples reserves: rename it in the program, or leave it out of save.",
-        )
 
 
 def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) -> pd.DataFrame:

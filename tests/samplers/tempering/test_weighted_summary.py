@@ -7,7 +7,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.results import arviz_module
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weighted_summary
-from stanadapt.samplers.tempering.weighted_summary import pseudo_group
+from stanadapt.targets.pseudo_samples import pseudo_group
 from tests.helpers.codes import raises
 from tests.helpers.extended_program import CODE, DIM, QUIET, extend
 

@@ -1,0 +1,64 @@
+"""The group `pseudo` of a result: weighted pseudo-samples of each draw, constrained."""
+
+import ctypes
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.engine.density import constrain_parameters
+from stanadapt.errors import StanadaptError
+from stanadapt.results import PSEUDO
+from stanadapt.targets.messages import RESERVED_VARIABLE
+from stanadapt.targets.target import Target
+
+TEMPERATURE, WEIGHT = "temperature", "weight"
+
+
+def pseudo_group(
+    target: Target, positions: np.ndarray, temperature: np.ndarray, weight: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the variables of the group by name.
+
+    Parameters
+    ----------
+    target
+        Target that the weighted pseudo-samples are draws from.
+    positions
+        Unconstrained positions, shape (chain, draw, pseudo, dim).
+    temperature, weight
+        Shape (chain, draw, pseudo): inverse temperatures; weights, which sum to one over pseudo.
+
+    Returns
+    -------
+    dict
+        Every parameter and transformed parameter, shape (chain, draw, pseudo, ...), NaN in rows
+        in which transformed parameters throw; `temperature` and `weight`.
+
+    """
+    require_names(target)
+    lead = positions.shape[:3]
+    rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, positions.shape[-1])
+    model = target.without_generated_quantities()
+    names = model.param_names(include_tp=True)
+    if target.is_unconstrained:
+        columns = rows
+    else:
+        columns = np.empty((len(rows), len(names)))
+        address = ctypes.cast(model.stanlib.bs_param_constrain, ctypes.c_void_p).value
+        constrain_parameters(address, model.model, rows, columns)
+    variables = results.variables(names, columns.reshape(lead[0], -1, len(names)))
+    group = {name: value.reshape(*lead, *value.shape[2:]) for name, value in variables.items()}
+    return {**group, TEMPERATURE: temperature, WEIGHT: weight}
+
+
+def require_names(target: Target) -> None:
+    """Raise StanadaptError if the program has variables with names that the group itself uses."""
+    reserved = ("chain", "draw", PSEUDO, TEMPERATURE, WEIGHT)
+    names = {name.split(".")[0].split(":")[0] for name in target.column_names}
+    taken = [name for name in reserved if name in names]
+    if taken:
+        raise StanadaptError(
+            RESERVED_VARIABLE,
+            f"{target.name} has a variable named {', '.join(taken)}, a name that the group of "
+            "pseudo-samples reserves: rename it in the program, or leave it out of save.",
+        )
