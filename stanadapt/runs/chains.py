@@ -20,9 +20,9 @@ from stanadapt.engine.density import (
 )
 from stanadapt.engine.messages import OUT_OF_MEMORY
 from stanadapt.engine.plan import Plan
+from stanadapt.engine.starts import Cost
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.runs.messages import MUCH_MEMORY
-from stanadapt.samplers.tempering.pooled_reference import FittedReference
 from stanadapt.targets.target import Samplable
 
 COUNTED = [VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS]
@@ -59,14 +59,14 @@ class Start(NamedTuple):
         density.calls[RECORDED_CALLS] = self.calls[chain, :2].sum()
         return density
 
-    def after(self, fitted: FittedReference) -> "Start":
-        """Return the same start, with what the reference has cost, which counts as warm-up."""
+    def after(self, cost: Cost) -> "Start":
+        """Return the same start, with the cost of its preparation, which counts as warm-up."""
         calls, seconds = self.calls.copy(), self.seconds.copy()
-        calls[0] += fitted.calls
-        seconds[0] += fitted.seconds, fitted.processor_seconds
+        calls[0] += cost.calls
+        seconds[0] += cost.seconds, cost.processor_seconds
         return self._replace(
             calls=calls, seconds=seconds,
-            compile_seconds=self.compile_seconds + fitted.compile_seconds,
+            compile_seconds=self.compile_seconds + cost.compile_seconds,
         )  # fmt: skip
 
 

@@ -211,7 +211,7 @@ def choose_coordinates(
     many_modes = sampler.standardize == DIAGONAL or sampler.tempering is not None
     kind = DIAGONAL if many_modes else FULL
     scales = None
-    if given.reference_distribution is not None:  # chains start at the draws of warm_start alone
+    if len(given.named) > 1:  # chains start at the draws of warm_start alone
         given = given._replace(warm_start=None)
     if given.warm_start is not None and sampler.init_from_draws is None:
         gradient = bool(sampler.uses_gradient)
@@ -234,11 +234,8 @@ def choose_coordinates(
 def _obstacle(target: Samplable, sampler: Sampler, given: GivenStart) -> str:
     if not target.moves_parameters:
         return f"{target!r} has other coordinates than its program"
-    if sampler.tempering is None:  # there chains do not begin with them
-        given = given._replace(prior_data=None)
-    for name, value in given._asdict().items():
-        if value is not None:
-            return f"{name} is given, in the program's own coordinates"
+    if given.named:
+        return f"{given.named[0]} is given, in the program's own coordinates"
     if sampler.pooling is not None:
         return f"{sampler.name} learns scales on its own"
     return ""

@@ -1,19 +1,17 @@
 """Reference distributions for tempering, as users fit them.
 
-A file of its own, since `load` imports modules that import `pooled_reference`.
+They are made by the family of samplers that takes `reference_distribution`.
 """
 
 import math
-import os
-from os import PathLike
 from typing import Any
 
 from stanadapt.engine.plan import LARGEST_SEED
-from stanadapt.errors import is_real, require_between, require_whole
+from stanadapt.engine.starts import START_OPTIONS
+from stanadapt.errors import StanadaptError, is_real, require_between, require_whole
 from stanadapt.runs.load import load
-from stanadapt.samplers.tempering.pooled_reference import reference_from
-from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
-from stanadapt.samplers.variational.methods import PATHFINDER
+from stanadapt.runs.messages import OPTION_NOT_USED
+from stanadapt.samplers.initial_values import PATHFINDER
 from stanadapt.targets.target import Samplable, require_samplable
 
 
@@ -25,7 +23,7 @@ def fit_reference(
     degrees: float = math.inf,
     seed: int | None = None,
     show_progress: bool = True,
-) -> ReferenceDistribution:
+) -> Any:
     """Fit a reference distribution for tempering, by Pathfinder or from an earlier fit.
 
     `sample(target, "parallel_tempering", reference_distribution=source)` does the same. Use this
@@ -77,12 +75,8 @@ def fit_reference(
         inflation = require_between("inflation", inflation, 0.0, 1e6)
     if seed is not None:
         seed = require_whole("seed", seed, 0, LARGEST_SEED)
-    source = read_source(source)
-    return reference_from(target, source, inflation, degrees, seed, show_progress).distribution
-
-
-def read_source(source: Any) -> Any:
-    """Read a fit if its file or run folder is given; return any other source unchanged."""
-    # os.path.exists is False for names that the system rejects
-    is_file = isinstance(source, str) and source != PATHFINDER and os.path.exists(source)
-    return load(source) if is_file or isinstance(source, PathLike) else source
+    option = START_OPTIONS.get("reference_distribution")
+    if option is None or option.make is None:
+        raise StanadaptError(OPTION_NOT_USED, "no sampler takes a reference_distribution.")
+    source = load(source) if option.is_fit_file(source) else source
+    return option.make(target, source, inflation, degrees, seed, show_progress)

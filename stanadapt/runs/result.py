@@ -260,7 +260,7 @@ def _groups(
         raw = _stacked([p for p in positions if p is not None], length)
         if save.unconstrained:
             groups["unconstrained_posterior"] = {"position": target.original(raw)}
-        if save.pseudo and target.has_pseudo_samples:  # a sampler adds its own `after_run`
+        if save.pseudo and target.has_pseudo_samples:  # those of a sampler: `after_run`
             groups[results.PSEUDO] = pseudo_group(target.target, *target.split_positions(raw))
     return groups
 

@@ -22,6 +22,7 @@ from stanadapt.engine.console import reporter, say, slow_step
 from stanadapt.engine.interrupts import interruptible, terminated_as_interrupted, uninterrupted
 from stanadapt.engine.messages import OUT_OF_MEMORY
 from stanadapt.engine.plan import Plan
+from stanadapt.engine.starts import ChainInit
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.runs.chains import Start, make_chains, randomness, require_memory
 from stanadapt.runs.checkpoint import WriteCheckpoints, newest, resumed, summary_of
@@ -38,7 +39,6 @@ from stanadapt.runs.result import RunRecord, SavedGroups, pack_result
 from stanadapt.runs.spec import RunSpec, spec_of
 from stanadapt.runs.stopping_rule import Shortfall, shortfall
 from stanadapt.runs.tree import packed
-from stanadapt.runs.warm_start import ChainInit
 from stanadapt.runs.workers import Reference, RunOnWorkers, prior_reference, run_on_workers
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.targets.noise import noise_warnings
@@ -110,8 +110,7 @@ class Run:
             for note in noise_warnings(target.target, positions[0], design.plan.seed):
                 warn(note)
         start = _find_start(target, design, coordinates, positions, sources, executor)
-        if chain_init.fitted is not None:
-            start = start.after(chain_init.fitted)
+        start = start.after(chain_init.cost)
         with slow_step(design.plan.show_progress, compiling(design)):
             chains = make_chains(start, design, sources)
             seconds = chains[0].compile() + start.compile_seconds + target.target.compile_seconds

@@ -8,6 +8,7 @@ from stanadapt.engine.chain import ChainDesign
 from stanadapt.engine.compile_errors import explained
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.registry import find, with_standardized_defaults
+from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.errors import StanadaptError, did_you_mean, require_flag, require_names
 from stanadapt.results import Fit, arviz_module, as_path
 from stanadapt.runs.chains import require_memory
@@ -24,7 +25,6 @@ from stanadapt.runs.coordinates import NO, choose_coordinates
 from stanadapt.runs.load import load
 from stanadapt.runs.messages import UNKNOWN_ARGUMENT
 from stanadapt.runs.progress import RunProgress, Watch
-from stanadapt.runs.reference import read_source
 from stanadapt.runs.result import SavedGroups
 from stanadapt.runs.run import Run
 from stanadapt.runs.stopping_rule import require_limits, with_stopping_rule
@@ -32,13 +32,10 @@ from stanadapt.runs.warm_start import (
     GivenStart,
     choose_chain_init,
     starting_values,
-    with_kept_reference,
+    with_kept_options,
 )
 from stanadapt.runs.workers import require_executor
 from stanadapt.targets.target import Samplable, require_samplable
-
-# keywords that some families of samplers take beside their settings; see `GivenStart`
-FAMILY_OPTIONS = ("reference_distribution", "prior_data", "network", "threads_per_chain")
 
 
 def sample(
@@ -163,13 +160,13 @@ def sample(
     on_progress = show_progress if callable(show_progress) else None
     watch = Watch(program, on_progress, max_minutes)
     require_executor(executor)
-    options = {name: settings.pop(name) for name in FAMILY_OPTIONS if name in settings}
+    options = {name: settings.pop(name) for name in family_options() if name in settings}
     threads = options.pop("threads_per_chain", 1)
-    given = _read_start(warm_start, **options)
+    given = _read_start(warm_start, options)
     choice = choose_sampler(target, sampler)
     _require_known(choice.sampler, settings)
     found, typed = find(choice.sampler, **settings)
-    given = with_kept_reference(found, given)
+    given = with_kept_options(found, given)
     plan = make_plan(
         chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
         threads_per_chain=threads,
@@ -214,6 +211,11 @@ def _saved_groups(save: Any) -> SavedGroups:
     return SavedGroups(**dict.fromkeys(names, True))
 
 
+def family_options() -> list[str]:
+    """Return the keywords that some families of samplers take beside their settings."""
+    return [*START_OPTIONS, "threads_per_chain"]
+
+
 def _require_known(sampler: Any, settings: dict[str, Any]) -> None:
     """Raise StanadaptError for a keyword that neither `sample` nor the sampler has."""
     if not isinstance(sampler, str):
@@ -221,7 +223,7 @@ def _require_known(sampler: Any, settings: dict[str, Any]) -> None:
     known = names_of_settings(sampler)
     unknown = [name for name in settings if name not in known]
     if unknown:
-        arguments = [*(sample.__kwdefaults__ or ()), *FAMILY_OPTIONS]
+        arguments = [*(sample.__kwdefaults__ or ()), *family_options()]
         raise StanadaptError(
             UNKNOWN_ARGUMENT,
             f"sample has no argument, and {sampler} no setting, named {unknown[0]!r}; the settings "
@@ -230,15 +232,11 @@ def _require_known(sampler: Any, settings: dict[str, Any]) -> None:
         )
 
 
-def _read_start(
-    warm_start: Any,
-    reference_distribution: Any = None,
-    prior_data: Any = None,
-    network: Any = None,
-) -> GivenStart:
-    """Read what was given as a file."""
+def _read_start(warm_start: Any, options: dict[str, Any]) -> GivenStart:
+    """Read the fits that were given as files."""
     if isinstance(warm_start, str | PathLike):
         warm_start = load(warm_start)
-    if reference_distribution is not None:
-        reference_distribution = read_source(reference_distribution)
-    return GivenStart(warm_start, reference_distribution, prior_data, network)
+    for name, value in options.items():
+        if START_OPTIONS[name].is_fit_file(value):
+            options[name] = load(value)
+    return GivenStart(warm_start, options)

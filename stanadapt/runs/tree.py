@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine.density import Density
+from stanadapt.engine.starts import PRIOR_HANDLES
 from stanadapt.errors import Code, Message, StanadaptError, all_codes
 from stanadapt.runs.messages import RUN_UNREADABLE, STATE_NOT_WRITABLE
-from stanadapt.samplers.tempering.path import TemperingPath
 
 TREE = "tree"
 PLAIN = (bool, int, float, str, type(None))
@@ -138,8 +138,8 @@ def _named_tuple(kind: Any, tree: Any, arrays: list[np.ndarray], fresh: Fresh | 
     if list(kind._fields) != tree["fields"]:
         raise ValueError(f"{kind.__name__} has other fields: {tree['fields']}")
     value = kind(*(_decode(value, arrays, fresh) for value in tree["values"]))
-    if isinstance(value, TemperingPath):
-        return value._replace(prior_handle=_require(fresh).prior_handle)
+    if kind in PRIOR_HANDLES:
+        return value._replace(**{PRIOR_HANDLES[kind]: _require(fresh).prior_handle})
     return value
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import all_codes
-from stanadapt.runs.sample import FAMILY_OPTIONS
+from stanadapt.runs.sample import family_options
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.hamiltonian import nuts
 from stanadapt.samplers.whitened import whitened_hmc
@@ -148,7 +148,7 @@ def test_arguments_for_newcomers_exist():
     ours = [row.split("|")[-2] for row in table.splitlines()[2:]]
     named = {re.search(r"`(\w+)`", cell)[1] for cell in ours}
     settings = {*nuts.Settings._fields, *whitened_hmc.Settings._fields}
-    settings |= {*registered()["nuts"].setting_aliases, *FAMILY_OPTIONS}
+    settings |= {*registered()["nuts"].setting_aliases, *family_options()}
     assert len(named) == len(ours)
     assert named <= {*inspect.signature(sa.sample).parameters, *settings}
     assert {"adapt_delta", "max_treedepth"} <= set(inspect.signature(sa.stan_nuts).parameters)

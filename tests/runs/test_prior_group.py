@@ -95,7 +95,7 @@ def test_a_prior_at_the_hot_end_keeps_the_coordinates_of_the_program(target):
         chains=2, parallel_chains=1, iter_warmup=500, iter_sampling=500, thin=1, seed=1,
         save_warmup=False, show_progress=False,
     )  # fmt: skip
-    given, sampler = GivenStart(prior_data=NOTHING), find("parallel_tempering")[0]
+    given, sampler = GivenStart(options={"prior_data": NOTHING}), find("parallel_tempering")[0]
     assert choose_coordinates(None, target, sampler, plan, given).kind == NO
 
 

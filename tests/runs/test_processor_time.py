@@ -7,9 +7,9 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine.chain import pool_chains
+from stanadapt.engine.starts import Cost
 from stanadapt.runs import run as run_module
 from stanadapt.runs.coordinates import as_given
-from stanadapt.samplers.tempering.pooled_reference import FittedReference
 from tests.helpers.chains import make_chains
 from tests.helpers.short_runs import NORMAL, draw
 from tests.helpers.targets import Awkward
@@ -80,8 +80,8 @@ def test_it_is_kept_with_a_run(tmp_path):
 
 
 def test_a_reference_that_was_fitted_counts():
-    fitted = FittedReference(None, "", seconds=3.0, processor_seconds=2.0)
-    start = as_given(Awkward(), [np.zeros(2)] * 2, "").after(fitted)
+    cost = Cost(seconds=3.0, processor_seconds=2.0)
+    start = as_given(Awkward(), [np.zeros(2)] * 2, "").after(cost)
     np.testing.assert_array_equal(start.seconds, [[3.0, 2.0], [0.0, 0.0]])
 
 

@@ -8,6 +8,7 @@ from stanadapt.samplers.tempering import (
     pseudo_extended,
     simulated_tempering,
     smc,
+    start,
 )
 from stanadapt.samplers.tempering.extended import Extended
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
@@ -23,5 +24,6 @@ __all__ = [
     "pseudo_extended",
     "simulated_tempering",
     "smc",
+    "start",
     "weighted_summary",
 ]

@@ -16,6 +16,7 @@ import numpy as np
 from stanadapt import results
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
+from stanadapt.engine.starts import Cost
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
 from stanadapt.samplers.tempering.messages import (
@@ -52,23 +53,11 @@ AGREEMENT = 1e-4
 
 
 class FittedReference(NamedTuple):
-    """A reference distribution, with its origin and its cost.
-
-    description
-        The origin in words, for the result's attributes.
-    calls
-        Numbers of values, gradients and failures, shape (3,).
-    seconds, processor_seconds, compile_seconds
-        Time of the fit, processor time of all its threads, and time of compilation.
-
-    """
+    """A reference distribution, its origin in words for the result's attributes, and its cost."""
 
     distribution: ReferenceDistribution
     description: str
-    calls: np.ndarray = np.zeros(3, np.int64)
-    seconds: float = 0.0
-    processor_seconds: float = 0.0
-    compile_seconds: float = 0.0
+    cost: Cost = Cost()
 
 
 class Moments(NamedTuple):
@@ -91,17 +80,17 @@ def reference_from(
         with slow_step(show_progress, f"Fitting the reference to {target.name} by {PATHFINDER}"):
             moments, description, cost = _from_pathfinder(target, seed)
     else:
-        (moments, description), cost = _from_fit(target, source), {}
+        (moments, description), cost = _from_fit(target, source), Cost()
     factor = inflation or INFLATION_2D ** math.sqrt(2.0 / target.dim)
     mean, covariance = moments.mean, moments.covariance * factor**2
     if covariance.ndim == 1:
         distribution = ReferenceDistribution(mean, sd=np.sqrt(covariance), degrees=degrees)
     else:
         distribution = ReferenceDistribution(mean, covariance=covariance, degrees=degrees)
-    return FittedReference(distribution, f"{description}, inflated by {factor:.3g}", **cost)
+    return FittedReference(distribution, f"{description}, inflated by {factor:.3g}", cost)
 
 
-def _from_pathfinder(target: Samplable, seed: int | None) -> tuple[Moments, str, dict[str, Any]]:
+def _from_pathfinder(target: Samplable, seed: int | None) -> tuple[Moments, str, Cost]:
     program = target.target
     if program.noise:
         raise StanadaptError(
@@ -127,12 +116,12 @@ def _from_pathfinder(target: Samplable, seed: int | None) -> tuple[Moments, str,
     # paths without a Gaussian have no ELBO either
     parts = parts_of_mass(fitted.parts, highest[np.isfinite(highest)])
     every = [VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS]
-    cost = {
-        "calls": np.sum([density.calls[every] for density in fitted.densities], axis=0),
-        "seconds": time.perf_counter() - compiled,
-        "processor_seconds": time.process_time() - used,
-        "compile_seconds": compiled - began,
-    }
+    cost = Cost(
+        calls=np.sum([density.calls[every] for density in fitted.densities], axis=0),
+        seconds=time.perf_counter() - compiled,
+        processor_seconds=time.process_time() - used,
+        compile_seconds=compiled - began,
+    )
     return pooled_moments(parts), f"{PATHFINDER}: {len(parts)} of {PATHS} paths", cost
 
 

@@ -1,0 +1,71 @@
+"""Chains that begin with a trained network: the keyword `network` of `sample`.
+
+A file of its own, so that an edit does not make Numba recompile the sampler.
+"""
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from stanadapt.engine.plan import Plan
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.starts import ChainInit, StartOption, register_start
+from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.samplers.nice.messages import NETWORK_OTHER_DATA, WRONG_NETWORK
+from stanadapt.samplers.nice.network import Network
+from stanadapt.targets.stan import data as stan_data
+from stanadapt.targets.target import Samplable
+
+
+def _with_network(
+    target: Samplable, sampler: Sampler, settings: Any, plan: Plan, given: Any
+) -> ChainInit:
+    """Return how chains begin with a `Network`, or its file."""
+    network = Network.load(given) if isinstance(given, str | PathLike) else given
+    _require_use(target, network)
+    trained, compiled = network.description, network.compiled()
+    data = stan_data.digest(target.target.data)
+    if trained.get("data_hash", data) != data:
+        warn(
+            Message(
+                NETWORK_OTHER_DATA,
+                f"the network was trained on {target.name} under other data: draws are exact, but "
+                "may be far less efficient. If they are, train it again.",
+            )
+        )
+    init_from_network: Any = sampler.init_from_network
+
+    def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
+        return init_from_network(density, settings, position, rng, compiled)
+
+    return ChainInit(init, {"network": repr(network)})
+
+
+def _require_use(target: Samplable, network: Any) -> None:
+    """Raise StanadaptError unless a network is one, for this program."""
+    if not isinstance(network, Network):
+        raise StanadaptError(
+            WRONG_NETWORK, f"network must be a Network, or the file of one, got {network!r}."
+        )
+    moved = target.dim - target.target.noise_size
+    if network.dim != moved:
+        raise StanadaptError(
+            WRONG_NETWORK,
+            f"the network moves {network.dim} parameters, but {target.name} has {moved} on the "
+            "unconstrained scale: train one for it.",
+        )
+    ours = target.target.program.hash
+    theirs = network.description.get("program_hash", ours)
+    if not target.moves_parameters or theirs != ours:
+        raise StanadaptError(
+            WRONG_NETWORK,
+            f"the network was trained for {network.description.get('program', 'another program')} "
+            f"(hash {theirs}), not for {target!r} (hash {ours}): train one for it.",
+        )
+
+
+register_start(
+    "network",
+    StartOption(_with_network, used_by=lambda sampler: sampler.init_from_network is not None),
+)

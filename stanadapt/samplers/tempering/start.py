@@ -1,0 +1,147 @@
+"""The hot end of a path that the user gives: `reference_distribution`, `prior_data` of `sample`."""
+
+import os
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.engine.plan import Plan
+from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.registry import names_of
+from stanadapt.engine.starts import PRIOR_HANDLES, ChainInit, Cost, StartOption, register_start
+from stanadapt.errors import StanadaptError
+from stanadapt.samplers.tempering.messages import NO_REFERENCE
+from stanadapt.samplers.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
+from stanadapt.samplers.tempering.pooled_reference import FittedReference, reference_from
+from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
+from stanadapt.samplers.tempering.settings import DEGREES, ReferenceFamily
+from stanadapt.samplers.variational.methods import PATHFINDER
+from stanadapt.targets.stan import data as stan_data
+from stanadapt.targets.target import Samplable
+
+# added to the description of a reference that comes from the fit in warm_start
+KEPT = ", kept from warm_start"
+
+
+def tempers(sampler: Sampler) -> bool:
+    """Whether a sampler moves between a reference and the target."""
+    return sampler.tempering is not None
+
+
+# --- a reference distribution ---------------------------------------------------------------------
+
+
+def is_fit_file(source: Any) -> bool:
+    """Whether the source of a reference is the file or the run folder of a fit."""
+    # os.path.exists is False for names that the system rejects
+    is_file = isinstance(source, str) and source != PATHFINDER and os.path.exists(source)
+    return is_file or isinstance(source, PathLike)
+
+
+def kept_reference(fit: Any) -> FittedReference | None:
+    """Return the reference that the fit in `warm_start` was given.
+
+    A reference that was learned during warm-up is not used again: it is learned from more draws.
+    """
+    if not results.is_fit(fit) or results.attribute(fit, "reference_distribution") is None:
+        return None
+    if "tempering" not in results.group_names(fit):
+        return None
+    group = results.dataset(fit, "tempering").isel(chain=0)
+    degrees = float(group["reference_degrees"]) if "reference_degrees" in group else np.inf
+    name = "covariance" if "reference_covariance" in group else "sd"
+    kept = ReferenceDistribution(
+        group["reference_mean"].values,
+        degrees=degrees,
+        **{name: group[f"reference_{name}"].values},
+    )
+    words = results.attribute(fit, "reference_distribution").removesuffix(KEPT) + KEPT
+    return FittedReference(kept, words)
+
+
+def fitted_distribution(
+    target: Samplable, source: Any, inflation: float, degrees: float, seed: Any, show_progress: bool
+) -> ReferenceDistribution:
+    """Return the reference that is fitted to a source; see `fit_reference`."""
+    return reference_from(target, source, inflation, degrees, seed, show_progress).distribution
+
+
+def _with_reference(
+    target: Samplable, sampler: Sampler, settings: Any, plan: Plan, source: Any
+) -> ChainInit:
+    assert sampler.tempering is not None
+    init_from_path, cost = sampler.tempering.init_from_path, Cost()
+    if isinstance(source, ReferenceDistribution):
+        reference = source
+        description = {"reference_distribution": repr(reference)}
+    elif isinstance(source, FittedReference):
+        reference = source.distribution
+        description = {"reference_distribution": source.description}
+    else:
+        fitted = _fitted(target, sampler, settings, plan, source)
+        reference, cost = fitted.distribution, fitted.cost
+        description = {"reference_distribution": f"{reference!r}, of {fitted.description}"}
+    reference.compiled(target.dim)  # raises if the size is wrong
+
+    def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
+        path = TemperingPath(density, reference.compiled(target.dim), DISTRIBUTION, 0)
+        return init_from_path(density, settings, position, rng, path, False)
+
+    return ChainInit(init, description, cost=cost)
+
+
+def _fitted(
+    target: Samplable, sampler: Sampler, settings: Any, plan: Plan, source: Any
+) -> FittedReference:
+    """Fit the reference, with the family and the inflation of the settings."""
+    family = settings.reference_family
+    if family == ReferenceFamily.power:
+        raise StanadaptError(
+            NO_REFERENCE,
+            f"{sampler.name}: reference_family=power has no reference: leave "
+            "reference_distribution out, or use reference_family=gaussian.",
+        )
+    degrees = DEGREES if family == ReferenceFamily.student_t else np.inf
+    return reference_from(
+        target, source, settings.inflation, degrees, plan.seed, plan.show_progress
+    )
+
+
+# --- the program under prior-only data ------------------------------------------------------------
+
+
+def _with_prior_data(
+    target: Samplable, sampler: Sampler, settings: Any, plan: Plan, data: Any
+) -> ChainInit:
+    assert sampler.tempering is not None
+    if sampler.tempering.draws_reference:
+        able = names_of(lambda s: s.tempering and not s.tempering.draws_reference)
+        raise StanadaptError(
+            NO_REFERENCE,
+            f"{sampler.name} begins with independent draws from the reference, and the program "
+            "under prior-only data cannot provide them: leave prior_data out, give a "
+            f"reference_distribution, or use {able}.",
+        )
+    init_from_path, prior = sampler.tempering.init_from_path, target.with_prior_data(data)
+    unused = ReferenceDistribution(np.zeros(target.dim), sd=1.0)  # the path has a field for one
+
+    def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
+        path = TemperingPath(density, unused.compiled(target.dim), PRIOR, prior.density().handle)
+        return init_from_path(density, settings, position, rng, path, False)
+
+    return ChainInit(init, {"prior_data_hash": stan_data.digest(prior.data)}, prior.data)
+
+
+register_start(
+    "reference_distribution",
+    StartOption(
+        _with_reference, used_by=tempers, users="tempering samplers", is_fit_file=is_fit_file,
+        joins_warm_start=True, kept=kept_reference, make=fitted_distribution,
+    ),
+)  # fmt: skip
+register_start(
+    "prior_data", StartOption(_with_prior_data, used_by=tempers, users="tempering samplers")
+)
+PRIOR_HANDLES[TemperingPath] = "prior_handle"
