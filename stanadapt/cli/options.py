@@ -8,7 +8,7 @@ import typer
 from stanadapt.cli.messages import OPTIONS_CONFLICT, SETTING_SYNTAX, SETTING_UNUSED
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.choose_sampler import names_of_settings
-from stanadapt.samplers.variational.methods import PATHFINDER
+from stanadapt.samplers.initial_values import PATHFINDER
 from stanadapt.targets.posteriordb import PosteriorDatabase
 from stanadapt.targets.stan import bundled
 from stanadapt.targets.target import Target

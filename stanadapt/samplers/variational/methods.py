@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
+from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 from stanadapt.engine.density import Density
 from stanadapt.errors import (
     Message,
@@ -35,7 +36,6 @@ from stanadapt.samplers.variational.messages import (
     UNKNOWN_METHOD,
     UNKNOWN_METHOD_SETTING,
 )
-from stanadapt.samplers.whitened.fisher_metric import one_blas_thread
 from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
 
