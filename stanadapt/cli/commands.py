@@ -4,12 +4,15 @@ A file of its own, since it imports typer and all commands, which takes seconds:
 `stanadapt.cli` handles Ctrl-C before that.
 """
 
+from collections.abc import Callable
 from importlib.metadata import version as version_of
 from typing import Annotated
 
 import typer
 
 from stanadapt.cli import compare, draw, judge, tools
+from stanadapt.cli.family_commands import as_function
+from stanadapt.engine.commands import COMMANDS
 
 app = typer.Typer(
     name="stanadapt",
@@ -19,11 +22,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
+commands: list[Callable[..., None]] = [
     draw.sample, compare.compare, draw.approximate, draw.resume, draw.watch, judge.advise,
     judge.diagnose, judge.table, judge.modes, judge.sbc, tools.explain, tools.samplers,
-    tools.models, tools.train_nice, tools.doctor, tools.install_cmdstan,
-):  # fmt: skip
+    tools.models, *map(as_function, COMMANDS.values()), tools.doctor, tools.install_cmdstan,
+]  # fmt: skip
+for command in commands:
     app.command(name=command.__name__.replace("_", "-"))(command)
 
 

@@ -1,4 +1,4 @@
-"""Commands around a fit: lists and explanations, installation, training, experiments of papers."""
+"""Commands around a fit: lists and explanations, installation, experiments of papers."""
 
 import importlib
 import inspect
@@ -11,23 +11,9 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from stanadapt import results
 from stanadapt.cli.messages import EXPERIMENTS_MISSING, UNKNOWN_CODE, UNKNOWN_EXPERIMENT
-from stanadapt.cli.options import (
-    Backend,
-    Data,
-    Force,
-    Include,
-    Inits,
-    Model,
-    Posteriordb,
-    Quiet,
-    Seed,
-    Unsafe,
-    make_target,
-    read_inits,
-)
-from stanadapt.cli.terminal import plain, report_errors, require_writable
+from stanadapt.cli.options import Posteriordb
+from stanadapt.cli.terminal import plain, report_errors
 from stanadapt.engine.console import status
 from stanadapt.engine.registry import as_chosen, find, registered
 from stanadapt.errors import (
@@ -40,7 +26,6 @@ from stanadapt.errors import (
     did_you_mean,
 )
 from stanadapt.runs.choose_sampler import ABOUT_AUTO, AUTO
-from stanadapt.samplers.nice.train import train_nice as train
 from stanadapt.targets.doctor import lines as doctor_lines
 from stanadapt.targets.posteriordb import PosteriorDatabase, list_posteriors
 from stanadapt.targets.stan import bundled
@@ -204,45 +189,3 @@ def _list(catalogue: Any) -> None:
         "`stanadapt paper NAME --help` lists the options of one.",
         highlight=False,
     )
-
-
-def train_nice(
-    model: Model,
-    data: Data = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The .npz file to write.")] = Path(
-        "network.npz"
-    ),
-    warm_start: Annotated[
-        Path | None, typer.Option(help="File of an earlier fit, to begin training from its draws.")
-    ] = None,
-    iterations: Annotated[int, typer.Option(help="Training steps of the generator.")] = 2000,
-    width: Annotated[int, typer.Option(help="Hidden units of each coupling layer.")] = 128,
-    inits: Inits = None,
-    seed: Seed = None,
-    include: Include = None,
-    backend: Backend = "auto",
-    unsafe: Unsafe = False,
-    quiet: Quiet = False,
-    force: Force = False,
-) -> None:
-    r"""Train a network for the sampler nice (needs JAX: pip install 'stanadapt\[learn]')."""
-    with report_errors():
-        (path,) = require_writable([out], force)
-        target = make_target(
-            model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
-            show_progress=not quiet,
-        )  # fmt: skip
-        network = train(
-            target, warm_start=results.load(warm_start) if warm_start else None,
-            inits=read_inits(inits), iterations=iterations, width=width, seed=seed,
-            show_progress=not quiet,
-        )  # fmt: skip
-        network.save(path)
-        about = network.description
-        print(
-            f"step {about['step']}: {about['ess_per_draw']:.1%} effective draws, acceptance rate "
-            f"{about['acceptance']:.0%}, trained in {about['seconds']:.0f} s"
-        )
-        print(f"Network: {path}")
-        if about["interrupted"]:
-            raise typer.Exit(130)
