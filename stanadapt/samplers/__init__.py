@@ -1,32 +1,14 @@
-"""Families of samplers, a folder each; importing this package registers all samplers."""
+"""Families of samplers, a folder each; importing this package registers all samplers.
+
+Every folder and every module here is imported, so that a family can be added or deleted as a whole.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 from stanadapt.engine.registry import find, registered
-from stanadapt.samplers import (
-    am,
-    gad,
-    hamiltonian,
-    jumps,
-    kameleon,
-    langevin,
-    nice,
-    rwm,
-    tempering,
-    variational,
-    whitened,
-)
 
-__all__ = [
-    "am",
-    "find",
-    "gad",
-    "hamiltonian",
-    "jumps",
-    "kameleon",
-    "langevin",
-    "nice",
-    "registered",
-    "rwm",
-    "tempering",
-    "variational",
-    "whitened",
-]
+__all__ = ["find", "registered"]
+
+for module in iter_modules(__path__, f"{__name__}."):
+    import_module(module.name)

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from stanadapt.runs.choose_sampler import DEFAULT
 from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.sample import sample
+from stanadapt.samplers import registered
 from stanadapt.studies.messages import UNFINISHED_TRIAL
 from stanadapt.targets.target import Target
 
@@ -62,18 +64,23 @@ def first_candidates(target: Target, gradient_problem: str) -> list[Candidate]:
         names = [DEFAULT, "nuts", "hmc"]
     else:
         names = [DEFAULT, "gad_hmc", "nuts", "gad_mala"]
-    return [Candidate(name, {}) for name in names]
+    return _registered(Candidate(name, {}) for name in names)
+
+
+def _registered(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Leave out samplers whose family has been deleted."""
+    return [candidate for candidate in candidates if candidate.sampler in registered()]
 
 
 def tempering_candidates(gradient_problem: str) -> list[Candidate]:
     """List samplers to try if chains stay in separate regions."""
     settings = {"kernel": "random_walk"} if gradient_problem else {}
-    return [Candidate(name, dict(settings)) for name in TEMPERING]
+    return _registered(Candidate(name, dict(settings)) for name in TEMPERING)
 
 
 def careful_candidates() -> list[Candidate]:
     """List samplers with shorter steps, to try if trajectories diverge."""
-    return [Candidate("nuts", {"target_accept": CAREFUL})]
+    return _registered([Candidate("nuts", {"target_accept": CAREFUL})])
 
 
 def is_follow_up(candidate: Candidate) -> bool:
