@@ -6,6 +6,7 @@ from graphlib import TopologicalSorter
 import pytest
 
 from stanadapt import samplers
+from tests.helpers.families import DELETABLE
 from tests.helpers.repository import PACKAGE, ROOT
 
 # from top to bottom: a room imports from rooms below it, and from itself
@@ -126,6 +127,16 @@ def test_folders_of_a_room_do_not_import_each_other_in_a_circle():
             if one != other and one.split(".")[0] == other.split(".")[0] and name != "samplers":
                 graph.setdefault(one, set()).add(other)
     TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+@pytest.mark.parametrize("family", DELETABLE)
+def test_a_family_is_imported_by_its_own_files_alone(family):
+    """So that nothing else has to change if its folder is deleted."""
+    own = f"samplers.{family}."
+    for path in SOURCES:
+        if not f"{module_name(path)}.".startswith(own):
+            lines = [line for line, name in own_imports(path) if f"{name}.".startswith(own)]
+            assert not lines, f"{path}: lines {lines}"
 
 
 def test_the_engine_names_no_sampler():
