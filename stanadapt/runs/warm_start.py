@@ -33,10 +33,11 @@ class GivenStart(NamedTuple):
 
     @property
     def named(self) -> list[str]:
-        """Names of the arguments that were given."""
-        values = {"warm_start": self.warm_start, **self.options}
+        """Names of the arguments that were given, warm_start first."""
+        options = [name for name, value in self.options.items() if value is not None]
+        first = [] if self.warm_start is None else ["warm_start"]
         # in an order that does not depend on that in which families are imported
-        return sorted((name for name, value in values.items() if value is not None), reverse=True)
+        return [*first, *sorted(options, reverse=True)]
 
 
 def choose_chain_init(
