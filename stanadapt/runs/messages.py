@@ -1,4 +1,4 @@
-"""Codes of messages about runs, references for tempering, and Stan's own NUTS."""
+"""Codes of messages about runs, and Stan's own NUTS."""
 
 from stanadapt.errors import NOTE, Code
 
