@@ -36,8 +36,7 @@ class GivenStart(NamedTuple):
         """Names of the arguments that were given, warm_start first."""
         options = [name for name, value in self.options.items() if value is not None]
         first = [] if self.warm_start is None else ["warm_start"]
-        # in an order that does not depend on that in which families are imported
-        return [*first, *sorted(options, reverse=True)]
+        return [*first, *options]
 
 
 def choose_chain_init(
