@@ -29,7 +29,6 @@ SIGNATURES = {
     "adapt": ("density", "settings", "state", "info", "t", "iter_warmup"),
     "freeze": ("settings", "state"),
     "init_from_draws": ("density", "settings", "state", "positions", "rng"),
-    "init_from_network": ("density", "settings", "position", "rng", "network"),
 }
 
 

@@ -224,8 +224,7 @@ class Sampler(NamedTuple):
         Compiled functions for other ways to begin, by the argument of `sample`. "warm_start":
         (density, settings, state, positions, rng) -> state, once, before the first iteration, for a
         sampler that can learn from the draws of an earlier fit, positions of shape (n, dim).
-        "network": (density, settings, position, rng, network) -> state, replaces `init`, for a
-        sampler that proposes from a trained network, a `CompiledNetwork`.
+        An argument that a family registers as a `StartOption`: whatever that family calls.
     workspace
         Fields of State that are rewritten in every step ("noise", "tuning.left"). All others but
         `current` and `scratch` do not change after warm-up.
@@ -285,11 +284,6 @@ class Sampler(NamedTuple):
     def init_from_draws(self) -> Callable | None:
         """`init_from["warm_start"]`, or None."""
         return self.init_from.get("warm_start")
-
-    @property
-    def init_from_network(self) -> Callable | None:
-        """`init_from["network"]`, or None."""
-        return self.init_from.get("network")
 
     @property
     def name(self) -> str:

@@ -34,7 +34,7 @@ def _with_network(
                 "may be far less efficient. If they are, train it again.",
             )
         )
-    init_from_network: Any = sampler.init_from_network
+    init_from_network: Any = sampler.init_from["network"]
 
     def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
         return init_from_network(density, settings, position, rng, compiled)
@@ -67,5 +67,5 @@ def _require_use(target: Samplable, network: Any) -> None:
 
 register_start(
     "network",
-    StartOption(_with_network, used_by=lambda sampler: sampler.init_from_network is not None),
+    StartOption(_with_network, used_by=lambda sampler: "network" in sampler.init_from),
 )

@@ -60,8 +60,7 @@ def rehearse(
 ) -> Rehearsal | None:
     """Run `nice` from positions, one per chain; None after Ctrl-C."""
     sampler, settings = find("nice")
-    compiled, begin = network.compiled(), sampler.init_from_network
-    assert begin is not None
+    compiled, begin = network.compiled(), sampler.init_from["network"]
 
     def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
         return begin(density, settings, position, rng, compiled)
