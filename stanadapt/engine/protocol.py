@@ -113,6 +113,9 @@ class Tempering(NamedTuple):
 class ExtraOutput(NamedTuple):
     """Numbers to keep of an iteration in addition to its draw, such as all pseudo-samples.
 
+    They are kept if save="pseudo", in `sampling.extra` of each chain; the hook `after_run` of the
+    sampler makes the group `pseudo` of them.
+
     write
         (settings, state, out), compiled: fills out, shape (size,).
     size
