@@ -10,5 +10,5 @@ from stanadapt.engine.registry import find, registered
 
 __all__ = ["find", "registered"]
 
-for module in iter_modules(__path__, f"{__name__}."):
-    import_module(module.name)
+for _module in iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)
