@@ -41,11 +41,17 @@ from stanadapt.engine.density import (
 )
 from stanadapt.engine.points import GradientPoint
 
-# columns of TriangularMap.numbers: a, b, c, P0, d, e, w, q and f of the formulas above
+# columns of TriangularMap.rows: a, b, c, P0, d, e, w, q and f of the formulas above,
 A, B, C, P0, D, E, W, Q, F = 0, 1, 2, 3, 4, 5, 6, 7, 8
 NUMBERS = 9
-# columns of TriangularMap.work: m, P^(-1/2), P1 / P, whether the exponent was clipped
-MEAN, SCALE, SHARE, CLIPPED = 0, 1, 2, 3
+# the numbers of j, k and l,
+COORDINATE, SCALE_DRIVER, LOCATION_DRIVER = 9, 10, 11
+# and what the gradient needs of the last evaluation: m, P^(-1/2), P1 / P, and whether the exponent
+# was clipped
+MEAN, SCALE, SHARE, CLIPPED = 12, 13, 14, 15
+COLUMNS = 16
+# rows of TriangularMap.points: x of the last evaluation; the current point in y, and its gradient
+X, Y, GRADIENT_IN_Y = 0, 1, 2
 # an exponent beyond this is cut off: the map stays invertible in floating point
 LARGEST_EXPONENT = 60.0
 NONE = -1
@@ -54,22 +60,49 @@ NONE = -1
 class TriangularMap(NamedTuple):
     """The mapped coordinates, in an order in which each one follows its drivers.
 
-    coordinate, scale_driver, location_driver
-        Numbers of coordinates, shape (mapped,); NONE for a driver that is absent.
-    numbers
-        The constants of the formulas, shape (mapped, NUMBERS).
-    position, work
-        Workspace: x of the last evaluation, shape (dim,), and what the gradient needs of it, shape
-        (mapped, 4).
+    Two arrays, since the state of every chain holds them, and each array of a state costs time in
+    every iteration, with or without a map.
+
+    rows
+        One row per mapped coordinate, with the columns above.
+    points
+        Workspace of a chain, shape (3, dim).
 
     """
 
-    coordinate: np.ndarray
-    scale_driver: np.ndarray
-    location_driver: np.ndarray
-    numbers: np.ndarray
-    position: np.ndarray
-    work: np.ndarray
+    rows: np.ndarray
+    points: np.ndarray
+
+    @property
+    def coordinate(self) -> np.ndarray:
+        """Numbers of the mapped coordinates."""
+        return self.rows[:, COORDINATE].astype(np.int64)
+
+    @property
+    def scale_driver(self) -> np.ndarray:
+        """Number of the coordinate on which the scale of each depends, or NONE."""
+        return self.rows[:, SCALE_DRIVER].astype(np.int64)
+
+    @property
+    def location_driver(self) -> np.ndarray:
+        """Number of the coordinate on which the location of each depends, or NONE."""
+        return self.rows[:, LOCATION_DRIVER].astype(np.int64)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The constants of the formulas, shape (mapped, NUMBERS)."""
+        return self.rows[:, :NUMBERS]
+
+
+def make_map(
+    coordinate: np.ndarray, scale: np.ndarray, location: np.ndarray, numbers: np.ndarray
+) -> TriangularMap:
+    """Return a map without workspace, which `with_memory` adds."""
+    rows = np.zeros((len(coordinate), COLUMNS))
+    rows[:, :NUMBERS] = numbers
+    rows[:, COORDINATE], rows[:, SCALE_DRIVER] = coordinate, scale
+    rows[:, LOCATION_DRIVER] = location
+    return TriangularMap(rows, np.empty((3, 0)))
 
 
 class MappedDensity(NamedTuple):
@@ -83,72 +116,69 @@ class MappedDensity(NamedTuple):
 @jit
 def no_map():
     """Return a map that leaves every coordinate as it is."""
-    none = np.empty(0, np.int64)
-    return TriangularMap(none, none, none, np.empty((0, NUMBERS)), np.empty(0), np.empty((0, 4)))
+    return TriangularMap(np.empty((0, COLUMNS)), np.empty((3, 0)))
+
+
+@jit
+def is_used(straightening):
+    """Whether any coordinate is mapped."""
+    return straightening.rows.shape[0] > 0
 
 
 def with_memory(straightening: TriangularMap, dim: int) -> TriangularMap:
     """Return a map with workspace of its own, for one chain; `dim` is the number of parameters."""
-    mapped = len(straightening.coordinate)
-    return straightening._replace(
-        position=np.zeros(dim if mapped else 0), work=np.zeros((mapped, 4))
-    )
+    used = len(straightening.rows) > 0
+    return TriangularMap(straightening.rows.copy(), np.zeros((3, dim if used else 0)))
 
 
 @jit
 def place(straightening, y, x):
     """Write x of y, which may be the same array; return the log of the Jacobian |dx/dy|."""
-    coordinate, scale_driver, location_driver, numbers, _, work = straightening
+    rows = straightening.rows
     copy(y, x)
     log_jacobian = 0.0
-    for row in range(coordinate.shape[0]):
-        j = coordinate[row]
-        log_precision = _condition(
-            numbers[row], scale_driver[row], location_driver[row], x, work[row]
-        )
-        x[j] = work[row, MEAN] + x[j] * work[row, SCALE]
-        log_jacobian -= 0.5 * log_precision
+    for i in range(rows.shape[0]):
+        log_jacobian -= 0.5 * _condition(rows, i, x)
+        j = int(rows[i, COORDINATE])
+        x[j] = rows[i, MEAN] + x[j] * rows[i, SCALE]
     return log_jacobian
 
 
 @jit
 def residual(straightening, x, y):
     """Write y of x, another array; return the log of the Jacobian |dx/dy|."""
-    coordinate, scale_driver, location_driver, numbers, _, work = straightening
+    rows = straightening.rows
     copy(x, y)
     log_jacobian = 0.0
-    for row in range(coordinate.shape[0]):
-        j = coordinate[row]
-        log_precision = _condition(
-            numbers[row], scale_driver[row], location_driver[row], x, work[row]
-        )
-        y[j] = (x[j] - work[row, MEAN]) / work[row, SCALE]
-        log_jacobian -= 0.5 * log_precision
+    for i in range(rows.shape[0]):
+        log_jacobian -= 0.5 * _condition(rows, i, x)
+        j = int(rows[i, COORDINATE])
+        y[j] = (x[j] - rows[i, MEAN]) / rows[i, SCALE]
     return log_jacobian
 
 
 @jit
-def _condition(numbers, scale, location, x, work):
-    """Fill a row of `work` from the drivers in x; return the log of the precision."""
-    exponent = numbers[A]
+def _condition(rows, i, x):
+    """Fill in the workspace of a row from the drivers in x; return the log of the precision."""
+    scale, location = int(rows[i, SCALE_DRIVER]), int(rows[i, LOCATION_DRIVER])
+    exponent = rows[i, A]
     if scale >= 0:
-        exponent += numbers[B] * (x[scale] - numbers[C])
-    clipped = not abs(exponent) <= LARGEST_EXPONENT
+        exponent += rows[i, B] * (x[scale] - rows[i, C])
+    rows[i, CLIPPED] = 0.0 if abs(exponent) <= LARGEST_EXPONENT else 1.0
     exponent = min(LARGEST_EXPONENT, max(-LARGEST_EXPONENT, exponent))
-    center = numbers[E]
+    center = rows[i, E]
     if location >= 0:
-        away = x[location] - numbers[F]
-        center += (numbers[W] + numbers[Q] * away) * away
-    work[CLIPPED] = 1.0 if clipped else 0.0
-    own = numbers[P0]
+        away = x[location] - rows[i, F]
+        center += (rows[i, W] + rows[i, Q] * away) * away
+    own = rows[i, P0]
     if own == 0.0:
-        work[MEAN], work[SCALE], work[SHARE] = center, np.exp(-0.5 * exponent), 1.0
+        rows[i, MEAN], rows[i, SCALE], rows[i, SHARE] = center, np.exp(-0.5 * exponent), 1.0
         return exponent
     learned = np.exp(exponent)
     precision = own + learned
-    work[SHARE] = learned / precision
-    work[MEAN] = (own * numbers[D] + learned * center) / precision
-    work[SCALE] = 1.0 / np.sqrt(precision)
+    rows[i, SHARE] = learned / precision
+    rows[i, MEAN] = (own * rows[i, D] + learned * center) / precision
+    rows[i, SCALE] = 1.0 / np.sqrt(precision)
     return np.log(precision)
 
 
@@ -156,64 +186,43 @@ def _condition(numbers, scale, location, x, work):
 def pull_back(straightening, y, x, gradient):
     """Replace the gradient in x by that in y, of the log density and the log Jacobian.
 
-    `work` must be that of x. Each coordinate hands its part on to its drivers, the last one first.
+    The workspace must be that of x. Each coordinate hands its part on to its drivers, the last one
+    first.
     """
-    coordinate, scale_driver, location_driver, numbers, _, work = straightening
-    for row in range(coordinate.shape[0] - 1, -1, -1):
-        j = coordinate[row]
+    rows = straightening.rows
+    for i in range(rows.shape[0] - 1, -1, -1):
+        j = int(rows[i, COORDINATE])
         whole = gradient[j]
-        _hand_on(
-            numbers[row],
-            work[row],
-            scale_driver[row],
-            location_driver[row],
-            y[j],
-            x,
-            whole,
-            1.0,
-            gradient,
-        )
-        gradient[j] = whole * work[row, SCALE]
+        _hand_on(rows, i, y[j], x, whole, 1.0, gradient)
+        gradient[j] = whole * rows[i, SCALE]
 
 
 @jit
 def push_forward(straightening, y, x, gradient):
     """Undo `pull_back`: replace the gradient in y by that of the log density of x."""
-    coordinate, scale_driver, location_driver, numbers, _, work = straightening
-    for row in range(coordinate.shape[0]):
-        gradient[coordinate[row]] /= work[row, SCALE]
-    for row in range(coordinate.shape[0]):
-        j = coordinate[row]
-        _hand_on(
-            numbers[row],
-            work[row],
-            scale_driver[row],
-            location_driver[row],
-            y[j],
-            x,
-            gradient[j],
-            -1.0,
-            gradient,
-        )
+    rows = straightening.rows
+    for i in range(rows.shape[0]):
+        gradient[int(rows[i, COORDINATE])] /= rows[i, SCALE]
+    for i in range(rows.shape[0]):
+        j = int(rows[i, COORDINATE])
+        _hand_on(rows, i, y[j], x, gradient[j], -1.0, gradient)
 
 
 @jit
-def _hand_on(numbers, work, scale, location, y, x, whole, sign, gradient):
+def _hand_on(rows, i, y, x, whole, sign, gradient):
     """Add the part that a coordinate hands on to its drivers, or take it away if sign is -1.
 
     whole is the gradient of the log density with respect to that coordinate itself.
     """
-    share = work[SHARE]
+    scale, location = int(rows[i, SCALE_DRIVER]), int(rows[i, LOCATION_DRIVER])
+    share, center = rows[i, SHARE], rows[i, E]
     if location >= 0:
-        slope = numbers[W] + 2.0 * numbers[Q] * (x[location] - numbers[F])
-        gradient[location] += sign * whole * share * slope
-    if scale >= 0 and work[CLIPPED] == 0.0:
-        center = numbers[E]
-        if location >= 0:
-            away = x[location] - numbers[F]
-            center += (numbers[W] + numbers[Q] * away) * away
-        change = numbers[B] * share  # of the log precision
-        moved = (center - work[MEAN]) - 0.5 * y * work[SCALE]
+        away = x[location] - rows[i, F]
+        center += (rows[i, W] + rows[i, Q] * away) * away
+        gradient[location] += sign * whole * share * (rows[i, W] + 2.0 * rows[i, Q] * away)
+    if scale >= 0 and rows[i, CLIPPED] == 0.0:
+        change = rows[i, B] * share  # of the log precision
+        moved = (center - rows[i, MEAN]) - 0.5 * y * rows[i, SCALE]
         gradient[scale] += sign * change * (whole * moved - 0.5)
 
 
@@ -225,19 +234,20 @@ def value_of_mapped(density, y):
     recursive functions that Numba loads from its cache crashes.
     """
     straightening = density.straightening
-    if straightening.coordinate.shape[0] == 0:
+    if not is_used(straightening):
         return value_of_program(density.program, y)
-    log_jacobian = place(straightening, y, straightening.position)
-    return value_of_program(density.program, straightening.position) + log_jacobian
+    x = straightening.points[X]
+    log_jacobian = place(straightening, y, x)
+    return value_of_program(density.program, x) + log_jacobian
 
 
 @jit
 def gradient_of_mapped(density, y, gradient):
     """`value_and_gradient` of a `MappedDensity`."""
     straightening = density.straightening
-    if straightening.coordinate.shape[0] == 0:
+    if not is_used(straightening):
         return gradient_of_program(density.program, y, gradient)
-    x = straightening.position
+    x = straightening.points[X]
     log_jacobian = place(straightening, y, x)
     log_density = gradient_of_program(density.program, x, gradient)
     if not log_density > -np.inf:
@@ -251,20 +261,22 @@ GRADIENTS.update({MappedDensity: gradient_of_mapped})  # type: ignore[dict-item]
 
 
 @jit
-def enter(straightening, x, y):
-    """Return the point y, in its own arrays, of a GradientPoint x."""
-    log_jacobian = residual(straightening, x.position, y.position)
-    copy(x.gradient, y.gradient)
-    pull_back(straightening, y.position, x.position, y.gradient)
-    return GradientPoint(y.position, x.log_density + log_jacobian, y.gradient)
+def enter(straightening, x):
+    """Return the point y, in the workspace, of a GradientPoint x."""
+    y, gradient = straightening.points[Y], straightening.points[GRADIENT_IN_Y]
+    log_jacobian = residual(straightening, x.position, y)
+    copy(x.gradient, gradient)
+    pull_back(straightening, y, x.position, gradient)
+    return GradientPoint(y, x.log_density + log_jacobian, gradient)
 
 
 @jit
 def leave(straightening, y):
     """Return the GradientPoint x of a point y, in the arrays of y."""
-    copy(y.position, straightening.position)
-    log_jacobian = place(straightening, y.position, y.position)
-    push_forward(straightening, straightening.position, y.position, y.gradient)
+    there = straightening.points[X]
+    copy(y.position, there)
+    log_jacobian = place(straightening, there, y.position)
+    push_forward(straightening, there, y.position, y.gradient)
     return GradientPoint(y.position, y.log_density - log_jacobian, y.gradient)
 
 

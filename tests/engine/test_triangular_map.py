@@ -13,6 +13,7 @@ from stanadapt.engine.triangular_map import (
     enter,
     enter_rows,
     leave,
+    make_map,
     no_map,
     place,
     residual,
@@ -36,10 +37,7 @@ ROWS = {
 def made(rows, dim=DIM):
     rows = np.array(list(rows), float).reshape(-1, 3 + NUMBERS)
     coordinate, scale, location = rows[:, :3].astype(np.int64).T.copy()
-    straightening = no_map()._replace(
-        coordinate=coordinate, scale_driver=scale, location_driver=location,
-        numbers=np.ascontiguousarray(rows[:, 3:]),
-    )  # fmt: skip
+    straightening = make_map(coordinate, scale, location, np.ascontiguousarray(rows[:, 3:]))
     return with_memory(straightening, dim)
 
 
@@ -100,9 +98,9 @@ def test_residuals_undo_the_placing(straightening, y):
 
 def test_a_point_enters_and_leaves(straightening, y):
     density, x = TARGET.density(), placed(straightening, y)
-    gradient, scratch = np.empty(DIM), np.full(DIM, np.nan)
+    gradient = np.empty(DIM)
     point = GradientPoint(x, value_and_gradient(density, x, gradient), gradient)
-    inside = enter(straightening, point, GradientPoint(scratch, 0.0, scratch.copy()))
+    inside = enter(straightening, point)
     there = np.empty(DIM)
     expected = value_and_gradient(mapped(density, straightening), y, there)
     assert inside.log_density == pytest.approx(expected, rel=1e-12)
@@ -148,7 +146,7 @@ def test_members_of_a_hierarchy_become_standard_normal():
 def test_an_empty_map_is_the_program_itself(y):
     density = TARGET.density()
     empty = with_memory(no_map(), DIM)
-    assert len(empty.position) == len(empty.work) == 0
+    assert empty.points.size == empty.rows.size == 0
     slope, gradient = np.empty(DIM), np.empty(DIM)
     assert value(mapped(density, empty), y) == value(density, y)
     found = value_and_gradient(mapped(density, empty), y, gradient)

@@ -18,6 +18,7 @@ from stanadapt.engine.triangular_map import (
     NUMBERS,
     TriangularMap,
     enter_rows,
+    make_map,
     no_map,
     with_memory,
 )
@@ -241,7 +242,4 @@ def _as_map(fits: Fits, groups: list[Group], draws: Draws) -> TriangularMap:
     exact = np.isin(j, _members(groups))
     out[exact, triangular_map.E] = out[exact, triangular_map.F] = 0.0
     out[exact, triangular_map.W] = has_location[exact]
-    return no_map()._replace(
-        coordinate=j.astype(np.int64), scale_driver=scale.astype(np.int64),
-        location_driver=location.astype(np.int64), numbers=out,
-    )  # fmt: skip
+    return make_map(j, scale, location, out)

@@ -46,7 +46,14 @@ from stanadapt.engine.registry import (
     require_positive,
     require_probability,
 )
-from stanadapt.engine.triangular_map import MappedDensity, TriangularMap, enter, leave, no_map
+from stanadapt.engine.triangular_map import (
+    MappedDensity,
+    TriangularMap,
+    enter,
+    is_used,
+    leave,
+    no_map,
+)
 from stanadapt.samplers.whitened import schedule
 from stanadapt.samplers.whitened.block import (
     ACCEPTANCE,
@@ -107,8 +114,6 @@ class State(NamedTuple):
         L^T g at the current point, shape (dim,), if `tuning.force_known`.
     straightening
         The map to the coordinates y in which trajectories move; empty if they are the program's.
-    straight
-        The current point in y: the start of a trajectory.
 
     """
 
@@ -120,7 +125,6 @@ class State(NamedTuple):
     block: Block
     force: np.ndarray
     straightening: TriangularMap
-    straight: GradientPoint
 
 
 class Info(NamedTuple):
@@ -190,28 +194,38 @@ def init(density, settings, position, rng):
         block=no_block(n),
         force=np.empty(n),
         straightening=no_map(),
-        straight=unused_gradient(n),
     )
 
 
 @jit
 def step(density, settings, state, rng):
     """Make a trajectory from the current point, in the coordinates of the map if there is one."""
+    if not is_used(state.straightening):
+        state, info, _ = _trajectory(density, settings, state, state.current, rng)
+        return state, info
     straightened = MappedDensity(density, state.straightening, density.dim)
-    x = state.current
-    if state.straightening.coordinate.shape[0] > 0:
-        x = enter(state.straightening, x, state.straight)
+    x = enter(state.straightening, state.current)
+    state, info, moved = _trajectory(straightened, settings, state, x, rng)
+    if moved:
+        state = replace(state, current=leave(state.straightening, state.current))
+    return state, info
+
+
+@jit
+def _trajectory(density, settings, state, x, rng):
+    """Return the state after a trajectory from x, its statistics, and whether it moved.
+
+    If it moved, the current point is in the coordinates of the density.
+    """
     if state.tuning.two_stage:
-        return _fixed(straightened, settings, state, x, rng)
-    return _nuts(straightened, settings, state, x, rng)
+        return _fixed(density, settings, state, x, rng)
+    return _nuts(density, settings, state, x, rng)
 
 
 @jit
 def _moved_to(state, log_density):
-    """Make the scratch, a point of the trajectory, the current point in the program's terms."""
+    """Make the scratch, a point of the trajectory, the current point."""
     point = GradientPoint(state.scratch.position, log_density, state.scratch.gradient)
-    if state.straightening.coordinate.shape[0] > 0:
-        point = leave(state.straightening, point)
     return replace(state, current=point, scratch=state.current)
 
 
@@ -249,8 +263,8 @@ def _fixed(density, settings, state, x, rng):
         copy(end.position, y.position)
         copy(leapfrog.gradient, y.gradient)
         copy(end.force, state.force)
-        return _moved_to(state, log_density), info
-    return state, info
+        return _moved_to(state, log_density), info, True
+    return state, info, False
 
 
 @jit
@@ -259,7 +273,7 @@ def _with_momentum(state, x, rng):
     tuning, end = state.tuning, nuts_tree.end_of(state.tree, 1)
     # the last iteration used NUTS or another metric; with a map, the gradient in y is computed anew
     # from that in x, so that a resumed chain continues with the same bits
-    if not tuning.force_known or state.straightening.coordinate.shape[0] > 0:
+    if not tuning.force_known or is_used(state.straightening):
         metric_factor.transposed_times(state.leapfrog.factor, x.gradient, state.force)
         state = replace(state, tuning=replace(tuning, force_known=True))
     copy(x.position, end.position)
@@ -291,8 +305,8 @@ def _nuts(density, settings, state, x, rng):
     )
     state = replace(state, tuning=tuning)
     if drawn.moved:
-        return _moved_to(state, drawn.log_density), info
-    return state, info
+        return _moved_to(state, drawn.log_density), info, True
+    return state, info, False
 
 
 @jit
@@ -322,7 +336,7 @@ register(
         setting_aliases={"adapt_delta": "nuts_target_accept"},
         workspace=(
             "tree", "leapfrog.gradient", "leapfrog.velocity", "force", "tuning.force_known",
-            "straight", "straightening.position", "straightening.work",
+            "straightening",
         ),
         iter_warmup=2000, iter_sampling=1000, standardize="no",
         pooling=Pooling(
