@@ -44,14 +44,14 @@ from stanadapt.engine.points import GradientPoint
 # columns of TriangularMap.rows: a, b, c, P0, d, e, w, q and f of the formulas above,
 A, B, C, P0, D, E, W, Q, F = 0, 1, 2, 3, 4, 5, 6, 7, 8
 NUMBERS = 9
-# the numbers of j, k and l,
+# and the numbers of j, k and l
 COORDINATE, SCALE_DRIVER, LOCATION_DRIVER = 9, 10, 11
-# and what the gradient needs of the last evaluation: m, P^(-1/2), P1 / P, and whether the exponent
-# was clipped
-MEAN, SCALE, SHARE, CLIPPED = 12, 13, 14, 15
-COLUMNS = 16
-# rows of TriangularMap.points: x of the last evaluation; the current point in y, and its gradient
-X, Y, GRADIENT_IN_Y = 0, 1, 2
+COLUMNS = 12
+# rows of TriangularMap.work: x of the last evaluation; the current point in y, and its gradient;
+# and, in the order of the mapped coordinates, what the gradient needs of the last evaluation:
+# m, P^(-1/2), P1 / P, and whether the exponent was clipped
+X, Y, GRADIENT_IN_Y, MEAN, SCALE, SHARE, CLIPPED = 0, 1, 2, 3, 4, 5, 6
+WORK = 7
 # an exponent beyond this is cut off: the map stays invertible in floating point
 LARGEST_EXPONENT = 60.0
 NONE = -1
@@ -65,13 +65,13 @@ class TriangularMap(NamedTuple):
 
     rows
         One row per mapped coordinate, with the columns above.
-    points
-        Workspace of a chain, shape (3, dim).
+    work
+        Workspace of a chain, shape (WORK, dim), with the rows above.
 
     """
 
     rows: np.ndarray
-    points: np.ndarray
+    work: np.ndarray
 
     @property
     def coordinate(self) -> np.ndarray:
@@ -102,11 +102,11 @@ def make_map(
     rows[:, :NUMBERS] = numbers
     rows[:, COORDINATE], rows[:, SCALE_DRIVER] = coordinate, scale
     rows[:, LOCATION_DRIVER] = location
-    return TriangularMap(rows, np.empty((3, 0)))
+    return TriangularMap(rows, np.empty((WORK, 0)))
 
 
 class MappedDensity(NamedTuple):
-    """The density of y, in front of that of x; with an empty map it is the density of x."""
+    """The density of y, in front of that of x, for a map that is used."""
 
     program: Density
     straightening: TriangularMap
@@ -116,7 +116,7 @@ class MappedDensity(NamedTuple):
 @jit
 def no_map():
     """Return a map that leaves every coordinate as it is."""
-    return TriangularMap(np.empty((0, COLUMNS)), np.empty((3, 0)))
+    return TriangularMap(np.empty((0, COLUMNS)), np.empty((WORK, 0)))
 
 
 @jit
@@ -128,43 +128,43 @@ def is_used(straightening):
 def with_memory(straightening: TriangularMap, dim: int) -> TriangularMap:
     """Return a map with workspace of its own, for one chain; `dim` is the number of parameters."""
     used = len(straightening.rows) > 0
-    return TriangularMap(straightening.rows.copy(), np.zeros((3, dim if used else 0)))
+    return straightening._replace(work=np.zeros((WORK, dim if used else 0)))
 
 
 @jit
 def place(straightening, y, x):
     """Write x of y, which may be the same array; return the log of the Jacobian |dx/dy|."""
-    rows = straightening.rows
+    rows, work = straightening.rows, straightening.work
     copy(y, x)
     log_jacobian = 0.0
     for i in range(rows.shape[0]):
-        log_jacobian -= 0.5 * _condition(rows, i, x)
+        log_jacobian -= 0.5 * _condition(rows, work, i, x)
         j = int(rows[i, COORDINATE])
-        x[j] = rows[i, MEAN] + x[j] * rows[i, SCALE]
+        x[j] = work[MEAN, i] + x[j] * work[SCALE, i]
     return log_jacobian
 
 
 @jit
 def residual(straightening, x, y):
     """Write y of x, another array; return the log of the Jacobian |dx/dy|."""
-    rows = straightening.rows
+    rows, work = straightening.rows, straightening.work
     copy(x, y)
     log_jacobian = 0.0
     for i in range(rows.shape[0]):
-        log_jacobian -= 0.5 * _condition(rows, i, x)
+        log_jacobian -= 0.5 * _condition(rows, work, i, x)
         j = int(rows[i, COORDINATE])
-        y[j] = (x[j] - rows[i, MEAN]) / rows[i, SCALE]
+        y[j] = (x[j] - work[MEAN, i]) / work[SCALE, i]
     return log_jacobian
 
 
 @jit
-def _condition(rows, i, x):
+def _condition(rows, work, i, x):
     """Fill in the workspace of a row from the drivers in x; return the log of the precision."""
     scale, location = int(rows[i, SCALE_DRIVER]), int(rows[i, LOCATION_DRIVER])
     exponent = rows[i, A]
     if scale >= 0:
         exponent += rows[i, B] * (x[scale] - rows[i, C])
-    rows[i, CLIPPED] = 0.0 if abs(exponent) <= LARGEST_EXPONENT else 1.0
+    work[CLIPPED, i] = 0.0 if abs(exponent) <= LARGEST_EXPONENT else 1.0
     exponent = min(LARGEST_EXPONENT, max(-LARGEST_EXPONENT, exponent))
     center = rows[i, E]
     if location >= 0:
@@ -172,13 +172,13 @@ def _condition(rows, i, x):
         center += (rows[i, W] + rows[i, Q] * away) * away
     own = rows[i, P0]
     if own == 0.0:
-        rows[i, MEAN], rows[i, SCALE], rows[i, SHARE] = center, np.exp(-0.5 * exponent), 1.0
+        work[MEAN, i], work[SCALE, i], work[SHARE, i] = center, np.exp(-0.5 * exponent), 1.0
         return exponent
     learned = np.exp(exponent)
     precision = own + learned
-    rows[i, SHARE] = learned / precision
-    rows[i, MEAN] = (own * rows[i, D] + learned * center) / precision
-    rows[i, SCALE] = 1.0 / np.sqrt(precision)
+    work[SHARE, i] = learned / precision
+    work[MEAN, i] = (own * rows[i, D] + learned * center) / precision
+    work[SCALE, i] = 1.0 / np.sqrt(precision)
     return np.log(precision)
 
 
@@ -189,40 +189,40 @@ def pull_back(straightening, y, x, gradient):
     The workspace must be that of x. Each coordinate hands its part on to its drivers, the last one
     first.
     """
-    rows = straightening.rows
+    rows, work = straightening.rows, straightening.work
     for i in range(rows.shape[0] - 1, -1, -1):
         j = int(rows[i, COORDINATE])
         whole = gradient[j]
-        _hand_on(rows, i, y[j], x, whole, 1.0, gradient)
-        gradient[j] = whole * rows[i, SCALE]
+        _hand_on(rows, work, i, y[j], x, whole, 1.0, gradient)
+        gradient[j] = whole * work[SCALE, i]
 
 
 @jit
 def push_forward(straightening, y, x, gradient):
     """Undo `pull_back`: replace the gradient in y by that of the log density of x."""
-    rows = straightening.rows
+    rows, work = straightening.rows, straightening.work
     for i in range(rows.shape[0]):
-        gradient[int(rows[i, COORDINATE])] /= rows[i, SCALE]
+        gradient[int(rows[i, COORDINATE])] /= work[SCALE, i]
     for i in range(rows.shape[0]):
         j = int(rows[i, COORDINATE])
-        _hand_on(rows, i, y[j], x, gradient[j], -1.0, gradient)
+        _hand_on(rows, work, i, y[j], x, gradient[j], -1.0, gradient)
 
 
 @jit
-def _hand_on(rows, i, y, x, whole, sign, gradient):
+def _hand_on(rows, work, i, y, x, whole, sign, gradient):
     """Add the part that a coordinate hands on to its drivers, or take it away if sign is -1.
 
     whole is the gradient of the log density with respect to that coordinate itself.
     """
     scale, location = int(rows[i, SCALE_DRIVER]), int(rows[i, LOCATION_DRIVER])
-    share, center = rows[i, SHARE], rows[i, E]
+    share, center = work[SHARE, i], rows[i, E]
     if location >= 0:
         away = x[location] - rows[i, F]
         center += (rows[i, W] + rows[i, Q] * away) * away
         gradient[location] += sign * whole * share * (rows[i, W] + 2.0 * rows[i, Q] * away)
-    if scale >= 0 and rows[i, CLIPPED] == 0.0:
+    if scale >= 0 and work[CLIPPED, i] == 0.0:
         change = rows[i, B] * share  # of the log precision
-        moved = (center - rows[i, MEAN]) - 0.5 * y * rows[i, SCALE]
+        moved = (center - work[MEAN, i]) - 0.5 * y * work[SCALE, i]
         gradient[scale] += sign * change * (whole * moved - 0.5)
 
 
@@ -234,9 +234,7 @@ def value_of_mapped(density, y):
     recursive functions that Numba loads from its cache crashes.
     """
     straightening = density.straightening
-    if not is_used(straightening):
-        return value_of_program(density.program, y)
-    x = straightening.points[X]
+    x = straightening.work[X]
     log_jacobian = place(straightening, y, x)
     return value_of_program(density.program, x) + log_jacobian
 
@@ -245,9 +243,7 @@ def value_of_mapped(density, y):
 def gradient_of_mapped(density, y, gradient):
     """`value_and_gradient` of a `MappedDensity`."""
     straightening = density.straightening
-    if not is_used(straightening):
-        return gradient_of_program(density.program, y, gradient)
-    x = straightening.points[X]
+    x = straightening.work[X]
     log_jacobian = place(straightening, y, x)
     log_density = gradient_of_program(density.program, x, gradient)
     if not log_density > -np.inf:
@@ -263,7 +259,7 @@ GRADIENTS.update({MappedDensity: gradient_of_mapped})  # type: ignore[dict-item]
 @jit
 def enter(straightening, x):
     """Return the point y, in the workspace, of a GradientPoint x."""
-    y, gradient = straightening.points[Y], straightening.points[GRADIENT_IN_Y]
+    y, gradient = straightening.work[Y], straightening.work[GRADIENT_IN_Y]
     log_jacobian = residual(straightening, x.position, y)
     copy(x.gradient, gradient)
     pull_back(straightening, y, x.position, gradient)
@@ -273,7 +269,7 @@ def enter(straightening, x):
 @jit
 def leave(straightening, y):
     """Return the GradientPoint x of a point y, in the arrays of y."""
-    there = straightening.points[X]
+    there = straightening.work[X]
     copy(y.position, there)
     log_jacobian = place(straightening, there, y.position)
     push_forward(straightening, there, y.position, y.gradient)

@@ -132,6 +132,8 @@ def _tails(
     size = float(arviz_module().ess(y[:, scale].reshape(chains, -1)))
     limit = max(LARGEST_MISSED, BY_CHANCE / size) if size > 0.0 else np.inf
     name = target.coordinate_names[scale]
+    if scale in found.straightening.coordinate:  # then this is its standardized residual
+        name += ", given the parameters that it depends on,"
     edges, below = grid + 0.5 * (grid[1] - grid[0]), np.cumsum(density)
     masses = {
         "below": float(np.interp(low, edges, below)),

@@ -12,6 +12,7 @@ from stanadapt.engine.triangular_map import (
     MappedDensity,
     enter,
     enter_rows,
+    is_used,
     leave,
     make_map,
     no_map,
@@ -143,15 +144,21 @@ def test_members_of_a_hierarchy_become_standard_normal():
         np.testing.assert_allclose(gradient[FIRST:], -y[FIRST:], rtol=0.0, atol=1e-7)
 
 
-def test_an_empty_map_is_the_program_itself(y):
-    density = TARGET.density()
+def test_an_empty_map_needs_no_memory():
     empty = with_memory(no_map(), DIM)
-    assert empty.points.size == empty.rows.size == 0
-    slope, gradient = np.empty(DIM), np.empty(DIM)
-    assert value(mapped(density, empty), y) == value(density, y)
-    found = value_and_gradient(mapped(density, empty), y, gradient)
-    assert found == value_and_gradient(density, y, slope)
-    np.testing.assert_array_equal(gradient, slope)
+    assert not is_used(empty)
+    assert empty.work.size == empty.rows.size == 0
+
+
+def test_an_evaluation_changes_the_workspace_alone(straightening, y):
+    """What was learned stays as it is; chains may share it."""
+    rows = straightening.rows.copy()
+    density, gradient = mapped(TARGET.density(), straightening), np.empty(DIM)
+    value_and_gradient(density, y, gradient)
+    np.testing.assert_array_equal(straightening.rows, rows)
+    other = with_memory(straightening, DIM)
+    assert straightening.work.any()
+    assert not other.work.any()
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])

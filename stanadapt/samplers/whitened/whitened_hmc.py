@@ -336,7 +336,7 @@ register(
         setting_aliases={"adapt_delta": "nuts_target_accept"},
         workspace=(
             "tree", "leapfrog.gradient", "leapfrog.velocity", "force", "tuning.force_known",
-            "straightening",
+            "straightening.work",
         ),
         iter_warmup=2000, iter_sampling=1000, standardize="no",
         pooling=Pooling(
