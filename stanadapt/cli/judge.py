@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from stanadapt import results
+from stanadapt.cli.messages import OPTIONS_CONFLICT
 from stanadapt.cli.options import (
     Backend,
     Budget,
@@ -29,7 +30,7 @@ from stanadapt.cli.options import (
 from stanadapt.cli.terminal import report_errors, require_writable
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.modes import modes as find_modes
-from stanadapt.errors import codes_of
+from stanadapt.errors import StanadaptError, codes_of
 from stanadapt.results import write_text
 from stanadapt.runs.choose_sampler import AUTO
 from stanadapt.studies.advise.advise import advise as try_samplers
@@ -59,6 +60,10 @@ def diagnose(
 ) -> None:
     """Judge whether a fit can be used, and print the problems and their cures."""
     with report_errors():
+        if model is None and data is not None:
+            raise StanadaptError(
+                OPTIONS_CONFLICT, "--data belongs to the program of the fit: add --model."
+            )
         target = None if model is None else make_target(model, data, backend=backend)
         found = judge_fit(results.load(fit), target)
         if not as_json:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt import results
 from stanadapt.diagnostics.modes import parameter_rows, require_fit_of
 from stanadapt.engine.triangular_map import place, with_memory
 from stanadapt.errors import Message
@@ -52,6 +53,10 @@ class Shape(NamedTuple):
         Tails without draws.
     program
         Lines of the noncentered program, for the groups of the map.
+    names
+        Of the coordinates.
+    was_straightened
+        Whether the fit was drawn in the coordinates of such a map.
 
     """
 
@@ -59,23 +64,24 @@ class Shape(NamedTuple):
     tails: list[Tail]
     program: list[str]
     names: list[str]
+    was_straightened: bool
 
     @property
     def messages(self) -> list[Message]:
         """What to tell a user; nothing if the posterior is close to a Gaussian."""
         distance, found = self.found.distance_before, self.found
         if not np.isfinite(distance):
-            text = "the distance from a Gaussian cannot be computed: too few draws with a gradient."
+            text = "The distance from a Gaussian cannot be computed: too few draws with a gradient."
             return [Message(SHAPE_UNKNOWN, text)]
         messages = []
         if distance > FAR:
-            text = f"distance from a Gaussian {distance:.2g} (0 for a Gaussian)"
+            text = f"Distance from a Gaussian {distance:.2g} (0 for a Gaussian)"
             if found.map_is_used:
                 text += f": {dependencies(found, self.names)}; {found.distance:.2g} without that"
             messages.append(Message(FAR_FROM_GAUSSIAN, f"{text}. {self._remedy}"))
         for tail in self.tails:
             text = (
-                f"the density has {tail.mass:.0%} of its mass at values of {tail.name} {tail.side} "
+                f"The density has {tail.mass:.0%} of its mass at values of {tail.name} {tail.side} "
                 "all draws: do not use this fit."
             )
             messages.append(Message(TAIL_MISSED, text))
@@ -86,6 +92,8 @@ class Shape(NamedTuple):
         if not self.found.map_is_used:
             return "No coordinates were found on which scales or locations depend."
         remedy = "The default sampler draws from the straightened posterior"
+        if self.was_straightened:
+            remedy = "This fit was drawn from the straightened posterior"
         if not self.program:
             return f"{remedy}."
         lines = "\n".join(f"    {line}" for line in self.program)
@@ -112,14 +120,16 @@ def measure_shape(target: Target, fit: Fit) -> Shape:
     gradients[finite] = [target.evaluate(x)[1] for x in positions[finite]]
     found = straighten(positions, gradients, UNCHANGED, 0.0)
     names = target.coordinate_names
+    straightened = results.attribute(fit, "straightening") is not None
     if not found.map_is_used:
-        return Shape(found, [], [], names)
+        return Shape(found, [], [], names, straightened)
     tails = []
     if found.distance < NEARLY_INDEPENDENT and finite.all():
         y, _, _ = apply_map(found.straightening, positions, gradients)
         for scale in sorted({group.prior.scale for group in found.groups}):
             tails += _tails(target, found, y, scale, chain[-1] + 1)
-    return Shape(found, tails, noncentered_lines(target, found, positions[finite]), names)
+    program = noncentered_lines(target, found, positions[finite])
+    return Shape(found, tails, program, names, straightened)
 
 
 def _tails(

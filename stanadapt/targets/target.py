@@ -542,7 +542,7 @@ def require_samplable(target: Any) -> Samplable:
     if not isinstance(target, Samplable):
         raise StanadaptError(
             NOT_A_TARGET,
-            f"the first argument must be a Target, such as Target(program, data), got {target!r}.",
+            f"a Target is expected, such as Target(program, data), got {target!r}.",
         )
     return target
 

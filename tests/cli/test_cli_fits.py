@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import stanadapt as sa
 from stanadapt.cli.commands import app
 from stanadapt.cli.terminal import require_writable
-from tests.helpers import made_up_fits
+from tests.helpers import funnel_fits, made_up_fits
 from tests.helpers.codes import raises
 from tests.helpers.command_line import TINY, call, refused
 
@@ -32,6 +32,17 @@ def test_diagnose(saved):
     assert printed.startswith("too short")
     assert "40 of 1000" in printed
     refused("file_missing", "diagnose", "none.nc", facts=["none.nc"])
+
+
+def test_diagnose_with_its_program(files):
+    sa.save(funnel_fits.fit(funnel_fits.exact()), files / "funnel.nc")
+    (files / "funnel.stan").write_text(funnel_fits.program())
+    options = "--model", "funnel.stan", "--backend", "stanli"
+    printed = call("diagnose", "funnel.nc", *options)
+    assert "x_raw ~ std_normal();" in printed
+    report = json.loads(call("diagnose", "funnel.nc", "--json", *options))
+    assert [note["code"] for note in report["notes"]] == ["far_from_gaussian"]
+    refused("options_conflict", "diagnose", "funnel.nc", "--data", "d.json", facts=["--model"])
 
 
 def test_diagnose_as_json(saved):

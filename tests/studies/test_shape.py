@@ -9,46 +9,9 @@ from stanadapt.diagnostics.messages import MISSING_PARAMETER
 from stanadapt.results import arviz_module
 from stanadapt.studies.messages import FAR_FROM_GAUSSIAN, SHAPE_UNKNOWN, TAIL_MISSED
 from stanadapt.studies.shape import measure_shape
+from stanadapt.targets.messages import NOT_A_TARGET
 from tests.helpers.codes import raises
-
-MEMBERS, DRAWS = 6, (4, 500)
-# the same funnel in v, the log of the members' variance, by parameters of three kinds
-KINDS = {
-    "log variance": ("real v;", "exp(v / 2)", "v ~ normal(1, 3);", lambda v: v),
-    "standard deviation": (
-        "real<lower=0> v;", "v", "2 * log(v) ~ normal(1, 3); target += -log(v);",
-        lambda v: np.exp(v / 2),
-    ),
-    "precision": (
-        "real<lower=0> v;", "inv_sqrt(v)", "-log(v) ~ normal(1, 3); target += -log(v);",
-        lambda v: np.exp(-v),
-    ),
-}  # fmt: skip
-
-
-def program(kind):
-    declared, scale, prior, _ = KINDS[kind]
-    return (
-        f"parameters {{ {declared} real m; vector[{MEMBERS}] x; }} "
-        f"model {{ {prior} m ~ normal(20, 0.1); x ~ normal(m, {scale}); }}"
-    )
-
-
-def target(kind="log variance"):
-    return sa.Target(program(kind), backend="stanli", show_progress=False)
-
-
-def fit(v, kind="log variance", seed=1):
-    """A fit of independent draws, given those of v, shape (chain, draw)."""
-    rng = np.random.default_rng(seed)
-    m = 20.0 + 0.1 * rng.standard_normal(v.shape)
-    x = m[..., None] + np.exp(v / 2)[..., None] * rng.standard_normal((*v.shape, MEMBERS))
-    posterior = {"v": KINDS[kind][3](v), "m": m, "x": x}
-    return arviz_module().from_dict(posterior=posterior)
-
-
-def exact(seed=2):
-    return 1.0 + 3.0 * np.random.default_rng(seed).standard_normal(DRAWS)
+from tests.helpers.funnel_fits import DRAWS, KINDS, MEMBERS, exact, fit, target
 
 
 def codes(messages):
@@ -102,3 +65,19 @@ def test_a_fit_of_another_program_is_refused():
     made = arviz_module().from_dict(posterior={"w": exact()})
     with raises(MISSING_PARAMETER):
         sa.diagnose(made, target())
+
+
+def test_what_is_no_target_is_shown():
+    with raises(NOT_A_TARGET, "'funnel.stan'"):
+        sa.diagnose(fit(exact()), "funnel.stan")
+
+
+def test_a_fit_that_was_straightened_is_not_sent_to_the_default():
+    made = fit(exact())
+    (before,) = measure_shape(target(), made).messages
+    made.attrs["straightening"] = "x[1..6] scale with v"
+    made.posterior.attrs["straightening"] = "x[1..6] scale with v"
+    (after,) = measure_shape(target(), made).messages
+    assert "default sampler" in before
+    assert "default sampler" not in after
+    assert "x_raw" in after
