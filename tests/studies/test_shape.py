@@ -6,12 +6,11 @@ from scipy.stats import norm
 
 import stanadapt as sa
 from stanadapt.diagnostics.messages import MISSING_PARAMETER
-from stanadapt.results import arviz_module
 from stanadapt.studies.messages import FAR_FROM_GAUSSIAN, SHAPE_UNKNOWN, TAIL_MISSED
 from stanadapt.studies.shape import measure_shape
 from stanadapt.targets.messages import NOT_A_TARGET
 from tests.helpers.codes import raises
-from tests.helpers.funnel_fits import DRAWS, KINDS, MEMBERS, exact, fit, target
+from tests.helpers.funnel_fits import DRAWS, KINDS, MEMBERS, exact, fit, foreign, target
 
 
 def codes(messages):
@@ -52,7 +51,7 @@ def test_a_gaussian_has_no_notes():
     code = "parameters { vector[3] x; } model { x ~ normal([1, -20, 0]', [1e-3, 50, 2]'); }"
     gaussian = sa.Target(code, backend="stanli", show_progress=False)
     x = np.random.default_rng(1).standard_normal((*DRAWS, 3)) * [1e-3, 50, 2] + [1, -20, 0]
-    made = arviz_module().from_dict(posterior={"x": x})
+    made = foreign({"x": x})
     assert measure_shape(gaussian, made).found.distance_before < 0.01
     assert sa.diagnose(made, gaussian).codes == []
 
@@ -62,7 +61,7 @@ def test_too_few_draws_are_no_verdict_of_a_gaussian():
 
 
 def test_a_fit_of_another_program_is_refused():
-    made = arviz_module().from_dict(posterior={"w": exact()})
+    made = foreign({"w": exact()})
     with raises(MISSING_PARAMETER):
         sa.diagnose(made, target())
 
