@@ -216,14 +216,14 @@ def _straighten(
     window = make_window(states)
     positions, gradients = window.pooled
     found = straighten(positions, gradients, progress.straightened, least)
-    if found.map_is_used and not _fits_all_chains(found.straightening, window):
+    if found.map_is_used and not fits_all_chains(found.straightening, window):
         found = found._replace(straightening=UNCHANGED.straightening, groups=())
     # once there is a map, windows are counted instead
     tried = progress.attempts + (not progress.straightened.map_is_used)
     return progress._replace(straightened=found, attempts=tried)
 
 
-def _fits_all_chains(straightening: TriangularMap, window: Window) -> bool:
+def fits_all_chains(straightening: TriangularMap, window: Window) -> bool:
     """Whether chains are in one region, and no direction is unbounded.
 
     A map of chains in several regions fits none of them, and one of chains that drift apart would

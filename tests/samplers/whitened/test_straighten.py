@@ -1,14 +1,17 @@
 """Maps are learned on some draws and judged on others, and the default samples funnels on them."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from stanadapt.engine.density import value, value_and_gradient
+from stanadapt.engine.triangular_map import make_map
 from stanadapt.results import arviz_module
 from stanadapt.samplers.whitened.block import LOG_DENSITY, Window
 from stanadapt.samplers.whitened.findings import listed, straightening
 from stanadapt.samplers.whitened.progress import Stage
-from stanadapt.samplers.whitened.schedule import MOST_ATTEMPTS
+from stanadapt.samplers.whitened.schedule import MOST_ATTEMPTS, fits_all_chains
 from stanadapt.samplers.whitened.straighten import (
     LEAST_DRAWS,
     UNCHANGED,
@@ -24,6 +27,7 @@ from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS, Hierarchy
 
 COUNT = 450
 TARGETS = {"funnel": FUNNEL, "schools": SCHOOLS}
+FUNNEL_DENSITY = partial(value, FUNNEL.density())
 
 
 def of(target, count=COUNT, seed=1):
@@ -149,6 +153,46 @@ def test_a_window_in_new_coordinates_has_their_density():
     np.testing.assert_array_equal(inside.numbers[0, :, LOG_DENSITY], log_jacobian)
     assert not window.numbers.any()
     assert in_coordinates_of(UNCHANGED.straightening, window) is window
+
+
+def window_of(positions, levels):
+    """A window of four chains with these draws and gradients, and a level of each."""
+    numbers = np.zeros((4, len(positions) // 4, 3))
+    numbers[:, :, LOG_DENSITY] = [
+        [FUNNEL_DENSITY(x) + level for x in rows]
+        for rows, level in zip(np.split(positions, 4), levels, strict=True)
+    ]
+    shape = 4, -1, FUNNEL.dim
+    gradients = FUNNEL.gradients(positions)
+    return Window(positions.reshape(shape), gradients.reshape(shape), numbers, np.ones(4, bool))
+
+
+def test_a_map_is_for_chains_in_one_region():
+    """Levels of the log density differ by far in a funnel, but not those of its residuals."""
+    found = straighten(*of(FUNNEL), UNCHANGED, 0.0).straightening
+    positions = FUNNEL.draws(400, np.random.default_rng(3))
+    # each chain at scales of its own: their mean levels are far apart without the map
+    positions = positions[np.argsort(positions[:, SCALE])]
+    alike = window_of(positions, np.zeros(4))
+    assert alike.levels_differ(FUNNEL.dim)
+    assert fits_all_chains(found, alike)
+    assert not fits_all_chains(found, window_of(positions, [0.0, 0.0, -60.0, 0.0]))
+
+
+def test_a_map_is_not_for_chains_that_drift_apart():
+    """An improper posterior is one with any map: x + y is normal, and x has no bound."""
+    rng = np.random.default_rng(4)
+    x = np.cumsum(rng.standard_normal((4, 300)), axis=1) * [[30.0], [-40.0], [25.0], [-15.0]]
+    total = rng.standard_normal((4, 300))
+    positions = np.stack([x, total - x], axis=2)
+    gradients = np.repeat(-total[:, :, None], 2, axis=2)
+    window = Window(positions, gradients, np.zeros((4, 300, 3)), np.ones(4, bool))
+    found = straighten(*window.pooled, UNCHANGED, 0.0)
+    curve = make_map(
+        np.array([1]), np.array([-1]), np.array([0]), [[0, 0, 0, 0, 0, 0.0, -1.0, 0, 0]]
+    )
+    assert not fits_all_chains(curve, window)
+    assert not found.map_is_used or not fits_all_chains(found.straightening, window)
 
 
 # --- sampling ------------------------------------------------------------------------------------
