@@ -7,10 +7,8 @@ density counts as too long.
 
 References
 ----------
-Liu and Nocedal (1989), Mathematical Programming 45; the diagonal: Gilbert and Lemaréchal (1989),
-Mathematical Programming 45, as in Zhang, Carpenter, Gelman and Vehtari (2022), Pathfinder, JMLR 23,
-who use it for their approximations only; the bisection: Lewis and Overton (2013), Mathematical
-Programming 141.
+The inverse Hessian and its diagonal: `engine/compiled/inverse_hessian`. The bisection: Lewis and
+Overton (2013), Mathematical Programming 141.
 
 """
 
@@ -18,16 +16,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.compiled import inverse_hessian
+from stanadapt.engine.compiled.inverse_hessian import LARGEST
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.vectors import copy, inner_product
 from stanadapt.engine.density import value_and_gradient
 
 SUFFICIENT, CURVATURE, TRIES = 1e-4, 0.9, 60
-# smallest y's over the lengths of y and s: flatter pairs carry no information
-LEAST_CURVATURE = 1e-10
 # the climb ends if a quadratic predicts a smaller rise in log density
 PROMISED = 1e-9
-SMALLEST, LARGEST = 1e-20, 1e20
 
 
 class Path(NamedTuple):
@@ -73,13 +70,11 @@ def _climb(density, start, path, history):
     path.log_density[0] = value_and_gradient(density, path.positions[0], path.gradients[0])
     if path.log_density[0] == -np.inf:
         return 0
-    for i in range(n):
-        size = abs(path.gradients[0, i])
-        path.scales[0, i] = 1.0 / size if SMALLEST < size < LARGEST else 1.0
+    inverse_hessian.start_diagonal(path.scales[0], path.gradients[0])
     for k in range(last):
         gradient = path.gradients[k]
         copy(gradient, direction)
-        _times_inverse_hessian(path.scales[k], steps, slopes, curvatures, kept, direction, work)
+        inverse_hessian.times(path.scales[k], steps, slopes, curvatures, kept, direction, work)
         slope = inner_product(gradient, direction, n)
         if not 0.5 * slope > PROMISED:
             return k + 1
@@ -91,25 +86,6 @@ def _climb(density, start, path, history):
             curvatures[row] = inner_product(steps[row], slopes[row], n)
             kept += 1
     return last + 1
-
-
-@jit
-def _times_inverse_hessian(scale, steps, slopes, curvatures, kept, vector, work):
-    """Multiply a vector by the inverse Hessian in place: the two loops of L-BFGS."""
-    n, history = vector.shape[0], steps.shape[0]
-    first = max(0, kept - history)
-    for j in range(kept - 1, first - 1, -1):
-        row = j % history
-        work[row] = inner_product(steps[row], vector, n) / curvatures[row]
-        for i in range(n):
-            vector[i] -= work[row] * slopes[row, i]
-    for i in range(n):
-        vector[i] *= scale[i]
-    for j in range(first, kept):
-        row = j % history
-        rest = work[row] - inner_product(slopes[row], vector, n) / curvatures[row]
-        for i in range(n):
-            vector[i] += rest * steps[row, i]
 
 
 @jit
@@ -139,25 +115,10 @@ def _search(density, path, k, direction, slope):
 def _learn(path, k, step, slope):
     """Fill in step s and fall of the gradient y, and the scales of point k + 1.
 
-    alpha' = y's / ((y'alpha y) / alpha + y^2 - (y'alpha y) / (s'alpha^-1 s) (s / alpha)^2).
     Returns False, and leaves the scales as they are, if the curvature is not positive.
     """
-    n, alpha, new = step.shape[0], path.scales[k], path.scales[k + 1]
-    curved, long_y, long_s = 0.0, 0.0, 0.0
-    for i in range(n):
+    for i in range(step.shape[0]):
         step[i] = path.positions[k + 1, i] - path.positions[k, i]
         slope[i] = path.gradients[k, i] - path.gradients[k + 1, i]
-        curved += step[i] * slope[i]
-        long_y += slope[i] * alpha[i] * slope[i]
-        long_s += step[i] * step[i] / alpha[i]
-    copy(alpha, new)
-    if not curved > LEAST_CURVATURE * np.sqrt(long_y * long_s):
-        return False
-    for i in range(n):
-        share = step[i] / alpha[i]
-        below = long_y / alpha[i] + slope[i] * slope[i] - long_y / long_s * share * share
-        learned = curved / below
-        # rounding can cancel a difference that should be positive
-        if SMALLEST < learned < LARGEST:
-            new[i] = learned
-    return True
+    copy(path.scales[k], path.scales[k + 1])
+    return inverse_hessian.learn_diagonal(path.scales[k + 1], step, slope)
