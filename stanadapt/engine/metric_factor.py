@@ -11,7 +11,8 @@ product costs 4 n r operations instead of n^2. Compiled code distinguishes the k
 shapes, so that one function handles all.
 
 Python code, before and after sampling, multiplies many vectors at once, the rows of an array. It
-never writes out a factor of low rank, which therefore costs memory of its size alone.
+does not write out a factor of low rank, which therefore costs memory of its size alone; only
+`written_out` does, for few parameters.
 """
 
 import numpy as np
@@ -105,6 +106,16 @@ def transposed_times_rows(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
     if factor.shape[1] == n:
         return rows @ np.tril(factor)
     return _stretched(factor, rows * factor[0, :n], factor[1:, n])
+
+
+def written_out(factor: np.ndarray, n: int) -> np.ndarray:
+    """Return L as a matrix of shape (n, n), of a factor stored in any way."""
+    if factor.shape[0] == 1:
+        return np.diag(factor[0, :n])
+    if factor.shape[1] == n:
+        return np.tril(factor[factor.shape[0] - n :])
+    directions, amounts = factor[1:, :n], factor[1:, n]
+    return factor[0, :n, None] * (np.eye(n) + (directions.T * amounts) @ directions)
 
 
 def diagonal(factor: np.ndarray, n: int) -> np.ndarray:

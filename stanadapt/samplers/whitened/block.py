@@ -107,6 +107,15 @@ class Window(NamedTuple):
         dim = self.positions.shape[2]
         return self.positions[which].reshape(-1, dim), self.gradients[which].reshape(-1, dim)
 
+    def part(self, iterations: slice) -> "Window":
+        """Return the window of some of the iterations."""
+        return Window(
+            self.positions[:, iterations],
+            self.gradients[:, iterations],
+            self.numbers[:, iterations],
+            self.moved,
+        )
+
     def settled(self, former: np.ndarray, dim: int) -> bool:
         """Whether the log density has stopped changing, within and between chains.
 
@@ -127,6 +136,11 @@ class Window(NamedTuple):
         means, sd = self.log_density.mean(axis=1), np.sqrt(dim / 2)
         rises = means - former if len(former) == len(means) else np.zeros(1)
         return bool(rises.max() > 10.0 * (sd + 1.0) or np.ptp(means) > 10.0 * (3.0 * sd + 2.0))
+
+    def far_below(self, dim: int) -> np.ndarray:
+        """Which chains are far below the highest, by the bound of `still_moving`."""
+        means = self.log_density.mean(axis=1)
+        return means < means.max() - 10.0 * (3.0 * np.sqrt(dim / 2) + 2.0)
 
     @property
     def r_hat(self) -> float:

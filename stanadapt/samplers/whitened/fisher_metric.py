@@ -7,11 +7,6 @@ standard normal. For a Gaussian it is exact as soon as there are more draws than
 for any distribution of these: draws made before the typical set is reached are as informative as
 later ones.
 
-`correlations_hold` decides between a full metric and scales alone. With few draws per parameter, a
-full metric of a posterior far from a Gaussian contains more noise than correlation, and
-trajectories on it are longer than with scales alone. So both are learned from one half of the draws
-and compared on the other half by the same Fisher divergence.
-
 `unbounded` finds directions in which a posterior may be improper. For every proper posterior with
 vanishing tails, the mean of (x_i - E x_i) times the derivative of the log density with respect to
 x_i is -1 (integration by parts), for any location and scale. Chains that drift without end
@@ -215,42 +210,6 @@ def _dense(
     matrix = np.eye(n) + (vectors * (kept - 1.0)) @ vectors.T
     factor = np.linalg.cholesky(matrix) * scale[:, None]
     return FisherMetric(np.ascontiguousarray(factor), "dense", int(outside.sum()), flat)
-
-
-def correlations_hold(window: Window, former: np.ndarray) -> bool:
-    """Whether a full metric fits the draws of a window better than scales do."""
-    halves = _halves(window)
-    diagonal, full = 0.0, 0.0
-    with one_blas_thread():
-        for learned, judged in (halves, halves[::-1]):
-            diagonal += _divergence(diagonal_metric(*learned, former), learned, judged)
-            full += _divergence(fisher_metric(*learned, former), learned, judged)
-    return full < diagonal
-
-
-Draws = tuple[np.ndarray, np.ndarray]
-
-
-def _halves(window: Window) -> tuple[Draws, Draws]:
-    """Return positions and gradients, shape (m, n), of two halves of the chains or of one."""
-    which = window.moved if window.moved.any() else ~window.moved
-    arrays = window.positions[which], window.gradients[which]
-    if len(arrays[0]) == 1:
-        arrays = arrays[0][0][:, None], arrays[1][0][:, None]
-    half, dim = len(arrays[0]) // 2, window.positions.shape[2]
-    first, second = (
-        tuple(array[part].reshape(-1, dim) for array in arrays)
-        for part in (slice(half), slice(half, None))
-    )
-    return (first[0], first[1]), (second[0], second[1])
-
-
-def _divergence(metric: FisherMetric, learned: Draws, judged: Draws) -> float:
-    """Return the median over draws of |L^T g + L^-1 (x - mu)|^2, which is 0 for a Gaussian."""
-    center, slope = (values.mean(axis=0) for values in learned)
-    with np.errstate(all="ignore"):
-        z, b = metric.whiten(judged[0] - center, judged[1] - slope)
-        return float(np.nan_to_num(np.median(((z + b) ** 2).sum(axis=1)), nan=np.inf))
 
 
 # The mean is -1 +- 1.4 / sqrt(effective draws). Chains that agree are not suspected at all. Means

@@ -7,11 +7,17 @@ import numpy as np
 from stanadapt.engine import adaptation, metric_factor
 from stanadapt.engine.triangular_map import with_memory
 from stanadapt.samplers.whitened.block import Window, make_room
+from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED
 from stanadapt.samplers.whitened.fisher_metric import diagonal_metric
 from stanadapt.samplers.whitened.progress import CUT_SHORT, UNDECIDED, Progress, Stage
 
 # iterations reserved for the last stage if iter_warmup cuts the others short
 LAST, LAST_SHARE = 50, 4
+# length of the windows of TRAVEL; depth of the trees in the first ones, their number, and the depth
+# that later ones reach by one per window. A crude metric makes trees deep.
+TRAVEL_WINDOW, TRAVEL_DEPTH, SHALLOW_WINDOWS, DEEPEST = 10, 4, 4, 8
+# length of a block to find the step size of fixed trajectories, and the largest step to begin with
+FIND_WINDOW, FIRST_STEP = 8, 1.2
 # dual averaging of NUTS and of two-stage steps is centered at these multiples of the first step
 NUTS_CENTER, TWO_STAGE_CENTER = 2.0, 1.3
 
@@ -68,6 +74,23 @@ def set_up_two_stage(
         )
         for state in states
     ]  # fmt: skip
+
+
+def begin_travel(progress: Progress, states: States) -> tuple[Progress, States]:
+    """Begin the next window on the way to the typical set."""
+    depth = DEEPEST
+    if len(progress.location) <= LARGEST_COMPOSED:
+        later = max(progress.traveled - SHALLOW_WINDOWS + 1, 0)
+        depth = min(TRAVEL_DEPTH + later, DEEPEST)
+    progress = progress._replace(stage=Stage.TRAVEL)
+    return set_up_nuts(progress, states, TRAVEL_WINDOW, max_treedepth=depth)
+
+
+def begin_find_step(progress: Progress, states: States) -> tuple[Progress, States]:
+    """Let all chains find the size of one two-stage step on the present metric."""
+    step_size = min(progress.step_size, FIRST_STEP)
+    progress = progress._replace(stage=Stage.FIND_STEP, step_size=step_size, n_steps=1)
+    return set_up_two_stage(progress, states, FIND_WINDOW, learns=True)
 
 
 def _set_length(progress: Progress, length: float) -> Progress:

@@ -90,19 +90,23 @@ def choose(
 class Stage(IntEnum):
     """Purpose of a block."""
 
-    TRAVEL = 0
-    FIRST_METRIC = 1
-    FIND_STEP = 2
-    METRIC = 3
-    TUNE_STEP = 4
-    PILOT = 5
-    NUTS_METRIC = 6
-    NUTS_STEP = 7
-    DONE = 8
-    STRAIGHTEN = 9
+    FIRST_WINDOW = 0
+    CLIMB = 1
+    TRAVEL = 2
+    FIRST_METRIC = 3
+    FIND_STEP = 4
+    METRIC = 5
+    TUNE_STEP = 6
+    PILOT = 7
+    NUTS_METRIC = 8
+    NUTS_STEP = 9
+    DONE = 10
+    STRAIGHTEN = 11
 
 
 LABELS = {
+    Stage.FIRST_WINDOW: "moving to the typical set",
+    Stage.CLIMB: "moving to the typical set",
     Stage.TRAVEL: "moving to the typical set",
     Stage.FIRST_METRIC: "learning the metric",
     Stage.FIND_STEP: "learning the metric",
@@ -129,12 +133,15 @@ class Progress(NamedTuple):
         Number of the block within its stage, from 0.
     windows
         Lengths of the windows of METRIC.
+    rounds, traveled
+        Numbers of rounds of CLIMB and of windows of TRAVEL so far.
     metric, location
         The latest metric, and the mean of the draws that it was learned from, shape (dim,).
     step_size, n_steps, target_accept
         Tuning of two-stage trajectories.
     mean_log_density
-        Mean for each chain in the last window of TRAVEL, shape (chain,).
+        Mean for each chain in the last window of TRAVEL, or in the later part of the first window,
+        shape (chain,).
     settled
         Whether TRAVEL ended because the log density had settled.
     divergences
@@ -158,6 +165,8 @@ class Progress(NamedTuple):
     shrink: float
     window: int
     windows: tuple[int, ...]
+    rounds: int
+    traveled: int
     metric: FisherMetric
     location: np.ndarray
     step_size: float

@@ -4,9 +4,12 @@ After each block the driver passes the states of all chains, in their order, to 
 stage that has just ended. It learns from them and sets up the next block. It depends on arrays
 alone, and on no clock: the draws do not depend on threads, chunks or the speed of the machine.
 
-TRAVEL          windows of NUTS with a diagonal metric, until the log density has settled; each
-                chain has its own scales while the chains are clearly far from each other
-FIRST_METRIC    one window of NUTS, for a full metric
+FIRST_WINDOW    a few iterations of NUTS, which show whether chains are far away
+CLIMB           if one is: up to four times, a climb by L-BFGS to the height of the typical set, and
+                a metric from the curvature there (`climb_rounds`)
+TRAVEL          windows of NUTS, each with the metric of the last, until the log density has settled
+                (`travel`)
+FIRST_METRIC    one more window of NUTS, if these were too short for the number of parameters
 FIND_STEP, METRIC   twice: a few trajectories of one two-stage step to find its size, then a window
                 for a better metric
 TUNE_STEP       the final step size, from eight short blocks in each of which it is fixed; if one
@@ -30,17 +33,18 @@ import numpy as np
 
 from stanadapt.engine.triangular_map import TriangularMap
 from stanadapt.samplers.whitened.block import DIVERGING, Window, make_room, make_window
+from stanadapt.samplers.whitened.choose_metric import LATER
+from stanadapt.samplers.whitened.climb_rounds import after_climb
 from stanadapt.samplers.whitened.fisher_metric import (
     FisherMetric,
     Metric,
-    correlations_hold,
-    diagonal_metric,
-    fisher_metric,
     unbounded,
     use_standard_deviations,
 )
 from stanadapt.samplers.whitened.next_block import (
+    FIRST_STEP,
     States,
+    begin_find_step,
     set_own_scales,
     set_up_nuts,
     set_up_two_stage,
@@ -56,17 +60,18 @@ from stanadapt.samplers.whitened.progress import (
     steps_too_short,
 )
 from stanadapt.samplers.whitened.straighten import UNCHANGED, in_coordinates_of, straighten
+from stanadapt.samplers.whitened.travel import (
+    after_first_window,
+    after_travel,
+    begin_first_window,
+    learn_metric,
+)
 
-# length and largest number of blocks of TRAVEL; those in which chains are clearly still moving do
-# not count, but end at a share of iter_warmup
-TRAVEL_WINDOW, MOST_TRAVEL, TRAVEL_SHARE, TRAVEL_DEPTH = 10, 20, 0.5, 8
-# iterations after which chains that are still moving get their own scales
-PATIENCE = 60
-FIRST_WINDOW, FIND_WINDOW, METRIC_WINDOWS = 15, 8, (30, 60)
+METRIC_WINDOWS = (30, 60)
 # if the step is below this after the last window, up to two more windows, each twice as long
 GOOD_STEP, MOST_EXTRA = 0.7, 2
 TUNE_BLOCK, TUNE_BLOCKS, TUNE_GAIN = 8, 8, 2.5
-FIRST_STEP, MOST_STEPS, ROUND_UP = 1.2, 16, 0.8
+MOST_STEPS, ROUND_UP = 16, 0.8
 # acceptance rate for one step if the target of the settings would need several
 LOWER_TARGET = 0.75
 PILOT_PROPOSALS = 120
@@ -93,15 +98,16 @@ def begin(settings: Any, states: States, iter_warmup: int) -> tuple[Progress, St
     stretch = max(1.0, 4.0 / len(states))
     shrink = min(1.0, max(iter_warmup / (USUAL_LENGTH * stretch), 0.1))
     progress = Progress(
-        stage=Stage.TRAVEL, block=0, used=0, ceiling=iter_warmup, stretch=stretch, shrink=shrink,
-        window=0, windows=METRIC_WINDOWS,
+        stage=Stage.FIRST_WINDOW, block=0, used=0, ceiling=iter_warmup,
+        stretch=stretch, shrink=shrink,
+        window=0, windows=METRIC_WINDOWS, rounds=0, traveled=0,
         metric=FisherMetric(factor, "diagonal", 0, np.empty(0, int)),
         location=np.mean([state.current.position for state in states], axis=0),
         step_size=FIRST_STEP, n_steps=1, target_accept=settings.target_accept,
         mean_log_density=np.full(len(states), np.nan), settled=False, divergences=0,
         choice=UNDECIDED, unbounded=np.empty(0, int),
     )  # fmt: skip
-    return set_up_nuts(progress, states, TRAVEL_WINDOW, center=10.0, max_treedepth=TRAVEL_DEPTH)
+    return begin_first_window(progress, states)
 
 
 def pool(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
@@ -132,43 +138,13 @@ def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[
     return progress, states
 
 
-def _after_travel(
-    settings: Any, progress: Progress, states: States, window: Window
-) -> tuple[Progress, States]:
-    """Continue until the log density has stopped changing, within and between chains."""
-    positions, gradients = window.pooled
-    former, dim, ended = progress.mean_log_density, positions.shape[1], progress.block
-    settled, traveling = window.settled(former, dim), window.still_moving(former, dim)
-    progress = progress._replace(
-        metric=diagonal_metric(positions, gradients, progress.metric.scales),
-        location=positions.mean(axis=0), settled=settled,
-        mean_log_density=window.log_density.mean(axis=1),
-        window=0 if traveling else progress.window + 1,
-    )  # fmt: skip
-    if settled or progress.used > TRAVEL_SHARE * progress.ceiling or progress.window == MOST_TRAVEL:
-        progress = progress._replace(stage=Stage.FIRST_METRIC, window=0)
-        return set_up_nuts(progress, states, FIRST_WINDOW, max_treedepth=TRAVEL_DEPTH)
-    former_factors = [state.leapfrog.factor for state in states]
-    progress, states = set_up_nuts(progress, states, TRAVEL_WINDOW, max_treedepth=TRAVEL_DEPTH)
-    if traveling and progress.used >= PATIENCE and progress.stage is Stage.TRAVEL:
-        unit = progress.used // max(ended, 1) % 2 == 0
-        states = set_own_scales(states, window, None if unit else former_factors)
-    return progress, states
-
-
 def _after_first_metric(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
     progress = _learn_metric(settings, progress, window)
     if settings.trajectory == Trajectory.nuts:
         return _begin_nuts(settings, progress, states, ASKED_FOR)
-    return _begin_find_step(settings, progress, states)
-
-
-def _begin_find_step(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
-    step_size = min(progress.step_size, FIRST_STEP)
-    progress = progress._replace(stage=Stage.FIND_STEP, step_size=step_size, n_steps=1)
-    return set_up_two_stage(progress, states, FIND_WINDOW, learns=True)
+    return begin_find_step(progress, states)
 
 
 def _after_find_step(
@@ -192,7 +168,7 @@ def _after_metric(
     if progress.window == len(windows) and step_size < GOOD_STEP and extra < MOST_EXTRA:
         progress = progress._replace(windows=(*windows, 2 * windows[-1]))
     if progress.window < len(progress.windows):
-        return _begin_find_step(settings, progress, states)
+        return begin_find_step(progress, states)
     progress = _straighten(settings, progress, states, FAR_FROM_GAUSSIAN)
     if progress.straightened.map_is_used:
         return _begin_straighten(settings, progress, states)
@@ -236,7 +212,7 @@ def fits_all_chains(straightening: TriangularMap, window: Window) -> bool:
 def _begin_straighten(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
     """Run NUTS on the map that was found, with a metric of the same draws."""
     window = in_coordinates_of(progress.straightened.straightening, make_window(states))
-    progress = _learn_metric(settings, progress, window)
+    progress = _learn_metric(settings, _with_scales(progress), window)
     # drifts that were seen along a curved ridge are no sign of an improper posterior
     progress = progress._replace(stage=Stage.STRAIGHTEN, window=0, unbounded=np.empty(0, int))
     return set_up_nuts(progress, states, STRAIGHTEN_WINDOWS[0])
@@ -254,10 +230,10 @@ def _after_straighten(
         progress = _straighten(settings, progress, states)
         straightening = progress.straightened.straightening
         window = in_coordinates_of(straightening, make_window(states))
-        progress = _learn_metric(settings, progress, window)
+        progress = _learn_metric(settings, _with_scales(progress), window)
         if not progress.straightened.map_is_used:  # better draws do not support it
             progress = progress._replace(window=0, windows=METRIC_WINDOWS)
-            return _begin_find_step(settings, progress, states)
+            return begin_find_step(progress, states)
         progress = progress._replace(window=progress.window + 1)
         return set_up_nuts(progress, states, STRAIGHTEN_WINDOWS[progress.window])
     # the first steps of a window may be too long
@@ -389,7 +365,9 @@ def _finish(progress: Progress, states: States) -> tuple[Progress, States]:
 
 
 FUNCTIONS: dict[Stage, Callable[..., tuple[Progress, States]]] = {
-    Stage.TRAVEL: _after_travel,
+    Stage.FIRST_WINDOW: after_first_window,
+    Stage.CLIMB: after_climb,
+    Stage.TRAVEL: after_travel,
     Stage.FIRST_METRIC: _after_first_metric,
     Stage.FIND_STEP: _after_find_step,
     Stage.METRIC: _after_metric,
@@ -402,17 +380,19 @@ FUNCTIONS: dict[Stage, Callable[..., tuple[Progress, States]]] = {
 
 
 def _learn_metric(settings: Any, progress: Progress, window: Window) -> Progress:
-    positions, gradients = window.pooled
-    former, location = progress.metric.scales, positions.mean(axis=0)
-    if settings.metric == Metric.automatic and correlations_hold(window, former):
-        metric = fisher_metric(positions, gradients, former)
-    else:
-        metric = diagonal_metric(positions, gradients, former)
-        if progress.stage is Stage.NUTS_METRIC:
-            # if curvature varies, gradients are large in narrow regions, and scales learned from
-            # them small; NUTS then crosses the wide regions slowly
-            metric = use_standard_deviations(metric, positions)
-    return progress._replace(metric=metric, location=location)
+    metric = learn_metric(settings, progress.metric, window, LATER)
+    positions, _ = window.pooled
+    if progress.stage is Stage.NUTS_METRIC and metric.kind == "diagonal":
+        # if curvature varies, gradients are large in narrow regions, and scales learned from
+        # them small; NUTS then crosses the wide regions slowly
+        metric = use_standard_deviations(metric, positions)
+    return progress._replace(metric=metric, location=positions.mean(axis=0))
+
+
+def _with_scales(progress: Progress) -> Progress:
+    """Keep only the scales of the metric: its correlations are those of other coordinates."""
+    scales = FisherMetric(progress.metric.scales[None], "diagonal", 0, progress.metric.flat)
+    return progress._replace(metric=scales)
 
 
 def _steps(settings: Any, step_size: float) -> int:

@@ -63,6 +63,7 @@ from stanadapt.samplers.whitened.block import (
     Tuning,
     no_block,
 )
+from stanadapt.samplers.whitened.climb import Climb, climb, no_climb
 from stanadapt.samplers.whitened.fisher_metric import Metric
 from stanadapt.samplers.whitened.progress import Trajectory
 
@@ -114,6 +115,8 @@ class State(NamedTuple):
         L^T g at the current point, shape (dim,), if `tuning.force_known`.
     straightening
         The map to the coordinates y in which trajectories move; empty if they are the program's.
+    climb
+        The climb that is due before the next iteration, or what the last one found.
 
     """
 
@@ -125,6 +128,7 @@ class State(NamedTuple):
     block: Block
     force: np.ndarray
     straightening: TriangularMap
+    climb: Climb
 
 
 class Info(NamedTuple):
@@ -194,12 +198,16 @@ def init(density, settings, position, rng):
         block=no_block(n),
         force=np.empty(n),
         straightening=no_map(),
+        climb=no_climb(),
     )
 
 
 @jit
 def step(density, settings, state, rng):
-    """Make a trajectory from the current point, in the coordinates of the map if there is one."""
+    """Make a trajectory, after a climb if one is due, in the coordinates of the map if any."""
+    if state.climb.gradients > 0:
+        point, found = climb(density, state.current, state.leapfrog.factor, state.climb)
+        state = replace(state, current=point, climb=found)
     if not is_used(state.straightening):
         state, info, _ = _trajectory(density, settings, state, state.current, rng)
         return state, info

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 from stanadapt.samplers.whitened.block import Window
+from stanadapt.samplers.whitened.choose_metric import (
+    WHILE_TRAVELING,
+    choose_metric,
+    composed_metric,
+    draws_of,
+)
 from stanadapt.samplers.whitened.fisher_metric import (
-    correlations_hold,
+    FisherMetric,
     diagonal_metric,
     fisher_metric,
     use_standard_deviations,
@@ -17,6 +23,12 @@ def window(positions, gradients, moved=None):
     chains = len(positions)
     moved = np.ones(chains, bool) if moved is None else np.array(moved)
     return Window(positions, gradients, np.zeros((*positions.shape[:2], 3)), moved)
+
+
+def correlations_hold(made, former):
+    """Whether a full metric is chosen."""
+    former = FisherMetric(former[None], "diagonal", 0, np.empty(0, int))
+    return choose_metric(former, draws_of(made), WHILE_TRAVELING).kind != "diagonal"
 
 
 def gaussian(chains, draws, correlation, n=10):
@@ -82,3 +94,51 @@ def test_standard_deviations_replace_scales_if_draws_varied():
     metric = diagonal_metric(x, x**3, np.array([1.0, 7.0, 1.0]))
     found = use_standard_deviations(metric, x).scales
     np.testing.assert_allclose(found, [x[:, 0].std(), 7.0, x[:, 2].std()])
+
+
+def powers(draws=40, n=6):
+    """A Gaussian as ill-conditioned as the powers of a variable that is far from zero."""
+    x = np.linspace(3.0, 4.0, 200)[:, None] ** np.arange(n)
+    _, upper = np.linalg.qr(x)
+    root = np.linalg.inv(upper)
+    z = np.random.default_rng(5).standard_normal((draws, n))
+    return z @ root.T, -z @ upper, root
+
+
+def condition(metric, root):
+    """Condition number of the covariance in whitened coordinates."""
+    whitened, _ = metric.whiten(root.T, root.T)
+    return np.linalg.cond(whitened) ** 2
+
+
+def test_a_composed_metric_whitens_what_one_from_scratch_does_not():
+    x, g, root = powers()
+    metric = fisher_metric(x, g, np.ones(6))
+    first = condition(metric, root)
+    for _ in range(4):
+        metric = composed_metric(metric, x, g)
+    assert first > 100.0
+    assert condition(metric, root) < 2.0
+
+
+def test_a_composed_metric_is_the_former_one_if_numbers_overflow():
+    x, g, _ = powers()
+    former = fisher_metric(x, g, np.ones(6))
+    x[0, 0] = np.inf
+    assert composed_metric(former, x, g) is former
+
+
+def test_scales_are_taken_if_all_scores_are_rounding():
+    rng, sd = np.random.default_rng(6), 10.0 ** np.linspace(-3, 3, 10)
+    x = sd * rng.standard_normal((4, 30, 10))
+    former = FisherMetric(np.diag(sd), "dense", 10, np.empty(0, int))
+    chains = draws_of(window(x, -x / sd**2))
+    assert choose_metric(former, chains, WHILE_TRAVELING).kind == "diagonal"
+
+
+def test_a_chain_left_out_has_no_say():
+    x, g = gaussian(4, 60, 0.9)
+    x[0], g[0] = 1e9 * x[0], 1e-9 * g[0]
+    chains = draws_of(window(x, g), np.array([True, False, False, False]))
+    assert len(chains) == 3
+    assert len(draws_of(window(x, g), np.ones(4, bool))) == 4

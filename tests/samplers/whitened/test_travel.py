@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stanadapt.samplers.whitened import schedule
+from stanadapt.samplers.whitened import schedule, travel
 from stanadapt.samplers.whitened.block import LOG_DENSITY
 from stanadapt.samplers.whitened.progress import Stage
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
@@ -33,9 +33,9 @@ def test_own_scales_and_unit_scales_take_turns(chains):
     for block in range(1, 100):
         states = [rising(state, progress.block, block) for state in states]
         progress, states = schedule.pool(settings, progress, states)
-        if progress.stage is not Stage.TRAVEL:
+        if progress.stage > Stage.TRAVEL:
             break
-        if progress.used >= schedule.PATIENCE:
+        if progress.stage is Stage.TRAVEL and progress.used >= travel.PATIENCE:
             kinds.append(bool(np.all(states[0].leapfrog.factor == 1.0)))
     assert len(kinds) > 4
     assert all(now != then for now, then in zip(kinds[1:], kinds[:-1], strict=True))

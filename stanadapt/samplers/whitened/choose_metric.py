@@ -1,0 +1,159 @@
+"""Which metric to use: scales, a full one, or a correction of the former one.
+
+With few draws per parameter, a full metric of a posterior far from a Gaussian contains more noise
+than correlation, and trajectories on it are longer than with scales alone. So each candidate is
+learned from one half of the chains and judged on the other half by the Fisher divergence from the
+whitened draws to a standard normal (`fisher_metric`).
+
+A metric learned from scratch has a ridge, which limits the ratio of the variances that it can tell
+apart to about 1e5. Powers of a calendar year exceed this by far. `composed_metric` is learned in
+the coordinates of the former metric, so that its ridge is relative to what is known already, and a
+few windows together reach any ratio. It also keeps the noise of the former metric, and must
+therefore be better than the others by a factor.
+
+The estimator is that of `fisher_metric`; the candidates, the comparison and the factors are ours,
+measured on regressions in raw units and on hierarchical models.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
+from stanadapt.engine.metric_factor import written_out
+from stanadapt.samplers.whitened.block import Window
+from stanadapt.samplers.whitened.fisher_metric import FisherMetric, diagonal_metric, fisher_metric
+
+# positions and gradients, shape (m, n) each
+Draws = tuple[np.ndarray, np.ndarray]
+
+# up to this number of parameters, matrices are inverted and factorized after every window
+LARGEST_COMPOSED = 100
+# factors by which a composed metric must be better, while chains travel and later
+WHILE_TRAVELING, LATER = 1.2, 2.0
+# Divergences per parameter below this are rounding: that of scales on an independent Gaussian is
+# 1e-30, and among such numbers the smallest would be chance.
+ROUNDING = 1e-10
+# smallest over largest standard deviation of gradients; a posterior without an end in some
+# direction has less
+FLAT = 1e-10
+
+
+def choose_metric(former: FisherMetric, chains: Sequence[Draws], handicap: float) -> FisherMetric:
+    """Return the best metric for the draws of some chains.
+
+    Parameters
+    ----------
+    former
+        The metric in use; its scales are kept for coordinates with a constant gradient.
+    chains
+        Positions and gradients of each chain, shape (m, n).
+    handicap
+        Factor by which a composed metric must be better than the others; >= 1.
+
+    """
+    learners = {"scales": _scales, "full": _full}
+    if former.kind != "diagonal" and former.factor.shape[1] <= LARGEST_COMPOSED:
+        learners["composed"] = composed_metric
+    halves = _halves(chains)
+    scores = dict.fromkeys(learners, 0.0)
+    with one_blas_thread():
+        for learned, judged in (halves, halves[::-1]):
+            for name, learn in learners.items():
+                scores[name] += _divergence(learn(former, *learned), learned, judged)
+        if "composed" in scores:
+            scores["composed"] *= handicap
+        rounding = ROUNDING * chains[0][0].shape[1]
+        # of equal scores the first is taken: scales, which are the simplest
+        best = min(scores, key=lambda name: scores[name] if scores[name] > rounding else 0.0)
+        return learners[best](former, *_joined(chains))
+
+
+def draws_of(window: Window, left_out: np.ndarray | None = None) -> list[Draws]:
+    """Return the draws of each chain that moved and is not left out; of all if there is none."""
+    which = window.moved if left_out is None else window.moved & ~left_out
+    if not which.any():
+        which = np.ones(len(which), bool)
+    return [(window.positions[k], window.gradients[k]) for k in np.flatnonzero(which)]
+
+
+def composed_metric(
+    former: FisherMetric, positions: np.ndarray, gradients: np.ndarray
+) -> FisherMetric:
+    """Learn a metric in the coordinates of the former one, and return the two together.
+
+    If this fails, as it may for values that overflow, the former metric is returned.
+    """
+    n = positions.shape[1]
+    with np.errstate(all="ignore"):
+        try:
+            z, b = former.whiten(
+                positions - positions.mean(axis=0), gradients - gradients.mean(axis=0)
+            )
+            if not (np.isfinite(z).all() and np.isfinite(b).all()):
+                return former
+            if _has_flat_direction(b):
+                return former
+            correction = fisher_metric(z, b, np.ones(n))
+        except np.linalg.LinAlgError:
+            return former
+        product = written_out(former.factor, n) @ written_out(correction.factor, n)
+    made = dense_metric(product, diagonal_metric(positions, gradients, former.scales).flat)
+    return former if made is None else made
+
+
+def _has_flat_direction(slopes: np.ndarray) -> bool:
+    """Whether gradients do not vary in some direction, by far: its scale would grow for ever."""
+    if len(slopes) <= slopes.shape[1]:
+        return False
+    values = np.linalg.svd(slopes - slopes.mean(axis=0), compute_uv=False)
+    return bool(values[-1] <= FLAT * values[0])
+
+
+def dense_metric(root: np.ndarray, flat: np.ndarray) -> FisherMetric | None:
+    """Return the metric with covariance M M^T, given M of shape (n, n); None if it is singular.
+
+    The product is never formed: it squares the condition.
+    """
+    if not np.isfinite(root).all():
+        return None
+    upper = np.asarray(np.linalg.qr(root.T, mode="r"))
+    diagonal = np.diag(upper)
+    if not (np.abs(diagonal) > 0.0).all():
+        return None
+    lower = np.ascontiguousarray(upper.T * np.sign(diagonal))
+    return FisherMetric(lower, "diagonal" if len(root) == 1 else "dense", len(root), flat)
+
+
+def _scales(former: FisherMetric, positions: np.ndarray, gradients: np.ndarray) -> FisherMetric:
+    return diagonal_metric(positions, gradients, former.scales)
+
+
+def _full(former: FisherMetric, positions: np.ndarray, gradients: np.ndarray) -> FisherMetric:
+    """Learn a metric from scratch; scales where eigenvalues do not converge, far from the mode."""
+    try:
+        return fisher_metric(positions, gradients, former.scales)
+    except np.linalg.LinAlgError:
+        return _scales(former, positions, gradients)
+
+
+def _joined(chains: Sequence[Draws]) -> Draws:
+    return np.concatenate([x for x, _ in chains]), np.concatenate([g for _, g in chains])
+
+
+def _halves(chains: Sequence[Draws]) -> tuple[Draws, Draws]:
+    """Return the draws of two halves of the chains, or of one chain."""
+    if len(chains) > 1:
+        half = len(chains) // 2
+        return _joined(chains[:half]), _joined(chains[half:])
+    positions, gradients = chains[0]
+    half = len(positions) // 2
+    return (positions[:half], gradients[:half]), (positions[half:], gradients[half:])
+
+
+def _divergence(metric: FisherMetric, learned: Draws, judged: Draws) -> float:
+    """Return the median over draws of |L^T g + L^-1 (x - mu)|^2, which is 0 for a Gaussian."""
+    center, slope = (values.mean(axis=0) for values in learned)
+    with np.errstate(all="ignore"):
+        z, b = metric.whiten(judged[0] - center, judged[1] - slope)
+        return float(np.nan_to_num(np.median(((z + b) ** 2).sum(axis=1)), nan=np.inf))

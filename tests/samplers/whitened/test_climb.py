@@ -1,0 +1,94 @@
+"""Climbs end at the height of the typical set, and differences there give the curvature."""
+
+import numpy as np
+import pytest
+
+from stanadapt.engine.chain import run
+from stanadapt.engine.points import gradient_at
+from stanadapt.samplers.whitened.block import Window
+from stanadapt.samplers.whitened.climb import Climb, climb
+from stanadapt.samplers.whitened.climb_rounds import mean_metric, rough_metric
+from stanadapt.samplers.whitened.fisher_metric import FisherMetric
+from tests.helpers.gaussian_target import Gaussian, make_chains_at
+
+SD = 10.0 ** np.linspace(-2, 2, 8)
+MEAN = 30.0 * SD
+
+
+def plan(gradients=150, newton=False, sides=2):
+    return Climb(gradients, len(SD) / 2, newton, sides, np.empty((0, 0)), np.empty(0), np.inf)
+
+
+def climbed(factor, chosen, begin=None):
+    """The end of a climb, the Climb, and the gradients that it took."""
+    density = Gaussian(MEAN, SD).density()
+    start = gradient_at(density, np.zeros(len(SD)) if begin is None else begin)
+    before = int(density.calls.sum())
+    end, found = climb(density, start, factor, chosen)
+    return end, found, int(density.calls.sum()) - before
+
+
+def test_a_climb_ends_between_the_typical_set_and_the_mode():
+    end, found, _ = climbed(np.ones((1, len(SD))), plan())
+    # the mode is at 0, and the start at -n 30^2 / 2
+    assert -3.0 * len(SD) < end.log_density <= 0.0
+    assert found.gradients == 0
+
+
+def test_a_chain_at_the_typical_set_stays_there():
+    begin = MEAN + 0.9 * SD
+    end, _, used = climbed(SD[None], plan(newton=True, sides=0), begin)
+    np.testing.assert_array_equal(end.position, begin)
+    assert used == 0
+
+
+def test_a_climb_keeps_to_its_gradients():
+    _, _, used = climbed(1e-6 * np.ones((1, len(SD))), plan(gradients=3, sides=0))
+    assert used == 3
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+def test_differences_give_the_curvature_in_the_coordinates_of_the_metric(sides):
+    rng = np.random.default_rng(1)
+    factor = np.tril(rng.standard_normal((8, 8))) + 3.0 * np.eye(8)
+    factor *= SD[:, None]
+    _, found, _ = climbed(np.ascontiguousarray(factor), plan(sides=sides))
+    exact = factor.T @ np.diag(SD**-2.0) @ factor
+    np.testing.assert_allclose(found.curvature, exact, rtol=1e-5, atol=1e-5 * exact.max())
+
+
+@pytest.mark.parametrize("wrong", [1e12, 1e-12])
+def test_differences_recover_from_scales_that_are_wrong(wrong):
+    _, found, _ = climbed(wrong * SD[None], plan(gradients=1))
+    np.testing.assert_allclose(found.curvature / wrong**2, np.eye(8), atol=1e-2)
+
+
+def test_the_metric_is_the_inverse_of_the_mean_precision():
+    rng = np.random.default_rng(2)
+    roots = [np.tril(rng.standard_normal((5, 5))) + 3.0 * np.eye(5) for _ in range(3)]
+    precision = np.mean([np.linalg.inv(root @ root.T) for root in roots], axis=0)
+    metric = mean_metric(roots)
+    np.testing.assert_allclose(metric.factor @ metric.factor.T, np.linalg.inv(precision))
+    assert np.array_equal(metric.factor, np.tril(metric.factor))
+    assert mean_metric([np.zeros((5, 5))]) is None
+
+
+def test_scales_of_a_region_without_curvature_are_bounded():
+    x = np.random.default_rng(3).standard_normal((4, 5, 2))
+    made = Window(x, x * 1e-300, np.zeros((4, 5, 3)), np.ones(4, bool))
+    former = FisherMetric(np.ones((1, 2)), "diagonal", 0, np.empty(0, int))
+    assert rough_metric(former, made).scales.max() <= 1e3
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_far_start_is_cheap_and_the_same_for_any_number_of_threads(threads):
+    """METRIC, TUNE_STEP and PILOT take 1,600 gradients."""
+    begin = np.random.default_rng(4).uniform(-2, 2, (4, len(SD)))
+    chains = make_chains_at(Gaussian(MEAN, SD), begin, draws=50)
+    assert run(chains, threads, chunk=None) is False
+    assert chains[0].progress.rounds > 0
+    assert sum(int(chain.warmup_calls[1]) for chain in chains) < 3000
+    draws = np.stack([chain.sampling.constrained for chain in chains])
+    again = make_chains_at(Gaussian(MEAN, SD), begin, draws=50)
+    assert run(again, 5 - threads, chunk=None) is False
+    np.testing.assert_array_equal(draws, [chain.sampling.constrained for chain in again])
