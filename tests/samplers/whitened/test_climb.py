@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+import stanadapt as sa
 from stanadapt.engine.chain import run
 from stanadapt.engine.points import gradient_at
+from stanadapt.results import attribute
 from stanadapt.samplers.whitened.block import Window
 from stanadapt.samplers.whitened.climb import Climb, climb
 from stanadapt.samplers.whitened.climb_rounds import mean_metric, rough_metric
@@ -92,3 +94,22 @@ def test_a_far_start_is_cheap_and_the_same_for_any_number_of_threads(threads):
     again = make_chains_at(Gaussian(MEAN, SD), begin, draws=50)
     assert run(again, 5 - threads, chunk=None) is False
     np.testing.assert_array_equal(draws, [chain.sampling.constrained for chain in again])
+
+
+YEARS = """
+data { int N; vector[N] year; vector[N] y; }
+parameters { real a; real b; real c; real<lower=0> sigma; }
+model { y ~ normal(a + b * year + c * (year .* year), sigma); }
+"""
+
+
+def test_a_regression_on_years_and_their_squares_takes_few_gradients():
+    """1,600 of these are METRIC, TUNE_STEP and PILOT; the bound leaves a quarter."""
+    rng = np.random.default_rng(5)
+    year = np.arange(1950.0, 2020.0)
+    y = 3.0 + 0.2 * year + rng.standard_normal(len(year))
+    data = {"N": len(year), "year": year.tolist(), "y": y.tolist()}
+    target = sa.Target(YEARS, data, show_progress=False, backend="stanli")
+    fit = sa.sample(target, "whitened_hmc", seed=1, iter_sampling=600, show_progress=False)
+    assert int(attribute(fit, "n_gradients_warmup")) < 3000
+    assert attribute(fit, "trajectory").startswith("2 gradients")

@@ -32,7 +32,10 @@ def test_own_scales_and_unit_scales_take_turns(chains):
     kinds = []
     for block in range(1, 100):
         states = [rising(state, progress.block, block) for state in states]
+        before = [state.current.position.copy() for state in states]
         progress, states = schedule.pool(settings, progress, states)
+        # no chain is given the position of another
+        np.testing.assert_array_equal([state.current.position for state in states], before)
         if progress.stage > Stage.TRAVEL:
             break
         if progress.stage is Stage.TRAVEL and progress.used >= travel.PATIENCE:
