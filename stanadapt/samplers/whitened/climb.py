@@ -28,6 +28,7 @@ import numpy as np
 from stanadapt.engine import metric_factor
 from stanadapt.engine.compiled import inverse_hessian
 from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, inner_product
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.points import GradientPoint
@@ -44,8 +45,8 @@ class Climb(NamedTuple):
 
     gradients
         Largest number of gradients; 0 if the chain does not climb.
-    enough
-        Rise at which the climb ends.
+    enough, level
+        Rise, and log density, at which the climb ends.
     newton
         Whether the metric contains the curvature, so that the first step is L b.
     sides
@@ -61,6 +62,7 @@ class Climb(NamedTuple):
 
     gradients: int
     enough: float
+    level: float
     newton: bool
     sides: int
     curvature: np.ndarray
@@ -71,7 +73,7 @@ class Climb(NamedTuple):
 @jit
 def no_climb():
     """Return a Climb of a chain that stays where it is."""
-    return Climb(0, 0.0, False, 0, np.empty((0, 0)), np.empty(0), np.inf)
+    return Climb(0, 0.0, np.inf, False, 0, np.empty((0, 0)), np.empty(0), np.inf)
 
 
 @jit
@@ -83,7 +85,7 @@ def climb(density, start, factor, plan):
     if plan.sides > 0:
         curvature_at(density, end, factor, plan.sides, curvature)
         metric_factor.transposed_times(factor, end.gradient, force)
-    return end, Climb(0, plan.enough, plan.newton, plan.sides, curvature, force, plan.rise)
+    return end, replace(plan, gradients=0, curvature=curvature, force=force)
 
 
 # --- the climb ------------------------------------------------------------------------------------
@@ -112,7 +114,7 @@ class Found(NamedTuple):
 @jit
 def _ascend(density, start, factor, plan):
     """Return the GradientPoint at the end of the climb."""
-    n, log_density, used, kept = density.dim, start.log_density, 0, 0
+    n, log_density, used, kept, gained = density.dim, start.log_density, 0, 0, 0.0
     steps, slopes = np.empty((HISTORY, n)), np.empty((HISTORY, n))
     curvatures, work, diagonal = np.empty(HISTORY), np.empty(HISTORY), np.ones(n)
     here = Place(start.position.copy(), start.gradient.copy(), np.empty(n))
@@ -128,7 +130,9 @@ def _ascend(density, start, factor, plan):
         rise = inner_product(here.slope, direction, n)
         # before the first pair, without curvature in the metric, the rise is that of any scales
         known = not deep and (kept > 0 or plan.newton)
-        if not rise > 0.0 or (known and 0.5 * rise <= plan.enough):
+        # a step that gained more shows that the slope far out is no measure of what is left
+        ended = known and 0.5 * rise <= plan.enough and gained <= plan.enough
+        if not rise > 0.0 or ended or log_density >= plan.level:
             break
         metric_factor.times(factor, direction, along)
         left = plan.gradients - used
@@ -136,6 +140,7 @@ def _ascend(density, start, factor, plan):
         used += found.tried
         if not found.log_density > log_density:
             break
+        gained = found.log_density - log_density
         log_density = found.log_density
         if deep and not log_density < DEEP:  # other units from here on
             kept = 0

@@ -30,6 +30,9 @@ from stanadapt.samplers.whitened.progress import Progress, Stage
 
 # largest number of rounds, and of gradients of a chain in each; far down, three times as many
 MOST_ROUNDS, MOST_GRADIENTS, DEEP_TIMES = 4, 150, 3
+# largest number of rounds if some chains are left behind, and if these still rise; and of their
+# gradients in each
+MOST_BEHIND, MOST_RISING, PURSUIT = 6, 16, 450
 # iterations of NUTS after a climb, and their depth
 CLIMB_LENGTH, CLIMB_DEPTH = 4, 2
 # up to this number of parameters differences are central, with two gradients each
@@ -50,27 +53,46 @@ class Newton(NamedTuple):
     rise: float
 
 
+class Reached(NamedTuple):
+    """Which chains are near the typical set, which far below these, and the level of the former.
+
+    near, behind
+        Shape (chain,); a chain that is neither still rises by itself.
+    level
+        Mean log density of the chains that are near; -inf if there are none.
+
+    """
+
+    near: np.ndarray
+    behind: np.ndarray
+    level: float
+
+
 def begin_climb(
     settings: Any,
     progress: Progress,
     states: States,
     known: Sequence[Newton | None] = (),
-    stay: Sequence[bool] = (),
+    reached: Reached | None = None,
 ) -> tuple[Progress, States]:
-    """Let chains climb, except those that stay, each in the coordinates known for it, if any."""
+    """Let chains climb, each in the coordinates known for it, if any; all but those near."""
     count, progress = len(states), progress._replace(stage=Stage.CLIMB, rounds=progress.rounds + 1)
     progress, states = set_up_nuts(progress, states, CLIMB_LENGTH, max_treedepth=CLIMB_DEPTH)
     if progress.stage is not Stage.CLIMB:  # no iterations are left for this block
         return progress, states
-    known, stay = known or [None] * count, stay or [False] * count
+    known = known or [None] * count
     dense = differences_are_made(settings, progress)
     common = progress.metric.kind == "dense"
+    shared = _shared_factor(progress, known, reached)
     changed = []
-    for state, own, stays in zip(states, known, stay, strict=True):
-        if own is not None:
-            state = _with_root(state, own)
-        if not stays:
-            state = _prepare_climb(state, newton=common or own is not None, dense=dense)
+    for k, (state, own) in enumerate(zip(states, known, strict=True)):
+        if reached is not None and shared is not None and reached.behind[k]:
+            state = _prepare_pursuit(state, shared, reached.level)
+        else:
+            if own is not None:
+                state = _with_root(state, own)
+            if reached is None or not reached.near[k]:
+                state = _prepare_climb(state, newton=common or own is not None, dense=dense)
         changed.append(state)
     return progress, changed
 
@@ -90,43 +112,80 @@ def _prepare_climb(state: Any, *, newton: bool, dense: bool) -> Any:
         newton, most = False, DEEP_TIMES * MOST_GRADIENTS
     sides = (2 if n <= MOST_CENTRAL else 1) if dense else 0
     # the log density of a Gaussian is n / 2 below its maximum, on average
-    plan = Climb(most, max(n, 4) / 2, newton, sides, np.empty((0, 0)), np.empty(0), np.inf)
-    return state._replace(climb=plan)
+    empty = np.empty((0, 0)), np.empty(0)
+    return state._replace(climb=Climb(most, max(n, 4) / 2, np.inf, newton, sides, *empty, np.inf))
+
+
+def _prepare_pursuit(state: Any, factor: np.ndarray, level: float) -> Any:
+    """Let a chain that was left behind climb to the level of others, in their coordinates."""
+    state = state._replace(leapfrog=state.leapfrog._replace(factor=factor))
+    empty = np.empty((0, 0)), np.empty(0)
+    return state._replace(climb=Climb(PURSUIT, 0.0, level, False, 0, *empty, np.inf))
+
+
+def _shared_factor(
+    progress: Progress, known: Sequence[Newton | None], reached: Reached | None
+) -> np.ndarray | None:
+    """Return the metric of the chains that are near, or in every second round its scales."""
+    if reached is None or not reached.behind.any():
+        return None
+    metric = mean_metric(_roots(known, reached.near))
+    if metric is None:
+        return None
+    factor = metric.factor if progress.rounds % 2 else metric.scales[None]
+    return metric_factor.twofold(np.ascontiguousarray(factor))
 
 
 def after_climb(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
     """Let chains that are not near the typical set climb again; in the end, let all travel."""
-    means, dim = window.log_density.mean(axis=1), window.positions.shape[2]
+    means, former = window.log_density.mean(axis=1), progress.mean_log_density
     progress = progress._replace(mean_log_density=means)
     with one_blas_thread():
         known = [newton_of(state) for state in states]
+    reached = _reached(known, states, means)
     states = [_forget(state, own) for state, own in zip(states, known, strict=True)]
-    near = _near(known, means, dim)
-    again = differences_are_made(settings, progress) and progress.rounds < MOST_ROUNDS
-    if again and not near.all():
-        return begin_climb(settings, progress, states, known, [bool(is_near) for is_near in near])
-    usable = [own.root for own, is_near in zip(known, near, strict=True) if own and is_near]
-    usable = usable or [own.root for own in known if own]
+    most = _most_rounds(reached, means - former, window.positions.shape[2])
+    again = differences_are_made(settings, progress) and progress.rounds < most
+    if again and not reached.near.all():
+        return begin_climb(settings, progress, states, known, reached)
+    usable = _roots(known, reached.near) or _roots(known, np.ones(len(states), bool))
     if usable:
         progress = progress._replace(metric=mean_metric(usable) or progress.metric)
     progress, states = begin_travel(progress, states)
     if progress.stage is Stage.TRAVEL:
         states = [
             state if is_near or own is None else _with_root(state, own)
-            for state, own, is_near in zip(states, known, near, strict=True)
+            for state, own, is_near in zip(states, known, reached.near, strict=True)
         ]
     return progress, states
 
 
-def _near(known: Sequence[Newton | None], means: np.ndarray, dim: int) -> np.ndarray:
-    """Which chains are near the typical set: a small rise, and not far below others like that."""
-    sd = np.sqrt(dim / 2)  # standard deviation of the log density of a Gaussian
+def _reached(known: Sequence[Newton | None], states: States, means: np.ndarray) -> Reached:
+    """Judge chains: those near have a small rise, and are not far below others like that.
+
+    Those that pursued others have no curvature of their own, and are near if they reached them.
+    """
+    sd = np.sqrt(len(states[0].current.position) / 2)  # of the log density of a Gaussian
     near = np.array([own is not None and own.rise <= 10.0 * (sd + 1.0) for own in known])
-    if near.any():
-        near &= means >= means[near].max() - 10.0 * (3.0 * sd + 2.0)
-    return near
+    if not near.any():
+        return Reached(near, near, -np.inf)
+    behind = means < means[near].max() - 10.0 * (3.0 * sd + 2.0)
+    near &= ~behind
+    pursued = np.array([np.isfinite(state.climb.level) for state in states])
+    return Reached(near | (pursued & ~behind), behind, float(means[near].mean()))
+
+
+def _most_rounds(reached: Reached, rises: np.ndarray, dim: int) -> int:
+    if not reached.behind.any():
+        return MOST_ROUNDS
+    rising = rises[reached.behind].max() > np.sqrt(dim / 2) + 1.0
+    return MOST_RISING if rising else MOST_BEHIND
+
+
+def _roots(known: Sequence[Newton | None], which: np.ndarray) -> list[np.ndarray]:
+    return [own.root for own, chosen in zip(known, which, strict=True) if own and chosen]
 
 
 def newton_of(state: Any) -> Newton | None:

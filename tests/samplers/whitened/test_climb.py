@@ -18,7 +18,9 @@ MEAN = 30.0 * SD
 
 
 def plan(gradients=150, newton=False, sides=2):
-    return Climb(gradients, len(SD) / 2, newton, sides, np.empty((0, 0)), np.empty(0), np.inf)
+    return Climb(
+        gradients, len(SD) / 2, np.inf, newton, sides, np.empty((0, 0)), np.empty(0), np.inf
+    )  # fmt: skip
 
 
 def climbed(factor, chosen, begin=None):
