@@ -31,7 +31,7 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, inner_product
 from stanadapt.engine.density import value_and_gradient
-from stanadapt.engine.points import GradientPoint
+from stanadapt.engine.points import GradientPoint, gradient_at
 
 SUFFICIENT, FLATTER, TRIES = 1e-4, 0.9, 30
 LONGER, SHORTER, LONGEST = 4.0, 0.25, 1e20
@@ -45,12 +45,16 @@ class Climb(NamedTuple):
 
     gradients
         Largest number of gradients; 0 if the chain does not climb.
+    begin
+        Position to which it returns before, shape (n,); empty if it climbs from where it is.
     enough, level
-        Rise, and log density, at which the climb ends.
+        Rise, and log density, at which the climb ends; one below a finite level has not arrived.
+    highest
+        Log density that no step may exceed.
     newton
         Whether the metric contains the curvature, so that the first step is L b.
     sides
-        Gradients for a difference: 2 central, 1 forward, 0 none.
+        Gradients for a difference at the end, if it arrived: 2 central, 1 forward, 0 none.
     curvature, force
         -L^T H L from differences, rows with nan if they failed, and L^T g, at the end of the climb;
         shapes (n, n) and (n,), empty if none were made.
@@ -61,8 +65,10 @@ class Climb(NamedTuple):
     """
 
     gradients: int
+    begin: np.ndarray
     enough: float
     level: float
+    highest: float
     newton: bool
     sides: int
     curvature: np.ndarray
@@ -73,19 +79,25 @@ class Climb(NamedTuple):
 @jit
 def no_climb():
     """Return a Climb of a chain that stays where it is."""
-    return Climb(0, 0.0, np.inf, False, 0, np.empty((0, 0)), np.empty(0), np.inf)
+    return Climb(
+        gradients=0, begin=np.empty(0), enough=0.0, level=np.inf, highest=np.inf, newton=False,
+        sides=0, curvature=np.empty((0, 0)), force=np.empty(0), rise=np.inf,
+    )  # fmt: skip
 
 
 @jit
 def climb(density, start, factor, plan):
     """Climb from a GradientPoint by a Climb; return the end, and the Climb with its results."""
+    if plan.begin.shape[0] > 0:
+        start = gradient_at(density, plan.begin)
     end = _ascend(density, start, factor, plan)
-    n = density.dim if plan.sides > 0 else 0
+    arrived = plan.sides > 0 and (plan.level == np.inf or end.log_density >= plan.level)
+    n = density.dim if arrived else 0
     curvature, force = np.empty((n, n)), np.empty(n)
-    if plan.sides > 0:
+    if arrived:
         curvature_at(density, end, factor, plan.sides, curvature)
         metric_factor.transposed_times(factor, end.gradient, force)
-    return end, replace(plan, gradients=0, curvature=curvature, force=force)
+    return end, replace(plan, gradients=0, begin=np.empty(0), curvature=curvature, force=force)
 
 
 # --- the climb ------------------------------------------------------------------------------------
@@ -100,6 +112,14 @@ class Place(NamedTuple):
     position: np.ndarray
     gradient: np.ndarray
     slope: np.ndarray
+
+
+class Ends(NamedTuple):
+    """What ends a search: log densities as in Climb, and the largest number of gradients."""
+
+    level: float
+    highest: float
+    most: int
 
 
 class Found(NamedTuple):
@@ -135,8 +155,8 @@ def _ascend(density, start, factor, plan):
         if not rise > 0.0 or ended or log_density >= plan.level:
             break
         metric_factor.times(factor, direction, along)
-        left = plan.gradients - used
-        found = _search(density, factor, here, there, log_density, direction, along, rise, left)
+        ends = Ends(plan.level, plan.highest, min(TRIES, plan.gradients - used))
+        found = _search(density, factor, here, there, log_density, direction, along, rise, ends)
         used += found.tried
         if not found.log_density > log_density:
             break
@@ -169,14 +189,14 @@ def _set_slope(factor, place, log_density, deep):
 
 
 @jit
-def _search(density, factor, here, there, log_density, direction, along, rise, most):
+def _search(density, factor, here, there, log_density, direction, along, rise, ends):
     """Fill `there` with a point along a direction, in coordinates of the metric and in raw ones.
 
-    rise is the slope along the direction; at most `most` gradients are used.
+    rise is the slope along the direction.
     """
     n, deep = density.dim, log_density < DEEP
     low, high, size, reached = 0.0, np.inf, 1.0, -np.inf
-    for tried in range(1, min(TRIES, most) + 1):
+    for tried in range(1, ends.most + 1):
         for i in range(n):
             there.position[i] = here.position[i] + size * along[i]
         reached = value_and_gradient(density, there.position, there.gradient)
@@ -184,9 +204,9 @@ def _search(density, factor, here, there, log_density, direction, along, rise, m
         gain = reached - log_density
         if deep and -np.inf < reached < 0.0:
             gain = np.log(-log_density) - np.log(-reached)
-        if not gain >= SUFFICIENT * size * rise:
+        if not gain >= SUFFICIENT * size * rise or reached > ends.highest:
             high = size
-        elif inner_product(there.slope, direction, n) > FLATTER * rise:
+        elif reached < ends.level and inner_product(there.slope, direction, n) > FLATTER * rise:
             low = size
         else:
             return Found(reached, size, tried, True)
@@ -196,8 +216,8 @@ def _search(density, factor, here, there, log_density, direction, along, rise, m
             longer = 0.5 * (low + high)
         else:
             longer = SHORTER * high
-        if not longer < LONGEST or tried == min(TRIES, most):
-            return Found(reached, size, tried, False)
+        if not longer < LONGEST or tried == ends.most:
+            return Found(reached if reached <= ends.highest else -np.inf, size, tried, False)
         size = longer
     return Found(reached, size, 0, False)
 

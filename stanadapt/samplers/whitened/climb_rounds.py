@@ -14,16 +14,23 @@ All lengths and bounds are ours, measured on regressions in raw units.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
+from stanadapt.samplers.whitened.arrival import (
+    Arrival,
+    Newton,
+    highest_allowed,
+    judge,
+    newton_of,
+)
 from stanadapt.samplers.whitened.block import Window
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, dense_metric
-from stanadapt.samplers.whitened.climb import DEEP, Climb
+from stanadapt.samplers.whitened.climb import DEEP, no_climb
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric, Metric, diagonal_metric
 from stanadapt.samplers.whitened.next_block import States, begin_travel, set_up_nuts
 from stanadapt.samplers.whitened.progress import Progress, Stage
@@ -39,33 +46,6 @@ CLIMB_LENGTH, CLIMB_DEPTH = 4, 2
 MOST_CENTRAL = 30
 # scales from the first gradients are no smaller and no larger than these multiples of positions
 LEAST_SCALE, MOST_SCALE = 1e-4, 1e2
-# smallest curvature over the largest
-LEAST_CURVATURE = 1e-12
-
-
-class Newton(NamedTuple):
-    """Curvature at the end of a chain's climb: M with M M^T = |H|^-1, and the rise from there.
-
-    `rise` is that which Newton's method predicts, g' |H|^-1 g / 2; M has shape (n, n).
-    """
-
-    root: np.ndarray
-    rise: float
-
-
-class Reached(NamedTuple):
-    """Which chains are near the typical set, which far below these, and the level of the former.
-
-    near, behind
-        Shape (chain,); a chain that is neither still rises by itself.
-    level
-        Mean log density of the chains that are near; -inf if there are none.
-
-    """
-
-    near: np.ndarray
-    behind: np.ndarray
-    level: float
 
 
 def begin_climb(
@@ -73,7 +53,7 @@ def begin_climb(
     progress: Progress,
     states: States,
     known: Sequence[Newton | None] = (),
-    reached: Reached | None = None,
+    arrival: Arrival | None = None,
 ) -> tuple[Progress, States]:
     """Let chains climb, each in the coordinates known for it, if any; all but those near."""
     count, progress = len(states), progress._replace(stage=Stage.CLIMB, rounds=progress.rounds + 1)
@@ -83,15 +63,16 @@ def begin_climb(
     known = known or [None] * count
     dense = differences_are_made(settings, progress)
     common = progress.metric.kind == "dense"
-    shared = _shared_factor(progress, known, reached)
+    shared = None if arrival is None else _shared_factor(progress, known, arrival)
     changed = []
     for k, (state, own) in enumerate(zip(states, known, strict=True)):
-        if reached is not None and shared is not None and reached.behind[k]:
-            state = _prepare_pursuit(state, shared, reached.level)
+        if arrival is not None and shared is not None and (arrival.behind | arrival.lost)[k]:
+            begin = progress.starts[k] if arrival.lost[k] else np.empty(0)
+            state = _prepare_pursuit(state, shared, arrival.level, begin)
         else:
             if own is not None:
                 state = _with_root(state, own)
-            if reached is None or not reached.near[k]:
+            if arrival is None or not arrival.near[k]:
                 state = _prepare_climb(state, newton=common or own is not None, dense=dense)
         changed.append(state)
     return progress, changed
@@ -110,26 +91,32 @@ def _prepare_climb(state: Any, *, newton: bool, dense: bool) -> Any:
         scales = np.maximum(1.0, np.abs(state.current.position))[None]
         state = state._replace(leapfrog=state.leapfrog._replace(factor=scales))
         newton, most = False, DEEP_TIMES * MOST_GRADIENTS
-    sides = (2 if n <= MOST_CENTRAL else 1) if dense else 0
+    sides = _sides(n) if dense else 0
     # the log density of a Gaussian is n / 2 below its maximum, on average
-    empty = np.empty((0, 0)), np.empty(0)
-    return state._replace(climb=Climb(most, max(n, 4) / 2, np.inf, newton, sides, *empty, np.inf))
+    plan = no_climb()._replace(gradients=most, enough=max(n, 4) / 2, newton=newton, sides=sides)
+    return state._replace(climb=plan)
 
 
-def _prepare_pursuit(state: Any, factor: np.ndarray, level: float) -> Any:
-    """Let a chain that was left behind climb to the level of others, in their coordinates."""
+def _prepare_pursuit(state: Any, factor: np.ndarray, level: float, begin: np.ndarray) -> Any:
+    """Let a chain climb to the level of the others, in their coordinates."""
     state = state._replace(leapfrog=state.leapfrog._replace(factor=factor))
-    empty = np.empty((0, 0)), np.empty(0)
-    return state._replace(climb=Climb(PURSUIT, 0.0, level, False, 0, *empty, np.inf))
+    dim = len(state.current.position)
+    plan = no_climb()._replace(
+        gradients=PURSUIT, begin=begin, level=level, highest=highest_allowed(level, dim),
+        sides=_sides(dim),
+    )  # fmt: skip
+    return state._replace(climb=plan)
+
+
+def _sides(dim: int) -> int:
+    return 2 if dim <= MOST_CENTRAL else 1
 
 
 def _shared_factor(
-    progress: Progress, known: Sequence[Newton | None], reached: Reached | None
+    progress: Progress, known: Sequence[Newton | None], arrival: Arrival
 ) -> np.ndarray | None:
     """Return the metric of the chains that are near, or in every second round its scales."""
-    if reached is None or not reached.behind.any():
-        return None
-    metric = mean_metric(_roots(known, reached.near))
+    metric = mean_metric(_roots(known, arrival.near))
     if metric is None:
         return None
     factor = metric.factor if progress.rounds % 2 else metric.scales[None]
@@ -141,46 +128,34 @@ def after_climb(
 ) -> tuple[Progress, States]:
     """Let chains that are not near the typical set climb again; in the end, let all travel."""
     means, former = window.log_density.mean(axis=1), progress.mean_log_density
+    dim = window.positions.shape[2]
     progress = progress._replace(mean_log_density=means)
     with one_blas_thread():
         known = [newton_of(state) for state in states]
-    reached = _reached(known, states, means)
+    arrival = judge(known, means, dim)
     states = [_forget(state, own) for state, own in zip(states, known, strict=True)]
-    most = _most_rounds(reached, means - former, window.positions.shape[2])
+    most = _most_rounds(arrival, means - former, dim)
     again = differences_are_made(settings, progress) and progress.rounds < most
-    if again and not reached.near.all():
-        return begin_climb(settings, progress, states, known, reached)
-    usable = _roots(known, reached.near) or _roots(known, np.ones(len(states), bool))
+    if again and not arrival.near.all():
+        return begin_climb(settings, progress, states, known, arrival)
+    usable = _roots(known, arrival.near) or _roots(known, np.ones(len(states), bool))
     if usable:
         progress = progress._replace(metric=mean_metric(usable) or progress.metric)
     progress, states = begin_travel(progress, states)
     if progress.stage is Stage.TRAVEL:
-        states = [
-            state if is_near or own is None else _with_root(state, own)
-            for state, own, is_near in zip(states, known, reached.near, strict=True)
-        ]
+        for k, (state, own) in enumerate(zip(states, known, strict=True)):
+            if arrival.lost[k]:
+                states[k] = state._replace(climb=no_climb()._replace(begin=progress.starts[k]))
+            elif own is not None and not arrival.near[k]:
+                states[k] = _with_root(state, own)
     return progress, states
 
 
-def _reached(known: Sequence[Newton | None], states: States, means: np.ndarray) -> Reached:
-    """Judge chains: those near have a small rise, and are not far below others like that.
-
-    Those that pursued others have no curvature of their own, and are near if they reached them.
-    """
-    sd = np.sqrt(len(states[0].current.position) / 2)  # of the log density of a Gaussian
-    near = np.array([own is not None and own.rise <= 10.0 * (sd + 1.0) for own in known])
-    if not near.any():
-        return Reached(near, near, -np.inf)
-    behind = means < means[near].max() - 10.0 * (3.0 * sd + 2.0)
-    near &= ~behind
-    pursued = np.array([np.isfinite(state.climb.level) for state in states])
-    return Reached(near | (pursued & ~behind), behind, float(means[near].mean()))
-
-
-def _most_rounds(reached: Reached, rises: np.ndarray, dim: int) -> int:
-    if not reached.behind.any():
+def _most_rounds(arrival: Arrival, rises: np.ndarray, dim: int) -> int:
+    pursues = arrival.behind | arrival.lost
+    if not pursues.any():
         return MOST_ROUNDS
-    rising = rises[reached.behind].max() > np.sqrt(dim / 2) + 1.0
+    rising = np.abs(rises[pursues]).max() > np.sqrt(dim / 2) + 1.0
     return MOST_RISING if rising else MOST_BEHIND
 
 
@@ -188,27 +163,10 @@ def _roots(known: Sequence[Newton | None], which: np.ndarray) -> list[np.ndarray
     return [own.root for own, chosen in zip(known, which, strict=True) if own and chosen]
 
 
-def newton_of(state: Any) -> Newton | None:
-    """Return the curvature that a chain found in its last climb, or earlier; None if neither."""
-    n, found = len(state.current.position), state.climb
-    former = metric_factor.written_out(state.leapfrog.factor, n)
-    if len(found.curvature) and np.isfinite(found.curvature).all():
-        try:
-            values, vectors = np.linalg.eigh(0.5 * (found.curvature + found.curvature.T))
-        except np.linalg.LinAlgError:
-            values = np.zeros(1)
-        largest = np.abs(values).max()
-        if largest > 0.0:
-            deviations = np.sqrt(np.maximum(np.abs(values), LEAST_CURVATURE * largest))
-            metric = dense_metric(former @ (vectors / deviations), np.empty(0, int))
-            rise = 0.5 * float(np.sum((found.force @ vectors / deviations) ** 2))
-            if metric is not None and np.isfinite(rise):
-                return Newton(metric.factor, rise)
-    return Newton(former, found.rise) if np.isfinite(found.rise) else None
-
-
 def mean_metric(roots: Sequence[np.ndarray]) -> FisherMetric | None:
     """Return the metric with the mean of the precision matrices (M M^T)^-1; None if singular."""
+    if not len(roots):
+        return None
     n = len(roots[0])
     with one_blas_thread():
         try:

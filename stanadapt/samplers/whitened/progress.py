@@ -135,6 +135,8 @@ class Progress(NamedTuple):
         Lengths of the windows of METRIC.
     rounds, traveled
         Numbers of rounds of CLIMB and of windows of TRAVEL so far.
+    starts
+        Positions in which chains started, shape (chain, dim).
     metric, location
         The latest metric, and the mean of the draws that it was learned from, shape (dim,).
     step_size, n_steps, target_accept
@@ -167,6 +169,7 @@ class Progress(NamedTuple):
     windows: tuple[int, ...]
     rounds: int
     traveled: int
+    starts: np.ndarray
     metric: FisherMetric
     location: np.ndarray
     step_size: float

@@ -95,14 +95,15 @@ def begin(settings: Any, states: States, iter_warmup: int) -> tuple[Progress, St
     """Pool the scales that chains found in their gradients, and begin to travel."""
     logs = np.log([state.leapfrog.factor[0] for state in states])
     factor = np.exp(logs.mean(axis=0))[None]
+    starts = np.array([state.current.position for state in states])
     stretch = max(1.0, 4.0 / len(states))
     shrink = min(1.0, max(iter_warmup / (USUAL_LENGTH * stretch), 0.1))
     progress = Progress(
         stage=Stage.FIRST_WINDOW, block=0, used=0, ceiling=iter_warmup,
         stretch=stretch, shrink=shrink,
-        window=0, windows=METRIC_WINDOWS, rounds=0, traveled=0,
+        window=0, windows=METRIC_WINDOWS, rounds=0, traveled=0, starts=starts,
         metric=FisherMetric(factor, "diagonal", 0, np.empty(0, int)),
-        location=np.mean([state.current.position for state in states], axis=0),
+        location=starts.mean(axis=0),
         step_size=FIRST_STEP, n_steps=1, target_accept=settings.target_accept,
         mean_log_density=np.full(len(states), np.nan), settled=False, divergences=0,
         choice=UNDECIDED, unbounded=np.empty(0, int),

@@ -205,7 +205,7 @@ def init(density, settings, position, rng):
 @jit
 def step(density, settings, state, rng):
     """Make a trajectory, after a climb if one is due, in the coordinates of the map if any."""
-    if state.climb.gradients > 0:
+    if state.climb.gradients > 0 or state.climb.begin.shape[0] > 0:
         point, found = climb(density, state.current, state.leapfrog.factor, state.climb)
         state = replace(state, current=point, climb=found)
     if not is_used(state.straightening):

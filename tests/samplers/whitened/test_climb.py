@@ -8,7 +8,7 @@ from stanadapt.engine.chain import run
 from stanadapt.engine.points import gradient_at
 from stanadapt.results import attribute
 from stanadapt.samplers.whitened.block import Window
-from stanadapt.samplers.whitened.climb import Climb, climb
+from stanadapt.samplers.whitened.climb import climb, no_climb
 from stanadapt.samplers.whitened.climb_rounds import mean_metric, rough_metric
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
@@ -18,9 +18,7 @@ MEAN = 30.0 * SD
 
 
 def plan(gradients=150, newton=False, sides=2):
-    return Climb(
-        gradients, len(SD) / 2, np.inf, newton, sides, np.empty((0, 0)), np.empty(0), np.inf
-    )  # fmt: skip
+    return no_climb()._replace(gradients=gradients, enough=len(SD) / 2, newton=newton, sides=sides)
 
 
 def climbed(factor, chosen, begin=None):

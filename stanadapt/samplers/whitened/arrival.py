@@ -1,0 +1,97 @@
+"""Which chains have arrived at the typical set, judged by the curvature where their climbs ended.
+
+A chain that is far away has a gradient, and Newton's method predicts how much the log density will
+rise. This is not enough. In a flat tail the prediction is too small: a chain far below one with a
+small rise is behind. And a density may be highest where nearly nothing of the posterior lies, as in
+the neck of a funnel: a chain there is high above the others, in a volume that is smaller by far.
+So chains with a small rise are compared by the mass that Laplace's method estimates around them,
+
+    log density + log det M,   M M^T = |H|^-1,
+
+and one with far less mass than another has lost its way, however high it is. The bounds are ours.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt.engine import metric_factor
+from stanadapt.samplers.whitened.choose_metric import dense_metric
+
+# Bounds in units of 3 sd + 2, sd being the standard deviation of the log density of a Gaussian: a
+# chain is behind if its log density is lower by FAR, and lost if its log mass is by LEAST_MASS.
+FAR, LEAST_MASS = 10.0, 3.0
+# smallest curvature over the largest
+LEAST_CURVATURE = 1e-12
+
+
+class Newton(NamedTuple):
+    """Curvature at the end of a chain's climb: M with M M^T = |H|^-1, and the rise from there.
+
+    `rise` is that which Newton's method predicts, g' |H|^-1 g / 2; M has shape (n, n).
+    """
+
+    root: np.ndarray
+    rise: float
+
+    @property
+    def log_volume(self) -> float:
+        """Log of the determinant of M."""
+        return float(np.linalg.slogdet(self.root)[1])
+
+
+class Arrival(NamedTuple):
+    """Which chains are near the typical set, and where the others are.
+
+    near, behind, lost
+        Shape (chain,): near the typical set; far below those near; at the end of a climb, but with
+        far less mass around. A chain that is none of these still climbs by itself.
+    level
+        Mean log density of the chains that are near.
+
+    """
+
+    near: np.ndarray
+    behind: np.ndarray
+    lost: np.ndarray
+    level: float
+
+
+def judge(known: Sequence[Newton | None], means: np.ndarray, dim: int) -> Arrival:
+    """Judge chains by their curvature, if known, and their mean log densities, shape (chain,)."""
+    sd = np.sqrt(dim / 2)  # standard deviation of the log density of a Gaussian
+    small = np.array([own is not None and own.rise <= 10.0 * (sd + 1.0) for own in known])
+    if not small.any():
+        return Arrival(small, small, small, np.inf)
+    volumes = np.array([own.log_volume if own else -np.inf for own in known])
+    mass = np.where(small, means + volumes, -np.inf)
+    near = mass >= mass.max() - LEAST_MASS * (3.0 * sd + 2.0)
+    level = float(means[near].mean())
+    behind = means < level - FAR * (3.0 * sd + 2.0)
+    near &= ~behind
+    return Arrival(near, behind, small & ~near & ~behind, level)
+
+
+def highest_allowed(level: float, dim: int) -> float:
+    """Return a log density that chains at this level hardly exceed: well above their mode."""
+    return level + max(dim, 4) / 2 + 3.0 * np.sqrt(dim / 2) + 2.0
+
+
+def newton_of(state: Any) -> Newton | None:
+    """Return the curvature that a chain found in its last climb, or earlier; None if neither."""
+    n, found = len(state.current.position), state.climb
+    former = metric_factor.written_out(state.leapfrog.factor, n)
+    if len(found.curvature) and np.isfinite(found.curvature).all():
+        try:
+            values, vectors = np.linalg.eigh(0.5 * (found.curvature + found.curvature.T))
+        except np.linalg.LinAlgError:
+            values = np.zeros(1)
+        largest = np.abs(values).max()
+        if largest > 0.0:
+            deviations = np.sqrt(np.maximum(np.abs(values), LEAST_CURVATURE * largest))
+            metric = dense_metric(former @ (vectors / deviations), np.empty(0, int))
+            rise = 0.5 * float(np.sum((found.force @ vectors / deviations) ** 2))
+            if metric is not None and np.isfinite(rise):
+                return Newton(metric.factor, rise)
+    return Newton(former, found.rise) if np.isfinite(found.rise) else None
