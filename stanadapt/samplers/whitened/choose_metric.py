@@ -55,6 +55,7 @@ def choose_metric(former: FisherMetric, chains: Sequence[Draws], handicap: float
     learners = {"scales": _scales, "full": _full}
     if former.kind != "diagonal" and former.factor.shape[1] <= LARGEST_COMPOSED:
         learners["composed"] = composed_metric
+        learners["former"] = _former
     halves = _halves(chains)
     scores = dict.fromkeys(learners, 0.0)
     with one_blas_thread():
@@ -123,6 +124,11 @@ def dense_metric(root: np.ndarray, flat: np.ndarray) -> FisherMetric | None:
         return None
     lower = np.ascontiguousarray(upper.T * np.sign(diagonal))
     return FisherMetric(lower, "diagonal" if len(root) == 1 else "dense", len(root), flat)
+
+
+def _former(former: FisherMetric, positions: np.ndarray, gradients: np.ndarray) -> FisherMetric:
+    """Keep the metric: the curvature of a Gaussian is exact, and that of draws is not."""
+    return former
 
 
 def _scales(former: FisherMetric, positions: np.ndarray, gradients: np.ndarray) -> FisherMetric:

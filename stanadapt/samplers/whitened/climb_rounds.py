@@ -43,7 +43,7 @@ MOST_BEHIND, MOST_RISING, PURSUIT = 6, 16, 450
 # iterations of NUTS after a climb, and their depth
 CLIMB_LENGTH, CLIMB_DEPTH = 4, 2
 # up to this number of parameters differences are central, with two gradients each
-MOST_CENTRAL = 30
+MOST_CENTRAL = 5
 # scales from the first gradients are no smaller and no larger than these multiples of positions
 LEAST_SCALE, MOST_SCALE = 1e-4, 1e2
 

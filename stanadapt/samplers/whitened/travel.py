@@ -97,10 +97,11 @@ def after_travel(
 def _arrive(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
-    """Find the step size, if there were enough draws for the metric; otherwise draw more first."""
+    """Find the step size, unless the metric needs more draws, or the curvature of climbs."""
     progress = progress._replace(window=0)
     draws = window.moved.sum() * window.positions.shape[1]
     enough = draws >= ENOUGH_DRAWS * window.positions.shape[2]
+    enough |= progress.rounds > 0 and progress.metric.kind == "dense"
     if progress.settled and enough and settings.trajectory != Trajectory.nuts:
         return begin_find_step(progress, states)
     progress = progress._replace(stage=Stage.FIRST_METRIC)
