@@ -81,6 +81,8 @@ def highest_allowed(level: float, dim: int) -> float:
 def newton_of(state: Any) -> Newton | None:
     """Return the curvature that a chain found in its last climb, or earlier; None if neither."""
     n, found = len(state.current.position), state.climb
+    if not len(found.curvature) and not np.isfinite(found.rise):
+        return None
     former = metric_factor.written_out(state.leapfrog.factor, n)
     if len(found.curvature) and np.isfinite(found.curvature).all():
         try:

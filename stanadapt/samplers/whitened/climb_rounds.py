@@ -68,6 +68,7 @@ def begin_climb(
     for k, (state, own) in enumerate(zip(states, known, strict=True)):
         if arrival is not None and shared is not None and (arrival.behind | arrival.lost)[k]:
             begin = progress.starts[k] if arrival.lost[k] else np.empty(0)
+            progress = progress._replace(returned=progress.returned + int(arrival.lost[k]))
             state = _prepare_pursuit(state, shared, arrival.level, begin)
         else:
             if own is not None:
@@ -146,6 +147,7 @@ def after_climb(
         for k, (state, own) in enumerate(zip(states, known, strict=True)):
             if arrival.lost[k]:
                 states[k] = state._replace(climb=no_climb()._replace(begin=progress.starts[k]))
+                progress = progress._replace(returned=progress.returned + 1)
             elif own is not None and not arrival.near[k]:
                 states[k] = _with_root(state, own)
     return progress, states

@@ -65,6 +65,8 @@ def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
         **({"unsettled": unsettled} if unsettled else {}),
         "warmup_cut_short": progress.choice == CUT_SHORT,
         "warmup_iterations": progress.used,
+        "warmup_climbs": progress.rounds,
+        "warmup_returns": progress.returned,
         "fixed_trajectories": two_stage,
         "trajectory": f"{kind}: {reason}",
         "metric": progress.metric.kind + rank,

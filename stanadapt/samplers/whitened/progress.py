@@ -133,8 +133,9 @@ class Progress(NamedTuple):
         Number of the block within its stage, from 0.
     windows
         Lengths of the windows of METRIC.
-    rounds, traveled
-        Numbers of rounds of CLIMB and of windows of TRAVEL so far.
+    rounds, returned, traveled
+        Numbers of rounds of CLIMB, of chains that returned to their start after one, and of windows
+        of TRAVEL so far.
     starts
         Positions in which chains started, shape (chain, dim).
     metric, location
@@ -168,6 +169,7 @@ class Progress(NamedTuple):
     window: int
     windows: tuple[int, ...]
     rounds: int
+    returned: int
     traveled: int
     starts: np.ndarray
     metric: FisherMetric

@@ -101,7 +101,8 @@ def begin(settings: Any, states: States, iter_warmup: int) -> tuple[Progress, St
     progress = Progress(
         stage=Stage.FIRST_WINDOW, block=0, used=0, ceiling=iter_warmup,
         stretch=stretch, shrink=shrink,
-        window=0, windows=METRIC_WINDOWS, rounds=0, traveled=0, starts=starts,
+        window=0, windows=METRIC_WINDOWS, rounds=0, returned=0, traveled=0,
+        starts=starts,
         metric=FisherMetric(factor, "diagonal", 0, np.empty(0, int)),
         location=starts.mean(axis=0),
         step_size=FIRST_STEP, n_steps=1, target_accept=settings.target_accept,

@@ -44,6 +44,8 @@ FIELDS = {
     "seed": "seed",
     "iter_warmup": "warm-up iterations requested",
     "warmup_iterations": "warm-up iterations used",
+    "warmup_climbs": "rounds of climbing in warm-up",
+    "warmup_returns": "chains that returned to their start",
     "iter_sampling": "sampling iterations",
     "thin": "thin",
     "chains_kept": "chains kept",

@@ -49,6 +49,32 @@ def test_a_climb_keeps_to_its_gradients():
     assert used == 3
 
 
+def test_a_pursuit_ends_between_the_level_and_the_highest_that_is_allowed():
+    """The mode is at 0, and a step to it from the start is shorter than the first one."""
+    chosen = plan()._replace(enough=0.0, level=-40.0, highest=-20.0)
+    end, found, _ = climbed(np.ones((1, len(SD))), chosen)
+    assert -40.0 <= end.log_density <= -20.0
+    assert found.curvature.shape == (len(SD), len(SD))
+
+
+def test_a_pursuit_that_does_not_reach_the_level_makes_no_differences():
+    chosen = plan(gradients=3)._replace(enough=0.0, level=-1.0)
+    end, found, used = climbed(1e-6 * np.ones((1, len(SD))), chosen)
+    assert end.log_density < -1.0
+    assert used == 3
+    assert len(found.curvature) == 0
+
+
+def test_a_chain_returns_before_it_climbs():
+    begin = MEAN + 2.0 * SD
+    chosen = plan(gradients=0, sides=0)._replace(begin=begin)
+    end, found, used = climbed(SD[None], chosen)
+    np.testing.assert_array_equal(end.position, begin)
+    np.testing.assert_allclose(end.log_density, -2.0 * len(SD))
+    assert used == 1
+    assert len(found.begin) == 0
+
+
 @pytest.mark.parametrize("sides", [1, 2])
 def test_differences_give_the_curvature_in_the_coordinates_of_the_metric(sides):
     rng = np.random.default_rng(1)
@@ -94,6 +120,31 @@ def test_a_far_start_is_cheap_and_the_same_for_any_number_of_threads(threads):
     again = make_chains_at(Gaussian(MEAN, SD), begin, draws=50)
     assert run(again, 5 - threads, chunk=None) is False
     np.testing.assert_array_equal(draws, [chain.sampling.constrained for chain in again])
+
+
+NEGATIVE_BINOMIAL = """
+data { int N; matrix[N, 3] x; array[N] int y; }
+parameters { real a; vector[3] b; real<lower=0> phi; }
+model { phi ~ gamma(2, 0.5); y ~ neg_binomial_2_log(a + x * b, phi); }
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*had no finite density")
+def test_chains_that_collapsed_a_scale_are_brought_back():
+    """Far away, a smaller phi raises the density most, and the way back is a curved canyon.
+
+    Without pursuit these chains needed more than 100,000 gradients, or never returned.
+    """
+    rng = np.random.default_rng(6)
+    x = np.c_[rng.normal(2e5, 6e4, 200), rng.normal(200, 40, 200), rng.normal(50, 12, 200)]
+    rate = np.exp(2.0 + 0.3 * (x - x.mean(axis=0)) / x.std(axis=0) @ np.ones(3))
+    y = rng.negative_binomial(3, 3 / (3 + rate))
+    data = {"N": len(y), "x": x.tolist(), "y": y.tolist()}
+    target = sa.Target(NEGATIVE_BINOMIAL, data, show_progress=False, backend="stanli")
+    fit = sa.sample(target, "whitened_hmc", seed=1, iter_sampling=600, show_progress=False)
+    assert int(attribute(fit, "n_gradients_warmup")) < 10_000
+    assert int(attribute(fit, "warmup_climbs")) > 1
+    assert attribute(fit, "trajectory").startswith("2 gradients")
 
 
 YEARS = """

@@ -5,6 +5,7 @@ import pytest
 
 from stanadapt.samplers.whitened.block import Window
 from stanadapt.samplers.whitened.choose_metric import (
+    LATER,
     WHILE_TRAVELING,
     choose_metric,
     composed_metric,
@@ -142,3 +143,18 @@ def test_a_chain_left_out_has_no_say():
     chains = draws_of(window(x, g), np.array([True, False, False, False]))
     assert len(chains) == 3
     assert len(draws_of(window(x, g), np.ones(4, bool))) == 4
+
+
+def test_a_metric_that_draws_do_not_improve_is_kept():
+    """With heavy tails few draws determine scales badly; correlations of 0.9 need a full metric."""
+    rng, n = np.random.default_rng(7), 40
+    root = np.linalg.cholesky(0.1 * np.eye(n) + 0.9)
+    z = rng.standard_t(4, (4, 15, n))
+    slopes = -5.0 * z / (4.0 + z**2)
+    chains = draws_of(window(z @ root.T, slopes @ np.linalg.inv(root)))
+    former = FisherMetric(np.ascontiguousarray(root), "dense", n, np.empty(0, int))
+    assert choose_metric(former, chains, LATER) is former
+    wrong = FisherMetric(
+        np.ascontiguousarray(np.diag(np.arange(1.0, n + 1))), "dense", n, former.flat
+    )
+    assert choose_metric(wrong, chains, LATER) is not wrong

@@ -1,0 +1,67 @@
+"""Ends of climbs are judged by curvature, by log density, and by the mass around them."""
+
+import numpy as np
+
+from stanadapt.samplers.whitened import schedule
+from stanadapt.samplers.whitened.arrival import FAR, LEAST_MASS, Newton, highest_allowed, judge
+from stanadapt.samplers.whitened.climb_rounds import begin_climb
+from tests.helpers.gaussian_target import Gaussian, make_chains_at
+
+DIM = 8
+BOUND = 3.0 * np.sqrt(DIM / 2) + 2.0
+
+
+def known(volume=1.0, rise=1.0):
+    """A chain's curvature: the product of its scales, and the rise from there."""
+    return Newton(volume ** (1 / DIM) * np.eye(DIM), rise)
+
+
+def test_without_curvature_no_chain_is_near():
+    found = judge([None, None], np.zeros(2), DIM)
+    assert not (found.near | found.behind | found.lost).any()
+
+
+def test_a_large_rise_is_neither_near_nor_lost():
+    found = judge([known(), known(rise=1e3)], np.zeros(2), DIM)
+    assert found.near.tolist() == [True, False]
+    assert not (found.behind | found.lost).any()
+
+
+def test_a_chain_far_below_is_behind_whatever_its_rise():
+    means = np.array([0.0, -0.9 * FAR * BOUND, -1.1 * FAR * BOUND])
+    found = judge([known(), None, known(np.exp(2 * FAR * BOUND))], means - 50.0, DIM)
+    assert found.behind.tolist() == [False, False, False]  # by mass, the last one is the best
+    found = judge([known(), None, known()], means - 50.0, DIM)
+    assert found.behind.tolist() == [False, False, True]
+    assert found.level == -50.0
+
+
+def test_a_chain_high_up_in_a_small_volume_is_lost():
+    """As in the neck of a funnel, by 8 log scales of -5: a mass smaller by 40 - 15."""
+    means = np.array([0.0, 15.0, 39.0])
+    volume = np.exp(-40.0)
+    found = judge([known(), known(volume), known(volume)], means, DIM)
+    assert 25.0 > LEAST_MASS * BOUND > 1.0
+    assert found.lost.tolist() == [False, True, False]
+    assert found.near.tolist() == [True, False, True]
+
+
+def test_the_mode_of_a_gaussian_is_allowed():
+    assert highest_allowed(-DIM / 2, DIM) > 0.0
+
+
+def test_a_lost_chain_returns_to_its_own_start_and_no_other_moves():
+    begin = np.random.default_rng(1).uniform(-2, 2, (3, DIM))
+    made = make_chains_at(Gaussian(np.zeros(DIM), np.ones(DIM)), begin)
+    settings, states = made[0].settings, [chain.state for chain in made]
+    progress, states = schedule.begin(settings, states, 1000)
+    newtons = [known(), known(np.exp(-40.0)), None]
+    found = judge(newtons, np.array([0.0, 10.0, -2.0 * FAR * BOUND]), DIM)
+    progress, states = begin_climb(settings, progress, states, newtons, found)
+    plans = [state.climb for state in states]
+    assert [plan.gradients > 0 for plan in plans] == [False, True, True]
+    assert [len(plan.begin) for plan in plans] == [0, DIM, 0]
+    np.testing.assert_array_equal(plans[1].begin, begin[1])
+    assert [plan.level for plan in plans[1:]] == [0.0, 0.0]
+    assert progress.returned == 1
+    np.testing.assert_array_equal([state.current.position for state in states], begin)
