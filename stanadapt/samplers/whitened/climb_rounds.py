@@ -6,6 +6,10 @@ below the typical set. The differences at the end of a climb then give the chain
 its next one: those in which its own Newton step has length 1. Chains near the typical set wait for
 the others with NUTS.
 
+A chain far below those near pursues them: it climbs to their level in the coordinates of their mean
+curvature, or, in every second round, in the scales of these. In its own coordinates it would follow
+a canyon for long. A chain that ended high up with little mass around first returns to its start.
+
 The metric of all chains is the inverse of their mean precision matrix |-H|, which no matrix
 product forms: that would square the condition, and the scales of a regression in raw units with
 calendar years differ by 1e10.
