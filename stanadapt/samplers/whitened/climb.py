@@ -189,6 +189,15 @@ def _set_slope(factor, place, log_density, deep):
 
 
 @jit
+def _evaluate(density, position, gradient):
+    """Return the log density; where a step has overflowed, -inf without a call that would fail."""
+    for i in range(density.dim):
+        if not np.abs(position[i]) < np.inf:
+            return -np.inf
+    return value_and_gradient(density, position, gradient)
+
+
+@jit
 def _search(density, factor, here, there, log_density, direction, along, rise, ends):
     """Fill `there` with a point along a direction, in coordinates of the metric and in raw ones.
 
@@ -199,7 +208,7 @@ def _search(density, factor, here, there, log_density, direction, along, rise, e
     for tried in range(1, ends.most + 1):
         for i in range(n):
             there.position[i] = here.position[i] + size * along[i]
-        reached = value_and_gradient(density, there.position, there.gradient)
+        reached = _evaluate(density, there.position, there.gradient)
         _set_slope(factor, there, reached, deep)
         gain = reached - log_density
         if deep and -np.inf < reached < 0.0:
@@ -275,10 +284,10 @@ def _gradients_beside(density, point, column, spacing, sides, position, forward,
     n = density.dim
     for j in range(n):
         position[j] = point.position[j] + spacing * column[j]
-    known = value_and_gradient(density, position, forward) > -np.inf
+    known = _evaluate(density, position, forward) > -np.inf
     if sides == 1:
         copy(point.gradient, backward)
         return known
     for j in range(n):
         position[j] = point.position[j] - spacing * column[j]
-    return known and value_and_gradient(density, position, backward) > -np.inf
+    return known and _evaluate(density, position, backward) > -np.inf
