@@ -158,7 +158,7 @@ BUGS = {
         "same_bits",
     ),
     "warm_up_looks_at_the_clock": Bug(
-        "samplers/whitened/schedule.py",
+        "samplers/whitened/travel.py",
         "if settled or progress.used > TRAVEL_SHARE",
         "if settled or __import__('time').perf_counter_ns() // 1000 % 3 == 0 or 0 > TRAVEL_SHARE",
         WHITENED,

@@ -30,7 +30,7 @@ from stanadapt.engine.compiled import inverse_hessian
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, inner_product
-from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.density import FAILED_CALLS, value_and_gradient
 from stanadapt.engine.points import GradientPoint, gradient_at
 
 SUFFICIENT, FLATTER, TRIES = 1e-4, 0.9, 30
@@ -190,11 +190,17 @@ def _set_slope(factor, place, log_density, deep):
 
 @jit
 def _evaluate(density, position, gradient):
-    """Return the log density; where a step has overflowed, -inf without a call that would fail."""
+    """Return the log density; -inf where it is not finite, which is no failure of a chain.
+
+    A search along a line that has gone too far is shortened, as any search is.
+    """
     for i in range(density.dim):
         if not np.abs(position[i]) < np.inf:
             return -np.inf
-    return value_and_gradient(density, position, gradient)
+    log_density = value_and_gradient(density, position, gradient)
+    if log_density == -np.inf:
+        density.calls[FAILED_CALLS] -= 1
+    return log_density
 
 
 @jit
