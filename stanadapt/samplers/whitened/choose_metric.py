@@ -8,8 +8,9 @@ whitened draws to a standard normal (`fisher_metric`).
 A metric learned from scratch has a ridge, which limits the ratio of the variances that it can tell
 apart to about 1e5. Powers of a calendar year exceed this by far. `composed_metric` is learned in
 the coordinates of the former metric, so that its ridge is relative to what is known already, and a
-few windows together reach any ratio. It also keeps the noise of the former metric, and must
-therefore be better than the others by a factor.
+few windows together reach any ratio. It also keeps the noise of the former metric, and the former
+metric itself may be that of the curvature at one point, which is narrow in the tails: both must be
+better than the others by a factor. Halves of the chains favor them, which need no draws.
 
 The estimator is that of `fisher_metric`; the candidates, the comparison and the factors are ours,
 measured on regressions in raw units and on hierarchical models.
@@ -29,7 +30,7 @@ Draws = tuple[np.ndarray, np.ndarray]
 
 # up to this number of parameters, matrices are inverted and factorized after every window
 LARGEST_COMPOSED = 100
-# factors by which a composed metric must be better, while chains travel and later
+# factors by which what is known already must be better, while chains travel and later
 WHILE_TRAVELING, LATER = 1.2, 2.0
 # Divergences per parameter below this are rounding: that of scales on an independent Gaussian is
 # 1e-30, and among such numbers the smallest would be chance.
@@ -49,7 +50,8 @@ def choose_metric(former: FisherMetric, chains: Sequence[Draws], handicap: float
     chains
         Positions and gradients of each chain, shape (m, n).
     handicap
-        Factor by which a composed metric must be better than the others; >= 1.
+        Factor by which a composed metric, or the former one, must be better than those learned
+        from these draws alone; >= 1.
 
     """
     learners = {"scales": _scales, "full": _full}
@@ -62,8 +64,9 @@ def choose_metric(former: FisherMetric, chains: Sequence[Draws], handicap: float
         for learned, judged in (halves, halves[::-1]):
             for name, learn in learners.items():
                 scores[name] += _divergence(learn(former, *learned), learned, judged)
-        if "composed" in scores:
-            scores["composed"] *= handicap
+        for name in ("composed", "former"):
+            if name in scores:
+                scores[name] *= handicap
         rounding = ROUNDING * chains[0][0].shape[1]
         # of equal scores the first is taken: scales, which are the simplest
         best = min(scores, key=lambda name: scores[name] if scores[name] > rounding else 0.0)

@@ -68,8 +68,10 @@ from stanadapt.samplers.whitened.travel import (
 )
 
 METRIC_WINDOWS = (30, 60)
-# if the step is below this after the last window, up to two more windows, each twice as long
-GOOD_STEP, MOST_EXTRA = 0.7, 2
+# if the step is below this after the last window, up to two more windows, each twice as long; one
+# if the distance from a Gaussian is larger: tails in which a step of one size fails are visited
+# rarely, and a metric that contains them is learned from more draws
+GOOD_STEP, MOST_EXTRA, NEARLY_GAUSSIAN = 0.7, 2, 0.05
 TUNE_BLOCK, TUNE_BLOCKS, TUNE_GAIN = 8, 8, 2.5
 MOST_STEPS, ROUND_UP = 16, 0.8
 # acceptance rate for one step if the target of the settings would need several
@@ -174,6 +176,10 @@ def _after_metric(
     progress = _straighten(settings, progress, states, FAR_FROM_GAUSSIAN)
     if progress.straightened.map_is_used:
         return _begin_straighten(settings, progress, states)
+    # it is infinite if it was not measured
+    if not extra and NEARLY_GAUSSIAN < progress.straightened.distance < np.inf:
+        progress = progress._replace(windows=(*progress.windows, 2 * windows[-1]))
+        return begin_find_step(progress, states)
     return _begin_tune_step(progress, states)
 
 
