@@ -71,7 +71,7 @@ METRIC_WINDOWS = (30, 60)
 # if the step is below this after the last window, up to two more windows, each twice as long; one
 # if the distance from a Gaussian is larger: tails in which a step of one size fails are visited
 # rarely, and a metric that contains them is learned from more draws
-GOOD_STEP, MOST_EXTRA, NEARLY_GAUSSIAN = 0.7, 2, 0.05
+GOOD_STEP, MOST_EXTRA, NEARLY_GAUSSIAN = 0.7, 2, 0.1
 TUNE_BLOCK, TUNE_BLOCKS, TUNE_GAIN = 8, 8, 2.5
 MOST_STEPS, ROUND_UP = 16, 0.8
 # acceptance rate for one step if the target of the settings would need several

@@ -37,6 +37,7 @@ from stanadapt.samplers.whitened.conditionals import (
     W,
     join,
 )
+from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, composed_metric
 from stanadapt.samplers.whitened.fisher_metric import fisher_metric
 from stanadapt.samplers.whitened.map_groups import Group, exact_structure
 from stanadapt.samplers.whitened.map_search import NONE, in_order, search
@@ -49,6 +50,8 @@ CLOSE, CLOSE_SHARE = 0.3, 0.2
 # draws to learn from and to judge by, each; more would cost time and change nothing
 MOST_DRAWS = 300
 LEAST_DRAWS = 60
+# number of corrections of a metric by which D is measured
+REPEATS = 2
 
 
 class Straightened(NamedTuple):
@@ -107,6 +110,11 @@ def distances(
     with np.errstate(all="ignore"):
         x, g, _ = apply_map(straightening, *learned)
         metric = fisher_metric(x, g, np.ones(x.shape[1]))
+        if metric.kind == "dense" and x.shape[1] <= LARGEST_COMPOSED:
+            # once more in its coordinates: with the ridge of the first, powers of a calendar year
+            # would be far from a Gaussian
+            for _ in range(REPEATS):
+                metric = composed_metric(metric, x, g)
         center, slope = x.mean(axis=0), g.mean(axis=0)
         x, g, _ = apply_map(straightening, *judged)
         w, b = metric.whiten(x - center, g - slope)

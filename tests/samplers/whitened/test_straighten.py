@@ -144,6 +144,18 @@ def test_the_former_map_is_kept_if_it_is_better():
     assert again.groups == exact.groups
 
 
+def test_powers_of_a_calendar_year_are_a_gaussian():
+    """The distance is the same in any coordinates that are a linear function of others."""
+    years = np.linspace(1950.0, 2020.0, 60)
+    columns = np.stack([years**0, years, years**2], axis=1)
+    root = np.linalg.inv(np.linalg.qr(columns, mode="r"))
+    z = np.random.default_rng(5).standard_normal((300, 3))
+    x, g = z @ root.T, -np.linalg.solve(root.T, z.T).T
+    assert np.linalg.cond(np.cov(x.T) / np.outer(x.std(axis=0), x.std(axis=0))) > 1e9
+    none = UNCHANGED.straightening
+    assert distances(none, (x[::2], g[::2]), (x[1::2], g[1::2])).max() < 0.01
+
+
 def test_a_window_in_new_coordinates_has_their_density():
     x, g = of(FUNNEL, 200)
     window = Window(x[None], g[None], np.zeros((1, 200, 3)), np.ones(1, bool))
