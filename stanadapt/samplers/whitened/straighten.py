@@ -23,6 +23,7 @@ from stanadapt.engine.triangular_map import (
     with_memory,
 )
 from stanadapt.samplers.whitened.block import LOG_DENSITY, Window
+from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, composed_metric
 from stanadapt.samplers.whitened.conditionals import (
     ABSENT,
     LARGEST_EXPONENT,
@@ -37,7 +38,6 @@ from stanadapt.samplers.whitened.conditionals import (
     W,
     join,
 )
-from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, composed_metric
 from stanadapt.samplers.whitened.fisher_metric import fisher_metric
 from stanadapt.samplers.whitened.map_groups import Group, exact_structure
 from stanadapt.samplers.whitened.map_search import NONE, in_order, search
