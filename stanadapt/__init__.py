@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from stanadapt import samplers
     from stanadapt.diagnostics.compare import compare
     from stanadapt.diagnostics.modes import modes
-    from stanadapt.engine.checks import check_sampler
     from stanadapt.errors import ConvergenceWarning, StanadaptError
     from stanadapt.results.files import save
     from stanadapt.runs.load import load
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from stanadapt.runs.resume import resume
     from stanadapt.runs.sample import sample
     from stanadapt.runs.stan_nuts.stan_nuts import stan_nuts
+    from stanadapt.samplers import check_sampler
     from stanadapt.studies.advise.advise import advise
     from stanadapt.studies.approximate.approximate import approximate
     from stanadapt.studies.calibration.sbc import sbc
@@ -34,7 +34,7 @@ _PLACES = {
     "add_prior": "runs.prior",
     "advise": "studies.advise.advise",
     "approximate": "studies.approximate.approximate",
-    "check_sampler": "engine.checks",
+    "check_sampler": "samplers",
     "compare": "diagnostics.compare",
     "compare_repeats": "studies.repeats.compare_repeats",
     "diagnose": "studies.diagnose",

@@ -2,6 +2,8 @@
 
 import doctest
 import inspect
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -25,6 +27,13 @@ def test_sample_has_few_parameters_and_the_common_ones_first():
 
 def test_a_sampler_has_few_fields():
     assert len(Sampler._fields) <= 25
+
+
+def test_the_first_call_of_a_session_may_check_a_sampler():
+    """Samplers are registered when they are imported; every other function imports them."""
+    call = "import stanadapt as sa; sa.check_sampler('rwm', unknown=1)"
+    failed = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True)
+    assert failed.stderr.rstrip().endswith("[unknown_setting]")
 
 
 @pytest.mark.parametrize("name", [n for n in OBJECTS if inspect.isfunction(getattr(sa, n))])
