@@ -143,7 +143,9 @@ def test_a_chain_without_a_finite_density_is_stopped_at_the_same_iteration(case)
         run([chain], 1, chunk=chunk)
         target.wall[0] = np.inf
         assert chain.stopped
-        assert chain.density.calls[FAILED_CALLS] <= FAILURES_BEFORE_STOP + 25
+        failed = chain.density.calls[FAILED_CALLS]
+        # after the iteration that reaches the limit, with as many evaluations as it makes
+        assert failed <= FAILURES_BEFORE_STOP + 3.0 * failed / chain.n_done
         stops.append(chain.n_done)
     assert stops[0] == stops[1] < 10_000
 
@@ -203,12 +205,11 @@ def test_evaluations_are_attributed_to_their_iteration(case):
     before = chain.density.calls[used]
     assert before > 1 if searches else before == 1
     finish([chain])
-    steps = [name for name in ("n_steps", "leapfrogs", "n_tries") if name in chain.stat_names]
-    each = column(chain, steps[0]) if steps else 1
-    each = each + refreshed(chain)
-    np.testing.assert_array_equal(column(chain, "n_evaluations"), each)
-    assert chain.density.calls[used] == before + np.sum(each * np.ones(500))
+    each = column(chain, "n_evaluations")
+    assert chain.density.calls[used] == before + np.sum(each)
     assert chain.density.calls[unused] == 0
+    for name in {"n_steps", "leapfrogs", "n_tries"} & set(chain.stat_names):
+        np.testing.assert_array_equal(each, column(chain, name) + refreshed(chain))
 
 
 def refreshed(chain):
