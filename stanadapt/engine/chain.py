@@ -330,6 +330,10 @@ class Chain:
         self.failed_quantities += recording.constrain(positions, recording.constrained[rows])
         self.constrain_seconds += time.perf_counter() - began
         recording.stats[rows] = stats
+        log_jacobians = getattr(recording.constrain, "log_jacobians", None)
+        mapped = log_jacobians(positions) if log_jacobians else None
+        if mapped is not None:  # `lp` is that of the program's own coordinates
+            recording.stats[rows, 0] -= mapped
         if recording.unconstrained is not None:
             recording.unconstrained[rows] = draws[:, : self.density.dim]
         recording.extra[rows] = draws[:, self.density.size :][:, : recording.extra.shape[1]]

@@ -1,7 +1,8 @@
 """A target in standardized coordinates z, with unconstrained position x = m + L z.
 
 See `engine/standardized_density.py`. Only samplers see z: draws, messages and everything that is
-saved refer to x.
+saved refer to x. With a triangular map, y = m + L z are the coordinates of the map, and x is the
+place of y; see `engine/straightened_density.py`.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import numpy as np
 from stanadapt.engine import metric_factor
 from stanadapt.engine.density import Density
 from stanadapt.engine.standardized_density import original, standardized
+from stanadapt.engine.straightened_density import places, residuals, slope_at, straightened
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.messages import UNUSABLE_SCALES
 from stanadapt.targets.target import Samplable, Target
@@ -29,6 +31,8 @@ class Standardized(Samplable):
     factor
         L, stored as in `metric_factor`: shape (1, k) diagonal, (k, k) lower triangular, or
         (1 + r, k + 1) of low rank.
+    map_rows
+        Rows of a `TriangularMap`; None, or without a row, for none.
 
     Raises
     ------
@@ -40,10 +44,18 @@ class Standardized(Samplable):
     location: np.ndarray
     factor: np.ndarray
 
-    def __init__(self, base: Samplable, location: np.ndarray, factor: np.ndarray) -> None:
+    def __init__(
+        self,
+        base: Samplable,
+        location: np.ndarray,
+        factor: np.ndarray,
+        map_rows: np.ndarray | None = None,
+    ) -> None:
         self._base, self.name, self.dim = base, base.name, base.dim
         self.location = np.ascontiguousarray(location, dtype=float)
         self.factor = np.ascontiguousarray(factor, dtype=float)
+        if map_rows is not None and len(map_rows):
+            self.map_rows = np.ascontiguousarray(map_rows, dtype=float)
         self.evaluations_per_call = base.evaluations_per_call
         self._calls: list[np.ndarray] = []
         size = len(self.location)
@@ -65,16 +77,20 @@ class Standardized(Samplable):
 
     @property
     def kind(self) -> str:
-        """Form of the factor: "diagonal", "dense", or "low rank, rank 3"."""
+        """Form of the factor, such as "diagonal", "dense, straightened", "low rank, rank 3"."""
+        mapped = ", straightened" if self.map_rows is not None else ""
         if self.factor.shape[0] == 1:
-            return "diagonal"
+            return f"diagonal{mapped}"
         if self.factor.shape[1] == len(self.location):
-            return "dense"
-        return f"low rank, rank {len(self.factor) - 1}"
+            return f"dense{mapped}"
+        return f"low rank, rank {len(self.factor) - 1}{mapped}"
 
     @property
     def log_volume(self) -> float:
-        """Log of |det L|, to be added to the log of an integral over z for one over x."""
+        """Log of |det L|, to be added to the log of an integral over z for one over x.
+
+        The density of z contains the Jacobian of a map.
+        """
         return float(np.log(metric_factor.diagonal(self.factor, len(self.location))).sum())
 
     @property
@@ -92,14 +108,35 @@ class Standardized(Samplable):
 
     def original(self, positions: np.ndarray) -> np.ndarray:
         """Transform positions z to positions x of the base; shape (..., dim) or (..., k)."""
+        return self._places(positions)[0]
+
+    def log_jacobians(self, positions: np.ndarray) -> np.ndarray | None:
+        """Return what the log density of each z, shape (m, dim), contains of the map; or None."""
+        return None if self.map_rows is None else self._places(positions)[1]
+
+    def _places(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        y = self._mapped(positions)
+        log_jacobians, x = np.zeros(len(y)), y
+        if self.map_rows is not None:
+            x = np.empty_like(y)
+            places(self.map_rows, y, x, log_jacobians)
+        return x.reshape(np.shape(positions)), log_jacobians
+
+    def _mapped(self, positions: np.ndarray) -> np.ndarray:
+        """Return rows of y = m + L z."""
         rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, np.shape(positions)[-1])
         out = np.empty_like(rows)
         original(self.location, self.factor, rows, out)
-        return out.reshape(np.shape(positions))
+        return out
 
     def standardized(self, positions: np.ndarray) -> np.ndarray:
         """Transform positions x of the base to positions z; both of shape (..., dim)."""
         z, size = np.array(positions, dtype=float), len(self.location)
+        if self.map_rows is not None:
+            x = z.reshape(-1, z.shape[-1])
+            z = np.empty_like(x)
+            residuals(self.map_rows, x, z)
+            z = z.reshape(np.shape(positions))
         centered = z[..., :size] - self.location
         rows = metric_factor.inverse_times_rows(self.factor, centered.reshape(-1, size))
         z[..., :size] = rows.reshape(centered.shape)
@@ -109,18 +146,25 @@ class Standardized(Samplable):
         """Make a density with separate memory, for one chain. This object must outlive it."""
         base = self.base.density(chain)
         self._calls.append(base.calls)  # owns the memory of a density that is made of others
+        if self.map_rows is not None:
+            base = straightened(base, self.map_rows)
+            self._calls.append(base.calls)
         return standardized(base, self.location, self.factor)
 
     def value(self, position: np.ndarray) -> float:
         """Return the log density at z as samplers without gradients see it; -inf if it fails."""
-        return self.base.value(self.original(position))
+        x, log_jacobians = self._places(position)
+        return self.base.value(x) + float(log_jacobians[0])
 
     def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
         """Return log density and gradient at z, and Stan's message if the evaluation fails."""
-        log_density, gradient, message = self.base.evaluate(self.original(position))
+        x, log_jacobians = self._places(position)
+        log_density, gradient, message = self.base.evaluate(x)
         slope, size = np.array(gradient, dtype=float), len(self.location)
+        if self.map_rows is not None:
+            slope_at(self.map_rows, self._mapped(position)[0], slope)
         slope[:size] = metric_factor.transposed_times_rows(self.factor, slope[None, :size])[0]
-        return log_density, slope, message
+        return log_density + float(log_jacobians[0]), slope, message
 
     def constrainer(self, seed: int, chain: int = 0) -> "FromStandardized":
         """Make a callable that turns the draws z of one chain into columns of the program."""
@@ -150,6 +194,10 @@ class FromStandardized:
     def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
         """Fill out (draw, column); return the number of rows with failed generated quantities."""
         return self._constrain(self._target.original(positions), out)
+
+    def log_jacobians(self, positions: np.ndarray) -> np.ndarray | None:
+        """Return what the log density of each draw contains of a map, or None: it is not saved."""
+        return self._target.log_jacobians(positions)
 
     def state(self) -> dict[str, Any]:
         """Return the state that `resume` needs to continue from here."""

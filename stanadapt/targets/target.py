@@ -116,6 +116,8 @@ class Samplable(ABC):
         `Traits.samples_batches`.
     location, factor
         Standardized coordinates z have positions location + factor z; None otherwise.
+    map_rows
+        Rows of the `TriangularMap` of which these are the coordinates; None otherwise.
 
     """
 
@@ -127,6 +129,7 @@ class Samplable(ABC):
     in_batches: bool = False
     location: np.ndarray | None = None
     factor: np.ndarray | None = None
+    map_rows: np.ndarray | None = None
 
     @property
     @abstractmethod

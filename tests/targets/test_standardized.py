@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.engine.density import value, value_and_gradient
+from stanadapt.engine.triangular_map import make_map
 from stanadapt.targets.standardized import Standardized
 from tests.helpers.codes import raises
 
@@ -18,6 +20,13 @@ FACTORS = {
     "dense": np.array([[50.0, 0.0, 0.0], [0.1, 0.6, 0.0], [50.0, -1e-3, 2e-3]]),
     "low rank, rank 1": np.array([[50.0, 0.6, 45.0, 0.0], [0.6, 0.0, 0.8, -0.9]]),
 }
+# b given a and log s, roughly: its location is 0.9 a + 15, its scale 1.1 s^0.8
+MAP = make_map(
+    np.array([2]), np.array([1]), np.array([0]),
+    [[-2.0 * np.log(1.1), -1.6, 0.0, 0.0, 0.0, 195.0, 0.9, 0.0, 200.0]],
+)  # fmt: skip
+STRAIGHTENED = ", straightened"
+FORMS = [*FACTORS, *(f"{name}{STRAIGHTENED}" for name in FACTORS)]
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +34,11 @@ def program():
     return sa.Target(PROGRAM)
 
 
-@pytest.fixture(params=FACTORS)
+@pytest.fixture(params=FORMS)
 def target(request, program):
-    standardized = Standardized(program, LOCATION, FACTORS[request.param])
+    plain = request.param.removesuffix(STRAIGHTENED)
+    rows = None if plain == request.param else MAP.rows
+    standardized = Standardized(program, LOCATION, FACTORS[plain], rows)
     assert standardized.kind == standardized.description["standardized"] == request.param
     return standardized
 
@@ -45,21 +56,43 @@ def test_columns_and_values_are_those_of_the_program(target, program):
     target.constrainer(1)(z, ours)
     program.constrainer(1)(target.original(z), theirs)
     np.testing.assert_array_equal(ours, theirs)
-    value, gradient, message = target.evaluate(z[0])
-    assert value == program.evaluate(target.original(z[0]))[0]
+    log_density, gradient, message = target.evaluate(z[0])
+    added = target.constrainer(1).log_jacobians(z)
+    expected = program.evaluate(target.original(z[0]))[0] + (0.0 if added is None else added[0])
+    assert log_density == expected
     assert message == ""
     h = 1e-6
     numeric = [
         (target.evaluate(z[0] + h * e)[0] - target.evaluate(z[0] - h * e)[0]) / (2 * h)
         for e in np.eye(3)
     ]
-    np.testing.assert_allclose(gradient, numeric, rtol=1e-4)
+    # differences of a steep density lose digits
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-4, atol=1e-8 * np.abs(gradient).max())
 
 
-def test_the_volume_is_that_of_a_cube_of_z(target):
-    corners = target.original(np.vstack([np.zeros(3), np.eye(3)]))
-    volume = np.linalg.det(corners[1:] - corners[0])
-    assert target.log_volume == pytest.approx(np.log(abs(volume)), rel=1e-9)
+def test_the_volume_is_that_of_a_small_cube_of_z(target):
+    """The density of z contains the share of a map, which differs from place to place."""
+    center, h = np.array([0.2, -0.4, 0.1]), 1e-4
+    sides = [
+        (target.original(center + h * e) - target.original(center - h * e)) / (2 * h)
+        for e in np.eye(3)
+    ]
+    added = target.log_jacobians(center[None])
+    _, volume = np.linalg.slogdet(sides)
+    expected = target.log_volume + (0.0 if added is None else added[0])
+    assert expected == pytest.approx(volume, rel=1e-6)
+
+
+def test_samplers_see_the_same_density(target):
+    """Compiled, with counters of its own, and from each chain's own memory."""
+    z, gradient = np.array([0.2, -0.4, 0.1]), np.empty(3)
+    log_density, slope, _ = target.evaluate(z)
+    first, second = target.density(0), target.density(1)
+    value_and_gradient(second, -z, gradient)
+    assert value_and_gradient(first, z, gradient) == pytest.approx(log_density, rel=1e-13)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-12)
+    assert value(first, z) == pytest.approx(target.value(z), rel=1e-13)
+    assert list(first.calls[:2]) == [1, 1]
 
 
 def test_the_target_answers_for_itself(target, program):
