@@ -11,6 +11,7 @@ from rich.table import Table
 
 from stanadapt import results
 from stanadapt.cli import interruption
+from stanadapt.cli.messages import OPTIONS_CONFLICT
 from stanadapt.cli.options import (
     Backend,
     Chains,
@@ -32,6 +33,7 @@ from stanadapt.cli.options import (
     Rho,
     Seed,
     Standardize,
+    Straighten,
     Thin,
     Threads,
     Unsafe,
@@ -99,6 +101,7 @@ def sample(
     ] = None,
     network: Annotated[Path | None, typer.Option(help="A trained network, for nice.")] = None,
     standardize: Standardize = None,
+    straighten: Straighten = False,
     save_warmup: Annotated[bool, typer.Option("--save-warmup", help="Save warm-up too.")] = False,
     groups: Annotated[
         str | None,
@@ -125,6 +128,7 @@ def sample(
     with report_errors():
         (path,) = require_writable([out], force)
         interruption.runs += [] if run is None else [run]
+        coordinates = _coordinates(standardize, straighten)
         settings: Any = read_settings(choices)
         require_sampler(sampler, **settings)
         options = target_options(include, backend, unsafe, noise, rho, labels, exclude, quiet)
@@ -141,7 +145,7 @@ def sample(
             target, sampler, chains=chains, parallel_chains=parallel_chains,
             iter_warmup=iter_warmup, iter_sampling=iter_sampling, until_ess=until_ess,
             max_minutes=max_minutes, thin=thin, seed=seed, inits=read_inits(inits),
-            warm_start=warm_start, standardize=standardize, save_warmup=save_warmup,
+            warm_start=warm_start, standardize=coordinates, save_warmup=save_warmup,
             save=read_names(groups) or (), run=run, show_progress=not quiet, **settings,
         )  # fmt: skip
         if prior_data is not None and not results.attribute(fit, "interrupted"):
@@ -151,6 +155,18 @@ def sample(
         print(f"ArviZ file: {path}")
         if results.attribute(fit, "interrupted"):
             raise typer.Exit(130)
+
+
+def _coordinates(standardize: bool | None, straighten: bool) -> bool | str | None:
+    """Return what `sample` takes for these two options."""
+    if not straighten:
+        return standardize
+    if standardize is not None and not standardize:
+        raise StanadaptError(
+            OPTIONS_CONFLICT,
+            "--straighten and --no-standardize cannot be combined: leave one of them out.",
+        )
+    return "straighten"
 
 
 def _takes_prior_data(sampler: str) -> bool:

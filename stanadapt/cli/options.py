@@ -104,6 +104,14 @@ Standardize = Annotated[
     bool | None,
     typer.Option(help="Learn location and scales in a pre-run; default: chosen by the sampler."),
 ]
+Straighten = Annotated[
+    bool,
+    typer.Option(
+        "--straighten",
+        help="Learn a map in the pre-run too, on which funnels and curved valleys are nearly "
+        "Gaussian; whitened_hmc does so by itself.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Choices = Annotated[
     list[str] | None,

@@ -6,6 +6,9 @@ then runs in standardized coordinates (`targets/standardized.py`), from where th
 Samplers with gradients learn from gradients, those without from values alone, so that a density
 without a usable gradient can be sampled.
 
+If a pre-run is asked to straighten the posterior, it also learns a triangular map, if one brings
+the posterior nearer to a Gaussian, and the sampler runs in the coordinates of the map.
+
 Alternatively, location and scales come from the draws of an earlier fit, possibly under other data.
 At draws of its own posterior, the mean of -g_i (x_i - E x_i) is 1 for every coordinate i, where g
 is the gradient of the log density (integrate by parts). If it is far from 1 at the earlier draws,
@@ -29,11 +32,13 @@ from stanadapt.runs.messages import CANNOT_STANDARDIZE, SCALES_CHANGED, SCALES_N
 from stanadapt.runs.result import no_draws
 from stanadapt.runs.warm_start import GivenStart
 from stanadapt.samplers.initial_values import positions_of_fit
+from stanadapt.samplers.whitened.findings import straightening
 from stanadapt.samplers.whitened.fisher_metric import (
     diagonal_metric,
     fisher_metric,
     use_standard_deviations,
 )
+from stanadapt.samplers.whitened.straighten import UNCHANGED
 from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
 
@@ -152,11 +157,15 @@ def _misfit(target: Target, draws: np.ndarray, gradients: np.ndarray, tried: int
     )
 
 
-FULL, DIAGONAL, NO = "full", "diagonal", "no"
-# by whether the sampler uses gradients: the sampler that learns, and settings for scales alone
-LEARNERS: dict[bool, tuple[str, dict[str, Any]]] = {
-    True: ("whitened_hmc", {"metric": "diagonal"}),
-    False: ("pooled_am", {"diagonal": True}),
+FULL, DIAGONAL, NO, STRAIGHTEN = "full", "diagonal", "no", "straighten"
+# the sampler that learns, with gradients and without, and its settings by what it is to learn
+WITH_GRADIENTS, WITHOUT = "whitened_hmc", "pooled_am"
+LEARNERS: dict[tuple[str, str], dict[str, Any]] = {
+    (WITH_GRADIENTS, FULL): {"straighten": False},
+    (WITH_GRADIENTS, DIAGONAL): {"straighten": False, "metric": "diagonal"},
+    (WITH_GRADIENTS, STRAIGHTEN): {},
+    (WITHOUT, FULL): {},
+    (WITHOUT, DIAGONAL): {"diagonal": True},
 }
 # fewest iterations of warm-up for a pre-run, and the number above which it gains little
 FEWEST, MOST_GRADIENTS = 50, 2000
@@ -178,7 +187,7 @@ class Coordinates(NamedTuple):
     """The coordinates in which chains are to run.
 
     kind
-        FULL, DIAGONAL or NO.
+        FULL, DIAGONAL, STRAIGHTEN or NO.
     why
         The reason for NO.
     scales
@@ -192,7 +201,11 @@ class Coordinates(NamedTuple):
 
 
 def choose_coordinates(
-    standardize: bool | None, target: Samplable, sampler: Sampler, plan: Plan, given: GivenStart
+    standardize: bool | str | None,
+    target: Samplable,
+    sampler: Sampler,
+    plan: Plan,
+    given: GivenStart,
 ) -> Coordinates:
     """Choose between the program's own coordinates and standardized ones.
 
@@ -202,11 +215,15 @@ def choose_coordinates(
         "cannot_standardize", if it was asked for.
 
     """
+    if isinstance(standardize, str) and standardize == STRAIGHTEN:
+        _require_straightening(target, sampler, plan, given)
+        return Coordinates(STRAIGHTEN, "")
     if standardize is not None and not isinstance(standardize, bool | np.bool_):
         raise StanadaptError(
-            CANNOT_STANDARDIZE, f"standardize must be True, False or None, got {standardize!r}."
+            CANNOT_STANDARDIZE,
+            f'standardize must be True, False, "{STRAIGHTEN}" or None, got {standardize!r}.',
         )
-    if standardize is False:
+    if not standardize and standardize is not None:
         return Coordinates(NO, "asked for")
     many_modes = sampler.standardize == DIAGONAL or sampler.tempering is not None
     kind = DIAGONAL if many_modes else FULL
@@ -229,6 +246,21 @@ def choose_coordinates(
     if plan.iter_warmup < FEWEST:
         return Coordinates(NO, f"iter_warmup is below {FEWEST}", scales)
     return Coordinates(kind, "", scales)
+
+
+def _require_straightening(
+    target: Samplable, sampler: Sampler, plan: Plan, given: GivenStart
+) -> None:
+    """Raise StanadaptError unless a map can be learned for this sampler."""
+    obstacle = _obstacle(target, sampler, given)
+    if not obstacle and target.target.noise:
+        obstacle = "a map is learned from gradients, which an estimated density does not have"
+    if not obstacle and plan.iter_warmup < FEWEST:
+        obstacle = f"iter_warmup is {plan.iter_warmup}, and at least {FEWEST} are needed"
+    if obstacle:
+        raise StanadaptError(
+            CANNOT_STANDARDIZE, f'standardize="{STRAIGHTEN}": {obstacle}. Leave it out.'
+        )
 
 
 def _obstacle(target: Samplable, sampler: Sampler, given: GivenStart) -> str:
@@ -262,14 +294,14 @@ def learn_scales(
     rngs: list[np.random.Generator],
     advance: Callable[[list[Chain], ChainDesign], bool],
 ) -> Start:
-    """Run chains from these positions until scales are known, FULL or DIAGONAL ones.
+    """Run chains from these positions until scales are known, and a map if there is to be one.
 
     Parameters
     ----------
     target
         The target in its own coordinates.
     kind
-        FULL or DIAGONAL.
+        FULL, DIAGONAL or STRAIGHTEN.
     sampler, plan
         The sampler and the plan of the run for which scales are learned.
     positions, rngs
@@ -283,7 +315,7 @@ def learn_scales(
         "interrupted", after Ctrl-C.
 
     """
-    gradient = bool(sampler.uses_gradient)
+    gradient = bool(sampler.uses_gradient) or kind == STRAIGHTEN
     with slow_step(plan.show_progress, "Compiling the pre-run (once; up to a minute)"):
         learned_of = target.target if target.moves_parameters else target
         chains, design = _learning_chains(learned_of, gradient, kind, plan, positions, rngs)
@@ -299,8 +331,8 @@ def learn_scales(
 def _learning_chains(
     target: Samplable, gradient: bool, kind: str, plan: Plan, positions: list, rngs: list
 ) -> tuple[list[Chain], ChainDesign]:
-    name, diagonal = LEARNERS[gradient]
-    learner, settings = find(name, **(diagonal if kind == DIAGONAL else {}))
+    name = WITH_GRADIENTS if gradient else WITHOUT
+    learner, settings = find(name, **LEARNERS[name, kind])
     assert learner.pooling is not None
     assert learner.pooling.pool_for_scales is not None
     pooling = learner.pooling._replace(pool=learner.pooling.pool_for_scales)
@@ -328,12 +360,14 @@ def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -
     factor = progress.metric.factor
     if kind == DIAGONAL:
         factor = np.maximum(factor, _spread(positions, chains, progress.location.size))
-    standardized = Standardized(target, progress.location, factor)
-    if kind == FULL:
+    found = progress.straightened if kind == STRAIGHTEN else UNCHANGED
+    standardized = Standardized(target, progress.location, factor, found.straightening.rows)
+    if kind != DIAGONAL:
         positions = [chain.state.current.position for chain in chains]
     iterations = max(chain.n_done for chain in chains)
     description = {"standardized": standardized.kind, "standardization_iterations": iterations}
-    if kind == FULL:
+    description |= straightening(found, target.coordinate_names)
+    if kind != DIAGONAL:
         description["notes"] = _unsettled(chains[0], progress)
     z = [standardized.standardized(position) for position in positions]
     return Start(standardized, z, np.empty(0), np.empty(0), 0.0, description)

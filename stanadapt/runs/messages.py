@@ -36,8 +36,8 @@ CONFLICTING_STARTS = Code(
 CANNOT_STANDARDIZE = Code(
     "cannot_standardize",
     "settings",
-    "The chains cannot run in standardized coordinates, which standardize=True asks for.",
-    "Leave standardize out, or give True, False or None.",
+    "The chains cannot run in the coordinates that `standardize` asks for.",
+    'Leave standardize out, or give True, False, "straighten" or None.',
 )
 NOT_AN_EXECUTOR = Code(
     "not_an_executor",

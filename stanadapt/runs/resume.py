@@ -88,7 +88,7 @@ def resume(
     shown = on_progress is None and require_flag("show_progress", show_progress)
     with folder.lock():
         held = unpacked(folder.read_arrays(START))
-        spec = read_spec(folder, held["location"], held["factor"])
+        spec = read_spec(folder, held["location"], held["factor"], held.get("map_rows"))
         plan = _changed(spec.plan, iter_sampling, until_ess, parallel_chains)
         spec = spec._replace(plan=plan._replace(show_progress=shown))
         made = target_for(spec, folder, target, shown)

@@ -187,6 +187,7 @@ class Run:
         return {
             "location": spec.location,
             "factor": spec.factor,
+            "map_rows": spec.map_rows,
             "positions": list(self.start.positions),
             "attributes": self.record.attributes,
             "notes": list(self.record.notes),

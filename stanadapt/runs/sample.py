@@ -52,7 +52,7 @@ def sample(
     max_minutes: float | None = None,
     thin: int = 1,
     parallel_chains: int | None = None,
-    standardize: bool | None = None,
+    standardize: bool | str | None = None,
     save_warmup: bool = False,
     save: Any = (),
     run: str | PathLike | None = None,
@@ -97,7 +97,7 @@ def sample(
     parallel_chains : int, optional
         Number of chains that run at once. Default: as many as there are cores. The draws do not
         depend on it.
-    standardize : bool, optional
+    standardize : bool or str, optional
         Whether the sampler runs in coordinates that a pre-run of all chains has standardized by
         location, scales and (except for samplers for many modes) correlations. Settings in units of
         the unconstrained parameters are then in units of their standard deviations. The draws are
@@ -109,7 +109,9 @@ def sample(
         - an `Extended` or `Minibatches`;
         - fewer than 50 iterations of warm-up.
 
-        False: as in the papers.
+        False: as in the papers. "straighten": the pre-run also learns a map, as the default sampler
+        does, on which funnels and curved valleys are nearly Gaussian; for one region, not for
+        several modes.
     save_warmup : bool
         Add the groups `warmup_posterior` and `warmup_sample_stats`.
     save : str or sequence of str

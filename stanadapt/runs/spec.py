@@ -53,8 +53,9 @@ class RunSpec(NamedTuple):
         `Samplable.remake` of the target.
     described
         `repr` of the target if that is not the program itself; "" otherwise.
-    location, factor
-        Location and factor of standardized coordinates; None in the program's own.
+    location, factor, map_rows
+        Location and factor of standardized coordinates, and rows of the map of which they are the
+        coordinates; None without.
     prior_data
         JSON under which the program is the reference of a tempering sampler, or None.
     sampler, sampler_hash, settings
@@ -75,6 +76,7 @@ class RunSpec(NamedTuple):
     described: str
     location: np.ndarray | None
     factor: np.ndarray | None
+    map_rows: np.ndarray | None
     prior_data: str | None
     sampler: str
     sampler_hash: str
@@ -94,7 +96,7 @@ class RunSpec(NamedTuple):
         """Return a target in the coordinates that the chains move in."""
         if self.location is None or self.factor is None:
             return target
-        return Standardized(target, self.location, self.factor)
+        return Standardized(target, self.location, self.factor, self.map_rows)
 
     def find_sampler(self) -> tuple[Sampler, Any]:
         """Return the sampler and its settings.
@@ -172,6 +174,7 @@ def spec_of(
         described="" if base is program else repr(base),
         location=target.location,
         factor=target.factor,
+        map_rows=target.map_rows,
         prior_data=prior_data,
         sampler=design.sampler.name,
         sampler_hash=source_hash(design.sampler),
@@ -181,7 +184,9 @@ def spec_of(
     )
 
 
-def read_spec(folder: RunFolder, location: Any = None, factor: Any = None) -> RunSpec:
+def read_spec(
+    folder: RunFolder, location: Any = None, factor: Any = None, map_rows: Any = None
+) -> RunSpec:
     """Read the description of a run from its folder; the arrays are in another file there."""
     manifest = folder.manifest
     has_prior = (folder.path / PRIOR_DATA).exists()
@@ -197,6 +202,7 @@ def read_spec(folder: RunFolder, location: Any = None, factor: Any = None) -> Ru
         described=manifest["described"],
         location=location,
         factor=factor,
+        map_rows=map_rows,
         prior_data=folder.read_text(PRIOR_DATA) if has_prior else None,
         sampler=manifest["sampler"],
         sampler_hash=manifest["sampler_hash"],
@@ -233,7 +239,7 @@ def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool
                 f"the target of the run is {spec.described}: make it again and give it as "
                 "`target`.",
             )
-        given = spec._replace(location=None, factor=None).make_target(show_progress)
+        given = spec._replace(location=None, factor=None, map_rows=None).make_target(show_progress)
     where = f" in {folder.path}"
     require_same(f"program{where}", given.target.program.hash, manifest["program"]["hash"])
     require_same(f"data{where}", stan_data.digest(given.target.data), manifest["data_hash"])

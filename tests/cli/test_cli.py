@@ -205,6 +205,15 @@ def test_standardized_coordinates_can_be_switched_off(files, option, kind):
     assert sa.load(files / "out.nc").attrs["standardized"].split(":")[0] == kind
 
 
+def test_straightening_and_its_opposite_are_refused(files):
+    both = ["--straighten", "--no-standardize"]
+    refused("options_conflict", "sample", "my.stan", "-d", "my.json", *TINY, *both, facts=both)
+    refused(
+        "cannot_standardize", "sample", "my.stan", "-d", "my.json", *TINY, "--straighten",
+        facts=["whitened_hmc"],
+    )  # fmt: skip
+
+
 def test_inits_from_a_file(files):
     (files / "inits.json").write_text('{"x": 2.5}')
     call(

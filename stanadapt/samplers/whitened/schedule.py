@@ -122,18 +122,18 @@ def pool(settings: Any, progress: Progress, states: States) -> tuple[Progress, S
 
 
 def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
-    """As `pool`, but stop once metric and location are known, for another sampler.
+    """As `pool`, but stop once metric, location and map are known, for another sampler.
 
     Chains on different levels of the log density continue with NUTS until they agree, like those of
     the default sampler: correlations cannot be learned from chains in two regions, and the other
     sampler may need more iterations to learn them than it has. If only scales are required, modes
     may be on different levels.
     """
-    window = make_window(states)
+    window = in_coordinates_of(progress.straightened.straightening, make_window(states))
     apart = settings.metric == Metric.automatic and window.levels_differ(window.positions.shape[2])
     met = progress.stage is Stage.NUTS_METRIC and not apart
-    progress, states = pool(settings._replace(straighten=False), progress, states)
-    if met:
+    progress, states = pool(settings, progress, states)
+    if met and progress.stage is not Stage.STRAIGHTEN:
         return _finish(progress._replace(settled=True), states)
     if progress.stage is Stage.TUNE_STEP and apart:
         return _begin_nuts(settings, progress, states, UNDECIDED.reason)

@@ -1,0 +1,96 @@
+"""`sample(..., standardize="straighten")`: any sampler in the coordinates of a learned map."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import stanadapt as sa
+from stanadapt import results
+from tests.helpers.codes import raises
+from tests.helpers.short_runs import values
+
+# far from 0 and from each other: a map that forgot a location would be found out
+FUNNEL = """
+parameters { real v; vector[6] x; }
+model { v ~ normal(20, 3); x ~ normal(-5, exp((v - 20) / 2)); }
+"""
+CHOSEN = {"standardize": "straighten", "seed": 2, "show_progress": False}
+SHORT = {"iter_warmup": 500, "iter_sampling": 60, **CHOSEN}
+pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(FUNNEL, show_progress=False)
+
+
+@pytest.fixture(scope="module")
+def fit(target):
+    return sa.sample(target, "gad_mala", iter_sampling=5000, save="unconstrained", **CHOSEN)
+
+
+def test_a_funnel_is_drawn_with_its_neck(fit):
+    """Without the map, chains stay in the wide part: no draw lies below the 5 % point."""
+    v = values(fit, "v")
+    effective = float(results.arviz_module().ess(v, method="quantile", prob=0.05))
+    assert effective > 400
+    for share in (0.05, 0.5, 0.95):
+        ess = float(results.arviz_module().ess(v, method="quantile", prob=share))
+        error = (v < norm(20, 3).ppf(share)).mean() - share
+        assert abs(error) < 5.0 * np.sqrt(share * (1.0 - share) / ess)
+    assert fit.attrs["verdict"] == "fine"
+    assert "straightened" in fit.attrs["standardized"]
+    assert "x[1..6] depend on others" in fit.attrs["straightening"]
+    assert fit.attrs["distance_straightened"] < 0.1 < fit.attrs["distance_from_gaussian"]
+
+
+def test_what_is_saved_is_in_the_program_s_own_coordinates(target, fit):
+    positions = values(fit, "position", "unconstrained_posterior")
+    np.testing.assert_array_equal(positions[..., 0], values(fit, "v"))
+    np.testing.assert_array_equal(positions[..., 1:], values(fit, "x"))
+    for draw in (0, 17, -1):
+        lp, _, _ = target.evaluate(positions[1, draw])
+        assert values(fit, "lp", "sample_stats")[1, draw] == pytest.approx(lp, abs=1e-9)
+
+
+def test_draws_do_not_depend_on_threads_or_workers(target):
+    one = sa.sample(target, "hmc", parallel_chains=1, **SHORT)
+    several = sa.sample(target, "hmc", parallel_chains=4, **SHORT)
+    with ThreadPoolExecutor(2) as executor:
+        workers = sa.sample(target, "hmc", executor=executor, **SHORT)
+    for other in (several, workers):
+        for name, group in (("v", "posterior"), ("lp", "sample_stats")):
+            np.testing.assert_array_equal(values(one, name, group), values(other, name, group))
+
+
+def test_a_run_continues_in_the_same_coordinates(target, tmp_path):
+    whole = sa.sample(target, "hmc", **SHORT)
+    sa.sample(target, "hmc", **{**SHORT, "iter_sampling": 25}, run=tmp_path / "run")
+    resumed = sa.resume(tmp_path / "run", iter_sampling=60, show_progress=False)
+    for name, group in (("v", "posterior"), ("x", "posterior"), ("lp", "sample_stats")):
+        np.testing.assert_array_equal(values(whole, name, group), values(resumed, name, group))
+    assert resumed.attrs["straightening"] == whole.attrs["straightening"]
+
+
+def test_a_posterior_without_dependencies_is_only_standardized():
+    code = "parameters { vector[3] x; } model { x ~ normal([1, -20, 0]', [1e-3, 50, 2]'); }"
+    plain = sa.Target(code, show_progress=False)
+    fit = sa.sample(plain, "mala", **SHORT)
+    assert "straightened" not in fit.attrs["standardized"]
+    assert "straightening" not in fit.attrs
+
+
+@pytest.mark.parametrize(
+    ("sampler", "changes", "words"),
+    [
+        ("whitened_hmc", {}, "learns scales on its own"),
+        ("hmc", {"iter_warmup": 20}, "iter_warmup is 20"),
+        ("hmc", {"standardize": "map"}, "'map'"),
+        ("parallel_tempering", {"prior_data": {}}, "prior_data is given"),
+    ],
+)
+def test_what_cannot_be_straightened_is_refused(target, sampler, changes, words):
+    with raises("cannot_standardize", words):
+        sa.sample(target, sampler, **{**SHORT, **changes})
