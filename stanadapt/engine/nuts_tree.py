@@ -97,13 +97,7 @@ def draw(density, leapfrog, tree, x, y, step_size, max_depth, rng):
 
     x and y are GradientPoints; y is written only if the draw is not x.
     """
-    forward, backward = end_of(tree, 1), end_of(tree, 0)
-    from_point(leapfrog, forward, x, rng)
-    for i in range(density.dim):
-        backward.position[i] = forward.position[i]
-        backward.momentum[i] = tree.vectors[TOTAL, i] = forward.momentum[i]
-        backward.force[i] = forward.force[i]
-    start = 0.5 * squared_norm(forward.momentum) - x.log_density
+    start = begin(leapfrog, tree, x, rng)
     stack, numbers = tree.stack, tree.numbers
     moved, log_density, energy = False, x.log_density, start
     # with a literal 0, _double would also be compiled for the type of that literal
@@ -123,9 +117,21 @@ def draw(density, leapfrog, tree, x, y, step_size, max_depth, rng):
             y.position[:] = stack[0, POSITION]
             y.gradient[:] = stack[0, GRADIENT]
         log_weight = np.logaddexp(log_weight, numbers[0, LOG_WEIGHT])
-        if _turned_back(tree, side):
+        if turned_back(tree, side):
             break
     return Trajectory(moved, log_density, energy, depth, leaves, acceptance / leaves, diverging)
+
+
+@jit
+def begin(leapfrog, tree, x, rng):
+    """Set both ends of a trajectory to x with a new momentum; return the energy there."""
+    forward, backward = end_of(tree, 1), end_of(tree, 0)
+    from_point(leapfrog, forward, x, rng)
+    for i in range(x.position.shape[0]):
+        backward.position[i] = forward.position[i]
+        backward.momentum[i] = tree.vectors[TOTAL, i] = forward.momentum[i]
+        backward.force[i] = forward.force[i]
+    return 0.5 * squared_norm(forward.momentum) - x.log_density
 
 
 @jit
@@ -144,19 +150,15 @@ def _double(density, leapfrog, tree, side, step_size, depth, start, rng):
         acceptance += acceptance_probability(start - energy)
         if not energy - start <= LARGEST_ENERGY_ERROR:
             return Growth(False, True, leaf, acceptance)
-        _push(tree, row, end, leapfrog.gradient, log_density, energy, start)
-        count = leaf
-        while count % 2 == 0:
-            count //= 2
-            row -= 1
-            if _join(tree, row, rng):
-                return Growth(False, False, leaf, acceptance)
-        row += 1
+        push(tree, row, end, leapfrog.gradient, log_density, energy, start - energy)
+        row = join_finished(tree, row, leaf, rng)
+        if row < 0:
+            return Growth(False, False, leaf, acceptance)
     return Growth(True, False, 2**depth, acceptance)
 
 
 @jit
-def _push(tree, row, leaf, gradient, log_density, energy, start):
+def push(tree, row, leaf, gradient, log_density, energy, log_weight):
     """Write a leaf, given as a Phase, as the subtree of a row."""
     stack, numbers = tree.stack, tree.numbers
     for i in range(gradient.shape[0]):
@@ -165,7 +167,21 @@ def _push(tree, row, leaf, gradient, log_density, energy, start):
     stack[row, GRADIENT] = gradient
     numbers[row, LOG_DENSITY] = log_density
     numbers[row, ENERGY] = energy
-    numbers[row, LOG_WEIGHT] = start - energy
+    numbers[row, LOG_WEIGHT] = log_weight
+
+
+@jit
+def join_finished(tree, row, leaves, rng):
+    """Join neighbors of equal size, after the last of some leaves was written to a row.
+
+    Returns the row of the next leaf, or -1 if a joined subtree turns back.
+    """
+    while leaves % 2 == 0:
+        leaves //= 2
+        row -= 1
+        if _join(tree, row, rng):
+            return -1
+    return row + 1
 
 
 @jit
@@ -189,7 +205,7 @@ def _join(tree, row, rng):
 
 
 @jit
-def _turned_back(tree, side):
+def turned_back(tree, side):
     """Join the trajectory with the new doubling on one side; True if the result turns back."""
     new, total = tree.stack[0], tree.vectors[TOTAL]
     far = end_of(tree, 1 - side).momentum
