@@ -23,6 +23,10 @@ VARIANTS = {
         {"exact": False, "transitions": 1},
     ],
     "nuts": [{}, {"dense": True, "max_treedepth": 4}],
+    "walnuts": [
+        {},
+        {"dense": True, "max_treedepth": 4, "extra_halving": 0.0, "energy_tolerance": 0.3},
+    ],
     "rwm": [{}, {"tune_scale": False, "initial_scale": 1.5}],
     "am": [{}, {"tune_scale": False}],
     "pooled_am": [{}, {"diagonal": True}],

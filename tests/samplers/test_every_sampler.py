@@ -27,7 +27,7 @@ from tests.helpers.targets import Awkward
 CASES = [(name, chosen) for name in registered() for chosen in VARIANTS.get(name, [{}])]
 # Stan's averaged step size is accepted more often than its target, by a random amount, since the
 # last buffer of warm-up has 50 iterations. On eight schools CmdStan's chains end at 0.88 +- 0.04
-MISSED = {"nuts": 0.16, "whitened_hmc": 0.16}
+MISSED = {"nuts": 0.16, "walnuts": 0.16, "whitened_hmc": 0.16}
 
 
 @pytest.fixture(params=CASES, ids=lambda case: "-".join([case[0], *case[1]]))

@@ -1,8 +1,9 @@
-"""Hamiltonian Monte Carlo: hmc and nuts."""
+"""Hamiltonian Monte Carlo: hmc, nuts and walnuts."""
 
-from stanadapt.samplers.hamiltonian import hmc, nuts
+from stanadapt.samplers.hamiltonian import hmc, nuts, walnuts
 
 __all__ = [
     "hmc",
     "nuts",
+    "walnuts",
 ]

@@ -1,0 +1,241 @@
+"""WALNUTS: the No-U-Turn sampler with step sizes that adapt within each trajectory.
+
+For smooth posteriors whose scales vary from place to place, such as funnels and horseshoes. Where
+the curvature is high, a step is divided into 2, 4, 8, ... leapfrogs until it keeps the energy, and
+a reverse search makes this exact. There are almost no divergences, and the necks of funnels get
+their mass; elsewhere it is `nuts`, at a somewhat higher cost.
+
+References
+----------
+Bou-Rabee, Carpenter, Kleppe and Liu (2026), The within-orbit adaptive leapfrog No-U-Turn sampler,
+JMLR 27, arXiv 2506.18746; orbit: `walnuts_orbit`. Metric, windows and dual averaging are those of
+`nuts`. As in appendix C of the paper, the macro step is tuned so that a given share of steps is not
+divided. Deviations: moves of dual
+averaging are a quarter as long as those of `nuts`; the tolerance of the energy is fixed, where appendix C tunes it; the share is
+one of all steps that were tried, so that an iteration whose first step fails counts as zero; before
+the first window of warm-up, which may begin far from the mass, the energy may fall by any amount.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine import adaptation, nuts_tree
+from stanadapt.engine.adaptation import Welford, learn_factor, no_draws, window_end, with_draw
+from stanadapt.engine.compiled import triangular as factors
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.leapfrog import Leapfrog, first_step
+from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
+from stanadapt.engine.protocol import Memory, Sampler
+from stanadapt.engine.registry import (
+    register,
+    require_at_least,
+    require_at_most,
+    require_fraction,
+    require_positive,
+    require_probability,
+)
+from stanadapt.samplers.hamiltonian import walnuts_orbit
+
+
+# The share of a short trajectory is often 0 or 1: with moves as long as those of `nuts`, macro steps
+# end at shares of 0.98 to 1 instead of 0.8
+DAMPING = 0.25
+
+
+class Settings(NamedTuple):
+    """Settings of the sampler.
+
+    target_accept
+        Share of macro steps, of a trajectory, that need no refinement, to tune their length to; in
+        (0, 1).
+    energy_tolerance
+        Largest difference between the energies at both ends of a macro step, in units of the log
+        density; > 0. A step that exceeds it is refined.
+    max_halvings
+        Largest number of times that a macro step is halved, 0 to 12: it then consists of
+        2^max_halvings leapfrogs, each one gradient.
+    extra_halving
+        Probability of one halving more than needed, in [0, 1); more refined steps then have a
+        reverse step. 0: such a step ends the trajectory instead, but a step that needs no
+        refinement costs one gradient, instead of two on average with 1/3.
+    max_treedepth
+        Largest number of doublings of a trajectory, which has at most 2^max_treedepth - 1 macro
+        steps; 1 to 25.
+    dense
+        Learn a full metric, with O(dim^2) operations per leapfrog, instead of a diagonal one, which
+        is blind to correlations.
+    step_size
+        Start of the search for the first macro step, in units of the unconstrained parameters; > 0.
+
+    """
+
+    target_accept: float = 0.8
+    energy_tolerance: float = 1.0
+    max_halvings: int = 8
+    extra_halving: float = 1.0 / 3.0
+    max_treedepth: int = 10
+    dense: bool = False
+    step_size: float = 1.0
+
+
+class State(NamedTuple):
+    """The current point, the rejected one, the orbit's memory, and the tuning.
+
+    leapfrog
+        Contains L of the metric (L L^T)^-1, updated in place, stored as in `triangular`.
+    welford
+        Moments of the current window, updated in place.
+    step_size
+        Length of a macro step.
+    new_metric
+        The factor has changed: the next step begins with a search for a step size.
+    descending
+        Warm-up has not reached its first window: the energy may fall by any amount.
+
+    """
+
+    current: GradientPoint
+    scratch: GradientPoint
+    orbit: walnuts_orbit.Orbit
+    leapfrog: Leapfrog
+    welford: Welford
+    averaging: adaptation.Averaging
+    step_size: float
+    new_metric: bool
+    descending: bool
+
+
+class Info(NamedTuple):
+    """Statistics of one iteration.
+
+    acceptance_rate
+        Share of macro steps that needed no refinement.
+    tree_depth, n_steps
+        Numbers of completed doublings; of leapfrogs, those of steps that were tried and of reverse
+        steps included.
+    refined, halvings
+        Number of macro steps that needed refinement; how often a macro step was halved at most.
+    diverging
+        The trajectory ended at a macro step that failed however often it was halved.
+    reached_max_treedepth
+        The trajectory was doubled as often as allowed.
+    energy
+        Energy of the draw with its momentum.
+    step_size
+        Length of a macro step.
+
+    """
+
+    acceptance_rate: float
+    tree_depth: int
+    n_steps: int
+    refined: int
+    halvings: int
+    diverging: bool
+    reached_max_treedepth: bool
+    energy: float
+    step_size: float
+
+
+def check(settings: Settings) -> None:
+    """Raise StanadaptError for a setting out of range."""
+    require_probability(settings, "target_accept")
+    require_positive(settings, "step_size", "energy_tolerance")
+    require_fraction(settings, "extra_halving")
+    require_at_least(settings, 0, "max_halvings")
+    require_at_most(settings, walnuts_orbit.MOST_HALVINGS, "max_halvings")
+    require_at_least(settings, 1, "max_treedepth")
+    require_at_most(settings, nuts_tree.LARGEST_DEPTH, "max_treedepth")
+
+
+@jit
+def init(density, settings, position, rng):
+    """Start at position, shape (dim,), with a unit metric."""
+    n = density.dim
+    point = gradient_at(density, position)
+    orbit = walnuts_orbit.make_orbit(n, settings.max_treedepth)
+    leapfrog = Leapfrog(factors.initial(n, 1.0, not settings.dense), np.empty(n), np.empty(n))
+    phase = nuts_tree.end_of(orbit.tree, 0)
+    step_size = first_step(density, leapfrog, phase, point, settings.step_size, rng)
+    return State(
+        current=point,
+        scratch=unused_gradient(n),
+        orbit=orbit,
+        leapfrog=leapfrog,
+        welford=no_draws(n, not settings.dense),
+        averaging=adaptation.start(settings.step_size),
+        step_size=step_size,
+        new_metric=False,
+        descending=True,
+    )
+
+
+@jit
+def step(density, settings, state, rng):
+    """Draw from an orbit through the current point."""
+    x, y, orbit, leapfrog = state.current, state.scratch, state.orbit, state.leapfrog
+    averaging, step_size = state.averaging, state.step_size
+    if state.new_metric:
+        phase = nuts_tree.end_of(orbit.tree, 0)
+        step_size = first_step(density, leapfrog, phase, x, step_size, rng)
+        averaging = adaptation.start(step_size)
+    steps = walnuts_orbit.Steps(
+        step_size, settings.energy_tolerance, settings.max_halvings, settings.extra_halving,
+        state.descending,
+    )  # fmt: skip
+    path = walnuts_orbit.draw(density, leapfrog, orbit, x, y, steps, settings.max_treedepth, rng)
+    counts = path.counts
+    info = Info(
+        acceptance_rate=counts.unrefined / counts.leaves,
+        tree_depth=path.depth,
+        n_steps=counts.gradients,
+        refined=counts.leaves - counts.unrefined,
+        halvings=counts.halvings,
+        diverging=path.diverging,
+        reached_max_treedepth=path.depth == settings.max_treedepth,
+        energy=path.energy,
+        step_size=step_size,
+    )
+    state = replace(state, averaging=averaging, step_size=step_size, new_metric=False)
+    if path.moved:
+        drawn = GradientPoint(y.position, path.log_density, y.gradient)
+        return replace(state, current=drawn, scratch=x), info
+    return state, info
+
+
+@jit
+def adapt(density, settings, state, info, t, iter_warmup):
+    """Move the macro step; learn the metric at the end of a window."""
+    share, target, welford = info.acceptance_rate, settings.target_accept, state.welford
+    damped = target + DAMPING * (share - target)
+    averaging = adaptation.update(state.averaging, damped, target)
+    step_size, end = np.exp(averaging.log_step), window_end(t, iter_warmup)
+    if end >= 0:
+        welford = with_draw(welford, state.current.position)
+    if t == end:
+        welford = learn_factor(welford, state.leapfrog.factor)
+    return replace(
+        state, welford=welford, averaging=averaging, step_size=step_size, new_metric=t == end,
+        descending=state.descending and end < 0,
+    )  # fmt: skip
+
+
+@jit
+def freeze(settings, state):
+    """Take the averaged macro step; without warm-up, keep the first one."""
+    if state.averaging.count == 0:
+        return replace(state, descending=False)
+    return replace(state, step_size=np.exp(state.averaging.log_mean), descending=False)
+
+
+register(
+    Sampler(
+        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
+        memory=Memory(dense_matrices=lambda settings: 2 if settings.dense else 0),
+        workspace=("orbit", "leapfrog.gradient", "leapfrog.velocity"),
+        freeze=freeze, iter_warmup=1000, iter_sampling=1000, standardize="no",
+    )
+)  # fmt: skip

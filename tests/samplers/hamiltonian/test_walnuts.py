@@ -1,0 +1,372 @@
+"""WALNUTS: leaves against a plain recursion, the law that it leaves invariant, and its report."""
+
+from typing import ClassVar
+
+import numba
+import numpy as np
+import pytest
+from numba import carray
+from numba.core.runtime import _nrt_python, rtsys
+from scipy.stats import norm
+
+from stanadapt.engine import nuts_tree, protocol
+from stanadapt.engine.compiled.jit import c_function
+from stanadapt.engine.density import (
+    GRADIENT_CALLS,
+    GRADIENT_SIGNATURE,
+    VALUE_SIGNATURE,
+    make_density,
+    value_and_gradient,
+)
+from stanadapt.engine.leapfrog import Leapfrog, Phase
+from stanadapt.engine.points import gradient_at, unused_gradient
+from stanadapt.samplers import find
+from stanadapt.samplers.hamiltonian import walnuts_orbit
+from stanadapt.samplers.hamiltonian.walnuts_orbit import Steps
+from tests.helpers.chains import column, finish, make_chains
+from tests.helpers.codes import raises
+from tests.helpers.gaussian_target import Gaussian, drawn
+from tests.helpers.metrics import METRICS
+from tests.helpers.targets import MEAN, SD, SHAPE, Awkward
+
+THIRD = 1.0 / 3.0
+
+# --- one leaf, against a recursion in plain Python ------------------------------------------------
+
+
+class Reference:
+    """A leaf with momenta p under the metric (L L^T)^-1, by the definitions of the paper."""
+
+    def __init__(self, density, factor, steps):
+        self.density, self.steps = density, steps
+        full = factor if len(factor) > 1 else np.diag(factor[0])
+        self.root, self.inverse_metric = full, full @ full.T
+
+    def log_density(self, q):
+        gradient = np.empty(len(q))
+        return value_and_gradient(self.density, q, gradient), gradient
+
+    def energy(self, q, p):
+        return 0.5 * p @ self.inverse_metric @ p - self.log_density(q)[0]
+
+    def macro_step(self, q, p, sign, level):
+        """Return the end of a macro step, or None if the density fails on the way."""
+        h = sign * self.steps.step_size * 0.5**level
+        for _ in range(2**level):
+            p = p + 0.5 * h * self.log_density(q)[1]
+            q = q + h * self.inverse_metric @ p
+            log_density, gradient = self.log_density(q)
+            if log_density == -np.inf:
+                return None
+            p = p + 0.5 * h * gradient
+        return q, p
+
+    def smallest(self, q, p, sign, level=0):
+        """Return the smallest level that passes; None if none up to max_halvings does."""
+        if level > self.steps.max_halvings:
+            return None
+        end = self.macro_step(q, p, sign, level)
+        if end and abs(self.energy(*end) - self.energy(q, p)) <= self.steps.tolerance:
+            return level
+        return self.smallest(q, p, sign, level + 1)
+
+    def probability(self, level, smallest):
+        e = self.steps.extra_halving
+        return 0.0 if smallest is None else {0: 1 - e, 1: e}.get(level - smallest, 0.0)
+
+    def leaf(self, q, p, sign, extra):
+        """Return smallest level, end, and the ratio of probabilities backward / forward."""
+        forward = self.smallest(q, p, sign)
+        if forward is None:
+            return None, None, 0.0
+        level = forward + extra
+        end = self.macro_step(q, p, sign, level)
+        if end is None:
+            return forward, None, 0.0
+        backward = self.probability(level, self.smallest(end[0], end[1], -sign))
+        return forward, end, backward / self.probability(level, forward)
+
+
+def random_leaves(count, seed):
+    """Random starts, momenta, directions, and ways to make macro steps."""
+    rng = np.random.default_rng(seed)
+    for i in range(count):
+        steps = Steps(
+            step_size=np.exp(rng.uniform(np.log(0.2), np.log(4.0))),
+            tolerance=np.exp(rng.uniform(np.log(0.01), np.log(1.0))),
+            max_halvings=int(rng.integers(0, 6)),
+            extra_halving=[0.0, THIRD, 0.6][i % 3],
+            descending=False,
+        )
+        start = MEAN + SD * rng.standard_normal(3)
+        yield i, start, rng.standard_normal(3), rng.choice([-1.0, 1.0]), steps
+
+
+@pytest.mark.parametrize("wall", [np.inf, 0.8])
+@pytest.mark.parametrize("metric", METRICS)
+def test_leaves_are_those_of_the_recursion(metric, wall):
+    """Levels, ends, energies and corrections of 600 leaves, reverse levels of all kinds included."""
+    factor, density, seen = METRICS[metric], Awkward(wall).density(), []
+    for i, start, momentum, sign, steps in random_leaves(600, 5):
+        start[0] = min(start[0], wall - 0.1)
+        reference = Reference(density, factor, steps)
+        p = np.linalg.solve(reference.root.T, momentum)
+        e = steps.extra_halving
+        extra = int(e > 0.0 and np.random.default_rng(i).random() < e)
+        smallest, end, ratio = reference.leaf(start, p, sign, extra)
+
+        work, spare = Leapfrog(factor, np.empty(3), np.empty(3)), np.empty((7, 3))
+        force = reference.root.T @ reference.log_density(start)[1]
+        phase, before = Phase(start.copy(), momentum.copy(), force), reference.energy(start, p)
+        calls = density.calls[GRADIENT_CALLS]
+        leaf = walnuts_orbit.macro_step(
+            density, work, spare, phase, sign * steps.step_size, before, steps,
+            np.random.default_rng(i),
+        )  # fmt: skip
+        assert leaf.gradients == density.calls[GRADIENT_CALLS] - calls
+        assert leaf.smallest == (steps.max_halvings + 1 if smallest is None else smallest)
+        assert np.exp(leaf.log_correction) == pytest.approx(ratio, rel=1e-12)
+        if end is not None:
+            assert leaf.level == smallest + extra
+            assert leaf.energy == pytest.approx(reference.energy(*end), rel=1e-7)
+            np.testing.assert_allclose(phase.position, end[0], rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(reference.root.T @ end[1], phase.momentum, atol=1e-6)
+            np.testing.assert_allclose(spare[6], reference.log_density(end[0])[1], atol=1e-5)
+        seen.append((smallest, extra, round(ratio, 3)))
+    # corrections of e = 1/3 and 0.6: the reverse step has one level more, as many, or one less
+    kinds = {(extra, ratio) for _, extra, ratio in seen}
+    assert kinds >= {(0, 0.0), (0, 1.0), (0, 0.5), (0, 1.5), (1, 0.0), (1, 1.0), (1, 2.0)}
+    assert {smallest for smallest, _, _ in seen} >= {None, 0, 1, 2, 3}
+
+
+# --- the law -------------------------------------------------------------------------------------
+
+
+@numba.njit
+def _after_iterations(density, leapfrog, orbit, starts, steps, max_depth, rng, iterations):
+    """Return the draws after some iterations from each start, and refined leaves and failures."""
+    ends, refined, diverging = np.empty_like(starts), 0, 0
+    for i in range(len(starts)):
+        x, y = gradient_at(density, starts[i]), unused_gradient(density.dim)
+        for _ in range(iterations):
+            found = walnuts_orbit.draw(density, leapfrog, orbit, x, y, steps, max_depth, rng)
+            refined += found.counts.leaves - found.counts.unrefined
+            diverging += found.diverging
+            if found.moved:
+                x = gradient_at(density, y.position)
+        ends[i] = x.position
+    return ends, refined, diverging
+
+
+def moved(target, starts, factor, steps, iterations, max_depth=10, seed=7):
+    dim = starts.shape[1]
+    work = Leapfrog(factor, np.empty(dim), np.empty(dim))
+    orbit, rng = walnuts_orbit.make_orbit(dim, max_depth), np.random.default_rng(seed)
+    return _after_iterations(
+        target.density(), work, orbit, starts, steps, max_depth, rng, iterations
+    )
+
+
+def surprise(features, ends, starts):
+    """Return the change of means of features, in paired standard errors."""
+    change = features(ends) - features(starts)
+    return np.abs(change.mean(axis=0)) / (change.std(axis=0) / np.sqrt(len(starts)))
+
+
+def gaussian_features(x):
+    z = (x - [1.0, -2.0]) / [1.0, 3.0]
+    return np.column_stack([z, z**2, z**3, z[:, :1] * z[:, 1:], np.abs(z) < 0.5, z > 1.0])
+
+
+@pytest.mark.parametrize("extra_halving", [0.0, THIRD])
+def test_a_gaussian_is_left_alone_with_steps_that_fail(extra_halving):
+    """Long steps and a low cap: many refinements and failures; 11 features within 4.5 errors.
+
+    Exact draws are mapped to exact draws. A correct sampler fails with probability 2e-4.
+    """
+    rng, sd = np.random.default_rng(3), np.array([1.0, 3.0])
+    starts = np.array([1.0, -2.0]) + sd * rng.standard_normal((20_000, 2))
+    steps = Steps(2.0, 0.05, 3, extra_halving, False)
+    ends, refined, diverging = moved(
+        Gaussian([1.0, -2.0], sd), starts, np.ones((1, 2)), steps, iterations=4
+    )
+    assert surprise(gaussian_features, ends, starts).max() < 4.5
+    assert refined > 100_000
+    assert diverging > 1000
+    assert np.any(ends != starts, axis=1).mean() > 0.3
+
+
+def exact(count, rng):
+    """Draw from the awkward target."""
+    normal = rng.standard_normal((count, 2))
+    draws = np.empty((count, 3))
+    draws[:, 0] = np.log(rng.gamma(SHAPE, size=count))
+    draws[:, 1] = MEAN[1] + SD[1] * normal[:, 0]
+    draws[:, 2] = MEAN[2] + SD[2] * (0.7 * normal[:, 0] + np.sqrt(0.51) * normal[:, 1])
+    return draws
+
+
+def awkward_features(draws):
+    z = (draws - MEAN) / SD
+    return np.column_stack(
+        [z, z**2, z[:, 0] ** 3, z[:, 1] * z[:, 2], z[:, 0] * z[:, 1], np.abs(z) < 0.3, z > 1.0]
+    )
+
+
+@pytest.mark.parametrize("extra_halving", [0.0, THIRD])
+@pytest.mark.parametrize(("metric", "step_size"), [("dense", 1.6), ("unit", 0.6)])
+def test_an_asymmetric_target_is_left_alone(metric, step_size, extra_halving):
+    """15 features within five errors; four runs of a correct sampler fail with probability 4e-5."""
+    starts = exact(30_000, np.random.default_rng(8))
+    steps = Steps(step_size, 0.1, 4, extra_halving, False)
+    ends, refined, _ = moved(Awkward(), starts, METRICS[metric], steps, iterations=3)
+    assert surprise(awkward_features, ends, starts).max() < 5.0
+    assert refined > 30_000
+
+
+# --- a funnel ------------------------------------------------------------------------------------
+
+
+@c_function(VALUE_SIGNATURE)
+def _value(handle, propto, jacobian, position, value, message):
+    x, out = carray(position, 3), carray(value, 1)
+    out[0] = -x[0] ** 2 / 18.0 - x[0] - 0.5 * np.exp(-x[0]) * (x[1] ** 2 + x[2] ** 2)
+    return 0
+
+
+@c_function(GRADIENT_SIGNATURE)
+def _gradient(handle, propto, jacobian, position, value, gradient, message):
+    x, g, out = carray(position, 3), carray(gradient, 3), carray(value, 1)
+    precision = np.exp(-x[0])
+    total = 0.5 * precision * (x[1] ** 2 + x[2] ** 2)
+    g[0] = -x[0] / 9.0 - 1.0 + total
+    g[1], g[2] = -precision * x[1], -precision * x[2]
+    out[0] = -x[0] ** 2 / 18.0 - x[0] - total
+    return 0
+
+
+class Funnel:
+    """Neal's funnel: v is N(0, 3), and two further coordinates are N(0, exp(v / 2))."""
+
+    dim: ClassVar[int] = 3
+
+    def density(self):
+        return make_density(_value.address, _gradient.address, 0, 3)
+
+    @staticmethod
+    def exact(count, rng):
+        noise = rng.standard_normal((count, 3))
+        v = 3.0 * noise[:, 0]
+        return np.column_stack([v, np.exp(v / 2)[:, None] * noise[:, 1:]])
+
+
+def funnel_features(x):
+    v = x[:, 0]
+    z = x[:, 1:] * np.exp(-v / 2)[:, None]
+    inside = [v < -5.0, v < -3.0, np.abs(v) < 1.0, v > 5.0]
+    return np.column_stack([v, v**2, z, np.abs(z) < 0.5, *inside])
+
+
+@pytest.mark.parametrize("extra_halving", [0.0, THIRD])
+def test_a_funnel_is_left_alone(extra_halving):
+    """Ten features within 4.5 errors, the neck's mass among them."""
+    starts = Funnel.exact(20_000, np.random.default_rng(2))
+    steps = Steps(1.0, 0.3, 8, extra_halving, False)
+    ends, refined, _ = moved(Funnel(), starts, np.ones((1, 3)), steps, iterations=3, max_depth=5)
+    assert surprise(funnel_features, ends, starts).max() < 4.5
+    assert refined > 20_000
+
+
+def test_the_neck_of_a_funnel_has_its_mass():
+    """P(v < -5) of 20 chains within four errors, which are at most 40 % of it."""
+    starts = Funnel.exact(20, np.random.default_rng(4))
+    chains = drawn(
+        Funnel(), starts, sampler="walnuts", warmup=1000, draws=5000, max_treedepth=8
+    )
+    shares = [np.mean(chain.sampling.constrained[:, 0] < -5.0) for chain in chains]
+    error = np.std(shares, ddof=1) / np.sqrt(len(chains))
+    truth = norm.cdf(-5.0 / 3.0)
+    assert abs(np.mean(shares) - truth) < 4 * error
+    assert error < 0.1 * truth
+    assert sum(column(chain, "diverging").sum() for chain in chains) < 100
+
+
+# --- the same as NUTS, and the report -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_without_refinement_it_is_nuts(metric):
+    """With a wide tolerance and no extra halving, the same draws from the same random numbers."""
+    density, factor = Awkward().density(), METRICS[metric]
+    steps = Steps(0.3, 1000.0, 8, 0.0, False)
+    for i in range(100):
+        found = []
+        for module, how in ((nuts_tree, 0.3), (walnuts_orbit, steps)):
+            x, y = gradient_at(density, MEAN + 0.1 * i / 100 * SD), unused_gradient(3)
+            work = Leapfrog(factor, np.empty(3), np.empty(3))
+            nuts = module is nuts_tree
+            memory = nuts_tree.make_tree(3, 8) if nuts else walnuts_orbit.make_orbit(3, 8)
+            path = module.draw(density, work, memory, x, y, how, 8, np.random.default_rng(i))
+            leaves = path.leaves if nuts else path.counts.gradients
+            found.append((path.moved, path.depth, leaves, path.log_density, *y.position))
+        np.testing.assert_allclose(*found, rtol=1e-12)
+
+
+def test_statistics_agree_with_each_other():
+    (chain,) = finish(
+        make_chains(("walnuts", {"energy_tolerance": 0.1}), Awkward(), warmup=500, draws=2000)
+    )
+    refined, halvings = column(chain, "refined"), column(chain, "halvings")
+    unrefined = column(chain, "acceptance_rate")
+    assert np.array_equal(unrefined == 1.0, refined == 0)
+    assert 0.02 < (refined > 0).mean() < 0.98
+    assert (halvings[refined > 0] > 0).all()
+    assert halvings.max() <= 9
+    # the kinetic energy of three dimensions has mean 1.5, and a standard deviation of sqrt(1.5)
+    kinetic = column(chain, "energy") + column(chain, "lp")
+    assert (kinetic > 0).all()
+    assert abs(kinetic.mean() - 1.5) < 5 * np.sqrt(1.5 / 500)
+
+
+def test_a_start_far_away_descends_during_warmup():
+    """Energies of 10^8 fall to a few in the iterations before the first window."""
+    start = MEAN + np.array([0.0, 3e3, -3e4]) * SD[1]
+    (chain,) = drawn(Awkward(), start[None], sampler="walnuts", warmup=400, draws=200)
+    assert not chain.stopped
+    assert (np.abs(chain.sampling.constrained - MEAN) / SD).max() < 12
+    assert not chain.state.descending
+
+
+@numba.njit
+def _iterations(density, settings, state, rng, count):
+    for _ in range(count):
+        state, _ = protocol.step(density, settings, state, rng)
+    return state
+
+
+def test_a_step_does_not_allocate():
+    (chain,) = make_chains(("walnuts", {"energy_tolerance": 0.01}), Awkward())
+    _nrt_python.memsys_enable_stats()
+    allocated = []
+    for count in (1, 1, 1000):
+        before = rtsys.get_allocation_stats().alloc
+        chain.state = _iterations(chain.density, chain.settings, chain.state, chain.rng, count)
+        allocated.append(rtsys.get_allocation_stats().alloc - before)
+    assert allocated[1] == allocated[2] > 0  # for the call of compiled code
+
+
+def test_without_a_finite_density_nothing_moves_and_nothing_hangs():
+    target = Awkward()
+    (chain,) = make_chains(("walnuts", {}), target, warmup=0, draws=50)
+    target.wall[0] = -np.inf
+    finish([chain])
+    assert len(np.unique(chain.sampling.constrained, axis=0)) == 1
+    # each of the nine levels stops at its first leapfrog
+    for name, value in (("n_steps", 9), ("tree_depth", 0), ("acceptance_rate", 0), ("diverging", 1)):
+        assert (column(chain, name) == value).all()
+
+
+@pytest.mark.parametrize(("name", "bad"), [("max_halvings", 13), ("max_treedepth", 26)])
+def test_steps_that_never_end_are_refused(name, bad):
+    with raises("invalid_setting", f"walnuts: {name}", bad):
+        find("walnuts", **{name: bad})
