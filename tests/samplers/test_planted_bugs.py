@@ -14,6 +14,7 @@ import pytest
 
 from tests.helpers.planted_learned import LEARNED
 from tests.helpers.planted_tempering import TEMPERING
+from tests.helpers.planted_walnuts import WALNUTS
 from tests.helpers.repository import ROOT
 
 EVERY, HAMILTONIAN = "samplers/test_every_sampler.py", "engine/test_nuts_tree.py"
@@ -292,6 +293,7 @@ BUGS = {
     ),
     **{name: Bug(*fault) for name, fault in LEARNED.items()},
     **{name: Bug(*fault) for name, fault in TEMPERING.items()},
+    **{name: Bug(*fault) for name, fault in WALNUTS.items()},
 }
 
 

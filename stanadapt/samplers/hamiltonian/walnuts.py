@@ -39,9 +39,8 @@ from stanadapt.engine.registry import (
 )
 from stanadapt.samplers.hamiltonian import walnuts_orbit
 
-
-# The share of a short trajectory is often 0 or 1: with moves as long as those of `nuts`, macro steps
-# end at shares of 0.98 to 1 instead of 0.8
+# the share of a short trajectory is often 0 or 1: with moves as long as those of `nuts`, macro
+# steps would end far above the target share
 DAMPING = 0.25
 
 

@@ -105,7 +105,7 @@ def random_leaves(count, seed):
 @pytest.mark.parametrize("wall", [np.inf, 0.8])
 @pytest.mark.parametrize("metric", METRICS)
 def test_leaves_are_those_of_the_recursion(metric, wall):
-    """Levels, ends, energies and corrections of 600 leaves, reverse levels of all kinds included."""
+    """Levels, ends, energies and corrections of 600 leaves, with reverse levels of all kinds."""
     factor, density, seen = METRICS[metric], Awkward(wall).density(), []
     for i, start, momentum, sign, steps in random_leaves(600, 5):
         start[0] = min(start[0], wall - 0.1)
@@ -218,10 +218,10 @@ def awkward_features(draws):
 def test_an_asymmetric_target_is_left_alone(metric, step_size, extra_halving):
     """15 features within five errors; four runs of a correct sampler fail with probability 4e-5."""
     starts = exact(30_000, np.random.default_rng(8))
-    steps = Steps(step_size, 0.1, 4, extra_halving, False)
+    steps = Steps(step_size, 0.5, 4, extra_halving, False)
     ends, refined, _ = moved(Awkward(), starts, METRICS[metric], steps, iterations=3)
     assert surprise(awkward_features, ends, starts).max() < 5.0
-    assert refined > 30_000
+    assert refined > 10_000
 
 
 # --- a funnel ------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_an_asymmetric_target_is_left_alone(metric, step_size, extra_halving):
 @c_function(VALUE_SIGNATURE)
 def _value(handle, propto, jacobian, position, value, message):
     x, out = carray(position, 3), carray(value, 1)
-    out[0] = -x[0] ** 2 / 18.0 - x[0] - 0.5 * np.exp(-x[0]) * (x[1] ** 2 + x[2] ** 2)
+    out[0] = -(x[0] ** 2) / 18.0 - x[0] - 0.5 * np.exp(-x[0]) * (x[1] ** 2 + x[2] ** 2)
     return 0
 
 
@@ -241,7 +241,7 @@ def _gradient(handle, propto, jacobian, position, value, gradient, message):
     total = 0.5 * precision * (x[1] ** 2 + x[2] ** 2)
     g[0] = -x[0] / 9.0 - 1.0 + total
     g[1], g[2] = -precision * x[1], -precision * x[2]
-    out[0] = -x[0] ** 2 / 18.0 - x[0] - total
+    out[0] = -(x[0] ** 2) / 18.0 - x[0] - total
     return 0
 
 
@@ -280,9 +280,7 @@ def test_a_funnel_is_left_alone(extra_halving):
 def test_the_neck_of_a_funnel_has_its_mass():
     """P(v < -5) of 20 chains within four errors, which are at most 40 % of it."""
     starts = Funnel.exact(20, np.random.default_rng(4))
-    chains = drawn(
-        Funnel(), starts, sampler="walnuts", warmup=1000, draws=5000, max_treedepth=8
-    )
+    chains = drawn(Funnel(), starts, sampler="walnuts", warmup=1000, draws=5000, max_treedepth=8)
     shares = [np.mean(chain.sampling.constrained[:, 0] < -5.0) for chain in chains]
     error = np.std(shares, ddof=1) / np.sqrt(len(chains))
     truth = norm.cdf(-5.0 / 3.0)
@@ -298,18 +296,19 @@ def test_the_neck_of_a_funnel_has_its_mass():
 def test_without_refinement_it_is_nuts(metric):
     """With a wide tolerance and no extra halving, the same draws from the same random numbers."""
     density, factor = Awkward().density(), METRICS[metric]
-    steps = Steps(0.3, 1000.0, 8, 0.0, False)
-    for i in range(100):
-        found = []
-        for module, how in ((nuts_tree, 0.3), (walnuts_orbit, steps)):
-            x, y = gradient_at(density, MEAN + 0.1 * i / 100 * SD), unused_gradient(3)
+    for i in range(300):
+        step_size = np.random.default_rng(i).uniform(0.1, 0.35 if metric == "unit" else 1.3)
+        steps, found = Steps(step_size, 1000.0, 8, 0.0, False), []
+        for module, how in ((nuts_tree, step_size), (walnuts_orbit, steps)):
+            x, y = gradient_at(density, MEAN + 0.003 * i * SD), unused_gradient(3)
             work = Leapfrog(factor, np.empty(3), np.empty(3))
             nuts = module is nuts_tree
             memory = nuts_tree.make_tree(3, 8) if nuts else walnuts_orbit.make_orbit(3, 8)
             path = module.draw(density, work, memory, x, y, how, 8, np.random.default_rng(i))
             leaves = path.leaves if nuts else path.counts.gradients
-            found.append((path.moved, path.depth, leaves, path.log_density, *y.position))
-        np.testing.assert_allclose(*found, rtol=1e-12)
+            drawn_position = (y if path.moved else x).position
+            found.append((path.moved, path.depth, leaves, path.log_density, *drawn_position))
+        np.testing.assert_allclose(*found, rtol=1e-9)
 
 
 def test_statistics_agree_with_each_other():
@@ -362,7 +361,12 @@ def test_without_a_finite_density_nothing_moves_and_nothing_hangs():
     finish([chain])
     assert len(np.unique(chain.sampling.constrained, axis=0)) == 1
     # each of the nine levels stops at its first leapfrog
-    for name, value in (("n_steps", 9), ("tree_depth", 0), ("acceptance_rate", 0), ("diverging", 1)):
+    for name, value in (
+        ("n_steps", 9),
+        ("tree_depth", 0),
+        ("acceptance_rate", 0),
+        ("diverging", 1),
+    ):
         assert (column(chain, name) == value).all()
 
 
