@@ -2,18 +2,18 @@
 
 For smooth posteriors whose scales vary from place to place, such as funnels and horseshoes. Where
 the curvature is high, a step is divided into 2, 4, 8, ... leapfrogs until it keeps the energy, and
-a reverse search makes this exact. There are almost no divergences, and the necks of funnels get
-their mass; elsewhere it is `nuts`, at a somewhat higher cost.
+a reverse search makes this exact. Divergences are rare, and draws reach the neck of a funnel;
+where scales do not vary, it costs more gradients than `nuts`.
 
 References
 ----------
 Bou-Rabee, Carpenter, Kleppe and Liu (2026), The within-orbit adaptive leapfrog No-U-Turn sampler,
 JMLR 27, arXiv 2506.18746; orbit: `walnuts_orbit`. Metric, windows and dual averaging are those of
 `nuts`. As in appendix C of the paper, the macro step is tuned so that a given share of steps is not
-divided. Deviations: moves of dual
-averaging are a quarter as long as those of `nuts`; the tolerance of the energy is fixed, where appendix C tunes it; the share is
-one of all steps that were tried, so that an iteration whose first step fails counts as zero; before
-the first window of warm-up, which may begin far from the mass, the energy may fall by any amount.
+divided. Deviations: moves of dual averaging are a quarter as long as those of `nuts`; the tolerance
+of the energy is fixed, where appendix C tunes it; the share is one of all steps that were tried, so
+that an iteration whose first step fails counts as zero; before the first window of warm-up, which
+may begin far from the mass, the energy may fall by any amount.
 
 """
 
