@@ -57,6 +57,8 @@ soak: $(READY)
 bench: $(READY)
 	$(BIN)/stanadapt install-cmdstan
 	$(BIN)/python -m workflows.benchmarks.against_nuts
+	$(BIN)/python -m pip install --quiet -e ".[bench]"
+	$(BIN)/python -m workflows.benchmarks.against_peers
 	$(BIN)/python -m workflows.benchmarks.samplers
 	$(BIN)/python -m workflows.benchmarks.backends
 	$(BIN)/python -m workflows.benchmarks.checkpoints

@@ -37,6 +37,7 @@ OF_THE_README = set(commands_of((ROOT / "README.md").read_text()))
 # reasons not to run a command here, by its beginning
 NOT_RUN = {
     "make ": "the script of all checks runs it",
+    "python -m workflows.benchmarks.posterior_grid": "tests/workflows runs it on a small database",
     "python -m workflows.benchmarks.": "takes minutes; the same script runs it with --quick",
 }
 # pages with Python outside cells, and the reason not to run it
@@ -177,7 +178,7 @@ def test_commands_that_are_not_run_are_run_by_ci():
     assert others
     assert all(c.startswith(tuple(NOT_RUN)) for c in others), others
     assert all(c in script.splitlines() for c in others if c.startswith("make "))
-    assert "workflows.benchmarks.{against_nuts" in script
+    assert "workflows.benchmarks.{against_nuts,against_peers" in script
 
 
 def test_files_on_pages_exist():

@@ -51,17 +51,17 @@ def is_wanted(case, wanted):
     return not wanted or not wanted.isdisjoint({case[0], "/".join(case)})
 
 
-def columns_of(fit):
-    """Columns of the parameters that vary, shape (chain, draw)."""
-    wanted = set(json.loads(results.attribute(fit, "parameters")))
+def columns_of(fit, names=None):
+    """Columns that vary of the parameters, or of the variables named, shape (chain, draw)."""
+    wanted = set(names or json.loads(results.attribute(fit, "parameters")))
     columns = {n: np.asarray(x, float) for n, x in results.columns(fit).items()}
     selected = {n: x for n, x in columns.items() if n.split("[")[0] in wanted}
     return {n: x for n, x in selected.items() if not np.all(x == x.flat[0])}
 
 
-def measured(fit):
-    """Smallest effective sample sizes and largest R-hat; nan counts as the worst."""
-    arviz, columns = results.arviz_module(), columns_of(fit)
+def measured(fit, names=None):
+    """Smallest effective sample sizes and largest R-hat of `columns_of`; nan is the worst."""
+    arviz, columns = results.arviz_module(), columns_of(fit, names)
     measures = {"bulk": np.inf, "squares": np.inf, "tail": np.inf, "r_hat": 0.0}
     for x in columns.values():
         values = {
