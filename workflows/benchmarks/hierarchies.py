@@ -1,0 +1,168 @@
+"""Centered hierarchies over many simulated data sets: how many fits fail, and are the rest right?
+
+    python -m workflows.benchmarks.hierarchies                        # 100 data sets of each model
+    python -m workflows.benchmarks.hierarchies --count 500 --samplers "auto,Stan's NUTS"
+    python -m workflows.benchmarks.hierarchies --quick                # does it run?
+
+Parameters are drawn from the prior of a hierarchical normal and a hierarchical binomial model, and
+data from the parameters. Each data set is fitted with the centered program, whose posterior is a
+funnel if the data say little. Groups differ in how much they say: standard errors from 1 to 20, and
+2 to 200 trials. The table has the share of fits with divergences, and of those with a verdict other
+than "fine". The verdict of Stan's NUTS is ours on its fit.
+
+The ranks of the true location and scale among draws of the posterior are uniform if the sampler is
+right (Talts et al., 2018, Validating Bayesian inference algorithms with simulation-based
+calibration, arXiv:1804.06788). A chi-square test examines them; small p-values speak against the
+sampler. Fits of any verdict count there: to leave out the bad ones would select data sets. Ranks
+are those among 99 draws, evenly spaced over all chains. Draws that depend on each other make
+extreme ranks more frequent, so fits with few effective draws are seen here as well.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy.stats import chisquare
+
+import stanadapt as sa
+from stanadapt import results
+from workflows import record, terminal
+from workflows.benchmarks.against_nuts import fit_and_time
+from workflows.benchmarks.against_peers import divergences
+from workflows.benchmarks.samplers import show
+
+HYPERPARAMETERS = ("mu", "tau")
+ERRORS = np.array([1.0, 2.0, 4.0, 6.0, 10.0, 12.0, 16.0, 20.0])
+TRIALS = np.array([2, 3, 5, 8, 12, 20, 40, 80, 120, 200])
+NORMAL = """
+data { int<lower=1> J; vector[J] y; vector<lower=0>[J] error; }
+parameters { real mu; real<lower=0> tau; vector[J] theta; }
+model {
+  mu ~ normal(0, 10);
+  tau ~ normal(0, 10);
+  theta ~ normal(mu, tau);
+  y ~ normal(theta, error);
+}
+"""
+BINOMIAL = """
+data { int<lower=1> J; array[J] int<lower=0> y; array[J] int<lower=0> n; }
+parameters { real mu; real<lower=0> tau; vector[J] theta; }
+model {
+  mu ~ normal(-1, 1);
+  tau ~ normal(0, 1);
+  theta ~ normal(mu, tau);
+  y ~ binomial_logit(n, theta);
+}
+"""
+DRAWS = 99  # so that there are 100 ranks
+BINS = (20, 10, 5, 4, 2)  # each divides 100
+EXPECTED = 5  # smallest expected number in a bin of the chi-square test
+
+
+def simulate_normal(rng):
+    """Draw hyperparameters and data of the normal model."""
+    mu, tau = 10.0 * rng.normal(), 10.0 * abs(rng.normal())
+    theta = mu + tau * rng.normal(size=len(ERRORS))
+    y = theta + ERRORS * rng.normal(size=len(ERRORS))
+    return {"mu": mu, "tau": tau}, {"J": len(ERRORS), "y": y, "error": ERRORS}
+
+
+def simulate_binomial(rng):
+    """Draw hyperparameters and data of the binomial model."""
+    mu, tau = -1.0 + rng.normal(), abs(rng.normal())
+    theta = mu + tau * rng.normal(size=len(TRIALS))
+    y = rng.binomial(TRIALS, 1.0 / (1.0 + np.exp(-theta)))
+    return {"mu": mu, "tau": tau}, {"J": len(TRIALS), "y": y, "n": TRIALS}
+
+
+MODELS = {"normal": (NORMAL, simulate_normal), "binomial": (BINOMIAL, simulate_binomial)}
+
+
+def rank(draws, truth):
+    """Number of DRAWS evenly spaced draws, of all chains in turn, that are below the truth."""
+    flat = np.asarray(draws, float).ravel()
+    chosen = np.linspace(0, flat.size - 1, DRAWS).round().astype(int)
+    return int(np.sum(flat[chosen] < truth))
+
+
+def uniformity(ranks):
+    """Return the p-value of a chi-square test of ranks 0, ..., 99; nan for too few of them."""
+    bins = next((b for b in BINS if len(ranks) / b >= EXPECTED), None)
+    if bins is None:
+        return np.nan
+    numbers = np.bincount(np.asarray(ranks) * bins // (DRAWS + 1), minlength=bins)
+    return float(chisquare(numbers).pvalue)
+
+
+def row_of(target, truth, sampler, seed, lengths):
+    """Fit one data set: verdict, divergences, and ranks of the true hyperparameters."""
+    fit, seconds = fit_and_time(target, sampler, seed, "auto", lengths)
+    drawn = results.dataset(fit, "posterior")
+    return {
+        "sampler": sampler,
+        "seed": seed,
+        "verdict": results.attribute(fit, "verdict"),
+        "divergences": divergences(fit),
+        "gradients": int(results.attribute(fit, "n_gradients", 0)),
+        "seconds": seconds,
+        **{f"rank {name}": rank(drawn[name], truth[name]) for name in HYPERPARAMETERS},
+    }
+
+
+def rows_of(model, samplers, count, lengths, advance=lambda: None):
+    """One row per data set and sampler; the same data sets for every sampler."""
+    program, simulate = MODELS[model]
+    target, rows = None, []
+    for number in range(1, count + 1):
+        truth, data = simulate(np.random.default_rng([number, list(MODELS).index(model)]))
+        target = (
+            sa.Target(program, data, show_progress=False)
+            if target is None
+            else target.with_data(data)
+        )
+        for sampler in samplers:
+            rows.append({"model": model, **row_of(target, truth, sampler, number, lengths)})
+        advance()
+    return rows
+
+
+def summary(rows):
+    """One row per model and sampler: shares of failures, and p-values of the ranks."""
+    table = []
+    for (model, sampler), part in rows.groupby(["model", "sampler"], sort=False):
+        row = {"model": model, "sampler": sampler, "data sets": len(part)}
+        row["with divergences"] = f"{(part['divergences'] > 0).mean():.1%}"
+        row["not fine"] = f"{(part['verdict'] != 'fine').mean():.1%}"
+        row["gradients"] = part["gradients"].median()
+        for name in HYPERPARAMETERS:
+            row[f"p-value {name}"] = uniformity(part[f"rank {name}"].to_numpy())
+        table.append(row)
+    return pd.DataFrame(table)
+
+
+def main():
+    """Simulate, fit, print and write."""
+    parser = terminal.parser(__doc__)
+    parser.add_argument("--samplers", default="auto", help="ours, or Stan's NUTS, by commas")
+    parser.add_argument(
+        "--count", type=terminal.positive, default=100, help="data sets of each model"
+    )
+    parser.add_argument("--quick", action="store_true", help="two data sets, short chains")
+    args = parser.parse_args()
+    count = 2 if args.quick else args.count
+    lengths = {"iter_warmup": 300, "iter_sampling": 300} if args.quick else {}
+    folder, rows = record.folder("benchmarks/hierarchies"), []
+    with terminal.progress_bar() as bar:
+        task = bar.add_task("", total=count * len(MODELS))
+        for model in MODELS:
+            bar.update(task, description=model)
+            samplers = args.samplers.split(",")
+            rows += rows_of(model, samplers, count, lengths, lambda: bar.advance(task))
+            pd.DataFrame(rows).to_csv(folder / "fits.csv", index=False)
+    table = summary(pd.DataFrame(rows))
+    table.to_csv(folder / "summary.csv", index=False)
+    show("centered hierarchies of simulated data", table)
+    record.write_settings(folder / "settings.json", vars(args))
+    print(f"tables: {folder}")
+
+
+if __name__ == "__main__":
+    main()
