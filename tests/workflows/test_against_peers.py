@@ -1,6 +1,8 @@
 """Tables of the benchmark against peers, from made-up runs and a made-up peer."""
 
+import ctypes
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -81,6 +83,15 @@ def test_a_run_that_failed_has_no_ratio_and_is_not_usable():
     assert total.loc["nutpie", "bulk"].iloc[0] == pytest.approx(2)
 
 
+def test_a_program_on_which_the_peer_failed_is_left_out_of_its_mean():
+    failed = made_up("easy", "walnutpie", 1, np.nan, np.nan, False, "it broke")
+    runs = pd.concat([RUNS, pd.DataFrame([failed, made_up("hard", "walnutpie", 1, 50, 1000)])])
+    compared = against_peers.ratios(against_peers.summary(runs), ["auto"])
+    total = against_peers.headline(compared).set_index(["over", "programs"])
+    assert total.loc[("walnutpie", "all"), "bulk"] == pytest.approx(4)
+    assert total.loc[("walnutpie", "all"), "count"] == 1
+
+
 @pytest.fixture
 def target():
     return sa.Target(PROGRAM, backend="stanli", show_progress=False)
@@ -110,6 +121,25 @@ def test_draws_of_a_peer_are_constrained_and_its_counts_kept(target, fake):
     assert (row["gradients"], row["densities"], row["divergences"]) == (7000, 0, 3)
     assert row["usable"]
     assert row["failure"] == ""
+
+
+def test_calls_are_counted_from_several_threads_and_return_the_gradient(target):
+    """As walnutpie calls: its chains are threads that share one counter."""
+    density, counter = target.density(), np.zeros(1, np.int64)
+    evaluate = peers.counting_callback(density.gradient_address, density.handle).ctypes
+    position, expected = np.array([0.3, -4.0]), target.evaluate([0.3, -4.0])
+
+    def call(_):
+        value, gradient = np.zeros(1), np.zeros(2)
+        arrays = (a.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for a in (
+            position, gradient, value))  # fmt: skip
+        code = evaluate(2, *arrays, counter.ctypes.data)
+        return code, value[0], *gradient
+
+    with ThreadPoolExecutor(4) as pool:
+        returned = set(pool.map(call, range(2000)))
+    assert counter[0] == 2000
+    assert returned == {(0, expected[0], *expected[1])}
 
 
 def test_a_peer_that_breaks_is_a_row_with_its_message(target, monkeypatch):

@@ -154,7 +154,8 @@ def headline(compared):
     for (name, other), part in compared.groupby(["sampler", "over"], sort=False):
         chosen = {"all": part, "other usable": part[part["other usable"]]}
         for title, some in chosen.items():
-            row = {"sampler": name, "over": other, "programs": title, "count": len(some)}
+            row = {"sampler": name, "over": other, "programs": title}
+            row["count"] = int(some["bulk"].notna().sum())
             row |= {"usable": int(some["usable"].sum())}
             row["other's usable"] = int(some["other usable"].sum())
             for measure in (*MEASURES, "gradients saved"):
