@@ -351,7 +351,9 @@ def _coefficients(
         coefficients, _, rank, _ = np.linalg.lstsq(design, g, rcond=1e-10)
         rest = g - design @ coefficients
         variance = rest @ rest / max(len(rest) - int(rank), 1)
-        errors = np.sqrt(variance * np.diag(np.linalg.pinv(design.T @ design)))
+        # of a coordinate that never moved, 0 may come out as a negative number
+        inverse = np.maximum(np.diag(np.linalg.pinv(design.T @ design)), 0.0)
+        errors = np.sqrt(variance * inverse)
     here = slice(2, 2 + len(groups))
     return coefficients[here] / norms, errors[here] / norms
 
