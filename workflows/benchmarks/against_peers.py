@@ -1,4 +1,4 @@
-"""The default sampler against nutpie, WALNUTS and Stan's NUTS, on one compiled density.
+"""The default sampler against nutpie and Stan's NUTS, on one compiled density.
 
     python -m workflows.benchmarks.against_peers                 # three seeds of every program
     python -m workflows.benchmarks.against_peers --programs student_t,logistic/pima --seeds 1
@@ -79,8 +79,7 @@ def row_of(target, sampler, seed, engine, lengths):
 def divergences(fit):
     """Divergent draws after warm-up; nan if the sampler does not report them."""
     if "n_divergences" in fit.attrs:
-        count = results.attribute(fit, "n_divergences")
-        return count if count >= 0 else np.nan
+        return results.attribute(fit, "n_divergences")
     if "sample_stats" not in results.group_names(fit):
         return np.nan
     statistics = results.dataset(fit, "sample_stats")

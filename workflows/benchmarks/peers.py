@@ -1,35 +1,26 @@
-"""Samplers of other packages on the density of a target: nutpie (two metrics) and WALNUTS.
+"""Samplers of other packages on the density of a target: nutpie, with each of its two metrics.
 
     pip install 'stanadapt[bench]'
 
 Every peer evaluates the library that our native backend compiled: nutpie loads the file through its
-own interface to BridgeStan, and walnutpie calls the library's function for the gradient. A
-difference between samplers is then one of the method, not of the compiler or its flags. Draws come
-back on the unconstrained scale and are constrained by our code, so that all fits have the same
-columns.
+own interface to BridgeStan. A difference between samplers is then one of the method, not of the
+compiler or its flags. Draws come back on the unconstrained scale and are constrained by our code:
+all fits have the same columns.
 
 How gradients are counted, warm-up included: nutpie reports the leapfrog steps of every draw
 (`n_steps`), and each is one gradient. The few of its initial search for a step size, some ten per
-chain, are not reported and not counted. walnutpie reports none, so its calls of the gradient are
-counted here. Both run with their defaults, except that walnutpie has the lengths of the others: it
-would otherwise stop when R-hat is below 1.01, and not be reproducible.
+chain, are not reported and not counted. It runs with its defaults.
 """
 
-import ctypes
 import json
-import warnings
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import carray, cfunc, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from stanadapt import results
-from stanadapt.engine.density import call_gradient
 
 EXTRA = "pip install 'stanadapt[bench]'"
 
@@ -40,9 +31,9 @@ class PeerDraws(NamedTuple):
     positions
         Unconstrained draws after warm-up, shape (chain, draw, dim).
     gradients, gradients_warmup
-        Gradients in total, and in warm-up alone; -1 if the peer does not separate them.
+        Gradients in total, and in warm-up alone.
     divergences
-        Divergent draws after warm-up; -1 if the peer does not report them.
+        Divergent draws after warm-up.
 
     """
 
@@ -89,61 +80,9 @@ def run_nutpie(target, low_rank, *, seed, chains, iter_warmup, iter_sampling):
     )
 
 
-@intrinsic
-def count_one(context, pointer):
-    """Add 1 to an int64 that the chains' threads share, without losing a count."""
-
-    def emit(context, builder, signature, arguments):
-        one = cgutils.intp_t(1)
-        address = builder.bitcast(arguments[0], cgutils.intp_t.as_pointer())
-        return builder.atomic_rmw("add", address, one, "monotonic")
-
-    return types.int64(types.voidptr), emit
-
-
-NUMBERS = types.CPointer(types.float64)
-CALLBACK = types.int32(types.size_t, NUMBERS, NUMBERS, NUMBERS, types.voidptr)
-
-
-@cache
-def counting_callback(address, handle):
-    """Compile a function with walnutpie's signature that counts the calls of a gradient.
-
-    Its last argument is the address of the counter.
-    """
-
-    @cfunc(CALLBACK)
-    def evaluate(size, position, gradient, value, counter):
-        count_one(counter)
-        out = carray(gradient, (size,))
-        code, log_density = call_gradient(address, handle, carray(position, (size,)), out)
-        value[0] = log_density
-        return code
-
-    return evaluate
-
-
-def run_walnuts(target, *, seed, chains, iter_warmup, iter_sampling):
-    """Draw with the WALNUTS of walnutpie, on the target's own function for the gradient."""
-    import walnutpie
-
-    density, counter = target.density(), np.zeros(1, np.int64)
-    evaluate = counting_callback(density.gradient_address, density.handle)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        drawn = walnutpie.walnuts_pyfunc(
-            (evaluate.ctypes, ctypes.c_void_p(counter.ctypes.data)),
-            num_params=target.dim, num_chains=chains, seed=seed,
-            min_warmup_iter=iter_warmup, max_warmup_iter=iter_warmup,
-            min_sampling_iter=iter_sampling, max_sampling_iter=iter_sampling,
-        )  # fmt: skip
-    return PeerDraws(np.array([np.asarray(x) for x in drawn]), int(counter[0]), -1, -1)
-
-
 PEERS = {
     "nutpie": Peer("nutpie", partial(run_nutpie, low_rank=False)),
     "nutpie_low_rank": Peer("nutpie", partial(run_nutpie, low_rank=True)),
-    "walnutpie": Peer("walnutpie", run_walnuts),
 }
 
 
