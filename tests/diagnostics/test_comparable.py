@@ -75,7 +75,7 @@ def test_divergences_of_a_foreign_fit_are_reported():
 
 def test_other_shapes_and_other_variables_are_another_target():
     wide = {**made_up_fits.draws(2), "b": np.random.default_rng(1).normal(size=(4, 250, 3))}
-    with raises("different_targets", "b has", "(2,)", "ours", "(3,)", "theirs"):
+    with raises("different_targets", "b", "(2,)", "ours", "(3,)", "theirs"):
         sa.compare({"ours": made_up_fits.fit(1), "theirs": foreign(2, wide)})
     other = {"q": wide["a"]}
     with raises("different_targets", "a, b, c", "(q)"):
@@ -114,8 +114,8 @@ def test_labels_and_constants_are_left_out():
     [
         ({"a": (("sample",), np.arange(9.0))}, "sample"),
         ({"a": ((), 3.0)}, "none"),
-        ({"a": (("chain", "draw"), np.ones((4, 0)))}, "4 chains of 0 draws with a"),
-        ({"a": (("chain", "draw"), np.full((4, 9), "x"))}, "4 chains of 9 draws with a"),
+        ({"a": (("chain", "draw"), np.ones((4, 0)))}, "0 draws"),
+        ({"a": (("chain", "draw"), np.full((4, 9), "x"))}, "9 draws"),
     ],
 )
 def test_a_posterior_without_draws(variables, fact):

@@ -129,4 +129,5 @@ def test_all_checks_but_invariance_apply_to_them():
 def test_exactness_must_be_true_false_or_a_function():
     sampler, _ = find("mala")
     (message,) = breaches(sampler._replace(exact="no"), {})
-    assert "exact must be True, False or a function" in message
+    assert message.code == "invalid_sampler_option"
+    assert "'no'" in message

@@ -32,7 +32,7 @@ def test_the_faster_of_two_wins_by_the_ratio_of_its_cost():
     )
     assert result.winner == "ours"
     assert result.choice.code == "fastest_sampler"
-    ratio = float(re.search(r"([\d.]+) times as many as nuts", result.choice)[1])
+    ratio = float(re.search(r"([\d.]+) times", result.choice)[1])
     assert ratio == pytest.approx(5, rel=0.2)
     assert "gradient, nuts" in result.choice  # which is ahead by that measure
 
