@@ -158,7 +158,7 @@ def sample(
 
 
 def _coordinates(standardize: bool | None, straighten: bool) -> bool | str | None:
-    """Return what `sample` takes for these two options."""
+    """Return the argument `standardize` of `sample` for these two options."""
     if not straighten:
         return standardize
     if standardize is not None and not standardize:

@@ -111,7 +111,7 @@ class Standardized(Samplable):
         return self._places(positions)[0]
 
     def log_jacobians(self, positions: np.ndarray) -> np.ndarray | None:
-        """Return what the log density of each z, shape (m, dim), contains of the map; or None."""
+        """Return the log Jacobian of the map at each z, shape (m, dim); None without a map."""
         return None if self.map_rows is None else self._places(positions)[1]
 
     def _places(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -196,7 +196,7 @@ class FromStandardized:
         return self._constrain(self._target.original(positions), out)
 
     def log_jacobians(self, positions: np.ndarray) -> np.ndarray | None:
-        """Return what the log density of each draw contains of a map, or None: it is not saved."""
+        """Return the log Jacobian of the map at each draw, which `lp` does not contain; or None."""
         return self._target.log_jacobians(positions)
 
     def state(self) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def run(target, sampler, seed, engine, lengths):
 
 
 def row_of(target, sampler, seed, engine, lengths):
-    """Return one row: what a run cost and gave, or why it failed."""
+    """Return one row: cost and result of a run, or the reason for its failure."""
     try:
         fit, seconds = run(target, sampler, seed, engine, lengths)
     except Exception as error:  # of a foreign package: any; the other samplers go on

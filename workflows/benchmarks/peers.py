@@ -26,7 +26,7 @@ EXTRA = "pip install 'stanadapt[bench]'"
 
 
 class PeerDraws(NamedTuple):
-    """What a run of a peer returns.
+    """The result of a run of a peer.
 
     positions
         Unconstrained draws after warm-up, shape (chain, draw, dim).

@@ -68,7 +68,7 @@ def gates(measures, diverged):
 
 
 def cell(target, variables, sampler, seed, lengths):
-    """Run one sampler with one seed: what it gave, and which gates it misses."""
+    """Run one sampler with one seed; return its result, and the gates that it misses."""
     row = {"posterior": target.name, "sampler": sampler, "seed": seed}
     try:
         fit, seconds = run(target, sampler, seed, "auto", lengths)

@@ -30,7 +30,7 @@ Draws = tuple[np.ndarray, np.ndarray]
 
 # up to this number of parameters, matrices are inverted and factorized after every window
 LARGEST_COMPOSED = 100
-# factors by which what is known already must be better, while chains travel and later
+# factors by which earlier knowledge must be better, while chains travel and later
 WHILE_TRAVELING, LATER = 1.2, 2.0
 # Divergences per parameter below this are rounding: that of scales on an independent Gaussian is
 # 1e-30, and among such numbers the smallest would be chance.

@@ -41,7 +41,7 @@ DEEP = -1e20
 
 
 class Climb(NamedTuple):
-    """What a chain does before the first iteration of a block, and what it found there.
+    """The task of a chain before the first iteration of a block, and its findings.
 
     gradients
         Largest number of gradients; 0 if the chain does not climb.
@@ -115,7 +115,7 @@ class Place(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """What ends a search: log densities as in Climb, and the largest number of gradients."""
+    """Limits of a search: log densities as in Climb, and the largest number of gradients."""
 
     level: float
     highest: float

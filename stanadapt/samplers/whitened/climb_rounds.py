@@ -1,4 +1,4 @@
-"""Rounds of climbing: what chains climb for, and the metric from the curvature where they end.
+"""Rounds of climbing, from the goal of each chain to the metric of the curvature where they end.
 
 Each chain climbs from its own point, in coordinates of its own. In the first round these are scales
 alone; on a regression with collinear columns or powers of years, climbs in such coordinates end far

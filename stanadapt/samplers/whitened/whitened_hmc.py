@@ -116,7 +116,7 @@ class State(NamedTuple):
     straightening
         The map to the coordinates y in which trajectories move; empty if they are the program's.
     climb
-        The climb that is due before the next iteration, or what the last one found.
+        The climb that is due before the next iteration, or the findings of the last one.
 
     """
 
