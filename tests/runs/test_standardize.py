@@ -49,7 +49,7 @@ def test_which_samplers_are_standardized_unless_told_otherwise():
     assert DIAGONAL == ["equi_energy", "kameleon", "nice", "repelling_attracting"]
     assert own == {
         "continuous_tempering", "nuts", "parallel_tempering", "pooled_am", "pseudo_extended",
-        "simulated_tempering", "smc", "whitened_hmc",
+        "simulated_tempering", "smc", "walnuts", "whitened_hmc",
     }  # fmt: skip
 
 

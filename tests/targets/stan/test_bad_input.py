@@ -274,6 +274,7 @@ BAD = {
     bool: ["abc", 2, -1, None, math.nan, []],
 }
 NOT_MEMBERS = ["abc", "", "Linear", 0, 1.5, None, True, []]  # of an enumeration
+ZERO_IS_A_NUMBER = [("hmc", "leapfrogs", 0), ("walnuts", "max_halvings", 0)]
 SETTINGS = [
     (sampler.name, name, bad)
     for sampler in registry.registered().values()
@@ -281,7 +282,7 @@ SETTINGS = [
     for bad in BAD.get(kind, NOT_MEMBERS)
     # for some whole numbers 0 lets the sampler choose
     if not (kind is int and bad == 0 and sampler.settings()._asdict()[name] == 0)
-    if (sampler.name, name, bad) != ("hmc", "leapfrogs", 0)
+    if (sampler.name, name, bad) not in ZERO_IS_A_NUMBER
 ]
 
 
