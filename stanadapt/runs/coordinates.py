@@ -232,9 +232,12 @@ def choose_coordinates(
         given = given._replace(warm_start=None)
     if given.warm_start is not None and sampler.init_from_draws is None:
         gradient = bool(sampler.uses_gradient)
-        scales = scales_of_fit(target.target, given.warm_start, gradient, many_modes)
+        # a sampler that learns correlations from all chains needs units alone; rotated coordinates
+        # would hide a funnel from the map that it may learn
+        diagonal = many_modes or sampler.pooling is not None
+        scales = scales_of_fit(target.target, given.warm_start, gradient, diagonal)
         if not scales.misfit:
-            return Coordinates(kind, "", scales)
+            return Coordinates(DIAGONAL if diagonal else FULL, "", scales)
         given = given._replace(warm_start=None)
     obstacle = _obstacle(target, sampler, given)
     if obstacle and standardize:

@@ -86,6 +86,12 @@ class Standardized(Samplable):
         return f"low rank, rank {len(self.factor) - 1}{mapped}"
 
     @property
+    def coordinate_names(self) -> list[str]:
+        """Names of the base's coordinates, if each has only another unit and origin here."""
+        each_alone = len(self.factor) == 1 and self.map_rows is None
+        return self.base.coordinate_names if each_alone else super().coordinate_names
+
+    @property
     def log_volume(self) -> float:
         """Log of |det L|, to be added to the log of an integral over z for one over x.
 
