@@ -1,0 +1,177 @@
+"""Verdicts against the truth: how often is a wrong fit called fine, and a right one not?
+
+    python -m workflows.benchmarks.verdict_study                          # 30 seeds of each program
+    python -m workflows.benchmarks.verdict_study --samplers auto,nuts --seeds 10
+    python -m workflows.benchmarks.verdict_study --quick                  # does it run?
+
+The posteriors of `known_posteriors` are sampled with each seed. For every scalar parameter, the
+shares of draws below the true 5, 50 and 95 % points are compared with 5, 50 and 95 %. A fit is
+wrong if a share differs by more than that of a normal distribution shifted by a quarter of its
+standard deviation: this does not depend on units, and holds for tails without moments. It counts
+as wrong only if the difference also exceeds four Monte Carlo errors of as many independent draws
+as its smallest effective sample size: a short fit that is honest about its length is not wrong.
+
+A false alarm is a right fit that is not "fine"; a miss is a wrong fit that is. The last table has,
+for each code among the reasons of verdicts other than "fine", the numbers of right and of wrong
+fits with it, and with no other.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics.mixing import measure_mixing, worst_columns
+from workflows import record, terminal
+from workflows.benchmarks.against_nuts import fit_and_time
+from workflows.benchmarks.known_posteriors import KNOWN
+from workflows.benchmarks.samplers import show
+
+SHARES, SHIFT, ERRORS = np.array([0.05, 0.5, 0.95]), 0.25, 4.0
+TRUE_DRAWS = 200_000
+# bounds of the shares of draws below the true points
+LOWEST, HIGHEST = (norm.cdf(norm.ppf(SHARES) + shift) for shift in (-SHIFT, SHIFT))
+
+
+def points_of(known, seed=0):
+    """True 5, 50 and 95 % points of each scalar parameter, as named in results."""
+    points = {}
+    for name, draws in known.draw(np.random.default_rng(seed), TRUE_DRAWS).items():
+        flat = draws.reshape(len(draws), -1)
+        names = [name] if draws.ndim == 1 else [f"{name}[{i}]" for i in range(flat.shape[1])]
+        points |= dict(zip(names, np.quantile(flat, SHARES, axis=0).T, strict=True))
+    return points
+
+
+def worst_error(columns, points, ess):
+    """Return the column with the largest error, and the error: above 1 it is wrong.
+
+    The error of a share is in units of the difference that is allowed; an error within its Monte
+    Carlo error counts as 0.
+    """
+    errors = {}
+    for name, at in points.items():
+        shares = (columns[name].ravel()[:, None] < at).mean(axis=0)
+        allowed = np.where(shares > SHARES, HIGHEST - SHARES, SHARES - LOWEST)
+        by_chance = ERRORS * np.sqrt(SHARES * (1.0 - SHARES) / max(ess, 1.0))
+        off = np.abs(shares - SHARES)
+        errors[name] = float(np.max(np.where(off > by_chance, off / allowed, 0.0)))
+    worst = max(errors, key=errors.get)
+    return worst, errors[worst]
+
+
+def share_of(fit, statistic, condition):
+    """Return the share of draws for which a sample statistic fulfills a condition; 0 without it."""
+    stats = results.dataset(fit, "sample_stats")
+    return float(condition(stats[statistic].values).mean()) if statistic in stats else 0.0
+
+
+def row_of(name, target, points, sampler, seed, lengths):
+    """Fit one program: the verdict, what it was based on, and the error."""
+    fit, seconds = fit_and_time(target, sampler, seed, "auto", lengths)
+    columns = {n: np.asarray(x) for n, x in results.columns(fit, wanted=list(points)).items()}
+    columns = columns or results.columns(fit, wanted=results.parameters(fit))
+    mixed = measure_mixing({n: columns[n] for n in worst_columns(columns)})
+    ess = min(min(m.ess_bulk, m.ess_tail) for m in mixed.values())
+    ess = ess if np.isfinite(ess) else 0.0
+    column, error = worst_error(columns, points, ess)
+    return {
+        "program": name, "kind": KNOWN[name].kind, "sampler": sampler, "seed": seed,
+        "verdict": results.attribute(fit, "verdict"),
+        "codes": " ".join(results.from_json(fit, "verdict_codes", [])),
+        "wrong": error > 1.0, "error": error, "column": column, "ess": ess,
+        "r_hat": max(m.r_hat for m in mixed.values()),
+        "diverging": share_of(fit, "diverging", lambda x: x),
+        "rejected": share_of(fit, "acceptance_rate", lambda x: x < 0.01),
+        "gradients": int(results.attribute(fit, "n_gradients", 0)), "seconds": seconds,
+        "trajectory": results.attribute(fit, "trajectory", ""),
+        "straightening": results.attribute(fit, "straightening", ""),
+    }  # fmt: skip
+
+
+def by_program(rows):
+    """One row per sampler and program: how many fits are fine, right, false alarms and misses."""
+    table = []
+    for (sampler, program), part in rows.groupby(["sampler", "program"], sort=False):
+        fine, wrong = part["verdict"] == "fine", part["wrong"]
+        table.append({
+            "sampler": sampler, "kind": part["kind"].iloc[0], "program": program,
+            "fits": len(part), "fine": int(fine.sum()), "wrong": int(wrong.sum()),
+            "false alarms": int((~fine & ~wrong).sum()), "misses": int((fine & wrong).sum()),
+            "gradients": part["gradients"].median(), "largest error": part["error"].max(),
+        })  # fmt: skip
+    return pd.DataFrame(table)
+
+
+def by_code(rows):
+    """One row per sampler and code: right and wrong fits with it, and those with no other."""
+    table = []
+    for sampler, part in rows.groupby("sampler", sort=False):
+        codes = part["codes"].fillna("").str.split()
+        for code in sorted(set(codes.sum())):
+            has = codes.map(lambda found, code=code: code in found) & (part["verdict"] != "fine")
+            alone = has & (codes.map(len) == 1)
+            table.append({
+                "sampler": sampler, "code": code,
+                "right": int((has & ~part["wrong"]).sum()),
+                "wrong": int((has & part["wrong"]).sum()),
+                "right, alone": int((alone & ~part["wrong"]).sum()),
+                "wrong, alone": int((alone & part["wrong"]).sum()),
+            })  # fmt: skip
+    return pd.DataFrame(table)
+
+
+def rates(rows):
+    """Return, per sampler, false alarms among right fits and misses among wrong ones."""
+    table = []
+    for sampler, part in rows.groupby("sampler", sort=False):
+        fine, wrong = part["verdict"] == "fine", part["wrong"]
+        table.append({
+            "sampler": sampler, "fits": len(part), "right": int((~wrong).sum()),
+            "false alarms": f"{(~fine & ~wrong).sum() / max((~wrong).sum(), 1):.1%}",
+            "wrong": int(wrong.sum()),
+            "misses": f"{(fine & wrong).sum() / max(wrong.sum(), 1):.1%}",
+            "wrong among fine": f"{(fine & wrong).sum() / max(fine.sum(), 1):.2%}",
+        })  # fmt: skip
+    return pd.DataFrame(table)
+
+
+def main():
+    """Fit, print and write."""
+    parser = terminal.usual_parser(__doc__, "benchmarks/verdict_study", "two programs, one seed")
+    parser.add_argument("--samplers", default="auto", help="ours, or Stan's NUTS, by commas")
+    parser.add_argument("--seeds", type=terminal.positive, default=30, help="fits of each program")
+    parser.add_argument("--programs", default=",".join(KNOWN), help="names, by commas")
+    args = parser.parse_args()
+    names = ["four", "box"] if args.quick else args.programs.split(",")
+    seeds = 1 if args.quick else args.seeds
+    lengths = {"iter_warmup": 300, "iter_sampling": 300} if args.quick else {}
+    folder, rows = record.folder("benchmarks/verdict_study", args.out), []
+    with terminal.progress_bar() as bar:
+        task = bar.add_task("", total=len(names))
+        for name in names:
+            bar.update(task, description=name)
+            target = sa.Target(KNOWN[name].program, KNOWN[name].data, show_progress=False)
+            points = points_of(KNOWN[name])
+            for sampler in args.samplers.split(","):
+                for seed in range(args.seed, args.seed + seeds):
+                    rows.append(row_of(name, target, points, sampler, seed, lengths))
+            pd.DataFrame(rows).to_csv(folder / "fits.csv", index=False)
+            bar.advance(task)
+    rows = pd.DataFrame(rows)
+    for title, file, table in (
+        ("false alarms and misses", "rates", rates(rows)),
+        ("by program", "programs", by_program(rows)),
+        ("by code", "codes", by_code(rows)),
+    ):
+        table.to_csv(folder / f"{file}.csv", index=False)
+        show(title, table)
+    record.write_settings(
+        folder / "settings.json", {**vars(args), "out": str(folder), "true_draws": TRUE_DRAWS}
+    )
+    print(f"tables: {folder}")
+
+
+if __name__ == "__main__":
+    main()
