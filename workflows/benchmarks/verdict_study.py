@@ -39,7 +39,7 @@ def points_of(known, seed=0):
     points = {}
     for name, draws in known.draw(np.random.default_rng(seed), TRUE_DRAWS).items():
         flat = draws.reshape(len(draws), -1)
-        names = [name] if draws.ndim == 1 else [f"{name}[{i}]" for i in range(flat.shape[1])]
+        names = [name] if draws.ndim == 1 else [f"{name}[{i + 1}]" for i in range(flat.shape[1])]
         points |= dict(zip(names, np.quantile(flat, SHARES, axis=0).T, strict=True))
     return points
 
@@ -70,8 +70,7 @@ def share_of(fit, statistic, condition):
 def row_of(name, target, points, sampler, seed, lengths):
     """Fit one program: the verdict, what it was based on, and the error."""
     fit, seconds = fit_and_time(target, sampler, seed, "auto", lengths)
-    columns = {n: np.asarray(x) for n, x in results.columns(fit, wanted=list(points)).items()}
-    columns = columns or results.columns(fit, wanted=results.parameters(fit))
+    columns = results.columns(fit, wanted=results.parameters(fit))
     mixed = measure_mixing({n: columns[n] for n in worst_columns(columns)})
     ess = min(min(m.ess_bulk, m.ess_tail) for m in mixed.values())
     ess = ess if np.isfinite(ess) else 0.0
