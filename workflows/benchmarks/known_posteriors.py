@@ -116,7 +116,7 @@ def _cut_exponential(rng, n):
 
 
 def _truncated(rng, n):
-    return {"x": stats.truncnorm(-0.5, np.inf, 100.0, 40.0).rvs(n, random_state=rng)}
+    return {"x": stats.truncnorm(-0.5, np.inf, 1.0, 4.0).rvs(n, random_state=rng)}
 
 
 def _triangle(rng, n):
@@ -318,7 +318,7 @@ KNOWN: dict[str, Known] = {
     ),
     "truncated": _known(
         "edges",
-        "parameters { real x; } model { x ~ normal(100, 40); x ~ uniform(80, 1000); }",
+        "parameters { real x; } model { x ~ normal(1, 4); x ~ uniform(-1, 100); }",
         _truncated,
     ),
     "triangle": _known(
