@@ -40,6 +40,13 @@ DIVERGENCES = Code(
     "Trajectories diverged: draws from regions of high curvature may be underrepresented.",
     "Raise target_accept (adapt_delta of Stan's NUTS), or reparameterize the model.",
 )
+HARD_EDGES = Code(
+    "hard_edges",
+    VERDICT,
+    "Trajectories ended where the log density falls to -inf at a bound that is not declared. The "
+    "draws are right, but cost more.",
+    "Declare the bounds, such as real<lower=0, upper=1> theta.",
+)
 MAX_TREEDEPTH = Code(
     "max_treedepth",
     VERDICT,

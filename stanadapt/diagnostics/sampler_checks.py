@@ -41,7 +41,7 @@ def check_sampler_statistics(fit: Fit) -> Iterator[Reason]:
     stats = _statistics(fit)
     yield from _check_warmup(fit)
     yield from _check_acceptance(fit, stats)
-    yield from _check_divergences(stats)
+    yield from _check_divergences(fit, stats)
     yield from _check_tree_depth(fit, stats)
     yield from _check_energy(stats)
 
@@ -89,7 +89,8 @@ def _check_acceptance(fit: Fit, stats: Statistics) -> Iterator[Reason]:
         return
     yield from _check_fixed_trajectories(fit, rates)
     target, low, high = _expected_acceptance(fit)
-    if not target:
+    # a trajectory that ends at an edge is rejected, whatever the step size
+    if not target or _hard_edges(fit):
         return
     far = [c for c in range(len(means)) if not low <= means[c] <= high]
     if far:
@@ -117,9 +118,10 @@ def _check_fixed_trajectories(fit: Fit, rates: np.ndarray) -> Iterator[Reason]:
     if not results.attribute(fit, "fixed_trajectories", False):
         return
     rejected = rates < REJECTED
-    if rejected.mean() > REMARKABLE:
+    share = rejected.mean() - _share_at_edges(fit, rejected.size)
+    if share > REMARKABLE:
         yield reason(
-            TOO_SHORT if rejected.mean() > MOST_REJECTED else FINE,
+            TOO_SHORT if share > MOST_REJECTED else FINE,
             messages.REJECTED_TRAJECTORIES,
             f"{count_draws(rejected)} repeat the previous one because a trajectory of fixed length "
             f"had an acceptance probability below {REJECTED:.0%}: regions of higher curvature may "
@@ -127,9 +129,33 @@ def _check_fixed_trajectories(fit: Fit, rates: np.ndarray) -> Iterator[Reason]:
         )
 
 
-def _check_divergences(stats: Statistics) -> Iterator[Reason]:
+def _hard_edges(fit: Fit) -> list[str]:
+    return results.from_json(fit, "hard_edges", [])
+
+
+def _share_at_edges(fit: Fit, draws: int) -> float:
+    """Return the share of trajectories that ended at hard edges of the density."""
+    if not _hard_edges(fit):
+        return 0.0
+    failed = results.attribute(fit, "n_failed", 0) - results.attribute(fit, "n_failed_warmup", 0)
+    return float(failed) / (draws * int(results.attribute(fit, "thin", 1)))
+
+
+def _check_divergences(fit: Fit, stats: Statistics) -> Iterator[Reason]:
     diverging = stats.get("diverging")
-    if diverging is not None and diverging.any():
+    if diverging is None or not diverging.any():
+        return
+    at_edges = _share_at_edges(fit, diverging.size)
+    if at_edges:
+        edges = "; ".join(_hard_edges(fit))
+        yield reason(
+            FINE,
+            messages.HARD_EDGES,
+            f"{at_edges:.0%} of the trajectories ended at hard edges of the density ({edges}), and "
+            "were rejected: the draws are right, but cost more than with declared bounds. Declare "
+            "them in the parameters block, such as real<lower=0, upper=1>.",
+        )
+    if diverging.mean() > at_edges:
         yield reason(
             TOO_SHORT,
             messages.DIVERGENCES,

@@ -52,6 +52,8 @@ class RunView(NamedTuple):
         Number of draws of each chain that the result keeps.
     sample_stats
         Statistics of these draws by their name in the result, shape (chain, draw).
+    with_edges
+        Coordinates with a hard edge: these do not drift without bound.
 
     """
 
@@ -59,6 +61,7 @@ class RunView(NamedTuple):
     chains: list[Any]
     length: int
     sample_stats: dict[str, np.ndarray]
+    with_edges: frozenset[int] = frozenset()
 
     @property
     def settings(self) -> Any:

@@ -17,6 +17,7 @@ from stanadapt.engine.registry import as_chosen
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import named_dimensions, phase_groups
+from stanadapt.runs.hard_edges import Edge, find_edges
 from stanadapt.runs.messages import (
     CHAINS_TOO_SHORT,
     FAILED_EVALUATIONS,
@@ -28,6 +29,7 @@ from stanadapt.targets.pseudo_samples import pseudo_group
 from stanadapt.targets.target import Samplable
 
 VALUES_SHOWN = 6  # of the point at which a density failed
+EDGES_FROM = 400  # draws from which hard edges are sought
 
 
 class SavedGroups(NamedTuple):
@@ -65,11 +67,16 @@ def stan_message_at(target: Samplable, chain: Chain) -> str:
     return target.evaluate(chain.density.failed_position)[2]
 
 
-def failures(target: Samplable, chains: list[Chain], kept: list[int]) -> Iterator[str]:
-    """Yield one note per kind of failure, however many there were."""
+def failures(
+    target: Samplable, chains: list[Chain], kept: list[int], at_edges: bool
+) -> Iterator[str]:
+    """Yield one note per kind of failure, however many there were.
+
+    If the density fails `at_edges`, the verdict names these.
+    """
     evaluations = sum(chain.calls["values"] + chain.calls["gradients"] for chain in chains)
     failed = sum(chain.calls["failed"] for chain in chains)
-    if failed:
+    if failed and not at_edges:
         worst = max(chains, key=lambda chain: chain.calls["failed"])
         message = " ".join(stan_message_at(target, worst).split())
         yield Message(
@@ -161,17 +168,21 @@ def pack_result(
         raise no_draws(target, chains, record.interrupted)
     kept = [chains[i] for i in numbers]
     groups = _groups(target, kept, length, save)
+    stats: Any = groups["sample_stats"]
+    edges = _edges(target, kept, length, stats)
     attributes = _attributes(target, chains) | record.attributes
+    if edges:
+        attributes["hard_edges"] = json.dumps([str(edge) for edge in edges])
     attributes |= {
         "interrupted": record.interrupted,
         "chains_kept": [number + 1 for number in numbers],
     }
-    notes = [*record.notes, *failures(target, chains, numbers)]
+    notes = [*record.notes, *failures(target, chains, numbers, at_edges=bool(edges))]
     notes += short_chains(chains, numbers, length)
     sampler = chains[0].sampler
     if sampler.after_run is not None:
-        stats: Any = groups["sample_stats"]
-        reported = sampler.after_run(RunView(target, kept, length, stats))
+        with_edges = frozenset(edge.coordinate for edge in edges)
+        reported = sampler.after_run(RunView(target, kept, length, stats, with_edges))
         attributes |= reported.attributes
         notes += reported.messages
         groups |= reported.groups
@@ -180,6 +191,26 @@ def pack_result(
     groups |= copy.deepcopy(target.target.data_groups)
     named = named_dimensions(target.target.labels)
     return results.build(groups, {**attributes, "notes": notes}, **named)
+
+
+def _edges(
+    target: Samplable, chains: list[Chain], length: int, stats: dict[str, np.ndarray]
+) -> list[Edge]:
+    """Return the hard edges at which trajectories ended; hot ones of tempering are not told apart.
+
+    They are sought only if as many evaluations failed as there are trajectories that diverged.
+    """
+    program, failed = target.target, sum(_failed_while_sampling(chain) for chain in chains)
+    ended = stats["diverging"].sum() if "diverging" in stats else 0
+    if not ended or not failed or chains[0].sampler.tempering is not None or program.noise_size:
+        return []
+    each = np.linspace(0, length - 1, min(length, EDGES_FROM // len(chains) + 1)).astype(int)
+    rows = np.concatenate([chain.sampling.constrained[each] for chain in chains])
+    return find_edges(program, program.unconstrain_rows(rows))
+
+
+def _failed_while_sampling(chain: Chain) -> int:
+    return int(chain.calls["failed"] - chain.warmup_calls[2])
 
 
 def _usable(chain: Chain) -> int:
@@ -307,6 +338,7 @@ def _attributes(target: Samplable, chains: list[Chain]) -> dict[str, Any]:
         "n_density": each * sum(chain.calls["values"] for chain in chains),
         "n_density_warmup": each * int(sum(chain.warmup_calls[0] for chain in chains)),
         "n_failed": sum(chain.calls["failed"] for chain in chains),
+        "n_failed_warmup": int(sum(chain.warmup_calls[2] for chain in chains)),
         "n_failed_quantities": sum(chain.failed_quantities for chain in chains),
         "n_stopped": sum(chain.stopped for chain in chains),
     }

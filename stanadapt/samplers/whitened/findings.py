@@ -31,7 +31,7 @@ def report(view: RunView) -> Findings:
     names = view.target.coordinate_names
     found = attributes(view.settings, view.progress)
     found.update(straightening(view.progress.straightened, names))
-    return Findings(found, find_improper(view.progress, names))
+    return Findings(found, find_improper(view.progress, names, view.with_edges))
 
 
 @reports_for(pooled_am.Settings)
@@ -152,11 +152,18 @@ def _consecutive(indices: list[str]) -> bool:
     return np.array_equal(np.diff([int(index) for index in indices]), np.ones(len(indices) - 1))
 
 
-def find_improper(progress: Progress, names: list[str]) -> list[str]:
-    """Return notes on directions without a gradient, and on directions without bounds."""
+def find_improper(
+    progress: Progress, names: list[str], with_edges: frozenset[int] = frozenset()
+) -> list[str]:
+    """Return notes on directions without a gradient, and on directions without bounds.
+
+    Coordinates with a hard edge are left out: their density may be flat, but it ends.
+    """
     notes: list[str] = []
-    if len(progress.metric.flat):
-        flat = ", ".join(names[i] for i in progress.metric.flat[:LISTED])
+    without_gradient = [i for i in progress.metric.flat if i not in with_edges]
+    drifting = [i for i in progress.unbounded if i not in with_edges]
+    if without_gradient:
+        flat = ", ".join(names[i] for i in without_gradient[:LISTED])
         notes.append(
             Message(
                 FLAT_DIRECTION,
@@ -165,8 +172,8 @@ def find_improper(progress: Progress, names: list[str]) -> list[str]:
                 "Add a prior, or remove the parameter from the model.",
             )
         )
-    if len(progress.unbounded):
-        wide = ", ".join(names[i] for i in progress.unbounded[:LISTED])
+    if drifting:
+        wide = ", ".join(names[i] for i in drifting[:LISTED])
         notes.append(
             Message(
                 UNBOUNDED_DIRECTION,

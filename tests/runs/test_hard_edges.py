@@ -1,0 +1,119 @@
+"""Hard edges without a declared bound: found, named, and no reason to refuse a right fit."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics.verdict import verdict
+from stanadapt.errors import codes_of
+from stanadapt.results import arviz_module
+from stanadapt.runs.hard_edges import find_edges
+from tests.helpers.short_runs import values
+
+SILENT = {"show_progress": False}
+pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
+# 3e-4 to 5e-4 and 1e6 upward: no step or bound may be in a parameter's own units
+TWO_UNITS = """
+parameters { real theta; real x; real z; }
+model { theta ~ uniform(3e-4, 5e-4); target += exponential_lpdf(x - 1e6 | 1e-5); z ~ normal(0, 1); }
+"""
+BOX = """
+parameters { real theta; real x; real z; }
+model { theta ~ uniform(-1, 3); target += exponential_lpdf(x + 2 | 0.05); z ~ normal(0, 1); }
+"""
+TRIANGLE = """
+parameters { vector[2] x; }
+model { x ~ uniform(0, 5); target += uniform_lpdf(x[2] - x[1] | 0, 5); }
+"""
+DECLARED = """
+parameters { real<lower=0, upper=1> p; real<lower=2> y; real free; }
+model { p ~ beta(2, 3); y ~ exponential(1); free ~ normal(0, 2); }
+"""
+# the scale of others ends at zero: trajectories end there because it is the neck of a funnel
+NECK = """
+parameters { real mu; real tau; vector[8] theta; }
+model { mu ~ normal(50, 20); tau ~ uniform(0, 15); theta ~ normal(mu, tau); }
+"""
+
+
+def target(program):
+    return sa.Target(program, backend="stanli", **SILENT)
+
+
+def edges(program, draws):
+    return {(e.name, e.side): e.value for e in find_edges(target(program), draws)}
+
+
+def test_edges_are_found_in_any_unit():
+    rng = np.random.default_rng(1)
+    draws = np.column_stack(
+        [rng.uniform(3e-4, 5e-4, 400), 1e6 + rng.exponential(1e5, 400), rng.normal(size=400)]
+    )
+    found = edges(TWO_UNITS, draws)
+    assert set(found) == {("theta", "lower"), ("theta", "upper"), ("x", "lower")}
+    assert found["theta", "lower"] == pytest.approx(3e-4, abs=1e-9)
+    assert found["theta", "upper"] == pytest.approx(5e-4, abs=1e-9)
+    assert found["x", "lower"] == pytest.approx(1e6, abs=1.0)
+
+
+def test_an_edge_that_depends_on_another_parameter_has_no_value():
+    draws = np.sort(np.random.default_rng(1).uniform(0.0, 5.0, (400, 2)), axis=1)
+    found = edges(TRIANGLE, draws)
+    assert found["x[1]", "lower"] == 0.0
+    assert found["x[2]", "upper"] == 5.0
+    assert found["x[1]", "upper"] is None
+    assert found["x[2]", "lower"] is None
+
+
+def test_declared_bounds_are_no_edges():
+    assert edges(DECLARED, np.random.default_rng(1).normal(size=(400, 3))) == {}
+
+
+def test_the_end_of_a_neck_is_no_edge():
+    rng = np.random.default_rng(1)
+    tau, mu = rng.uniform(0.0, 15.0, 1000), rng.normal(50.0, 20.0, 1000)
+    theta = mu[:, None] + tau[:, None] * rng.normal(size=(1000, 8))
+    assert ("tau", "lower") not in edges(NECK, np.column_stack([mu, tau, theta]))
+
+
+@pytest.mark.parametrize("sampler", ["whitened_hmc", "nuts"])
+def test_a_right_fit_with_edges_is_fine(sampler):
+    fit = sa.sample(target(BOX), sampler, seed=1, **SILENT)
+    assert fit.attrs["verdict"] == "fine"
+    assert "hard_edges" in codes_of(verdict(fit).reasons)
+    assert {note.code for note in results.notes(fit)} == set()  # not improper, nothing else failed
+    (reason,) = (m for m in verdict(fit).reasons if m.code == "hard_edges")
+    for name in ("theta", "x"):
+        assert f"{name}: lower" in reason
+    # shares below the true quartiles; 12 comparisons: 5 errors by chance in 1 of 1e5
+    for name, at in {
+        "theta": np.array([0.0, 1.0, 2.0]),
+        "x": -2.0 - 20.0 * np.log1p(-np.array([0.25, 0.5, 0.75])),
+    }.items():
+        for place, share in zip(at, (0.25, 0.5, 0.75), strict=True):
+            below = (values(fit, name) < place).astype(float)
+            error = np.sqrt(share * (1 - share) / float(arviz_module().ess(below, method="mean")))
+            assert abs(below.mean() - share) < 5.0 * error
+
+
+def test_divergences_in_a_neck_are_not_excused_by_an_edge_elsewhere():
+    """A funnel in v whose members are far from the edge of theta: few trajectories end at it."""
+    program = """
+    parameters { real theta; real v; vector[9] x; }
+    model { theta ~ normal(0, 1); target += uniform_lpdf(theta | -4.5, 50);
+            v ~ normal(20, 3); x ~ normal(0, exp((v - 20) / 2)); }
+    """
+    fit = sa.sample(target(program), "nuts", seed=1, iter_sampling=2000, **SILENT)
+    assert "divergences" in codes_of(verdict(fit).reasons)
+    assert fit.attrs["verdict"] != "fine"
+
+
+def test_edges_are_not_sought_without_divergences(monkeypatch):
+    def unexpected(*arguments):
+        raise AssertionError("edges were sought")
+
+    monkeypatch.setattr("stanadapt.runs.result.find_edges", unexpected)
+    fit = sa.sample(target(DECLARED), seed=1, **SILENT)
+    assert fit.attrs["verdict"] == "fine"
+    assert "hard_edges" not in fit.attrs
