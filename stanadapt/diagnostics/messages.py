@@ -37,7 +37,8 @@ REJECTED_TRAJECTORIES = Code(
 DIVERGENCES = Code(
     "divergences",
     VERDICT,
-    "Trajectories diverged: draws from regions of high curvature may be underrepresented.",
+    "Trajectories diverged: if more than 0.1% did, draws from regions of high curvature may be "
+    "underrepresented.",
     "Raise target_accept (adapt_delta of Stan's NUTS), or reparameterize the model.",
 )
 HARD_EDGES = Code(

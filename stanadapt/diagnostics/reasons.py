@@ -11,9 +11,12 @@ from stanadapt import results
 from stanadapt.errors import Code, Message
 from stanadapt.results import Fit
 
-# from best to worst; a fit of a sampler that is not exact is never fine, however well it mixes
-FINE, NOT_EXACT, TOO_SHORT, DO_NOT_USE = "fine", "not exact", "too short", "do not use"
-ORDER = [FINE, NOT_EXACT, TOO_SHORT, DO_NOT_USE]
+# from best to worst. A fit of a sampler that is not exact is never fine, however well it mixes.
+# More draws or a longer warm-up cure a fit that is too short; one that is suspect may lack a region
+FINE, NOT_EXACT, TOO_SHORT, SUSPECT, DO_NOT_USE = (
+    "fine", "not exact", "too short", "suspect", "do not use",
+)  # fmt: skip
+ORDER = [FINE, NOT_EXACT, TOO_SHORT, SUSPECT, DO_NOT_USE]
 NOT_JUDGED = "not judged"  # there was no time
 
 

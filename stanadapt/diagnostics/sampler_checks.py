@@ -16,6 +16,7 @@ from stanadapt.diagnostics import messages
 from stanadapt.diagnostics.reasons import (
     DO_NOT_USE,
     FINE,
+    SUSPECT,
     TOO_SHORT,
     Reason,
     another_sampler,
@@ -32,6 +33,9 @@ FAR_BELOW, FAR_ABOVE = 0.5, 0.125
 # a fixed trajectory with a smaller acceptance probability counts as rejected; shares of these that
 # are worth a remark, and that suggest a region which trajectories enter too rarely
 REJECTED, REMARKABLE, MOST_REJECTED = 0.01, 0.005, 0.025
+# a share of divergences up to this is only a remark: no fit with so few was wrong in
+# `workflows.benchmarks.verdict_study`
+FEW_DIVERGENCES = 0.001
 
 Statistics = dict[str, np.ndarray]
 
@@ -121,7 +125,7 @@ def _check_fixed_trajectories(fit: Fit, rates: np.ndarray) -> Iterator[Reason]:
     share = rejected.mean() - _share_at_edges(fit, rejected.size)
     if share > REMARKABLE:
         yield reason(
-            TOO_SHORT if share > MOST_REJECTED else FINE,
+            SUSPECT if share > MOST_REJECTED else FINE,
             messages.REJECTED_TRAJECTORIES,
             f"{count_draws(rejected)} repeat the previous one because a trajectory of fixed length "
             f"had an acceptance probability below {REJECTED:.0%}: regions of higher curvature may "
@@ -155,13 +159,19 @@ def _check_divergences(fit: Fit, stats: Statistics) -> Iterator[Reason]:
             "were rejected: the draws are right, but cost more than with declared bounds. Declare "
             "them in the parameters block, such as real<lower=0, upper=1>.",
         )
-    if diverging.mean() > at_edges:
+    share = diverging.mean() - at_edges
+    if share > 0.0:
         yield reason(
-            TOO_SHORT,
+            SUSPECT if share > FEW_DIVERGENCES else FINE,
             messages.DIVERGENCES,
-            f"{count_draws(diverging)} come from trajectories that diverged: regions of high "
-            "curvature may be underrepresented. Raise target_accept (adapt_delta of Stan's NUTS), "
-            "or reparameterize the model.",
+            f"{count_draws(diverging)} come from trajectories that diverged: "
+            + (
+                "regions of high curvature may be underrepresented. Raise target_accept "
+                "(adapt_delta of Stan's NUTS), or reparameterize the model."
+                if share > FEW_DIVERGENCES
+                else "too few to be a sign of a region that is underrepresented. A higher "
+                "target_accept avoids most of them."
+            ),
         )
 
 
@@ -190,7 +200,7 @@ def _check_energy(stats: Statistics) -> Iterator[Reason]:
     chain = int(np.argmin(fraction))
     if fraction[chain] < BFMI:
         yield reason(
-            TOO_SHORT,
+            SUSPECT,
             messages.LOW_BFMI,
             f"E-BFMI of chain {chain + 1} is {fraction[chain]:.2f}, below {BFMI:g}: momenta "
             "explore the energies of this posterior too slowly. Reparameterize the model, or "

@@ -1,4 +1,4 @@
-"""Judge whether a fit can be used: fine, not exact, too short, or do not use.
+"""Judge whether a fit can be used: fine, not exact, too short, suspect, or do not use.
 
 Each reason states the problem and a remedy. A diagnostic that cannot be computed counts as failed.
 
@@ -65,7 +65,8 @@ class Verdict(NamedTuple):
     """The worst verdict among all reasons, and their messages.
 
     verdict
-        "fine", "not exact", "too short" or "do not use"; "not judged" if there was no time.
+        "fine", "not exact", "too short", "suspect" or "do not use"; "not judged" if there was no
+        time.
     reasons
         Messages with codes: each states a problem and a remedy.
 

@@ -66,7 +66,7 @@ class StanadaptWarning(UserWarning):
 
 
 class ConvergenceWarning(StanadaptWarning):
-    """A fit is not exact, too short, or not to be used: the text has the reason and a remedy."""
+    """A fit is not fine, or has a remark: the text has the reason and a remedy."""
 
 
 def warn(message: str, category: type[StanadaptWarning] = StanadaptWarning) -> None:

@@ -25,7 +25,7 @@ class Diagnosis:
     Parameters
     ----------
     verdict : str
-        "fine", "not exact", "too short" or "do not use".
+        "fine", "not exact", "too short", "suspect" or "do not use".
     reasons : list of Message
         The reasons for the verdict; each states a problem and a remedy, and has a `code`.
     notes : list of str
@@ -85,8 +85,8 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     Returns
     -------
     Diagnosis
-        The verdict ("fine", "not exact", "too short" or "do not use"), its reasons, the notes of
-        the run, and a table of the parameters that mix worst.
+        The verdict ("fine", "not exact", "too short", "suspect" or "do not use"), its reasons, the
+        notes of the run, and a table of the parameters that mix worst.
 
     Raises
     ------

@@ -141,8 +141,15 @@ FAULTS = {
     ),
     "divergences": (
         {},
+        {"diverging": np.arange(DRAWS) % 400 == np.zeros((CHAINS, 1))},
+        "suspect",
+        "divergences",
+        ["12 of 4000", "0.30%"],
+    ),
+    "few divergences": (
+        {},
         {"diverging": DIVERGED},
-        "too short",
+        "fine",
         "divergences",
         ["3 of 4000", "0.07%"],
     ),
@@ -153,7 +160,7 @@ FAULTS = {
         "max_treedepth",
         ["4000 of 4000", "100.00%"],
     ),
-    "energy": ({}, {"energy": ENERGY}, "too short", "low_bfmi", ["0.3"]),
+    "energy": ({}, {"energy": ENERGY}, "suspect", "low_bfmi", ["0.3"]),
     "infinite throughout": (
         {"sigma": np.full((CHAINS, DRAWS), np.inf)},
         {},
@@ -176,7 +183,7 @@ TARGET_OF_SAMPLER = {"acceptance_target": 0.5, "acceptance_range": [0.25, 0.95]}
 
 @pytest.mark.parametrize(
     ("every", "level", "share"),
-    [(30, "too short", "3.35%"), (180, "fine", "0.57%"), (250, "fine", "")],
+    [(30, "suspect", "3.35%"), (180, "fine", "0.57%"), (250, "fine", "")],
 )
 def test_fixed_trajectories_that_are_rejected(every, level, share):
     rejected = np.arange(CHAINS * DRAWS).reshape(CHAINS, DRAWS) % every == 0
