@@ -145,6 +145,17 @@ def _share_at_edges(fit: Fit, draws: int) -> float:
     return float(failed) / (draws * int(results.attribute(fit, "thin", 1)))
 
 
+def divergent_share(fit: Fit) -> float:
+    """Return the share of draws from divergent trajectories that did not end at hard edges.
+
+    NaN if the fit does not record divergences.
+    """
+    diverging = _statistics(fit).get("diverging")
+    if diverging is None:
+        return np.nan
+    return max(float(diverging.mean()) - _share_at_edges(fit, diverging.size), 0.0)
+
+
 def _check_divergences(fit: Fit, stats: Statistics) -> Iterator[Reason]:
     diverging = stats.get("diverging")
     if diverging is None or not diverging.any():
@@ -159,7 +170,7 @@ def _check_divergences(fit: Fit, stats: Statistics) -> Iterator[Reason]:
             "were rejected: the draws are right, but cost more than with declared bounds. Declare "
             "them in the parameters block, such as real<lower=0, upper=1>.",
         )
-    share = diverging.mean() - at_edges
+    share = divergent_share(fit)
     if share > 0.0:
         yield reason(
             SUSPECT if share > FEW_DIVERGENCES else FINE,

@@ -204,10 +204,10 @@ def _drop_divergent(usable: list[Trial], ess: float) -> list[Trial]:
     All of them are dropped: those without a divergence in a trial diverge in longer runs. Samplers
     that do not record divergences stay, but are no evidence that shorter steps help.
     """
-    shorter = [t for t in usable if t.candidate in careful_candidates() and t.divergences == 0]
-    if not shorter or not _prefer(usable, ess).divergences > 0:
+    shorter = [t for t in usable if t.candidate in careful_candidates() and t.divergent == 0]
+    if not shorter or not _prefer(usable, ess).divergent > 0:
         return usable
-    return [t for t in usable if t in shorter or np.isnan(t.divergences)]
+    return [t for t in usable if t in shorter or np.isnan(t.divergent)]
 
 
 def _passed_over(usable: list[Trial], ranked: list[Trial]) -> list[Message]:

@@ -28,10 +28,12 @@ from stanadapt.studies.advise.trials import (
 )
 from stanadapt.studies.messages import (
     DIVERGENT_TRIALS,
+    FAR_FROM_GAUSSIAN,
     MISSED_IN_TRIAL,
     NOT_A_PLAIN_TARGET,
     SEVERAL_MODES,
 )
+from stanadapt.studies.shape import measure_shape
 from stanadapt.targets.target import Target, require_samplable
 
 SHORTEST_TRIAL = 0.5  # seconds; a shorter one would show nothing
@@ -173,7 +175,7 @@ class _TrialSeries:
         return modes > 1
 
     def _diverged(self, trial: Trial) -> bool:
-        return not self.gradient_problem and trial.divergences > 0
+        return not self.gradient_problem and trial.divergent > 0
 
     def advice(self, until_ess: float) -> Advice:
         """Compare the trials."""
@@ -223,13 +225,32 @@ class _TrialSeries:
                 "them: there are several modes. `stanadapt modes` estimates their weights."
             )
             messages.append(Message(SEVERAL_MODES, text))
-        if any(self._diverged(trial) for trial in self.trials):
+        shape = self._shape()
+        if shape:
+            messages.append(shape)
+        elif any(self._diverged(trial) for trial in self.trials):
             text = (
                 "Trajectories diverged. If a scale can be near zero, a non-centered "
                 "parameterization helps more than any sampler."
             )
             messages.append(Message(DIVERGENT_TRIALS, text))
         return messages
+
+    def _shape(self) -> Message | None:
+        """Return what scales or moves with other parameters, if a trial shows that any do.
+
+        It has the lines of the noncentered program.
+        """
+        usable = [trial for trial in self.trials if trial.usable]
+        if self.gradient_problem or self.target.noise_size or not usable:
+            return None
+        straightened = any(results.attribute(t.fit, "straightening") for t in usable)
+        if not straightened and not any(self._diverged(trial) for trial in self.trials):
+            return None
+        shape = measure_shape(self.target, max(usable, key=lambda trial: trial.ess).fit)
+        if not shape.found.map_is_used:
+            return None
+        return next((m for m in shape.messages if m.code == FAR_FROM_GAUSSIAN), None)
 
 
 def _cost_of_a_call(trials: list[Trial]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from stanadapt.diagnostics.missed_modes import is_stationary, separate_regions
 from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, mixing, worst_columns
 from stanadapt.diagnostics.modes import FEWEST, modes
 from stanadapt.diagnostics.reasons import DO_NOT_USE
+from stanadapt.diagnostics.sampler_checks import FEW_DIVERGENCES, divergent_share
 from stanadapt.diagnostics.verdict import Verdict, verdict
 from stanadapt.engine.console import slow_step
 from stanadapt.errors import Message, StanadaptError
@@ -174,10 +175,10 @@ class Trial(NamedTuple):
         return self.verdict.verdict != DO_NOT_USE and self.ess > 0.0
 
     @property
-    def divergences(self) -> float:
-        """Number of draws from divergent trajectories; NaN if that is not recorded."""
-        stats = {} if self.fit is None else results.dataset(self.fit, "sample_stats")
-        return float(stats["diverging"].sum()) if "diverging" in stats else np.nan
+    def divergent(self) -> float:
+        """Share of draws from divergent trajectories; 0 if they are few, NaN if not recorded."""
+        share = np.nan if self.fit is None else divergent_share(self.fit)
+        return 0.0 if share <= FEW_DIVERGENCES else share
 
     def seconds_to(self, ess: float) -> float:
         """Return the processor seconds, with warm-up, to reach an ESS; NaN if unusable."""

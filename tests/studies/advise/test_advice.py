@@ -68,7 +68,7 @@ def test_trajectories_that_diverged_are_passed_over():
     assert "gad_mala" in recommended
     assert "whitened_hmc, gad_hmc" in passed_over
     # if shorter steps diverged too, or those of the best did not, all trials are compared
-    worse = trial("nuts", 500.0, settings={"target_accept": 0.95}, **with_divergences(1))
+    worse = trial("nuts", 500.0, settings={"target_accept": 0.95}, **with_divergences(4))
     poor = trial("nuts", 100.0, **with_divergences(9))
     best = trial("whitened_hmc", 1e5)
     for trials in ([diverged, lucky, blind, worse], [best, poor, careful, blind]):
