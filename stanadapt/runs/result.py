@@ -16,7 +16,7 @@ from stanadapt.engine.chain import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.engine.registry import as_chosen
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results.attributes import origin
-from stanadapt.results.labels import named_dimensions, phase_groups
+from stanadapt.results.labels import phase_groups
 from stanadapt.runs.hard_edges import Edge, find_edges
 from stanadapt.runs.messages import (
     CHAINS_TOO_SHORT,
@@ -189,8 +189,7 @@ def pack_result(
     for note in notes:
         warn(note)
     groups |= copy.deepcopy(target.target.data_groups)
-    named = named_dimensions(target.target.labels)
-    return results.build(groups, {**attributes, "notes": notes}, **named)
+    return results.build(groups, {**attributes, "notes": notes})
 
 
 def _edges(

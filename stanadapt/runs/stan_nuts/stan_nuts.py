@@ -24,7 +24,7 @@ from stanadapt.errors import (
 )
 from stanadapt.results import Fit
 from stanadapt.results.attributes import origin
-from stanadapt.results.labels import named_dimensions, phase_groups
+from stanadapt.results.labels import phase_groups
 from stanadapt.runs.messages import (
     CHECK_INTERRUPTED,
     DENSITY_CLOSE,
@@ -142,9 +142,7 @@ def stan_nuts(
         verification = not_checked(Message(CHECK_INTERRUPTED, "density not checked: interrupted"))
         attributes["interrupted"] = True
     attributes |= _density_attributes(target, verification)
-    fit = results.build(
-        _groups(target, plan, outcome), attributes, **named_dimensions(target.labels)
-    )
+    fit = results.build(_groups(target, plan, outcome), attributes)
     _report_density(target, verification, fit)
     return judge(fit)
 

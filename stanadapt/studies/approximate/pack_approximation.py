@@ -14,7 +14,7 @@ from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, warn
 from stanadapt.results.attributes import origin
-from stanadapt.results.labels import named_dimensions, phase_groups
+from stanadapt.results.labels import phase_groups
 from stanadapt.runs.messages import FAILED_QUANTITIES
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.samplers.variational.methods import Fitted
@@ -80,8 +80,7 @@ def pack_approximation(
     for note in notes:
         warn(note)
     attributes = {**_attributes(target, run, fitted, draws), "n_failed_quantities": failed}
-    dimensions = named_dimensions(program.labels)
-    return judge(results.build(groups, {**attributes, "notes": notes}, **dimensions))
+    return judge(results.build(groups, {**attributes, "notes": notes}))
 
 
 def _gaussians(target: Samplable, fitted: Fitted) -> xr.Dataset:
