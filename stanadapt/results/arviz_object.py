@@ -275,7 +275,7 @@ def columns(
     Returns
     -------
     dict
-        Arrays of shape (chain, draw), or (chain, draw, pseudo) in the group "pseudo".
+        Arrays of floats, shape (chain, draw), or (chain, draw, pseudo) in the group "pseudo".
 
     """
     scalars = {}
@@ -286,7 +286,8 @@ def columns(
         if not _holds_draws(variable):
             continue
         values = variable.transpose(*leading, ...).values  # other libraries use other orders
-        values = values.astype(float) if values.dtype == np.float32 else values  # small files
+        # small files have four bytes; differences of truth values or of unsigned integers fail
+        values = values.astype(float, copy=False)
         for index in np.ndindex(values.shape[len(leading) :]):
             label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
             scalars[label] = values[(..., *index)] if index else values
