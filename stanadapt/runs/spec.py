@@ -147,7 +147,7 @@ class RunSpec(NamedTuple):
             "save": self.save._asdict(),
             "parameters": program.recorded_parameters,
             "columns": program.column_names,
-            "statistics": stat_labels(target, chain),
+            "statistics": stat_labels(target, chain.sampler),
         }
 
     def write_texts(self, folder: RunFolder) -> None:

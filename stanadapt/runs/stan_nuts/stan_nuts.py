@@ -32,6 +32,7 @@ from stanadapt.runs.messages import (
     EMBEDDED_NUTS,
     FAILED_QUANTITIES,
 )
+from stanadapt.runs.rehearsal import rehearse_draws
 from stanadapt.runs.stan_nuts import cmdstan, stanli
 from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings
 from stanadapt.runs.stan_nuts.verification import Verification, not_checked, verify
@@ -126,6 +127,8 @@ def stan_nuts(
         require_whole("max_treedepth", max_treedepth, 1),
     )
     rngs = [np.random.default_rng(source.spawn(2)[0]) for source in plan.seeds()]
+    named = [name for name, _ in STATISTICS.values()]
+    rehearse_draws(target, plan, named, {"settings": json.dumps(settings._asdict())})
     positions = initial_positions(target, inits, rngs)
     engine = choose_engine(backend)
     with status(plan.show_progress) as report:
