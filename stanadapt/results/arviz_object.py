@@ -149,8 +149,10 @@ def storable(value: Any) -> Any:
         return int(value)
     if isinstance(value, str):
         return storable_text(value)
+    if isinstance(value, int | np.integer) and abs(int(value)) >= 2**63:
+        return str(value)
     if isinstance(value, int | float | np.integer | np.floating):
-        return value if abs(value) < 2**63 or isinstance(value, float | np.floating) else str(value)
+        return value
     numbers = value if isinstance(value, np.ndarray) else None
     if isinstance(value, list | tuple) and value:
         numbers = np.asarray(value) if all(isinstance(v, int | float) for v in value) else None
