@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Code, StanadaptError
 from stanadapt.samplers.messages import INVALID_INITS
+from stanadapt.targets.messages import INVALID_POSITION
 from stanadapt.targets.target import Target
 
 
@@ -40,10 +41,11 @@ def unconstrained(
                 raise _refused(target, name, f"{label} = {number}, which is not a finite number")
     try:
         position = target.unconstrain({**inside, **values})
-    except StanadaptError:
+    except StanadaptError as error:
         for name, label, number, alone in _one_by_one(target, inside, values):
             if not _has_position(target, alone):
-                raise _refused(target, name, f"{label} = {number} violates a bound") from None
+                text = f"{label} = {number} violates a bound"
+                raise _refused(target, name, text, INVALID_POSITION, error.stan) from None
         raise
     if np.isfinite(position).all():
         return position
@@ -54,13 +56,14 @@ def unconstrained(
     return position
 
 
-def _refused(target: Target, name: str, problem: str) -> StanadaptError:
+def _refused(
+    target: Target, name: str, problem: str, code: Code = INVALID_INITS, stan: str = ""
+) -> StanadaptError:
     """Return the error of a value; the declaration of its parameter has the bounds."""
     declared = [one.to_stan() for one in target.declared_parameters if one.name == name]
     declaration = f"; the program declares `{declared[0]}`" if declared else ""
-    return StanadaptError(
-        INVALID_INITS, f"inits: {problem}{declaration}. Give a value in the interior."
-    )
+    text = f"inits: {problem}{declaration}. Give a value in the interior."
+    return StanadaptError(code, text, stan)
 
 
 def _one_by_one(
@@ -68,12 +71,18 @@ def _one_by_one(
 ) -> Iterator[tuple[str, str, Any, dict[str, Any]]]:
     """Yield each number with bounds of its own, and values of which it alone was given.
 
-    Bounds may depend on other parameters: those without bounds are taken as they were given.
+    Bounds may depend on other parameters: those without bounds are taken as they were given, unless
+    they have no position themselves.
     """
     bounded = {one.name for one in target.declared_parameters if one.lower or one.upper}
-    base = {**inside, **{name: x for name, x in values.items() if name not in bounded}}
-    for name in bounded & values.keys():
-        given = np.asarray(values[name], dtype=float)
+    base: dict[str, Any] = dict(inside)
+    for name, value in values.items():
+        if name not in bounded and _has_position(target, {**base, name: value}):
+            base[name] = value
+    for name, value in values.items():
+        given = np.asarray(value)
+        if name not in bounded or given.dtype.kind not in "biuf":
+            continue
         for index in np.ndindex(given.shape):
             alone = np.array(inside[name], dtype=float)
             alone[index] = given[index]
@@ -91,8 +100,10 @@ def _has_position(target: Target, values: Mapping[str, Any], finite: bool = Fals
 def _elements(name: str, value: Any) -> Iterator[tuple[str, float]]:
     """Yield the numbers in a value; Stan answers to anything else."""
     try:
-        array = np.asarray(value, dtype=float)
+        array = np.asarray(value)
     except (TypeError, ValueError):
+        return
+    if array.dtype.kind not in "biuf":
         return
     for index in np.ndindex(array.shape):
         yield labelled(name, index), float(array[index])

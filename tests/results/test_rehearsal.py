@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from collections import namedtuple
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,8 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.engine.plan import make_plan
+from stanadapt.engine.registry import find
 from stanadapt.results.coordinates import as_json, coordinate
 from stanadapt.results.labels import (
     Labels,
@@ -19,6 +22,8 @@ from stanadapt.results.labels import (
     read_labels,
 )  # fmt: skip
 from stanadapt.results.rehearsal import rehearse
+from stanadapt.runs.rehearsal import rehearse_run
+from stanadapt.runs.result import SavedGroups
 from tests.helpers.codes import raises
 
 QUIET = {"seed": 1, "chains": 2, "iter_warmup": 60, "iter_sampling": 60, "show_progress": False}
@@ -193,10 +198,34 @@ def test_nothing_is_drawn_for_a_result_that_cannot_be_saved(monkeypatch):
     broken.labels = broken.labels._replace(coords={"day": [object()] * 3})
     monkeypatch.setattr("stanadapt.runs.run.Run.prepare", refuse)
     monkeypatch.setattr("stanadapt.runs.stan_nuts.stan_nuts.initial_positions", refuse)
+    monkeypatch.setattr("stanadapt.studies.approximate.approximate.initial_positions", refuse)
     with raises("result_refused", "day"):
         sa.sample(broken, "rwm", **QUIET)
     with raises("result_refused", "day"):
         sa.stan_nuts(broken, backend="stanli", **QUIET)
+    with raises("result_refused", "day"):
+        sa.approximate(broken, seed=1, show_progress=False)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nothing_is_drawn_if_a_folder_has_such_a_result(tmp_path, monkeypatch):
+    sa.sample(target(["a", "b", "c"]), "rwm", **QUIET, run=tmp_path / "run")
+    broken = target(["a", "b", "c"])
+    broken.labels = broken.labels._replace(coords={"day": [object()] * 3})
+    monkeypatch.setattr("stanadapt.runs.run.Run.reopen", refuse)
+    with raises("result_refused", "day"):
+        sa.resume(tmp_path / "run", broken, show_progress=False)
+
+
+def test_two_statistics_of_one_name_are_refused():
+    twice = find("rwm")[0]
+    twice = twice._replace(info=namedtuple("Info", ["accepted", "n_density"]))
+    plan = make_plan(
+        chains=1, parallel_chains=None, iter_warmup=1, iter_sampling=1, thin=1, seed=1,
+        save_warmup=False, show_progress=False,
+    )  # fmt: skip
+    with raises("result_refused", "'n_density'"):
+        rehearse_run(target(["a", "b", "c"]), twice, find("rwm")[1], plan, SavedGroups())
 
 
 @pytest.mark.parametrize("name", ["a/b", ".", "", "chain"])

@@ -54,8 +54,29 @@ WRONG = {
 @pytest.mark.parametrize("partial", [False, True], ids=["all", "some"])
 @pytest.mark.parametrize(("change", "facts"), WRONG.values(), ids=list(WRONG))
 def test_a_wrong_value_is_named_with_its_bounds(target, change, facts, partial):
-    with raises("invalid_inits", *facts):
+    outside = change in (WRONG["below"][0], WRONG["an element above"][0])
+    code = "invalid_position" if outside else "invalid_inits"
+    with raises(code, *facts):
         start(target, change if partial else {**INSIDE, **change})
+
+
+def test_a_simplex_is_blamed_for_its_own_sum(target):
+    with raises("invalid_position", "p is not a simplex"):
+        start(target, {**INSIDE, "p": [0.5, 0.6, 0.7]})
+
+
+@pytest.mark.parametrize("value", ["abc", None, [1.0]])
+def test_what_is_no_number_is_left_to_stan(target, value):
+    with raises("invalid_inits" if value == [1.0] else "invalid_position"):
+        start(target, {**INSIDE, "s": value})
+
+
+def test_a_bound_may_be_another_parameter():
+    code = "parameters { real low; real<lower=low> high; } model { }"
+    moving = sa.Target(code, backend="stanli", show_progress=False)
+    assert np.isfinite(start(moving, {"low": 5.0, "high": 6.0})).all()
+    with raises("invalid_position", "high = 4", "real<lower=low> high"):
+        start(moving, {"low": 5.0, "high": 4.0})
 
 
 def test_a_start_without_density_shows_the_values_that_were_given(target):

@@ -22,6 +22,7 @@ from stanadapt.studies.approximate.importance_draws import Draws, describe_draws
 from stanadapt.studies.messages import FLAT_COORDINATE
 from stanadapt.targets.target import Samplable
 
+STATISTICS = ("lp", "lp_approx", "log_weight")
 CHECKED = 5  # draws; a coordinate is flat if its gradient is zero at all of them
 NAMED = 3  # coordinates that a message lists
 
@@ -63,11 +64,8 @@ def pack_approximation(
         quoted = f". Stan says: {stan}" if stan else "."
         text = f"generated quantities threw at {failed} draws, which hold NaN{quoted}"
         notes.append(Message(FAILED_QUANTITIES, text))
-    stats = {
-        "lp": draws.log_density,
-        "lp_approx": draws.log_approximation,
-        "log_weight": draws.log_weight,
-    }
+    values = (draws.log_density, draws.log_approximation, draws.log_weight)
+    stats = dict(zip(STATISTICS, values, strict=True))
     groups = phase_groups(
         program.labels, "", results.variables(program.column_names, columns[None]),
         {name: values[None] for name, values in stats.items()},
