@@ -46,7 +46,7 @@ def rehearse_draws(
     attributes: Mapping[str, Any],
     further: Collection[str] = (),
 ) -> None:
-    """Rehearse the result of draws from a target, whatever has drawn them.
+    """Rehearse the result of draws from a target, by any sampler or engine.
 
     Parameters
     ----------
