@@ -1,12 +1,11 @@
 """Build and read ArviZ objects, with ArviZ 0.23 or 1.x."""
 
-import contextlib
 import datetime
 import functools
 import json
 import tempfile
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -17,6 +16,8 @@ from stanio.reshape import VariableType
 from stanadapt.engine.compiled.cache_folder import environment, stand_in_home
 from stanadapt.errors import Message, StanadaptError, all_codes, codes_of
 from stanadapt.errors.codes import CODES
+from stanadapt.results.coordinates import storable_text
+from stanadapt.results.datasets import draws_dataset
 from stanadapt.results.messages import NO_NUMERIC_DRAWS, NOT_A_FIT
 
 # the group of pseudo-samples; its arrays have a third leading dimension of this name
@@ -94,89 +95,52 @@ def shapes(column_names: list[str]) -> dict[str, tuple[int, ...]]:
     return {name: x.shape[2:] for name, x in one.items()}
 
 
-def build(
-    groups: Groups,
-    attributes: Mapping[str, Any],
-    dims: Mapping[str, list[str]] | None = None,
-    coords: Mapping[str, list] | None = None,
-) -> Fit:
+def build(groups: Groups, attributes: Mapping[str, Any]) -> Fit:
     """Build an ArviZ object.
 
     Parameters
     ----------
     groups
-        Arrays by group and variable, shape (chain, draw, ...), and (chain, draw, pseudo, ...) in
-        the group "pseudo"; or a Dataset, which is stored unchanged. Empty groups are left out.
+        Datasets by group; or arrays by group and variable, shape (chain, draw, ...), and
+        (chain, draw, pseudo, ...) in the group "pseudo". Empty groups are left out.
     attributes
         Attributes of the fit. Values of types that netCDF cannot hold are stored as JSON. The codes
         of the messages in a list `notes` are stored in `note_codes`.
-    dims, coords
-        Names of dimensions by variable, and labels by dimension, for groups that are not Datasets.
 
     """
-    named: dict[str, Any] = {"dims": dict(dims or {}), "coords": dict(coords or {})}
-    arviz = arviz_module()
-    filled = {name: group for name, group in groups.items() if len(group)}
-    pseudo = filled.get(PSEUDO)
-    if isinstance(pseudo, dict):
-        filled[PSEUDO] = _pseudo_dataset(pseudo)
-    ready = {name: group for name, group in filled.items() if isinstance(group, xr.Dataset)}
-    filled = {name: group for name, group in filled.items() if name not in ready}
-    attrs = {name: storable(value) for name, value in attributes.items()}
+    ready = _datasets(groups)
+    attrs = {str(name): storable(value) for name, value in attributes.items()}
     if isinstance(attributes.get("notes"), list | tuple):
         attrs["note_codes"] = storable(codes_of(attributes["notes"]))
-    with _quiet():
+    attrs["created_at"] = datetime.datetime.now(datetime.UTC).isoformat()
+    if is_tree():
+        return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **ready})
+    return arviz_module().InferenceData(attrs=attrs, **ready)
+
+
+def _datasets(groups: Groups) -> dict[str, xr.Dataset]:
+    """Return the groups that are not empty as datasets."""
+    return {
+        name: group if isinstance(group, xr.Dataset) else draws_dataset(group, leading=_axes(name))
+        for name, group in groups.items()
+        if len(group)
+    }
+
+
+def _axes(group: str) -> tuple[str, ...]:
+    """Return the leading dimensions of the arrays in a group."""
+    return ("chain", "draw", PSEUDO) if group == PSEUDO else ("chain", "draw")
+
+
+def add_groups(fit: Fit, groups: Groups) -> None:
+    """Add groups to a result, in place of those of the same name; see `build`."""
+    for name, ready in _datasets(groups).items():
         if is_tree():
-            fit = arviz.from_dict(filled, save_warmup=True, attrs={"/": attrs}, **named)
-        else:
-            usual = {k: v for k, v in filled.items() if k != "unconstrained_posterior"}
-            fit = arviz.from_dict(**usual, save_warmup=True, attrs=attrs, **named)
-            for name in filled.keys() - usual.keys():  # from_dict drops groups it does not know
-                fit.add_groups({name: arviz.dict_to_dataset(filled[name], **named)})
-        _add(fit, ready)
-    fit.attrs["created_at"] = datetime.datetime.now(datetime.UTC).isoformat()
-    return fit
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        # more chains than draws: requested, or an interruption that is reported elsewhere
-        warnings.filterwarnings("ignore", message=".*more chains.*")  # 0.23
-        warnings.filterwarnings("ignore", message=".*chain dimension to be longer.*")  # 1.x
-        warnings.filterwarnings("ignore", message=".*not defined in the InferenceData scheme.*")
-        yield
-
-
-def _add(fit: Any, ready: Mapping[str, xr.Dataset]) -> None:
-    for name, dataset in ready.items():
-        if is_tree():
-            fit[name] = xr.DataTree(dataset)
-        else:
-            fit.add_groups({name: dataset})
-
-
-def add_groups(
-    fit: Fit,
-    groups: Groups,
-    dims: Mapping[str, list[str]] | None = None,
-    coords: Mapping[str, list] | None = None,
-) -> None:
-    """Add groups of arrays of shape (chain, draw, ...) to a result; see `build`."""
-    filled = {name: group for name, group in groups.items() if len(group)}
-    made = build(filled, {}, dims, coords)
-    with _quiet():
-        _add(fit, {name: dataset(made, name) for name in filled})
-
-
-def _pseudo_dataset(group: dict[str, np.ndarray]) -> xr.Dataset:
-    named, leading = {}, ("chain", "draw", PSEUDO)
-    for name, values in group.items():
-        trailing = tuple(f"{name}_dim_{i}" for i in range(values.ndim - len(leading)))
-        named[name] = (leading + trailing, values)
-    sizes = next(iter(group.values())).shape
-    coordinates = {name: np.arange(size) for name, size in zip(leading, sizes, strict=False)}
-    return xr.Dataset(named, coordinates)
+            fit[name] = xr.DataTree(ready)  # type: ignore[index]
+            continue
+        if name in group_names(fit):
+            del fit[name]  # type: ignore[attr-defined]
+        fit.add_groups({name: ready})  # type: ignore[attr-defined]
 
 
 def storable(value: Any) -> Any:
@@ -184,23 +148,21 @@ def storable(value: Any) -> Any:
     if isinstance(value, bool | np.bool_):
         return int(value)
     if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, int | float | np.number):
+        return storable_text(value)
+    if isinstance(value, int | np.integer) and abs(int(value)) >= 2**63:
+        return str(value)
+    if isinstance(value, int | float | np.integer | np.floating):
         return value
     numbers = value if isinstance(value, np.ndarray) else None
     if isinstance(value, list | tuple) and value:
         numbers = np.asarray(value) if all(isinstance(v, int | float) for v in value) else None
-    if numbers is not None and numbers.dtype.kind in "biuf":
+    if numbers is not None and numbers.dtype.kind in "biuf" and numbers.size:
         return numbers.astype(int) if numbers.dtype.kind == "b" else numbers
-    return json.dumps(value.tolist() if isinstance(value, np.ndarray) else value, default=str)
-
-
-def _text(value: str) -> str:
-    """Return text that UTF-8 can encode: under an ASCII locale, paths contain surrogates."""
+    plain = value.tolist() if isinstance(value, np.ndarray) else value
     try:
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    except UnicodeEncodeError:
-        return value.encode("utf-8", "replace").decode("utf-8")
+        return storable_text(json.dumps(plain, default=str))
+    except (TypeError, ValueError):  # keys that are no text; lists that contain themselves
+        return storable_text(str(plain))
 
 
 def group_names(fit: Fit) -> list[str]:
@@ -315,7 +277,7 @@ def columns(
     Returns
     -------
     dict
-        Arrays of shape (chain, draw), or (chain, draw, pseudo) in the group "pseudo".
+        Arrays of floats, shape (chain, draw), or (chain, draw, pseudo) in the group "pseudo".
 
     """
     scalars = {}
@@ -326,7 +288,8 @@ def columns(
         if not _holds_draws(variable):
             continue
         values = variable.transpose(*leading, ...).values  # other libraries use other orders
-        values = values.astype(float) if values.dtype == np.float32 else values  # small files
+        # small files have four bytes; differences of truth values or of unsigned integers fail
+        values = values.astype(float, copy=False)
         for index in np.ndindex(values.shape[len(leading) :]):
             label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
             scalars[label] = values[(..., *index)] if index else values

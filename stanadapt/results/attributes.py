@@ -1,5 +1,6 @@
 """Record the origin of a fit: attributes that every result has."""
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -11,9 +12,14 @@ RECORDED = ("numpy", "numba", "bridgestan", "stanli", "arviz")
 LENGTHS = ("iter_warmup", "iter_sampling", "thin", "seed")
 
 
+@functools.cache  # reading them takes milliseconds
+def _versions() -> Mapping[str, str]:
+    return {name: version(name) for name in RECORDED}
+
+
 def library_versions() -> dict[str, str]:
     """Versions of the libraries that results record."""
-    return {name: version(name) for name in RECORDED}
+    return dict(_versions())
 
 
 def origin_attributes(

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
 from stanadapt import results
 from stanadapt.errors import StanadaptError
+from stanadapt.results.coordinates import as_json, coordinate, storable_text
+from stanadapt.results.datasets import default_dimension, draws_dataset
 from stanadapt.results.files import read_text
 from stanadapt.results.messages import NOT_JSON, RESERVED_NAME, WRONG_LABELS
 
@@ -33,7 +34,8 @@ class Labels(NamedTuple):
     dims : mapping of str to list of str
         Names of the dimensions of a variable of the program or the data: {"theta": ["school"]}.
     coords : mapping of str to list
-        Labels along a dimension: {"school": ["A", "B"]}.
+        Labels along a dimension: {"school": ["A", "B"]}. A `Target` keeps numbers, text and dates;
+        labels that no file holds, such as periods or dates with a time zone, become text.
     posterior_predictive : mapping of str to str
         Variable that replicates an observed variable: {"y": "y_rep"}. Default: variables with
         names that end in _rep.
@@ -85,11 +87,14 @@ def make_labels(labels: Any, shapes: Shapes, data: str, parameters: Collection[s
     every = {**{name: x.shape for name, x in observed.items()}, **shapes}
     for field in ("posterior_predictive", "log_likelihood"):
         for name in getattr(labels, field).values():
+            _check_name(field, name)
             listed = f"computed quantities {', '.join(computed)}"
             _require(name in computed, f"{field} names {name!r}", listed)
-    for name, dims in labels.dims.items():
+    labels = labels._replace(coords={dim: coordinate(dim, x) for dim, x in labels.coords.items()})
+    for name in labels.dims:
         _require(name in every, f"dims names {name!r}", f"variables {', '.join(every)}")
-        _check_dims(name, dims, every[name], every, labels)
+    _check_dims(labels, every)
+    _check_observed(labels)
     replicated = _replicated(labels, computed, observed)
     return labels._replace(
         posterior_predictive={**replicated, **labels.posterior_predictive},
@@ -109,17 +114,49 @@ def _check_reserved(shapes: Shapes) -> None:
         )
 
 
-def _check_dims(
-    name: str, dims: Any, shape: tuple[int, ...], variables: Collection[str], labels: Labels
-) -> None:
-    if isinstance(dims, str) or len(dims) != len(shape):
-        raise _error(f"dims of {name} must be {len(shape)} names, for shape {shape}: {dims!r}.")
-    for dim, size in zip(dims, shape, strict=True):
-        if dim in RESERVED or dim in variables:
-            raise _error(f"dims of {name}: the name {dim!r} is already in use.")
-        if dim in labels.coords and len(labels.coords[dim]) != size:
-            count = len(labels.coords[dim])
-            raise _error(f"coords of {dim} must be {size} labels, as {name} has; got {count}.")
+def _check_dims(labels: Labels, variables: Shapes) -> None:
+    """Refuse names and labels of dimensions that the datasets of a result could not have."""
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, shape in variables.items():
+        dims = labels.dims.get(name)
+        if dims is None:
+            dims = [default_dimension(name, i, variables) for i in range(len(shape))]
+        elif isinstance(dims, str) or len(dims) != len(shape):
+            raise _error(f"dims of {name} must be {len(shape)} names, for shape {shape}: {dims!r}.")
+        for dim, size in zip(dims, shape, strict=True):
+            _check_name(f"dims of {name}", dim)
+            if dim in RESERVED or dim in variables:
+                raise _error(f"dims of {name}: the name {dim!r} is already in use.")
+            if list(dims).count(dim) > 1:
+                raise _error(
+                    f"dims of {name}: an array cannot have two dimensions of the name {dim!r}. "
+                    f"Call one of them, for instance, {dim + '_2'!r}."
+                )
+            length, other = sizes.setdefault(dim, (size, name))
+            if length != size:
+                raise _error(
+                    f"dims of {name}: {dim!r} has {size} elements there and {length} in {other}. "
+                    "Give them different names."
+                )
+            if dim in labels.coords and len(labels.coords[dim]) != size:
+                count = len(labels.coords[dim])
+                raise _error(f"coords of {dim} must be {size} labels, as {name} has; got {count}.")
+
+
+def _check_observed(labels: Labels) -> None:
+    """Refuse names of replicated and observed variables that no group could have."""
+    dims = {dim for names in labels.dims.values() for dim in names}
+    for field in ("posterior_predictive", "log_likelihood"):
+        for name in getattr(labels, field):
+            _check_name(field, name)
+            if name in RESERVED or name in dims:
+                raise _error(f"{field}: {name!r} is the name of a dimension. Choose another name.")
+
+
+def _check_name(where: str, name: Any) -> None:
+    """Refuse what is no name, or none that a file can have."""
+    if not isinstance(name, str) or name in ("", ".") or storable_text(name) != name or "/" in name:
+        raise _error(f"{where}: a name must be text without '/', got {name!r}.")
 
 
 def _replicated(
@@ -209,16 +246,20 @@ def phase_groups(
 ) -> results.Groups:
     """Return the groups of one phase; prefix is "" or "warmup_".
 
-    Warm-up has draws and statistics only.
+    Warm-up has draws and statistics only. Labels are those of draws: statistics have none.
     """
     moved = {*labels.posterior_predictive.values(), *labels.log_likelihood.values()}
     posterior = {name: x for name, x in columns.items() if name not in moved}
-    groups: results.Groups = {f"{prefix}posterior": posterior, f"{prefix}sample_stats": stats}
+    groups: results.Groups = {
+        f"{prefix}posterior": draws_dataset(posterior, labels.dims, labels.coords),
+        f"{prefix}sample_stats": stats,
+    }
     if prefix:
         return groups
     for group in ("posterior_predictive", "log_likelihood"):
         named = {observed: columns[name] for observed, name in getattr(labels, group).items()}
-        groups[group] = named
+        dims = {o: labels.dims[n] for o, n in getattr(labels, group).items() if n in labels.dims}
+        groups[group] = draws_dataset(named, dims, labels.coords)
     return groups
 
 
@@ -227,12 +268,9 @@ def data_groups(labels: Labels, data: str) -> results.Groups:
     values, groups = arrays(data), results.Groups()
     observed = {*labels.posterior_predictive, *labels.log_likelihood} & values.keys()
     for group, names in (("observed_data", observed), ("constant_data", values.keys() - observed)):
-        variables = {}
-        for name in sorted(names):
-            variables[name] = (_data_dims(labels, name, values[name].ndim), values[name])
-        used = {dim for dims, _ in variables.values() for dim in dims}
-        coords = {dim: names for dim, names in labels.coords.items() if dim in used}
-        groups[group] = xr.Dataset(variables, coords)
+        variables = {name: values[name] for name in sorted(names)}
+        dims = {name: d for name in names if (d := _data_dims(labels, name, values[name].ndim))}
+        groups[group] = draws_dataset(variables, dims, labels.coords, leading=())
     return groups
 
 
@@ -243,11 +281,16 @@ def _data_dims(labels: Labels, name: str, ndim: int) -> list[str]:
         dims = labels.dims.get(variable or "")
         if dims and len(dims) == ndim:
             return list(dims)
-    return [f"{name}_dim_{i}" for i in range(ndim)]
+    return []
 
 
-def named_dimensions(labels: Labels) -> dict[str, Any]:
-    """Return `dims` and `coords` with the names that variables have in the groups."""
-    renamed = {**labels.posterior_predictive, **labels.log_likelihood}
-    dims = {**labels.dims, **{o: labels.dims[n] for o, n in renamed.items() if n in labels.dims}}
-    return {"dims": dims, "coords": dict(labels.coords)}
+def plain_labels(labels: Labels) -> dict[str, Any]:
+    """Return checked labels as JSON holds them; `read_labels` reads them."""
+    coords = {dim: as_json(names) for dim, names in labels.coords.items()}
+    return {**labels._asdict(), "coords": coords}
+
+
+def read_labels(plain: Mapping[str, Any]) -> Labels:
+    """Return the labels that `plain_labels` has written."""
+    coords = {dim: coordinate(dim, names) for dim, names in plain["coords"].items()}
+    return Labels(**{**plain, "coords": coords})

@@ -74,3 +74,9 @@ RESERVED_NAME = Code(
     "A variable of the program has the name of a dimension of every ArviZ object.",
     "Rename the variable in the program.",
 )
+RESULT_REFUSED = Code(
+    "result_refused",
+    "settings",
+    "The result of a run could not be built or saved: a name or an attribute is not possible.",
+    "Rename the variable, the dimension, the statistic or the attribute that the message names.",
+)

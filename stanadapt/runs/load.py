@@ -10,7 +10,7 @@ from stanadapt.diagnostics.verdict import judge
 from stanadapt.errors import StanadaptError
 from stanadapt.results import Fit
 from stanadapt.results.attributes import origin_attributes
-from stanadapt.results.labels import Labels, data_groups, named_dimensions, phase_groups
+from stanadapt.results.labels import data_groups, phase_groups, read_labels
 from stanadapt.runs.checkpoint import newest, summary_of
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.messages import NO_DRAWS_YET
@@ -50,7 +50,7 @@ def load(path: str | PathLike) -> Fit:
     if not isdir(results.as_path(path)):  # also False for names that the system refuses
         return results.load(path)
     folder = RunFolder.open(path)
-    manifest, labels = folder.manifest, Labels(**folder.manifest["target"]["labels"])
+    manifest, labels = folder.manifest, read_labels(folder.manifest["target"]["labels"])
     progress = [summary_of(held) for held in newest(folder, manifest["plan"]["chains"])]
     kept = [i for i, chain in enumerate(progress) if not chain["stopped"]]
     length = min((progress[i]["rows"]["sampling"] for i in kept), default=0)
@@ -70,7 +70,7 @@ def load(path: str | PathLike) -> Fit:
     attributes["interrupted"] = length < -(
         -manifest["plan"]["iter_sampling"] // manifest["plan"]["thin"]
     )
-    return judge(results.build(groups, attributes, **named_dimensions(labels)))
+    return judge(results.build(groups, attributes))
 
 
 def progress_of(path: str | PathLike) -> tuple[int, int, list[str]]:

@@ -10,7 +10,7 @@ from stanadapt.diagnostics.reasons import FINE
 from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results import Fit
-from stanadapt.results.labels import named_dimensions, phase_groups
+from stanadapt.results.labels import phase_groups
 from stanadapt.runs.messages import PRIOR_NOT_DRAWN
 from stanadapt.runs.sample import sample
 from stanadapt.targets.target import Data, Target, require_target
@@ -89,7 +89,7 @@ def add_prior(
     except StanadaptError as error:
         _add_note(fit, f"the prior could not be drawn. {error.message}")
         return fit
-    results.add_groups(fit, groups, **named_dimensions(target.labels))
+    results.add_groups(fit, groups)
     verdict = results.attribute(prior, "verdict")
     fit.attrs["prior_verdict"] = verdict
     if verdict != FINE:

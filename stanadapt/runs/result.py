@@ -13,10 +13,11 @@ from stanadapt import results
 from stanadapt.diagnostics.messages import STOPPED_CHAINS
 from stanadapt.engine.after_run import RunView
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP, Chain, Recording
+from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import as_chosen
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results.attributes import origin
-from stanadapt.results.labels import named_dimensions, phase_groups
+from stanadapt.results.labels import phase_groups
 from stanadapt.runs.hard_edges import Edge, find_edges
 from stanadapt.runs.messages import (
     CHAINS_TOO_SHORT,
@@ -189,8 +190,7 @@ def pack_result(
     for note in notes:
         warn(note)
     groups |= copy.deepcopy(target.target.data_groups)
-    named = named_dimensions(target.target.labels)
-    return results.build(groups, {**attributes, "notes": notes}, **named)
+    return results.build(groups, {**attributes, "notes": notes})
 
 
 def _edges(
@@ -280,7 +280,7 @@ def _groups(
             target.target.column_names, _stacked([r.constrained for r in recordings], length)
         )
         table = np.stack([r.stats[:length] for r in recordings])
-        stats = statistics(stat_labels(target, chains[0]), table)
+        stats = statistics(stat_labels(target, chains[0].sampler), table)
         groups.update(phase_groups(target.target.labels, prefix, draws, stats))
 
     add("", [chain.sampling for chain in chains], length)
@@ -296,11 +296,11 @@ def _groups(
     return groups
 
 
-def stat_labels(target: Samplable, chain: Chain) -> list[tuple[str, str, int]]:
-    """Name in a result, type and factor of each statistic that a chain records."""
-    kinds, labels = chain.sampler.info_types, []
-    counted = "n_gradients" if chain.sampler.uses_gradient else "n_density"
-    for name in chain.stat_names:
+def stat_labels(target: Samplable, sampler: Sampler) -> list[tuple[str, str, int]]:
+    """Name in a result, type and factor of each statistic that a chain records, in its order."""
+    kinds, labels = sampler.info_types, []
+    counted = "n_gradients" if sampler.uses_gradient else "n_density"
+    for name in ("lp", "n_evaluations", *sampler.info._fields):
         if name == "n_evaluations":
             labels.append((counted, "int64", target.evaluations_per_call))
         else:

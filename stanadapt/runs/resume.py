@@ -14,6 +14,7 @@ from stanadapt.results import Fit
 from stanadapt.runs.chains import Start
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.progress import RunProgress, Watch
+from stanadapt.runs.rehearsal import rehearse_run
 from stanadapt.runs.result import RunRecord
 from stanadapt.runs.run import START, Run
 from stanadapt.runs.spec import other_versions, read_spec, target_for
@@ -96,7 +97,8 @@ def resume(
         start = Start(made, held["positions"], nothing, np.zeros((plan.chains, 2)), 0.0, {})
         record = RunRecord(dict(held["attributes"]), [*held["notes"], *other_versions(spec)])
         watch = Watch(made.target, on_progress, max_minutes)
-        sampler, _ = spec.find_sampler()
+        sampler, settings = spec.find_sampler()
+        rehearse_run(made, sampler, settings, spec.plan, spec.save)
         with explained(sampler):
             reopened = Run.reopen(folder, spec, start, record, executor)
         reopened.advance(watch)

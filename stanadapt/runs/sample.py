@@ -25,6 +25,7 @@ from stanadapt.runs.coordinates import NO, choose_coordinates
 from stanadapt.runs.load import load
 from stanadapt.runs.messages import UNKNOWN_ARGUMENT
 from stanadapt.runs.progress import RunProgress, Watch
+from stanadapt.runs.rehearsal import rehearse_run
 from stanadapt.runs.result import SavedGroups
 from stanadapt.runs.run import Run
 from stanadapt.runs.stopping_rule import require_limits, with_stopping_rule
@@ -193,10 +194,11 @@ def sample(
     )
     require_memory(design, program.dim, on_disk=run is not None)
     inits = starting_values(inits, found, given)
+    arviz_module()  # its import takes seconds, for which Ctrl-C is not to wait after the last draw
+    rehearse_run(target, found, typed, plan, saved)
     with explained(found):
         made = Run.prepare(target, design, coordinates, chain_init, inits, saved, executor)
     made.record.attributes["sampler_reason"] = choice.reason
-    arviz_module()  # its import takes seconds, for which Ctrl-C is not to wait after the last draw
     made.keep_in(run)
     return made.finish(watch)
 

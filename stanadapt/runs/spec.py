@@ -21,6 +21,7 @@ from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import as_chosen
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.results.attributes import RECORDED, library_versions
+from stanadapt.results.labels import plain_labels
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.messages import (
     NOT_AN_EXECUTOR,
@@ -136,7 +137,7 @@ class RunSpec(NamedTuple):
             "created_at": datetime.now(UTC).isoformat(),
             "program": {"name": self.name, "hash": program.program.hash},
             "data_hash": stan_data.digest(self.data),
-            "target": _plain({**self.options, "labels": program.labels._asdict()}),
+            "target": _plain({**self.options, "labels": plain_labels(program.labels)}),
             "backend_reason": self.backend_reason,
             "described": self.described,
             "sampler": self.sampler,
@@ -146,7 +147,7 @@ class RunSpec(NamedTuple):
             "save": self.save._asdict(),
             "parameters": program.recorded_parameters,
             "columns": program.column_names,
-            "statistics": stat_labels(target, chain),
+            "statistics": stat_labels(target, chain.sampler),
         }
 
     def write_texts(self, folder: RunFolder) -> None:

@@ -18,11 +18,13 @@ from stanadapt.samplers.messages import (
     UNREADABLE_INITS,
     UNSUITABLE_FIT,
 )
+from stanadapt.samplers.values_in_support import labelled, unconstrained
 from stanadapt.samplers.variational.methods import PATHFINDER, pathfinder_positions
 from stanadapt.targets.stan.program import user_path
 from stanadapt.targets.target import Samplable, Target
 
 TRIES, RADIUS = 100, 2.0
+SHOWN = 6  # values at which a start failed
 # draws taken from an earlier fit: twice the default subsample of kameleon; each takes a call
 WARM_START_DRAWS = 2000
 
@@ -189,10 +191,14 @@ def _find_start(
         else "at the given starting point,"
     )
     near = np.array2string(position, precision=3, threshold=8, edgeitems=3)
+    if isinstance(start, Mapping):
+        given = [text for name in start for text in _shown(name, start[name])]
+        near += f" ({', '.join(given[:SHOWN])}{' and others' if len(given) > SHOWN else ''})"
+    remedy = "other `inits`" if isinstance(start, Mapping | np.ndarray) else "`inits`"
     raise StanadaptError(
         INITIALIZATION_FAILED,
         f"initialization failed for chain {number} of {program.name}: {fault} {place} "
-        f"unconstrained {near}. Check the data against the priors, or give `inits`.",
+        f"unconstrained {near}. Check the data against the priors, or give {remedy}.",
         message,
     )
 
@@ -208,7 +214,13 @@ def _propose(target: Target, start: Any, rng: np.random.Generator) -> np.ndarray
         return position
     values = {name: start[name] for name in start if name in target.parameters}
     _check_names_and_shapes(target, start, values)
-    return target.unconstrain({**target.constrain(position), **values})
+    return unconstrained(target, target.constrain(position), values)
+
+
+def _shown(name: Any, value: Any) -> list[str]:
+    """Return "name = value", or one such text per element."""
+    array = np.asarray(value, dtype=object)
+    return [f"{labelled(name, index)} = {array[index]}" for index in np.ndindex(array.shape)]
 
 
 def _check_names_and_shapes(target: Target, start: Mapping, values: Mapping) -> None:

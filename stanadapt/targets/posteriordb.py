@@ -23,7 +23,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.errors import StanadaptError
-from stanadapt.results.labels import named_dimensions
+from stanadapt.results.datasets import draws_dataset
 from stanadapt.targets.messages import (
     NO_REFERENCE_DRAWS,
     NOT_A_POSTERIORDB,
@@ -106,10 +106,9 @@ def read_draws(name: str, file: Path, about: Any, target: Target | None = None) 
         raise StanadaptError(
             POSTERIORDB_FILE_BROKEN, f"{file} does not contain draws of {name}: {error}. {HINT}"
         ) from None
-    named = {} if target is None else named_dimensions(target.labels)
-    return results.build(
-        {"posterior": variables}, _attributes(name, variables, about, target), **named
-    )
+    named = () if target is None else (target.labels.dims, target.labels.coords)
+    posterior = draws_dataset(variables, *named)
+    return results.build({"posterior": posterior}, _attributes(name, variables, about, target))
 
 
 def _columns(chains: Any) -> dict[str, np.ndarray]:

@@ -6,6 +6,7 @@ the draws, since they may fill memory and files, and `with_data` binds the same 
 data. `require_target` and its companions check arguments.
 """
 
+import contextlib
 import re
 import threading
 from abc import ABC, abstractmethod
@@ -33,9 +34,10 @@ from stanadapt.targets.messages import (
     PRIOR_DATA_MISPLACED,
 )
 from stanadapt.targets.noise import noise_size, require_correlation
+from stanadapt.targets.projection import Violation, project
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
-from stanadapt.targets.stan.declarations import parse
+from stanadapt.targets.stan.declarations import Declaration, parse
 from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program, block, read, without_block
 
@@ -477,22 +479,35 @@ class Target(Samplable):
         return stanio.stan_variables(self.parameters, flat)
 
     def unconstrain(self, values: Mapping[str, Any]) -> np.ndarray:
-        """Return the position, shape (dim,), of constrained values of all parameters."""
+        """Return the position, shape (dim,), of constrained values of all parameters.
+
+        Values that rounding has moved off a constraint are moved back onto it; see `projection`.
+        """
+        complete = {**self.empty_parameters(), **values}
         try:
-            complete = {**self.empty_parameters(), **values}
-            return self.model.param_unconstrain_json(stanio.dump_stan_json(complete))
+            return self._position(complete)
         except (RuntimeError, TypeError, ValueError) as error:
-            raise StanadaptError(
-                INVALID_POSITION,
-                f"these values are not a position of {self.name}: they must match the declared "
-                "shapes and constraints of its parameters.",
-                str(error),
-            ) from None
+            refused, reason = str(error), "they must match the declared shapes and constraints"
+        try:
+            return self._position(project(self.declared_parameters, complete))
+        except Violation as error:
+            reason = str(error)
+        except (RuntimeError, TypeError, ValueError):
+            pass
+        raise StanadaptError(
+            INVALID_POSITION,
+            f"these values are not a position of {self.name}: {reason}.",
+            refused,
+        )
+
+    def _position(self, values: Mapping[str, Any]) -> np.ndarray:
+        return self.model.param_unconstrain_json(stanio.dump_stan_json(values))
 
     def unconstrain_rows(self, rows: np.ndarray) -> np.ndarray:
         """Return positions, shape (draw, dim), of rows that begin with all parameters.
 
-        A draw that rounding has put on a boundary becomes NaN.
+        Rows that rounding has moved off a constraint are moved back onto it. A draw that rounding
+        has put on a boundary becomes NaN.
         """
         if self.is_unconstrained:
             return rows
@@ -502,13 +517,18 @@ class Target(Samplable):
             try:
                 positions[i] = self.model.param_unconstrain(row)
             except RuntimeError:
-                continue  # stays NaN; callers count and report such rows
+                with contextlib.suppress(StanadaptError):  # callers count and report rows of NaN
+                    positions[i] = self.unconstrain(stanio.stan_variables(self.parameters, row))
         return positions
 
     def empty_parameters(self) -> dict[str, list]:
         """Return parameters of size zero, which BridgeStan omits but Stan requires in inits."""
-        declared = parse(block(self.program.code, "parameters"))
-        return {d.name: [] for d in declared if d.name not in self.parameters}
+        return {d.name: [] for d in self.declared_parameters if d.name not in self.parameters}
+
+    @cached_property
+    def declared_parameters(self) -> list[Declaration]:
+        """The declarations of the block `parameters`."""
+        return list(parse(block(self.program.code, "parameters")))
 
     def without_generated_quantities(self) -> Any:
         """Return a model without generated quantities, which is made at the first call.

@@ -24,7 +24,7 @@ from stanadapt.errors import (
 )
 from stanadapt.results import Fit
 from stanadapt.results.attributes import origin
-from stanadapt.results.labels import named_dimensions, phase_groups
+from stanadapt.results.labels import phase_groups
 from stanadapt.runs.messages import (
     CHECK_INTERRUPTED,
     DENSITY_CLOSE,
@@ -32,6 +32,7 @@ from stanadapt.runs.messages import (
     EMBEDDED_NUTS,
     FAILED_QUANTITIES,
 )
+from stanadapt.runs.rehearsal import rehearse_draws
 from stanadapt.runs.stan_nuts import cmdstan, stanli
 from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings
 from stanadapt.runs.stan_nuts.verification import Verification, not_checked, verify
@@ -126,6 +127,8 @@ def stan_nuts(
         require_whole("max_treedepth", max_treedepth, 1),
     )
     rngs = [np.random.default_rng(source.spawn(2)[0]) for source in plan.seeds()]
+    named = [name for name, _ in STATISTICS.values()]
+    rehearse_draws(target, plan, named, {"settings": json.dumps(settings._asdict())})
     positions = initial_positions(target, inits, rngs)
     engine = choose_engine(backend)
     with status(plan.show_progress) as report:
@@ -142,9 +145,7 @@ def stan_nuts(
         verification = not_checked(Message(CHECK_INTERRUPTED, "density not checked: interrupted"))
         attributes["interrupted"] = True
     attributes |= _density_attributes(target, verification)
-    fit = results.build(
-        _groups(target, plan, outcome), attributes, **named_dimensions(target.labels)
-    )
+    fit = results.build(_groups(target, plan, outcome), attributes)
     _report_density(target, verification, fit)
     return judge(fit)
 

@@ -10,10 +10,11 @@ from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.errors import StanadaptError, require_names, require_whole
 from stanadapt.results import Fit
 from stanadapt.runs.messages import UNKNOWN_ARGUMENT
+from stanadapt.runs.rehearsal import rehearse_draws
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.samplers.variational.methods import Fitted, Method, choose_method, require_size
 from stanadapt.studies.approximate.importance_draws import Draws, importance_draws
-from stanadapt.studies.approximate.pack_approximation import Run, pack_approximation
+from stanadapt.studies.approximate.pack_approximation import STATISTICS, Run, pack_approximation
 from stanadapt.studies.messages import APPROXIMATION_TOO_FAR, NO_DENSITY_AT_DRAWS
 from stanadapt.targets.messages import ESTIMATED_DENSITY
 from stanadapt.targets.target import Samplable, require_samplable
@@ -109,6 +110,8 @@ def approximate(
         iter_sampling=require_whole("draws", draws, 1), thin=1, seed=seed, save_warmup=False,
         show_progress=show_progress,
     )  # fmt: skip
+    further = ["unconstrained_posterior"] if save_unconstrained else []
+    rehearse_draws(target, plan, STATISTICS, {"sampler": method}, further)
     return _approximate(
         target, method, method_functions, method_settings, plan, inits, save_unconstrained
     )

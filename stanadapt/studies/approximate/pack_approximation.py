@@ -14,7 +14,7 @@ from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, warn
 from stanadapt.results.attributes import origin
-from stanadapt.results.labels import named_dimensions, phase_groups
+from stanadapt.results.labels import phase_groups
 from stanadapt.runs.messages import FAILED_QUANTITIES
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.samplers.variational.methods import Fitted
@@ -22,6 +22,7 @@ from stanadapt.studies.approximate.importance_draws import Draws, describe_draws
 from stanadapt.studies.messages import FLAT_COORDINATE
 from stanadapt.targets.target import Samplable
 
+STATISTICS = ("lp", "lp_approx", "log_weight")
 CHECKED = 5  # draws; a coordinate is flat if its gradient is zero at all of them
 NAMED = 3  # coordinates that a message lists
 
@@ -63,11 +64,8 @@ def pack_approximation(
         quoted = f". Stan says: {stan}" if stan else "."
         text = f"generated quantities threw at {failed} draws, which hold NaN{quoted}"
         notes.append(Message(FAILED_QUANTITIES, text))
-    stats = {
-        "lp": draws.log_density,
-        "lp_approx": draws.log_approximation,
-        "log_weight": draws.log_weight,
-    }
+    values = (draws.log_density, draws.log_approximation, draws.log_weight)
+    stats = dict(zip(STATISTICS, values, strict=True))
     groups = phase_groups(
         program.labels, "", results.variables(program.column_names, columns[None]),
         {name: values[None] for name, values in stats.items()},
@@ -80,8 +78,7 @@ def pack_approximation(
     for note in notes:
         warn(note)
     attributes = {**_attributes(target, run, fitted, draws), "n_failed_quantities": failed}
-    dimensions = named_dimensions(program.labels)
-    return judge(results.build(groups, {**attributes, "notes": notes}, **dimensions))
+    return judge(results.build(groups, {**attributes, "notes": notes}))
 
 
 def _gaussians(target: Samplable, fitted: Fitted) -> xr.Dataset:

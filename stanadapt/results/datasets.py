@@ -1,0 +1,77 @@
+"""Groups of a result as xarray datasets: names of dimensions that collide with nothing.
+
+A dataset has one name space for variables and dimensions. A variable with the name of a dimension
+would become its coordinate, and be dropped from the draws without a word.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+Names = Mapping[str, Sequence[str]]
+
+
+def draws_dataset(
+    arrays: Mapping[str, np.ndarray],
+    dims: Names | None = None,
+    coords: Mapping[str, Any] | None = None,
+    leading: tuple[str, ...] = ("chain", "draw"),
+) -> xr.Dataset:
+    """Return arrays as a dataset, in which every dimension has coordinates.
+
+    Parameters
+    ----------
+    arrays
+        Arrays by name of the variable; each begins with the dimensions `leading`.
+    dims
+        Names of the other dimensions, by variable. Dimension i of a variable without names is
+        called `default_dimension(variable, i)`.
+    coords
+        Labels by dimension; other dimensions are numbered from 0.
+    leading
+        Names of the dimensions that all arrays have.
+
+    """
+    dims, coords, sizes = dims or {}, coords or {}, dict[str, int]()
+    named = {}
+    for name in sorted(arrays, key=lambda name: name not in dims):  # given names come first
+        array = arrays[name]
+        wanted = (*leading, *dims.get(name, ()))
+        if not _fit(wanted, array.shape, sizes, arrays):
+            own = enumerate(array.shape[len(leading) :])
+            taken = {*arrays, *leading}
+            wanted = leading + tuple(
+                default_dimension(name, i, taken | {d for d in sizes if sizes[d] != size})
+                for i, size in own
+            )
+        sizes |= zip(wanted, array.shape, strict=True)
+        named[name] = (wanted, array)
+    labels = {dim: _labels(coords.get(dim), size) for dim, size in sizes.items()}
+    return xr.Dataset({name: named[name] for name in arrays}, labels)
+
+
+def default_dimension(variable: str, number: int, taken: Collection[str]) -> str:
+    """Return the name, as in ArviZ, of a dimension without one, free of those taken."""
+    name = f"{variable}_dim_{number}"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _fit(
+    dims: Sequence[str], shape: tuple[int, ...], sizes: Mapping[str, int], variables: Collection
+) -> bool:
+    """Whether an array can have these dimensions beside others of these sizes."""
+    return (
+        len(dims) == len(set(dims)) == len(shape)
+        and not set(dims) & set(variables)
+        and all(sizes.get(dim, size) == size for dim, size in zip(dims, shape, strict=True))
+    )
+
+
+def _labels(given: Any, size: int) -> Any:
+    if given is None or len(given) != size:
+        return np.arange(size)
+    return np.asarray(given) if size else np.array([], dtype=np.int64)

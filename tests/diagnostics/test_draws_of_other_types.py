@@ -1,0 +1,64 @@
+"""Fits of other libraries with draws that are truth values, integers or no real numbers."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from tests.helpers.codes import raises
+
+RNG = np.random.default_rng(1)
+SHAPE = (2, 400)
+REAL = {
+    "truth values": RNG.random(SHAPE) < 0.3,
+    "a constant": np.ones(SHAPE, bool),
+    "integers": RNG.integers(-3, 4, SHAPE),
+    "unsigned integers": RNG.integers(0, 4, SHAPE).astype(np.uint8),
+    "two bytes": RNG.normal(size=SHAPE).astype(np.float16),
+}
+OTHER = {
+    "complex": RNG.normal(size=SHAPE) + 1j,
+    "objects": RNG.normal(size=SHAPE).astype(object),
+    "text": RNG.integers(0, 3, SHAPE).astype(str),
+}
+
+
+REFERENCE, BESIDE = np.random.default_rng(2).normal(size=(2, *SHAPE))
+
+
+def fit(x):
+    return results.build({"posterior": {"x": x, "y": BESIDE}}, {})
+
+
+def table(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sa.compare({"one": fit(REFERENCE), "other": fit(x)}, baseline="one")
+
+
+@pytest.mark.parametrize("x", REAL.values(), ids=list(REAL))
+def test_draws_of_every_real_type_are_compared_as_floats(x):
+    ours, theirs = table(x), table(x.astype(float))
+    np.testing.assert_array_equal(ours.select_dtypes("number"), theirs.select_dtypes("number"))
+    column = results.columns(fit(x))["x"]
+    assert column.dtype == np.float64
+    np.testing.assert_array_equal(column, x.astype(float))
+
+
+@pytest.mark.parametrize("x", OTHER.values(), ids=list(OTHER))
+def test_what_is_no_real_number_is_left_out(x):
+    assert list(results.columns(fit(x))) == ["y"]
+    assert len(table(x)) == 2
+    only = results.build({"posterior": {"x": x}}, {})
+    with raises("no_numeric_draws", "'other'"):
+        sa.compare({"one": fit(x), "other": only})
+
+
+def test_a_report_has_truth_values(tmp_path):
+    fits = {"one": fit(REFERENCE), "other": fit(REAL["truth values"])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sa.report(fits, tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size > 10_000
