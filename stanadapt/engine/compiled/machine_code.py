@@ -1,0 +1,214 @@
+"""Machine code on disk, shared by processes that compile at the same time.
+
+Numba keeps one index per function, from signatures to numbered files. Its `save` reads the index,
+chooses the next number, writes the index, then the file. Two processes that do so at once choose
+the same number for two signatures: one entry is lost, or the index names the code of the other
+signature, which every later process then runs, with wrong numbers or a crash.
+
+Here, a file is named after its contents and written before the index names it, and one process
+at a time changes an index. What is loaded has to have the hash in its name, and to be what was
+compiled for the signature; anything else counts as missing, and is compiled and written again. The
+lock keeps entries from being lost; the names and the check keep wrong code from being run, also
+on a network drive without locks, or if a process is killed between two writes.
+"""
+
+import contextlib
+import functools
+import hashlib
+import io
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    IPythonCacheLocator,
+    UserProvidedCacheLocator,
+)
+
+from stanadapt.engine.compiled.messages import CODE_NOT_KEPT
+from stanadapt.errors import Message, warn
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+PATIENCE, PAUSE = 5.0, 0.005  # seconds that a writer waits for others in all, and between attempts
+# a user's sampler leaves entries that name its classes; for other programs they are missing
+CLASS_IS_MISSING = (ImportError, AttributeError)
+
+
+# --- one writer at a time -------------------------------------------------------------------------
+
+
+class _Patience:
+    """The seconds for which this process waits for other writers: none after one that hangs."""
+
+    left = PATIENCE
+
+
+@contextlib.contextmanager
+def one_writer(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing to a folder while the body runs.
+
+    The system unlocks the folder if the process ends, however it ends. On a file system without
+    locks, or if another process is suspended while it writes, the body runs without one.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            file = stack.enter_context((folder / "lock").open("ab"))
+            if _locked(file.fileno()):
+                # closing is not enough: a process forked in the meantime has the file open too
+                stack.callback(fcntl.flock, file, fcntl.LOCK_UN)
+        yield
+
+
+def _locked(file: int) -> bool:
+    if fcntl is None:
+        return False
+    start = time.monotonic()
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() - start > _Patience.left:
+                _Patience.left = 0.0
+                return False
+            time.sleep(PAUSE)
+
+
+# --- index and files ------------------------------------------------------------------------------
+
+
+class CheckedFiles(IndexDataCacheFile):
+    """The index and the files of one function.
+
+    An index has Numba's format, with its hash appended; a file has Numba's data, then the key.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep `data` for `key`, unless another process has done so in the meantime."""
+        content = self._dump(data) + self._dump(key)
+        name = self._data_name(content)
+        with one_writer(Path(self._cache_path)):
+            entries = self._load_index()
+            if self._find(entries, key) is not None:
+                return
+            damaged = entries.get(key)
+            with self._open_for_write(self._data_path(name)) as file:
+                file.write(content)
+            self._save_index(entries | {key: name})
+            if damaged not in (None, name):
+                Path(self._data_path(damaged)).unlink(missing_ok=True)
+
+    def load(self, key: Any) -> Any:
+        """Return the data of `key`; None if they are missing, damaged, or those of another key."""
+        return self._find(self._load_index(), key)
+
+    def flush(self) -> None:
+        """Forget all entries."""
+        with one_writer(Path(self._cache_path)):
+            self._save_index({})
+
+    def _find(self, entries: dict[Any, str], key: Any) -> Any:
+        name = entries.get(key)
+        if name is None:
+            return None
+        try:
+            content = Path(self._data_path(name)).read_bytes()
+            if self._data_name(content) != name:
+                return None
+            stream = io.BytesIO(content)
+            data = pickle.load(stream)
+            return data if pickle.load(stream) == key else None
+        except (OSError, *CLASS_IS_MISSING):
+            return None
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            stored = Path(self._index_path).read_bytes()
+            size = hashlib.sha256().digest_size
+            content, digest = stored[:-size], stored[-size:]
+            if hashlib.sha256(content).digest() != digest:
+                return {}
+            stream = io.BytesIO(content)
+            if pickle.load(stream) != self._version:
+                return {}
+            stamp, entries = pickle.load(stream)
+        except (OSError, *CLASS_IS_MISSING):
+            return {}
+        return entries if stamp == self._source_stamp else {}
+
+    def _save_index(self, entries: dict[Any, str]) -> None:
+        content = pickle.dumps(self._version) + self._dump((self._source_stamp, entries))
+        with self._open_for_write(self._index_path) as file:
+            file.write(content + hashlib.sha256(content).digest())
+
+    def _data_name(self, content: bytes) -> str:
+        base = self._index_name.removesuffix(".nbi")
+        return f"{base}.{hashlib.sha256(content).hexdigest()[:32]}.nbc"
+
+
+# --- the cache of a function ----------------------------------------------------------------------
+
+
+class MachineCode(FunctionCache):
+    """The cache of a function in a folder, in place of Numba's; RuntimeError if it has no file."""
+
+    not_kept = False  # whether the warning was given
+
+    def __init__(self, function: Callable, folder: Path) -> None:
+        self._impl_class = _kept_in(folder)
+        super().__init__(function)
+        numbas = self._cache_file
+        self._cache_file = CheckedFiles(
+            self._cache_path, self._impl.filename_base, numbas._source_stamp
+        )
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep compiled code; on a full disk, warn and go on with the code in memory."""
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            if not MachineCode.not_kept:
+                MachineCode.not_kept = True
+                warn(
+                    Message(
+                        CODE_NOT_KEPT,
+                        f"Compiled code could not be written to {self._cache_path} "
+                        f"({error.strerror}): the next process compiles it again.",
+                    )
+                )
+
+
+class _FolderLocator(UserProvidedCacheLocator):
+    """Numba's place for the code of a function, in a given folder, not `NUMBA_CACHE_DIR`."""
+
+    folder: Path
+
+    def __init__(self, function: Callable, file: str) -> None:
+        self._py_file, self._lineno = file, function.__code__.co_firstlineno
+        self._cache_path = str(self.folder / self.get_suitable_cache_subpath(file))
+
+    @classmethod
+    def from_function(cls, function: Callable, file: str) -> Any:
+        return super(UserProvidedCacheLocator, cls).from_function(function, file)
+
+    def ensure_cache_path(self) -> None:
+        """Create the folder; that it can be written to is known, and not tried per function."""
+        os.makedirs(self._cache_path, exist_ok=True)
+
+
+@functools.cache
+def _kept_in(folder: Path) -> type:
+    """Return the class by which Numba keeps code in a folder, and in no other if that fails."""
+    locator = type("Locator", (_FolderLocator,), {"folder": folder})
+    places = {"_locator_classes": [locator, IPythonCacheLocator]}
+    return type("Implementation", (CompileResultCacheImpl,), places)
