@@ -17,8 +17,8 @@ from numba import njit
 from stanadapt.engine.compiled import jit, machine_code
 from stanadapt.engine.compiled.jit import c_function, inlined
 from stanadapt.engine.compiled.machine_code import CheckedFiles, MachineCode, one_writer
-from tests.helpers.cold_cache import compile_at_once
 from tests.helpers.codes import warns
+from tests.helpers.cold_cache import compile_at_once
 from tests.helpers.repository import ROOT
 
 
@@ -39,6 +39,12 @@ def hits(function):
 
 def files(folder):
     return CheckedFiles(str(folder), "name-1.py311", "stamp")
+
+
+def lock(folder):
+    """Take the lock as another process would; BlockingIOError if it is held."""
+    with (folder / "lock").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 KEYS = [("int64", "processor"), ("float64", "processor")]
@@ -72,9 +78,8 @@ compiled_in(Path({str(tmp_path)!r}))(3)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    (lock,) = tmp_path.rglob("lock")
-    with lock.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    (path,) = tmp_path.rglob("lock")
+    lock(path.parent)
     for found in (0, 2):
         function = compiled_in(tmp_path)
         assert (function(3), function(3.5), hits(function)) == (7, 8.0, found)
@@ -115,11 +120,9 @@ def test_the_first_of_two_writers_of_one_signature_is_kept(tmp_path):
 
 
 def test_a_folder_has_one_writer(tmp_path):
-    with one_writer(tmp_path), (tmp_path / "lock").open("ab") as file:
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    with (tmp_path / "lock").open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with one_writer(tmp_path), pytest.raises(BlockingIOError):
+        lock(tmp_path)
+    lock(tmp_path)
 
 
 def test_a_process_forked_by_a_writer_does_not_keep_the_lock(tmp_path):
@@ -128,8 +131,7 @@ def test_a_process_forked_by_a_writer_does_not_keep_the_lock(tmp_path):
         numbers = [int(number) for number in os.listdir("/dev/fd")]
         copies = [os.dup(n) for n in numbers if _is(n, tmp_path / "lock")]
     assert copies
-    with (tmp_path / "lock").open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    lock(tmp_path)
     for copy in copies:
         os.close(copy)
 
