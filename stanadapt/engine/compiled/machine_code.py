@@ -15,13 +15,12 @@ on a network drive without locks, or if a process is killed between two writes.
 import contextlib
 import functools
 import hashlib
-import io
 import os
 import pickle
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from numba.core.caching import (
     CompileResultCacheImpl,
@@ -40,7 +39,6 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE, PAUSE = 5.0, 0.005  # seconds that a writer waits for others in all, and between attempts
-# a user's sampler leaves entries that name its classes; for other programs they are missing
 CLASS_IS_MISSING = (ImportError, AttributeError)
 
 
@@ -87,26 +85,48 @@ def _locked(file: int) -> bool:
 # --- index and files ------------------------------------------------------------------------------
 
 
+class Entry(NamedTuple):
+    """A key, pickled, and the name of its file.
+
+    Keys are pickled one by one, and those of other signatures are not read: they may name classes
+    of another program, which cannot be imported here, or should not be.
+    """
+
+    key: bytes
+    name: str
+
+    def is_for(self, key: Any) -> bool:
+        """Whether it is the entry of a key."""
+        try:
+            return bool(pickle.loads(self.key) == key)
+        except CLASS_IS_MISSING:
+            return False
+
+
 class CheckedFiles(IndexDataCacheFile):
     """The index and the files of one function.
 
-    An index has Numba's format, with its hash appended; a file has Numba's data, then the key.
+    The index has entries by labels of keys, then its hash; a file has the data, then the key.
     """
 
     def save(self, key: Any, data: Any) -> None:
         """Keep `data` for `key`, unless another process has done so in the meantime."""
-        content = self._dump(data) + self._dump(key)
-        name = self._data_name(content)
+        pickled, label = self._dump(key), _label(key)
+        content = self._dump(data) + pickled
+        new = Entry(pickled, self._data_name(content))
         with one_writer(Path(self._cache_path)):
-            entries = self._load_index()
-            if self._find(entries, key) is not None:
+            index = self._load_index()
+            if self._find(index, key) is not None:
                 return
-            damaged = entries.get(key)
-            with self._open_for_write(self._data_path(name)) as file:
+            with self._open_for_write(self._data_path(new.name)) as file:
                 file.write(content)
-            self._save_index(entries | {key: name})
-            if damaged not in (None, name):
-                Path(self._data_path(damaged)).unlink(missing_ok=True)
+            entries = index.get(label, [])
+            damaged = [entry for entry in entries if entry.is_for(key)]
+            kept = [entry for entry in entries if entry not in damaged]
+            self._save_index(index | {label: [*kept, new]})
+            for entry in damaged:
+                if entry.name != new.name:
+                    Path(self._data_path(entry.name)).unlink(missing_ok=True)
 
     def load(self, key: Any) -> Any:
         """Return the data of `key`; None if they are missing, damaged, or those of another key."""
@@ -117,43 +137,46 @@ class CheckedFiles(IndexDataCacheFile):
         with one_writer(Path(self._cache_path)):
             self._save_index({})
 
-    def _find(self, entries: dict[Any, str], key: Any) -> Any:
-        name = entries.get(key)
-        if name is None:
-            return None
-        try:
-            content = Path(self._data_path(name)).read_bytes()
-            if self._data_name(content) != name:
+    def _find(self, index: dict[str, list[Entry]], key: Any) -> Any:
+        for entry in index.get(_label(key), []):
+            if not entry.is_for(key):
+                continue
+            try:
+                content = Path(self._data_path(entry.name)).read_bytes()
+                if self._data_name(content) == entry.name and content.endswith(entry.key):
+                    return pickle.loads(content)
+            except (OSError, *CLASS_IS_MISSING):
                 return None
-            stream = io.BytesIO(content)
-            data = pickle.load(stream)
-            return data if pickle.load(stream) == key else None
-        except (OSError, *CLASS_IS_MISSING):
-            return None
+        return None
 
-    def _load_index(self) -> dict[Any, str]:
+    def _load_index(self) -> dict[str, list[Entry]]:
         try:
             stored = Path(self._index_path).read_bytes()
-            size = hashlib.sha256().digest_size
-            content, digest = stored[:-size], stored[-size:]
-            if hashlib.sha256(content).digest() != digest:
-                return {}
-            stream = io.BytesIO(content)
-            if pickle.load(stream) != self._version:
-                return {}
-            stamp, entries = pickle.load(stream)
-        except (OSError, *CLASS_IS_MISSING):
+        except OSError:
             return {}
-        return entries if stamp == self._source_stamp else {}
+        size = hashlib.sha256().digest_size
+        content, digest = stored[:-size], stored[-size:]
+        if hashlib.sha256(content).digest() != digest:
+            return {}
+        version, stamp, index = pickle.loads(content)
+        if (version, stamp) != (self._version, self._source_stamp):
+            return {}
+        return {label: [Entry(*entry) for entry in entries] for label, entries in index.items()}
 
-    def _save_index(self, entries: dict[Any, str]) -> None:
-        content = pickle.dumps(self._version) + self._dump((self._source_stamp, entries))
+    def _save_index(self, index: dict[str, list[Entry]]) -> None:
+        plain = {label: [tuple(entry) for entry in entries] for label, entries in index.items()}
+        content = pickle.dumps((self._version, self._source_stamp, plain))
         with self._open_for_write(self._index_path) as file:
             file.write(content + hashlib.sha256(content).digest())
 
     def _data_name(self, content: bytes) -> str:
         base = self._index_name.removesuffix(".nbi")
         return f"{base}.{hashlib.sha256(content).hexdigest()[:32]}.nbc"
+
+
+def _label(key: Any) -> str:
+    """Return the same text for equal keys; others may share it, as types of one name do."""
+    return hashlib.sha256(str(key).encode()).hexdigest()[:32]
 
 
 # --- the cache of a function ----------------------------------------------------------------------

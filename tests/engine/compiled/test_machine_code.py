@@ -2,8 +2,8 @@
 
 import errno
 import fcntl
+import importlib
 import os
-import pickle
 import shutil
 import signal
 import subprocess
@@ -171,8 +171,9 @@ def test_an_index_that_names_the_code_of_another_signature_is_not_believed(tmp_p
     function = compiled_in(tmp_path)
     assert (function(3), function(3.5)) == (7, 8.0)
     kept = function._cache._cache_file
-    (key, name), (other_key, other_name) = kept._load_index().items()
-    kept._save_index({key: other_name, other_key: name})
+    (label, [one]), (other_label, [other]) = kept._load_index().items()
+    swapped = {label: [one._replace(name=other.name)], other_label: [other._replace(name=one.name)]}
+    kept._save_index(swapped)
     for found in (0, 2):
         function = compiled_in(tmp_path)
         assert (function(3), function(3.5), hits(function)) == (7, 8.0, found)
@@ -216,15 +217,41 @@ def test_code_of_edited_sources_or_another_numba_is_not_run(tmp_path):
     assert (newer.load(KEYS[0]), files(tmp_path).load(KEYS[0])) == ("by another Numba", None)
 
 
-def test_numba_itself_can_read_index_and_data(tmp_path):
-    """So can programs that inspect a cache."""
+# as NamedTuple types of Numba: the names of two are the same, the classes are not
+OWN = """
+class Type:
+    def __init__(self, name):
+        self.name = name
+    def __repr__(self):
+        return "State(float64)"
+    def __eq__(self, other):
+        return type(other) is type(self) and self.name == other.name
+    def __hash__(self):
+        return hash(self.name)
+"""
+
+
+def test_types_of_other_programs_are_neither_imported_nor_forgotten(tmp_path, monkeypatch):
+    """A program without them would otherwise start slowly, or empty the index at each start."""
+    for module in ("theirs", "ours"):
+        (tmp_path / f"{module}.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    theirs, ours = (importlib.import_module(name) for name in ("theirs", "ours"))
+    files(tmp_path).save(ours.Type("a"), "our a")
+    files(tmp_path).save(theirs.Type("a"), "their a")
+    files(tmp_path).save(theirs.Type("b"), "their b")
     files(tmp_path).save(KEYS[0], "for int64")
-    (index,) = tmp_path.glob("*.nbi")
-    with index.open("rb") as file:
-        pickle.load(file)
-        stamp, entries = pickle.loads(file.read())
-    assert (stamp, list(entries)) == ("stamp", [KEYS[0]])
-    assert pickle.loads((tmp_path / entries[KEYS[0]]).read_bytes()) == "for int64"
+    assert files(tmp_path).load(theirs.Type("a")) == "their a"
+    assert files(tmp_path).load(ours.Type("a")) == "our a"
+    monkeypatch.delitem(sys.modules, "theirs")
+    assert files(tmp_path).load(KEYS[0]) == "for int64"
+    assert "theirs" not in sys.modules
+    monkeypatch.setitem(sys.modules, "theirs", None)  # it cannot be imported
+    assert files(tmp_path).load(ours.Type("a")) == "our a"
+    assert files(tmp_path).load(ours.Type("c")) is None
+    files(tmp_path).save(ours.Type("c"), "our c")
+    monkeypatch.setitem(sys.modules, "theirs", theirs)
+    assert [files(tmp_path).load(theirs.Type(name)) for name in "ab"] == ["their a", "their b"]
 
 
 # --- the cache of functions -----------------------------------------------------------------------
