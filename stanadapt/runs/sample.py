@@ -91,7 +91,8 @@ def sample(
         Sample until the smallest bulk and tail ESS of the parameters is at least this, and R-hat
         below 1.01.
     max_minutes : float, optional
-        Stop after this many minutes of warm-up and sampling; return the draws so far.
+        Stop after this many minutes of pre-run, warm-up and sampling, without compilation; return
+        the draws so far, about as many of each chain. If there are none yet, it is an error.
     thin : int
         Keep every thin-th iteration.
     parallel_chains : int, optional
@@ -194,7 +195,7 @@ def sample(
     require_memory(design, program.dim, on_disk=run is not None)
     inits = starting_values(inits, found, given)
     with explained(found):
-        made = Run.prepare(target, design, coordinates, chain_init, inits, saved, executor)
+        made = Run.prepare(target, design, coordinates, chain_init, inits, saved, executor, watch)
     made.record.attributes["sampler_reason"] = choice.reason
     arviz_module()  # its import takes seconds, for which Ctrl-C is not to wait after the last draw
     made.keep_in(run)
