@@ -2,6 +2,7 @@
 
 import time
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -222,7 +223,14 @@ def test_it_stops_the_pre_run(target, parallel_chains):
 
 def test_it_stops_a_pre_run_that_has_just_ended(target, monkeypatch):
     """Time is up when no chain is left to be stopped: the run does not begin, without a limit."""
-    monkeypatch.setattr(run, "run_chains", lambda chains, n, update, keeper: bool(update(chains)))
+    whole = run.run_chains
+
+    def asked_at_the_end(chains, parallel_chains, update, keeper):
+        assert whole(chains, parallel_chains, keeper=keeper) is False
+        update(chains)
+        return False
+
+    monkeypatch.setattr(run, "run_chains", asked_at_the_end)
     with raises("no_draws", "learning the scales"):
         in_learned_scales(target, lambda progress: True)
 
@@ -232,10 +240,18 @@ def test_the_time_limit_includes_the_pre_run(target):
         in_learned_scales(target, max_minutes=1e-9)
 
 
-def test_compiling_between_pre_run_and_run_does_not_count():
-    watch = progress.Watch(None, max_minutes=1.0)
-    watch([])
-    began = watch._began
-    with watch.stopped():
-        time.sleep(0.05)
-    assert 0.05 <= watch._began - began < 60
+def test_compiling_between_pre_run_and_run_does_not_count(target, monkeypatch):
+    compiled, hours = Chain.compile, []
+
+    def slow(chain):
+        hours.append(1)
+        return compiled(chain)
+
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600.0 * len(hours))
+    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(Chain, "compile", slow)
+    seen = []
+    in_learned_scales(target, seen.append)
+    assert len(hours) == 2
+    assert not seen[-1].task
+    assert all(state.seconds < 3600.0 for state in seen)
