@@ -149,7 +149,10 @@ def sample(
             save=read_names(groups) or (), run=run, show_progress=not quiet, **settings,
         )  # fmt: skip
         if prior_data is not None and not results.attribute(fit, "interrupted"):
-            fit = add_prior(fit, target, prior_data, show_progress=not quiet)
+            fit = add_prior(
+                fit, target, prior_data, max_minutes=max_minutes, parallel_chains=parallel_chains,
+                show_progress=not quiet,
+            )  # fmt: skip
         save(fit, path, float32)
         print(compare({results.attribute(fit, "sampler"): fit}))
         print(f"ArviZ file: {path}")

@@ -76,7 +76,9 @@ UntilEss = Annotated[
     float | None,
     typer.Option(help="Sample until every parameter has this ESS and R-hat is below 1.01."),
 ]
-MaxMinutes = Annotated[float | None, typer.Option(help="Stop after this many minutes.")]
+MaxMinutes = Annotated[
+    float | None, typer.Option(help="Stop after this many minutes, without compilation.")
+]
 Thin = Annotated[int, typer.Option(help="Keep one of every THIN iterations.")]
 Seed = Annotated[
     int | None, typer.Option(help="Random seed; default: a random one, which the result records.")

@@ -420,6 +420,36 @@ class Keeper:
         """Respond to a pooling of chains, before any of them continues."""
 
 
+class Turns:
+    """The chains of a run, of which each thread takes the one that is furthest behind."""
+
+    def __init__(self, chains: list[Chain]) -> None:
+        self._free, self._lock = list(chains), threading.Lock()
+        self._taken: list[Chain] = []
+
+    def take(self) -> Chain | None:
+        """Return a chain that can advance and that no other thread has, or None."""
+        with self._lock:
+            ready = [chain for chain in self._free if not (chain.finished or chain.waiting)]
+            if not ready:
+                return None
+            chain = min(ready, key=lambda chain: chain.n_done)
+            self._free.remove(chain)
+            self._taken.append(chain)
+            return chain
+
+    def give_back(self, chain: Chain) -> None:
+        """Let other threads take a chain again."""
+        with self._lock:
+            self._taken.remove(chain)
+            self._free.append(chain)
+
+    def taken(self) -> list[Chain]:
+        """Return the chains that threads have at the moment."""
+        with self._lock:
+            return list(self._taken)
+
+
 def run(
     chains: list[Chain],
     parallel_chains: int,
@@ -429,25 +459,29 @@ def run(
 ) -> bool:
     """Advance every chain to its end, `parallel_chains` at a time.
 
+    Chains take turns by chunks, so that all have about as many draws, whenever the run is stopped.
     Chains that learn from each other are pooled when all of them have reached the end of a block.
     After Ctrl-C each thread finishes its chunk if that takes less than a second. Otherwise the
     chunk is abandoned, since a single iteration may take minutes. Returns whether the run was
     interrupted.
     """
     keeper = keeper or Keeper()
-    stop = threading.Event()
+    stop, turns = threading.Event(), Turns(chains)
 
-    def work(chain: Chain) -> None:
-        while not (chain.finished or chain.waiting or stop.is_set()):
-            chain.advance(chunk)
-            if not chain.abandoned:
-                keeper.chunk_done(chain)
+    def work() -> None:
+        while not stop.is_set() and (chain := turns.take()) is not None:
+            try:
+                chain.advance(chunk)
+                if not chain.abandoned:
+                    keeper.chunk_done(chain)
+            finally:
+                turns.give_back(chain)
 
-    interrupted, running = False, {}
+    interrupted, running = False, set()
     pool = ThreadPoolExecutor(parallel_chains)
     try:
         while True:
-            running = {pool.submit(work, chain): chain for chain in chains}
+            running = {pool.submit(work) for _ in range(min(parallel_chains, len(chains)))}
             _wait_for(running, lambda: on_progress(chains))
             together = [chain for chain in chains if chain.waiting]
             if not together:
@@ -460,12 +494,12 @@ def run(
         stop.set()
         pool.shutdown(wait=not interrupted, cancel_futures=True)
     if interrupted:
-        _abandon_slow(running)
+        _abandon_slow(running, turns)
     on_progress(chains)
     return interrupted and not all(chain.finished for chain in chains)
 
 
-def _wait_for(running: dict[Future, Chain], on_progress: Callable[[], Any]) -> None:
+def _wait_for(running: set[Future], on_progress: Callable[[], Any]) -> None:
     """Return when all are done; raise the exception of the first that fails."""
     waiting = set(running)
     while waiting:
@@ -475,10 +509,9 @@ def _wait_for(running: dict[Future, Chain], on_progress: Callable[[], Any]) -> N
         on_progress()
 
 
-def _abandon_slow(running: dict[Future, Chain]) -> None:
+def _abandon_slow(running: set[Future], turns: Turns) -> None:
     """Wait a moment for unfinished chunks, then abandon them; a second Ctrl-C ends the wait."""
     with contextlib.suppress(KeyboardInterrupt):
         wait(running, timeout=PATIENCE)
-    for future, chain in running.items():
-        if not future.done():
-            chain.abandon()
+    for chain in turns.taken():
+        chain.abandon()

@@ -29,7 +29,6 @@ from stanadapt.engine.registry import find
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.chains import COUNTED, Start
 from stanadapt.runs.messages import CANNOT_STANDARDIZE, SCALES_CHANGED, SCALES_NOT_SETTLED
-from stanadapt.runs.result import no_draws
 from stanadapt.runs.warm_start import GivenStart
 from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.samplers.whitened.findings import straightening
@@ -295,7 +294,7 @@ def learn_scales(
     plan: Plan,
     positions: list[np.ndarray],
     rngs: list[np.random.Generator],
-    advance: Callable[[list[Chain], ChainDesign], bool],
+    advance: Callable[[list[Chain], ChainDesign], None],
 ) -> Start:
     """Run chains from these positions until scales are known, and a map if there is to be one.
 
@@ -310,12 +309,7 @@ def learn_scales(
     positions, rngs
         One per chain; the generators are used only here.
     advance
-        Function that runs chains of a design to their end and returns whether it was interrupted.
-
-    Raises
-    ------
-    StanadaptError
-        "interrupted", after Ctrl-C.
+        Function that runs chains of a design to their end.
 
     """
     gradient = bool(sampler.uses_gradient) or kind == STRAIGHTEN
@@ -323,8 +317,7 @@ def learn_scales(
         learned_of = target.target if target.moves_parameters else target
         chains, design = _learning_chains(learned_of, gradient, kind, plan, positions, rngs)
         compile_seconds = chains[0].compile()
-    if advance(chains, design):
-        raise no_draws(target, chains, True)
+    advance(chains, design)
     start = _start(target, kind, positions, chains)
     calls = np.array([chain.density.calls[COUNTED] for chain in chains])
     seconds = np.array([[c.warmup_seconds, c.warmup_processor_seconds] for c in chains])

@@ -1,6 +1,7 @@
 """The prior as groups of a result, from the same program under data without observations."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results import Fit
 from stanadapt.results.labels import phase_groups
 from stanadapt.runs.messages import PRIOR_NOT_DRAWN
+from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.sample import sample
 from stanadapt.targets.target import Data, Target, require_target
 
@@ -30,8 +32,9 @@ def add_prior(
     target: Target,
     data: Data,
     *,
+    max_minutes: float | None = None,
     parallel_chains: int | None = None,
-    show_progress: bool = True,
+    show_progress: bool | Callable[[RunProgress], Any] = True,
 ) -> Fit:
     """Add the prior to a result: the groups prior, prior_predictive and sample_stats_prior.
 
@@ -47,8 +50,8 @@ def add_prior(
         Its target.
     data : dict or path
         Data of the program without observations.
-    parallel_chains, show_progress
-        As for `sample`.
+    max_minutes, parallel_chains, show_progress
+        As for `sample`. The limit is that of the prior alone.
 
     Returns
     -------
@@ -78,10 +81,14 @@ def add_prior(
     """
     prior_target = require_target(target).with_prior_data(data)
     chains = results.dataset(fit, "posterior").sizes["chain"]
+    limits = {
+        "max_minutes": max_minutes, "parallel_chains": parallel_chains,
+        "show_progress": show_progress,
+    }  # fmt: skip
     seed = int(results.attribute(fit, "seed", 0))
     fit.attrs["prior_data_hash"] = prior_target.data_hash
     try:
-        prior = _draw(prior_target, chains, seed, parallel_chains, show_progress)
+        prior = _draw(prior_target, chains, seed, limits)
         groups = _groups(target, prior, _seeds(seed)[1])
     except KeyboardInterrupt:
         _add_note(fit, "the prior was not drawn: interrupted.")
@@ -103,12 +110,11 @@ def _seeds(seed: int) -> tuple[int, int]:
     return int(words[0]) % LARGEST_SEED, int(words[1]) % LARGEST_SEED
 
 
-def _draw(target: Target, chains: int, seed: int, parallel: int | None, shown: bool) -> Any:
+def _draw(target: Target, chains: int, seed: int, limits: dict[str, Any]) -> Any:
     with warnings.catch_warnings():  # one note reports the verdict
         warnings.simplefilter("ignore")
         return sample(
-            target, chains=chains, seed=_seeds(seed)[0], parallel_chains=parallel,
-            save="unconstrained", show_progress=shown,
+            target, chains=chains, seed=_seeds(seed)[0], save="unconstrained", **limits
         )  # fmt: skip
 
 

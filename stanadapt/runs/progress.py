@@ -1,7 +1,8 @@
 """Progress of a run, as the user's progress function sees it, which may stop the run."""
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +12,9 @@ from stanadapt.engine.chain import Chain
 from stanadapt.errors import Message
 from stanadapt.runs.messages import STOPPED_ON_REQUEST
 from stanadapt.targets.target import Target, variable_name
+
+# the work of the chains of a pre-run
+LEARNING = "learning the scales"
 
 
 class ChainProgress(NamedTuple):
@@ -47,16 +51,18 @@ class RunProgress:
     ----------
     chains
         One `ChainProgress` per chain.
+    task
+        "learning the scales" while a pre-run learns scales for the run; "" during the run itself.
     seconds
-        Time since chains began to move, without compilation.
+        Time since chains began to move, those of the pre-run included, without compilation.
     processor_seconds
         Processor time of all chains so far, including the pre-run that learns scales; it does not
         depend on the load of the machine.
 
     """
 
-    def __init__(self, target: Target, chains: list[Chain], seconds: float) -> None:
-        self._target, self._chains, self.seconds = target, chains, seconds
+    def __init__(self, target: Target, chains: list[Chain], seconds: float, task: str = "") -> None:
+        self._target, self._chains, self.seconds, self.task = target, chains, seconds, task
         self.processor_seconds = sum(
             chain.warmup_processor_seconds + chain.sampling_processor_seconds for chain in chains
         )
@@ -144,6 +150,26 @@ class Watch:
         self._began: float | None = None
         self.stopped_by_user = False
         self.note: Message | Literal[""] = ""
+        self._task = ""
+
+    @contextlib.contextmanager
+    def during(self, task: str) -> Iterator[None]:
+        """Give the chains' work a name while the body runs."""
+        self._task = task
+        try:
+            yield
+        finally:
+            self._task = ""
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Leave the time of the body out: it compiles."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            if self._began is not None:
+                self._began += time.monotonic() - began
 
     def __call__(self, chains: list[Chain]) -> None:
         """Check time and chains; raise KeyboardInterrupt, as Ctrl-C does, once to stop them."""
@@ -155,7 +181,7 @@ class Watch:
             text = f"stopped after {self._max_minutes:g} minutes, the time limit."
             self.note = Message(STOPPED_ON_REQUEST, text)
         elif self._on_progress is not None:
-            self.note = self._ask(RunProgress(self._target, chains, seconds))
+            self.note = self._ask(RunProgress(self._target, chains, seconds, self._task))
         if self.note and not all(chain.finished for chain in chains):
             raise KeyboardInterrupt
 

@@ -51,6 +51,8 @@ class RunRecord:
         Messages for the user.
     interrupted
         Whether it ended before its chains did.
+    stopped
+        Why the run ended on request: at its time limit, or by the progress function; "" if not.
     keep_all_chains
         Keep each chain that has draws, however few: the user's progress function, which stopped the
         run, saw the draws of all of them.
@@ -60,6 +62,7 @@ class RunRecord:
     attributes: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
+    stopped: str = ""
     keep_all_chains: bool = False
 
 
@@ -166,7 +169,7 @@ def pack_result(
     whole = record.keep_all_chains
     numbers, length = _all_begun(lengths) if whole else _common_length(lengths)
     if not length:
-        raise no_draws(target, chains, record.interrupted)
+        raise no_draws(target, chains, record.interrupted, record.stopped)
     kept = [chains[i] for i in numbers]
     groups = _groups(target, kept, length, save)
     stats: Any = groups["sample_stats"]
@@ -238,23 +241,28 @@ def _all_begun(lengths: list[int]) -> tuple[list[int], int]:
     return kept, min((lengths[i] for i in kept), default=0)
 
 
-def no_draws(target: Samplable, chains: list[Chain], interrupted: bool) -> StanadaptError:
-    """Return the error of a run that ended before there was a draw."""
-    stopped = [chain for chain in chains if chain.stopped]
-    if stopped:
+def no_draws(
+    target: Samplable, chains: list[Chain], interrupted: bool, stopped: str = "", task: str = ""
+) -> StanadaptError:
+    """Return the error of a run that ended before there was a draw, during a task or warm-up.
+
+    stopped is the reason, if there is another one than Ctrl-C.
+    """
+    failing = [chain for chain in chains if chain.stopped]
+    if failing and not stopped:
         return StanadaptError(
             NO_DRAWS,
-            f"{len(stopped)} of {len(chains)} chains of {target.name} were stopped: their last "
+            f"{len(failing)} of {len(chains)} chains of {target.name} were stopped: their last "
             f"{FAILURES_BEFORE_STOP} evaluations all failed. Check the priors and the constraints, "
             "start elsewhere (`inits`), or use the default sampler or 'nuts', which search for a "
             "first step that works.",
-            stan_message_at(target, stopped[0]),
+            stan_message_at(target, failing[0]),
         )
     done = sum(chain.n_done for chain in chains)
-    how = "interrupted" if interrupted else "ended"
+    how = stopped.rstrip(".") or ("interrupted" if interrupted else "ended")
     return StanadaptError(
         INTERRUPTED if interrupted else NO_DRAWS,
-        f"{how} during warm-up after {done} iterations in all: there are no draws to return. "
+        f"{how}, during {task or 'warm-up'} after {done} iterations in all: there are no draws. "
         "A shorter warm-up (`iter_warmup`) reaches the first draws earlier.",
     )
 

@@ -34,8 +34,8 @@ from stanadapt.runs.messages import (
     NO_DRAWS,
     NOT_EXTENDED,
 )
-from stanadapt.runs.progress import Watch
-from stanadapt.runs.result import RunRecord, SavedGroups, pack_result
+from stanadapt.runs.progress import LEARNING, Watch
+from stanadapt.runs.result import RunRecord, SavedGroups, no_draws, pack_result
 from stanadapt.runs.spec import RunSpec, spec_of
 from stanadapt.runs.stopping_rule import Shortfall, shortfall
 from stanadapt.runs.tree import packed
@@ -101,17 +101,25 @@ class Run:
         inits: Any,
         save: SavedGroups,
         executor: Any,
+        watch: Watch,
     ) -> "Run":
-        """Find coordinates and starting positions, make the chains, and compile the sampler."""
+        """Find coordinates and starting positions, make the chains, and compile the sampler.
+
+        Raises
+        ------
+        StanadaptError
+            "no_draws" or "interrupted", if the watch or Ctrl-C ends the pre-run.
+
+        """
         sources = randomness(design.plan)
         rngs = [source.moves for source in sources]
         positions = initial_positions(target, inits, rngs, bool(design.sampler.uses_gradient))
         if target.target.noise:
             for note in noise_warnings(target.target, positions[0], design.plan.seed):
                 warn(note)
-        start = _find_start(target, design, coordinates, positions, sources, executor)
+        start = _find_start(target, design, coordinates, positions, sources, executor, watch)
         start = start.after(chain_init.cost)
-        with slow_step(design.plan.show_progress, compiling(design)):
+        with watch.stopped(), slow_step(design.plan.show_progress, compiling(design)):
             chains = make_chains(start, design, sources)
             seconds = chains[0].compile() + start.compile_seconds + target.target.compile_seconds
         description = dict(start.description)
@@ -282,6 +290,7 @@ class Run:
         record.interrupted = interrupted and not watch.note
         if interrupted and watch.note:
             record.notes.append(watch.note)
+            record.stopped = watch.note
             record.keep_all_chains = watch.stopped_by_user
 
     def result(self) -> Any:
@@ -365,6 +374,7 @@ def _find_start(
     positions: list,
     sources: list,
     executor: Any,
+    watch: Watch,
 ) -> Start:
     """Return coordinates and positions of the chains; a pre-run learns scales if needed."""
     kind, why, scales = coordinates
@@ -374,7 +384,7 @@ def _find_start(
         start = as_given(target, positions, why)
     else:
         rngs = [source.scales for source in sources]
-        learn = partial(_advance_learners, target, executor)
+        learn = partial(_advance_learners, target, executor, watch)
         start = learn_scales(target, design.sampler, kind, design.plan, positions, rngs, learn)
     if scales is not None:
         start.description["notes"] = [scales.misfit, *start.description.get("notes", [])]
@@ -382,10 +392,21 @@ def _find_start(
 
 
 def _advance_learners(
-    target: Samplable, executor: Any, chains: list[Chain], design: ChainDesign
-) -> bool:
-    """Run chains that learn scales for others; return whether they were interrupted."""
+    target: Samplable, executor: Any, watch: Watch, chains: list[Chain], design: ChainDesign
+) -> None:
+    """Run chains that learn scales for others to their end.
+
+    Raises
+    ------
+    StanadaptError
+        "no_draws" if the watch ends them, "interrupted" after Ctrl-C. To go on with the scales so
+        far would be another run, with draws that depend on the speed of the machine.
+
+    """
     workers = None
     if executor is not None:
         workers = run_on_workers(executor, target, spec_of(target, design, SavedGroups()))
-    return advance_chains(chains, workers=workers, task="learning the scales")
+    with watch.during(LEARNING):
+        interrupted = advance_chains(chains, None, watch, workers, LEARNING)
+    if interrupted or watch.note:
+        raise no_draws(target, chains, not watch.note, watch.note, LEARNING)

@@ -92,7 +92,8 @@ def sample(
         Sample until the smallest bulk and tail ESS of the parameters is at least this, and R-hat
         below 1.01.
     max_minutes : float, optional
-        Stop after this many minutes of warm-up and sampling; return the draws so far.
+        Stop after this many minutes of pre-run, warm-up and sampling, without compilation; return
+        the draws so far, about as many of each chain. If there are none yet, it is an error.
     thin : int
         Keep every thin-th iteration.
     parallel_chains : int, optional
@@ -197,7 +198,7 @@ def sample(
     arviz_module()  # its import takes seconds, for which Ctrl-C is not to wait after the last draw
     rehearse_run(target, found, typed, plan, saved)
     with explained(found):
-        made = Run.prepare(target, design, coordinates, chain_init, inits, saved, executor)
+        made = Run.prepare(target, design, coordinates, chain_init, inits, saved, executor, watch)
     made.record.attributes["sampler_reason"] = choice.reason
     made.keep_in(run)
     return made.finish(watch)

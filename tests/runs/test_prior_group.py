@@ -131,6 +131,17 @@ def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target, mon
     assert "prior_not_drawn" in fit.attrs["note_codes"]
 
 
+def test_limits_reach_the_prior(target):
+    fit, seen = sa.sample(target, "nuts", **RUN), []
+    with warns("prior_not_drawn", "the time limit"):
+        sa.add_prior(fit, target, NOTHING, max_minutes=1e-9, show_progress=False)
+    with warns("prior_not_drawn", "the progress function"):
+        sa.add_prior(fit, target, NOTHING, show_progress=lambda state: seen.append(1) or True)
+    assert seen == [1]
+    assert "prior" not in results.group_names(fit)
+    assert results.dataset(fit, "posterior").sizes["draw"] == 40
+
+
 def test_an_improper_prior_is_reported():
     target = sa.Target(
         "data { int n; vector[n] y; } parameters { real m; } model { y ~ normal(m, 1); }",

@@ -1,10 +1,16 @@
 """A function as show_progress: what it sees, and how it stops a run without losing a draw."""
 
+import time
+from itertools import pairwise
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.engine.chain import LARGEST_CHUNK, Chain
+from stanadapt.runs import progress, run
 from tests.helpers.codes import raises, warns
 
 ENDLESS = 10_000_000
@@ -81,39 +87,81 @@ def test_diagnostics_are_undefined_before_four_draws(target):
     assert all(ess == 0.0 and np.isnan(r_hat) for _, ess, r_hat in early)
 
 
+@pytest.fixture
+def slow_chain(monkeypatch):
+    """Let the second chain take single iterations, with pauses."""
+    make, advance, slow = run.make_chains, Chain.advance, []
+
+    def made(*arguments):
+        chains = make(*arguments)
+        slow.append(chains[1])
+        return chains
+
+    def paused(chain, chunk=None):
+        if chain in slow and not chain.warming_up:
+            time.sleep(0.01)
+            chunk = 1
+        advance(chain, chunk)
+
+    monkeypatch.setattr(run, "make_chains", made)
+    monkeypatch.setattr(Chain, "advance", paused)
+
+
+def test_chains_that_share_a_core_have_about_as_many_draws_each(target):
+    """So that none is lost to Ctrl-C, a time limit or a progress function."""
+    seen = []
+
+    def watch(progress):
+        seen.append([chain.draws for chain in progress.chains])
+        return max(seen[-1]) > 20 * LARGEST_CHUNK
+
+    with warns("stopped_on_request"):
+        fit = draw(target, watch, chains=3, parallel_chains=1, iter_sampling=400_000)
+    draws = seen[-1]
+    # a chunk is the most that one chain is ahead, one more is done after it is stopped
+    assert max(draws) - min(draws) <= 2 * LARGEST_CHUNK
+    assert dict(fit["posterior"].sizes)["chain"] == 3
+    # in turns or at once, the draws are the same
+    draws = dict(fit["posterior"].sizes)["draw"]
+    whole = draw(target, False, chains=3, parallel_chains=3, iter_sampling=draws)
+    np.testing.assert_array_equal(fit["posterior"]["x"].values, whole["posterior"]["x"].values)
+
+
+@pytest.mark.usefixtures("slow_chain")
 def test_the_result_has_the_draws_that_it_saw(target):
     """All chains are kept, though one of them has far more draws than the others together."""
     seen = []
 
     def watch(progress):
         seen.append([chain.draws for chain in progress.chains])
-        return min(seen[-1]) > 0
+        return min(seen[-1]) > 0 and seen[-1][0] > 4 * seen[-1][1]
 
     with warns("stopped_on_request"):
-        fit = draw(target, watch, parallel_chains=1, iter_sampling=400_000)
+        fit = draw(target, watch, iter_sampling=400_000)
     assert seen[-1][0] > 4 * seen[-1][1]
     assert dict(fit["posterior"].sizes)["chain"] == 2
     assert dict(fit["posterior"].sizes)["draw"] >= seen[-1][1]
 
 
+@pytest.mark.usefixtures("slow_chain")
 def test_an_error_in_it_stops_the_run_and_costs_no_draw(target):
     """All chains are kept, though one of them has far more draws than the others together."""
     seen = []
 
     def wrong(progress):
         seen.append([chain.draws for chain in progress.chains])
-        if min(seen[-1]) > 0:
+        if min(seen[-1]) > 0 and seen[-1][0] > 4 * seen[-1][1]:
             raise KeyError("no such thing")
 
     with warns("stopped_on_request", "KeyError", "no such thing"):
-        fit = draw(target, wrong, parallel_chains=1, iter_sampling=400_000)
+        fit = draw(target, wrong, iter_sampling=400_000)
     assert seen[-1][0] > 4 * seen[-1][1]
     assert dict(fit["posterior"].sizes)["chain"] == 2
     assert dict(fit["posterior"].sizes)["draw"] >= seen[-1][1]
 
 
 def test_stopped_during_warmup_there_are_no_draws(target):
-    with raises("no_draws"):
+    with raises("no_draws", "stopped by the progress function", "warm-up"):
         draw(target, lambda progress: True, iter_warmup=ENDLESS)
 
 
@@ -134,3 +182,76 @@ def test_a_kept_run_resumes_where_it_was_stopped(target, tmp_path):
     fit = sa.resume(tmp_path / "run", iter_sampling=100_000, show_progress=False)
     whole = draw(target, False, iter_sampling=100_000)
     np.testing.assert_array_equal(fit["posterior"]["x"].values, whole["posterior"]["x"].values)
+
+
+# --- the pre-run that learns scales ---------------------------------------------------------------
+
+
+def in_learned_scales(target, on_progress=False, **options):
+    return draw(target, on_progress, standardize=True, iter_sampling=50, **options)
+
+
+def test_it_sees_the_pre_run_and_then_the_run(target):
+    seen = []
+
+    def watch(state):
+        seen.append((state.task, state.draws, state.seconds))
+
+    fit = in_learned_scales(target, watch)
+    tasks = [task for task, _, _ in seen]
+    learning = tasks.count("learning the scales")
+    assert 0 < learning < len(tasks)
+    assert tasks == ["learning the scales"] * learning + [""] * (len(tasks) - learning)
+    assert not any(draws for task, draws, _ in seen if task)
+    assert all(after >= before for (_, _, before), (_, _, after) in pairwise(seen))
+    plain = in_learned_scales(target)
+    np.testing.assert_array_equal(fit["posterior"]["x"].values, plain["posterior"]["x"].values)
+
+
+@pytest.mark.parametrize("parallel_chains", [1, 2])
+def test_it_stops_the_pre_run(target, parallel_chains):
+    seen = []
+
+    def watch(progress):
+        seen.append(progress.task)
+        return True
+
+    with raises("no_draws", "stopped by the progress function", "learning the scales"):
+        in_learned_scales(target, watch, parallel_chains=parallel_chains)
+    assert seen == ["learning the scales"]
+
+
+def test_it_stops_a_pre_run_that_has_just_ended(target, monkeypatch):
+    """Time is up when no chain is left to be stopped: the run does not begin, without a limit."""
+    whole = run.run_chains
+
+    def asked_at_the_end(chains, parallel_chains, update, keeper):
+        assert whole(chains, parallel_chains, keeper=keeper) is False
+        update(chains)
+        return False
+
+    monkeypatch.setattr(run, "run_chains", asked_at_the_end)
+    with raises("no_draws", "learning the scales"):
+        in_learned_scales(target, lambda progress: True)
+
+
+def test_the_time_limit_includes_the_pre_run(target):
+    with raises("no_draws", "the time limit", "learning the scales"):
+        in_learned_scales(target, max_minutes=1e-9)
+
+
+def test_compiling_between_pre_run_and_run_does_not_count(target, monkeypatch):
+    compiled, hours = Chain.compile, []
+
+    def slow(chain):
+        hours.append(1)
+        return compiled(chain)
+
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600.0 * len(hours))
+    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(Chain, "compile", slow)
+    seen = []
+    in_learned_scales(target, seen.append)
+    assert len(hours) == 2
+    assert not seen[-1].task
+    assert all(state.seconds < 3600.0 for state in seen)

@@ -22,11 +22,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from numba import cfunc, config, njit, types
+from numba import config, njit, types
+from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
+from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
 from stanadapt.engine.compiled.cache_folder import writable_folder
+from stanadapt.engine.compiled.machine_code import MachineCode
 from stanadapt.engine.compiled.messages import JIT_CANNOT_BE_DISABLED
 from stanadapt.errors import Message, warn
 
@@ -95,10 +98,17 @@ def _cache_folder(kind: str, name: str) -> Path:
 
 def _delete_old_folders(current: Path) -> None:
     others = [p for p in current.parent.iterdir() if p != current and p.is_dir()]
-    others.sort(key=lambda p: p.stat().st_mtime, reverse=True)
+    others.sort(key=_last_used, reverse=True)
     for path in others[FOLDERS_KEPT:]:
-        if time.time() - path.stat().st_mtime > MINIMUM_AGE:
+        if time.time() - _last_used(path) > MINIMUM_AGE:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _last_used(folder: Path) -> float:
+    try:
+        return folder.stat().st_mtime
+    except OSError:  # another process has just deleted it
+        return 0.0
 
 
 if config.DISABLE_JIT:
@@ -151,16 +161,6 @@ def _compiled_functions(names: dict[str, Any]) -> Iterator[Dispatcher]:
         yield from (member for member in members if isinstance(member, Dispatcher))
 
 
-@contextlib.contextmanager
-def _caching_in(folder: Path) -> Iterator[None]:
-    """Set Numba's cache folder during a decoration only, not for other packages."""
-    saved, config.CACHE_DIR = config.CACHE_DIR, str(folder)
-    try:
-        yield
-    finally:
-        config.CACHE_DIR = saved
-
-
 # --- decorators -----------------------------------------------------------------------------------
 
 
@@ -201,28 +201,10 @@ def _recompiled(compiled: Callable, folder: Path) -> Callable:
 
 
 def _cached(function: Callable, folder: Path, **options: Any) -> Callable:
-    with _caching_in(folder):
-        compiled = njit(**options)(function)
-        with contextlib.suppress(RuntimeError):  # typed at a prompt: no file
-            compiled.enable_caching()
-            _ignore_missing_classes(compiled._cache._cache_file)
+    compiled = njit(**options)(function)
+    with contextlib.suppress(RuntimeError):  # typed at a prompt: no file
+        compiled._cache = MachineCode(function, folder)
     return compiled
-
-
-def _ignore_missing_classes(file: Any) -> None:
-    """Treat a cache index as empty if it names classes that cannot be imported.
-
-    A user's sampler leaves such an index behind; without this, no other program could sample.
-    """
-    load = file._load_index
-
-    def tolerant() -> dict:
-        try:
-            return load()
-        except (ImportError, AttributeError):
-            return {}
-
-    file._load_index = tolerant
 
 
 class CFunction:
@@ -237,8 +219,12 @@ class CFunction:
         """The address; the first access compiles the function, or loads it from the cache."""
         with self._lock:
             if self._compiled is None:
-                with _caching_in(CACHE):
-                    self._compiled = cfunc(self._signature, cache=True)(self._function)
+                compiled = CFunc(
+                    self._function, normalize_signature(self._signature), locals={}, options={}
+                )
+                compiled._cache = MachineCode(self._function, CACHE)
+                compiled.compile()
+                self._compiled = compiled
             return self._compiled.address
 
 

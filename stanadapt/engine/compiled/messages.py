@@ -9,6 +9,13 @@ CACHE_NOT_USED = Code(
     "in a temporary folder, and compiled again by the next process.",
     "Set the environment variable STANADAPT_CACHE to a folder that only you can write to.",
 )
+CODE_NOT_KEPT = Code(
+    "code_not_kept",
+    NOTE,
+    "The disk is full, or the cache folder cannot be written to any more. The run continues with "
+    "the compiled code in memory, and the next process compiles it again.",
+    "Make room, or set the environment variable STANADAPT_CACHE to another folder.",
+)
 JIT_CANNOT_BE_DISABLED = Code(
     "jit_cannot_be_disabled",
     NOTE,
