@@ -45,6 +45,12 @@ def variable_name(column: str) -> str:
     return re.split(r"[.:]", column, maxsplit=1)[0]
 
 
+def element_name(column: str) -> str:
+    """Return Stan's name of a column as users write it: "theta[1,2]" for "theta.1.2"."""
+    stem, *index = column.split(".")
+    return f"{stem}[{','.join(index)}]" if index else stem
+
+
 def require_computed(
     exclude: str | Sequence[str], columns: Sequence[str], parameters: Collection[str]
 ) -> tuple[str, ...]:
@@ -380,8 +386,8 @@ class Target(Samplable):
 
     @property
     def coordinate_names(self) -> list[str]:
-        """Stan's names of the unconstrained parameters, including noise."""
-        return self.model.param_unc_names()
+        """Names of the unconstrained parameters, including noise, such as "theta[1,2]"."""
+        return [element_name(name) for name in self.model.param_unc_names()]
 
     @cached_property
     def data_groups(self) -> results.Groups:
