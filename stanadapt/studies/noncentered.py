@@ -3,7 +3,7 @@
 If members x_j have the prior normal(l, s), and s is a function of one parameter, the program may
 declare residuals with standard normal priors in their place: x = l + s * x_raw. Which function it
 is follows from the slope of the log precision in the unconstrained parameter, and from how Stan
-transforms that parameter.
+transforms that parameter. A file of its own, since it writes Stan, and `shape.py` measures.
 """
 
 import re

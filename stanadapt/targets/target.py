@@ -35,6 +35,7 @@ from stanadapt.targets.messages import (
 from stanadapt.targets.noise import noise_size, require_correlation
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
+from stanadapt.targets.stan.backends.refusals import of_all
 from stanadapt.targets.stan.declarations import parse
 from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program, block, read, without_block
@@ -228,7 +229,9 @@ class Target(Samplable):
     program : str, path or Program
         Path of a .stan file, Stan code, or a `Program`.
     data : mapping, str or path, optional
-        Mapping of names to numbers, lists and numpy arrays; JSON text; or the path of a JSON file.
+        Mapping of names to numbers, lists and arrays; a pandas.DataFrame, of which the columns are
+        vectors, or an xarray.Dataset; JSON text; or the path of a file with JSON or R's dump
+        format, which may be compressed by gzip.
     include_paths : path or list of paths
         Folders searched for `#include`, in this order, before the program's folder.
     backend : str
@@ -337,7 +340,7 @@ class Target(Samplable):
 
     def _load_first(self, choices: list, data: Data, report: Report) -> backends.Loaded:
         """Load with the first backend that accepts the program's syntax."""
-        refusal: StanadaptError | None = None
+        refusals: list[tuple[str, StanadaptError]] = []
         for backend, self.backend_reason in choices:
             self.backend, self._backend = backend.name, backend
             rules = RELAXED if backend.reads_nonfinite else {}
@@ -347,14 +350,13 @@ class Target(Samplable):
             except StanadaptError as error:
                 if error.code != SYNTAX_ERROR:
                     raise
-                refusal = refusal or error
+                refusals.append((f"backend {backend.name!r}", error))
                 continue
-            if refusal is not None:
-                first = refusal.stan.splitlines()[:1] or [refusal.message]
+            if refusals:
+                first = refusals[0][1].stan.splitlines()[:1] or [refusals[0][1].message]
                 self.backend_reason = f"a preferred one is too old for the program: {first[0]}"
             return loaded
-        assert refusal is not None  # there is always a backend to choose from
-        raise refusal
+        raise of_all(self.program, refusals)  # there is always a backend to choose from
 
     @property
     def data_hash(self) -> str:

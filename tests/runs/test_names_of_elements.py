@@ -44,7 +44,9 @@ def test_warnings_name_the_elements_without_a_prior(flat):
     fit, messages = flat
     (about,) = [text for text in messages if "the gradient did not change" in text]
     assert all(name in about for name in ("eta[2]", "m[2,1]", "m[2,2]"))
-    assert [text for text in [*messages, *map(str, fit.attrs.values())] if DOTTED.search(text)] == []
+    assert [
+        text for text in [*messages, *map(str, fit.attrs.values())] if DOTTED.search(text)
+    ] == []
 
 
 def test_the_noncentered_form_of_a_vector_names_its_scale():

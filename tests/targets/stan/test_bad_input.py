@@ -113,7 +113,7 @@ def test_the_error_for_an_unsupported_function_names_the_remedy():
     code = (
         "parameters { matrix[2, 2] M; } model { to_vector(M) ~ normal(0, 1); target += trace(M); }"
     )
-    error = refused("unsupported_construct", ["install-cmdstan"], sa.Target, code)
+    error = refused("unsupported_construct", ["cmdstan"], sa.Target, code)
     assert "trace" in error.stan
     assert "unsafe" not in error.message  # it would not help
 
