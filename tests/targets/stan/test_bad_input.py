@@ -199,7 +199,7 @@ def test_missing_data_file(tmp_path):
 
 def test_data_file_that_is_not_json(tmp_path):
     path = tmp_path / "data.json"
-    path.write_text("N <- 2\n")
+    path.write_text("N is 2\n")
     refused("data_not_json", ["data.json"], sa.Target, DATA, path)
     path.write_bytes(b"\x80\x81")
     refused("files", ["data.json", "UTF-8"], sa.Target, DATA, path)
