@@ -8,6 +8,7 @@ data. `require_target` and its companions check arguments.
 
 import re
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
@@ -97,6 +98,8 @@ def require_same_parameters(target: Any, prior: Any) -> None:
 
 # characters of JSON; all chains share one copy of larger data
 SHARED_ABOVE = 200_000
+# seconds for which the embedded backend binds a program; then its unrolled loops are as large
+LONG = 3.0
 # rules for data that compiled Stan reads but stanli does not
 RELAXED = {"allow_nonfinite": True, "allow_empty_int": True}
 Data = Mapping[str, Any] | str | PathLike | None
@@ -345,6 +348,7 @@ class Target(Samplable):
             self.backend, self._backend = backend.name, backend
             rules = RELAXED if backend.reads_nonfinite else {}
             self.data = stan_data.to_json(data, self.program, **rules)
+            began = time.perf_counter()
             try:
                 loaded = backend.load(self.program, self.data, self.unsafe, report)
             except StanadaptError as error:
@@ -352,6 +356,7 @@ class Target(Samplable):
                     raise
                 refusals.append((f"backend {backend.name!r}", error))
                 continue
+            self._binding_seconds = time.perf_counter() - began
             if refusals:
                 first = refusals[0][1].stan.splitlines()[:1] or [refusals[0][1].message]
                 self.backend_reason = f"a preferred one is too old for the program: {first[0]}"
@@ -436,10 +441,11 @@ class Target(Samplable):
 
         Concurrent calls of one stanli model briefly wait for each other, which matters if the
         density takes less than a microsecond. With stanli, every chain therefore has a separate
-        model. Each model has a copy of the data; if they are large, the density is slow anyway
-        and chains share one model. Native models are always shared.
+        model. Each model has a copy of the data and of the unrolled loops; if these are large,
+        the density is slow anyway and chains share one model. Native models are always shared.
         """
-        if chain == 0 or self._native or len(self.data) > SHARED_ABOVE:
+        large = len(self.data) > SHARED_ABOVE or self._binding_seconds > LONG
+        if chain == 0 or self._native or large:
             return self.model
         with self._lock:
             while len(self._chain_models) < chain:

@@ -53,6 +53,20 @@ def elsewhere(program: Program) -> str:
     return f"{text}: use backend='cmdstan'"
 
 
+def slow_to_bind(program: Program) -> str:
+    """Return what to report while the embedded backend binds a program for a long time."""
+    text = (
+        f"Binding {program.name} in the embedded backend, which unrolls all loops: time and memory "
+        "grow with their lengths"
+    )
+    installed = toolchain.cmdstan()
+    if installed is None:
+        return f"{text} (CmdStan does not: `stanadapt install-cmdstan`)"
+    if toolchain.compiler_problem() or refused_by(installed, program):
+        return text
+    return f"{text} (backend='cmdstan' compiles it in about half a minute)"
+
+
 def refused_by(installed: toolchain.CmdStan, program: Program) -> str:
     """Return what the compiler of a CmdStan says against the program; "" if it accepts it."""
     return _refused_by(installed, program.code, program.name)

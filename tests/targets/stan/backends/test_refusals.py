@@ -1,13 +1,14 @@
 """Refusals name what each backend lacks, advise what can help, and show no switches of others."""
 
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan import toolchain
+from stanadapt.targets.stan import backends, toolchain
 from stanadapt.targets.stan.backends import refusals
 from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
@@ -176,6 +177,38 @@ def test_of_several_syntax_errors_those_at_other_lines_are_all_shown(computer):
     assert "line 4, new" in differing.stan
     (only,) = errors("line 3")
     assert refusals.of_all(program("model { }"), [only]) is only[1]
+
+
+def test_a_slow_binding_is_reported_with_what_would_be_quicker(computer):
+    valid = program("parameters { real x; } model { x ~ normal(0, 1); }")
+    assert "install-cmdstan" in refusals.slow_to_bind(valid)
+    computer("2.35.0")
+    assert "backend='cmdstan'" in refusals.slow_to_bind(valid)
+    computer("2.34.0", missing="g++ could not be found.")
+    assert "cmdstan" not in refusals.slow_to_bind(valid)
+    computer("2.27.0", refuses=EXCERPT)
+    assert "cmdstan" not in refusals.slow_to_bind(valid)
+
+
+def test_chains_share_a_model_that_takes_long_to_bind(monkeypatch):
+    code = "parameters { real x; } model { x ~ normal(0, 1); }"
+    target = sa.Target(code, backend="stanli", show_progress=False)
+    assert target.model_of(1) is not target.model
+    monkeypatch.setattr("stanadapt.targets.target.LONG", 0.0)
+    long = sa.Target(code, backend="stanli", show_progress=False)
+    assert long.model_of(1) is long.model
+
+
+def test_a_binding_that_takes_long_is_announced(monkeypatch, capsys):
+    construct = backends.stanli.construct
+
+    def slow(*arguments):
+        threading.Event().wait(1.3)
+        return construct(*arguments)
+
+    monkeypatch.setattr(backends.stanli, "construct", slow)
+    sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", backend="stanli")
+    assert "unrolls all loops" in capsys.readouterr().err
 
 
 @pytest.mark.cmdstan
