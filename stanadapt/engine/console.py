@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from typing import IO, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -45,7 +45,7 @@ def status(show: bool) -> Iterator[Report]:
 
 
 @contextlib.contextmanager
-def _standard_error() -> Iterator[TextIO]:
+def _standard_error() -> Iterator[IO[str]]:
     """Yield standard error, as it is before native code's output to it is collected.
 
     Otherwise the line would be collected as well, and be lost.
@@ -58,8 +58,9 @@ def _standard_error() -> Iterator[TextIO]:
         yield sys.stderr
         return
     sys.stderr.flush()
-    like = {"encoding": sys.stderr.encoding, "errors": sys.stderr.errors}
-    with open(os.dup(STANDARD_ERROR), "w", buffering=1, **like) as copy:  # type: ignore[call-overload]
+    encoding, errors = sys.stderr.encoding, sys.stderr.errors
+    copy = os.fdopen(os.dup(STANDARD_ERROR), "w", buffering=1, encoding=encoding, errors=errors)
+    with copy:
         yield copy
 
 
