@@ -54,7 +54,7 @@ def read_r_dump(text: str, source: str) -> dict[str, Any]:
 
 
 class _Reader:
-    """A position in the text, which each method moves behind what it reads."""
+    """A position in the text, which each method moves behind its own part."""
 
     def __init__(self, text: str, source: str) -> None:
         self.text, self.source, self.at = text, source, 0

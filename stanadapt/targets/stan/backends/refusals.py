@@ -1,8 +1,8 @@
-"""Where a program that one backend refuses can run instead, and what each backend lacks.
+"""Where a program that one backend refuses can run instead, and the reasons of each backend.
 
 Advice depends on the computer: CmdStan may be missing, may accept the program, or may refuse it as
-well. Its Stan compiler is asked, which takes milliseconds, so that no message advises what cannot
-help or what was tried before.
+well. Its Stan compiler is asked, which takes milliseconds, so that no message advises a step that
+cannot help or was tried before.
 """
 
 import functools
@@ -54,7 +54,7 @@ def elsewhere(program: Program) -> str:
 
 
 def slow_to_bind(program: Program) -> str:
-    """Return what to report while the embedded backend binds a program for a long time."""
+    """Return the line to report while the embedded backend binds a program for a long time."""
     text = (
         f"Binding {program.name} in the embedded backend, which unrolls all loops: time and memory "
         "grow with their lengths"
@@ -68,7 +68,7 @@ def slow_to_bind(program: Program) -> str:
 
 
 def refused_by(installed: toolchain.CmdStan, program: Program) -> str:
-    """Return what the compiler of a CmdStan says against the program; "" if it accepts it."""
+    """Return the objection of a CmdStan's compiler to the program; "" if it accepts it."""
     return _refused_by(installed, program.code, program.name)
 
 
