@@ -1,14 +1,60 @@
 """The command line. Its imports take seconds, so Ctrl-C is handled before they begin."""
 
+import contextlib
+import errno
+import os
 import sys
 
 from stanadapt.cli import interruption
 
+FAULTS_OF_OUTPUT = {
+    errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, "EDQUOT", errno.ENOSPC),
+}  # fmt: skip
+
 
 def main() -> None:
-    """Run the command `stanadapt`."""
+    """Run the command `stanadapt`.
+
+    Signs that the terminal's encoding lacks are printed as question marks. If standard output
+    cannot be written, because a disk is full, the command ends with one line on standard error.
+    """
     interruption.listen()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):  # None, or not a file
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     from stanadapt.cli.commands import app
 
     with interruption.interruptible():
-        sys.exit(app())
+        try:
+            sys.exit(_flushed(app))
+        except OSError as error:
+            if error.errno not in FAULTS_OF_OUTPUT or error.filename is not None:
+                raise
+            sys.exit(_not_written(error))
+
+
+def _flushed(app: object) -> int:
+    """Run the app and write the end of its output; return its exit code."""
+    try:
+        app()  # type: ignore[operator]
+    except SystemExit as end:
+        with contextlib.suppress(AttributeError, BrokenPipeError):  # None, or without a reader
+            sys.stdout.flush()
+        code = end.code
+        return code if isinstance(code, int) else int(bool(code))
+    return 0
+
+
+def _not_written(error: OSError) -> int:
+    """Report an error of standard output, and leave nothing that Python would flush at exit."""
+    from stanadapt.cli.messages import OUTPUT_NOT_WRITTEN
+    from stanadapt.errors import StanadaptError
+
+    why = error.strerror or str(error)
+    message = f"the output cannot be written: {why}. Free some space, or write it elsewhere."
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        print(f"error in {StanadaptError(OUTPUT_NOT_WRITTEN, message)}", file=sys.stderr)
+    return 1

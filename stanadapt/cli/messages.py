@@ -57,3 +57,9 @@ NO_PUBLISHED_DRAWS = Code(
     "The posteriordb has no reference draws of this posterior, so fits are not compared with any.",
     "Compare with Stan's NUTS, or choose a posterior that has reference draws.",
 )
+OUTPUT_NOT_WRITTEN = Code(
+    "output_not_written",
+    "files",
+    "The output of a command cannot be written where the shell has directed it.",
+    "Free some space on the disk, or direct the output elsewhere.",
+)

@@ -18,7 +18,9 @@ Model = Annotated[
 ]
 Data = Annotated[
     str | None,
-    typer.Option("--data", "-d", help="A JSON file, or the name of a bundled data set."),
+    typer.Option(
+        "--data", "-d", help="A file (JSON, R's dump format), or the name of a bundled data set."
+    ),
 ]
 Include = Annotated[
     list[Path] | None, typer.Option("--include", help="Folder for #include; repeatable.")

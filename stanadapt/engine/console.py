@@ -5,17 +5,19 @@ such as compilation or Stan's own runs.
 """
 
 import contextlib
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 Report = Callable[[str], None]
 SLOW = 1.0  # seconds; a shorter step is not announced
+STANDARD_ERROR = 2  # its file descriptor
 PLAIN_SECONDS = 10.0  # between lines, if standard error is not a terminal
 
 
@@ -25,42 +27,69 @@ PLAIN_SECONDS = 10.0  # between lines, if standard error is not a terminal
 @contextlib.contextmanager
 def status(show: bool) -> Iterator[Report]:
     """Yield a function that reports the current step; in a terminal, with a spinner."""
-    console = Console(file=sys.stderr, quiet=not show)
-    if not console.is_terminal:
-        yield lambda text: console.print(text, highlight=False)
-        return
-    spinner = console.status("")
+    with _standard_error() as file:
+        console = Console(file=file, quiet=not show)
+        if not console.is_terminal:
+            yield lambda text: console.print(text, highlight=False)
+            return
+        spinner = console.status("")
 
-    def report(text: str) -> None:
-        spinner.update(text)
-        spinner.start()  # not before: usually everything is compiled already
+        def report(text: str) -> None:
+            spinner.update(text)
+            spinner.start()  # not before: usually everything is compiled already
 
+        try:
+            yield report
+        finally:
+            spinner.stop()
+
+
+@contextlib.contextmanager
+def _standard_error() -> Iterator[IO[str]]:
+    """Yield standard error, as it is before native code's output to it is collected.
+
+    Otherwise the line would be collected as well, and be lost.
+    """
     try:
-        yield report
-    finally:
-        spinner.stop()
+        is_descriptor = sys.stderr.fileno() == STANDARD_ERROR
+    except (AttributeError, OSError, ValueError):  # a notebook's, or a test's
+        is_descriptor = False
+    if not is_descriptor:
+        yield sys.stderr
+        return
+    sys.stderr.flush()
+    encoding, errors = sys.stderr.encoding, sys.stderr.errors
+    copy = os.fdopen(os.dup(STANDARD_ERROR), "w", buffering=1, encoding=encoding, errors=errors)
+    with copy:
+        yield copy
 
 
 @contextlib.contextmanager
 def slow_step(show: bool, text: str, after: float = SLOW) -> Iterator[None]:
     """Announce a step if it takes longer than `after` seconds."""
-    with status(show) as report:
-        over, lock = False, threading.Lock()
+    with status(show) as report, report_if_slow(report, lambda: text, after):
+        yield
 
-        def announce() -> None:
-            with lock:  # without it, a spinner might start after the step has ended
-                if not over:
-                    report(text)
 
-        timer = threading.Timer(after, announce)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            with lock:
-                over = True
+@contextlib.contextmanager
+def report_if_slow(report: Report, text: Callable[[], str], after: float = SLOW) -> Iterator[None]:
+    """Report a text, which is made only then, if the body takes longer than `after` seconds."""
+    over, lock = False, threading.Lock()
+
+    def announce() -> None:
+        with lock:  # without it, a spinner might start after the step has ended
+            if not over:
+                report(text())
+
+    timer = threading.Timer(after, announce)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        with lock:
+            over = True
 
 
 def say(show: bool, text: str) -> None:

@@ -146,7 +146,7 @@ def _misfit(target: Target, draws: np.ndarray, gradients: np.ndarray, tried: int
     worst = int(np.argmax(factors))
     if factors[worst] <= LARGEST_FACTOR:
         return ""
-    name = target.model.param_unc_names()[worst]
+    name = target.coordinate_names[worst]
     narrower = means[worst] > 1.0 or not means[worst] > 0.0
     return Message(
         SCALES_CHANGED,

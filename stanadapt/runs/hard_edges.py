@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.targets.target import Target
+from stanadapt.targets.target import Target, element_name
 
 PROBED = 6  # draws from which edges are sought
 # of more coordinates, those with an edge close to draws would be found too rarely to be worth it
@@ -76,7 +76,7 @@ def find_edges(target: Target, positions: np.ndarray) -> list[Edge]:
             places = np.array([_edge(target, row, i, beyond) for row in probed])
             if np.isfinite(places).all():
                 found[i, side] = places
-    names = [_with_brackets(name) for name in target.coordinate_names]
+    names = target.coordinate_names
     edges = []
     for (i, side), at in found.items():
         one = np.ptp(at) <= SAME * (high[i] - low[i])
@@ -88,7 +88,8 @@ def find_edges(target: Target, positions: np.ndarray) -> list[Edge]:
 def _without_bounds(target: Target, positions: np.ndarray) -> list[int]:
     """Return the coordinates that Stan does not transform."""
     constrained = np.array([target.model.param_constrain(row) for row in positions])
-    columns = dict(zip(target.model.param_names(), constrained.T, strict=True))
+    names = map(element_name, target.model.param_names())
+    columns = dict(zip(names, constrained.T, strict=True))
     return [
         i
         for i, name in enumerate(target.coordinate_names)
@@ -120,9 +121,3 @@ def _rounded(places: np.ndarray, span: float) -> float:
     """Return the edge with no more digits than it is known to: 0 instead of 3e-9."""
     digits = int(np.ceil(-np.log10(SAME * span)))
     return float(np.round(np.median(places), digits)) + 0.0
-
-
-def _with_brackets(name: str) -> str:
-    """Return a coordinate's name as in results: x.1.2 as x[1,2]."""
-    stem, *index = name.split(".")
-    return f"{stem}[{','.join(index)}]" if index else stem

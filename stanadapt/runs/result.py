@@ -137,7 +137,7 @@ def _point(target: Samplable, chain: int, position: np.ndarray) -> str:
     if position.size != program.dim:
         return ""  # of several pseudo-samples: their message says which one
     position = target.original(position)
-    values: dict[str, Any] = dict(zip(program.model.param_unc_names(), position, strict=True))
+    values: dict[str, Any] = dict(zip(program.coordinate_names, position, strict=True))
     with contextlib.suppress(RuntimeError):  # quantities computed on the way may throw
         values = _scalars(program.constrain(position))
     shown = [f"{name} = {value:.4g}" for name, value in list(values.items())[:VALUES_SHOWN]]

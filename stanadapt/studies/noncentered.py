@@ -3,8 +3,10 @@
 If members x_j have the prior normal(l, s), and s is a function of one parameter, the program may
 declare residuals with standard normal priors in their place: x = l + s * x_raw. Which function it
 is follows from the slope of the log precision in the unconstrained parameter, and from how Stan
-transforms that parameter.
+transforms that parameter. A file of its own, since it writes Stan, and `shape.py` measures.
 """
+
+import re
 
 import numpy as np
 
@@ -33,19 +35,19 @@ def _of_group(
     target: Target, found: Straightened, group: Group, positions: np.ndarray
 ) -> list[str]:
     names = target.coordinate_names
-    stems = {names[j].partition(".")[0] for j in group.members}
+    stems = {names[j].partition("[")[0] for j in group.members}
     scale, location = group.prior.scale, group.prior.location
     form = _form(target, scale, positions).get(group.prior.slope)
     if len(stems) != 1 or form is None:
         return []
     (stem,) = stems
-    if len([name for name in names if name.partition(".")[0] == stem]) != len(group.members):
+    if len([name for name in names if name.partition("[")[0] == stem]) != len(group.members):
         return []
-    size = form.format(_indexed(names[scale]))
+    size = form.format(names[scale])
     factor = _factor(found, group)
     if abs(factor - 1.0) > ALMOST_ONE:
         size = f"{factor:.3g} * {size}"
-    center = f"{_indexed(names[location])} + " if location >= 0 else ""
+    center = f"{names[location]} + " if location >= 0 else ""
     vector = f"vector[{len(group.members)}]"
     return [
         f"parameters: {vector} {stem}_raw;  // in place of {stem}",
@@ -56,7 +58,7 @@ def _of_group(
 
 def _form(target: Target, scale: int, positions: np.ndarray) -> dict[int, str]:
     """Return the forms for a parameter that Stan transforms by exp, or not at all."""
-    name, *index = target.coordinate_names[scale].split(".")
+    name, *index = re.split(r"[\[\],]+", target.coordinate_names[scale].rstrip("]"))
     values = []
     for x in (positions[0], positions[-1]):
         value = np.asarray(target.constrain(x)[name])
@@ -72,9 +74,3 @@ def _factor(found: Straightened, group: Group) -> float:
     coordinates = list(found.straightening.coordinate)
     numbers = found.straightening.numbers[[coordinates.index(j) for j in group.members]]
     return float(np.exp(-0.5 * np.median(numbers[:, A] - numbers[:, B] * numbers[:, C])))
-
-
-def _indexed(name: str) -> str:
-    """Return a coordinate's name as Stan writes it: theta.1.2 as theta[1, 2]."""
-    stem, *index = name.split(".")
-    return f"{stem}[{', '.join(index)}]" if index else stem

@@ -9,6 +9,7 @@ data. `require_target` and its companions check arguments.
 import contextlib
 import re
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
@@ -37,6 +38,7 @@ from stanadapt.targets.noise import noise_size, require_correlation
 from stanadapt.targets.projection import Violation, project
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
+from stanadapt.targets.stan.backends.refusals import of_all
 from stanadapt.targets.stan.declarations import Declaration, parse
 from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program, block, read, without_block
@@ -45,6 +47,12 @@ from stanadapt.targets.stan.program import Program, block, read, without_block
 def variable_name(column: str) -> str:
     """Return the name of the variable that a column belongs to: "theta" for "theta.1.2"."""
     return re.split(r"[.:]", column, maxsplit=1)[0]
+
+
+def element_name(column: str) -> str:
+    """Return Stan's name of a column as users write it: "theta[1,2]" for "theta.1.2"."""
+    stem, *index = column.split(".")
+    return f"{stem}[{','.join(index)}]" if index else stem
 
 
 def require_computed(
@@ -92,6 +100,8 @@ def require_same_parameters(target: Any, prior: Any) -> None:
 
 # characters of JSON; all chains share one copy of larger data
 SHARED_ABOVE = 200_000
+# seconds for which the embedded backend binds a program; then its unrolled loops are as large
+LONG = 3.0
 # rules for data that compiled Stan reads but stanli does not
 RELAXED = {"allow_nonfinite": True, "allow_empty_int": True}
 Data = Mapping[str, Any] | str | PathLike | None
@@ -224,7 +234,9 @@ class Target(Samplable):
     program : str, path or Program
         Path of a .stan file, Stan code, or a `Program`.
     data : mapping, str or path, optional
-        Mapping of names to numbers, lists and numpy arrays; JSON text; or the path of a JSON file.
+        Mapping of names to numbers, lists and arrays; a pandas.DataFrame, of which the columns are
+        vectors, or an xarray.Dataset; JSON text; or the path of a file with JSON or R's dump
+        format, which may be compressed by gzip.
     include_paths : path or list of paths
         Folders searched for `#include`, in this order, before the program's folder.
     backend : str
@@ -333,24 +345,25 @@ class Target(Samplable):
 
     def _load_first(self, choices: list, data: Data, report: Report) -> backends.Loaded:
         """Load with the first backend that accepts the program's syntax."""
-        refusal: StanadaptError | None = None
+        refusals: list[tuple[str, StanadaptError]] = []
         for backend, self.backend_reason in choices:
             self.backend, self._backend = backend.name, backend
             rules = RELAXED if backend.reads_nonfinite else {}
             self.data = stan_data.to_json(data, self.program, **rules)
+            began = time.perf_counter()
             try:
                 loaded = backend.load(self.program, self.data, self.unsafe, report)
             except StanadaptError as error:
                 if error.code != SYNTAX_ERROR:
                     raise
-                refusal = refusal or error
+                refusals.append((f"backend {backend.name!r}", error))
                 continue
-            if refusal is not None:
-                first = refusal.stan.splitlines()[:1] or [refusal.message]
+            self._binding_seconds = time.perf_counter() - began
+            if refusals:
+                first = refusals[0][1].stan.splitlines()[:1] or [refusals[0][1].message]
                 self.backend_reason = f"a preferred one is too old for the program: {first[0]}"
             return loaded
-        assert refusal is not None  # there is always a backend to choose from
-        raise refusal
+        raise of_all(self.program, refusals)  # there is always a backend to choose from
 
     @property
     def data_hash(self) -> str:
@@ -382,8 +395,8 @@ class Target(Samplable):
 
     @property
     def coordinate_names(self) -> list[str]:
-        """Stan's names of the unconstrained parameters, including noise."""
-        return self.model.param_unc_names()
+        """Names of the unconstrained parameters, including noise, such as "theta[1,2]"."""
+        return [element_name(name) for name in self.model.param_unc_names()]
 
     @cached_property
     def data_groups(self) -> results.Groups:
@@ -430,10 +443,11 @@ class Target(Samplable):
 
         Concurrent calls of one stanli model briefly wait for each other, which matters if the
         density takes less than a microsecond. With stanli, every chain therefore has a separate
-        model. Each model has a copy of the data; if they are large, the density is slow anyway
-        and chains share one model. Native models are always shared.
+        model. Each model has a copy of the data and of the unrolled loops; if these are large,
+        the density is slow anyway and chains share one model. Native models are always shared.
         """
-        if chain == 0 or self._native or len(self.data) > SHARED_ABOVE:
+        large = len(self.data) > SHARED_ABOVE or self._binding_seconds > LONG
+        if chain == 0 or self._native or large:
             return self.model
         with self._lock:
             while len(self._chain_models) < chain:

@@ -1,5 +1,6 @@
 """Errors of the command line: messages, and the exit status."""
 
+import os
 import subprocess
 import sys
 
@@ -162,6 +163,29 @@ def run_process(*arguments, cwd):
         [sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True,
         timeout=120, check=False,
     )  # fmt: skip
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has a file that is full")
+@pytest.mark.parametrize("arguments", [["samplers"], ["--version"], ["sample", "--help"]])
+def test_output_that_cannot_be_written_is_one_line(tmp_path, arguments):
+    code = "from stanadapt.cli import main; main()"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], cwd=tmp_path, stdout=full, timeout=120,
+            stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.endswith("[output_not_written]\n")
+
+
+@pytest.mark.parametrize("arguments", [["sample", "--help"], ["samplers", "nuts"], ["models"]])
+def test_a_terminal_of_few_signs_is_enough(tmp_path, monkeypatch, arguments):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    monkeypatch.setenv("LC_ALL", "C")
+    done = run_process(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii()
 
 
 def test_the_installed_command(files):

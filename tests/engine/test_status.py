@@ -1,5 +1,7 @@
 """Announcements of slow steps: text after a second, none before."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -31,3 +33,23 @@ def test_a_step_that_fails_is_silent_afterwards(capsys):
         raise ValueError("failed")
     threading.Event().wait(0.1)
     assert capsys.readouterr().err == ""
+
+
+def test_a_line_is_shown_while_native_output_is_collected():
+    """Backends redirect the descriptor of standard error, and read what came there."""
+    code = (
+        "import os, sys, tempfile, threading\n"
+        "from stanadapt.engine.console import report_if_slow, status\n"
+        "with status(True) as report, tempfile.TemporaryFile() as file:\n"
+        "    saved = os.dup(2)\n"
+        "    os.dup2(file.fileno(), 2)\n"
+        "    with report_if_slow(report, lambda: 'Binding', 0.01):\n"
+        "        threading.Event().wait(0.3)\n"
+        "    os.dup2(saved, 2)\n"
+        "    file.seek(0)\n"
+        "    print(file.read())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("b''\n", "Binding\n")

@@ -19,6 +19,7 @@ from stanadapt.runs.messages import NUTS_CHAINS_FAILED, NUTS_FAILED
 from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings, dotted
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends.messages import COMPILATION_FAILED
+from stanadapt.targets.stan.backends.refusals import too_old
 from stanadapt.targets.stan.build_cache import kill_children_on_ctrl_c
 from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
@@ -63,7 +64,7 @@ def executable(program: Program, status: Any) -> tuple[Path, float]:
             raise StanadaptError(
                 SYNTAX_ERROR if rejected else COMPILATION_FAILED,
                 f"CmdStan {cmdstan.version} cannot compile {program.name}."
-                f"{toolchain.version_hint(cmdstan.version)}",
+                f"{too_old(cmdstan.version, program) if rejected else ''}",
                 "\n".join(message.splitlines()[-40:]),
             ) from None
 

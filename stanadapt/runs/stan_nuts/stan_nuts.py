@@ -39,7 +39,7 @@ from stanadapt.runs.stan_nuts.verification import Verification, not_checked, ver
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends.messages import UNKNOWN_BACKEND
-from stanadapt.targets.stan.messages import CMDSTAN_BROKEN, CMDSTAN_MISSING
+from stanadapt.targets.stan.messages import CMDSTAN_BROKEN, CMDSTAN_MISSING, SYNTAX_ERROR
 from stanadapt.targets.target import Target, require_target, variable_name
 
 ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
@@ -68,9 +68,9 @@ def stan_nuts(
     target : Target
         A Stan program with its data.
     backend : {"auto", "cmdstan", "stanli"}
-        The program that runs NUTS; "auto" is CmdStan if it is installed, and otherwise stanli. The
-        result's attribute `engine` is its name and version, and `engine_independent` is 0 if its
-        density is the one that our samplers use.
+        The program that runs NUTS; "auto" is CmdStan if it is installed and not too old for the
+        program, and otherwise stanli. The result's attribute `engine` is its name and version, and
+        `engine_independent` is 0 if its density is the one that our samplers use.
     chains, parallel_chains : int
         Number of chains, and of those that run at the same time (default: the number of cores).
     iter_warmup, iter_sampling : int
@@ -132,7 +132,13 @@ def stan_nuts(
     positions = initial_positions(target, inits, rngs)
     engine = choose_engine(backend)
     with status(plan.show_progress) as report:
-        outcome = ENGINES[engine](target, plan, settings, positions, report)
+        try:
+            outcome = ENGINES[engine](target, plan, settings, positions, report)
+        except StanadaptError as error:
+            if error.code != SYNTAX_ERROR or backend != "auto" or engine == "stanli":
+                raise
+            engine = "stanli"  # CmdStan is too old for the program
+            outcome = ENGINES[engine](target, plan, settings, positions, report)
     attributes = _attributes(target, plan, settings, engine, outcome)
     notes = [*outcome.remarks, *_failed_quantities(attributes["n_failed_quantities"])]
     for note in notes:
@@ -205,7 +211,7 @@ def _groups(target: Target, plan: Plan, outcome: NutsRun) -> results.Groups:
 def _verification(target: Target, plan: Plan, engine: str, outcome: NutsRun) -> Verification:
     """Compare our log density with CmdStan's; the embedded engine's is ours."""
     if engine != "cmdstan":
-        return not_checked(stanli.SHARED.extended(prefix="density not checked: "))
+        return not_checked(stanli.shared(target).extended(prefix="density not checked: "))
     rows, version = slice(plan.thinned(plan.iter_warmup), None), outcome.engine.split()[-1]
     lp = outcome.statistics[:, rows, list(STATISTICS).index("lp__")]
     return verify(target, outcome.column_names, outcome.draws[:, rows], lp, version)

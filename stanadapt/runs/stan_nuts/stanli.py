@@ -14,14 +14,26 @@ from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.messages import EMBEDDED_NUTS, NUTS_FAILED
 from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings, dotted
+from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends import stanli as backend
+from stanadapt.targets.stan.backends.refusals import refused_by
 from stanadapt.targets.target import Target
 
-SHARED = Message(
-    EMBEDDED_NUTS,
-    "Stan's NUTS ran inside stanli, which shares its density with our samplers and so cannot "
-    "confirm it; `stanadapt install-cmdstan` installs an independent one.",
-)
+
+def shared(target: Target) -> Message:
+    """Return the note that this engine's density is ours, with the way to an independent one."""
+    text = (
+        "Stan's NUTS ran inside stanli, which shares its density with our samplers and so cannot "
+        "confirm it; "
+    )
+    installed = toolchain.cmdstan()
+    if installed is None:
+        text += "`stanadapt install-cmdstan` installs an independent one."
+    elif refused_by(installed, target.program):
+        text += f"CmdStan {installed.version} is independent, but too old for the program."
+    else:
+        text += "backend='cmdstan' is independent."
+    return Message(EMBEDDED_NUTS, text)
 
 
 def run(
@@ -56,7 +68,7 @@ def run(
         sampling_seconds=_seconds(printed, "Sampling"),
         compile_seconds=0.0,
         engine=f"stanli {backend.VERSION}",
-        remarks=(SHARED,),
+        remarks=(shared(target),),
     )
 
 

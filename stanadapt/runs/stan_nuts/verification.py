@@ -29,7 +29,7 @@ from stanadapt.runs.messages import (
 )
 from stanadapt.targets.stan.declarations import parse
 from stanadapt.targets.stan.program import block
-from stanadapt.targets.target import Target
+from stanadapt.targets.target import Target, element_name
 
 DRAWS = 200
 # tolerances relative to max(1, |lp__|): EQUAL exceeds rounding in long sums, CLOSE exceeds the
@@ -151,7 +151,8 @@ def _incomparable(target: Target, column_names: list[str]) -> str:
     if re.search(r"_rng\s*\(", block(code, "transformed data")):
         return "its transformed data are random, so every run has a different density"
     available = set(column_names)
-    lacking = [name for name in target.model.param_names() if name not in available]
+    names = target.model.param_names()
+    lacking = [element_name(name) for name in names if name not in available]
     return f"its draws lack {', '.join(lacking[:5])}" if lacking else ""
 
 

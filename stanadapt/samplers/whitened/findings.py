@@ -129,11 +129,11 @@ def _in_words(group: Group, names: list[str]) -> str:
 
 
 def listed(names: list[str]) -> str:
-    """Return Stan's names of coordinates as a short list: theta.1 to theta.8 as theta[1..8]."""
+    """Return names of coordinates as a short list: theta[1] to theta[8] as theta[1..8]."""
     indices: dict[str, list[str]] = {}
     for name in names:
-        stem, _, index = name.partition(".")
-        indices.setdefault(stem, []).append(index.replace(".", ","))
+        stem, _, index = name.rstrip("]").partition("[")
+        indices.setdefault(stem, []).append(index)
     parts = []
     for stem, found in indices.items():
         if _consecutive(found):

@@ -31,7 +31,7 @@ from stanadapt.studies.messages import (
     recurs,
 )
 from stanadapt.targets.stan.program import Program, read
-from stanadapt.targets.target import Data, Target, variable_name
+from stanadapt.targets.target import Data, Target, element_name, variable_name
 
 FEWEST = 20  # simulations
 OPTIONS = {"chains": 2, "iter_sampling": 500}  # of each run, unless the caller changes them
@@ -292,12 +292,7 @@ def _log_densities(
 def _stan_order(names: list[str], labels: list[str]) -> list[int]:
     """Return the places of Stan's columns, "x.1.2", among labels "x[1,2]"."""
     places = {label: i for i, label in enumerate(labels)}
-
-    def label(name: str) -> str:
-        variable, *indices = name.split(".")
-        return f"{variable}[{','.join(indices)}]" if indices else variable
-
-    return [places[label(name)] for name in names]
+    return [places[element_name(name)] for name in names]
 
 
 def _rank(draws: np.ndarray, truth: float, rng: np.random.Generator) -> int:

@@ -5,7 +5,6 @@ transposed or flattened matrix, and computes with the wrong one.
 """
 
 import difflib
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,8 +16,8 @@ import numpy as np
 import stanio
 
 from stanadapt.errors import Code, StanadaptError
-from stanadapt.results.files import read_text
 from stanadapt.targets.stan.declarations import DataVariable, Declaration, evaluate, parse
+from stanadapt.targets.stan.given_data import GivenData, describe, load, not_a_list
 from stanadapt.targets.stan.messages import (
     DATA_MISSING,
     DATA_NOT_FINITE,
@@ -26,11 +25,9 @@ from stanadapt.targets.stan.messages import (
     DATA_NOT_JSON,
     DATA_NOT_NUMERIC,
     DATA_OUT_OF_BOUNDS,
-    DATA_REPEATED,
     DATA_WRONG_SHAPE,
-    DATA_WRONG_TYPE,
 )
-from stanadapt.targets.stan.program import Program, block, user_path
+from stanadapt.targets.stan.program import Program, block
 
 _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
 # The only strings that Stan accepts as numbers.
@@ -80,8 +77,10 @@ def to_json(
     Parameters
     ----------
     data
-        Mapping of names to numbers, lists or arrays (numpy, pandas); JSON text that starts with a
-        brace; the path of a JSON file; None for a program without data.
+        Mapping of names to numbers, lists or arrays (numpy, pandas, xarray); a table, such as a
+        pandas.DataFrame, or an xarray.Dataset; JSON text that starts with a brace; the path of a
+        file with JSON or R's dump format, which may be compressed; None for a program without
+        data.
     program
         The program with the data block.
     allow_nonfinite
@@ -97,9 +96,10 @@ def to_json(
         problem.
 
     """
-    values, text = _load(data)
+    given = load(data)
+    values, text = given.values, given.text
     declarations = parse(block(program.code, "data"))
-    _require_all(values, declarations)
+    _require_all(given, declarations)
     booleans = text is not None and ("true" in text or "false" in text)
     variables: dict[str, DataVariable] = {}
     for declaration in declarations:
@@ -126,55 +126,8 @@ def digest(json_text: str) -> str:
     return sha256(json_text.encode()).hexdigest()[:16]
 
 
-def _load(data: Any) -> tuple[dict[str, Any], str | None]:
-    """Return the values by name, and the JSON text if the data were given as text or file."""
-    if data is None:
-        return {}, None
-    if isinstance(data, Mapping):
-        return {name: _plain(data[name]) for name in data}, None
-    if not isinstance(data, str | PathLike):
-        raise StanadaptError(
-            DATA_WRONG_TYPE,
-            "The data must be a mapping of names to values, JSON text, the path of a JSON file or "
-            f'None, got {type(data).__name__}. For a table, use {{"x": table["x"], ...}}.',
-        )
-    if isinstance(data, str) and data.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
-        text, source = data.lstrip("\ufeff"), "The data given as text"
-    else:
-        path = user_path(data)
-        text, source = read_text(path, "data file"), f"The data file {path}"
-    try:
-        values = json.loads(text, object_pairs_hook=_without_repeats)
-    except (ValueError, RecursionError) as error:
-        message = f"{source} is not valid JSON: {error}. Stan's data are a JSON object of numbers."
-        raise StanadaptError(DATA_NOT_JSON, message) from None
-    if not isinstance(values, dict):
-        expected = "must be a JSON object, names and values in braces"
-        raise StanadaptError(DATA_WRONG_TYPE, f"{source} {expected}, got {_describe(values)}.")
-    return values, text
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):  # the embedded backend would use the last, CmdStan refuses
-        names = [name for name, _ in pairs]
-        twice = next(name for name in values if names.count(name) > 1)
-        raise StanadaptError(DATA_REPEATED, f"The data give {twice} twice. Remove one of the two.")
-    return values
-
-
-def _plain(value: Any) -> Any:
-    """Convert a value to numbers, lists and numpy arrays; masked elements become NaN."""
-    if isinstance(value, np.ma.MaskedArray):
-        masked = np.ma.is_masked(value)
-        return np.ma.filled(value.astype(float), np.nan) if masked else value.data
-    if hasattr(value, "to_numpy"):
-        return value.to_numpy()
-    value = dict(value) if isinstance(value, Mapping) else value  # a Dataset claims to be an array
-    return np.asarray(value) if hasattr(value, "__array__") or isinstance(value, range) else value
-
-
-def _require_all(values: Mapping, declarations: Sequence[Declaration]) -> None:
+def _require_all(given: GivenData, declarations: Sequence[Declaration]) -> None:
+    values = given.values
     missing = [declaration for declaration in declarations if declaration.name not in values]
     if not missing:
         return
@@ -184,6 +137,8 @@ def _require_all(values: Mapping, declarations: Sequence[Declaration]) -> None:
     for absent in missing:
         for near in difflib.get_close_matches(absent.name.lower(), spare, 1, 0.75):
             hint += f" Is {spare[near]} in the data meant to be {absent.name}?"
+    if given.sizes and all(absent.is_int and not absent.dims for absent in missing):
+        hint += f" {given.sizes.replace('N', missing[0].name)}"
     content = f"They contain {', '.join(map(str, values))}"[:500] if values else "They are empty"
     raise StanadaptError(
         DATA_MISSING,
@@ -194,6 +149,8 @@ def _require_all(values: Mapping, declarations: Sequence[Declaration]) -> None:
 
 def _numbers(value: Any, variable: _Variable, booleans: bool) -> np.ndarray:
     """Convert a value to an array: float64 for a real variable, the given type for an int."""
+    if found := not_a_list(value, variable.name):
+        raise variable.error(DATA_NOT_NUMERIC, (), *found)
     try:
         array = np.asarray(value)
     except ValueError:
@@ -215,7 +172,9 @@ def _one_by_one(objects: np.ndarray, variable: _Variable) -> np.ndarray:
             missing = leaf is None or type(leaf).__name__ in ("NAType", "NaTType")
             hint = _MODEL_MISSING if missing else "Stan's data are numbers."
             hint = "Write 1 for true and 0 for false." if isinstance(leaf, bool) else hint
-            raise variable.error(DATA_NOT_NUMERIC, index, f"is {_describe(leaf)}", hint)
+            if isinstance(leaf, str) and not variable.from_json and index:
+                hint += f" Number categories from 1: pandas.factorize({variable.name})[0] + 1."
+            raise variable.error(DATA_NOT_NUMERIC, index, f"is {describe(leaf)}", hint)
         else:
             flat.append(leaf if isinstance(leaf, float | np.floating) else int(leaf))
     if variable.declaration.is_int and all(isinstance(number, int) for number in flat):
@@ -415,11 +374,3 @@ def _first(wrong: np.ndarray) -> tuple[int, ...]:
 
 def _entry(name: str, index: tuple[int, ...]) -> str:
     return f"{name}[{', '.join(str(i + 1) for i in index)}]" if index else name
-
-
-def _describe(value: Any) -> str:
-    """Describe a value for an error message."""
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    kinds: dict[type, str] = {str: f"the string {value!r}"[:60], list: "a list", dict: "an object"}
-    return kinds.get(type(value), f"{type(value).__name__} {value!r}"[:60])

@@ -67,10 +67,16 @@ DATA_NOT_JSON = Code(
     "The data are not valid JSON, or contain values that JSON cannot represent.",
     "Correct the text at the position that the message names, or give a Python mapping.",
 )
+DATA_NOT_R_DUMP = Code(
+    "data_not_r_dump",
+    "data",
+    "A data file is in R's dump format, but contains something else than assigned numbers.",
+    "Correct the line that the message names, or write the data as JSON.",
+)
 DATA_REPEATED = Code(
     "data_repeated",
     "data",
-    "The JSON text gives one variable twice.",
+    "The JSON text, or the file in R's dump format, gives one variable twice.",
     "Remove one of the two entries.",
 )
 DATA_MISSING = Code(

@@ -73,12 +73,6 @@ def require_cmdstan() -> CmdStan:
     return installed
 
 
-def version_hint(version: str) -> str:
-    """Return an addition to the message about a rejected program: CmdStan may be too old."""
-    old = version.startswith("2.27")
-    return " (CmdStan 2.27 lacks the features that Stan gained after May 2021.)" if old else ""
-
-
 def cmdstan_problem() -> str:
     """Explain why the CmdStan of CmdStanPy does not work; "" if it works or is missing."""
     path = _cmdstan_path()

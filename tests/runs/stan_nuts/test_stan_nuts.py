@@ -395,8 +395,11 @@ def test_a_program_too_new_for_this_cmdstan():
     if toolchain.cmdstan().version >= "2.36":
         return
     target = sa.Target("parameters { sum_to_zero_vector[3] x; }\nmodel { x ~ normal(0, 1); }")
-    with raises("syntax_error", target.name) as caught:
+    with raises("syntax_error", target.name, "backend='stanli'") as caught:
         sa.stan_nuts(target, backend="cmdstan", **SHORT)
     assert caught.value.stage == "syntax"
     assert "line 1" in caught.value.stan
     assert "/tmp" not in caught.value.stan
+    with warns("embedded_nuts", "too old"):
+        fit = sa.stan_nuts(target, **SHORT)
+    assert fit.attrs["engine_independent"] == 0

@@ -116,7 +116,7 @@ def test_the_embedded_engine_confirms_nothing(target):
     assert fit.attrs["density_verdict"] == "not checked"
     assert fit.attrs["density_checked_draws"] == 0
     assert np.isnan(fit.attrs["density_difference"])
-    assert stanli.SHARED in fit.attrs["density_verified"]
+    assert stanli.shared(target) in fit.attrs["density_verified"]
 
 
 def test_ctrl_c_during_the_check_loses_no_draws(target, engine):

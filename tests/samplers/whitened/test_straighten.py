@@ -318,7 +318,7 @@ def test_searches_end():
 
 # --- what is said about it -----------------------------------------------------------------------
 
-NAMES = ["tau", "mu", *(f"theta.{i}" for i in range(1, 9))]
+NAMES = ["tau", "mu", *(f"theta[{i}]" for i in range(1, 9))]
 
 
 def test_it_is_described_by_names():
@@ -333,9 +333,9 @@ def test_it_is_described_by_names():
 
 @pytest.mark.parametrize(("names", "text"), [
     (["a"], "a"),
-    (["x.1", "x.2", "x.3"], "x[1..3]"),
-    (["x.1", "x.3"], "x[1] and x[3]"),
-    (["m.1.1", "m.2.1", "m.3.1"], "m[1,1], m[2,1] and m[3,1]"),
+    (["x[1]", "x[2]", "x[3]"], "x[1..3]"),
+    (["x[1]", "x[3]"], "x[1] and x[3]"),
+    (["m[1,1]", "m[2,1]", "m[3,1]"], "m[1,1], m[2,1] and m[3,1]"),
 ])  # fmt: skip
 def test_names_are_listed_briefly(names, text):
     assert listed(names) == text

@@ -113,7 +113,7 @@ def test_the_error_for_an_unsupported_function_names_the_remedy():
     code = (
         "parameters { matrix[2, 2] M; } model { to_vector(M) ~ normal(0, 1); target += trace(M); }"
     )
-    error = refused("unsupported_construct", ["install-cmdstan"], sa.Target, code)
+    error = refused("unsupported_construct", ["cmdstan"], sa.Target, code)
     assert "trace" in error.stan
     assert "unsafe" not in error.message  # it would not help
 
@@ -199,7 +199,7 @@ def test_missing_data_file(tmp_path):
 
 def test_data_file_that_is_not_json(tmp_path):
     path = tmp_path / "data.json"
-    path.write_text("N <- 2\n")
+    path.write_text("N is 2\n")
     refused("data_not_json", ["data.json"], sa.Target, DATA, path)
     path.write_bytes(b"\x80\x81")
     refused("files", ["data.json", "UTF-8"], sa.Target, DATA, path)

@@ -113,15 +113,15 @@ def test_files_and_texts_that_are_not_data(tmp_path):
             data.to_json(path, stan(""))
         assert caught.value.stage == "files"
         assert str(path) in caught.value.message
-    (tmp_path / "old.R").write_text("N <- 3\n")
-    refuse("data_not_json", "", tmp_path / "old.R", tmp_path / "old.R", "line 1 column 1")
+    (tmp_path / "words").write_text("N is 3\n")
+    refuse("data_not_json", "", tmp_path / "words", tmp_path / "words", "line 1 column 1")
     refuse("data_not_json", "", '{"a": 1\n"b": 2}', "line 2 column 1")
     for text in ("{" * 10**5, '{"a":' + "[" * 10**5, '{"a":' + "1" * 5000 + "}"):
         refuse("data_not_json", "", text)
     refuse("data_wrong_type", "", "[1, 2]", "list")
     (tmp_path / "number.json").write_text("3")
     refuse("data_wrong_type", "", tmp_path / "number.json", "int 3")
-    refuse("data_wrong_type", "", pd.DataFrame(), "DataFrame", '{"x": table["x"], ...}')
+    refuse("data_wrong_type", "", [pd.DataFrame()], "list", '{"x": table["x"], ...}')
     refuse("data_repeated", "int N;", '{"N": 1, "N": 2}', "N")
 
 
@@ -300,7 +300,7 @@ def test_missing_values_of_tables_are_reported_as_missing():
 
 
 def test_values_that_are_not_numbers():
-    refuse(KIND, REGRESSION, changed(y={0, 1}), "y is set {")
+    refuse(KIND, REGRESSION, changed(y={0, 1}), "y is a set, which has no order")
     refuse(KIND, REGRESSION, changed(s=1j), "s is complex 1j")
     date = np.array(["2020"], dtype="datetime64[Y]")
     refuse(KIND, "vector[1] x;", {"x": date}, "x[1] is")

@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from stanadapt.engine.console import Report
+from stanadapt.engine.console import Report, report_if_slow
 from stanadapt.errors import Message, StanadaptError, is_one_of
 from stanadapt.targets.stan import toolchain
-from stanadapt.targets.stan.backends import bridgestan, cmdstan, stanli
+from stanadapt.targets.stan.backends import bridgestan, cmdstan, refusals, stanli
 from stanadapt.targets.stan.backends.messages import BACKEND_UNAVAILABLE, UNKNOWN_BACKEND
 from stanadapt.targets.stan.program import Program
 
@@ -71,7 +71,8 @@ def _load_cmdstan(program: Program, data: str, unsafe: bool, report: Report) -> 
 
 
 def _load_stanli(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
-    model, remarks = stanli.construct(program, data, unsafe)
+    with report_if_slow(report, lambda: refusals.slow_to_bind(program)):
+        model, remarks = stanli.construct(program, data, unsafe)
     return Loaded(model, f"stanli {stanli.VERSION}", False, 0.0, remarks)
 
 

@@ -20,6 +20,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends import native
 from stanadapt.targets.stan.backends.messages import COMPILATION_FAILED
+from stanadapt.targets.stan.backends.refusals import too_old
 from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
 
@@ -150,7 +151,7 @@ def _translate(recipe: Recipe, program: Program, header: Path) -> None:
         raise StanadaptError(
             SYNTAX_ERROR,
             f"the Stan compiler of CmdStan {recipe.version} does not accept {program.name}."
-            f"{toolchain.version_hint(recipe.version)}",
+            f"{too_old(recipe.version, program)}",
             message,
         )
 

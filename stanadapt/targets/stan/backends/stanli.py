@@ -36,6 +36,7 @@ from stanadapt.targets.stan.backends.messages import (
     UNSUPPORTED_CONSTRUCT,
 )
 from stanadapt.targets.stan.backends.native import bind, require_parameters
+from stanadapt.targets.stan.backends.refusals import elsewhere, older_syntax, reason_of_stanli
 from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program, branches
 
@@ -45,11 +46,7 @@ REPORT = "STANLI_EXECUTION_REPORT"
 REGIONS = {"OP_ISLAND", "OP_LOOP"}
 POINTS, TRIES, RADIUS = 3, 30, 1.0
 BUILD_TOLERANCE, GRADIENT_TOLERANCE = 1e-9, 1e-3
-ELSEWHERE = (
-    "Use backend='cmdstan', which compiles the program (`stanadapt install-cmdstan` installs "
-    "CmdStan; it needs a C++ compiler), or rewrite the program"
-)
-REMEDIES = f"{ELSEWHERE}, or pass unsafe=True if you have checked the density yourself."
+UNSAFE = "rewrite the program, or pass unsafe=True if you have checked the density yourself."
 
 # environment variables and file descriptor 2 are shared by the whole process
 _LOCK = threading.RLock()
@@ -103,13 +100,13 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, R
     _require_version()
     self_test()
     mir = _translate(program)
-    model, manifest = _build(mir, program.name, data)
+    model, manifest = _build(mir, program, data)
     require_parameters(program, model.param_unc_num())
     if unsafe:
         text = "stanli's checks of this program were omitted (unsafe=True)."
         return model, (Message(CHECKS_OMITTED, text),)
     _refuse_branches(program, manifest)
-    return model, _compare(mir, program.name, data, model)
+    return model, _compare(mir, program, data, model)
 
 
 def _require_version() -> None:
@@ -129,13 +126,14 @@ def _translate(program: Program) -> str:
         return stanli.stan_to_mir(program.code)
     except RuntimeError as error:
         text = str(error).replace("'string'", f"'{program.path or program.name}'")
-        message = f"{program.name} is not a valid Stan program."
+        message = f"{program.name} is not a valid Stan program.{older_syntax(program)}"
         raise StanadaptError(SYNTAX_ERROR, message, text) from None
 
 
-def _build(mir: str, name: str, data: str, passes_off: bool = True) -> tuple[Any, dict]:
+def _build(mir: str, program: Program, data: str, passes_off: bool = True) -> tuple[Any, dict]:
     import stanli
 
+    name = program.name
     # spliced here, because stanli's function for it parses and writes the data three times
     manifest = json.dumps({"build_id": stanli.build_id(), "mir": mir, "name": name})
     body = data.strip()[:-1].rstrip()
@@ -144,7 +142,7 @@ def _build(mir: str, name: str, data: str, passes_off: bool = True) -> tuple[Any
         try:
             model = bind(stanli._runtime_lib_path(), text)
         except RuntimeError as error:
-            raise _refusal(name, str(error)) from None
+            raise _refusal(program, str(error)) from None
     for line in lines:
         if line.startswith("{"):
             report = json.loads(line)
@@ -157,14 +155,15 @@ def _build(mir: str, name: str, data: str, passes_off: bool = True) -> tuple[Any
     )
 
 
-def _refusal(name: str, text: str) -> StanadaptError:
-    if "unsupported" in text or "stanli compile" in text or "runtime-control region" in text:
+def _refusal(program: Program, text: str) -> StanadaptError:
+    reason = reason_of_stanli(text)
+    if any(part in text for part in ("unsupported", "stanli compile", "runtime-control region")):
         message = (
-            f"the embedded backend cannot run {name}, which uses an unsupported construct. "
-            f"{ELSEWHERE} without it."
+            f"the embedded backend cannot run {program.name}, which uses an unsupported "
+            f"construct. {elsewhere(program)}, or rewrite the program without it."
         )
-        return StanadaptError(UNSUPPORTED_CONSTRUCT, message, text)
-    return StanadaptError(DATA_REJECTED, f"{name} does not accept these data.", text)
+        return StanadaptError(UNSUPPORTED_CONSTRUCT, message, reason)
+    return StanadaptError(DATA_REJECTED, f"{program.name} does not accept these data.", reason)
 
 
 def _refuse_branches(program: Program, manifest: dict) -> None:
@@ -181,22 +180,22 @@ def _refuse_branches(program: Program, manifest: dict) -> None:
         PARAMETER_BRANCHES,
         f"the embedded backend is not trusted with {program.name}: its control flow may depend "
         f"on parameters, and stanli {VERSION} is silently wrong for some such programs.\n"
-        f"{shown}\n{REMEDIES}",
+        f"{shown}\n{elsewhere(program)}, or {UNSAFE}",
     )
 
 
-def _compare(mir: str, name: str, data: str, model: Any) -> Remarks:
+def _compare(mir: str, program: Program, data: str, model: Any) -> Remarks:
     """Apply guard 3: refuse a wrong gradient; return a warning if the default build is wrong."""
     points = _finite_points(model)
-    default, _ = _build(mir, name, data, passes_off=False)
+    default, _ = _build(mir, program, data, passes_off=False)
     rng = np.random.default_rng(20)
     for point in points:
-        _check_gradient(name, model, point, rng.standard_normal(point.size))
+        _check_gradient(program, model, point, rng.standard_normal(point.size))
     if all(_agree(model, default, point) for point in points):
         return ()
     text = (
-        f"stanli's optimizer makes the density of {name} wrong; a build without the faulty pass "
-        "is used. To be certain, compare with CmdStan (`stanadapt install-cmdstan`)."
+        f"stanli's optimizer makes the density of {program.name} wrong; a build without the "
+        "faulty pass is used. To be certain, compare with CmdStan (`stanadapt install-cmdstan`)."
     )
     return (Message(OPTIMIZER_FAULT, text),)
 
@@ -231,7 +230,7 @@ def _agree(guarded_model: Any, default: Any, point: np.ndarray) -> bool:
     )
 
 
-def _check_gradient(name: str, model: Any, point: np.ndarray, direction: np.ndarray) -> None:
+def _check_gradient(program: Program, model: Any, point: np.ndarray, direction: np.ndarray) -> None:
     """Compare along one direction; the tolerance allows for the error of Stan's normal_lcdf."""
     direction /= np.linalg.norm(direction)
     _, gradient = _evaluate(model, point)
@@ -243,8 +242,8 @@ def _check_gradient(name: str, model: Any, point: np.ndarray, direction: np.ndar
     if np.isfinite(errors).all() and min(errors) > GRADIENT_TOLERANCE:
         raise StanadaptError(
             GRADIENT_MISMATCH,
-            f"the gradient of {name} is not the derivative of its density in the embedded "
-            f"backend (relative difference {min(errors):.1e}). {REMEDIES}",
+            f"the gradient of {program.name} is not the derivative of its density in the embedded "
+            f"backend (relative difference {min(errors):.1e}). {elsewhere(program)}, or {UNSAFE}",
         )
 
 
@@ -288,8 +287,8 @@ def self_test(force: bool = False) -> None:
         (_INVARIANT_STORE, {**common, "group": group.tolist()}, store),
     )
     for code, data, expected in cases:
-        mir = _translate(Program("self-test", code, None, ()))
-        model, _ = _build(mir, "self-test", json.dumps(data))
+        program = Program("self-test", code, None, ())
+        model, _ = _build(_translate(program), program, json.dumps(data))
         value, _ = _evaluate(model, theta)
         if not abs(value - expected) < 1e-10 * abs(expected):
             raise StanadaptError(

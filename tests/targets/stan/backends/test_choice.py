@@ -253,10 +253,12 @@ def test_an_error_of_the_second_backend_is_raised_unchanged(use_backends):
     assert refused(DATA_REJECTED, [], sa.Target, NORMAL) is error
 
 
-def test_if_all_refuse_the_error_of_the_first_is_raised(use_backends):
+def test_if_all_refuse_all_are_quoted(use_backends):
     errors = [too_new("of the first"), too_new("of the second"), too_new("of the third")]
     use_backends(*(FakeBackend(error.stan, error) for error in errors))
-    assert refused(SYNTAX_ERROR, [], sa.Target, NORMAL) is errors[0]
+    names = [f"of the {which}" for which in ("first", "second", "third")]
+    error = refused(SYNTAX_ERROR, names, sa.Target, NORMAL)
+    assert all(name in error.stan for name in names)
 
 
 def test_data_are_checked_by_the_rules_of_the_backend_that_reads_them(use_backends):

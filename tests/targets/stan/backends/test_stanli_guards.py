@@ -150,7 +150,7 @@ def test_the_programs_of_this_file_are_wrong_without_the_switches(monkeypatch, c
     values = []
     for some in ((), switches):
         monkeypatch.setattr(stanli, "SWITCHES", some)
-        model, _ = stanli._build(mir, "p", data)
+        model, _ = stanli._build(mir, program, data)
         values.append(stanli._evaluate(model, point)[0])
     assert abs(values[0] - values[1]) > 1e-3
 

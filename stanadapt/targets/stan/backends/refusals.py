@@ -1,0 +1,175 @@
+"""Where a program that one backend refuses can run instead, and the reasons of each backend.
+
+Advice depends on the computer: CmdStan may be missing, may accept the program, or may refuse it as
+well. Its Stan compiler is asked, which takes milliseconds, so that no message advises a step that
+cannot help or was tried before.
+"""
+
+import functools
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import toolchain
+from stanadapt.targets.stan.messages import SYNTAX_ERROR
+from stanadapt.targets.stan.program import Program, strip
+
+INSTALL = (
+    "Use backend='cmdstan', which compiles the program (`stanadapt install-cmdstan` installs "
+    "CmdStan; it needs a C++ compiler)"
+)
+NEWER = "a newer CmdStan (`stanadapt install-cmdstan` installs the newest if it can reach GitHub)"
+LAST_OLD = (2, 32)  # Stan's compiler has accepted no older syntax since
+REWRITES = "`stanc --print-canonical FILE` of such a version rewrites the program"
+SECONDS = 60.0
+# the forms that were removed: declarations as in `real y[N];`, `<-`, increment_log_prob, comments
+# after a hash, and functions that have another name now
+_OLD_ARRAY = r"\b(?:int|real|(?:row_)?vector|matrix)(?:\s*<[^;{}]*>)?(?:\s*\[[^;{}]*\])?\s+\w+\s*\["
+_OLD = re.compile(
+    rf"<-|\b(?:increment_log_prob|get_lp|if_else|integrate_ode\w*|abs_log|\w+_log)\s*\(|{_OLD_ARRAY}"
+)
+_LAMENTS = re.compile(r"STANLI_|https?://|report this|stanli build|\bUnset\b")
+_NO_PATH = re.compile(r"have no compiled path:\s*(.*?)\.\s+Unset it", re.DOTALL)
+
+
+def elsewhere(program: Program) -> str:
+    """Return a sentence, without its full stop, on where the program can run instead."""
+    installed = toolchain.cmdstan()
+    if installed is None:
+        problem = toolchain.cmdstan_problem()
+        return f"{problem.rstrip('.')}. {INSTALL}" if problem else INSTALL
+    refusal = refused_by(installed, program)
+    if refusal:
+        return (
+            f"CmdStan {installed.version}, which is installed, does not accept the program "
+            f"either ({first_reason(refusal).rstrip('.')}). Use {NEWER}"
+        )
+    missing = toolchain.compiler_problem()
+    text = f"CmdStan {installed.version}, which is installed, accepts the program"
+    if missing:
+        return f"{text}: use backend='cmdstan' once there is a compiler. {missing.rstrip('.')}"
+    return f"{text}: use backend='cmdstan'"
+
+
+def slow_to_bind(program: Program) -> str:
+    """Return the line to report while the embedded backend binds a program for a long time."""
+    text = (
+        f"Binding {program.name} in the embedded backend, which unrolls all loops: time and memory "
+        "grow with their lengths"
+    )
+    installed = toolchain.cmdstan()
+    if installed is None:
+        return f"{text} (CmdStan does not: `stanadapt install-cmdstan`)"
+    if toolchain.compiler_problem() or refused_by(installed, program):
+        return text
+    return f"{text} (backend='cmdstan' compiles it in about half a minute)"
+
+
+def refused_by(installed: toolchain.CmdStan, program: Program) -> str:
+    """Return the objection of a CmdStan's compiler to the program; "" if it accepts it."""
+    return _refused_by(installed, program.code, program.name)
+
+
+@functools.lru_cache(maxsize=16)
+def _refused_by(installed: toolchain.CmdStan, code: str, name: str) -> str:
+    stanc = (installed.path / "bin" / f"stanc{toolchain.EXE}").absolute()
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "program.stan")
+        source.write_text(code, encoding="utf-8")
+        command = [str(stanc), "--name=program", "--o=program.hpp", source.name]
+        try:
+            done = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, errors="replace",
+                timeout=SECONDS, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    said = (done.stderr + done.stdout).strip().replace(source.name, name)
+    return (said or "no reason given") if done.returncode else ""
+
+
+def accepted_by_newest(program: Program) -> bool:
+    """Return whether the newest Stan compiler at hand, the embedded one, accepts the program."""
+    import stanli  # loads a 41 MB library, hence not at import
+
+    try:
+        stanli.stan_to_mir(program.code)
+    except RuntimeError:
+        return False
+    return True
+
+
+def too_old(version: str, program: Program) -> str:
+    """Return an addition to a CmdStan's refusal of a program: one or the other may be too old."""
+    if accepted_by_newest(program):
+        return (
+            f" A newer compiler does: CmdStan {version} is too old for it. Use {NEWER}, or try "
+            "backend='stanli', which has a newer compiler."
+        )
+    return older_syntax(program)
+
+
+def older_syntax(program: Program) -> str:
+    """Return a sentence about syntax that Stan has removed; "" if the program has none."""
+    installed = toolchain.cmdstan()
+    if installed and not refused_by(installed, program):
+        missing = toolchain.compiler_problem()
+        return (
+            f" CmdStan {installed.version}, which is installed, accepts this older syntax: use "
+            f"backend='cmdstan'{' once there is a compiler. ' + missing if missing else '.'}"
+        )
+    if installed and _numbers(installed.version) <= LAST_OLD:
+        return ""  # then the older syntax is not what is wrong
+    if not _OLD.search(strip(program.code)) and not _has_hash(program.code):
+        return ""
+    return (
+        f" It has syntax that Stan removed in version 2.33: CmdStan up to 2.32 accepts it, "
+        f"and {REWRITES}."
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def _has_hash(code: str) -> bool:
+    """Return whether a line has a comment after a hash, which `strip` removes as well."""
+    plain = re.sub(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"', "", code, flags=re.DOTALL)
+    return re.search(r"#(?!include)", plain) is not None
+
+
+def first_reason(text: str) -> str:
+    """Return the reason in a compiler's message: the line that follows its excerpt."""
+    lines = [line.strip() for line in text.splitlines()]
+    rulers = [i for i, line in enumerate(lines) if re.fullmatch(r"-{5,}", line)]
+    after = [line for line in lines[rulers[-1] + 1 :] if line] if rulers else []
+    return next(iter(after or [line for line in lines if line]), "no reason given")
+
+
+def reason_of_stanli(text: str) -> str:
+    """Return the reason in a message of stanli, without its switches and its author's address."""
+    found = _NO_PATH.search(text)
+    if found:
+        return f"no compiled path: {found[1]}".replace("stanli compile: ", "")
+    kept = [part for part in re.split(r"(?<=[.!])\s+", text) if not _LAMENTS.search(part)]
+    # the rest of a line is a node of the syntax tree
+    text = re.sub(r"\s*\|?\s*in: \((\w+)\s.*", r" \1", " ".join(kept), flags=re.DOTALL).strip()
+    return re.sub(r"\b(\w+) \1$", r"\1", text)
+
+
+def of_all(program: Program, errors: list[tuple[str, StanadaptError]]) -> StanadaptError:
+    """Return one error for syntax errors of several backends, given by name, the newest last.
+
+    If all complain about the same line, the newest compiler's words are enough.
+    """
+    if len(errors) == 1:
+        return errors[0][1]
+    names = " nor ".join(name for name, _ in errors)
+    lines = {tuple(re.findall(r"line (\d+)", error.stan)[:1]) for _, error in errors}
+    message = f"neither {names} accepts {program.name}.{older_syntax(program)}"
+    if len(lines) == 1 and lines != {()}:
+        return StanadaptError(SYNTAX_ERROR, message, errors[-1][1].stan)
+    quoted = (f"{name}: {error.stan or error.message}" for name, error in errors)
+    return StanadaptError(SYNTAX_ERROR, message, "\n".join(quoted))

@@ -1,0 +1,218 @@
+"""Refusals name what each backend lacks, advise what can help, and show no switches of others."""
+
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+import stanadapt as sa
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import backends, toolchain
+from stanadapt.targets.stan.backends import refusals
+from stanadapt.targets.stan.messages import SYNTAX_ERROR
+from stanadapt.targets.stan.program import Program
+from tests.helpers.codes import raises
+
+JACOBIAN = (
+    "parameters { real x; }\ntransformed parameters { real s = exp(x); jacobian += x; }\n"
+    "model { s ~ exponential(1); }"
+)
+TRACE = "parameters { matrix[2, 2] x; } model { target += trace(x) - sum(x .* x); }"
+QUANTITY = (
+    "parameters { matrix[2, 2] x; } model { to_vector(x) ~ std_normal(); }\n"
+    "generated quantities { real t = trace(x); }"
+)
+BRANCH = "parameters { real x; } model { if (x > 0) target += -x; else target += -x * x; }"
+TUPLE = (
+    "parameters { real x; } transformed parameters { tuple(real, real) t = (x, 1.0); }\n"
+    "model { x ~ std_normal(); }"
+)
+OLD = {
+    "array": "data { int N; real y[N]; } parameters { real mu; } model { y ~ normal(mu, 1); }",
+    "bounded": "parameters { real<lower=0> s[3]; } model { s ~ exponential(1); }",
+    "matrices": "parameters { matrix[2, 2] s[3]; } model { }",
+    "arrow": "parameters { real x; } model { real z; z <- x; target += -z * z; }",
+    "hash": "parameters { real x; } # the mean\nmodel { x ~ std_normal(); }",
+    "log": "parameters { real x; } model { target += normal_log(x, 0, 1); }",
+    "increment": "parameters { real x; } model { increment_log_prob(-x * x); }",
+}
+EXCERPT = """Semantic error in 'program', line 2, column 3 to column 4:
+   -------------------------------------------------
+     2:   bad
+   -------------------------------------------------
+
+Identifier 'bad' not in scope.
+"""
+
+
+@pytest.fixture
+def computer(monkeypatch, tmp_path):
+    """Return a function that installs a CmdStan whose compiler refuses or accepts everything."""
+
+    def has(version=None, refuses="", missing=""):
+        installed = None
+        if version:
+            folder = tmp_path / version
+            (folder / "bin").mkdir(parents=True)
+            (folder / "said").write_text(refuses)
+            stanc = folder / "bin" / "stanc"
+            stanc.write_text(f"#!/bin/sh\ncat {folder}/said >&2\nexit {int(bool(refuses))}\n")
+            stanc.chmod(stanc.stat().st_mode | stat.S_IXUSR)
+            installed = toolchain.CmdStan(Path(folder), version)
+        monkeypatch.setattr(toolchain, "cmdstan", lambda: installed)
+        monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "")
+        monkeypatch.setattr(toolchain, "compiler_problem", lambda: missing)
+
+    has()
+    return has
+
+
+def refusal(code, **options):
+    with pytest.raises(StanadaptError) as caught:
+        sa.Target(code, backend="stanli", show_progress=False, **options)
+    return caught.value
+
+
+@pytest.mark.parametrize("code", [JACOBIAN, TRACE, QUANTITY, BRANCH, TUPLE])
+def test_without_cmdstan_it_is_to_be_installed(computer, code):
+    assert "stanadapt install-cmdstan" in refusal(code).message
+
+
+@pytest.mark.parametrize("code", [JACOBIAN, TRACE, QUANTITY, BRANCH, TUPLE])
+def test_a_cmdstan_that_accepts_the_program_is_named_and_not_to_be_installed(computer, code):
+    computer("2.35.0")
+    message = refusal(code).message
+    assert "CmdStan 2.35.0" in message
+    assert "backend='cmdstan'" in message
+    assert "install-cmdstan" not in message
+
+
+@pytest.mark.parametrize("code", [JACOBIAN, TRACE, QUANTITY, BRANCH, TUPLE])
+def test_a_cmdstan_that_refuses_as_well_is_named_with_its_reason(computer, code):
+    computer("2.27.0", refuses=EXCERPT)
+    message = refusal(code).message
+    assert "CmdStan 2.27.0" in message
+    assert "Identifier 'bad' not in scope" in message
+    assert "newer CmdStan" in message
+    assert "backend='cmdstan'" not in message
+
+
+def test_a_missing_compiler_is_named(computer):
+    computer("2.35.0", missing="g++ could not be found. To install it: do this.")
+    assert "g++ could not be found" in refusal(TRACE).message
+
+
+@pytest.mark.parametrize("code", [JACOBIAN, TRACE, QUANTITY, TUPLE])
+def test_switches_and_addresses_of_the_embedded_backend_are_not_shown(computer, code):
+    text = str(refusal(code))
+    assert not any(word in text for word in ("STANLI_", "http", "nset it", "report", "build abi"))
+    assert not any(word in text for word in ("(pattern", "(meta"))
+
+
+def test_the_reason_of_the_embedded_backend_is_kept(computer):
+    assert "trace" in refusal(TRACE).stan
+    assert (
+        refusal(QUANTITY).stan
+        == "no compiled path: generated quantities (unsupported function trace)"
+    )
+    assert "STuple" in refusal(TUPLE).stan
+    assert refusals.reason_of_stanli("stanli MIR check: s is -1, but must be 0. Really.") == (
+        "stanli MIR check: s is -1, but must be 0. Really."
+    )
+
+
+@pytest.mark.parametrize("form", OLD)
+def test_old_syntax_is_explained_without_cmdstan(computer, form):
+    error = refusal(OLD[form], data={"N": 1, "y": [1.0]})
+    assert error.code == SYNTAX_ERROR
+    assert "2.32" in error.message
+    assert "stanc --print-canonical" in error.message
+
+
+@pytest.mark.parametrize("form", OLD)
+def test_old_syntax_is_answered_with_the_cmdstan_that_accepts_it(computer, form):
+    computer("2.27.0")
+    message = refusal(OLD[form], data={"N": 1, "y": [1.0]}).message
+    assert "CmdStan 2.27.0" in message
+    assert "backend='cmdstan'" in message
+
+
+@pytest.mark.parametrize("code", [
+    "parameters { real x } model { }",
+    "parameters { real x; } // # no old comment\nmodel { x ~ normal(0, y); }",
+    "parameters { vector[2] x; } model { x[1] ~ normal(0, 1) print(\"a # b\"); }",
+])  # fmt: skip
+def test_other_errors_are_not_taken_for_old_syntax(computer, code):
+    assert "2.32" not in refusal(code).message
+    computer("2.27.0", refuses=EXCERPT)
+    assert "2.32" not in refusal(code).message
+    assert "2.32" not in refusal(OLD["hash"]).message  # CmdStan 2.27 would accept the hash
+
+
+def program(code):
+    return Program("program", code, None, ())
+
+
+def test_a_cmdstan_that_is_too_old_is_told_from_a_wrong_program(computer):
+    newer = "parameters { sum_to_zero_vector[3] x; } model { }"
+    text = refusals.too_old("2.27.0", program(newer))
+    assert "backend='stanli'" in text
+    assert "newer CmdStan" in text
+    assert refusals.too_old("2.27.0", program("parameters { real x } model { }")) == ""
+
+
+def errors(*texts):
+    return [(f"B{i}", StanadaptError(SYNTAX_ERROR, "no.", text)) for i, text in enumerate(texts)]
+
+
+def test_of_several_syntax_errors_those_at_other_lines_are_all_shown(computer):
+    at_one_line = refusals.of_all(program("model { }"), errors("x, line 3, old", "x, line 3, new"))
+    assert at_one_line.stan == "x, line 3, new"
+    differing = refusals.of_all(program("model { }"), errors("line 3, old", "line 4, new"))
+    for error in (at_one_line, differing):
+        assert "B0" in error.message
+        assert "B1" in error.message
+    assert "line 3, old" in differing.stan
+    assert "line 4, new" in differing.stan
+    (only,) = errors("line 3")
+    assert refusals.of_all(program("model { }"), [only]) is only[1]
+
+
+def test_a_slow_binding_is_reported_with_what_would_be_quicker(computer):
+    valid = program("parameters { real x; } model { x ~ normal(0, 1); }")
+    assert "install-cmdstan" in refusals.slow_to_bind(valid)
+    computer("2.35.0")
+    assert "backend='cmdstan'" in refusals.slow_to_bind(valid)
+    computer("2.34.0", missing="g++ could not be found.")
+    assert "cmdstan" not in refusals.slow_to_bind(valid)
+    computer("2.27.0", refuses=EXCERPT)
+    assert "cmdstan" not in refusals.slow_to_bind(valid)
+
+
+def test_chains_share_a_model_that_takes_long_to_bind(monkeypatch):
+    code = "parameters { real x; } model { x ~ normal(0, 1); }"
+    target = sa.Target(code, backend="stanli", show_progress=False)
+    assert target.model_of(1) is not target.model
+    monkeypatch.setattr("stanadapt.targets.target.LONG", 0.0)
+    long = sa.Target(code, backend="stanli", show_progress=False)
+    assert long.model_of(1) is long.model
+
+
+def test_a_binding_that_takes_long_is_announced(monkeypatch, capsys):
+    construct = backends.stanli.construct
+
+    def slow(*arguments):
+        threading.Event().wait(1.3)
+        return construct(*arguments)
+
+    monkeypatch.setattr(backends.stanli, "construct", slow)
+    sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", backend="stanli")
+    assert "unrolls all loops" in capsys.readouterr().err
+
+
+@pytest.mark.cmdstan
+def test_cmdstan_and_the_embedded_backend_together():
+    with raises("unsupported_construct", "CmdStan", "jacobian") as caught:
+        sa.Target(JACOBIAN, show_progress=False)
+    assert "backend='cmdstan'" not in caught.value.message
