@@ -228,8 +228,8 @@ class Target(Samplable):
     backend : str
         "auto", "bridgestan", "cmdstan" or "stanli".
     unsafe : bool
-        Skip the embedded backend's checks of the program (not of the data). The density may then
-        be silently wrong.
+        Skip the embedded backend's checks of the program (not of the data), and the comparison of
+        a compiled density with the embedded backend's. The density may then be silently wrong.
     noise : str or list of str
         Names of the parameters that are the noise of an estimated density: the last ones of the
         program, with standard normal distributions (see `noise.py`). Only samplers without
@@ -254,6 +254,8 @@ class Target(Samplable):
         The bridgestan.StanModel that evaluates the density.
     backend, backend_reason, backend_version
         Name of the backend in use, the reason for its choice, and its version.
+    density_check
+        Outcome of a comparison of a compiled density with the embedded backend's.
     dim
         Number of unconstrained parameters, including noise.
     noise_size
@@ -309,6 +311,9 @@ class Target(Samplable):
         self._chain_models: list[Any] = []
         with status(show_progress) as report:
             loaded = self._load_first(backends.choose(backend), data, report)
+            self.density_check = "not compared"
+            if loaded.native and not self.unsafe:
+                self.density_check = backends.compare(self.program, self.data, loaded)
         self.model, self.backend_version = loaded.model, loaded.version
         self.compile_seconds, self._native = loaded.seconds, loaded.native
         self._value_propto = 0 if self._native else 1
@@ -330,16 +335,21 @@ class Target(Samplable):
             warn(remark)
 
     def _load_first(self, choices: list, data: Data, report: Report) -> backends.Loaded:
-        """Load with the first backend that accepts the program's syntax."""
+        """Load with the first backend that accepts the program's syntax.
+
+        A release of Stan with a known fault in the program comes after the embedded backend.
+        """
         refusal: StanadaptError | None = None
-        for backend, self.backend_reason in choices:
+        choices = backends.without_faults_first(choices, self.program)
+        for number, (backend, self.backend_reason) in enumerate(choices):
             self.backend, self._backend = backend.name, backend
             rules = RELAXED if backend.reads_nonfinite else {}
             self.data = stan_data.to_json(data, self.program, **rules)
             try:
                 loaded = backend.load(self.program, self.data, self.unsafe, report)
             except StanadaptError as error:
-                if error.code != SYNTAX_ERROR:
+                instead = choices[number][0] is not choices[-1][0] and backend.name == "stanli"
+                if error.code != SYNTAX_ERROR and not instead:
                     raise
                 refusal = refusal or error
                 continue
@@ -390,7 +400,8 @@ class Target(Samplable):
 
     def with_data(self, data: Data) -> "Target":
         """Return a target with the same program and backend, and other data."""
-        same = {"backend": self.backend, "unsafe": self.unsafe, "show_progress": False}
+        same: dict[str, Any] = {"backend": self.backend, "unsafe": self.unsafe}
+        same["show_progress"] = False
         other = Target(self.program, data, **same)
         # under these data some excluded quantities may have no elements
         shapes = results.shapes(other.column_names)

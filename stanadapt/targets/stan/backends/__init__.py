@@ -5,10 +5,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from stanadapt.engine.console import Report
-from stanadapt.errors import Message, StanadaptError, is_one_of
+from stanadapt.errors import Message, StanadaptError, is_one_of, warn
 from stanadapt.targets.stan import toolchain
-from stanadapt.targets.stan.backends import bridgestan, cmdstan, stanli
-from stanadapt.targets.stan.backends.messages import BACKEND_UNAVAILABLE, UNKNOWN_BACKEND
+from stanadapt.targets.stan.backends import agreement, bridgestan, cmdstan, known_faults, stanli
+from stanadapt.targets.stan.backends.messages import (
+    BACKEND_UNAVAILABLE,
+    KNOWN_FAULT,
+    UNKNOWN_BACKEND,
+)
 from stanadapt.targets.stan.program import Program
 
 VARIABLE = "STANADAPT_BACKEND"
@@ -29,6 +33,8 @@ class Loaded(NamedTuple):
         Compilation time; zero if nothing was compiled.
     remarks
         Warnings that the user should see once.
+    stan
+        Version of Stan, if it is compiled code.
 
     """
 
@@ -37,6 +43,7 @@ class Loaded(NamedTuple):
     native: bool
     seconds: float = 0.0
     remarks: tuple[Message, ...] = ()
+    stan: str = ""
 
 
 class Backend(NamedTuple):
@@ -59,15 +66,40 @@ class Backend(NamedTuple):
     availability: Callable[[], tuple[bool, str]]
 
 
+def _fault_remarks(program: Program, version: str) -> tuple[Message, ...]:
+    """Return a warning if a release of Stan has a known fault in a program."""
+    faults = known_faults.find(program.code, version)
+    if not faults:
+        return ()
+    advice = "Use backend='stanli', or install a newer CmdStan."
+    text = f"{program.name}: {known_faults.describe(faults, version)}. {advice}"
+    return (Message(KNOWN_FAULT, text),)
+
+
+def compare(program: Program, data: str, loaded: Loaded) -> str:
+    """Compare a compiled density with the embedded backend's; see `agreement.check`.
+
+    The warnings are given before an error, since they explain it.
+    """
+    try:
+        return agreement.check(program, data, loaded.model, loaded.version, loaded.stan)
+    except StanadaptError:
+        for remark in loaded.remarks:
+            warn(remark)
+        raise
+
+
 def _load_bridgestan(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
     model, version, seconds = bridgestan.load(program, data, report)
     packaged = toolchain.versions()["bridgestan"]
-    return Loaded(model, f"BridgeStan {packaged}, Stan {version}", True, seconds)
+    name = f"BridgeStan {packaged}, Stan {version}"
+    return Loaded(model, name, True, seconds, _fault_remarks(program, version), version)
 
 
 def _load_cmdstan(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
     model, version, seconds = cmdstan.load(program, data, report)
-    return Loaded(model, f"CmdStan {version}", True, seconds)
+    name, remarks = f"CmdStan {version}", _fault_remarks(program, version)
+    return Loaded(model, name, True, seconds, remarks, version)
 
 
 def _load_stanli(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
@@ -137,3 +169,20 @@ def choose(name: str) -> list[tuple[Backend, str]]:
             "backend='stanli' needs no compiler.",
         )
     return [(BACKENDS[requested], reason)]
+
+
+Choices = list[tuple[Backend, str]]
+
+
+def without_faults_first(choices: Choices, program: Program) -> Choices:
+    """Move an installed CmdStan with a known fault in the program behind the embedded backend."""
+    names = [backend.name for backend, _ in choices]
+    if not {"cmdstan", "stanli"} <= set(names):
+        return choices
+    installed = toolchain.cmdstan()
+    faults = known_faults.find(program.code, installed.version) if installed else []
+    if installed is None or not faults:
+        return choices
+    embedded, faulty = choices[names.index("stanli")], choices[names.index("cmdstan")]
+    others = [choice for choice in choices if choice not in (embedded, faulty)]
+    return [*others, (embedded[0], known_faults.describe(faults, installed.version)), faulty]
