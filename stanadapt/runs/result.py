@@ -334,6 +334,7 @@ def _attributes(target: Samplable, chains: list[Chain]) -> dict[str, Any]:
         "settings": json.dumps(as_chosen(chains[0].settings)),
         "backend": program.backend,
         "backend_reason": program.backend_reason,
+        "density_check": program.density_check,
         "backend_version": program.backend_version,
         "noise": list(program.noise),
         "rho": program.rho,

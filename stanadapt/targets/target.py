@@ -9,7 +9,6 @@ data. `require_target` and its companions check arguments.
 import contextlib
 import re
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
@@ -21,7 +20,7 @@ import numpy as np
 import stanio
 
 from stanadapt import results
-from stanadapt.engine.console import Report, status
+from stanadapt.engine.console import status
 from stanadapt.engine.density import Density, make_density
 from stanadapt.errors import StanadaptError, require_flag, require_names, warn
 from stanadapt.results.labels import data_groups, make_labels, merge_labels
@@ -38,9 +37,7 @@ from stanadapt.targets.noise import noise_size, require_correlation
 from stanadapt.targets.projection import Violation, project
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
-from stanadapt.targets.stan.backends.refusals import of_all
 from stanadapt.targets.stan.declarations import Declaration, parse
-from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program, block, read, without_block
 
 
@@ -103,7 +100,6 @@ SHARED_ABOVE = 200_000
 # seconds for which the embedded backend binds a program; then its unrolled loops are as large
 LONG = 3.0
 # rules for data that compiled Stan reads but stanli does not
-RELAXED = {"allow_nonfinite": True, "allow_empty_int": True}
 Data = Mapping[str, Any] | str | PathLike | None
 
 
@@ -242,8 +238,8 @@ class Target(Samplable):
     backend : str
         "auto", "bridgestan", "cmdstan" or "stanli".
     unsafe : bool
-        Skip the embedded backend's checks of the program (not of the data). The density may then
-        be silently wrong.
+        Skip the embedded backend's checks of the program (not of the data), and the comparison of
+        a compiled density with the embedded backend's. The density may then be silently wrong.
     noise : str or list of str
         Names of the parameters that are the noise of an estimated density: the last ones of the
         program, with standard normal distributions (see `noise.py`). Only samplers without
@@ -268,6 +264,8 @@ class Target(Samplable):
         The bridgestan.StanModel that evaluates the density.
     backend, backend_reason, backend_version
         Name of the backend in use, the reason for its choice, and its version.
+    density_check
+        Outcome of a comparison of a compiled density with the embedded backend's.
     dim
         Number of unconstrained parameters, including noise.
     noise_size
@@ -322,7 +320,15 @@ class Target(Samplable):
         self._lock, self._without_quantities = threading.Lock(), None
         self._chain_models: list[Any] = []
         with status(show_progress) as report:
-            loaded = self._load_first(backends.choose(backend), data, report)
+            first = backends.load_first(
+                backends.choose(backend), self.program, data, self.unsafe, report
+            )
+            loaded, self._backend, self.data = first.loaded, first.backend, first.data
+            self.backend, self.backend_reason = first.backend.name, first.reason
+            self._binding_seconds = first.seconds
+            self.density_check = "not compared"
+            if loaded.native and not self.unsafe:
+                self.density_check = backends.compare(self.program, self.data, loaded)
         self.model, self.backend_version = loaded.model, loaded.version
         self.compile_seconds, self._native = loaded.seconds, loaded.native
         self._value_propto = 0 if self._native else 1
@@ -342,28 +348,6 @@ class Target(Samplable):
         self.labels = make_labels(named, shapes, self.data, self.parameters)
         for remark in loaded.remarks:
             warn(remark)
-
-    def _load_first(self, choices: list, data: Data, report: Report) -> backends.Loaded:
-        """Load with the first backend that accepts the program's syntax."""
-        refusals: list[tuple[str, StanadaptError]] = []
-        for backend, self.backend_reason in choices:
-            self.backend, self._backend = backend.name, backend
-            rules = RELAXED if backend.reads_nonfinite else {}
-            self.data = stan_data.to_json(data, self.program, **rules)
-            began = time.perf_counter()
-            try:
-                loaded = backend.load(self.program, self.data, self.unsafe, report)
-            except StanadaptError as error:
-                if error.code != SYNTAX_ERROR:
-                    raise
-                refusals.append((f"backend {backend.name!r}", error))
-                continue
-            self._binding_seconds = time.perf_counter() - began
-            if refusals:
-                first = refusals[0][1].stan.splitlines()[:1] or [refusals[0][1].message]
-                self.backend_reason = f"a preferred one is too old for the program: {first[0]}"
-            return loaded
-        raise of_all(self.program, refusals)  # there is always a backend to choose from
 
     @property
     def data_hash(self) -> str:
@@ -405,7 +389,8 @@ class Target(Samplable):
 
     def with_data(self, data: Data) -> "Target":
         """Return a target with the same program and backend, and other data."""
-        same = {"backend": self.backend, "unsafe": self.unsafe, "show_progress": False}
+        same: dict[str, Any] = {"backend": self.backend, "unsafe": self.unsafe}
+        same["show_progress"] = False
         other = Target(self.program, data, **same)
         # under these data some excluded quantities may have no elements
         shapes = results.shapes(other.column_names)

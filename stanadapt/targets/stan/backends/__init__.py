@@ -1,17 +1,32 @@
 """The backends, which evaluate a program's density. Each is a file and returns a StanModel."""
 
 import os
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from stanadapt.engine.console import Report, report_if_slow
-from stanadapt.errors import Message, StanadaptError, is_one_of
+from stanadapt.errors import Message, StanadaptError, is_one_of, warn
+from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan import toolchain
-from stanadapt.targets.stan.backends import bridgestan, cmdstan, refusals, stanli
-from stanadapt.targets.stan.backends.messages import BACKEND_UNAVAILABLE, UNKNOWN_BACKEND
+from stanadapt.targets.stan.backends import (
+    agreement,
+    bridgestan,
+    cmdstan,
+    known_faults,
+    refusals,
+    stanli,
+)
+from stanadapt.targets.stan.backends.messages import (
+    BACKEND_UNAVAILABLE,
+    KNOWN_FAULT,
+    UNKNOWN_BACKEND,
+)
+from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
 
 VARIABLE = "STANADAPT_BACKEND"
+RELAXED = {"allow_nonfinite": True, "allow_empty_int": True}
 
 
 class Loaded(NamedTuple):
@@ -29,6 +44,8 @@ class Loaded(NamedTuple):
         Compilation time; zero if nothing was compiled.
     remarks
         Warnings that the user should see once.
+    stan
+        Version of Stan, if it is compiled code.
 
     """
 
@@ -37,6 +54,7 @@ class Loaded(NamedTuple):
     native: bool
     seconds: float = 0.0
     remarks: tuple[Message, ...] = ()
+    stan: str = ""
 
 
 class Backend(NamedTuple):
@@ -59,15 +77,40 @@ class Backend(NamedTuple):
     availability: Callable[[], tuple[bool, str]]
 
 
+def _fault_remarks(program: Program, version: str) -> tuple[Message, ...]:
+    """Return a warning if a release of Stan has a known fault in a program."""
+    faults = known_faults.find(program.code, version)
+    if not faults:
+        return ()
+    advice = "Use backend='stanli', or install a newer CmdStan."
+    text = f"{program.name}: {known_faults.describe(faults, version)}. {advice}"
+    return (Message(KNOWN_FAULT, text),)
+
+
+def compare(program: Program, data: str, loaded: Loaded) -> str:
+    """Compare a compiled density with the embedded backend's; see `agreement.check`.
+
+    The warnings are given before an error, since they explain it.
+    """
+    try:
+        return agreement.check(program, data, loaded.model, loaded.version, loaded.stan)
+    except StanadaptError:
+        for remark in loaded.remarks:
+            warn(remark)
+        raise
+
+
 def _load_bridgestan(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
     model, version, seconds = bridgestan.load(program, data, report)
     packaged = toolchain.versions()["bridgestan"]
-    return Loaded(model, f"BridgeStan {packaged}, Stan {version}", True, seconds)
+    name = f"BridgeStan {packaged}, Stan {version}"
+    return Loaded(model, name, True, seconds, _fault_remarks(program, version), version)
 
 
 def _load_cmdstan(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
     model, version, seconds = cmdstan.load(program, data, report)
-    return Loaded(model, f"CmdStan {version}", True, seconds)
+    name, remarks = f"CmdStan {version}", _fault_remarks(program, version)
+    return Loaded(model, name, True, seconds, remarks, version)
 
 
 def _load_stanli(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
@@ -138,3 +181,74 @@ def choose(name: str) -> list[tuple[Backend, str]]:
             "backend='stanli' needs no compiler.",
         )
     return [(BACKENDS[requested], reason)]
+
+
+Choices = list[tuple[Backend, str]]
+
+
+def without_faults_first(choices: Choices, program: Program) -> Choices:
+    """Move an installed CmdStan with a known fault in the program behind the embedded backend."""
+    names = [backend.name for backend, _ in choices]
+    if not {"cmdstan", "stanli"} <= set(names):
+        return choices
+    installed = toolchain.cmdstan()
+    faults = known_faults.find(program.code, installed.version) if installed else []
+    if installed is None or not faults:
+        return choices
+    embedded, faulty = choices[names.index("stanli")], choices[names.index("cmdstan")]
+    others = [choice for choice in choices if choice not in (embedded, faulty)]
+    return [*others, (embedded[0], known_faults.describe(faults, installed.version)), faulty]
+
+
+class First(NamedTuple):
+    """A program loaded by the first backend that accepts it.
+
+    backend, reason
+        The backend, and why it was taken.
+    data
+        The data as JSON text, as this backend reads them.
+    loaded, seconds
+        The model with its origin, and how long it took to load.
+
+    """
+
+    backend: Backend
+    reason: str
+    data: str
+    loaded: Loaded
+    seconds: float
+
+
+def load_first(
+    choices: Choices, program: Program, data: Any, unsafe: bool, report: Report
+) -> First:
+    """Load with the first backend that accepts the program's syntax.
+
+    A release of Stan with a known fault in the program comes after the embedded backend; if that
+    refuses the program for any reason, the release is used.
+
+    Raises
+    ------
+    StanadaptError
+        The refusal of a backend, or those of all.
+
+    """
+    errors: list[tuple[str, StanadaptError]] = []
+    choices = without_faults_first(choices, program)
+    for backend, reason in choices:
+        text = stan_data.to_json(data, program, **(RELAXED if backend.reads_nonfinite else {}))
+        began = time.perf_counter()
+        try:
+            loaded = backend.load(program, text, unsafe, report)
+        except StanadaptError as error:
+            is_last = backend is choices[-1][0]
+            if error.code != SYNTAX_ERROR and (is_last or backend.name != "stanli"):
+                raise
+            errors.append((f"backend {backend.name!r}", error))
+            continue
+        seconds = time.perf_counter() - began
+        if errors:
+            first = errors[0][1].stan.splitlines()[:1] or [errors[0][1].message]
+            reason = f"a preferred one is too old for the program: {first[0]}"
+        return First(backend, reason, text, loaded, seconds)
+    raise refusals.of_all(program, errors)  # there is always a backend to choose from

@@ -74,3 +74,21 @@ OPTIMIZER_FAULT = Code(
     "An optimizer pass of the embedded backend makes the density wrong, so it was switched off.",
     "To be certain, compare with CmdStan.",
 )
+KNOWN_FAULT = Code(
+    "known_fault",
+    NOTE,
+    "The program calls a function that the installed release of Stan computes wrongly.",
+    "Use backend='stanli', or a release of CmdStan without the fault.",
+)
+DENSITIES_DISAGREE = Code(
+    "densities_disagree",
+    "initialization",
+    "A compiled density and that of the embedded backend differ by more than a constant.",
+    "Use the backend that the message trusts; unsafe=True omits the comparison.",
+)
+NOTHING_COMPARED = Code(
+    "nothing_compared",
+    NOTE,
+    "The density is finite at none of the random points at which the embedded backend is checked.",
+    "Compare the density with CmdStan's, or give the parameters bounds that match the density.",
+)

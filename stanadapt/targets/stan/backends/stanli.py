@@ -30,6 +30,7 @@ from stanadapt.targets.stan.backends.messages import (
     CHECKS_OMITTED,
     DATA_REJECTED,
     GRADIENT_MISMATCH,
+    NOTHING_COMPARED,
     OPTIMIZER_FAULT,
     PARAMETER_BRANCHES,
     STANLI_UNUSABLE,
@@ -45,6 +46,8 @@ SWITCHES = ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER")
 REPORT = "STANLI_EXECUTION_REPORT"
 REGIONS = {"OP_ISLAND", "OP_LOOP"}
 POINTS, TRIES, RADIUS = 3, 30, 1.0
+# the value of an integer that was never set, as messages print it
+UNSET_INTEGER = ("-2147483648", "-2.14748e+09")
 BUILD_TOLERANCE, GRADIENT_TOLERANCE = 1e-9, 1e-3
 UNSAFE = "rewrite the program, or pass unsafe=True if you have checked the density yourself."
 
@@ -107,6 +110,23 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, R
         return model, (Message(CHECKS_OMITTED, text),)
     _refuse_branches(program, manifest)
     return model, _compare(mir, program, data, model)
+
+
+def second_opinion(program: Program, data: str) -> Any:
+    """Bind a program for a comparison with another backend, which replaces guard 3.
+
+    Raises
+    ------
+    StanadaptError
+        As `construct`.
+
+    """
+    _require_version()
+    self_test()
+    model, manifest = _build(_translate(program), program, data)
+    require_parameters(program, model.param_unc_num())
+    _refuse_branches(program, manifest)
+    return model
 
 
 def _require_version() -> None:
@@ -186,11 +206,18 @@ def _refuse_branches(program: Program, manifest: dict) -> None:
 
 def _compare(mir: str, program: Program, data: str, model: Any) -> Remarks:
     """Apply guard 3: refuse a wrong gradient; return a warning if the default build is wrong."""
-    points = _finite_points(model)
+    points = finite_points(model)
     default, _ = _build(mir, program, data, passes_off=False)
     rng = np.random.default_rng(20)
     for point in points:
         _check_gradient(program, model, point, rng.standard_normal(point.size))
+    if not points:
+        _refuse_unread_integers(program, model)
+        text = (
+            f"the embedded backend's density of {program.name} could not be checked: it is finite "
+            f"at none of {TRIES} random points. Compare it with CmdStan's."
+        )
+        return (Message(NOTHING_COMPARED, text),)
     if all(_agree(model, default, point) for point in points):
         return ()
     text = (
@@ -200,12 +227,32 @@ def _compare(mir: str, program: Program, data: str, model: Any) -> Remarks:
     return (Message(OPTIMIZER_FAULT, text),)
 
 
-def _finite_points(model: Any) -> list[np.ndarray]:
+def _refuse_unread_integers(program: Program, model: Any) -> None:
+    """Refuse a program in which observed integers were never set, rather than blame its data.
+
+    stanli loses integers that transformed data assign by rows, where a distribution observes them.
+    """
+    try:
+        model.log_density_gradient(np.zeros(model.param_unc_num()))
+    except RuntimeError as error:
+        if not any(number in str(error) for number in UNSET_INTEGER):
+            return
+        raise StanadaptError(
+            UNSUPPORTED_CONSTRUCT,
+            f"the embedded backend does not read some integers that {program.name} computes: if "
+            "the transformed data assign an integer array by rows, assign its elements in a loop "
+            f"instead (z[k, i] = ...). {elsewhere(program)}.",
+            str(error),
+        ) from None
+
+
+def finite_points(model: Any) -> list[np.ndarray]:
+    """Return up to three random points with a finite log density and gradient."""
     rng = np.random.default_rng(19)
     points: list[np.ndarray] = []
     for _ in range(TRIES):
         point = rng.uniform(-RADIUS, RADIUS, model.param_unc_num())
-        value, gradient = _evaluate(model, point)
+        value, gradient = evaluate(model, point)
         if np.isfinite(value) and np.all(np.isfinite(gradient)):
             points.append(point)
         if len(points) == POINTS:
@@ -213,7 +260,8 @@ def _finite_points(model: Any) -> list[np.ndarray]:
     return points
 
 
-def _evaluate(model: Any, point: np.ndarray) -> tuple[float, np.ndarray]:
+def evaluate(model: Any, point: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return log density and gradient; -inf and NaN if the evaluation throws."""
     try:
         return model.log_density_gradient(point)
     except RuntimeError:
@@ -222,7 +270,7 @@ def _evaluate(model: Any, point: np.ndarray) -> tuple[float, np.ndarray]:
 
 def _agree(guarded_model: Any, default: Any, point: np.ndarray) -> bool:
     (value, gradient), (other, other_gradient) = (
-        _evaluate(m, point) for m in (guarded_model, default)
+        evaluate(m, point) for m in (guarded_model, default)
     )
     return bool(
         np.isclose(value, other, rtol=BUILD_TOLERANCE, atol=BUILD_TOLERANCE)
@@ -233,11 +281,11 @@ def _agree(guarded_model: Any, default: Any, point: np.ndarray) -> bool:
 def _check_gradient(program: Program, model: Any, point: np.ndarray, direction: np.ndarray) -> None:
     """Compare along one direction; the tolerance allows for the error of Stan's normal_lcdf."""
     direction /= np.linalg.norm(direction)
-    _, gradient = _evaluate(model, point)
+    _, gradient = evaluate(model, point)
     slope, scale = gradient @ direction, 1.0 + np.linalg.norm(gradient)
     errors = []
     for h in (1e-6, 1e-4):
-        ahead, behind = (_evaluate(model, point + s * h * direction)[0] for s in (1, -1))
+        ahead, behind = (evaluate(model, point + s * h * direction)[0] for s in (1, -1))
         errors.append(abs((ahead - behind) / (2 * h) - slope) / scale)
     if np.isfinite(errors).all() and min(errors) > GRADIENT_TOLERANCE:
         raise StanadaptError(
@@ -289,7 +337,7 @@ def self_test(force: bool = False) -> None:
     for code, data, expected in cases:
         program = Program("self-test", code, None, ())
         model, _ = _build(_translate(program), program, json.dumps(data))
-        value, _ = _evaluate(model, theta)
+        value, _ = evaluate(model, theta)
         if not abs(value - expected) < 1e-10 * abs(expected):
             raise StanadaptError(
                 STANLI_UNUSABLE,

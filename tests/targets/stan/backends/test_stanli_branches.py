@@ -132,7 +132,7 @@ def test_they_are_refused_before_any_evaluation(monkeypatch, code, data, lines):
     def evaluated(model, point):
         raise AssertionError("the density was evaluated")
 
-    monkeypatch.setattr(stanli, "_evaluate", evaluated)
+    monkeypatch.setattr(stanli, "evaluate", evaluated)
     with raises("parameter_branches"):
         sa.Target(code, data)
 

@@ -1,0 +1,236 @@
+"""Comparison of a native density with the embedded backend's, which is independent code.
+
+Both are evaluated at a few random points when a program is bound, and must agree in gradients and
+in differences of log densities; their constants may differ. This finds faults that no table of
+known faults lists, of a release of Stan or of the embedded backend. The comparison takes
+milliseconds. It is omitted if the embedded backend cannot bind the program quickly, and the outcome
+says so: a check at no point is no check.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan.backends import known_faults, stanli
+from stanadapt.targets.stan.backends.messages import DENSITIES_DISAGREE
+from stanadapt.targets.stan.program import Program, block, strip
+
+# the embedded backend unrolls loops: above these sizes binding may take more than 0.3 s
+MOST_CHARACTERS, MOST_TERMS, MOST_PARAMETERS = 20_000, 500, 300
+# allows for the approximations of _lcdf functions and solvers, which differ between releases
+TOLERANCE = 1e-3
+STEP = 1e-5
+CHILD_SECONDS = 60
+# prints value, gradient and value without autodiff at each point; run in another process if the
+# evaluation may overwrite memory
+CHILD = """
+import json, sys
+import bridgestan, numpy
+job = json.load(sys.stdin)
+model = bridgestan.StanModel(job["library"], job["data"], warn=False)
+answers = []
+for point in job["points"]:
+    try:
+        value, gradient = model.log_density_gradient(numpy.array(point))
+        answers.append([value, gradient.tolist()])
+    except RuntimeError as error:
+        answers.append([-float("inf"), [float("nan")] * len(point)])
+print("answers" + json.dumps(answers), flush=True)
+"""
+Answer = tuple[float, np.ndarray]
+
+
+def check(program: Program, data: str, native: Any, name: str, version: str) -> str:
+    """Compare the density of a native model with that of the embedded backend.
+
+    Parameters
+    ----------
+    program, data
+        The program, and the data (JSON text) to which `native` is bound.
+    native
+        The bridgestan.StanModel.
+    name
+        Name and version of its backend, for messages.
+    version
+        Version of its Stan.
+
+    Returns
+    -------
+    str
+        The outcome, which begins with "agrees with" or "not compared".
+
+    Raises
+    ------
+    StanadaptError
+        Stage "initialization", if the densities disagree.
+
+    """
+    reason = _too_large(program, data, native) or _random(program)
+    if reason:
+        return f"not compared: {reason}"
+    try:
+        embedded = stanli.second_opinion(program, data)
+    except StanadaptError as error:
+        return f"not compared: the embedded backend does not bind the program ({error.code})"
+    points = stanli.finite_points(embedded)
+    if not points:
+        return "not compared: the density is finite at none of the random points"
+    if not _same_coordinates(native, embedded, points):
+        return "not compared: the releases of Stan transform the parameters differently"
+    faults = known_faults.find(program.code, version)
+    theirs = [stanli.evaluate(embedded, point) for point in points]
+    ours: list[Answer] | None
+    if any(fault.writes_memory for fault in faults):
+        try:
+            ours = _isolated(native.lib_path, data, points)
+        except (OSError, subprocess.TimeoutExpired):
+            return "not compared: evaluation in another process, where it is harmless, failed"
+    else:
+        ours = [stanli.evaluate(native, point) for point in points]
+    where = _disagreement(ours, theirs)
+    if where is None:
+        return f"agrees with stanli {stanli.VERSION} at {len(points)} points"
+    raise _error(program, name, version, faults, native, points, ours, theirs, where)
+
+
+def _too_large(program: Program, data: str, native: Any) -> str:
+    """Return why binding the program a second time may take too long; "" if it will not."""
+    if len(data) > MOST_CHARACTERS or native.param_unc_num() > MOST_PARAMETERS:
+        return "the program is large"
+    depth = max(_loop_depth(block(program.code, b)) for b in known_faults.DENSITY_BLOCKS)
+    return "the program's loops are large" if _longest(data) ** depth > MOST_TERMS else ""
+
+
+def _loop_depth(text: str) -> int:
+    """Return the largest number of loops inside each other."""
+    depth, deepest, outer = 0, 0, [0]
+    for token in re.findall(r"\bfor\b|\bwhile\b|[{};]", text):
+        if token in ("for", "while"):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token == "{":
+            outer.append(depth)
+        elif token == "}" and len(outer) > 1:
+            outer.pop()
+            depth = outer[-1]
+        else:
+            depth = outer[-1]
+    return deepest
+
+
+def _longest(data: str) -> int:
+    """Return the largest number of iterations that the data suggest for a loop."""
+    values: Iterable[Any] = json.loads(data).values()
+    sizes = [len(v) if isinstance(v, list) else v for v in values]
+    return max([1, *(int(size) for size in sizes if isinstance(size, int))])
+
+
+def _random(program: Program) -> str:
+    """Return a reason if the density depends on random numbers of the transformed data."""
+    stripped = strip(block(program.code, "transformed data"))
+    return "the transformed data are random" if re.search(r"_rng\s*\(", stripped) else ""
+
+
+def _same_coordinates(native: Any, embedded: Any, points: list[np.ndarray]) -> bool:
+    """Return whether both transform the unconstrained coordinates alike (a simplex, since 2.37)."""
+    if native.param_unc_num() != embedded.param_unc_num():
+        return False
+    try:
+        pairs = [(m.param_constrain(p) for m in (native, embedded)) for p in points]
+        return all(np.allclose(a, b, rtol=1e-8, atol=1e-8) for a, b in pairs)
+    except RuntimeError:
+        return False
+
+
+def _isolated(library: str, data: str, points: list[np.ndarray]) -> list[Answer] | None:
+    """Evaluate in another process; None if a signal ended it.
+
+    Raises
+    ------
+    OSError
+        If the process could not evaluate for another reason.
+
+    """
+    job = {"library": library, "data": data, "points": [point.tolist() for point in points]}
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD], input=json.dumps(job), text=True, capture_output=True,
+        timeout=CHILD_SECONDS, check=False,
+    )  # fmt: skip
+    line = next((x for x in done.stdout.splitlines() if x.startswith("answers")), None)
+    if line is not None:
+        return [(value, np.array(gradient)) for value, gradient in json.loads(line[7:])]
+    if done.returncode < 0:
+        return None
+    raise OSError(done.stderr)
+
+
+def _disagreement(ours: list[Answer] | None, theirs: list[Answer]) -> int | None:
+    """Return the number of the first point at which the densities disagree."""
+    if ours is None:
+        return 0
+    # constants may differ, so the first point is the reference of log densities
+    constant = ours[0][0] - theirs[0][0]
+    for i, ((value, gradient), (other, other_gradient)) in enumerate(
+        zip(ours, theirs, strict=True)
+    ):
+        scale = 1.0 + abs(other) + abs(theirs[0][0])
+        steepness = 1.0 + np.linalg.norm(other_gradient)
+        near = abs(value - other - constant) <= TOLERANCE * scale
+        if not near or not np.linalg.norm(gradient - other_gradient) <= TOLERANCE * steepness:
+            return i
+    return None
+
+
+def _error(
+    program: Program,
+    name: str,
+    version: str,
+    faults: list[known_faults.Fault],
+    native: Any,
+    points: list[np.ndarray],
+    ours: list[Answer] | None,
+    theirs: list[Answer],
+    where: int,
+) -> StanadaptError:
+    """Return the error, with both numbers, the point and what to trust."""
+    point, ours = points[where], ours or [(np.nan, np.full(p.size, np.nan)) for p in points]
+    (value, gradient), (other, other_gradient) = ours[where], theirs[where]
+    worst = int(np.argmax(np.nan_to_num(abs(gradient - other_gradient), nan=np.inf)))
+    trust = (
+        f"Trust the embedded backend: {known_faults.describe(faults, version)}. "
+        if faults
+        else _trust(native, point, gradient, name)
+    )
+    shown = np.array2string(point[:6], precision=4, separator=", ")
+    return StanadaptError(
+        DENSITIES_DISAGREE,
+        f"the densities of {program.name} disagree at the unconstrained position {shown}"
+        f"{' (the first 6 coordinates)' if point.size > 6 else ''}: {name} gives the log density "
+        f"{value:.8g} and, in coordinate {worst + 1}, the derivative {gradient[worst]:.8g}; "
+        f"stanli {stanli.VERSION} gives {other:.8g} and {other_gradient[worst]:.8g} (log "
+        f"densities may differ by a constant). {trust}Use backend='stanli', or a newer CmdStan. "
+        "unsafe=True omits this check.",
+    )
+
+
+def _trust(native: Any, point: np.ndarray, gradient: np.ndarray, name: str) -> str:
+    """Say whether the native gradient contradicts the values of the same code."""
+    if not np.all(np.isfinite(gradient)):
+        return f"{name} fails where the embedded backend does not. "
+    direction = gradient / max(float(np.linalg.norm(gradient)), 1e-300)
+    try:
+        ahead, behind = (
+            native.log_density(point + s * STEP * direction, propto=False) for s in (1, -1)
+        )
+    except RuntimeError:
+        ahead = behind = np.nan
+    error = abs((ahead - behind) / (2 * STEP) - gradient @ direction)
+    if error > TOLERANCE * (1.0 + np.linalg.norm(gradient)):
+        return f"Do not trust {name}: its gradient is not the derivative of its density. "
+    return "One of the two is wrong; trust neither until you know which. "

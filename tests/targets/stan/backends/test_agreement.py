@@ -1,0 +1,291 @@
+"""The comparison of a compiled density with the embedded backend's, and the table of known faults.
+
+The compiled models are stood in for by embedded ones of the same or of a wrong program, so that no
+compiler is needed; the last tests use CmdStan 2.27.0.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.targets.stan import backends, toolchain
+from stanadapt.targets.stan.backends import agreement, known_faults, stanli
+from stanadapt.targets.stan.program import Program
+from tests.helpers.codes import raises, warns
+
+NORMAL = "parameters { vector[2] x; } model { x ~ normal(1, 2); }"
+SPARSE = """
+data { vector[6] w; array[6] int v; array[5] int u; vector[4] y; }
+parameters { vector[3] b; }
+model { b ~ normal(0, 1); y ~ normal(csr_matrix_times_vector(4, 3, w, v, u, b), 0.1); }
+"""
+MATRIX = np.array([[1.0, 0, 2], [0, 3, 0], [4, 0, 0], [0, 1, 1]])
+SPARSE_DATA = {
+    "w": [1.0, 2, 3, 4, 1, 1],
+    "v": [1, 3, 2, 1, 2, 3],
+    "u": [1, 3, 4, 5, 7],
+    "y": MATRIX @ [1.0, -1, 0.5],
+}
+
+
+def program(code):
+    return Program("schools", code, None, ())
+
+
+def bound(code, data="{}"):
+    return stanli.construct(program(code), data, unsafe=True)[0]
+
+
+class Native:
+    """A model of which single methods are replaced."""
+
+    def __init__(self, model, **replaced):
+        self.model, self.replaced = model, replaced
+
+    def __getattr__(self, name):
+        """Return the replacement, or the attribute of the model."""
+        return self.replaced.get(name) or getattr(self.model, name)
+
+
+@pytest.fixture(autouse=True)
+def quiet(recwarn):
+    """Ignore the remark that unsafe models were not checked."""
+
+
+def compared(code, native_code=None, data="{}", version="2.99.0", **replaced):
+    native = Native(bound(native_code or code, data), **replaced)
+    return agreement.check(program(code), data, native, "Compiled 1", version)
+
+
+# --- agreement -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("constant", ["", "target += 37.5;"])
+def test_densities_that_differ_by_a_constant_agree(constant):
+    outcome = compared(NORMAL, NORMAL.replace("x ~", f"{constant} x ~"))
+    assert outcome == f"agrees with stanli {stanli.VERSION} at 3 points"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [NORMAL.replace("2)", "2.1)"), NORMAL.replace("1,", "0.9,"), NORMAL.replace("x ~", "x[1] ~")],
+    ids=["scale", "location", "coordinate"],
+)
+def test_a_wrong_density_is_an_error_with_both_numbers_and_the_point(wrong):
+    point = stanli.finite_points(bound(NORMAL))[0]
+    ours, theirs = (bound(code).log_density(point) for code in (wrong, NORMAL))
+    shown = [f"{point[0]:.4f}".rstrip("0"), f"{ours:.8g}", f"{theirs:.8g}"]
+    with raises("densities_disagree", "Compiled 1", stanli.VERSION, "unsafe=True", *shown):
+        compared(NORMAL, wrong)
+
+
+def test_a_wrong_value_with_a_right_gradient_is_an_error():
+    model = bound(NORMAL)
+
+    def shifted(point):
+        value, gradient = model.log_density_gradient(point)
+        return value + 0.1 * point[0], gradient
+
+    with raises("densities_disagree", "Compiled 1"):
+        compared(NORMAL, log_density_gradient=shifted)
+
+
+def test_a_gradient_that_contradicts_its_own_values_is_not_trusted():
+    model = bound(NORMAL)
+
+    def wrong(point):
+        value, gradient = model.log_density_gradient(point)
+        return value, gradient * [1.0, 2.0]
+
+    replaced = {
+        "log_density_gradient": wrong,
+        "log_density": lambda point, propto: model.log_density(point),
+    }
+    with raises("densities_disagree", "Do not trust Compiled 1"):
+        compared(NORMAL, **replaced)
+
+
+def test_a_compiled_density_that_always_throws_is_an_error():
+    with raises("densities_disagree", "Compiled 1 fails"):
+        compared(NORMAL, NORMAL.replace("x ~", 'reject("index 0 out of range"); x ~'))
+
+
+def test_an_error_of_approximation_is_not_a_disagreement():
+    """Releases differ by 1e-4 in the tails of some distribution functions."""
+    near = NORMAL.replace("2)", "2.0002)")
+    assert compared(NORMAL, near).startswith("agrees")
+
+
+# --- what is not compared ------------------------------------------------------------------------
+
+
+def test_no_finite_point_is_not_called_agreement():
+    code = NORMAL.replace("x ~", "target += negative_infinity(); x ~")
+    assert compared(code).startswith("not compared: the density is finite at none")
+
+
+def test_random_transformed_data_are_not_compared():
+    code = "transformed data { real m = normal_rng(0, 1); }" + NORMAL.replace("(1", "(m")
+    assert "random" in compared(code, NORMAL)
+
+
+def test_other_coordinates_are_not_compared():
+    outcome = compared(NORMAL, param_constrain=lambda point: point[::-1])
+    assert outcome.startswith("not compared")
+    assert "transform" in outcome
+
+
+def test_a_program_that_the_embedded_backend_refuses_is_not_compared():
+    code = NORMAL.replace("x ~", "if (x[1] > 0) target += x[1]; x ~")
+    outcome = compared(code, NORMAL)
+    assert outcome.startswith("not compared")
+    assert "parameter_branches" in outcome
+
+
+@pytest.mark.parametrize(
+    ("body", "depth"),
+    [
+        ("x ~ normal(0, 1);", 0),
+        ("for (i in 1:2) x[i] ~ normal(0, 1); for (i in 1:2) x[i] ~ normal(0, 1);", 1),
+        ("for (i in 1:2) { x[i] ~ normal(0, 1); } for (i in 1:2) { x[i] ~ normal(0, 1); }", 1),
+        ("for (i in 1:2) for (j in 1:2) x[i] ~ normal(0, 1);", 2),
+        ("for (i in 1:2) { real t; for (j in 1:2) x[i] ~ normal(0, 1); }", 2),
+        ("while (1) { for (i in 1:2) { for (j in 1:2) { } } } for (i in 1:2) { }", 3),
+    ],
+)
+def test_loops_inside_each_other_are_counted(body, depth):
+    assert agreement._loop_depth(body) == depth
+
+
+@pytest.mark.parametrize(("loops", "n", "large"), [(0, 9999, 0), (1, 400, 0), (1, 600, 1),
+                                                  (2, 20, 0), (2, 30, 1)])  # fmt: skip
+def test_programs_with_large_loops_are_not_bound_a_second_time(monkeypatch, loops, n, large):
+    code = "data { int N; } " + NORMAL.replace("x ~", "for (i in 1:N) " * loops + "x ~")
+    monkeypatch.setattr(stanli, "second_opinion", lambda *a: pytest.fail("bound") if large else 1)
+    monkeypatch.setattr(stanli, "finite_points", lambda model: [])
+    outcome = agreement.check(program(code), json.dumps({"N": n}), bound(NORMAL), "", "2.99.0")
+    assert ("large" in outcome) == bool(large)
+
+
+def test_large_data_are_not_bound_a_second_time(monkeypatch):
+    monkeypatch.setattr(stanli, "second_opinion", lambda *a: pytest.fail("bound"))
+    data = json.dumps({"y": [0.5] * agreement.MOST_CHARACTERS})
+    assert "large" in agreement.check(program(NORMAL), data, bound(NORMAL), "", "2.99.0")
+
+
+# --- known faults --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [("2.26.1", 0), ("2.27.0", 1), ("2.28.0", 0), ("2.36.0", 0), ("unknown", 0)],
+)
+def test_faults_belong_to_releases(version, found):
+    assert len(known_faults.find(SPARSE, version)) == found
+
+
+def test_a_release_may_have_several_faults():
+    code = SPARSE.replace("model {", "model { matrix[2, 2] e = matrix_exp(diag_matrix(b[1:2]));")
+    faults = known_faults.find(code, "2.27.0")
+    assert [fault.function for fault in faults] == ["csr_matrix_times_vector", "matrix_exp"]
+    assert "fixed in 2.29.0" in known_faults.describe(faults, "2.27.0")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        NORMAL + "// csr_matrix_times_vector(",
+        NORMAL
+        + "generated quantities { vector[4] m = csr_matrix_times_vector(4, 3, w, v, u, x); }",
+        NORMAL.replace("x ~", "real matrix_exp_2 = 1; x ~"),
+    ],
+)
+def test_calls_outside_the_density_do_not_count(code):
+    assert known_faults.find(code, "2.27.0") == []
+
+
+@pytest.mark.parametrize("code", [SPARSE, NORMAL])
+def test_the_embedded_backend_comes_before_a_faulty_release(monkeypatch, code):
+    installed = toolchain.CmdStan("folder", "2.27.0")
+    monkeypatch.setattr(toolchain, "cmdstan", lambda: installed)
+    names = ("bridgestan", "cmdstan", "stanli")
+    choices = [(backends.BACKENDS[name], "usable") for name in names]
+    ordered = backends.without_faults_first(choices, program(code))
+    faulty = code == SPARSE
+    assert [b.name for b, _ in ordered] == (
+        ["bridgestan", "stanli", "cmdstan"] if faulty else list(names)
+    )
+    assert ("csr_matrix_times_vector" in ordered[1][1]) == faulty
+    only = [(backends.BACKENDS["cmdstan"], "requested")]
+    assert backends.without_faults_first(only, program(code)) == only
+
+
+@pytest.mark.parametrize(
+    ("child", "error"),
+    [("import os; os.kill(os.getpid(), 9)", None), ("raise SystemExit(3)", OSError)],
+)
+def test_another_process_that_dies_is_told_from_one_that_fails(monkeypatch, child, error):
+    monkeypatch.setattr(agreement, "CHILD", child)
+    if error:
+        with pytest.raises(error):
+            agreement._isolated("library", "{}", [np.zeros(2)])
+    else:
+        assert agreement._isolated("library", "{}", [np.zeros(2)]) is None
+        assert agreement._disagreement(None, [(0.0, np.zeros(2))]) == 0
+
+
+# --- the embedded backend by itself --------------------------------------------------------------
+
+ROWS = """
+data { array[6] int y; }
+transformed data { array[2, 3] int z; for (k in 1:2) ASSIGN }
+parameters { real<lower=0> a; }
+model { for (k in 1:2) z[k] ~ poisson(a); }
+"""
+ELEMENTS = ROWS.replace("ASSIGN", "for (i in 1:3) z[k, i] = y[3 * k - 3 + i];")
+
+
+@pytest.mark.parametrize("distribution", ["poisson(a)", "binomial_logit(9, a)"])
+def test_integers_that_the_embedded_backend_loses_are_a_refusal(distribution):
+    by_rows = ROWS.replace("ASSIGN", "z[k] = y[(3 * k - 2):(3 * k)];")
+    data = {"y": [1, 2, 3, 4, 5, 6]}
+    with raises("unsupported_construct", "z[k, i]"):
+        sa.Target(by_rows.replace("poisson(a)", distribution), data, backend="stanli")
+    value, _, _ = sa.Target(ELEMENTS, data, backend="stanli").evaluate([np.log(2.0)])
+    np.testing.assert_allclose(value, 21 * np.log(2) - 12 + np.log(2), rtol=1e-12)
+
+
+def test_a_guard_that_compared_nothing_says_so():
+    code = "parameters { real x; } model { x ~ uniform(5, 6); }"
+    with warns("nothing_compared", "30 random points"):
+        sa.Target(code, backend="stanli")
+
+
+# --- CmdStan 2.27.0 ------------------------------------------------------------------------------
+
+
+@pytest.mark.cmdstan
+def test_sparse_products_are_left_to_the_embedded_backend(monkeypatch):
+    monkeypatch.delenv("STANADAPT_BACKEND", raising=False)
+    target = sa.Target(SPARSE, SPARSE_DATA)
+    b = np.array([0.3, 0.2, -0.1])
+    residual = (SPARSE_DATA["y"] - MATRIX @ b) / 0.1
+    value, gradient, _ = target.evaluate(b)
+    assert target.backend == "stanli"
+    assert "2586" in target.backend_reason
+    np.testing.assert_allclose(value, -0.5 * residual @ residual - 0.5 * b @ b, rtol=1e-12)
+    np.testing.assert_allclose(gradient, MATRIX.T @ residual / 0.1 - b, rtol=1e-12)
+
+
+@pytest.mark.cmdstan
+def test_sparse_products_of_an_old_cmdstan_are_an_error():
+    with warns("known_fault", "csr_matrix_times_vector"), raises("densities_disagree", "Trust the"):
+        sa.Target(SPARSE, SPARSE_DATA, backend="cmdstan")
+
+
+@pytest.mark.cmdstan
+def test_a_right_density_agrees_and_a_large_one_says_that_it_was_not_compared():
+    assert sa.Target(NORMAL, backend="cmdstan").density_check.startswith("agrees with stanli")
+    assert sa.Target(NORMAL, backend="cmdstan", unsafe=True).density_check == "not compared"
