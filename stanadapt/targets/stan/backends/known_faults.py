@@ -2,7 +2,7 @@
 
 The table holds faults that Stan's release notes or the tracker of its math library name as fixed
 since 2.27, the release that `install-cmdstan` falls back to. A fault counts if the program calls
-the function where the density is computed; faults that nobody has reported are for `agreement.py`.
+the function where the density is computed; `agreement.py` is for faults not yet reported.
 """
 
 import re
