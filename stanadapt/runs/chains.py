@@ -29,7 +29,7 @@ COUNTED = [VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS]
 
 
 class Start(NamedTuple):
-    """In which coordinates chains run, where they start, and what it cost to find out.
+    """In which coordinates chains run, where they start, and the cost of that.
 
     target
         What is sampled: as the user gave it, or in standardized coordinates.
@@ -54,7 +54,7 @@ class Start(NamedTuple):
     description: dict[str, Any]
 
     def counted(self, density: Density, chain: int) -> Density:
-        """Let a density's counters begin with what the pre-run of this chain has cost."""
+        """Let a density's counters begin with the cost of this chain's pre-run."""
         density.calls[COUNTED] = self.calls[chain]
         density.calls[RECORDED_CALLS] = self.calls[chain, :2].sum()
         return density
