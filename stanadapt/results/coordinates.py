@@ -5,6 +5,7 @@ They are turned into text when a target is made, so that all later code meets nu
 dates only, and a fit that can be sampled can be saved.
 """
 
+import contextlib
 import datetime
 from collections.abc import Iterable, KeysView, Mapping, Set
 from typing import Any
@@ -54,9 +55,12 @@ def coordinate(dim: str, labels: Any) -> Any:
         return numbers
     if kind in "Mm":
         dates = index.to_numpy()
-        exact = dates.astype(DATES if kind == "M" else DURATIONS)
-        if np.array_equal(exact.astype(dates.dtype), dates, equal_nan=True):
-            return exact
+        with contextlib.suppress(
+            OverflowError
+        ):  # NumPy 2.4 raises it, earlier releases wrap around
+            exact = dates.astype(DATES if kind == "M" else DURATIONS)
+            if np.array_equal(exact.astype(dates.dtype), dates, equal_nan=True):
+                return exact
     return [as_text(label) for label in elements]
 
 
