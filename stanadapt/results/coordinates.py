@@ -57,7 +57,7 @@ def coordinate(dim: str, labels: Any) -> Any:
         dates = index.to_numpy()
         with contextlib.suppress(
             OverflowError
-        ):  # NumPy 2.4 raises it, earlier releases wrap around
+        ):  # of NumPy 2.4 and later
             exact = dates.astype(DATES if kind == "M" else DURATIONS)
             if np.array_equal(exact.astype(dates.dtype), dates, equal_nan=True):
                 return exact
