@@ -214,6 +214,7 @@ def test_transformed_data_that_reject():
 # --- initial values ------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings(r"ignore:.*\[nothing_compared\]")
 def test_no_usable_initial_value_after_a_hundred_tries():
     target = sa.Target("parameters { real x; } model { 0 ~ normal(0, x - 50); }")
     for function in (sa.sample, sa.stan_nuts):

@@ -120,7 +120,7 @@ def test_branches_on_parameters_are_refused(code, data, lines):
     message = caught.value.message
     for number in lines:
         assert f"line {number}: {code.splitlines()[number - 1].strip()}" in message
-    for remedy in ("install-cmdstan", "unsafe=True"):
+    for remedy in ("cmdstan", "unsafe=True"):
         assert remedy in message
     assert stanli.VERSION in message
 
