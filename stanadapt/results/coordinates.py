@@ -55,9 +55,7 @@ def coordinate(dim: str, labels: Any) -> Any:
         return numbers
     if kind in "Mm":
         dates = index.to_numpy()
-        with contextlib.suppress(
-            OverflowError
-        ):  # of NumPy 2.4 and later
+        with contextlib.suppress(OverflowError):  # of NumPy 2.4 and later
             exact = dates.astype(DATES if kind == "M" else DURATIONS)
             if np.array_equal(exact.astype(dates.dtype), dates, equal_nan=True):
                 return exact

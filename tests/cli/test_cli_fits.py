@@ -29,7 +29,7 @@ def test_diagnose(saved):
     assert printed.startswith("fine")
     assert "4 x 250" in printed
     printed = call("diagnose", "other/one.nc")
-    assert printed.startswith("too short")
+    assert printed.startswith("suspect")
     assert "40 of 1000" in printed
     refused("file_missing", "diagnose", "none.nc", facts=["none.nc"])
 
@@ -49,7 +49,7 @@ def test_diagnose_as_json(saved):
     printed = CliRunner().invoke(app, ["diagnose", "other/one.nc", "--json"]).stdout
     report = json.loads(printed[printed.index("{") :])
     assert report["fit"] == "other/one.nc"
-    assert report["verdict"] == "too short"
+    assert report["verdict"] == "suspect"
     (reason,) = report["reasons"]
     assert reason["code"] == "divergences"
     assert "40 of 1000" in reason["text"]

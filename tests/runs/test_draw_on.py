@@ -148,7 +148,8 @@ class TestUntilEss:
         """But not where the draws were enough."""
 
         def ended(progress):
-            return all(chain.n_done == chain.n_total for chain in progress.chains)
+            done = all(chain.n_done == chain.n_total for chain in progress.chains)
+            return done and not progress.task
 
         fit = draw(target, iter_sampling=200, until_ess=300, show_progress=ended)
         assert fit.attrs["iter_sampling"] == 200

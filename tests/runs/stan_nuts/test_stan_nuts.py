@@ -110,7 +110,7 @@ def test_attributes(target, fit):
 
 
 def test_one_warning_that_the_density_is_shared(target):
-    with warns("embedded_nuts", "stanli", "stanadapt install-cmdstan") as caught:
+    with warns("embedded_nuts", "stanli") as caught:
         fit = sa.stan_nuts(target, backend="stanli", **SHORT)
     assert codes_of(w.message for w in caught if w.category is StanadaptWarning) == [
         "embedded_nuts"

@@ -278,6 +278,7 @@ def test_an_estimated_density_is_refused():
 
 
 @pytest.mark.parametrize(("method", "settings"), METHODS)
+@pytest.mark.filterwarnings(r"ignore:.*\[nothing_compared\]")
 def test_no_finite_density(method, settings):
     code = "parameters { real x; } model { target += log(-1 - x^2); }"
     refused("initialization", code=code, method=method, **settings)
