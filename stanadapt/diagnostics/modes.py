@@ -93,7 +93,7 @@ def _scalars(position: dict[str, Any]) -> dict[str, Any]:
     scalars = {}
     for name, value in position.items():
         for index in np.ndindex(np.shape(value)):
-            label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else name
+            label = results.element(name, index)
             scalars[label] = np.asarray(value)[index]
     return scalars
 

@@ -5,8 +5,6 @@ A file of its own, since both `verdict` and `sampler_checks`, which it imports, 
 
 from typing import NamedTuple
 
-import numpy as np
-
 from stanadapt import results
 from stanadapt.errors import Code, Message
 from stanadapt.results import Fit
@@ -51,6 +49,6 @@ def another_sampler(fit: Fit) -> str:
     return f"another sampler (the default, or sampler='nuts', for smooth posteriors; {modes})"
 
 
-def count_draws(selected: np.ndarray) -> str:
-    """Return the number and the share of the draws that are selected, for a message."""
-    return f"{int(selected.sum())} of {selected.size} draws ({selected.mean():.2%})"
+def count_draws(share: float, draws: int) -> str:
+    """Return the number and the share of some draws, for a message."""
+    return f"{round(share * draws)} of {draws} draws ({share:.2%})"

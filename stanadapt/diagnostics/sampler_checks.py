@@ -122,14 +122,14 @@ def _check_fixed_trajectories(fit: Fit, rates: np.ndarray) -> Iterator[Reason]:
     if not results.attribute(fit, "fixed_trajectories", False):
         return
     rejected = rates < REJECTED
-    share = rejected.mean() - _share_at_edges(fit, rejected.size)
+    share = rejected.mean() - _share_at_edges(fit)
     if share > REMARKABLE:
         yield reason(
             SUSPECT if share > MOST_REJECTED else FINE,
             messages.REJECTED_TRAJECTORIES,
-            f"{count_draws(rejected)} repeat the previous one because a trajectory of fixed length "
-            f"had an acceptance probability below {REJECTED:.0%}: regions of higher curvature may "
-            "be underrepresented. Use trajectory='nuts'.",
+            f"{count_draws(share, rejected.size)} repeat the previous one because a trajectory of "
+            f"fixed length had an acceptance probability below {REJECTED:.0%}: regions of higher "
+            "curvature may be underrepresented. Use trajectory='nuts'.",
         )
 
 
@@ -137,12 +137,9 @@ def _hard_edges(fit: Fit) -> list[str]:
     return results.from_json(fit, "hard_edges", [])
 
 
-def _share_at_edges(fit: Fit, draws: int) -> float:
+def _share_at_edges(fit: Fit) -> float:
     """Return the share of trajectories that ended at hard edges of the density."""
-    if not _hard_edges(fit):
-        return 0.0
-    failed = results.attribute(fit, "n_failed", 0) - results.attribute(fit, "n_failed_warmup", 0)
-    return float(failed) / (draws * int(results.attribute(fit, "thin", 1)))
+    return float(results.attribute(fit, "share_at_edges", 0.0))
 
 
 def divergent_share(fit: Fit) -> float:
@@ -153,14 +150,14 @@ def divergent_share(fit: Fit) -> float:
     diverging = _statistics(fit).get("diverging")
     if diverging is None:
         return np.nan
-    return max(float(diverging.mean()) - _share_at_edges(fit, diverging.size), 0.0)
+    return max(float(diverging.mean()) - _share_at_edges(fit), 0.0)
 
 
 def _check_divergences(fit: Fit, stats: Statistics) -> Iterator[Reason]:
     diverging = stats.get("diverging")
     if diverging is None or not diverging.any():
         return
-    at_edges = _share_at_edges(fit, diverging.size)
+    at_edges = _share_at_edges(fit)
     if at_edges:
         edges = "; ".join(_hard_edges(fit))
         yield reason(
@@ -175,7 +172,7 @@ def _check_divergences(fit: Fit, stats: Statistics) -> Iterator[Reason]:
         yield reason(
             SUSPECT if share > FEW_DIVERGENCES else FINE,
             messages.DIVERGENCES,
-            f"{count_draws(diverging)} come from trajectories that diverged: "
+            f"{count_draws(share, diverging.size)} come from trajectories that diverged: "
             + (
                 "regions of high curvature may be underrepresented. Raise target_accept "
                 "(adapt_delta of Stan's NUTS), or reparameterize the model."
@@ -195,9 +192,9 @@ def _check_tree_depth(fit: Fit, stats: Statistics) -> Iterator[Reason]:
         yield reason(
             FINE,
             messages.MAX_TREEDEPTH,
-            f"{count_draws(cut)} come from trajectories that reached the maximum tree depth: the "
-            "chains mix more slowly than they could. Raise max_treedepth, or reparameterize the "
-            "model.",
+            f"{count_draws(cut.mean(), cut.size)} come from trajectories that reached the maximum "
+            "tree depth: the chains mix more slowly than they could. Raise max_treedepth, or "
+            "reparameterize the model.",
         )
 
 

@@ -234,7 +234,8 @@ def _check_convergence(columns: Columns, thin: int, other: str) -> Iterator[Reas
         yield reason(
             DO_NOT_USE,
             messages.NOT_FINITE,
-            f"{bad[0]} has draws that are not finite: {count_draws(failed)}, in chain {chains}. "
+            f"{bad[0]} has draws that are not finite: "
+            f"{count_draws(failed.mean(), failed.size)}, in chain {chains}. "
             "Check that the data or a prior bounds it, or start elsewhere (inits).",
         )
         return

@@ -291,9 +291,14 @@ def columns(
         # small files have four bytes; differences of truth values or of unsigned integers fail
         values = values.astype(float, copy=False)
         for index in np.ndindex(values.shape[len(leading) :]):
-            label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
+            label = element(name, index)
             scalars[label] = values[(..., *index)] if index else values
     return scalars
+
+
+def element(name: Any, index: tuple[int, ...]) -> str:
+    """Return the name of an element, such as "w[2,1]" for index (1, 0); the variable's for ()."""
+    return f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
 
 
 def _holds_draws(variable: xr.DataArray) -> bool:

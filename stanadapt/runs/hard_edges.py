@@ -46,7 +46,7 @@ class Edge(NamedTuple):
     value: float | None
 
     def __str__(self) -> str:
-        bound = "a function of other parameters" if self.value is None else f"{self.value:.6g}"
+        bound = "a function of other parameters" if self.value is None else f"{self.value:.12g}"
         return f"{self.name}: {self.side} = {bound}"
 
 
@@ -70,12 +70,18 @@ def find_edges(target: Target, positions: np.ndarray) -> list[Edge]:
         return []
     probed = positions[np.linspace(0, len(positions) - 1, PROBED).round().astype(int)]
     low, high = positions.min(axis=0), positions.max(axis=0)
+    values = [target.value(row) for row in probed]
     found: dict[tuple[int, str], np.ndarray] = {}
     for i in _without_bounds(target, probed):
         for side, beyond in (("lower", 2.0 * low[i] - high[i]), ("upper", 2.0 * high[i] - low[i])):
-            places = np.array([_edge(target, row, i, beyond) for row in probed])
-            if np.isfinite(places).all():
-                found[i, side] = places
+            places: list[float] = []
+            for row, here in zip(probed, values, strict=True):
+                place = _edge(target, row, here, i, beyond)
+                if np.isnan(place):  # most coordinates have no edge: one draw tells
+                    break
+                places.append(place)
+            else:
+                found[i, side] = np.array(places)
     names = target.coordinate_names
     edges = []
     for (i, side), at in found.items():
@@ -97,15 +103,17 @@ def _without_bounds(target: Target, positions: np.ndarray) -> list[int]:
     ]
 
 
-def _edge(target: Target, position: np.ndarray, i: int, beyond: float) -> float:
-    """Return where the density ends between a draw and a place beyond all draws; NaN if nowhere."""
+def _edge(target: Target, position: np.ndarray, here: float, i: int, beyond: float) -> float:
+    """Return where the density ends between a draw and a place beyond all draws; NaN if nowhere.
+
+    `here` is the log density at the draw.
+    """
     inside, outside, at = float(position[i]), beyond, position.copy()
 
     def log_density(value: float) -> float:
         at[i] = value
-        return float(target.evaluate(at)[0])
+        return target.value(at)
 
-    here = log_density(inside)
     if log_density(outside) > -np.inf or not np.isfinite(here):
         return np.nan
     for _ in range(BISECTIONS):

@@ -149,7 +149,7 @@ def _scalars(values: dict[str, np.ndarray]) -> dict[str, float]:
     found = {}
     for name, value in values.items():
         for index in np.ndindex(np.shape(value)):
-            label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else name
+            label = results.element(name, index)
             found[label] = float(np.asarray(value)[index])
     return found
 
@@ -177,6 +177,7 @@ def pack_result(
     attributes = _attributes(target, chains) | record.attributes
     if edges:
         attributes["hard_edges"] = json.dumps([str(edge) for edge in edges])
+        attributes["share_at_edges"] = _share_that_failed(kept)
     attributes |= {
         "interrupted": record.interrupted,
         "chains_kept": [number + 1 for number in numbers],
@@ -201,19 +202,24 @@ def _edges(
 ) -> list[Edge]:
     """Return the hard edges at which trajectories ended; hot ones of tempering are not told apart.
 
-    They are sought only if as many evaluations failed as there are trajectories that diverged.
+    They are sought only if trajectories diverged, and evaluations failed while sampling.
     """
-    program, failed = target.target, sum(_failed_while_sampling(chain) for chain in chains)
-    ended = stats["diverging"].sum() if "diverging" in stats else 0
-    if not ended or not failed or chains[0].sampler.tempering is not None or program.noise_size:
+    program, tempered = target.target, chains[0].sampler.tempering is not None
+    ended = "diverging" in stats and stats["diverging"].any() and _share_that_failed(chains) > 0.0
+    if not ended or tempered or program.noise_size:
         return []
     each = np.linspace(0, length - 1, min(length, EDGES_FROM // len(chains) + 1)).astype(int)
     rows = np.concatenate([chain.sampling.constrained[each] for chain in chains])
     return find_edges(program, program.unconstrain_rows(rows))
 
 
-def _failed_while_sampling(chain: Chain) -> int:
-    return int(chain.calls["failed"] - chain.warmup_calls[2])
+def _share_that_failed(chains: list[Chain]) -> float:
+    """Return the number of failed evaluations per iteration of sampling.
+
+    A failure ends a trajectory: it is the share of trajectories that ended so.
+    """
+    failed = sum(chain.calls["failed"] - int(chain.warmup_calls[2]) for chain in chains)
+    return failed / sum(chain.sampling.rows * chain.plan.thin for chain in chains)
 
 
 def _usable(chain: Chain) -> int:
@@ -347,7 +353,6 @@ def _attributes(target: Samplable, chains: list[Chain]) -> dict[str, Any]:
         "n_density": each * sum(chain.calls["values"] for chain in chains),
         "n_density_warmup": each * int(sum(chain.warmup_calls[0] for chain in chains)),
         "n_failed": sum(chain.calls["failed"] for chain in chains),
-        "n_failed_warmup": int(sum(chain.warmup_calls[2] for chain in chains)),
         "n_failed_quantities": sum(chain.failed_quantities for chain in chains),
         "n_stopped": sum(chain.stopped for chain in chains),
     }

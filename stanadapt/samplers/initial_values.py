@@ -18,7 +18,7 @@ from stanadapt.samplers.messages import (
     UNREADABLE_INITS,
     UNSUITABLE_FIT,
 )
-from stanadapt.samplers.values_in_support import labelled, unconstrained
+from stanadapt.samplers.values_in_support import unconstrained
 from stanadapt.samplers.variational.methods import PATHFINDER, pathfinder_positions
 from stanadapt.targets.stan.program import user_path
 from stanadapt.targets.target import Samplable, Target
@@ -220,7 +220,7 @@ def _propose(target: Target, start: Any, rng: np.random.Generator) -> np.ndarray
 def _shown(name: Any, value: Any) -> list[str]:
     """Return "name = value", or one such text per element."""
     array = np.asarray(value, dtype=object)
-    return [f"{labelled(name, index)} = {array[index]}" for index in np.ndindex(array.shape)]
+    return [f"{results.element(name, index)} = {array[index]}" for index in np.ndindex(array.shape)]
 
 
 def _check_names_and_shapes(target: Target, start: Mapping, values: Mapping) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt.errors import Code, StanadaptError
+from stanadapt.results import element
 from stanadapt.samplers.messages import INVALID_INITS
 from stanadapt.targets.messages import INVALID_POSITION
 from stanadapt.targets.target import Target
@@ -86,7 +87,7 @@ def _one_by_one(
         for index in np.ndindex(given.shape):
             alone = np.array(inside[name], dtype=float)
             alone[index] = given[index]
-            yield name, labelled(name, index), given[index], {**base, name: alone}
+            yield name, element(name, index), given[index], {**base, name: alone}
 
 
 def _has_position(target: Target, values: Mapping[str, Any], finite: bool = False) -> bool:
@@ -106,9 +107,4 @@ def _elements(name: str, value: Any) -> Iterator[tuple[str, float]]:
     if array.dtype.kind not in "biuf":
         return
     for index in np.ndindex(array.shape):
-        yield labelled(name, index), float(array[index])
-
-
-def labelled(name: Any, index: tuple[int, ...]) -> str:
-    """Return the name of an element, such as "w[2]"."""
-    return f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
+        yield element(name, index), float(array[index])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from stanadapt.results import element
 from stanadapt.targets.stan.declarations import Declaration
 
 # largest violation, relative to the scale of the values, that is taken as rounding
@@ -48,7 +49,7 @@ def project(declared: Sequence[Declaration], values: Mapping[str, Any]) -> dict[
             moved = np.abs(found[index] - given[index]).max()
             scale = np.abs(given[index]).max() or 1.0
             if not moved <= TOLERANCE * scale:
-                label = f"{one.name}[{','.join(str(i + 1) for i in index)}]" if index else one.name
+                label = element(one.name, index)
                 raise Violation(
                     f"{label} is not a {one.base}: the nearest one differs by {moved:.3g}, of "
                     f"values up to {scale:.3g}; up to {TOLERANCE * scale:.3g} would be rounding"

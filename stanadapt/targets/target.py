@@ -389,13 +389,19 @@ class Target(Samplable):
 
     def with_data(self, data: Data) -> "Target":
         """Return a target with the same program and backend, and other data."""
-        same: dict[str, Any] = {"backend": self.backend, "unsafe": self.unsafe}
-        same["show_progress"] = False
-        other = Target(self.program, data, **same)
+        bind = partial(
+            Target,
+            self.program,
+            data,
+            backend=self.backend,
+            unsafe=self.unsafe,
+            show_progress=False,
+        )
+        other = bind()
         # under these data some excluded quantities may have no elements
         shapes = results.shapes(other.column_names)
         exclude = [name for name in self.exclude if name in shapes]
-        return Target(self.program, data, **same, exclude=exclude) if exclude else other
+        return bind(exclude=exclude) if exclude else other
 
     def with_prior_data(self, data: Data) -> "Target":
         """Return the target under prior data, as the reference distribution of this one."""

@@ -105,8 +105,23 @@ def test_divergences_in_a_neck_are_not_excused_by_an_edge_elsewhere():
             v ~ normal(20, 3); x ~ normal(0, exp((v - 20) / 2)); }
     """
     fit = sa.sample(target(program), "nuts", seed=1, iter_sampling=2000, **SILENT)
-    assert "divergences" in codes_of(verdict(fit).reasons)
+    reasons = verdict(fit).reasons
+    assert "divergences" in codes_of(reasons)
     assert fit.attrs["verdict"] != "fine"
+    # those at the edge are not among the number that is named
+    diverging = fit["sample_stats"]["diverging"].values
+    at_edge = fit.attrs.get("share_at_edges", 0.0)
+    (text,) = (m for m in reasons if m.code == "divergences")
+    assert text.startswith(f"{round(diverging.sum() - at_edge * diverging.size)} of 8000 draws")
+    assert 0.0 < at_edge < 0.5 * diverging.mean()
+
+
+def test_a_coordinate_without_edges_costs_two_evaluations(monkeypatch):
+    normal, points = target("parameters { vector[50] x; } model { x ~ normal(0, 1); }"), []
+    value = normal.value
+    monkeypatch.setattr(normal, "value", lambda at: points.append(0) or value(at))
+    assert find_edges(normal, np.random.default_rng(1).normal(size=(400, 50))) == []
+    assert len(points) <= 2 * 50 + 6  # both sides, and the log density at each draw
 
 
 def test_edges_are_not_sought_without_divergences(monkeypatch):

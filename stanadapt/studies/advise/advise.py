@@ -247,7 +247,8 @@ class _TrialSeries:
         straightened = any(results.attribute(t.fit, "straightening") for t in usable)
         if not straightened and not any(self._diverged(trial) for trial in self.trials):
             return None
-        shape = measure_shape(self.target, max(usable, key=lambda trial: trial.ess).fit)
+        with slow_step(self.options["show_progress"], "Measuring the shape of the posterior"):
+            shape = measure_shape(self.target, max(usable, key=lambda trial: trial.ess).fit)
         if not shape.found.map_is_used:
             return None
         return next((m for m in shape.messages if m.code == FAR_FROM_GAUSSIAN), None)

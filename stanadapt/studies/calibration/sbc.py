@@ -263,7 +263,7 @@ def _truth_by_column(target: Target, truth: dict[str, np.ndarray]) -> dict[str, 
     values = {}
     for name in target.parameters:
         for index in np.ndindex(truth[name].shape):
-            label = f"{name}[{','.join(str(i + 1) for i in index)}]" if index else name
+            label = results.element(name, index)
             values[label] = float(truth[name][index])
     return values
 

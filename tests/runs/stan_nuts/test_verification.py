@@ -39,6 +39,15 @@ def test_the_same_density_is_equal(target):
     assert (found.wrong, found.left_out) == (0, 0)
 
 
+def test_two_densities_of_one_release_verify_nothing(target, monkeypatch):
+    assert "verified" in check(target).summary
+    monkeypatch.setattr(target, "backend_version", "CmdStan 2.27.0")
+    found = check(target)
+    assert found.verdict == "equal"
+    assert "verified" not in found.summary
+    assert "computed both" in found.summary
+
+
 @pytest.mark.parametrize("offset", [-1e-3, 1.0, 1234.5, -1e5])
 def test_a_constant_is_allowed(target, offset):
     """Adding 1e5 rounds lp to 1.5e-11, far below 1e-8 of lp."""

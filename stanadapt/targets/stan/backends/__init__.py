@@ -236,9 +236,9 @@ def load_first(
     errors: list[tuple[str, StanadaptError]] = []
     choices = without_faults_first(choices, program)
     for backend, reason in choices:
-        text = stan_data.to_json(data, program, **(RELAXED if backend.reads_nonfinite else {}))
         began = time.perf_counter()
         try:
+            text = stan_data.to_json(data, program, **(RELAXED if backend.reads_nonfinite else {}))
             loaded = backend.load(program, text, unsafe, report)
         except StanadaptError as error:
             is_last = backend is choices[-1][0]
@@ -248,7 +248,9 @@ def load_first(
             continue
         seconds = time.perf_counter() - began
         if errors:
-            first = errors[0][1].stan.splitlines()[:1] or [errors[0][1].message]
-            reason = f"a preferred one is too old for the program: {first[0]}"
+            refusal = errors[0][1]
+            why = "is too old for" if refusal.code == SYNTAX_ERROR else "cannot run"
+            first = (refusal.stan or refusal.message).splitlines()[0]
+            reason = f"a preferred one {why} the program: {first}"
         return First(backend, reason, text, loaded, seconds)
     raise refusals.of_all(program, errors)  # there is always a backend to choose from

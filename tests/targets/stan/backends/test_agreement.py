@@ -5,13 +5,17 @@ compiler is needed; the last tests use CmdStan 2.27.0.
 """
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import backends, toolchain
 from stanadapt.targets.stan.backends import agreement, known_faults, stanli
+from stanadapt.targets.stan.backends.messages import PARAMETER_BRANCHES
+from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises, warns
 
@@ -220,6 +224,30 @@ def test_the_embedded_backend_comes_before_a_faulty_release(monkeypatch, code):
     assert ("csr_matrix_times_vector" in ordered[1][1]) == faulty
     only = [(backends.BACKENDS["cmdstan"], "requested")]
     assert backends.without_faults_first(only, program(code)) == only
+
+
+@pytest.mark.parametrize(
+    ("refusal", "why"), [(PARAMETER_BRANCHES, "cannot run"), (SYNTAX_ERROR, "is too old for")]
+)
+def test_the_reason_for_a_faulty_release_is_the_refusal_of_the_other(monkeypatch, refusal, why):
+    """Data that the embedded backend cannot read are no obstacle for CmdStan either."""
+
+    def refuse(program, data, unsafe, report):
+        raise StanadaptError(refusal, "the first line\nand more")
+
+    def load(program, data, unsafe, report):
+        return backends.Loaded(None, "CmdStan 2.27.0", True, 0.0, (), "2.27.0")
+
+    monkeypatch.setattr(toolchain, "cmdstan", lambda: toolchain.CmdStan(Path("x"), "2.27.0"))
+    made = {"cmdstan": (load, True), "stanli": (refuse, False)}
+    choices = [
+        (backends.Backend(name, *parts, lambda: (True, "")), name) for name, parts in made.items()
+    ]
+    found = backends.load_first(choices, program(SPARSE), SPARSE_DATA, False, print)
+    assert found.backend.name == "cmdstan"
+    assert found.reason == f"a preferred one {why} the program: the first line"
+    missing = {**SPARSE_DATA, "y": [1.0, 2.0, 3.0, np.nan]}
+    assert backends.load_first(choices, program(SPARSE), missing, False, print).data
 
 
 @pytest.mark.parametrize(
