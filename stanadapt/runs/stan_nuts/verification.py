@@ -136,8 +136,16 @@ def verify(
         reason = f"{left_out} of {len(places)} draws are too close to a boundary to be read back"
         return _not_checked(FEW_COMPARABLE_DRAWS, version, reason)._replace(left_out=left_out)
     compared = [point for point, counts in zip(points, informative, strict=True) if counts]
-    own = target.backend_version == f"CmdStan {version}"
-    return _judge(compared, excess[informative], left_out, version, own)
+    return _judge(compared, excess[informative], left_out, version, _shared_code(target, version))
+
+
+def _shared_code(target: Target, version: str) -> str:
+    """Return a clause if the release that drew also computes our density; "" if it does not."""
+    if target.backend_version != f"CmdStan {version}":
+        return ""
+    if target.density_check.startswith("agrees"):
+        return f"CmdStan {version} computed both, and {target.density_check}, which is other code"
+    return f"CmdStan {version} computed both, so this does not reveal its faults"
 
 
 def _not_checked(code: Code, version: str, reason: str) -> Verification:
@@ -253,11 +261,11 @@ def _returns(target: Target, point: _Point) -> bool:
 
 
 def _judge(
-    points: list[_Point], excess: np.ndarray, left_out: int, version: str, own: bool
+    points: list[_Point], excess: np.ndarray, left_out: int, version: str, shared_code: str
 ) -> Verification:
     """Turn the excess, shape (point,), into a verdict and its summary.
 
-    `own` says that the same release computed both densities, which then share its faults.
+    `shared_code` is a clause if one release computed both densities, which then share its faults.
     """
     scale = np.array([max(1.0, abs(point.lp)) for point in points])
     relative, bound = excess / scale, np.maximum(LARGEST, LEAST * scale)
@@ -278,11 +286,8 @@ def _judge(
     else:
         verdict, code = "equal", DENSITY_EQUAL
         text = f"verified against CmdStan {version} at {n} draws, {size}"
-        if own:
-            text = (
-                f"the same as in CmdStan's own run at {n} draws, {size}; CmdStan {version} "
-                "computed both, so this does not reveal its faults"
-            )
+        if shared_code:
+            text = f"the same as in CmdStan's own run at {n} draws, {size}; {shared_code}"
     if left_out:
         text += f"; {left_out} more left out, too close to a boundary to be read back"
     summary = Message(code, f"density {text}")

@@ -45,7 +45,9 @@ def test_two_densities_of_one_release_verify_nothing(target, monkeypatch):
     found = check(target)
     assert found.verdict == "equal"
     assert "verified" not in found.summary
-    assert "computed both" in found.summary
+    assert "does not reveal" in found.summary
+    monkeypatch.setattr(target, "density_check", "agrees with stanli 1.0 at 3 points")
+    assert "agrees with stanli 1.0 at 3 points" in check(target).summary
 
 
 @pytest.mark.parametrize("offset", [-1e-3, 1.0, 1234.5, -1e5])
