@@ -200,13 +200,15 @@ def pack_result(
 def _edges(
     target: Samplable, chains: list[Chain], length: int, stats: dict[str, np.ndarray]
 ) -> list[Edge]:
-    """Return the hard edges at which trajectories ended; hot ones of tempering are not told apart.
+    """Return the hard edges at which trajectories ended.
 
-    They are sought only if trajectories diverged, and evaluations failed while sampling.
+    They are sought only if trajectories diverged, and evaluations failed while sampling; not with
+    tempering or pseudo-samples, of which failures at other temperatures are not told apart.
     """
-    program, tempered = target.target, chains[0].sampler.tempering is not None
+    program = target.target
+    hot = chains[0].sampler.tempering is not None or target.has_pseudo_samples
     ended = "diverging" in stats and stats["diverging"].any() and _share_that_failed(chains) > 0.0
-    if not ended or tempered or program.noise_size:
+    if not ended or hot or program.noise_size:
         return []
     each = np.linspace(0, length - 1, min(length, EDGES_FROM // len(chains) + 1)).astype(int)
     rows = np.concatenate([chain.sampling.constrained[each] for chain in chains])
