@@ -278,6 +278,7 @@ def test_fit_of_another_program(fit):
 # --- no finite density ---------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings(r"ignore:.*\[nothing_compared\]")
 def test_no_start_after_many_tries():
     target = sa.Target(FAR)
     error = refused("initialization_failed", target, None, "chain 1", target.name, TRIES, "inits")
@@ -313,6 +314,7 @@ def test_given_starts_are_tried_once(target, monkeypatch):
         assert len(points) == 1
 
 
+@pytest.mark.filterwarnings(r"ignore:.*\[nothing_compared\]")
 def test_the_message_names_the_chain():
     target = sa.Target(FAR)
     inits = [{"x": 60.0}, {"x": 1.0}]
@@ -320,6 +322,7 @@ def test_the_message_names_the_chain():
     assert "Scale parameter is -49" in error.stan
 
 
+@pytest.mark.filterwarnings(r"ignore:.*\[nothing_compared\]")
 def test_long_positions_are_shortened():
     target = sa.Target(
         "parameters { vector[500] x; } model { x ~ normal(0, 1); 0 ~ normal(0, x[1] - 9); }"
