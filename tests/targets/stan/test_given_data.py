@@ -105,11 +105,12 @@ def test_compressed_files_are_read(tmp_path, module, text):
     assert read("vector[2] y;", path) == {"y": [1, 2.5]}
 
 
+# named, because gzip writes the time of day into the bytes: two workers would see different tests
 @pytest.mark.parametrize(("content", "fact"), [
     (gzip.compress(b'{"y": [1, 2.5]}')[:-9], "decompressed"),
     (gzip.compress(b"RDX3\nX\n"), "R's binary format"), (gzip.compress(b"\xff\xfe"), "UTF-8"),
     (b"RDX3\nX\n\x00\xff", "R's binary format"), (b"\x1f\x8b", "decompressed"),
-])  # fmt: skip
+], ids=["cut short", "compressed RDS", "compressed bytes", "RDS", "bare mark"])  # fmt: skip
 def test_broken_and_binary_files_are_refused(tmp_path, content, fact):
     path = tmp_path / "data.gz"
     path.write_bytes(content)
