@@ -6,22 +6,31 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: demo test test-arviz1 test-newer-stan check-data lint fuzz soak bench docs clean
+.PHONY: demo test test-long test-all test-newest-python test-newer-stan check-data lint fuzz soak bench docs clean
 
 # the README's example on real data: Pima with the default sampler and Stan's NUTS
 demo: $(READY)
 	$(BIN)/python -m workflows.quickstart
 
-# all tests but those of soak: default and slow ones, and with CmdStan, which is installed first;
-# two files at a time, in the order of collection: ordered by number of tests, the longest file
-# would run last, alone
+# every feature, every sampler and bad input on the embedded backend: no compiler, under ten minutes
+# from an empty home; two files at a time, in the order of collection: ordered by number of tests,
+# the longest file would run last, alone
 test: $(READY)
-	$(BIN)/stanadapt install-cmdstan
-	$(BIN)/python -m pytest -m "not soak" -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# the default tests of what meets ArviZ, under ArviZ 1.x, which needs Python 3.12, if that is installed
-test-arviz1:
-	sh .ci/test-arviz1
+# what `make test` leaves out: with CmdStan, which is installed first, statistics, all variants of
+# samplers, the commands of the documentation, pages in a browser
+test-long: $(READY)
+	$(BIN)/stanadapt install-cmdstan
+	sh .ci/test-long
+
+# all tests but those of soak
+test-all: test test-long test-newer-stan test-newest-python
+
+# the example, the pages and the default tests of what meets ArviZ on Python 3.12 or later, which has
+# ArviZ 1.x, if that is installed
+test-newest-python:
+	sh .ci/test-newest-python
 
 # the native backend on Stan 2.35: a wheel in the package registry contains its headers and stanc;
 # SELECTED is an expression that chooses tests, all without it

@@ -45,9 +45,10 @@ napoleon_use_rtype = False
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
-# the output of another version of the package would be stale
-nb_execution_cache_path = str(HERE.parent / "output" / "docs" / "executed" / source_fingerprint())
+# the output of another version of the package, or of another Python, would be stale
+executed_with = f"{source_fingerprint()}-{sys.version_info.major}.{sys.version_info.minor}"
+nb_execution_cache_path = str(HERE.parent / "output" / "docs" / "executed" / executed_with)
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 300
+nb_execution_timeout = 900  # a cold cache on a busy machine
 nb_merge_streams = True

@@ -38,6 +38,7 @@ def files(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_advise(files):
     model, data, out = files / "model.stan", files / "data.json", files / "advice.json"
     printed = call(

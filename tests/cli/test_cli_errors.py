@@ -165,6 +165,7 @@ def run_process(*arguments, cwd):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has a file that is full")
 @pytest.mark.parametrize("arguments", [["samplers"], ["--version"], ["sample", "--help"]])
 def test_output_that_cannot_be_written_is_one_line(tmp_path, arguments):
@@ -179,6 +180,7 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path, arguments):
     assert done.stderr.endswith("[output_not_written]\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["sample", "--help"], ["samplers", "nuts"], ["models"]])
 def test_a_terminal_of_few_signs_is_enough(tmp_path, monkeypatch, arguments):
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")

@@ -60,6 +60,7 @@ def curved(x):
 # --- false alarms --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [2, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape", [plain, heavy, funnel, curved])
 def test_equal_fits_miss_nothing(dim, shape):
@@ -92,6 +93,7 @@ def test_a_mode_of_too_little_weight_is_not_missed():
     assert not missed_share(other, one).clear
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [10_000, 40_000])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_twenty_modes_miss_nothing_of_one_of_them(seed, draws):
@@ -109,6 +111,7 @@ def test_twenty_modes_miss_nothing_of_one_of_them(seed, draws):
     assert missed_share(one, columns(all_but_it)).share > 0.8
 
 
+@pytest.mark.slow
 def test_the_shares_of_equal_fits_are_centered():
     """Mean over 20 pairs with one slow fit: far below SMALLEST."""
     rng = np.random.default_rng(5)
@@ -122,6 +125,7 @@ def test_the_shares_of_equal_fits_are_centered():
 # --- misses --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [1, 2, 20])
 @pytest.mark.parametrize("small", [0.3, 1.0])
 def test_a_missed_mode_of_weight_one_tenth(dim, small):
@@ -199,6 +203,7 @@ def test_a_fit_that_never_moved_missed_nearly_everything():
 # --- chains --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [1, 2, 20])
 def test_separate_regions_of_chains(dim):
     x = np.random.default_rng(dim).normal(size=(5, 500, dim))

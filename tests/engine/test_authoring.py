@@ -73,6 +73,7 @@ def test_the_sampler_of_the_page_passes_the_checks(tmp_path):
     assert run(tmp_path, "barker", PAGE, body) == "True 7\n"
 
 
+@pytest.mark.slow
 def test_future_annotations_are_read(tmp_path):
     source = PAGE.replace("\nfrom typing", "\nfrom __future__ import annotations\nfrom typing", 1)
     assert "nan" not in run(tmp_path, "barker", source, FIT.format(name="barker"))
@@ -193,6 +194,7 @@ def test_all_mistakes_are_reported_at_once(refusal):
     assert [line.partition(":")[0] for line in error.message.splitlines()] == ["barker"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [

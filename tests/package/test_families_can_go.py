@@ -80,6 +80,7 @@ def test_the_families_that_stay_exist():
     assert set(FAMILIES) >= NEEDED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", DELETABLE)
 def test_the_package_works_without_the_folder(reports, family):
     report, gone = reports[family], samplers_of(family)

@@ -186,6 +186,7 @@ class TestWithoutALength:
         assert 150 < fit.attrs["iter_sampling"] <= 600
         assert fit.attrs["verdict"] == "fine"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("asked", [("auto", 150), ("ula", None), ("smc", None)])
     def test_not_where_the_length_is_given_or_more_would_not_help(self, target, shorter, asked):
         sampler, length = asked

@@ -26,6 +26,7 @@ def test_lengths(target, name, value):
         draw(target, "nuts", **{name: value})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "setting"),
     [

@@ -107,6 +107,7 @@ def test_a_file_has_it(target, fit, tmp_path):
                 np.testing.assert_array_equal(values, results.dataset(other, group)[name])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 def test_a_resumed_run_keeps_the_prior_at_its_hot_end(target, tmp_path):
     options = RUN | {"prior_data": NOTHING}

@@ -67,6 +67,7 @@ def test_the_scales_are_those_of_the_posterior(target, earlier, gradient, diagon
     np.testing.assert_allclose((scales.location - [1e-4, 300.0, 1.0]) / SDS, 0.0, atol=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", registered())
 def test_every_sampler_begins_with_an_earlier_fit(target, earlier, name):
     fit = sa.sample(

@@ -144,6 +144,7 @@ def test_what_kameleon_begins_with_is_in_the_programs_own_coordinates(target):
         sa.sample(target, "kameleon", standardize=True, warm_start=fit, **PLAN)
 
 
+@pytest.mark.slow
 def test_an_extended_target_stays_as_it_is(target):
     extended = Extended(target, 1)
     fit = sa.sample(extended, "rwm", iter_warmup=60, iter_sampling=5, **PLAN)

@@ -74,6 +74,7 @@ def recorded(chain):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reference", ["learned", "dense", "student", "prior"])
 @pytest.mark.parametrize("kernel", MOVES)
 @pytest.mark.parametrize("name", SHARING)

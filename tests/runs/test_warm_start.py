@@ -136,6 +136,7 @@ def test_particles_cannot_begin_with_prior_data(target):
         sa.sample(target, "smc", **SHORT, prior_data={**DATA, "n": 0, "y": []})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TEMPERING)
 def test_attributes_record_how_chains_began(target, name):
     fit = sa.sample(target, name, **SHORT, reference_distribution=DISTRIBUTION)

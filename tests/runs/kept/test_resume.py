@@ -131,6 +131,7 @@ def test_two_crashes_and_a_longer_run(target, crash, tmp_path):
     assert_same(resume(run, iter_sampling=900), long)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_pseudo_extension_is_given_again(target, crash, tmp_path):
     reference = ReferenceDistribution([1.0, -20.0, 0.0, 0.0], [1e-2, 150.0, 6.0, 3.0])

@@ -229,6 +229,7 @@ def largest_loss(target, at):
     return np.inf if np.isnan(losses).any() else max(losses)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("declaration", "loses"), HARD.items())
 def test_lost_digits_are_accepted_and_faults_are_not(declaration, loses):
     """Types that lose digits would fail without the allowance, as their loss exceeds 1e-5."""

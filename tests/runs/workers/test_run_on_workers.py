@@ -85,6 +85,7 @@ def assert_same(here, there):
         np.testing.assert_array_equal(here.attrs[name], there.attrs[name], err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
 def test_every_sampler_draws_the_same(target, case, short_slices, monkeypatch):
     """No chain moves in this process, not even those of a pre-run that learns scales."""
@@ -211,6 +212,7 @@ def test_stopping_does_not_wait_for_workers(target):
         assert time.monotonic() - began < 6.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resuming", [None, Post()], ids=["here", "on workers"])
 def test_a_run_folder_is_kept_and_resumed(target, short_slices, tmp_path, resuming):
     with warns("ended_early"):

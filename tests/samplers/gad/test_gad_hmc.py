@@ -88,6 +88,7 @@ def trajectory(density, factor, noise, steps, frozen=None):
     return after - before + 0.5 * (noise @ noise - v @ v), gradients
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 2, 5])
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("diagonal", [False, True])

@@ -73,6 +73,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "chosen"), VARIANTS)
 def test_derivative_of_a_rejected_proposal(name, chosen):
     """Compare with finite differences in L; only the fast form holds g(y) constant."""

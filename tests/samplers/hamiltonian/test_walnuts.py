@@ -178,6 +178,7 @@ def gaussian_features(x):
     return np.column_stack([z, z**2, z**3, z[:, :1] * z[:, 1:], np.abs(z) < 0.5, z > 1.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra_halving", [0.0, THIRD])
 def test_a_gaussian_is_left_alone_with_steps_that_fail(extra_halving):
     """Long steps and a low cap: many refinements and failures; 11 features within 4.5 errors.
@@ -343,6 +344,7 @@ def _iterations(density, settings, state, rng, count):
     return state
 
 
+@pytest.mark.slow
 def test_a_step_does_not_allocate():
     (chain,) = make_chains(("walnuts", {"energy_tolerance": 0.01}), Awkward())
     _nrt_python.memsys_enable_stats()

@@ -109,6 +109,7 @@ def surprise(values, truth):
     return (batches.mean(axis=0) - truth) / (batches.std(axis=0, ddof=1) / 10.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("longest", [1, 1000])
 @pytest.mark.parametrize("target", ["normal", "awkward"])
 def test_pairs_have_their_law(target, longest):

@@ -53,6 +53,7 @@ def test_the_map_of_the_trainer_is_that_of_the_sampler():
             assert error < 1e-6
 
 
+@pytest.mark.slow
 def test_training_depends_on_the_seed_alone():
     made, rows = Network.untrained(2, 2, [[4], [4]]), np.random.default_rng(1).normal(size=(50, 2))
     ends = []
@@ -64,6 +65,7 @@ def test_training_depends_on_the_seed_alone():
     assert not np.array_equal(ends[0], ends[2])
 
 
+@pytest.mark.slow
 def test_a_network_is_described_and_used(mog2, tmp_path):
     made = train_nice(mog2, **QUICK)
     assert made.description["program_hash"] == mog2.program.hash
@@ -150,6 +152,7 @@ def test_bad_input_is_refused(mog2):
         train_nice(3, **QUICK)
 
 
+@pytest.mark.slow
 def test_a_fit_of_another_program_is_refused(mog2):
     other = bundled_target("ring", "nice")
     with warnings.catch_warnings():

@@ -88,6 +88,7 @@ def at_the_target(rng, count):
     return EXACT.draws(count, rng), np.log(q) - np.log1p(-q)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("u", [-3.0, -1.1, 0.2, 1.0, 3.0])
 def test_forces_are_derivatives_of_the_joint_density(u):
     walker, h = make_walker(), 1e-6
@@ -104,6 +105,7 @@ def test_forces_are_derivatives_of_the_joint_density(u):
     assert engine.force(walker, at) == pytest.approx(slope_u, rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_with_a_fixed_coordinate_trajectories_leave_its_temperature_invariant():
     walker, u = make_walker(), 0.8
     b = place_of(walker.coordinate, u).b
@@ -114,6 +116,7 @@ def test_with_a_fixed_coordinate_trajectories_leave_its_temperature_invariant():
     assert np.abs(standard_errors_off(x, exact)).max() < 4.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", [JOINT, GIBBS], ids=["joint", "gibbs"])
 def test_the_target_alone_is_left_invariant_by_a_whole_excursion(design):
     """From exact draws of the target back to it, through all temperatures: still exact.

@@ -151,6 +151,7 @@ def _swept(tempering, rings, starts, sweeps, rng):
     return rates / (starts.shape[0] * sweeps)
 
 
+@pytest.mark.slow
 def test_every_level_is_left_invariant():
     """Seven moments of five levels within 4.5 standard errors: one false alarm in 4,000 tests."""
     tempering, x = make_tempering(LEVELS), exact_draws(20_000, LEVELS)

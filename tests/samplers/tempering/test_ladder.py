@@ -105,6 +105,7 @@ def test_a_hot_end_above_zero_is_kept():
     assert (new.levels[0, B], new.levels[2, B]) == (pytest.approx(0.2), 1.0)
 
 
+@pytest.mark.slow
 def test_copy_ladder_copies_everything_and_shares_nothing():
     ladder, new = make_ladder(), no_ladder(9, 3)
     measure(ladder, REJECTION)

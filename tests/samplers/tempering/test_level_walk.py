@@ -54,6 +54,7 @@ def _excursions(walker, x, levels, longest, rng, learning):
     return moves
 
 
+@pytest.mark.slow
 def test_levels_are_drawn_by_the_formula():
     walker = make_walker()
     b, log_z = LEVELS, walker.ladder.levels[:4, LOG_Z]
@@ -67,6 +68,7 @@ def test_levels_are_drawn_by_the_formula():
         np.testing.assert_allclose(log_r, target - reference - logsumexp(logs), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_target_alone_is_left_invariant_by_a_whole_excursion():
     """From exact draws of the target back to it, through all levels: still exact."""
     walker, rng = make_walker(), np.random.default_rng(4)
@@ -126,6 +128,7 @@ def test_learning_tunes_steps_to_the_acceptance_that_is_asked_for():
     np.testing.assert_array_equal(walker.ladder.levels, learned)
 
 
+@pytest.mark.slow
 def test_the_error_of_the_ratio_is_that_of_repeated_runs():
     """60 runs: standardized errors have variance 1, +- 0.6 being 3.3 of its standard errors."""
     truth = exact_constants()[3] - exact_constants()[0]

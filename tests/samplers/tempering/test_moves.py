@@ -13,6 +13,7 @@ REPLICATES = 20_000
 TEMPERATURES = [0.0, 0.1 * SMALLEST_B, 0.05, 0.4, 1.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wall", [np.inf, 1.0])
 @pytest.mark.parametrize("b", TEMPERATURES)
 @pytest.mark.parametrize("kernel", MoveKernel)

@@ -140,6 +140,7 @@ DRAWS |= {"smc": 2000, "continuous_tempering": 6000}
 DROPPED_PRIOR, DROPPED_OBSERVATIONS = np.log(2 * np.pi), 3 * (0.5 * np.log(2 * np.pi) + np.log(1.5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kernel"), [pair for pair in KERNELS if pair[1] != "nuts"])
 def test_the_embedded_backend_lacks_the_constants_that_tilde_drops(name, kernel):
     """Those of the prior cancel if prior-only data are the reference. `target +=` has them.
@@ -169,6 +170,7 @@ model {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
 @pytest.mark.parametrize(("name", "kernel"), KERNELS)
 def test_a_density_that_throws_at_hot_places_is_counted_and_cut_off(name, kernel):

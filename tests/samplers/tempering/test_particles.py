@@ -56,6 +56,7 @@ def positions(population):
     return population.replicas.vectors[:, POSITION].copy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wall", [np.inf, 0.2])
 @pytest.mark.parametrize("resamples", [True, False])
 def test_moments_and_evidence_are_exact(resamples, wall):
@@ -92,6 +93,7 @@ def test_every_kernel_moves_the_particles(kernel):
     assert len(np.unique(x[:, 0])) > 1900
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resamples", [True, False])
 def test_one_stage_is_importance_sampling(resamples):
     rng = np.random.default_rng(1)

@@ -78,6 +78,7 @@ def _choose_repeatedly(pseudo, rng, index, levels):
         index[i], levels[i] = pseudo.index[0], pseudo.where[LEVEL]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_the_extended_target_is_left_invariant(count):
     """Moments by level, levels, index and draw; each within 4.5 standard errors or p > 1e-5."""

@@ -68,6 +68,7 @@ def _record_orders(tempering, sweeps, rng, orders, out):
 # --- invariance and constants --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_level_is_left_invariant():
     """Seven moments of five levels within 4.5 standard errors: one false alarm in 4,000 tests."""
     tempering, x = make_tempering(LEVELS), exact_draws(REPLICATES, LEVELS)
@@ -106,6 +107,7 @@ def test_rejections_and_constants_are_those_of_exact_draws():
     assert abs(log_z[4] - LOG_EVIDENCE) < 5 * np.sqrt((error**2).sum())
 
 
+@pytest.mark.slow
 def test_moments_of_a_round_are_those_of_its_levels():
     tempering, x = make_tempering(LEVELS), exact_draws(2000, LEVELS, seed=6)
     _swept(tempering, x, 2, np.random.default_rng(7), np.zeros(2000, np.int64), learning=True)
@@ -154,6 +156,7 @@ def test_constants_if_reference_and_target_each_fail():
     assert log_z[1] == pytest.approx(np.log(target.sum()), abs=5 * np.sqrt(0.6 / n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guess", [0.0, 2.0, -3.0])
 def test_constants_of_levels_that_hardly_overlap(guess):
     """N(0, 8^2) and N(0, 0.1^2): five standard errors, at most 0.07 each.
@@ -226,6 +229,7 @@ def test_a_row_if_the_target_fails_sinks_to_the_reference_and_never_rises():
     assert np.isfinite(log_z).all()
 
 
+@pytest.mark.slow
 def test_round_trips_are_counted_when_they_end():
     tempering, x = make_tempering(LEVELS), exact_draws(1, LEVELS, seed=9)
     _swept(tempering, x, 0, np.random.default_rng(10), np.zeros(1, np.int64))
@@ -244,6 +248,7 @@ def test_round_trips_are_counted_when_they_end():
 # --- redrawn levels and step sizes ---------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [MoveKernel.hmc, MoveKernel.random_walk])
 def test_the_hottest_level_is_redrawn(kernel):
     """And evaluated once; levels at b > 0, and other kinds of reference, are not redrawn."""

@@ -77,6 +77,7 @@ def starts(count, seed):
         yield MEAN + SD * rng.standard_normal(3), rng.standard_normal(3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("b", TEMPERATURES)
 @pytest.mark.parametrize("name", REFERENCES)
 def test_ends_like_plain_leapfrogs(name, b):

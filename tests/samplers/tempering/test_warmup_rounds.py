@@ -146,6 +146,7 @@ def test_chains_run_after_a_warmup_of_any_length(case, warmup):
     assert np.isfinite(learned_by(chain)["log_evidence"]) == (not power)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warmup", [0, 3, 63])
 @pytest.mark.parametrize("name", BOTH)
 def test_draws_are_correct_after_a_short_warmup(name, warmup):

@@ -106,6 +106,7 @@ def test_rows_that_are_not_finite_teach_nothing():
 # --- sampling ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_improper_scale_is_never_fine():
     """Without its prior, v has no bounds: x vanishes at one end, and the likelihood is flat."""
     for seed in (1, 2, 3):

@@ -38,6 +38,7 @@ def normal():
     return sa.Target(NORMAL, backend="stanli", show_progress=False)
 
 
+@pytest.mark.slow
 def test_the_default_or_gad_for_a_regression_in_raw_units():
     target = sa.Target(RAW_UNITS, raw_data(), backend="stanli", show_progress=False)
     advice = sa.advise(target, **QUICK)

@@ -73,6 +73,7 @@ def test_the_default_seed_is_that_of_the_folder(target, runs, tmp_path):
     assert again.rows["seed"].nunique() == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "named"), [
     ({"seed": 6}, "settings.seed (5 there, 6 here)"),
     ({"thin": 2}, "settings.thin"),

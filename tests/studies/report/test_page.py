@@ -31,6 +31,7 @@ def page(planted):
     return Page(planted.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_the_conclusion_answers_both_questions(page):
     (code, trust), (choice_code, choice) = page.messages("conclusion")
     assert (code, choice_code) == ("some_fits_usable", "fastest_sampler")
