@@ -2,6 +2,8 @@
 
 A sampler's `after_run` may be a user's own. It is called after the last draw, so that its errors,
 Ctrl-C while it works, and groups that the result cannot hold are remarks on a result without them.
+
+A file of its own, because it is the only code of the package that calls a hook after the last draw.
 """
 
 from collections.abc import Collection, Mapping

@@ -49,7 +49,7 @@ def rehearse_draws(
     statistics: Sequence[str],
     attributes: Mapping[str, Any],
     further: Collection[str] = (),
-    own: results.Groups = MappingProxyType({}),
+    own: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Rehearse the result of draws from a target, by any sampler or engine.
 

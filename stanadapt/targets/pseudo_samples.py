@@ -36,7 +36,6 @@ def pseudo_group(
 
     """
     require_names(target)
-    lead = positions.shape[:3]
     rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, positions.shape[-1])
     model = target.without_generated_quantities()
     names = _columns(target)

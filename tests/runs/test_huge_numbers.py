@@ -40,12 +40,13 @@ def test_the_check_of_the_gradient_of_counts_with_a_steep_rate():
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_run(name, sampler):
     target = bound(*PROGRAMS[name])
-    try:
-        fit = draw(target, sampler, iter_warmup=200, iter_sampling=100)
-    except sa.StanadaptError as error:
-        assert error.code == "no_draws"  # the largest density overflows next to its mode
+    if (name, sampler) == ("almost the largest", "whitened_hmc"):
+        with raises("no_draws"):  # the density overflows next to its mode
+            draw(target, sampler, iter_warmup=200, iter_sampling=100)
         return
-    str(sa.diagnose(fit)), str(sa.compare({"one": fit, "other": fit}))
+    fit = draw(target, sampler, iter_warmup=200, iter_sampling=100)
+    assert str(sa.diagnose(fit))
+    assert str(sa.compare({"one": fit, "other": fit}))
 
 
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")

@@ -285,7 +285,7 @@ def _agree(guarded_model: Any, default: Any, point: np.ndarray) -> bool:
 def _check_gradient(program: Program, model: Any, point: np.ndarray, direction: np.ndarray) -> bool:
     """Compare along one direction, and return whether that was possible.
 
-    The tolerance allows for the error of Stan's normal_lcdf and for the rounding of large densities.
+    The tolerance allows for the error of Stan's normal_lcdf and the rounding of large densities.
     Numbers are in units of the gradient, whose square may be too large for a float.
     """
     direction /= np.linalg.norm(direction)
