@@ -181,6 +181,7 @@ def efficiency(columns: dict[str, np.ndarray]) -> Efficiency:
     return Efficiency(list(moving), *table)
 
 
+@np.errstate(all="ignore")  # called in threads: draws may be too large for their squares
 def _row(draws: np.ndarray) -> tuple[float, ...]:
     arviz = arviz_module()
     draws = np.asarray(draws, dtype=float)

@@ -76,6 +76,7 @@ class Verdict(NamedTuple):
     reasons: list[Message]
 
 
+@np.errstate(all="ignore")  # a number that cannot be computed is a reason, not a warning of NumPy
 def verdict(fit: Fit) -> Verdict:
     """Judge a fit by its draws and statistics.
 

@@ -46,6 +46,7 @@ class _End(NamedTuple):
     log_density: float
 
 
+@np.errstate(all="ignore")  # comparisons with numbers that are not finite are false
 def gradient_problem(target: Samplable, positions: np.ndarray) -> str:
     """Return what is wrong with the gradient; "" if nothing was found.
 

@@ -147,6 +147,12 @@ STOPPED_ON_REQUEST = Code(
     "The run was stopped by its time limit or by the progress function.",
     "Raise max_minutes to get more draws, or resume the run.",
 )
+REPORT_LEFT_OUT = Code(
+    "report_left_out",
+    NOTE,
+    "The sampler's own report on the run failed, was interrupted, or does not fit into the result.",
+    "The draws are unaffected. Correct the sampler's `after_run` as the message says.",
+)
 ENDED_EARLY = Code(
     "ended_early",
     NOTE,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ from stanadapt import results
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import as_chosen
 from stanadapt.errors import StanadaptError
+from stanadapt.results import PSEUDO
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import phase_groups
 from stanadapt.results.messages import RESULT_REFUSED
 from stanadapt.results.rehearsal import rehearse
 from stanadapt.runs.result import SavedGroups, stat_labels
+from stanadapt.targets.pseudo_samples import empty_group
 from stanadapt.targets.target import Samplable
 
 
@@ -36,7 +39,8 @@ def rehearse_run(
         "settings": json.dumps(as_chosen(settings), default=str),
     }
     further = ["unconstrained_posterior"] if save.unconstrained else []
-    rehearse_draws(target, plan, names, attributes, further)
+    pseudo = empty_group(target.target) if save.pseudo else {}
+    rehearse_draws(target, plan, names, attributes, further, {PSEUDO: pseudo})
 
 
 def rehearse_draws(
@@ -45,6 +49,7 @@ def rehearse_draws(
     statistics: Sequence[str],
     attributes: Mapping[str, Any],
     further: Collection[str] = (),
+    own: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Rehearse the result of draws from a target, by any sampler or engine.
 
@@ -58,6 +63,8 @@ def rehearse_draws(
         Those of the result that are known before it is run.
     further
         Groups of positions on the unconstrained scale.
+    own
+        Groups of the sampler's own that are known before the run, with one draw.
 
     """
     program = target.target
@@ -73,7 +80,7 @@ def rehearse_draws(
     if plan.save_warmup:
         groups |= phase_groups(program.labels, "warmup_", draws, stats)
     groups |= {name: {"position": np.zeros((1, 1, program.dim))} for name in further}
-    groups |= program.data_groups
+    groups |= {**own, **program.data_groups}
     known = {
         **origin(program, plan),
         "backend": program.backend,

@@ -18,6 +18,7 @@ from stanadapt.engine.registry import as_chosen
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import phase_groups
+from stanadapt.runs.family_report import report_of
 from stanadapt.runs.hard_edges import Edge, find_edges
 from stanadapt.runs.messages import (
     CHAINS_TOO_SHORT,
@@ -154,6 +155,7 @@ def _scalars(values: dict[str, np.ndarray]) -> dict[str, float]:
     return found
 
 
+@np.errstate(all="ignore")  # reports on draws and densities that may be too large
 def pack_result(
     target: Samplable, chains: list[Chain], record: RunRecord, save: SavedGroups
 ) -> Any:
@@ -187,7 +189,8 @@ def pack_result(
     sampler = chains[0].sampler
     if sampler.after_run is not None:
         with_edges = frozenset(edge.coordinate for edge in edges)
-        reported = sampler.after_run(RunView(target, kept, length, stats, with_edges))
+        view = RunView(target, kept, length, stats, with_edges)
+        reported = report_of(sampler, view, taken={*groups, *target.target.data_groups})
         attributes |= reported.attributes
         notes += reported.messages
         groups |= reported.groups

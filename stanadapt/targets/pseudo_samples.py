@@ -36,16 +36,34 @@ def pseudo_group(
 
     """
     require_names(target)
-    lead = positions.shape[:3]
     rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, positions.shape[-1])
     model = target.without_generated_quantities()
-    names = model.param_names(include_tp=True)
+    names = _columns(target)
     if target.is_unconstrained:
         columns = rows
     else:
         columns = np.empty((len(rows), len(names)))
         address = ctypes.cast(model.stanlib.bs_param_constrain, ctypes.c_void_p).value
         constrain_parameters(address, model.model, rows, columns)
+    return _group(names, columns, temperature, weight)
+
+
+def empty_group(target: Target) -> dict[str, np.ndarray]:
+    """Return the variables of the group for one draw of zeros, to rehearse names and sizes."""
+    require_names(target)
+    names, one = _columns(target), np.zeros((1, 1, 1))
+    return _group(names, np.zeros((1, len(names))), one, one)
+
+
+def _columns(target: Target) -> list[str]:
+    """Return the names of the columns in the group: excluded quantities and noise have some too."""
+    return target.without_generated_quantities().param_names(include_tp=True)
+
+
+def _group(
+    names: list[str], columns: np.ndarray, temperature: np.ndarray, weight: np.ndarray
+) -> dict[str, np.ndarray]:
+    lead = weight.shape
     variables = results.variables(names, columns.reshape(lead[0], -1, len(names)))
     group = {name: value.reshape(*lead, *value.shape[2:]) for name, value in variables.items()}
     return {**group, TEMPERATURE: temperature, WEIGHT: weight}
@@ -54,11 +72,11 @@ def pseudo_group(
 def require_names(target: Target) -> None:
     """Raise StanadaptError if the program has variables with names that the group itself uses."""
     reserved = ("chain", "draw", PSEUDO, TEMPERATURE, WEIGHT)
-    names = {name.split(".")[0].split(":")[0] for name in target.column_names}
+    names = {name.split(".")[0].split(":")[0] for name in _columns(target)}
     taken = [name for name in reserved if name in names]
     if taken:
         raise StanadaptError(
             RESERVED_VARIABLE,
             f"{target.name} has a variable named {', '.join(taken)}, a name that the group of "
-            "pseudo-samples reserves: rename it in the program, or leave it out of save.",
+            f"pseudo-samples reserves: rename it in the program, or leave {PSEUDO!r} out of save.",
         )

@@ -162,6 +162,7 @@ class Standardized(Samplable):
         x, log_jacobians = self._places(position)
         return self.base.value(x) + float(log_jacobians[0])
 
+    @np.errstate(all="ignore")  # of a failed evaluation, whose gradient is NaN
     def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
         """Return log density and gradient at z, and Stan's message if the evaluation fails."""
         x, log_jacobians = self._places(position)

@@ -92,6 +92,7 @@ class Found(NamedTuple):
     path: Path
 
 
+@np.errstate(all="ignore")  # called in threads; results that are not finite are discarded
 def find(
     density: Any,
     start: np.ndarray,
@@ -137,7 +138,7 @@ def gaussian_at(path: Path, k: int, history: int) -> Gaussian | None:
     steps = path.positions[ends] - path.positions[ends - 1]
     slopes = path.gradients[ends - 1] - path.gradients[ends]
     try:
-        with np.errstate(all="ignore"):  # results that are not finite are discarded
+        with np.errstate(all="ignore"):  # others than `find` call this too
             factor = low_rank_factor(path.scales[k], steps, slopes)
             step = _times_covariance(factor, path.gradients[k])
     except (np.linalg.LinAlgError, ValueError):

@@ -46,6 +46,7 @@ print("answers" + json.dumps(answers), flush=True)
 Answer = tuple[float, np.ndarray]
 
 
+@np.errstate(all="ignore")  # differences that are not finite are disagreements
 def check(program: Program, data: str, native: Any, name: str, version: str) -> str:
     """Compare the density of a native model with that of the embedded backend.
 
@@ -180,9 +181,11 @@ def _disagreement(ours: list[Answer] | None, theirs: list[Answer]) -> int | None
         zip(ours, theirs, strict=True)
     ):
         scale = 1.0 + abs(other) + abs(theirs[0][0])
-        steepness = 1.0 + np.linalg.norm(other_gradient)
         near = abs(value - other - constant) <= TOLERANCE * scale
-        if not near or not np.linalg.norm(gradient - other_gradient) <= TOLERANCE * steepness:
+        unit = max(1.0, float(np.max(np.abs(other_gradient))))  # its square may be too large
+        steepness = 1.0 / unit + np.linalg.norm(other_gradient / unit)
+        apart = np.linalg.norm((gradient - other_gradient) / unit)
+        if not near or not apart <= TOLERANCE * steepness:
             return i
     return None
 

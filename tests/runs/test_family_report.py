@@ -1,0 +1,116 @@
+"""What samplers add to a result: checked before the first draw, or unable to cost the draws."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.engine.after_run import Findings, RunView
+from stanadapt.engine.registry import find
+from stanadapt.runs.family_report import report_of
+from stanadapt.runs.messages import REPORT_LEFT_OUT
+from stanadapt.samplers.tempering import Extended, ReferenceDistribution
+from stanadapt.targets.pseudo_samples import empty_group, pseudo_group
+from tests.helpers.codes import raises
+
+EXCLUDED = """
+parameters { vector[2] x; }
+transformed parameters { real weight = x[1]; matrix[2, 2] m = x * x'; }
+model { x ~ normal(0, 1); }
+generated quantities { real temperature = 1; }
+"""
+QUIET = {"seed": 1, "chains": 2, "iter_warmup": 30, "iter_sampling": 30, "show_progress": False}
+DRAWS = {"x": np.zeros((2, 5))}
+
+
+def reported(after_run, taken=("posterior",)):
+    sampler = find("rwm")[0]._replace(after_run=after_run)
+    return report_of(sampler, RunView(None, [], 0, {}), taken)
+
+
+def test_a_quantity_that_is_excluded_collides_too():
+    """The group of pseudo-samples has it all the same, and its weights would be lost."""
+    target = sa.Target(EXCLUDED, backend="stanli", exclude="weight", show_progress=False)
+    extended = Extended(target, reference_distribution=ReferenceDistribution([0.0, 0.0], 2.0))
+    with raises("reserved_variable", "weight"):
+        sa.sample(extended, "rwm", save="pseudo", **QUIET)
+
+
+def test_generated_quantities_do_not_collide_with_a_group_without_them():
+    code = EXCLUDED.replace("weight", "other")
+    target = sa.Target(code, backend="stanli", show_progress=False)
+    rehearsed = empty_group(target)
+    made = pseudo_group(target, np.zeros((1, 1, 3, 2)), np.ones((1, 1, 3)), np.ones((1, 1, 3)))
+    assert {n: x.shape[3:] for n, x in made.items()} == {
+        n: x.shape[3:] for n, x in rehearsed.items()
+    }
+    assert list(rehearsed) == ["x", "other", "m", "temperature", "weight"]
+
+
+def test_a_group_of_pseudo_samples_is_rehearsed(monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("a draw was made")
+
+    monkeypatch.setattr("stanadapt.runs.run.Run.prepare", refuse)
+    monkeypatch.setattr(
+        "stanadapt.runs.rehearsal.empty_group", lambda target: {"chain": np.zeros((1, 1, 1))}
+    )
+    target = sa.Target("parameters{real x;} model{x~normal(0,1);}", backend="stanli",
+                       show_progress=False)  # fmt: skip
+    extended = Extended(target, reference_distribution=ReferenceDistribution([0.0], 2.0))
+    with raises("result_refused"):
+        sa.sample(extended, "rwm", save="pseudo", **QUIET)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("by zero"), KeyboardInterrupt()])
+def test_a_report_that_fails_leaves_the_rest(error):
+    def after_run(view):
+        raise error
+
+    found = reported(after_run)
+    assert not found.groups
+    assert not found.attributes
+    (note,) = found.messages
+    assert note.code == REPORT_LEFT_OUT
+
+
+def test_what_is_no_report():
+    (note,) = reported(lambda view: {"a": 1, "b": 2, "c": 3, "d": 4}).messages
+    assert note.code == REPORT_LEFT_OUT
+
+
+@pytest.mark.parametrize(
+    ("groups", "lost"),
+    [
+        ({"posterior": DRAWS}, "posterior"),
+        ({"a/b": DRAWS}, "a/b"),
+        ({"own": {"chain": np.zeros((2, 5))}}, "own"),
+        ({"own": {"x": np.array([[object()] * 5] * 2)}}, "own"),
+    ],
+)
+def test_a_group_that_no_result_holds_is_left_out(groups, lost):
+    found = reported(lambda view: Findings({"good": 1}, ["said"], {**groups, "fine": DRAWS}))
+    assert set(found.groups) == {"fine"}
+    assert found.attributes == {"good": 1}
+    assert found.messages[0] == "said"
+    assert repr(lost) in found.messages[1]
+
+
+def test_a_report_without_fault_is_unchanged():
+    whole = Findings({"rate": 0.5}, ["said"], {"own": DRAWS})
+    assert reported(lambda view: whole) == whole
+
+
+@pytest.mark.filterwarnings(r"ignore:.*\[report_left_out\]")
+def test_the_run_is_kept(monkeypatch, tmp_path):
+    def after_run(view):
+        raise ValueError("of a user")
+
+    sampler, settings = find("rwm")
+    changed = sampler._replace(after_run=after_run)
+    monkeypatch.setattr("stanadapt.runs.sample.find", lambda *names, **kept: (changed, settings))
+    target = sa.Target("parameters{real x;} model{x~normal(0,1);}", backend="stanli",
+                       show_progress=False)  # fmt: skip
+    fit = sa.load(sa.save(sa.sample(target, "rwm", standardize=False, **QUIET), tmp_path / "a.nc"))
+    assert results.dataset(fit, "posterior")["x"].shape == (2, 30)
+    assert "of a user" in str(fit.attrs["notes"])
