@@ -341,7 +341,8 @@ def describe_outlying_chain(draws: np.ndarray, r_hat: float) -> str:
 
 
 def _r_hat_without(draws: np.ndarray, chain: int) -> float:
-    return float(arviz_module().rhat(np.delete(draws, chain, axis=0)))
+    with np.errstate(divide="ignore", invalid="ignore"):  # none of the others moved
+        return float(arviz_module().rhat(np.delete(draws, chain, axis=0)))
 
 
 def _outlier_by_mean(draws: np.ndarray) -> int | None:
