@@ -71,6 +71,7 @@ bench: $(READY)
 	$(BIN)/python -m workflows.benchmarks.samplers
 	$(BIN)/python -m workflows.benchmarks.backends
 	$(BIN)/python -m workflows.benchmarks.checkpoints
+	$(BIN)/python -m workflows.benchmarks.judging
 	$(BIN)/python -m workflows.benchmarks.advice
 
 # the pages in output/docs/html; those with cells are executed where they or the package changed

@@ -2,8 +2,8 @@
 
 A fast screening finds the columns that mix worst, so that ArviZ's diagnostics are computed only for
 these. A run checks whether it has enough draws, the verdict judges them, and tables show them:
-ranks and Fourier transforms of the same draws take 0.3 s per column of 4 x 80,000. Results are
-therefore cached by the contents of a column. They do not depend on the version of ArviZ.
+ranks and Fourier transforms of the same draws take 50 ms per column of 4 x 80,000. Results are
+therefore cached by the contents of a column.
 
 References
 ----------
@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt.diagnostics.ranked import SHORTEST, Ranked
+from stanadapt.diagnostics.screening import MEASURES, WORST, Screened, is_constant, screen
 from stanadapt.results import arviz_module
 
 # chains have converged up to the first limit of R-hat; above the second, the draws are unusable
@@ -28,6 +30,10 @@ R_HAT, R_HAT_UNUSABLE = 1.01, 1.05
 ESS_PER_CHAIN = 100  # smallest effective sample size, in the bulk and in the tails
 TAILS = (0.05, 0.95)  # as in ArviZ 0.23; 1.x uses 5.5 % and 94.5 %
 CACHED = 2000  # columns in the cache, a hundred bytes each
+# Limits, relative to those of the verdict, beyond which a screened column is far from failing. The
+# screening is an approximation: no column that failed ArviZ's limits was beyond all of these, with
+# any of the faults in tests/diagnostics/test_screening.py
+FAR_ESS, CLOSE_R_HAT = 4.0, 0.5
 # with fewer draws per column, Python's overhead exceeds the gain from threads
 LONG = 20_000
 
@@ -69,13 +75,30 @@ def mixing(draws: np.ndarray) -> Mixing:
 
 
 def _compute(draws: np.ndarray) -> Mixing:
-    arviz = arviz_module()
     with np.errstate(divide="ignore", invalid="ignore"):  # no chain moved
-        return Mixing(
-            float(arviz.rhat(draws)) if len(draws) > 1 else np.nan,
-            float(arviz.ess(draws, method="bulk")),
-            float(arviz.ess(draws, method="tail", prob=TAILS)),
-        )
+        if draws.shape[1] < SHORTEST:
+            return _as_arviz(draws)
+        ranked = Ranked(draws)
+        r_hat = ranked.r_hat() if len(draws) > 1 else np.nan
+        return Mixing(r_hat, ranked.ess_bulk(), ranked.ess_tail(TAILS))
+
+
+def _as_arviz(draws: np.ndarray) -> Mixing:
+    """Return the diagnostics of a few draws, ranked by ArviZ."""
+    arviz = arviz_module()
+    return Mixing(
+        float(arviz.rhat(draws)) if len(draws) > 1 else np.nan,
+        float(arviz.ess(draws, method="bulk")),
+        float(arviz.ess(draws, method="tail", prob=TAILS)),
+    )
+
+
+def halves_r_hat(draws: np.ndarray) -> float:
+    """Return R-hat of the halves of a single chain, shape (1, draw), of at least eight draws."""
+    half = draws.shape[1] // 2
+    halves = draws[0, : 2 * half].reshape(2, half)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return Ranked(halves).r_hat() if half >= SHORTEST else float(arviz_module().rhat(halves))
 
 
 def map_columns(measure: Callable[[np.ndarray], Any], columns: Iterable[np.ndarray]) -> list[Any]:
@@ -99,54 +122,48 @@ def measure_mixing(columns: dict[str, np.ndarray]) -> dict[str, Mixing]:
     return dict(zip(columns, map_columns(mixing, columns.values()), strict=True))
 
 
-WORST = 8  # columns that are selected by each measure
-BLOCK = 128  # columns at once: they fit into the processor's cache, and Ctrl-C does not wait long
+def measure_worst(
+    columns: dict[str, np.ndarray], screened: Screened | None = None
+) -> dict[str, Mixing]:
+    """Return the `Mixing` of the columns that decide a verdict.
 
+    If all columns are far from the limits according to the screening, and so are the exact figures
+    of the worst by each of its measures, these decide. Otherwise, the `WORST` by each are measured.
 
-def worst_columns(columns: dict[str, np.ndarray]) -> list[str]:
-    """Return the names of the columns, shape (chain, draw), that are worst by any measure.
+    Parameters
+    ----------
+    columns
+        Columns of finite draws, shape (chain, draw), not constant.
+    screened
+        Their screening, if it is known.
 
-    The measures, computed for all columns at once, are split R-hat and the effective sample size by
-    batch means, both of the draws and of their distances from the median.
     """
-    names = list(columns)
-    if len(names) <= 2 * WORST:
-        return names
-    blocks = [names[first : first + BLOCK] for first in range(0, len(names), BLOCK)]
-    measured = np.concatenate(
-        [_measures(np.stack([columns[name] for name in block], axis=2)) for block in blocks], axis=1
-    )
-    selected: set[int] = set()
-    for badness in measured:
-        badness = np.where(np.isnan(badness), np.inf, badness)
-        selected.update(np.argsort(badness)[-WORST:].tolist())
-    return [names[i] for i in sorted(selected)]
+    names, screened = list(columns), screened or screen(list(columns.values()))
+    chains = len(columns[names[0]])
+    r_hat, ess = limits(chains)
+    close = 1.0 + CLOSE_R_HAT * (r_hat - 1.0)
+    if len(names) > MEASURES and screened.is_clear(close, FAR_ESS * ess):
+        mixed = measure_mixing({names[i]: columns[names[i]] for i in screened.worst(1)})
+        if all(_is_far(one, chains == 1, close, FAR_ESS * ess / 2.0) for one in mixed.values()):
+            return mixed
+    if len(names) > 2 * WORST:
+        names = [names[i] for i in screened.worst(WORST)]
+    return measure_mixing({name: columns[name] for name in names})
 
 
-def _measures(table: np.ndarray) -> np.ndarray:
-    """Return the badness of columns by each measure, shape (measure, column)."""
-    folded = np.abs(table - np.median(table, axis=(0, 1)))
-    return np.stack([m for x in (table, folded) for m in (_split_r_hat(x), -_batch_ess(x))])
+def limits(chains: int) -> tuple[float, float]:
+    """Return the largest R-hat, and the smallest effective sample size, of a fit that is fine.
+
+    A single chain is compared with itself: its few draws per part may exceed the lower limit of
+    R-hat by chance.
+    """
+    return (R_HAT if chains > 1 else R_HAT_UNUSABLE), float(ESS_PER_CHAIN * chains)
 
 
-def _split_r_hat(x: np.ndarray) -> np.ndarray:
-    """Return split R-hat without ranks; x has shape (chain, draw, column)."""
-    half = x.shape[1] // 2
-    parts = np.concatenate([x[:, :half], x[:, -half:]])
-    within = parts.var(axis=1, ddof=1).mean(axis=0)
-    between = parts.mean(axis=1).var(axis=0, ddof=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.sqrt((half - 1) / half + between / within)
-
-
-def _batch_ess(x: np.ndarray) -> np.ndarray:
-    """Return effective sample sizes from the variance of means of batches of sqrt(draws)."""
-    chains, draws, columns = x.shape
-    size = max(int(np.sqrt(draws)), 1)
-    count = draws // size
-    means = x[:, : count * size].reshape(chains * count, size, columns).mean(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return chains * count * x.var(axis=(0, 1)) / means.var(axis=0, ddof=1)
+def _is_far(mixed: Mixing, one_chain: bool, r_hat: float, ess: float) -> bool:
+    """Whether exact figures are far from the limits; False if one of several chains' is NaN."""
+    agree = one_chain or mixed.r_hat < r_hat
+    return bool(agree and mixed.ess_bulk > ess and mixed.ess_tail > ess)
 
 
 class Efficiency(NamedTuple):
@@ -175,7 +192,7 @@ class Efficiency(NamedTuple):
 
 def efficiency(columns: dict[str, np.ndarray]) -> Efficiency:
     """Compute `Efficiency` of columns of shape (chain, draw), leaving out constant ones."""
-    moving = {name: x for name, x in columns.items() if not np.all(x == x.flat[0])}
+    moving = {name: x for name, x in columns.items() if not is_constant(x)}
     rows = map_columns(_row, moving.values())
     table = np.array(rows, dtype=float).reshape(len(moving), 7).T
     return Efficiency(list(moving), *table)

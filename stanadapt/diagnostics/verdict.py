@@ -31,8 +31,9 @@ from stanadapt.diagnostics.mixing import (
     R_HAT,
     R_HAT_UNUSABLE,
     Mixing,
-    measure_mixing,
-    worst_columns,
+    halves_r_hat,
+    map_columns,
+    measure_worst,
 )
 from stanadapt.diagnostics.reasons import (
     DO_NOT_USE,
@@ -47,6 +48,7 @@ from stanadapt.diagnostics.reasons import (
     reason,
 )
 from stanadapt.diagnostics.sampler_checks import check_sampler_statistics
+from stanadapt.diagnostics.screening import is_constant, screen
 from stanadapt.errors import ConvergenceWarning, Message, codes_of, warn
 from stanadapt.results import Fit, arviz_module
 
@@ -158,15 +160,11 @@ def _parameters(fit: Fit) -> tuple[Columns, list[str]]:
     """
     columns = results.columns(fit, wanted=results.parameters(fit))
     columns = {name: np.asarray(x, dtype=float) for name, x in columns.items()}
-    moving = {name: x for name, x in columns.items() if not _is_constant(x)}
+    moving = {n: x for n, x in columns.items() if not (is_constant(x) and np.isfinite(x.flat[0]))}
     if not moving:
         return columns, []
     variables = {name.split("[")[0]: None for name in columns}
     return moving, [name for name in variables if name not in {n.split("[")[0] for n in moving}]
-
-
-def _is_constant(x: np.ndarray) -> bool:
-    return bool(np.isfinite(x.flat[0]) and np.all(x == x.flat[0]))
 
 
 def _report_constant(constant: list[str]) -> Iterator[Reason]:
@@ -191,7 +189,8 @@ def _check_moves(columns: Columns, other: str) -> list[Reason]:
         return [reason(TOO_SHORT, messages.TOO_FEW_DRAWS, text)]
     same = first[:, 1:] == first[:, :-1]
     for x in others:
-        if not same.any():
+        # further parameters can only shorten a stay
+        if max(_longest_run(row) for row in same) < min(LONGEST_STAY * draws, draws - 1):
             break
         same &= x[:, 1:] == x[:, :-1]
     frozen = [str(c + 1) for c in np.flatnonzero(same.all(axis=1))]
@@ -228,7 +227,8 @@ def _check_convergence(columns: Columns, thin: int, other: str) -> Iterator[Reas
     """Check R-hat and effective sample sizes of the columns that a fast screening ranks worst."""
     if not columns:
         return
-    bad = [name for name, x in columns.items() if not np.isfinite(x).all()]
+    screened = screen(list(columns.values()))
+    bad = [name for name, finite in zip(columns, screened.finite, strict=True) if not finite]
     if bad:
         failed = ~np.isfinite(columns[bad[0]])
         chains = ", ".join(str(c + 1) for c in np.flatnonzero(failed.any(axis=1)))
@@ -245,8 +245,8 @@ def _check_convergence(columns: Columns, thin: int, other: str) -> Iterator[Reas
         text = f"{draws} draws per chain cannot be judged: raise iter_sampling."
         yield reason(TOO_SHORT, messages.TOO_FEW_DRAWS, text)
         return
-    worst = {name: columns[name] for name in worst_columns(columns)}
-    mixed = measure_mixing(worst)
+    mixed = measure_worst(columns, screened)
+    worst = {name: columns[name] for name in mixed}
     yield from _check_agreement(worst, mixed, other)
     yield from _check_size(worst, mixed, thin)
 
@@ -268,7 +268,8 @@ def _check_agreement(columns: Columns, mixed: dict[str, Mixing], other: str) -> 
         half = draws // 2
         halves = {n: x[0, : 2 * half].reshape(2, half) for n, x in columns.items()}
         # with few draws, R-hat may exceed the lower limit by chance
-        r_hat = {n: float(arviz_module().rhat(x)) for n, x in halves.items()}
+        measured = map_columns(halves_r_hat, columns.values())
+        r_hat = dict(zip(columns, measured, strict=True))
         problem = "the halves of the chain disagree"
         yield from _check_r_hat(halves, r_hat, R_HAT_UNUSABLE, problem, other)
 
@@ -341,7 +342,8 @@ def describe_outlying_chain(draws: np.ndarray, r_hat: float) -> str:
 
 
 def _r_hat_without(draws: np.ndarray, chain: int) -> float:
-    return float(arviz_module().rhat(np.delete(draws, chain, axis=0)))
+    with np.errstate(divide="ignore", invalid="ignore"):  # none of the others moved
+        return float(arviz_module().rhat(np.delete(draws, chain, axis=0)))
 
 
 def _outlier_by_mean(draws: np.ndarray) -> int | None:

@@ -331,3 +331,18 @@ def pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
     smoothed = np.where(fine, smoothed, -np.inf)
     total = smoothed.max() + np.log(np.sum(np.exp(smoothed - smoothed.max())))
     return smoothed - total, float(k)
+
+
+def quantile(ordered: np.ndarray, p: float) -> float:
+    """Return a quantile of sorted draws, interpolated linearly, as rounded by the installed ArviZ.
+
+    The rounding decides whether draws equal to the quantile are below it: the interpolation of 0.23
+    between two equal numbers may be smaller than both.
+    """
+    if is_tree():
+        return float(np.quantile(ordered, p))
+    n = len(ordered)
+    place = n * p + (1.0 - p)
+    below = int(min(max(place, 1), n - 1))
+    share = min(max(place - below, 0.0), 1.0)
+    return float((1.0 - share) * ordered[below - 1] + share * ordered[below])

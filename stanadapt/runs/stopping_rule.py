@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.diagnostics.mixing import ESS_PER_CHAIN, R_HAT, measure_mixing, worst_columns
+from stanadapt.diagnostics.mixing import ESS_PER_CHAIN, R_HAT, measure_mixing, measure_worst
+from stanadapt.diagnostics.screening import is_constant
 from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
@@ -76,14 +77,12 @@ def shortfall(target: Target, chains: list[Chain]) -> Shortfall:
     if not plan.until_ess or not running:
         return enough
     columns = parameters_so_far(target, running)
-    columns = {name: x for name, x in columns.items() if not np.all(x == x.flat[0])}
-    if (
-        plan.most_iterations
-    ):  # of hundreds of columns, measure the few that the verdict will measure
-        columns = {name: columns[name] for name in worst_columns(columns)}
+    columns = {name: x for name, x in columns.items() if not is_constant(x)}
     if not columns:
         return enough
-    r_hats, bulks, tails = np.array(list(measure_mixing(columns).values())).T
+    # of hundreds of columns, measure the few that the verdict will measure
+    measure = measure_worst if plan.most_iterations else measure_mixing
+    r_hats, bulks, tails = np.array(list(measure(columns).values())).T
     smallest = min(bulks.min(), tails.min())
     r_hat = r_hats.max() if len(running) > 1 else 1.0
     if smallest >= plan.until_ess and r_hat < R_HAT:

@@ -10,7 +10,8 @@ import pandas as pd
 from stanadapt import results
 from stanadapt.diagnostics import messages
 from stanadapt.diagnostics.importance import is_approximation
-from stanadapt.diagnostics.mixing import Efficiency, efficiency, worst_columns
+from stanadapt.diagnostics.mixing import Efficiency, efficiency
+from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import Message, codes_of
 from stanadapt.results import Fit

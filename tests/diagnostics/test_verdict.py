@@ -10,9 +10,9 @@ import xarray as xr
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics import mixing
+from stanadapt.diagnostics import mixing, screening
 from stanadapt.diagnostics.comparison_table import remarks
-from stanadapt.diagnostics.mixing import worst_columns
+from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import judge, skip_judging, verdict
 from stanadapt.errors import codes_of
 from stanadapt.runs.choose_sampler import DEFAULT
@@ -260,7 +260,7 @@ def test_tempering_is_not_recommended_after_it_failed():
 def test_an_r_hat_that_is_not_a_number_fails(monkeypatch):
     """ArviZ returns NaN for some draws without variation; here for all."""
     monkeypatch.setattr(mixing, "_cache", {})
-    monkeypatch.setattr(results.arviz_module(), "rhat", lambda x: np.nan)
+    monkeypatch.setattr(results.arviz_module(), "rhat", lambda x, **how: np.nan)
     fit = made()
     assert verdict(fit).verdict == "do not use"
     text = message(fit, "high_r_hat")
@@ -270,13 +270,13 @@ def test_an_r_hat_that_is_not_a_number_fails(monkeypatch):
 
 def test_an_effective_sample_size_that_is_not_a_number_fails(monkeypatch):
     """It is that of the first of two columns: the second must not hide it."""
-    module = results.arviz_module()
-    true = module.ess
+    true = mixing._compute
     fit = made(sigma=normal())
     first = results.columns(fit)["mu"]
     monkeypatch.setattr(mixing, "_cache", {})
+    unknown = mixing.Mixing(1.0, np.nan, np.nan)
     monkeypatch.setattr(
-        module, "ess", lambda x, **how: np.nan if np.array_equal(x, first) else true(x, **how)
+        mixing, "_compute", lambda x: unknown if np.array_equal(x, first) else true(x)
     )
     assert verdict(fit).verdict == "too short"
     text = message(fit, "low_ess")
@@ -450,6 +450,6 @@ def test_the_worst_columns_do_not_depend_on_the_size_of_blocks(monkeypatch):
     x = np.cumsum(np.random.default_rng(3).normal(size=(300, 4, 60)), axis=2)
     columns = {str(i): column for i, column in enumerate(x)}
     whole = worst_columns(columns)
-    for size in (1, 70):
-        monkeypatch.setattr(mixing, "BLOCK", size)
+    for numbers in (1, 70 * 240):
+        monkeypatch.setattr(screening, "NUMBERS", numbers)
         assert worst_columns(columns) == whole

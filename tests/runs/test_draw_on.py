@@ -8,6 +8,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.diagnostics import mixing
 from stanadapt.diagnostics.mixing import efficiency, measure_mixing
 from stanadapt.engine.chain import Chain
 from stanadapt.engine.messages import OUT_OF_MEMORY
@@ -256,7 +257,8 @@ class TestShortfall:
             return measure_mixing(columns)
 
         monkeypatch.setattr(stopping_rule, "parameters_so_far", lambda *_: columns)
-        monkeypatch.setattr(stopping_rule, "measure_mixing", counted)
+        for module in (mixing, stopping_rule):
+            monkeypatch.setattr(module, "measure_mixing", counted)
         found = missing(draws)
         assert found.iter_sampling > 1000
         assert found == missing(draws, until_ess=400.0)

@@ -22,7 +22,8 @@ from scipy.stats import norm
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.mixing import measure_mixing, worst_columns
+from stanadapt.diagnostics.mixing import measure_mixing
+from stanadapt.diagnostics.screening import worst_columns
 from workflows import record, terminal
 from workflows.benchmarks.against_nuts import fit_and_time
 from workflows.benchmarks.known_posteriors import KNOWN

@@ -10,7 +10,8 @@ from rich.console import Console
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.missed_modes import missed_share
-from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, worst_columns
+from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE
+from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.errors import Message, StanadaptError, is_real, require_flag, require_whole

@@ -9,10 +9,11 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.missed_modes import is_stationary, separate_regions
-from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, mixing, worst_columns
+from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, mixing
 from stanadapt.diagnostics.modes import FEWEST, modes
 from stanadapt.diagnostics.reasons import DO_NOT_USE
 from stanadapt.diagnostics.sampler_checks import FEW_DIVERGENCES, divergent_share
+from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import Verdict, verdict
 from stanadapt.engine.console import slow_step
 from stanadapt.errors import Message, StanadaptError

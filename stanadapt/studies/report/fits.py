@@ -15,8 +15,9 @@ from stanadapt import results
 from stanadapt.diagnostics.compare import compare, counted_variables, disagreement
 from stanadapt.diagnostics.messages import NOT_FITS_BY_NAME
 from stanadapt.diagnostics.missed_modes import Columns
-from stanadapt.diagnostics.mixing import Efficiency, efficiency, worst_columns
+from stanadapt.diagnostics.mixing import Efficiency, efficiency
 from stanadapt.diagnostics.reasons import FINE, NOT_EXACT, ORDER
+from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.studies.messages import (
     DISAGREEMENT,

@@ -1,0 +1,80 @@
+"""One ranking per column: the numbers are those of ArviZ, which ranks for each of them."""
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from stanadapt.diagnostics.mixing import TAILS, halves_r_hat, mixing
+from stanadapt.results import arviz_module
+
+
+def chains(count, length, seed, *, memory=0.9):
+    """Skewed, autocorrelated chains, of unequal location and scale."""
+    rng = np.random.default_rng(seed)
+    noise = rng.standard_normal((count, length + 200))
+    x = lfilter([1.0], [1.0, -memory], noise, axis=1)[:, 200:]
+    return np.exp(0.4 * x) * (1.0 + 0.1 * np.arange(count))[:, None] - 3.0
+
+
+def repeated(x, seed):
+    """A chain that rejects: each draw is repeated a random number of times."""
+    stays = np.random.default_rng(seed).random(x.shape) < 0.6
+    stays[:, 0] = False
+    last = np.maximum.accumulate(np.where(stays, 0, np.arange(x.shape[1])), axis=1)
+    return np.take_along_axis(x, last, axis=1)
+
+
+def heavy(x):
+    return np.sinh(3.0 * (x - np.median(x)))
+
+
+CASES = {
+    "skewed": chains(4, 1000, 1),
+    "odd length": chains(3, 501, 2),
+    "one chain": chains(1, 2001, 3),
+    "two draws per chain more than ArviZ needs": chains(4, 6, 4, memory=0.2),
+    "few draws, odd": chains(2, 9, 5, memory=0.2),
+    "the fewest": chains(2, 4, 6, memory=0.2),
+    "rejections": repeated(chains(4, 800, 7), 7),
+    "counts": np.floor(4.0 * chains(4, 700, 8)),
+    "two values": (chains(2, 600, 9) > -2.0).astype(float),
+    "symmetric counts, so that distances are tied": np.round(
+        np.random.default_rng(10).standard_normal((4, 400)) * 2.0
+    ),
+    "heavy tails": heavy(chains(4, 1000, 11)),
+    "huge": 1e300 * chains(4, 300, 12),
+    "alternating": chains(4, 500, 13, memory=-0.95),
+    "one chain apart": chains(4, 500, 14) + np.array([[0.0], [0.0], [0.0], [2.0]]),
+    "a chain that does not move": np.vstack([chains(3, 400, 15), np.full((1, 400), -2.0)]),
+    "a rare value": np.where(np.arange(4000).reshape(4, 1000) == 2345, 1.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_mixing_equals_that_of_arviz(case):
+    x, arviz = CASES[case], arviz_module()
+    with np.errstate(all="ignore"):
+        r_hat = arviz.rhat(x) if len(x) > 1 else np.nan
+        expected = [
+            r_hat, arviz.ess(x, method="bulk"), arviz.ess(x, method="tail", prob=TAILS)
+        ]  # fmt: skip
+    np.testing.assert_allclose(mixing(x), np.array(expected, float), rtol=1e-9)
+
+
+@pytest.mark.parametrize("value", [1.9602583164499647, 0.20191000196010989, 3.0])
+@pytest.mark.parametrize("length", [149, 787, 800])
+def test_draws_equal_to_a_quantile_are_counted_as_arviz_counts_them(value, length):
+    """A tenth of the draws is one value, at each quantile in turn."""
+    arviz, rng = arviz_module(), np.random.default_rng(length)
+    for tail in (-1.0, 1.0):
+        x = value + tail * np.maximum(rng.standard_normal((4, length)) - 1.2816, 0.0)
+        expected = float(arviz.ess(x, method="tail", prob=TAILS))
+        assert mixing(x).ess_tail == pytest.approx(expected, rel=1e-9)
+
+
+def test_r_hat_of_the_halves_of_a_chain_equals_that_of_arviz():
+    for length in (8, 15, 16, 17, 1001):
+        x = chains(1, length, length)
+        half = length // 2
+        expected = float(arviz_module().rhat(x[0, : 2 * half].reshape(2, half)))
+        assert halves_r_hat(x) == pytest.approx(expected, rel=1e-9)
