@@ -89,3 +89,8 @@ $(DOCS_READY): $(READY)
 
 clean:
 	rm -rf $(VENV) output
+
+# the demo and some tests with the oldest dependencies that pyproject.toml allows; needs Python 3.11
+.PHONY: test-oldest
+test-oldest:
+	PYTHON=$(PYTHON) sh .ci/test-oldest
