@@ -8,7 +8,6 @@ data {
   int<lower=1> M_1;  // coefficients of each group
   array[N] int<lower=1, upper=N_1> J_1;
   vector[N] Z_1_1;
-  int prior_only;
 }
 transformed data {
   int Kc = K - 1;
@@ -30,13 +29,11 @@ transformed parameters {
   vector[N_1] r_1_1 = sd_1[1] * z_1[1];
 }
 model {
-  if (!prior_only) {
-    vector[N] mu = Intercept + Xc * b;
-    for (n in 1 : N) {
-      mu[n] += r_1_1[J_1[n]] * Z_1_1[n];
-    }
-    target += normal_lpdf(Y | mu, sigma);
+  vector[N] mu = Intercept + Xc * b;
+  for (n in 1 : N) {
+    mu[n] += r_1_1[J_1[n]] * Z_1_1[n];
   }
+  target += normal_lpdf(Y | mu, sigma);
   target += normal_lpdf(b | 0, 5);
   target += student_t_lpdf(Intercept | 3, 10, 5);
   target += student_t_lpdf(sigma | 3, 0, 2.5) - student_t_lccdf(0 | 3, 0, 2.5);

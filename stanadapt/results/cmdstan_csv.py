@@ -140,7 +140,7 @@ def _require_room(folder: Any, names: Sequence[str], overwrite: bool) -> tuple[P
 def _require_chains(groups: Groups, attributes: Mapping[str, Any]) -> None:
     """Refuse draws that mean something else without the weights or the record that they have."""
     source = attributes.get("sampler") or attributes.get("method") or "This fit"
-    stats = groups.get("sample_stats", {})
+    stats: Any = groups.get("sample_stats", {})
     exact = bool(attributes.get("exact", True))
     weights = [name for name in ("log_weight", "weight") if name in stats]
     if not exact and any(np.ptp(stats[name].values) for name in weights):
@@ -245,7 +245,7 @@ def _elements(name: str, variable: xr.DataArray) -> dict[str, np.ndarray]:
         raise _refused(f"{name!r} is not the name of a variable in Stan (exclude leaves it out)")
     if values.dtype.kind not in "fiubc":
         raise _refused(f"{name} is not numeric (exclude={name!r} leaves it out)")
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for reverse in np.ndindex(*reversed(values.shape[2:])):
         index = reverse[::-1]
         label, element = ".".join([name, *(str(i + 1) for i in index)]), values[(..., *index)]

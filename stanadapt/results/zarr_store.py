@@ -7,11 +7,13 @@ zarr is an optional dependency.
 import contextlib
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from stanadapt.errors import StanadaptError
@@ -65,7 +67,7 @@ def save_store(
 
     """
     path = check_store(path)
-    options = {"mode": "a", "zarr_format": 2, "consolidated": False}
+    options: dict[str, Any] = {"mode": "a", "zarr_format": 2, "consolidated": False}
     with report_failures(path), _replace_folder(path) as partial:
         xr.Dataset(attrs=storable_attributes(attributes)).to_zarr(partial, **options)
         for name, data in prepare_groups(groups).items():
@@ -89,12 +91,20 @@ def load_store(path: Path) -> Fit:
     """
     _require_zarr()
     try:
-        with contextlib.closing(xr.open_datatree(path, engine="zarr")) as tree:
-            tree = tree.load()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of stores without an index, and of damaged ones
+            opened = xr.open_datatree(path, engine="zarr")
+        with contextlib.closing(opened):
+            tree = opened.load()
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         raise StanadaptError(
             NOT_A_RESULT, f"{path} is not a result written by stanadapt: {error}."
         ) from None
+    # arrays of numbers are lists in a store
+    tree.attrs = {
+        name: np.asarray(value) if isinstance(value, list) else value
+        for name, value in tree.attrs.items()
+    }
     fit: Any = tree
     if not is_tree():
         groups = {name: node.to_dataset() for name, node in tree.children.items()}

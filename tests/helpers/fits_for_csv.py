@@ -22,13 +22,14 @@ ATTRIBUTES = {
 }  # fmt: skip
 
 
-def draws(chains=3, length=50, seed=1):
+def draws(chains=3, length=50, seed=1, extremes=True):
     """Draws of very unequal scales, with the extremes of floating-point numbers."""
     rng = np.random.default_rng(seed)
     scales = 10.0 ** rng.integers(-9, 9, len(COLUMNS))
     values = rng.normal(size=(chains, length, len(COLUMNS))) * scales
     values[..., COLUMNS.index("k")] = rng.integers(-3, 4, (chains, length))
-    values[0, 0, :4] = 5e-324, -1.7976931348623157e308, 0.1 + 0.2, -0.0
+    if extremes:
+        values[0, 0, :4] = 5e-324, -1.7976931348623157e308, 0.1 + 0.2, -0.0
     return values
 
 
@@ -45,9 +46,9 @@ def statistics(names, shape, seed=2):
     return {name: made[name] for name in names}
 
 
-def fit(chains=3, length=50, stats=NUTS, warmup=0, labels=None, **changes):
+def fit(chains=3, length=50, stats=NUTS, warmup=0, labels=None, extremes=True, **changes):
     """Build a fit; with `warmup`, also so many draws of warm-up per chain."""
-    by_name = results.variables(COLUMNS, draws(chains, length))
+    by_name = results.variables(COLUMNS, draws(chains, length, extremes=extremes))
     shapes = {name: x.shape[2:] for name, x in by_name.items()}
     made = make_labels(labels, shapes, DATA, PARAMETERS)
     groups = phase_groups(made, "", by_name, statistics(stats, (chains, length)))

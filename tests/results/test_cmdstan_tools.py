@@ -21,6 +21,11 @@ NEW = int(az.__version__.split(".")[0]) >= 1
 WITHOUT_TRAJECTORIES = ("lp", "acceptance_rate", "accepted", "step_size", "n_density")
 
 
+# ArviZ's readers fail on columns of tuples and complex numbers, and stansummary of CmdStan 2.27,
+# which is older than these types, does not end
+NEWER_TYPES = [name for name in COLUMNS if ":" in name or name.endswith((".real", ".imag"))]
+
+
 def paths(fit, folder, **options):
     return [str(p) for p in sorted(sa.save(fit, folder, format="cmdstan", **options).glob("*.csv"))]
 
@@ -57,7 +62,7 @@ def test_cmdstanpy(tmp_path, stats, chains, warmup):
 
 def test_arviz_reads_the_fit_of_cmdstanpy(tmp_path, stats):
     ours = fits_for_csv.fit(stats=stats)
-    fit = cmdstanpy.from_csv(paths(ours, tmp_path), method="sample")
+    fit = cmdstanpy.from_csv(paths(ours, tmp_path, exclude=NEWER_TYPES), method="sample")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = az.from_cmdstanpy(fit)
@@ -71,7 +76,9 @@ def test_arviz_reads_the_files(tmp_path, stats):
     ours = fits_for_csv.fit(stats=stats, warmup=30)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs = az.from_cmdstan(posterior=paths(ours, tmp_path), save_warmup=True)
+        theirs = az.from_cmdstan(
+            posterior=paths(ours, tmp_path, exclude=NEWER_TYPES), save_warmup=True
+        )
     for name in ("mu", "theta", "L"):
         np.testing.assert_allclose(theirs.posterior[name], ours.posterior[name], rtol=1e-15)
         np.testing.assert_allclose(
@@ -165,6 +172,11 @@ lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__,x.1,
 """.replace("${EMPTY}", " ")
 
 
+def made(**options):
+    """Build a fit without infinite variances, on which stansummary does not end."""
+    return fits_for_csv.fit(extremes=False, **options)
+
+
 def run(program, *arguments):
     tool = toolchain.require_cmdstan().path / "bin" / program
     done = subprocess.run([tool, *arguments], capture_output=True, text=True, check=True)
@@ -175,8 +187,8 @@ def run(program, *arguments):
 
 @pytest.mark.cmdstan
 def test_stansummary(tmp_path, stats):
-    fit = fits_for_csv.fit(stats=stats)
-    printed = run("stansummary", *paths(fit, tmp_path))
+    fit = made(stats=stats)
+    printed = run("stansummary", *paths(fit, tmp_path, exclude=NEWER_TYPES))
     assert "3 chains: each with iter=(50,50,50); warmup=(0,0,0); thin=(2,2,2)" in printed
     assert "Samples were drawn using hmc with nuts." in printed
     rows = {line.split()[0]: line.split()[1:] for line in printed.splitlines() if line.strip()}
@@ -184,31 +196,39 @@ def test_stansummary(tmp_path, stats):
     assert float(rows["theta[2]"][0]) == pytest.approx(
         float(fit.posterior["theta"][..., 1].mean()), rel=0.1
     )
-    assert {"L[2,1]", "mu", "lp__", "z.real" if "z.real" in rows else "z[real]"} <= set(rows)
+    assert {"L[2,1]", "mu", "lp__", "log_lik[2]"} <= set(rows)
 
 
 @pytest.mark.cmdstan
 def test_diagnose(tmp_path):
-    fit = fits_for_csv.fit()
+    fit = made()
     count = int(fit.sample_stats["diverging"].sum())
     assert count > 0
-    printed = run("diagnose", *paths(fit, tmp_path / "nuts"))
+    printed = run("diagnose", *paths(fit, tmp_path / "nuts", exclude=NEWER_TYPES))
     assert f"{count} of 150" in printed
     assert "Treedepth satisfactory" in printed
-    deep = fits_for_csv.fit(settings='{"max_treedepth": 2}')
+    deep = made(settings='{"max_treedepth": 2}')
     hits = int((deep.sample_stats["tree_depth"] >= 2).sum())
-    assert f"{hits} of 150" in run("diagnose", *paths(deep, tmp_path / "deep"))
-    walk = fits_for_csv.fit(stats=WITHOUT_TRAJECTORIES, sampler="rwm")
-    assert "No divergent transitions found" in run("diagnose", *paths(walk, tmp_path / "rwm"))
+    assert f"{hits} of 150" in run("diagnose", *paths(deep, tmp_path / "deep", exclude=NEWER_TYPES))
+    walk = made(stats=WITHOUT_TRAJECTORIES, sampler="rwm")
+    assert "No divergent transitions found" in run(
+        "diagnose", *paths(walk, tmp_path / "rwm", exclude=NEWER_TYPES)
+    )
 
 
+# CmdStanPy reads the table of stansummary with an argument that pandas deprecates
+@pytest.mark.filterwarnings("ignore:The .float_precision. argument")
 @pytest.mark.cmdstan
 def test_summary_and_diagnose_of_cmdstanpy(tmp_path, stats):
-    fit = cmdstanpy.from_csv(paths(fits_for_csv.fit(stats=stats), tmp_path), method="sample")
-    assert fit.summary().loc["theta[2]", "Mean"] == pytest.approx(draws()[..., 2].mean(), rel=1e-4)
+    fit = cmdstanpy.from_csv(
+        paths(made(stats=stats), tmp_path, exclude=NEWER_TYPES), method="sample"
+    )
+    assert fit.summary().loc["theta[2]", "Mean"] == pytest.approx(
+        draws(extremes=False)[..., 2].mean(), rel=1e-4
+    )
     assert "Checking sampler transitions treedepth" in fit.diagnose()
 
 
 def test_the_file_is_recognized_by_its_first_line(tmp_path):
-    (path,) = paths(fits_for_csv.fit(chains=1), tmp_path)
+    (path,) = paths(made(chains=1), tmp_path)
     assert Path(path).read_bytes().startswith(cmdstan_header.FIRST_LINE)

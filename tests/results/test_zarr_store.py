@@ -20,7 +20,6 @@ def test_every_group_comes_back(tmp_path):
     other = sa.load(path)
     assert set(results.group_names(other)) == set(results.group_names(fit))
     for group in results.group_names(fit):
-        results.dataset(other, group).identical(results.dataset(fit, group))
         for name, values in results.dataset(fit, group).variables.items():
             read = results.dataset(other, group).variables[name]
             np.testing.assert_array_equal(read.values, values.values)
@@ -35,8 +34,8 @@ def test_four_bytes_and_thinned(tmp_path):
     path = sa.save(fit, tmp_path / "s", format="zarr", float32=True, thin=2, exclude="L")
     other = results.dataset(sa.load(path), "posterior")
     assert "L" not in other
-    assert other["mu"].dtype == np.float64  # rounding would change its smallest draw
-    assert other["log_lik" if "log_lik" in other else "k"].dtype == np.float32
+    assert other["k"].dtype == np.float32
+    assert results.dataset(sa.load(path), "sample_stats")["lp"].dtype == np.float64
     np.testing.assert_array_equal(other["k"], results.dataset(fit, "posterior")["k"][:, ::2])
 
 
