@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from stanadapt.diagnostics.compare import compare
     from stanadapt.diagnostics.modes import modes
     from stanadapt.errors import ConvergenceWarning, StanadaptError
-    from stanadapt.results.files import save
+    from stanadapt.results.formats import save
     from stanadapt.runs.load import load
     from stanadapt.runs.prior import add_prior
     from stanadapt.runs.resume import resume
@@ -43,7 +43,7 @@ _PLACES = {
     "report": "studies.report.report",
     "resume": "runs.resume",
     "sample": "runs.sample",
-    "save": "results.files",
+    "save": "results.formats",
     "sbc": "studies.calibration.sbc",
     "stan_nuts": "runs.stan_nuts.stan_nuts",
 }

@@ -21,12 +21,14 @@ from stanadapt.cli.options import (
     Exclude,
     Float32,
     Force,
+    Format,
     Include,
     Inits,
     LabelsFile,
     MaxMinutes,
     Model,
     Noise,
+    Out,
     Parallel,
     Posteriordb,
     Quiet,
@@ -45,7 +47,13 @@ from stanadapt.cli.options import (
     read_settings,
     target_options,
 )
-from stanadapt.cli.terminal import report_errors, require_writable, save
+from stanadapt.cli.terminal import (
+    OUTPUTS,
+    report_errors,
+    require_output,
+    require_writable,
+    save,
+)
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.errors import StanadaptError
@@ -66,9 +74,8 @@ def sample(
         str,
         typer.Option("--sampler", "-s", help="A name that `stanadapt samplers` lists, or auto."),
     ] = AUTO,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The netCDF file to write.")] = Path(
-        "fit.nc"
-    ),
+    out: Out = None,
+    format: Format = "netcdf",
     chains: Chains = 4,
     parallel_chains: Parallel = None,
     threads_per_chain: Threads = 1,
@@ -126,7 +133,7 @@ def sample(
 ) -> None:
     """Draw from the posterior of a Stan program with one sampler, and write an ArviZ file."""
     with report_errors():
-        (path,) = require_writable([out], force)
+        path = require_output(out, format, force, float32)
         interruption.runs += [] if run is None else [run]
         coordinates = _coordinates(standardize, straighten)
         settings: Any = read_settings(choices)
@@ -153,9 +160,9 @@ def sample(
                 fit, target, prior_data, max_minutes=max_minutes, parallel_chains=parallel_chains,
                 show_progress=not quiet,
             )  # fmt: skip
-        save(fit, path, float32)
+        save(fit, path, float32, format, force)
         print(compare({results.attribute(fit, "sampler"): fit}))
-        print(f"ArviZ file: {path}")
+        print(f"{OUTPUTS[format][1]}: {path}")
         if results.attribute(fit, "interrupted"):
             raise typer.Exit(130)
 
@@ -225,9 +232,8 @@ Folder = Annotated[Path, typer.Argument(help="The folder that `sample --run` wro
 
 def resume(
     run: Folder,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The netCDF file to write.")] = Path(
-        "fit.nc"
-    ),
+    out: Out = None,
+    format: Format = "netcdf",
     iter_sampling: Annotated[
         int | None,
         typer.Option(help="Total iterations per chain; default: as first requested."),
@@ -241,15 +247,15 @@ def resume(
 ) -> None:
     """Continue a run that was stopped, or make it longer."""
     with report_errors():
-        (path,) = require_writable([out], force)
+        path = require_output(out, format, force, float32)
         interruption.runs.append(run)
         fit = continue_run(
             run, iter_sampling=iter_sampling, until_ess=until_ess, max_minutes=max_minutes,
             parallel_chains=parallel_chains, show_progress=not quiet,
         )  # fmt: skip
-        save(fit, path, float32)
+        save(fit, path, float32, format, force)
         print(compare({results.attribute(fit, "sampler"): fit}))
-        print(f"ArviZ file: {path}")
+        print(f"{OUTPUTS[format][1]}: {path}")
         if results.attribute(fit, "interrupted"):
             raise typer.Exit(130)
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from stanadapt import results
 from stanadapt.cli.messages import OPTIONS_CONFLICT
 from stanadapt.cli.options import (
     Backend,
@@ -33,6 +32,7 @@ from stanadapt.diagnostics.modes import modes as find_modes
 from stanadapt.errors import StanadaptError, codes_of
 from stanadapt.results import write_text
 from stanadapt.runs.choose_sampler import AUTO
+from stanadapt.runs.load import load
 from stanadapt.studies.advise.advise import advise as try_samplers
 from stanadapt.studies.calibration.ranks import NOT_CALIBRATED
 from stanadapt.studies.calibration.sbc import sbc as calibrate
@@ -65,7 +65,7 @@ def diagnose(
                 OPTIONS_CONFLICT, "--data belongs to the program of the fit: add --model."
             )
         target = None if model is None else make_target(model, data, backend=backend)
-        found = judge_fit(results.load(fit), target)
+        found = judge_fit(load(fit), target)
         if not as_json:
             print(found)
             return
@@ -97,7 +97,7 @@ def table(
     with report_errors():
         if out is not None:
             require_writable([out], force)
-        fits = dict(zip(names_of(files), map(results.load, files), strict=True))
+        fits = dict(zip(names_of(files), map(load, files), strict=True))
         compared = compare(fits, baseline, var_names=read_names(variables), budget=budget)
         print(compared)
         if out is not None:
@@ -127,7 +127,7 @@ def modes(
     """List the modes that the draws of a fit visited, their weights, and whether chains agree."""
     with report_errors():
         (path,) = require_writable([out], force) if out is not None else (None,)
-        draws = results.load(fit)
+        draws = load(fit)
         target = make_target(
             model, data, include_paths=include or (), backend=backend, unsafe=unsafe,
             show_progress=not quiet,

@@ -61,6 +61,23 @@ Float32 = Annotated[
     bool,
     typer.Option("--float32", help="Write draws in single precision if rounding is negligible."),
 ]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="The file to write, or the folder for cmdstan and zarr; default: fit.nc, fit or "
+        "fit.zarr.",
+    ),
+]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help="netcdf: an ArviZ file; cmdstan: a folder with one CSV file per chain, as CmdStan "
+        "writes them; or zarr.",
+    ),
+]
 Chains = Annotated[int, typer.Option(help="Number of chains.")]
 Parallel = Annotated[
     int | None, typer.Option(help="Number of chains that run at once; does not change the draws.")

@@ -25,9 +25,34 @@ from stanadapt.diagnostics.reasons import NOT_JUDGED
 from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.errors import ConvergenceWarning, StanadaptError
 
+# default of --out, and the noun for what is written, by format
+OUTPUTS = {
+    "netcdf": (Path("fit.nc"), "ArviZ file"),
+    "cmdstan": (Path("fit"), "CSV files"),
+    "zarr": (Path("fit.zarr"), "zarr store"),
+}
 
-def save(fit: Any, path: Path, float32: bool = False) -> Path:
+
+def require_output(out: Path | None, format: str, force: bool, float32: bool) -> Path:
+    """Check before any computation that a fit can be written in a format; return the path.
+
+    Raises
+    ------
+    StanadaptError
+        As `require_writable`, and "unknown_format", "not_of_the_format" or "zarr_missing".
+
+    """
+    results.require_format(format, float32=float32)
+    path = OUTPUTS[format][0] if out is None else out
+    return require_writable([path], force, format)[0]
+
+
+def save(
+    fit: Any, path: Path, float32: bool = False, format: str = "netcdf", force: bool = False
+) -> Path:
     """Write a result, and record its path for the message after an interruption.
+
+    If the format cannot hold the draws, they are written to a netCDF file, which the error names.
 
     Ctrl-C ends the command once the file is complete, since the draws would be lost otherwise; it
     ends the command at once if a run folder holds them.
@@ -39,15 +64,28 @@ def save(fit: Any, path: Path, float32: bool = False) -> Path:
     interruption.incomplete.append(results.partial_path(path))
     # compression takes most of the time: leave it out if the user has pressed Ctrl-C
     options: dict[str, Any] = {"float32": float32} if judged else {"compression": 0}
+    options |= {"format": format, "overwrite": force}
     if in_folder:
-        pressed, saved = [], results.save(fit, path, **options)
+        pressed, saved = [], _save(fit, path, **options)
     else:
         with uninterrupted() as pressed:
-            saved = results.save(fit, path, **options)
+            saved = _save(fit, path, **options)
     interruption.written.append(saved)
     if pressed or not judged:
         raise KeyboardInterrupt
     return saved
+
+
+def _save(fit: Any, path: Path, **options: Any) -> Path:
+    try:
+        return results.save(fit, path, **options)
+    except StanadaptError as error:
+        if options["format"] == "netcdf":
+            raise
+        kept = results.save(fit, path.with_name(f"{path.name}.nc"))
+        raise StanadaptError(
+            error.code, f"{error.message} The draws are not lost: they are in {kept}."
+        ) from None
 
 
 @functools.cache
@@ -57,7 +95,7 @@ def _import_writer() -> None:
         xr.Dataset({"x": ("draw", np.zeros(1))}).to_netcdf(f"{folder}/x.nc", engine="h5netcdf")
 
 
-def require_writable(paths: Iterable[Path], force: bool) -> list[Path]:
+def require_writable(paths: Iterable[Path], force: bool, format: str = "netcdf") -> list[Path]:
     """Check before any computation that files can be written; ask before replacing one.
 
     Parameters
@@ -66,6 +104,8 @@ def require_writable(paths: Iterable[Path], force: bool) -> list[Path]:
         Files that the command will write.
     force
         Whether existing files may be replaced without a question.
+    format
+        That of fits, "netcdf" for other files as well.
 
     Returns
     -------
@@ -79,9 +119,12 @@ def require_writable(paths: Iterable[Path], force: bool) -> list[Path]:
         cannot be asked.
 
     """
-    checked = [results.check_writable(path) for path in paths]
+    checked = [results.FORMATS[format](path) for path in paths]
     _import_writer()
-    existing = [str(path) for path in checked if path.exists()]
+    if format == "cmdstan":
+        existing = [str(file) for path in checked for file in results.other_csv_files(path)]
+    else:
+        existing = [str(path) for path in checked if path.exists()]
     if not existing or force:
         return checked
     listed = ", ".join(existing)

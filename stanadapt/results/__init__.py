@@ -28,18 +28,20 @@ from stanadapt.results.arviz_object import (
     source_name,
     variables,
 )
+from stanadapt.results.cmdstan_csv import other_csv_files
 from stanadapt.results.files import (
     as_path,
     check_writable,
     load,
     partial_path,
     replace_file,
-    save,
     write_bytes,
     write_text,
 )
+from stanadapt.results.formats import FORMATS, require_format, save
 
 __all__ = [
+    "FORMATS",
     "PSEUDO",
     "Fit",
     "Groups",
@@ -58,12 +60,14 @@ __all__ = [
     "is_fit",
     "load",
     "notes",
+    "other_csv_files",
     "parameters",
     "pareto_smoothed",
     "partial_path",
     "quantile",
     "replace_file",
     "require_draws",
+    "require_format",
     "save",
     "shapes",
     "source_name",

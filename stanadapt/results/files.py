@@ -16,8 +16,6 @@ from stanadapt.errors import StanadaptError, require_flag, require_names, requir
 from stanadapt.results.arviz_object import (
     Fit,
     arviz_module,
-    dataset,
-    group_names,
     is_fit,
     is_tree,
     storable,
@@ -26,7 +24,6 @@ from stanadapt.results.messages import (
     EMPTY_POSTERIOR,
     FILE_MISSING,
     FILE_UNREADABLE,
-    NOT_A_FIT,
     NOT_A_PATH,
     NOT_A_RESULT,
     NOT_WRITABLE,
@@ -190,70 +187,20 @@ def check_writable(path: str | os.PathLike) -> Path:
     return path
 
 
-def save(
-    fit: Fit,
-    path: str | os.PathLike,
+def save_netcdf(
+    groups: Mapping[str, xr.Dataset],
+    attributes: Mapping[str, Any],
+    path: Any,
     *,
-    thin: int = 1,
     float32: bool = False,
-    exclude: str | Iterable[str] = (),
     compression: int = COMPRESSION,
 ) -> Path:
-    """Write a fit to a netCDF file; an existing file is replaced only by a complete one.
-
-    Parameters
-    ----------
-    fit : InferenceData or DataTree
-        A result, or another ArviZ object with a posterior.
-    path : str or Path
-        Path of the file; missing folders are created.
-    thin : int
-        Write every thin-th draw and its statistics. `fit` itself does not change.
-    float32 : bool
-        Write draws with four bytes instead of eight if, in every component of the variable, the
-        rounding error is below 1/10,000 of the standard deviation. The sampler's statistics keep
-        eight bytes.
-    exclude : str or iterable of str
-        Names of variables of draws, or of groups, to leave out.
-    compression : int
-        Level of zlib, from 0 (none) to 9. Compression loses no information.
-
-    Returns
-    -------
-    Path
-        The path of the file.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "files" if the file cannot be written, "settings" if a name is unknown.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> import stanadapt as sa
-    >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
-    >>> target = sa.Target(program, backend="stanli", show_progress=False)
-    >>> fit = sa.sample(target, "rwm", seed=1, show_progress=False)
-    >>> with TemporaryDirectory() as folder:
-    ...     path = sa.save(fit, f"{folder}/fit.nc", float32=True)
-    ...     print(sa.load(path).attrs["sampler"])
-    rwm
-
-    """
-    if not is_fit(fit):
-        raise StanadaptError(
-            NOT_A_FIT, f"save expects a result of sample or stan_nuts, got {type(fit).__name__}."
-        )
-    groups = {group: dataset(fit, group) for group in group_names(fit)}
-    groups = {name: _prepare(data) for name, data in select_draws(groups, thin, exclude).items()}
+    """Write the groups of a fit to a netCDF file, of which an older one is replaced as a whole."""
+    groups = prepare_groups(groups)
     encodings = {name: encoding(name, data, float32, compression) for name, data in groups.items()}
-    attributes = dict(fit.attrs)
-    if "thin" in attributes:  # the verdict on thinned draws depends on it
-        attributes["thin"] = int(attributes["thin"]) * thin
     path = check_writable(path)
-    with _report_errors(path), replace_file(path) as partial:
-        _write(groups, _storable_attributes(attributes), str(partial), encodings)
+    with report_failures(path), replace_file(path) as partial:
+        _write(groups, storable_attributes(attributes), str(partial), encodings)
     return path
 
 
@@ -281,7 +228,8 @@ def partial_path(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _report_errors(path: Path) -> Iterator[None]:
+def report_failures(path: Path) -> Iterator[None]:
+    """Turn an OSError of the body into a StanadaptError that names the path."""
     try:
         yield
     except OSError as error:
@@ -305,7 +253,7 @@ def write_text(path: str | os.PathLike, text: str) -> Path:
 def write_bytes(path: str | os.PathLike, content: bytes) -> Path:
     """Write a binary file as a whole; see `write_text`."""
     path = check_writable(path)
-    with _report_errors(path), replace_file(path) as partial:
+    with report_failures(path), replace_file(path) as partial:
         partial.write_bytes(content)
     return path
 
@@ -334,6 +282,11 @@ def _write(
         data.to_netcdf(path, mode="a", group=group, engine="h5netcdf", encoding=encodings[group])
 
 
+def prepare_groups(groups: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Return shallow copies with attributes that files can hold."""
+    return {name: _prepare(data) for name, data in groups.items()}
+
+
 def _prepare(data: xr.Dataset) -> xr.Dataset:
     """Return a shallow copy with attributes that netCDF can hold.
 
@@ -342,11 +295,11 @@ def _prepare(data: xr.Dataset) -> xr.Dataset:
     data = data.drop_encoding()
     owners: list[Any] = [data, *data.variables.values()]
     for owner in owners:
-        owner.attrs = _storable_attributes(owner.attrs)
+        owner.attrs = storable_attributes(owner.attrs)
     return data
 
 
-def _storable_attributes(attributes: Any) -> dict[str, Any]:
+def storable_attributes(attributes: Any) -> dict[str, Any]:
     return {str(name): storable(value) for name, value in attributes.items()}
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.errors import StanadaptError
+from stanadapt.results.cmdstan_csv import STAN_VARIABLE
 from stanadapt.results.coordinates import as_json, coordinate, storable_text
 from stanadapt.results.datasets import default_dimension, draws_dataset
 from stanadapt.results.files import read_text
@@ -259,7 +260,9 @@ def phase_groups(
     for group in ("posterior_predictive", "log_likelihood"):
         named = {observed: columns[name] for observed, name in getattr(labels, group).items()}
         dims = {o: labels.dims[n] for o, n in getattr(labels, group).items() if n in labels.dims}
-        groups[group] = draws_dataset(named, dims, labels.coords)
+        groups[group] = data = draws_dataset(named, dims, labels.coords)
+        for observed, name in getattr(labels, group).items():
+            data[observed].attrs[STAN_VARIABLE] = name
     return groups
 
 

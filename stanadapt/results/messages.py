@@ -80,3 +80,40 @@ RESULT_REFUSED = Code(
     "The result of a run could not be built or saved: a name or an attribute is not possible.",
     "Rename the variable, the dimension, the statistic or the attribute that the message names.",
 )
+UNKNOWN_FORMAT = Code(
+    "unknown_format",
+    "settings",
+    "No format of files has this name.",
+    "Choose netcdf, cmdstan or zarr.",
+)
+NOT_OF_THE_FORMAT = Code(
+    "not_of_the_format",
+    "settings",
+    "An option belongs to another format of files.",
+    "Leave the option out, or choose the format that the message names.",
+)
+NO_CMDSTAN_FORM = Code(
+    "no_cmdstan_form",
+    "settings",
+    "CmdStan's CSV files cannot hold the draws of a fit: they have weights, are not those of "
+    "chains, or have names that Stan does not allow.",
+    "Save the fit as netCDF or zarr, or exclude the variable that the message names.",
+)
+OTHER_CSV_FILES = Code(
+    "other_csv_files",
+    "files",
+    "A folder holds CSV files that would be read as chains of the fit that is saved there.",
+    "Choose another folder, or add overwrite=True (--force), which removes files of CmdStan there.",
+)
+ZARR_MISSING = Code(
+    "zarr_missing",
+    "installation",
+    "The package zarr, which reads and writes stores of this format, is not installed.",
+    "Install it with `pip install zarr`, or choose the format netcdf.",
+)
+NO_CHAINS_IN_CSV = Code(
+    "no_chains_in_csv",
+    "files",
+    "CSV files are not those of chains that CmdStan or stanadapt wrote, or do not belong together.",
+    "Give the complete files of the chains of one run of CmdStan's method sample.",
+)

@@ -1,8 +1,10 @@
-"""Read a result from a file, or the draws so far of a run on disk, even while it is written."""
+"""Read a result from files, or the draws so far of a run on disk, even while it is written."""
 
 import json
+from collections.abc import Sequence
 from os import PathLike
 from os.path import isdir
+from pathlib import Path
 from typing import Any
 
 from stanadapt import results
@@ -11,30 +13,34 @@ from stanadapt.errors import StanadaptError
 from stanadapt.results import Fit
 from stanadapt.results.attributes import origin_attributes
 from stanadapt.results.labels import data_groups, phase_groups, read_labels
+from stanadapt.results.messages import FILE_MISSING
+from stanadapt.results.read_cmdstan_csv import chains_in, load_csv
+from stanadapt.results.zarr_store import is_store, load_store
 from stanadapt.runs.checkpoint import newest, summary_of
-from stanadapt.runs.folder import RunFolder
+from stanadapt.runs.folder import MANIFEST, RunFolder
 from stanadapt.runs.messages import NO_DRAWS_YET
 from stanadapt.runs.result import statistics
 from stanadapt.runs.spec import DATA
 
 
-def load(path: str | PathLike) -> Fit:
-    """Read a result from a netCDF file, or the draws so far from the folder of a run.
+def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
+    """Read a result from files, or the draws so far from the folder of a run.
 
     Parameters
     ----------
-    path : str or Path
-        The file or the folder.
+    path : str, Path, or list of these
+        A netCDF file; a zarr store; CSV files of CmdStan's chains, their folder, or one of them; or
+        the folder of a run.
 
     Returns
     -------
     Fit
-        ArviZ object, judged if it comes from a folder.
+        ArviZ object, judged if it comes from CSV files or the folder of a run.
 
     Raises
     ------
     StanadaptError
-        Stage "files" if there is neither; "no_draws_yet" if a run is still warming up.
+        Stage "files" if there is none of these; "no_draws_yet" if a run is still warming up.
 
     Examples
     --------
@@ -47,8 +53,24 @@ def load(path: str | PathLike) -> Fit:
     'fine'
 
     """
-    if not isdir(results.as_path(path)):  # also False for names that the system refuses
-        return results.load(path)
+    if isinstance(path, list | tuple):
+        return _load_csv(path)
+    path = results.as_path(path)
+    if not isdir(path):  # also False for names that the system refuses
+        return _load_csv([path]) if path.suffix == ".csv" else results.load(path)
+    if is_store(path):
+        return load_store(path)
+    files = [] if (path / MANIFEST).exists() else chains_in(path)
+    return _load_csv(files) if files else _load_run(path)
+
+
+def _load_csv(paths: Sequence[Any]) -> Fit:
+    if not paths:
+        raise StanadaptError(FILE_MISSING, "load was given an empty list of files.")
+    return judge(load_csv(paths))
+
+
+def _load_run(path: Path) -> Fit:
     folder = RunFolder.open(path)
     manifest, labels = folder.manifest, read_labels(folder.manifest["target"]["labels"])
     progress = [summary_of(held) for held in newest(folder, manifest["plan"]["chains"])]

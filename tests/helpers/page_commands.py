@@ -70,6 +70,8 @@ def written_fits(command, folder):
     if "--out" not in words or "--repeats" in words:
         return []
     out = folder / words[words.index("--out") + 1]
+    if "cmdstan" in words:
+        return [out]
     if out.suffix not in ("", ".nc"):
         assert out.is_file()
         return []

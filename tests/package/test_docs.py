@@ -75,6 +75,7 @@ def reference_text(monkeypatch):
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "stan_models").symlink_to(ROOT / "stan_models")
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
     tiny(tmp_path / "posteriordb", name="eight_schools-eight_schools_noncentered")
     return tmp_path
 

@@ -162,4 +162,5 @@ def _outcome(fit: Any, draws: np.ndarray, compile_seconds: float, remarks: tuple
         compile_seconds=compile_seconds,
         engine=f"cmdstan {toolchain.require_cmdstan().version}",
         remarks=remarks,
+        inverse_metric=fit.metric,
     )

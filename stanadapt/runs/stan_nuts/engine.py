@@ -6,17 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.errors import Message
-
-# Stan's name of each sampler statistic, ArviZ's name, and its type
-STATISTICS = {
-    "lp__": ("lp", np.float64),
-    "accept_stat__": ("acceptance_rate", np.float64),
-    "stepsize__": ("step_size", np.float64),
-    "treedepth__": ("tree_depth", np.int64),
-    "n_leapfrog__": ("n_steps", np.int64),
-    "divergent__": ("diverging", bool),
-    "energy__": ("energy", np.float64),
-}
+from stanadapt.results.cmdstan_csv import STATISTICS as STATISTICS  # of every engine
 
 
 class NutsSettings(NamedTuple):
@@ -42,6 +32,8 @@ class NutsRun(NamedTuple):
         Name and version of the engine.
     remarks
         Messages for the user.
+    inverse_metric
+        The diagonal that each chain learned, shape (chain, coordinate); None if it is not known.
 
     """
 
@@ -53,6 +45,7 @@ class NutsRun(NamedTuple):
     compile_seconds: float
     engine: str
     remarks: tuple[Message, ...] = ()
+    inverse_metric: np.ndarray | None = None
 
 
 def dotted(names: Iterable[str]) -> list[str]:

@@ -257,7 +257,9 @@ def _attributes(
     # thinned iterations have leapfrogs too, which the kept iterations stand for
     leapfrogs = outcome.statistics[..., list(STATISTICS).index("n_leapfrog__")] * plan.thin
     warmup, chains = plan.thinned(plan.iter_warmup), outcome.draws.shape[0]
+    metric = outcome.inverse_metric
     return {
+        **({} if metric is None else {"inverse_metric": json.dumps(metric.tolist())}),
         **origin(target, plan),
         "sampler": "nuts",
         "exact": True,

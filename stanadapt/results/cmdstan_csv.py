@@ -1,0 +1,277 @@
+"""Write fits as CmdStan's CSV files, one per chain, which the tools around Stan read.
+
+The layout is that of CmdStan: `cmdstan_header` has the comments, and the columns are described
+here. CmdStan's `generate_quantities` counts columns, so that there are always its seven statistics.
+One that a sampler does not record is 0 if that is true of its moves, and otherwise nan; the header
+names it.
+"""
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from stanadapt.errors import StanadaptError
+from stanadapt.results.cmdstan_header import (
+    File,
+    adaptation_lines,
+    elapsed_lines,
+    header_lines,
+    is_stan_csv,
+)
+from stanadapt.results.files import as_path, check_writable, replace_file
+from stanadapt.results.messages import NO_CMDSTAN_FORM, NOT_WRITABLE, OTHER_CSV_FILES
+
+# Stan's name of each sampler statistic, ArviZ's name, and its type
+STATISTICS = {
+    "lp__": ("lp", np.float64),
+    "accept_stat__": ("acceptance_rate", np.float64),
+    "stepsize__": ("step_size", np.float64),
+    "treedepth__": ("tree_depth", np.int64),
+    "n_leapfrog__": ("n_steps", np.int64),
+    "divergent__": ("diverging", bool),
+    "energy__": ("energy", np.float64),
+}
+# statistics that are 0 for a sampler without trees, trajectories and divergences
+ZERO_WITHOUT = ("treedepth__", "n_leapfrog__", "divergent__")
+# attribute of a variable of a group other than posterior: its name in the program
+STAN_VARIABLE = "stan_variable"
+# a name in Stan; that of an element of a tuple, or of a part of a complex number, as it is written
+NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+ELEMENT = re.compile(r"[A-Za-z]\w*([.:]\w+)+", re.ASCII)
+
+Groups = Mapping[str, xr.Dataset]
+
+
+class Table(NamedTuple):
+    """Columns of a phase, shape (chain, draw, column); `absent` are statistics without record."""
+
+    names: list[str]
+    values: np.ndarray
+    absent: list[str]
+
+
+def save_csv(
+    groups: Groups, attributes: Mapping[str, Any], folder: Any, overwrite: bool = False
+) -> Path:
+    """Write one CSV file per chain into a folder, all of them or none.
+
+    Parameters
+    ----------
+    groups, attributes
+        Those of a fit.
+    folder
+        Path of the folder; it is made if it is missing.
+    overwrite
+        Whether other files of CmdStan in the folder may be removed.
+
+    Raises
+    ------
+    StanadaptError
+        "no_cmdstan_form" if the format cannot hold the draws, "other_csv_files" or "not_writable"
+        if the folder cannot be used.
+
+    """
+    _require_chains(groups, attributes)
+    parameters = _parameters(attributes)
+    draws = _table(groups, "", parameters)
+    warmup = None
+    if "warmup_posterior" in groups:
+        warmup = _aligned(_table(groups, "warmup_", parameters), draws)
+    ids = _ids(attributes, len(draws.values))
+    model = re.sub(r"\W", "_", str(attributes.get("model") or "model"), flags=re.ASCII)
+    names = [f"{model}_{number}.csv" for number in ids]
+    folder, others = _require_room(folder, names, overwrite)
+    try:
+        with contextlib.ExitStack() as stack:  # renames no file before all are complete
+            for chain, (name, number) in enumerate(zip(names, ids, strict=True)):
+                partial = stack.enter_context(replace_file(folder / name))
+                file = File(
+                    attributes, model, number, chain, draws.names, parameters, draws.absent,
+                    draws.values.shape[1], 0 if warmup is None else warmup.values.shape[1],
+                )  # fmt: skip
+                _write(partial, file, draws.values[chain], _rows_of(warmup, chain))
+        for other in others:
+            other.unlink()
+    except OSError as error:
+        raise StanadaptError(NOT_WRITABLE, f"{folder} could not be written: {error}.") from None
+    return folder
+
+
+def other_csv_files(folder: Path, names: Sequence[str] = ()) -> list[Path]:
+    """Return the CSV files in a folder, without those of these names."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.glob("*.csv") if path.name not in names)
+
+
+def check_folder(path: Any) -> Path:
+    """Check, before sampling, that files can be written in a folder; return its path."""
+    folder = as_path(path)
+    if folder.is_file() or folder.suffix == ".csv":
+        raise StanadaptError(
+            NOT_WRITABLE,
+            f"{folder} cannot be a folder: the format cmdstan has one file per chain. Give the "
+            "name of a folder.",
+        )
+    check_writable(folder / "output_1.csv")
+    return folder
+
+
+def _require_room(folder: Any, names: Sequence[str], overwrite: bool) -> tuple[Path, list[Path]]:
+    """Return the folder and the files to remove from it; refuse others, unless overwriting."""
+    folder = check_folder(folder)
+    others = other_csv_files(folder, names)
+    if others and not overwrite:
+        raise StanadaptError(
+            OTHER_CSV_FILES,
+            f"{folder} holds {others[0].name}"
+            f"{f' and {len(others) - 1} more CSV files' if len(others) > 1 else ''}, which would "
+            "be read as chains of the fit. Choose another folder, or agree to remove files of "
+            "CmdStan there (overwrite=True, or --force in a shell).",
+        )
+    return folder, [path for path in others if is_stan_csv(path)]
+
+
+def _require_chains(groups: Groups, attributes: Mapping[str, Any]) -> None:
+    """Refuse draws that mean something else without the weights or the record that they have."""
+    source = attributes.get("sampler") or attributes.get("method") or "This fit"
+    stats: Any = groups.get("sample_stats", {})
+    exact = bool(attributes.get("exact", True))
+    weights = [name for name in ("log_weight", "weight") if name in stats]
+    if not exact and any(np.ptp(stats[name].values) for name in weights):
+        raise _refused(
+            f"the draws of {source} have weights, which a CSV of CmdStan cannot hold: read without "
+            "them, they are draws from another distribution"
+        )
+    if not exact and attributes.get("pareto_k") is not None:
+        raise _refused(f"the draws of {source} are from an approximation, and not a chain")
+    if "diverging" not in stats and not attributes.get("sampler"):
+        raise _refused(
+            "the fit does not record divergences (sample_stats has no variable diverging), and "
+            "zeros would say that there are none"
+        )
+
+
+def _refused(reason: str) -> StanadaptError:
+    return StanadaptError(
+        NO_CMDSTAN_FORM, f"{reason}. Save the fit in another format (netcdf, zarr)."
+    )
+
+
+def _parameters(attributes: Mapping[str, Any]) -> list[str]:
+    return re.findall(r"[^\"\[\], ]+", str(attributes.get("parameters") or ""))
+
+
+def _ids(attributes: Mapping[str, Any], chains: int) -> list[int]:
+    """Return the numbers of the chains in the run."""
+    kept = np.atleast_1d(attributes.get("chains_kept", ())).tolist()
+    whole = len(kept) == chains and all(isinstance(number, int) for number in kept)
+    return kept if whole else list(range(1, chains + 1))
+
+
+def _table(groups: Groups, prefix: str, parameters: Sequence[str]) -> Table:
+    posterior, stats = groups[f"{prefix}posterior"], groups.get(f"{prefix}sample_stats")
+    shape = tuple(posterior.sizes[dim] for dim in ("chain", "draw"))
+    statistics, absent = _statistics(xr.Dataset() if stats is None else stats, shape)
+    found: dict[str, np.ndarray] = {}
+    for name, variable in _variables(groups, prefix, parameters):
+        columns = _elements(name, variable)
+        if not found.keys().isdisjoint(columns):
+            raise _refused(f"two variables of the fit are called {name} in the program")
+        found |= columns
+    columns = {**statistics, **found}
+    return Table(list(columns), np.stack(list(columns.values()), axis=-1), absent)
+
+
+def _aligned(warmup: Table, draws: Table) -> Table:
+    """Return warm-up with the columns of the draws; quantities without record are nan."""
+    where = {name: i for i, name in enumerate(warmup.names)}
+    values = np.full((*warmup.values.shape[:2], len(draws.names)), np.nan)
+    for column, name in enumerate(draws.names):
+        if name in where:
+            values[..., column] = warmup.values[..., where[name]]
+    return Table(draws.names, values, warmup.absent)
+
+
+def _statistics(stats: xr.Dataset, shape: Any) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Return the columns of CmdStan's statistics, and the names of those without record."""
+    columns, absent = {}, []
+    for stan, (name, _) in STATISTICS.items():
+        source = _leapfrogs(stats) if stan == "n_leapfrog__" else name
+        if source in stats:
+            columns[stan] = stats[source].transpose("chain", "draw").values.astype(float)
+        else:
+            absent.append(stan)
+            columns[stan] = np.full(shape, 0.0 if stan in ZERO_WITHOUT else np.nan)
+    return columns, absent
+
+
+def _leapfrogs(stats: xr.Dataset) -> str:
+    """Return the statistic that counts leapfrogs: moves of a random walk are counted too."""
+    moves = "n_density" in stats or "diverging" not in stats
+    return "leapfrogs" if moves or "leapfrogs" in stats else "n_steps"
+
+
+def _variables(
+    groups: Groups, prefix: str, parameters: Sequence[str]
+) -> Iterator[tuple[str, xr.DataArray]]:
+    """Yield the variables of a phase with their names in the program, parameters first."""
+    place = {name: i for i, name in enumerate(parameters)}
+    posterior = groups[f"{prefix}posterior"].data_vars
+    for name in sorted(posterior, key=lambda x: place.get(_stem(x), len(place))):
+        yield str(name), posterior[name]
+    for group in () if prefix else ("posterior_predictive", "log_likelihood"):
+        for name, variable in groups.get(group, xr.Dataset()).data_vars.items():
+            yield str(variable.attrs.get(STAN_VARIABLE, name)), variable
+
+
+def _stem(name: Any) -> str:
+    """Return the variable that a column belongs to: "t" of "t.1:2"."""
+    return re.split("[.:]", str(name))[0]
+
+
+def _elements(name: str, variable: xr.DataArray) -> dict[str, np.ndarray]:
+    """Return the columns of a variable by Stan's names, in Stan's order."""
+    if not {"chain", "draw"} <= set(variable.dims):
+        raise _refused(f"{name} has no value for each draw (exclude={name!r} leaves it out)")
+    values = variable.transpose("chain", "draw", ...).values
+    whole = NAME.fullmatch(name) or (ELEMENT.fullmatch(name) and values.ndim == 2)
+    if not whole or name.endswith("__"):
+        raise _refused(f"{name!r} is not the name of a variable in Stan (exclude leaves it out)")
+    if values.dtype.kind not in "fiubc":
+        raise _refused(f"{name} is not numeric (exclude={name!r} leaves it out)")
+    found: dict[str, np.ndarray] = {}
+    for reverse in np.ndindex(*reversed(values.shape[2:])):
+        index = reverse[::-1]
+        label, element = ".".join([name, *(str(i + 1) for i in index)]), values[(..., *index)]
+        if values.dtype.kind == "c":
+            found |= {f"{label}.real": element.real, f"{label}.imag": element.imag}
+        else:
+            found[label] = element.astype(float)
+    return found
+
+
+def _rows_of(table: Table | None, chain: int) -> np.ndarray | None:
+    return None if table is None else table.values[chain]
+
+
+def _write(path: Path, file: File, draws: np.ndarray, warmup: np.ndarray | None) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as out:
+        out.writelines(f"# {line}\n" for line in header_lines(file))
+        out.write(",".join(file.columns) + "\n")
+        if warmup is not None:
+            out.writelines(_lines(warmup))
+        out.writelines(f"# {line}\n" for line in adaptation_lines(file, draws))
+        out.writelines(_lines(draws))
+        out.writelines(f"# {line}\n" for line in elapsed_lines(file))
+
+
+def _lines(rows: np.ndarray) -> Iterator[str]:
+    """Yield rows with the fewest digits from which every bit can be read, whole numbers as such."""
+    for row in rows.tolist():
+        yield (",".join(map(repr, row)) + ",").replace(".0,", ",")[:-1] + "\n"

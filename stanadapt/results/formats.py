@@ -1,0 +1,116 @@
+"""Save a fit in one of the formats that other tools read: netCDF, CmdStan's CSV files, zarr."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from stanadapt.errors import StanadaptError, is_one_of, require_flag
+from stanadapt.results.arviz_object import Fit, dataset, group_names, is_fit, require_draws
+from stanadapt.results.cmdstan_csv import check_folder, save_csv
+from stanadapt.results.files import COMPRESSION, check_writable, save_netcdf, select_draws
+from stanadapt.results.messages import NOT_A_FIT, NOT_OF_THE_FORMAT, UNKNOWN_FORMAT
+from stanadapt.results.zarr_store import check_store, save_store
+
+# formats, with the check of a path before there is a fit to save
+FORMATS = {"netcdf": check_writable, "cmdstan": check_folder, "zarr": check_store}
+
+
+def save(
+    fit: Fit,
+    path: str | os.PathLike,
+    *,
+    format: str = "netcdf",
+    thin: int = 1,
+    float32: bool = False,
+    exclude: str | Iterable[str] = (),
+    compression: int = COMPRESSION,
+    overwrite: bool = False,
+) -> Path:
+    """Write a fit to a file or a folder; an older one is replaced only by a complete one.
+
+    Parameters
+    ----------
+    fit : InferenceData or DataTree
+        A result, or another ArviZ object with a posterior.
+    path : str or Path
+        Path of the file, or of the folder for the formats cmdstan and zarr; missing folders are
+        created.
+    format : {"netcdf", "cmdstan", "zarr"}
+        A netCDF file; a folder with one CSV file per chain, as CmdStan writes them; or a zarr
+        store, which needs the package zarr. CSV files have draws, warm-up if it was saved, and
+        CmdStan's seven statistics, with every bit, but no labels and no other groups.
+    thin : int
+        Write every thin-th draw and its statistics. `fit` itself does not change.
+    float32 : bool
+        Write draws with four bytes instead of eight if, in every component of the variable, the
+        rounding error is below 1/10,000 of the standard deviation. The sampler's statistics keep
+        eight bytes. Not for cmdstan.
+    exclude : str or iterable of str
+        Names of variables of draws, or of groups, to leave out.
+    compression : int
+        Level of zlib in netCDF files, from 0 (none) to 9; a store has zarr's own, or none for 0.
+        Compression loses no information. CSV files have none.
+    overwrite : bool
+        For cmdstan, remove other CSV files of CmdStan in the folder, which would be read as chains
+        of this fit.
+
+    Returns
+    -------
+    Path
+        The path of the file or the folder.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "files" if the file cannot be written or the folder holds other CSV files, "settings"
+        if a name is unknown or CSV files cannot hold the draws, "installation" without zarr.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import stanadapt as sa
+    >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
+    >>> target = sa.Target(program, backend="stanli", show_progress=False)
+    >>> fit = sa.sample(target, "rwm", seed=1, show_progress=False)
+    >>> with TemporaryDirectory() as folder:
+    ...     path = sa.save(fit, f"{folder}/fit.nc", float32=True)
+    ...     print(sa.load(path).attrs["sampler"])
+    ...     csv = sa.save(fit, f"{folder}/csv", format="cmdstan")
+    ...     print(len(list(csv.glob("*.csv"))))
+    rwm
+    4
+
+    """
+    if not is_fit(fit):
+        raise StanadaptError(
+            NOT_A_FIT, f"save expects a result of sample or stan_nuts, got {type(fit).__name__}."
+        )
+    require_format(format, float32=float32)
+    groups = {group: dataset(fit, group) for group in group_names(fit)}
+    groups = select_draws(groups, thin, exclude)
+    attributes: dict[str, Any] = dict(fit.attrs)
+    if "thin" in attributes:  # the verdict on thinned draws depends on it
+        attributes["thin"] = int(attributes["thin"]) * thin
+    if format == "cmdstan":
+        if not {"chain", "draw"} <= set(groups["posterior"].sizes):
+            require_draws(fit, "fit")  # says what there is instead
+        attributes["thin"] = int(attributes.get("thin", thin))
+        return save_csv(groups, attributes, path, require_flag("overwrite", overwrite))
+    write = save_store if format == "zarr" else save_netcdf
+    return write(groups, attributes, path, float32=float32, compression=compression)
+
+
+def require_format(format: Any, float32: bool = False) -> str:
+    """Return the name of a format; StanadaptError if there is none, or if it has no float32."""
+    if not is_one_of(format, FORMATS):
+        raise StanadaptError(
+            UNKNOWN_FORMAT, f"format must be one of {', '.join(FORMATS)}, got {format!r}."
+        )
+    if format == "cmdstan" and require_flag("float32", float32):
+        raise StanadaptError(
+            NOT_OF_THE_FORMAT,
+            "float32 belongs to the formats netcdf and zarr: CSV files hold every bit of a draw. "
+            "thin and exclude make them smaller.",
+        )
+    return format

@@ -1,0 +1,207 @@
+"""Read chains from CSV files, of CmdStan or of `cmdstan_csv`, as the groups of a fit."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt.errors import StanadaptError
+from stanadapt.results.arviz_object import Fit, Groups, build, shapes, variables
+from stanadapt.results.cmdstan_csv import STATISTICS
+from stanadapt.results.cmdstan_header import is_stan_csv
+from stanadapt.results.files import as_path
+from stanadapt.results.labels import make_labels, phase_groups
+from stanadapt.results.messages import FILE_MISSING, FILE_UNREADABLE, NO_CHAINS_IN_CSV
+
+ADAPTED = b"# Adaptation terminated"
+SECONDS = re.compile(rb"([\d.]+) seconds \((Warm-up|Sampling)\)")
+# entries in which the files of one run agree
+SHARED = ("model", "num_samples", "num_warmup", "save_warmup", "thin")
+
+
+class Chain(NamedTuple):
+    """The contents of a file: entries, names of columns, rows of both phases, seconds of each."""
+
+    path: Path
+    entries: dict[str, str]
+    names: list[str]
+    warmup: np.ndarray
+    draws: np.ndarray
+    seconds: dict[str, float]
+
+
+def chains_in(folder: Path) -> list[Path]:
+    """Return the CSV files of CmdStan in a folder."""
+    return [path for path in sorted(folder.glob("*.csv")) if is_stan_csv(path)]
+
+
+def load_csv(paths: Sequence[Any]) -> Fit:
+    """Return the fit, not judged yet, of which each file holds a chain.
+
+    Variables and groups have the names that a run without labels gives them. Labels, data and
+    variables without elements are not in such files.
+
+    Raises
+    ------
+    StanadaptError
+        "file_missing"; or "no_chains_in_csv" if a file is not that of a chain, is incomplete, or
+        does not belong to the same run as the others.
+
+    """
+    chains = sorted((_read(as_path(path)) for path in paths), key=lambda one: _number(one, "id"))
+    first = chains[0]
+    for other in chains[1:]:
+        _require_same_run(first, other)
+    parameters = first.entries.get("parameters", "").split()
+    groups = _phase("", chains, parameters)
+    if len(first.warmup):
+        groups |= _phase("warmup_", chains, parameters)
+    return build(groups, _attributes(chains, parameters))
+
+
+def _error(path: Path, reason: str) -> StanadaptError:
+    return StanadaptError(NO_CHAINS_IN_CSV, f"{path} {reason}.")
+
+
+def _read(path: Path) -> Chain:
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        raise StanadaptError(FILE_MISSING, f"There is no file at {path}. Check the path.") from None
+    except OSError as error:
+        raise StanadaptError(FILE_UNREADABLE, f"{path} cannot be read: {error}.") from None
+    comments = [line for line in lines if line.startswith(b"#")]
+    rows = [
+        number for number, line in enumerate(lines) if line[:1] not in (b"#", b"\n", b"\r", b"")
+    ]
+    entries = _entries(comments)
+    if "model" not in entries or not rows:
+        raise _error(
+            path, "is not a CSV file of CmdStan: its header names no model, or it is empty"
+        )
+    if entries.get("method") != "sample":
+        raise _error(
+            path, f"was written by CmdStan's method {entries.get('method')}, and holds no chain"
+        )
+    names = lines[rows[0]].decode("utf-8", "replace").strip().split(",")
+    ends = [number for number, line in enumerate(lines) if line.startswith(ADAPTED)]
+    # the sampler for fixed parameters neither warms up nor adapts
+    end = ends[0] if ends else 0
+    table = [lines[number] for number in rows[1:]]
+    warmup = sum(number < end for number in rows[1:])
+    values = _numbers(path, table, len(names))
+    seconds = {phase.decode(): float(time) for time, phase in SECONDS.findall(b"".join(comments))}
+    if not seconds:
+        raise _error(
+            path, "is incomplete: it has no elapsed time at its end. Wait for the end of the run"
+        )
+    return Chain(path, entries, names, values[:warmup], values[warmup:], seconds)
+
+
+def _entries(comments: Sequence[bytes]) -> dict[str, str]:
+    """Return what the header says, by name; the first of several, since files have names too."""
+    found: dict[str, str] = {}
+    for line in comments:
+        name, equals, value = line.decode("utf-8", "replace").lstrip("# ").partition("=")
+        if equals:
+            found.setdefault(name.strip(), value.replace("(Default)", "").strip())
+    return {name: {"true": "1", "false": "0"}.get(value, value) for name, value in found.items()}
+
+
+def _numbers(path: Path, rows: Sequence[bytes], columns: int) -> np.ndarray:
+    """Return rows as numbers with every bit."""
+    short = [row for row in rows if row.count(b",") != columns - 1]
+    if short:
+        raise _error(path, f"is damaged: a row has {short[0].count(b',') + 1} of {columns} columns")
+    if not rows:
+        return np.empty((0, columns))
+    try:
+        return np.loadtxt(rows, delimiter=",", dtype=np.float64, ndmin=2, comments=None)
+    except ValueError as error:
+        raise _error(path, f"is damaged: {error}") from None
+
+
+def _require_same_run(first: Chain, other: Chain) -> None:
+    for name in SHARED:
+        if first.entries.get(name) != other.entries.get(name):
+            raise _error(
+                other.path,
+                f"does not belong to the run of {first.path}: {name} is {other.entries.get(name)} "
+                f"there and {first.entries.get(name)} here",
+            )
+    if first.names != other.names:
+        raise _error(other.path, f"has other columns than {first.path}")
+    if first.draws.shape != other.draws.shape or first.warmup.shape != other.warmup.shape:
+        raise _error(
+            other.path, f"has {len(other.draws)} draws, and {first.path} {len(first.draws)}"
+        )
+
+
+def _number(chain: Chain, name: str, default: int = 0) -> int:
+    try:
+        return int(chain.entries.get(name, default))
+    except ValueError:
+        raise _error(
+            chain.path, f"is damaged: {name} is {chain.entries[name]!r}, not a whole number"
+        ) from None
+
+
+def _phase(prefix: str, chains: Sequence[Chain], parameters: Sequence[str]) -> Groups:
+    first = chains[0]
+    rows = np.stack([chain.warmup if prefix else chain.draws for chain in chains])
+    own = [i for i, name in enumerate(first.names) if not name.endswith("__")]
+    names = [first.names[i] for i in own]
+    unknown = first.entries.get("not_recorded", "").split()
+    stats = {
+        STATISTICS.get(name, (name.removesuffix("__"), float))[0]: rows[..., i].astype(
+            STATISTICS.get(name, (name, np.float64))[1]
+        )
+        for i, name in enumerate(first.names)
+        if name.endswith("__") and name not in unknown
+    }
+    labels = make_labels(None, shapes(names), "{}", parameters)
+    return phase_groups(labels, prefix, variables(names, rows[..., own]), stats)
+
+
+def _attributes(chains: Sequence[Chain], parameters: Sequence[str]) -> dict[str, Any]:
+    """Return the attributes that a fit of `stan_nuts`, or of the sampler that is named, has."""
+    first = chains[0]
+    entries = first.entries
+    stan = [_number(first, f"stan_version_{part}") for part in ("major", "minor", "patch")]
+    attributes: dict[str, Any] = {
+        "inference_library": "stanadapt" if "written_by" in entries else "CmdStan",
+        "model": entries["model"].removesuffix("_model"),
+        "sampler": entries.get("sampler") or entries.get("engine") or entries.get("algorithm"),
+        "iter_warmup": _number(first, "num_warmup", 1000),
+        "iter_sampling": _number(first, "num_samples", 1000),
+        "thin": _number(first, "thin", 1),
+        "seed": _number(first, "seed"),
+        "exact": _number(first, "exact", 1),
+        "warmup_seconds": [chain.seconds.get("Warm-up", 0.0) for chain in chains],
+        "sampling_seconds": [chain.seconds.get("Sampling", 0.0) for chain in chains],
+        "chains_kept": [_number(chain, "id", i + 1) for i, chain in enumerate(chains)],
+        "interrupted": False,
+    }
+    if len(set(attributes["chains_kept"])) < len(chains):  # one process of CmdStan ran them all
+        attributes["chains_kept"] = list(range(1, len(chains) + 1))
+    if parameters:
+        attributes["parameters"] = list(parameters)
+    if "written_by" in entries:
+        kept = {"engine": "stan_engine", "settings": "settings"}
+        attributes |= {name: entries[entry] for name, entry in kept.items() if entry in entries}
+    else:
+        attributes["engine"] = f"cmdstan {'.'.join(map(str, stan))}"
+        attributes["settings"] = json.dumps(
+            {"adapt_delta": _real(first, "delta"), "max_treedepth": _number(first, "max_depth", 10)}
+        )
+    return attributes
+
+
+def _real(chain: Chain, name: str) -> float:
+    try:
+        return float(chain.entries.get(name, "nan"))
+    except ValueError:
+        return float("nan")

@@ -1,0 +1,144 @@
+"""Write and read fits as zarr stores: folders of compressed chunks, which xarray reads in parts.
+
+The stores are of zarr's second format, which every version of zarr reads. A file of its own, since
+zarr is an optional dependency.
+"""
+
+import contextlib
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from stanadapt.errors import StanadaptError
+from stanadapt.results.arviz_object import Fit, arviz_module, is_fit, is_tree
+from stanadapt.results.files import (
+    as_path,
+    check_writable,
+    encoding,
+    partial_path,
+    prepare_groups,
+    report_failures,
+    storable_attributes,
+)
+from stanadapt.results.messages import NOT_A_RESULT, NOT_WRITABLE, ZARR_MISSING
+
+MARKS = (".zgroup", "zarr.json")  # files at the root of a store, of the formats 2 and 3
+
+
+def is_store(path: Path) -> bool:
+    """Whether a folder is a zarr store."""
+    return any((path / mark).is_file() for mark in MARKS)
+
+
+def check_store(path: Any) -> Path:
+    """Check, before sampling, that a store can be written at a path; return the path."""
+    path = as_path(path)
+    _require_zarr()
+    if path.exists() and not is_store(path):
+        raise StanadaptError(
+            NOT_WRITABLE,
+            f"{path} exists, and is not a zarr store that could be replaced. Choose another name.",
+        )
+    check_writable(path.with_name(f"{path.name}.partial"))
+    return path
+
+
+def save_store(
+    groups: Mapping[str, xr.Dataset],
+    attributes: Mapping[str, Any],
+    path: Any,
+    *,
+    float32: bool,
+    compression: int,
+) -> Path:
+    """Write the groups of a fit to a store; an older one is replaced by a complete one.
+
+    Raises
+    ------
+    StanadaptError
+        "zarr_missing" without zarr, "not_writable" if the path cannot be written.
+
+    """
+    path = check_store(path)
+    options: dict[str, Any] = {"mode": "a", "zarr_format": 2, "consolidated": False}
+    with report_failures(path), _replace_folder(path) as partial:
+        xr.Dataset(attrs=storable_attributes(attributes)).to_zarr(partial, **options)
+        for name, data in prepare_groups(groups).items():
+            kept = encoding(name, data, float32, compression)
+            encodings = {key: _of_zarr(one, compression) for key, one in kept.items()}
+            data.to_zarr(partial, group=name, encoding=encodings, **options)
+        import zarr
+
+        zarr.consolidate_metadata(str(partial))  # one file to read instead of one per variable
+    return path
+
+
+def load_store(path: Path) -> Fit:
+    """Read a fit from a store into memory, as an object of the installed ArviZ.
+
+    Raises
+    ------
+    StanadaptError
+        "zarr_missing" without zarr, "not_a_result" if the store is damaged or holds no fit.
+
+    """
+    _require_zarr()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of stores without an index, and of damaged ones
+            opened = xr.open_datatree(path, engine="zarr")
+        with contextlib.closing(opened):
+            tree = opened.load()
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        raise StanadaptError(
+            NOT_A_RESULT, f"{path} is not a result written by stanadapt: {error}."
+        ) from None
+    # arrays of numbers are lists in a store
+    tree.attrs = {
+        name: np.asarray(value) if isinstance(value, list) else value
+        for name, value in tree.attrs.items()
+    }
+    fit: Any = tree
+    if not is_tree():
+        groups = {name: node.to_dataset() for name, node in tree.children.items()}
+        fit = arviz_module().InferenceData(attrs=dict(tree.attrs), **groups)
+    if not is_fit(fit):
+        raise StanadaptError(NOT_A_RESULT, f"{path} is not a result: it has no posterior.")
+    return fit
+
+
+def _require_zarr() -> None:
+    if find_spec("zarr") is None:
+        raise StanadaptError(
+            ZARR_MISSING,
+            "zarr stores need the package zarr, which is not installed: run `pip install zarr`, or "
+            "choose the format netcdf.",
+        )
+
+
+def _of_zarr(one: dict[str, Any], compression: int) -> dict[str, Any]:
+    """Return the encoding of a variable: its type, and zarr's compressor unless none is wanted."""
+    kept = {"dtype": one["dtype"]} if "dtype" in one else {}
+    return kept if compression else {**kept, "compressor": None}
+
+
+@contextlib.contextmanager
+def _replace_folder(path: Path) -> Iterator[Path]:
+    """Replace a folder as a whole; see `replace_file`."""
+    partial = partial_path(path)
+    old = partial.with_suffix(".old")
+    try:
+        yield partial
+        if path.exists():
+            os.replace(path, old)
+        os.replace(partial, path)
+    finally:
+        for left in (partial, old):
+            shutil.rmtree(left, ignore_errors=True)

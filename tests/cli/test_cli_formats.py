@@ -1,0 +1,46 @@
+"""The option --format: what is written, what is refused before sampling, and what is kept."""
+
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from tests.helpers import fits_for_csv
+from tests.helpers.command_line import PROGRAM, TINY, call, refused
+
+
+@pytest.fixture
+def sample(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STANADAPT_BACKEND", "stanli")
+    (tmp_path / "m.stan").write_text(PROGRAM)
+    (tmp_path / "m.json").write_text('{"m": 1}')
+    return ["sample", "m.stan", "--data", "m.json", "--sampler", "rwm", *TINY]
+
+
+def test_the_same_draws_in_csv_files(sample, tmp_path):
+    assert "CSV files: csv" in call(*sample, "--out", "csv", "--format", "cmdstan", "--save-warmup")
+    call(*sample, "--save-warmup", "--out", "fit.nc")
+    csv, netcdf = sa.load("csv"), sa.load("fit.nc")
+    for group in ("posterior", "warmup_posterior"):
+        ours, theirs = (results.dataset(fit, group)["x"].values for fit in (csv, netcdf))
+        assert ours.tobytes() == theirs.tobytes()
+    assert csv.attrs["verdict"] == netcdf.attrs["verdict"]
+    refused("would_overwrite", *sample, "--out", "csv", "--format", "cmdstan", facts=["csv"])
+    call(*sample, "--out", "csv", "--format", "cmdstan", "--force", "--chains", "1")
+    assert [path.name for path in (tmp_path / "csv").iterdir()] == ["m_1.csv"]
+    assert "fit" in call("diagnose", "csv")
+
+
+def test_refused_before_sampling(sample, tmp_path):
+    refused("unknown_format", *sample, "--format", "csv", facts=["cmdstan"])
+    refused("not_of_the_format", *sample, "--format", "cmdstan", "--float32")
+    refused("not_writable", *sample, "--format", "cmdstan", "--out", "fit.csv")
+    assert not list(tmp_path.glob("*.nc"))
+
+
+def test_draws_that_the_format_cannot_hold_are_kept(sample, tmp_path, monkeypatch):
+    fit = fits_for_csv.fit(stats=("lp", "weight"), sampler="sgld", exact=False)
+    monkeypatch.setattr("stanadapt.cli.draw.draw_fit", lambda *args, **options: fit)
+    printed = refused("no_cmdstan_form", *sample, "--format", "cmdstan", "--out", "csv")
+    assert "csv.nc" in printed
+    assert sa.load("csv.nc").attrs["sampler"] == "sgld"
