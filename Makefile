@@ -18,7 +18,7 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# what `make test` leaves out: with CmdStan, which is installed first, statistics, all variants of
+# the tests that `make test` leaves out: with CmdStan, which is installed first, statistics, all variants of
 # samplers, the commands of the documentation, pages in a browser
 test-long: $(READY)
 	$(BIN)/stanadapt install-cmdstan

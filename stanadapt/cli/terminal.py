@@ -25,7 +25,7 @@ from stanadapt.diagnostics.reasons import NOT_JUDGED
 from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.errors import ConvergenceWarning, StanadaptError
 
-# default of --out, and the noun for what is written, by format
+# default of --out, and the noun for the result, by format
 OUTPUTS = {
     "netcdf": (Path("fit.nc"), "ArviZ file"),
     "cmdstan": (Path("fit"), "CSV files"),

@@ -378,7 +378,7 @@ def extra_size(design: ChainDesign, dim: int) -> int:
 # --- several chains -------------------------------------------------------------------------------
 
 
-@np.errstate(all="ignore")  # what is learned from numbers that are too large is checked there
+@np.errstate(all="ignore")  # numbers that are too large are checked there
 def pool_chains(chains: list[Any]) -> None:
     """Let chains that wait learn from each other, by the `pooling` of their sampler.
 

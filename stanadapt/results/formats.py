@@ -94,7 +94,7 @@ def save(
         attributes["thin"] = int(attributes["thin"]) * thin
     if format == "cmdstan":
         if not {"chain", "draw"} <= set(groups["posterior"].sizes):
-            require_draws(fit, "fit")  # says what there is instead
+            require_draws(fit, "fit")  # names the other groups
         attributes["thin"] = int(attributes.get("thin", thin))
         return save_csv(groups, attributes, path, require_flag("overwrite", overwrite))
     write = save_store if format == "zarr" else save_netcdf
@@ -102,7 +102,7 @@ def save(
 
 
 def require_format(format: Any, float32: bool = False) -> str:
-    """Return the name of a format; StanadaptError if there is none, or if it has no float32."""
+    """Return the name of a format; StanadaptError for an unknown one, or one without float32."""
     if not is_one_of(format, FORMATS):
         raise StanadaptError(
             UNKNOWN_FORMAT, f"format must be one of {', '.join(FORMATS)}, got {format!r}."

@@ -102,7 +102,7 @@ def _read(path: Path) -> Chain:
 
 
 def _entries(comments: Sequence[bytes]) -> dict[str, str]:
-    """Return what the header says, by name; the first of several, since files have names too."""
+    """Return the header by name; the first entry of several, since files have names too."""
     found: dict[str, str] = {}
     for line in comments:
         name, equals, value = line.decode("utf-8", "replace").lstrip("# ").partition("=")

@@ -6,7 +6,7 @@ edge is underrepresented, and the remedy is a declaration, not a smaller step. E
 outside: from a few draws, one coordinate at a time is moved beyond all draws, and the place where
 the density ends is bisected.
 
-The log density must end abruptly. The lower end of a scale tau is none: for the other coordinates
+The log density must end abruptly. The lower end of a scale tau is no edge: for other coordinates
 of any draw, the log density falls without bound toward it, and trajectories may end there because
 they are too long for the neck of a funnel.
 """

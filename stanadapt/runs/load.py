@@ -40,7 +40,7 @@ def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
     Raises
     ------
     StanadaptError
-        Stage "files" if there is none of these; "no_draws_yet" if a run is still warming up.
+        Stage "files" if it is no such file; "no_draws_yet" if a run is still warming up.
 
     Examples
     --------
