@@ -4,6 +4,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from stanadapt.errors.codes import STAGES, Code, Message
@@ -69,13 +70,20 @@ class ConvergenceWarning(StanadaptWarning):
     """A fit is not fine, or has a remark: the text has the reason and a remedy."""
 
 
+def _is_inside(frame: FrameType) -> bool:
+    """Whether a frame is of the package, of an import, or of a decorator such as `np.errstate`."""
+    if frame.f_code.co_filename.startswith((_PACKAGE, _IMPORT)):
+        return True
+    return frame.f_globals.get("__name__", "").partition(".")[0] in ("numpy", "contextlib")
+
+
 def warn(message: str, category: type[StanadaptWarning] = StanadaptWarning) -> None:
     """Warn at the first line outside the package, which is the user's."""
     warning = category(str(message))
     if isinstance(message, Message):
         warning.code = message.code
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, _IMPORT)):
+    while frame.f_back is not None and _is_inside(frame):
         # frames of the import system do not count as levels
         level += not frame.f_code.co_filename.startswith(_IMPORT)
         frame = frame.f_back

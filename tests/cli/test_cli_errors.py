@@ -161,7 +161,7 @@ def run_process(*arguments, cwd):
     code = "from stanadapt.cli import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True,
-        timeout=120, check=False,
+        timeout=600, check=False,
     )  # fmt: skip
 
 
@@ -172,7 +172,7 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path, arguments):
     code = "from stanadapt.cli import main; main()"
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-c", code, *arguments], cwd=tmp_path, stdout=full, timeout=120,
+            [sys.executable, "-c", code, *arguments], cwd=tmp_path, stdout=full, timeout=600,
             stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 1
