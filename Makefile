@@ -12,7 +12,7 @@ DOCS_READY := $(VENV)/.docs-ready
 demo: $(READY)
 	$(BIN)/python -m workflows.quickstart
 
-# every feature, every sampler and bad input on the embedded backend: no compiler, under ten minutes
+# every feature, every sampler and bad input on the embedded backend: no compiler, about ten minutes
 # from an empty home; two files at a time, in the order of collection: ordered by number of tests,
 # the longest file would run last, alone
 test: $(READY)
