@@ -1,8 +1,8 @@
 """The comments of CmdStan's CSV files: the header, the adaptation block and the elapsed time.
 
 Readers depend on their layout: CmdStan's `stansummary` counts characters and lines, cmdstanr and
-CmdStanPy look for "name = value". What CmdStan does not know follows its own entries: the sampler,
-which statistics are without record, and the names of the parameters.
+CmdStanPy look for "name = value". Its own entries are followed by those of this package: the
+sampler, the statistics without record, and the names of the parameters.
 """
 
 import json

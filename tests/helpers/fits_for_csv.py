@@ -7,8 +7,8 @@ from stanadapt.results.labels import make_labels, phase_groups
 
 COLUMNS = [
     "mu", "theta.1", "theta.2", "theta.3", "L.1.1", "L.2.1", "L.1.2", "L.2.2", "t:1", "t:2.1",
-    "t:2.2", "z.real", "z.imag", "w.1.real", "w.1.imag", "w.2.real", "w.2.imag", "k",
-    "y_rep.1", "y_rep.2", "log_lik.1", "log_lik.2",
+    "t:2.2", "z.real", "z.imag", "w.1.real", "w.1.imag", "w.2.real", "w.2.imag", "M.1.1", "M.2.1",
+    "M.1.2", "M.2.2", "M.1.3", "M.2.3", "k", "y_rep.1", "y_rep.2", "log_lik.1", "log_lik.2",
 ]  # fmt: skip
 PARAMETERS = ["mu", "theta", "L", "t", "z"]
 DATA = '{"y": [1.5, -2.0]}'
