@@ -167,7 +167,7 @@ def test_tails_are_screened_by_themselves(seed):
 
 
 def test_all_draws_are_screened_not_every_second_one():
-    x = slow_at_odd_draws(np.random.default_rng(1), (4, 500))
+    x = slow_at_odd_draws(np.random.default_rng(1), (4, 3000))
     limit, ess = limits(4)
     clear = (1.0 + CLOSE_R_HAT * (limit - 1.0), FAR_ESS * ess)
     assert fails(x)
