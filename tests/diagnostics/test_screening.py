@@ -105,9 +105,21 @@ def mostly_one_value(rng, shape):
     return np.where(autoregression(rng, shape, 0.99) > 1.3, rng.normal(size=shape), -1.0)
 
 
+def slow_at_odd_draws(rng, shape):
+    """The draws of even number are independent."""
+    return np.where(np.arange(shape[1]) % 2, slow(rng, shape), rng.normal(size=shape))
+
+
+def both_tails(rng, shape):
+    """Stays in either tail are long, while signs are independent: means mix well."""
+    tail = autoregression(rng, shape, 0.98) > 1.2816
+    distance = np.where(tail, 1.7 + 0.3 * rng.random(shape), 1.65 * rng.random(shape))
+    return rng.choice([-1.0, 1.0], shape) * distance
+
+
 FAULTS = [
     alternating, period_two, antithetic, late_jump, rare_spike, rare_value, heavy_and_apart, wider,
-    one_tail, trend, slow, counts, rejecting, mostly_one_value,
+    one_tail, trend, slow, counts, rejecting, mostly_one_value, slow_at_odd_draws, both_tails,
 ]  # fmt: skip
 SHAPES = [(4, 500), (4, 2000), (2, 1001), (1, 4000), (12, 100)]
 
@@ -141,6 +153,26 @@ def test_no_column_that_fails_is_screened_as_clear(fault):
                     assert not screened.is_clear(
                         1.0 + CLOSE_R_HAT * (limit - 1.0), FAR_ESS * ess
                     ), shape
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tails_are_screened_by_themselves(seed):
+    """Bulk and mean mix ten times as well; batch means and ArviZ agree to a factor of two."""
+    x = both_tails(np.random.default_rng(seed), (4, 4000))
+    (location,), (tails,) = screen([x]).ess
+    exact = mixing(x)
+    assert exact.ess_bulk > 10.0 * exact.ess_tail
+    assert location > 8.0 * tails
+    assert 0.5 * exact.ess_tail < tails < 2.0 * exact.ess_tail
+
+
+def test_all_draws_are_screened_not_every_second_one():
+    x = slow_at_odd_draws(np.random.default_rng(1), (4, 3000))
+    limit, ess = limits(4)
+    clear = (1.0 + CLOSE_R_HAT * (limit - 1.0), FAR_ESS * ess)
+    assert fails(x)
+    assert not screen([x]).is_clear(*clear)
+    assert not fails(x[:, ::2])
 
 
 def among_good(column, place, number=200):
