@@ -10,6 +10,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,8 @@ def _save(fit: Any, path: Path, **options: Any) -> Path:
     except StanadaptError as error:
         if options["format"] == "netcdf":
             raise
-        kept = results.save(fit, path.with_name(f"{path.name}.nc"))
+        others = (path.with_name(f"{path.name}{end}.nc") for end in chain([""], count(2)))
+        kept = results.save(fit, next(other for other in others if not other.exists()))
         raise StanadaptError(
             error.code, f"{error.message} The draws are not lost: they are in {kept}."
         ) from None

@@ -29,7 +29,7 @@ def report_of(sampler: Sampler, view: RunView, taken: Collection[str]) -> Findin
     view
         Its argument.
     taken
-        Names of the groups that the result has without it.
+        Names of the groups and attributes that the result has without it.
 
     """
     assert sampler.after_run is not None
@@ -41,12 +41,14 @@ def report_of(sampler: Sampler, view: RunView, taken: Collection[str]) -> Findin
     except Exception as error:  # the draws are done, and the hook may be a user's
         problem = f"{type(error).__name__}: {error}"
         return _nothing(f"the report of {sampler.name} on the run is {LEFT_OUT}: {problem}")
-    attributes = {n: x for n, x in found.attributes.items() if not _misfit({}, {n: x})}
+    own = {n: x for n, x in found.attributes.items() if n not in taken}
+    attributes = {n: x for n, x in own.items() if not _misfit({}, {n: x})}
     groups = {n: x for n, x in found.groups.items() if n not in taken and not _misfit({n: x}, {})}
     lost = sorted({*map(str, {*found.attributes, *found.groups} - {*attributes, *groups})})
     if not lost:
         return found
-    text = f"of the report of {sampler.name}, {', '.join(map(repr, lost))} is {LEFT_OUT}."
+    parts = f"{', '.join(map(repr, lost))} {'is' if len(lost) == 1 else 'are'}"
+    text = f"of the report of {sampler.name}, {parts} {LEFT_OUT}."
     return Findings(attributes, [*found.messages, Message(REPORT_LEFT_OUT, text)], groups)
 
 

@@ -190,7 +190,9 @@ def pack_result(
     if sampler.after_run is not None:
         with_edges = frozenset(edge.coordinate for edge in edges)
         view = RunView(target, kept, length, stats, with_edges)
-        reported = report_of(sampler, view, taken={*groups, *target.target.data_groups})
+        reported = report_of(
+            sampler, view, taken={*groups, *attributes, *target.target.data_groups}
+        )
         attributes |= reported.attributes
         notes += reported.messages
         groups |= reported.groups

@@ -41,6 +41,8 @@ def test_refused_before_sampling(sample, tmp_path):
 def test_draws_that_the_format_cannot_hold_are_kept(sample, tmp_path, monkeypatch):
     fit = fits_for_csv.fit(stats=("lp", "weight"), sampler="sgld", exact=False)
     monkeypatch.setattr("stanadapt.cli.draw.draw_fit", lambda *args, **options: fit)
+    (tmp_path / "csv.nc").write_text("another file of the user")
     printed = refused("no_cmdstan_form", *sample, "--format", "cmdstan", "--out", "csv")
-    assert "csv.nc" in printed
-    assert sa.load("csv.nc").attrs["sampler"] == "sgld"
+    assert "csv2.nc" in printed
+    assert sa.load("csv2.nc").attrs["sampler"] == "sgld"
+    assert (tmp_path / "csv.nc").read_text() == "another file of the user"

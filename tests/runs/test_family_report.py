@@ -96,6 +96,12 @@ def test_a_group_that_no_result_holds_is_left_out(groups, lost):
     assert repr(lost) in found.messages[1]
 
 
+def test_an_attribute_of_the_package_is_not_overwritten():
+    found = reported(lambda view: Findings({"seed": 7, "rate": 0.5}), taken=("posterior", "seed"))
+    assert found.attributes == {"rate": 0.5}
+    assert "'seed' is" in found.messages[0]
+
+
 def test_a_report_without_fault_is_unchanged():
     whole = Findings({"rate": 0.5}, ["said"], {"own": DRAWS})
     assert reported(lambda view: whole) == whole

@@ -15,8 +15,9 @@ import numpy as np
 
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, StanadaptError
+from stanadapt.results.cmdstan_csv import STATISTICS
 from stanadapt.runs.messages import NUTS_CHAINS_FAILED, NUTS_FAILED
-from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings, dotted
+from stanadapt.runs.stan_nuts.engine import NutsRun, NutsSettings, dotted
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends.messages import COMPILATION_FAILED
 from stanadapt.targets.stan.backends.refusals import too_old

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.errors import Message
-from stanadapt.results.cmdstan_csv import STATISTICS as STATISTICS  # of every engine
 
 
 class NutsSettings(NamedTuple):
@@ -23,7 +22,7 @@ class NutsRun(NamedTuple):
         Stan's dotted names, without the statistics.
     draws, statistics
         Arrays of shape (chain, warm-up and sampling, column); the columns of the statistics are in
-        the order of STATISTICS.
+        the order of `cmdstan_csv.STATISTICS`.
     warmup_seconds, sampling_seconds
         One number per chain.
     compile_seconds

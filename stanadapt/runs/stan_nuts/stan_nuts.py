@@ -24,6 +24,7 @@ from stanadapt.errors import (
 )
 from stanadapt.results import Fit
 from stanadapt.results.attributes import origin
+from stanadapt.results.cmdstan_csv import STATISTICS
 from stanadapt.results.labels import phase_groups
 from stanadapt.runs.messages import (
     CHECK_INTERRUPTED,
@@ -34,7 +35,7 @@ from stanadapt.runs.messages import (
 )
 from stanadapt.runs.rehearsal import rehearse_draws
 from stanadapt.runs.stan_nuts import cmdstan, stanli
-from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings
+from stanadapt.runs.stan_nuts.engine import NutsRun, NutsSettings
 from stanadapt.runs.stan_nuts.verification import Verification, not_checked, verify
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.targets.stan import toolchain

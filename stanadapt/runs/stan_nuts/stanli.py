@@ -12,8 +12,9 @@ import numpy as np
 
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, StanadaptError
+from stanadapt.results.cmdstan_csv import STATISTICS
 from stanadapt.runs.messages import EMBEDDED_NUTS, NUTS_FAILED
-from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun, NutsSettings, dotted
+from stanadapt.runs.stan_nuts.engine import NutsRun, NutsSettings, dotted
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends import stanli as backend
 from stanadapt.targets.stan.backends.refusals import refused_by

@@ -13,9 +13,10 @@ from stanadapt import results
 from stanadapt.diagnostics.comparison_table import remarks
 from stanadapt.errors import Message, StanadaptError, StanadaptWarning, codes_of
 from stanadapt.errors.messages import OUT_OF_RANGE
+from stanadapt.results.cmdstan_csv import STATISTICS
 from stanadapt.runs.messages import NUTS_CHAINS_FAILED
 from stanadapt.runs.stan_nuts import stanli
-from stanadapt.runs.stan_nuts.engine import STATISTICS, NutsRun
+from stanadapt.runs.stan_nuts.engine import NutsRun
 from stanadapt.targets.stan import bundled, toolchain
 from tests.helpers.codes import raises, warns
 from tests.helpers.made_up_draws import FAULTS, faulty, positions, small_target, written

@@ -10,7 +10,7 @@ from stanadapt import results
 from stanadapt.engine import nuts_tree, protocol
 from stanadapt.engine.leapfrog import Leapfrog
 from stanadapt.engine.points import gradient_at, unused_gradient
-from stanadapt.runs.stan_nuts.engine import STATISTICS
+from stanadapt.results.cmdstan_csv import STATISTICS
 from stanadapt.samplers import find
 from stanadapt.samplers.hamiltonian.nuts import Info
 from tests.helpers.chains import column, finish, make_chains
