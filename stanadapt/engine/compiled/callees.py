@@ -7,12 +7,14 @@ compiles them to LLVM's language only, and `Entry` a function for Python: it is 
 callees, at all levels, and the whole is optimized and emitted once.
 
 A function of `jit` may have both: see `EntryDispatcher`. On disk, a callee is kept as LLVM bitcode.
+What Numba compiles of its own for one of these functions (array indexing, generators) is a callee.
 """
 
 from typing import Any
 
 from llvmlite import binding as llvm
 from numba import types
+from numba.core import event
 from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
@@ -50,7 +52,7 @@ class Callee(Compiler):
 
 
 def _placeholder() -> Any:
-    """Return a key for the function, which Numba takes for one; called, it raises TypeError."""
+    """Return a new key for a function, of the type that Numba requires; a call raises KeyError."""
     return {}.__getitem__
 
 
@@ -73,7 +75,8 @@ class EntryDispatcher(CPUDispatcher):
 
     @property
     def _numba_type_(self) -> types.Dispatcher:
-        return types.Dispatcher(self.callee)
+        # a recursive function calls itself, as it is being compiled
+        return types.Dispatcher(self if self.is_compiling else self.callee)
 
 
 class CalleeCacheImpl(CompileResultCacheImpl):
@@ -95,3 +98,41 @@ class CalleeCacheImpl(CompileResultCacheImpl):
             typing_error=None, call_helper=None, metadata=None, reload_init=reload_init,
             referenced_envs=environments,
         )  # fmt: skip
+
+
+class _NumbasOwn(event.Listener):
+    """Makes callees of the functions that Numba compiles for ours: implementations of NumPy's.
+
+    Events come one after the other, since Numba compiles under a lock. `numba.typed` has functions
+    for Python.
+    """
+
+    depth = 0  # of our compilations
+
+    def on_start(self, event: Any) -> None:
+        """Change how a function of Numba's is compiled, before it is."""
+        compiler = _compiler_of(event)
+        if _is_ours(compiler):
+            self.depth += 1
+        elif self.depth and getattr(compiler, "pipeline_class", None) is Compiler:
+            module = event.data["dispatcher"].py_func.__module__ or ""
+            if module.startswith("numba.") and not module.startswith("numba.typed"):
+                compiler.pipeline_class = Callee
+                self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        """Leave one level."""
+        if _is_ours(_compiler_of(event)):
+            self.depth -= 1
+
+
+def _compiler_of(event: Any) -> Any:
+    """Return the compiler of the function; loops in object mode have none."""
+    return getattr(event.data["dispatcher"], "_compiler", None)
+
+
+def _is_ours(compiler: Any) -> bool:
+    return issubclass(getattr(compiler, "pipeline_class", Compiler), (Callee, Entry))
+
+
+event.register("numba:compile", _NumbasOwn())
