@@ -3,11 +3,11 @@
     python -m workflows.benchmarks.compilation
     python -m workflows.benchmarks.compilation --samplers whitened_hmc nuts --functions 15
 
-Per sampler, seconds of processor time, which other programs do not change much: until the first
-draws (imports not counted, a pre-run that learns scales counted), in Numba, and in its phases:
-`python` (type inference and all other passes), `lowering` (to the text of LLVM's language), `parse`,
-`optimize` and `emit` (LLVM). With --functions, those that took longest, callees not counted. The
-last row compiles all samplers in one process, in which they share code.
+Per sampler, seconds of processor time of a short run: in all (without imports, with a pre-run that
+learns scales), in Numba, and in its phases: `python` (type inference and other passes), `lowering`
+(to LLVM's language, as text), `parse`, `optimize` (with the emission of machine code). On a busy
+machine the same work takes more processor time. With --functions, those that took longest, callees
+not counted. The last row is one process for all samplers, which share code.
 """
 
 import json
@@ -33,9 +33,10 @@ ALL = "all together"
 # methods of Numba's code library, by phase
 PHASES = {
     "parse": ("add_ir_module",),
-    "optimize": ("finalize", "_optimize_functions", "_optimize_final_module"),
-    "emit": ("get_pointer_to_function",),
-}
+    "optimize": (
+        "finalize", "_optimize_functions", "_optimize_final_module", "get_pointer_to_function",
+    ),
+}  # fmt: skip
 
 
 class Clock:
