@@ -73,6 +73,7 @@ bench: $(READY)
 	$(BIN)/python -m workflows.benchmarks.checkpoints
 	$(BIN)/python -m workflows.benchmarks.judging
 	$(BIN)/python -m workflows.benchmarks.advice
+	$(BIN)/python -m workflows.benchmarks.compilation
 
 # the pages in output/docs/html; those with cells are executed where they or the package changed
 docs: $(DOCS_READY)

@@ -14,6 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.vectors import copy
 
 # columns of Density.calls
 VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS, FAILED_IN_A_ROW = 0, 1, 2, 3
@@ -162,7 +163,7 @@ def _call_constrain(context, address, handle, quantities, position, out, rng):
 def _record_failure(density, position):
     density.calls[FAILED_CALLS] += 1
     density.calls[FAILED_IN_A_ROW] += 1
-    density.failed_position[:] = position
+    copy(position, density.failed_position)
 
 
 def _value_of(density, position):
@@ -253,7 +254,7 @@ def constrain(address, handle, rng, positions, out, failed_position):
         if _call_constrain(address, handle, 1, positions[i], out[i], rng) == 0:
             continue
         failures += 1
-        failed_position[:] = positions[i]
+        copy(positions[i], failed_position)
         out[i, :] = np.nan
         if _call_constrain(address, handle, 0, positions[i], out[i], rng) != 0:
             out[i, :] = np.nan

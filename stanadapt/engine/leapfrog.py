@@ -23,7 +23,7 @@ import numpy as np
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.compiled.jit import inlined, jit
-from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
+from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.density import value_and_gradient
 
 # --- leapfrogs ------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class Leapfrog(NamedTuple):
 @jit
 def from_point(leapfrog, phase, point, rng):
     """Set a Phase to a GradientPoint, with a new momentum."""
-    phase.position[:] = point.position
+    copy(point.position, phase.position)
     fill_normal(rng, phase.momentum)
     metric_factor.transposed_times(leapfrog.factor, point.gradient, phase.force)
 

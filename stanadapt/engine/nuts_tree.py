@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import squared_norm
+from stanadapt.engine.compiled.vectors import copy, squared_norm
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Phase, from_point, move
 from stanadapt.engine.points import acceptance_probability
 
@@ -114,8 +114,8 @@ def draw(density, leapfrog, tree, x, y, step_size, max_depth, rng):
         log_ratio = numbers[0, LOG_WEIGHT] - log_weight
         if log_ratio > 0.0 or rng.random() < np.exp(log_ratio):
             moved, log_density, energy = True, numbers[0, LOG_DENSITY], numbers[0, ENERGY]
-            y.position[:] = stack[0, POSITION]
-            y.gradient[:] = stack[0, GRADIENT]
+            copy(stack[0, POSITION], y.position)
+            copy(stack[0, GRADIENT], y.gradient)
         log_weight = np.logaddexp(log_weight, numbers[0, LOG_WEIGHT])
         if turned_back(tree, side):
             break
@@ -142,7 +142,7 @@ def _double(density, leapfrog, tree, side, step_size, depth, start, rng):
     """
     end = end_of(tree, side)
     signed = step_size if side == 1 else -step_size
-    tree.vectors[MIDDLE] = end.momentum
+    copy(end.momentum, tree.vectors[MIDDLE])
     acceptance, row = 0.0, np.int64(0)
     for leaf in range(1, 2**depth + 1):
         log_density = move(density, leapfrog, end, signed)
@@ -163,8 +163,8 @@ def push(tree, row, leaf, gradient, log_density, energy, log_weight):
     stack, numbers = tree.stack, tree.numbers
     for i in range(gradient.shape[0]):
         stack[row, FIRST, i] = stack[row, LAST, i] = stack[row, SUM, i] = leaf.momentum[i]
-    stack[row, POSITION] = leaf.position
-    stack[row, GRADIENT] = gradient
+    copy(leaf.position, stack[row, POSITION])
+    copy(gradient, stack[row, GRADIENT])
     numbers[row, LOG_DENSITY] = log_density
     numbers[row, ENERGY] = energy
     numbers[row, LOG_WEIGHT] = log_weight
@@ -190,8 +190,8 @@ def _join(tree, row, rng):
     stack, numbers, other = tree.stack, tree.numbers, row + 1
     weight = np.logaddexp(numbers[row, LOG_WEIGHT], numbers[other, LOG_WEIGHT])
     if rng.random() < np.exp(numbers[other, LOG_WEIGHT] - weight):
-        stack[row, POSITION] = stack[other, POSITION]
-        stack[row, GRADIENT] = stack[other, GRADIENT]
+        copy(stack[other, POSITION], stack[row, POSITION])
+        copy(stack[other, GRADIENT], stack[row, GRADIENT])
         numbers[row, LOG_DENSITY] = numbers[other, LOG_DENSITY]
         numbers[row, ENERGY] = numbers[other, ENERGY]
     numbers[row, LOG_WEIGHT] = weight
@@ -199,7 +199,7 @@ def _join(tree, row, rng):
         stack[row, FIRST], stack[row, LAST], stack[row, SUM],
         stack[other, FIRST], stack[other, LAST], stack[other, SUM],
     )  # fmt: skip
-    stack[row, LAST] = stack[other, LAST]
+    copy(stack[other, LAST], stack[row, LAST])
     _add(stack[row, SUM], stack[other, SUM])
     return turned
 

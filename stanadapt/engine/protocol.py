@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 from numba.extending import overload
 
 from stanadapt.engine.compiled.by_reference import by_reference, restored
-from stanadapt.engine.compiled.jit import OPTIONS, jit
+from stanadapt.engine.compiled.jit import OVERLOAD_OPTIONS, jit
 
 # --- defaults -------------------------------------------------------------------------------------
 
@@ -378,22 +378,22 @@ def _restored_state(settings, state, owned):
 
 # The sampler's source is compiled in place of these functions: if they called it, all code below
 # would be optimized once more. Not strict: a sampler may name its arguments as it likes.
-@overload(write_extra, strict=False, jit_options=OPTIONS)
+@overload(write_extra, strict=False, jit_options=OVERLOAD_OPTIONS)
 def _write_extra(settings, state, out):
     return _source(REGISTRY[settings.instance_class].write_extra)
 
 
-@overload(run_task, strict=False, jit_options=OPTIONS)
+@overload(run_task, strict=False, jit_options=OVERLOAD_OPTIONS)
 def _run_task(settings, state, kind, slot):
     return _source(REGISTRY[settings.instance_class].run_task)
 
 
-@overload(step, strict=False, jit_options=OPTIONS)
+@overload(step, strict=False, jit_options=OVERLOAD_OPTIONS)
 def _step(density, settings, state, rng):
     return _source(REGISTRY[settings.instance_class].step)
 
 
-@overload(adapt, strict=False, jit_options=OPTIONS)
+@overload(adapt, strict=False, jit_options=OVERLOAD_OPTIONS)
 def _adapt(density, settings, state, info, t, iter_warmup):
     return _source(REGISTRY[settings.instance_class].adapt)
 

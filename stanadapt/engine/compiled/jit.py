@@ -22,14 +22,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from numba import config, njit, types
+from numba import config, types
 from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
 from stanadapt.engine.compiled.cache_folder import writable_folder
-from stanadapt.engine.compiled.machine_code import MachineCode
+from stanadapt.engine.compiled.callees import Callee, Entry, EntryDispatcher
+from stanadapt.engine.compiled.machine_code import CalleeCode, MachineCode
 from stanadapt.engine.compiled.messages import JIT_CANNOT_BE_DISABLED
 from stanadapt.errors import Message, warn
 
@@ -40,6 +42,8 @@ IMPORTED = re.compile(
 # forceinline is set to False explicitly: otherwise the callees of an inlined function inherit the
 # flag from whichever caller is compiled first, and are optimized again at every level above
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "forceinline": False}
+# of an overload, which nothing but compiled code calls
+OVERLOAD_OPTIONS: Any = OPTIONS | {"pipeline_class": Callee}
 USES_NUMBA = re.compile(
     rb"^\s*(?:from|import) (?:numba|stanadapt\.engine\.compiled\.jit)\b", re.MULTILINE
 )
@@ -201,9 +205,12 @@ def _recompiled(compiled: Callable, folder: Path) -> Callable:
 
 
 def _cached(function: Callable, folder: Path, **options: Any) -> Callable:
-    compiled = njit(**options)(function)
+    options = {**options, "nopython": True}
+    compiled = EntryDispatcher(function, {}, options, Entry)
+    compiled.callee = CPUDispatcher(function, {}, options, Callee)
     with contextlib.suppress(RuntimeError):  # typed at a prompt: no file
         compiled._cache = MachineCode(function, folder)
+        compiled.callee._cache = CalleeCode(function, folder)
     return compiled
 
 

@@ -30,6 +30,7 @@ from numba.core.caching import (
     UserProvidedCacheLocator,
 )
 
+from stanadapt.engine.compiled.callees import CalleeCacheImpl
 from stanadapt.engine.compiled.messages import CODE_NOT_KEPT
 from stanadapt.errors import Message, warn
 
@@ -185,14 +186,16 @@ def _label(key: Any) -> str:
 class MachineCode(FunctionCache):
     """The cache of a function in a folder, in place of Numba's; RuntimeError if it has no file."""
 
+    kind: type[CompileResultCacheImpl] = CompileResultCacheImpl
+    suffix = ""  # of the names of its files
     not_kept = False  # whether the warning was given
 
     def __init__(self, function: Callable, folder: Path) -> None:
-        self._impl_class = _kept_in(folder)
+        self._impl_class = _kept_in(folder, self.kind)
         super().__init__(function)
         numbas = self._cache_file
         self._cache_file = CheckedFiles(
-            self._cache_path, self._impl.filename_base, numbas._source_stamp
+            self._cache_path, self._impl.filename_base + self.suffix, numbas._source_stamp
         )
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -209,6 +212,12 @@ class MachineCode(FunctionCache):
                         f"({error.strerror}): the next process compiles it again.",
                     )
                 )
+
+
+class CalleeCode(MachineCode):
+    """The cache of a function as compiled code calls it."""
+
+    kind, suffix = CalleeCacheImpl, ".callee"
 
 
 class _FolderLocator(UserProvidedCacheLocator):
@@ -230,8 +239,8 @@ class _FolderLocator(UserProvidedCacheLocator):
 
 
 @functools.cache
-def _kept_in(folder: Path) -> type:
+def _kept_in(folder: Path, kind: type[CompileResultCacheImpl]) -> type:
     """Return the class by which Numba keeps code in a folder, and in no other if that fails."""
     locator = type("Locator", (_FolderLocator,), {"folder": folder})
     places = {"_locator_classes": [locator, IPythonCacheLocator]}
-    return type("Implementation", (CompileResultCacheImpl,), places)
+    return type("Implementation", (kind,), places)

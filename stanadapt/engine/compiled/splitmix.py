@@ -16,7 +16,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload_method
 
-from stanadapt.engine.compiled.jit import OPTIONS, jit
+from stanadapt.engine.compiled.jit import OVERLOAD_OPTIONS, jit
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -51,14 +51,14 @@ def _uniform(state):
 
 
 # Numba types a NamedTuple as NamedUniTuple if all of its fields have the same type
-@overload_method(types.NamedUniTuple, "random", jit_options=OPTIONS)
+@overload_method(types.NamedUniTuple, "random", jit_options=OVERLOAD_OPTIONS)
 def _random(rng):
     if rng.instance_class is SplitMix64:
         return lambda rng: _uniform(rng.state)
     return None
 
 
-@overload_method(types.NamedUniTuple, "standard_normal", jit_options=OPTIONS)
+@overload_method(types.NamedUniTuple, "standard_normal", jit_options=OVERLOAD_OPTIONS)
 def _standard_normal(rng):
     if rng.instance_class is SplitMix64:
         return lambda rng: _normal(rng.state)

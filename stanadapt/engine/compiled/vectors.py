@@ -5,7 +5,10 @@ from stanadapt.engine.compiled.jit import inlined
 
 @inlined
 def copy(source, target):
-    """Copy one vector into another; slice assignment would take three times as long."""
+    """Copy one vector into another.
+
+    Slice assignment would take three times as long, and a second to compile for its error message.
+    """
     for i in range(target.shape[0]):
         target[i] = source[i]
 

@@ -17,7 +17,7 @@ import numpy as np
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import fill_normal
+from stanadapt.engine.compiled.vectors import copy, fill_normal
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.points import (
     RANDOM_WALK_SCALE,
@@ -136,8 +136,8 @@ def adapt(density, settings, state, info, t, iter_warmup):
             direction = -1.0
         elif state.log_ratio < 0.0:
             rank = 1
-            tuning.left[0, :] = y.gradient
-            tuning.right[0, :] = state.noise
+            copy(y.gradient, tuning.left[0])
+            copy(state.noise, tuning.right[0])
         speed_measure.ascend(tuning, rank, direction, settings.learning_rate)
     tuning = speed_measure.after_step(tuning, info.accepted, settings.target_accept)
     return replace(state, tuning=tuning)

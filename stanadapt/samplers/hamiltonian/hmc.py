@@ -18,7 +18,7 @@ import numpy as np
 from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
+from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, leapfrog
 from stanadapt.engine.points import (
     GradientPoint,
@@ -130,8 +130,8 @@ def step(density, settings, state, rng):
     if settings.jitter > 0.0:
         step_size *= 1.0 + settings.jitter * (2.0 * rng.random() - 1.0)
     kinetic = 0.5 * squared_norm(momentum)
-    y.position[:] = x.position
-    y.gradient[:] = x.gradient
+    copy(x.position, y.position)
+    copy(x.gradient, y.gradient)
     log_density, _ = leapfrog(
         density, y.position, momentum, y.gradient, state.scale, step_size, state.leapfrogs
     )
