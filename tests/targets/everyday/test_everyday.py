@@ -98,6 +98,7 @@ def test_the_default_sampler_finds_the_truth_of_a_compiled_program(name):
 @pytest.mark.cmdstan
 @pytest.mark.soak
 @pytest.mark.parametrize("share", range(3))
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")  # omitted checks
 def test_the_compiled_density_agrees(share):
     """A third of the programs in one compilation; the embedded backend's checks are omitted."""
     lacking = [name for name, code in REFUSED.items() if code == "unsupported_construct"]
