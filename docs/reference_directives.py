@@ -11,6 +11,7 @@ TEXTS: dict[str, Callable[[], str]] = {
     "sampler-reference": reference_text.samplers,
     "message-reference": reference_text.messages,
     "authors-page": reference_text.authors_page,
+    "table-of-constructs": reference_text.constructs,
 }
 
 

@@ -3,11 +3,13 @@
 This file does not need Sphinx, so that tests can read the text of the pages.
 """
 
+import csv
 import inspect
 import re
 import textwrap
 from enum import IntEnum
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 import stanadapt as sa
@@ -47,6 +49,9 @@ STANDARDIZE = {
     "diagonal": "standardized by location and scales that a pre-run learns",
     "no": "unconstrained parameters of the program; the sampler learns scales itself",
 }
+# written by `python -m tests.targets.stan.constructs.table`
+CONSTRUCTS = Path(__file__).with_name("constructs.csv")
+RELEASES = ("2.27", "2.35")
 SOME, MANY = 10, 100  # numbers of parameters at which a default that depends on them is shown
 
 
@@ -186,6 +191,36 @@ def messages() -> str:
                 rows.append(f"* - ``{code}``\n  - {meaning}\n  - {cure}")
             parts += [f".. rubric:: {title}", _table(rows, (24, 38, 38))]
     return "\n\n".join(parts)
+
+
+def constructs() -> str:
+    """Return a table for each chapter of Stan's language: which backend takes which construct."""
+    with CONSTRUCTS.open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    parts = []
+    for chapter in dict.fromkeys(row["chapter"] for row in rows):
+        shown = ["* - construct\n  - releases of Stan\n  - embedded\n"
+                 "  - Stan 2.27\n  - Stan 2.35"]  # fmt: skip
+        for row in rows:
+            if row["chapter"] == chapter:
+                releases = _releases(row["since"], row["until"])
+                name = re.sub(r"([`*_|<>\\])", r"\\\1", row["construct"])
+                cells = [name, releases, *map(_cell, _answers(row))]
+                shown.append("* - " + "\n  - ".join(cells))
+        parts += [f".. rubric:: {chapter.capitalize()}", _table(shown, (36, 16, 18, 15, 15))]
+    return "\n\n".join(parts)
+
+
+def _answers(row: dict[str, str]) -> list[str]:
+    return [row["embedded"], *(row[release] for release in RELEASES)]
+
+
+def _cell(answer: str) -> str:
+    return answer if answer == "yes" else f"``{answer}``"
+
+
+def _releases(since: str, until: str) -> str:
+    return " ".join([f"since {since}"] * bool(since) + [f"up to {until}"] * bool(until))
 
 
 def authors_page() -> str:

@@ -1,5 +1,6 @@
 """The pages of the documentation: all public names are there, and commands and examples work."""
 
+import csv
 import inspect
 import json
 import re
@@ -121,6 +122,19 @@ def test_every_code_is_on_the_page_of_messages_with_meaning_and_cure(reference_t
         for kind, title in reference_text.KINDS.items()
         if kind in {code.kind for code in all_codes().values()}
     ]
+
+
+def test_every_construct_is_on_the_page_of_densities(reference_text):
+    assert ".. table-of-constructs::" in PAGES["densities"]
+    text = reference_text.constructs()
+    with (DOCS / "constructs.csv").open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    cells = re.findall(r"\* - (.+)\n +-(.*)\n +- (.+)\n +- (.+)\n +- (.+)", text)
+    shown = [tuple(re.sub(r"\\(.)|``", r"\1", cell) for cell in row) for row in cells]
+    expected = [(r["construct"], r["embedded"], r["2.27"], r["2.35"]) for r in rows]
+    assert [(row[0], *row[2:]) for row in shown if row[0] != "construct"] == expected
+    for (_, releases, *_), row in zip([r for r in shown if r[0] != "construct"], rows, strict=True):
+        assert re.findall(r"[\d.]+", releases) == [r for r in (row["since"], row["until"]) if r]
 
 
 def test_settings_are_explained_in_either_form(reference_text):

@@ -28,7 +28,7 @@ SECONDS = 60.0
 # after a hash, and functions that have another name now
 _OLD_ARRAY = r"\b(?:int|real|(?:row_)?vector|matrix)(?:\s*<[^;{}]*>)?(?:\s*\[[^;{}]*\])?\s+\w+\s*\["
 _OLD = re.compile(
-    rf"<-|\b(?:increment_log_prob|get_lp|if_else|integrate_ode\w*|abs_log|\w+_log)\s*\(|{_OLD_ARRAY}"
+    rf"<-|\b(?:increment_log_prob|get_lp|if_else|integrate_ode\w*|cov_exp_quad|fabs|abs_log|\w+_log)\s*\(|{_OLD_ARRAY}"
 )
 _LAMENTS = re.compile(r"STANLI_|https?://|report this|stanli build|\bUnset\b")
 _NO_PATH = re.compile(r"have no compiled path:\s*(.*?)\.\s+Unset it", re.DOTALL)

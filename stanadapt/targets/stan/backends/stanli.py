@@ -46,6 +46,8 @@ SWITCHES = ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER")
 REPORT = "STANLI_EXECUTION_REPORT"
 REGIONS = {"OP_ISLAND", "OP_LOOP"}
 POINTS, TRIES, RADIUS = 3, 30, 1.0
+# parts of messages about a construct; one that begins with "mir:" is about a form of statement
+UNSUPPORTED = ("unsupported", "stanli compile", "runtime-control region")
 # the value of an integer that was never set, as messages print it
 UNSET_INTEGER = ("-2147483648", "-2.14748e+09")
 BUILD_TOLERANCE, GRADIENT_TOLERANCE = 1e-9, 1e-3
@@ -179,7 +181,7 @@ def _build(mir: str, program: Program, data: str, passes_off: bool = True) -> tu
 
 def _refusal(program: Program, text: str) -> StanadaptError:
     reason = reason_of_stanli(text)
-    if any(part in text for part in ("unsupported", "stanli compile", "runtime-control region")):
+    if text.startswith("mir:") or any(part in text for part in UNSUPPORTED):
         message = (
             f"the embedded backend cannot run {program.name}, which uses an unsupported "
             f"construct. {elsewhere(program)}, or rewrite the program without it."
