@@ -123,6 +123,12 @@ def draw(density, leapfrog, tree, x, y, step_size, max_depth, rng):
 
 
 @jit
+def left_support(tree):
+    """Whether a trajectory that diverged did so where the density is zero or cannot be computed."""
+    return not tree.numbers[0, LOG_WEIGHT] > -np.inf
+
+
+@jit
 def begin(leapfrog, tree, x, rng):
     """Set both ends of a trajectory to x with a new momentum; return the energy there."""
     forward, backward = end_of(tree, 1), end_of(tree, 0)
@@ -149,6 +155,7 @@ def _double(density, leapfrog, tree, side, step_size, depth, start, rng):
         energy = 0.5 * squared_norm(end.momentum) - log_density
         acceptance += acceptance_probability(start - energy)
         if not energy - start <= LARGEST_ENERGY_ERROR:
+            tree.numbers[0, LOG_WEIGHT] = start - energy  # for `left_support`
             return Growth(False, True, leaf, acceptance)
         push(tree, row, end, leapfrog.gradient, log_density, energy, start - energy)
         row = join_finished(tree, row, leaf, rng)

@@ -12,7 +12,10 @@ from stanadapt.engine.adaptation import Averaging
 from stanadapt.engine.compiled.jit import jit
 
 # columns of Block.numbers
-ACCEPTANCE, LOG_DENSITY, DIVERGING = 0, 1, 2
+ACCEPTANCE, LOG_DENSITY, DIVERGING, STEEP = range(4)
+NUMBERS = 4
+# windows of NUTS are judged by all draws but the first sixth
+JUDGED_FROM = 6
 
 
 class Tuning(NamedTuple):
@@ -27,6 +30,8 @@ class Tuning(NamedTuple):
     search
         If positive, the next iteration of NUTS begins with a search for a step size, and dual
         averaging is centered at this multiple of the result.
+    nuts_target_accept
+        Acceptance rate to tune the step size of NUTS to.
     max_treedepth
         Largest depth of a tree of NUTS.
     force_known
@@ -40,6 +45,7 @@ class Tuning(NamedTuple):
     averaging: Averaging
     learns_step: bool
     search: float
+    nuts_target_accept: float
     max_treedepth: int
     force_known: bool
 
@@ -50,7 +56,8 @@ class Block(NamedTuple):
     positions, gradients
         Shape (length, dim).
     numbers
-        ACCEPTANCE, LOG_DENSITY and DIVERGING, shape (length, 3).
+        ACCEPTANCE, LOG_DENSITY and DIVERGING, and STEEP: whether a trajectory of NUTS diverged
+        within the support, where a shorter step may help; shape (length, 4).
 
     """
 
@@ -63,15 +70,14 @@ class Block(NamedTuple):
 @jit
 def no_block(dim):
     """Return a Block that keeps nothing."""
-    return Block(np.empty((0, dim)), np.empty((0, dim)), np.empty((0, 3)), 0)
+    return Block(np.empty((0, dim)), np.empty((0, dim)), np.empty((0, NUMBERS)), 0)
 
 
 class Window(NamedTuple):
     """A block of all chains, in their order.
 
     positions, gradients, numbers
-        Shapes (chain, iteration, dim) twice, and (chain, iteration, 3).
-    moved
+        Shapes (chain, iteration, dim) twice, and (chain, iteration, 4).
     moved
         Whether each chain moved at all, shape (chain,).
     """
@@ -95,6 +101,15 @@ class Window(NamedTuple):
     def divergences(self) -> int:
         """Number of trajectories that diverged."""
         return int(self.numbers[:, :, DIVERGING].sum())
+
+    @property
+    def steep_share(self) -> float:
+        """Share of trajectories of NUTS that diverged within the support, after a sixth of all.
+
+        In the first iterations of a window the step size may still be too long.
+        """
+        steep = self.numbers[:, self.numbers.shape[1] // JUDGED_FROM :, STEEP]
+        return float(steep.mean()) if steep.size else 0.0
 
     @property
     def pooled(self) -> tuple[np.ndarray, np.ndarray]:
@@ -173,5 +188,7 @@ def make_room(state: Any, length: int) -> Any:
     """Return the state with an empty block that has room for `length` iterations."""
     block, dim = state.block, state.block.positions.shape[1]
     if len(block.positions) < length:
-        block = Block(np.empty((length, dim)), np.empty((length, dim)), np.empty((length, 3)), 0)
+        block = Block(
+            np.empty((length, dim)), np.empty((length, dim)), np.empty((length, NUMBERS)), 0
+        )
     return state._replace(block=block._replace(rows=0))

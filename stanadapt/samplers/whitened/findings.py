@@ -57,7 +57,11 @@ def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
     """
     two_stage, reason = progress.choice
     kind = f"{2 * progress.n_steps} gradients per draw" if two_stage else "NUTS"
-    target = progress.target_accept if two_stage else settings.nuts_target_accept
+    nuts_target = progress.nuts_target_accept or settings.nuts_target_accept
+    target = progress.target_accept if two_stage else nuts_target
+    if progress.nuts_target_accept and not two_stage:
+        shorter = f"so steps are shorter (target_accept {target:g})"
+        reason += f"; its trajectories diverged in a pilot run, {shorter}"
     highest = 1.0 if two_stage else 1.0 - NUTS_ABOVE * (1.0 - target)
     rank = f", rank {progress.metric.rank}" if progress.metric.kind == "low rank" else ""
     unsettled = _unsettled(progress)

@@ -102,6 +102,7 @@ class Stage(IntEnum):
     NUTS_STEP = 9
     DONE = 10
     STRAIGHTEN = 11
+    NUTS_PILOT = 12
 
 
 LABELS = {
@@ -115,6 +116,7 @@ LABELS = {
     Stage.PILOT: "pilot run",
     Stage.NUTS_METRIC: "learning the metric for NUTS",
     Stage.NUTS_STEP: "tuning the step size of NUTS",
+    Stage.NUTS_PILOT: "pilot run of NUTS",
     Stage.DONE: "done",
     Stage.STRAIGHTEN: "straightening the posterior",
 }
@@ -157,6 +159,11 @@ class Progress(NamedTuple):
         The map, its groups, and the distance from a Gaussian without and with it.
     attempts
         Number of searches for a map that were made without one.
+    steep_share
+        Share of trajectories of NUTS that diverged within the support in its last window for the
+        metric or the map.
+    nuts_target_accept
+        Acceptance rate to tune NUTS to if it was raised since trajectories diverged, otherwise 0.
 
     """
 
@@ -184,6 +191,8 @@ class Progress(NamedTuple):
     unbounded: np.ndarray
     straightened: Straightened = UNCHANGED
     attempts: int = 0
+    steep_share: float = 0.0
+    nuts_target_accept: float = 0.0
 
     @property
     def label(self) -> str:

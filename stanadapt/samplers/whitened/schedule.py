@@ -17,6 +17,8 @@ TUNE_STEP       the final step size, from eight short blocks in each of which it
                 in the second half, before several steps, and with them NUTS, are considered
 PILOT           nothing is adapted: `progress.choose` decides
 NUTS_METRIC, NUTS_STEP   if NUTS is chosen: longer windows, then a step size for each chain
+NUTS_PILOT      if some of its trajectories diverged: nothing is adapted; if some still do,
+                NUTS_STEP once more, with a higher acceptance rate (`nuts_steps`)
 STRAIGHTEN      if draws of METRIC or NUTS_METRIC show that a map straightens the posterior: windows
                 of NUTS on the map, then TUNE_STEP and PILOT on it
 
@@ -32,7 +34,12 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine.triangular_map import TriangularMap
-from stanadapt.samplers.whitened.block import DIVERGING, Window, make_room, make_window
+from stanadapt.samplers.whitened.block import (
+    DIVERGING,
+    JUDGED_FROM,
+    Window,
+    make_window,
+)
 from stanadapt.samplers.whitened.choose_metric import LATER
 from stanadapt.samplers.whitened.climb_rounds import after_climb
 from stanadapt.samplers.whitened.fisher_metric import (
@@ -48,6 +55,13 @@ from stanadapt.samplers.whitened.next_block import (
     set_own_scales,
     set_up_nuts,
     set_up_two_stage,
+)
+from stanadapt.samplers.whitened.nuts_steps import (
+    NUTS_LAST,
+    after_nuts_pilot,
+    after_nuts_step,
+    begin_nuts_step,
+    finish,
 )
 from stanadapt.samplers.whitened.progress import (
     ASKED_FOR,
@@ -77,9 +91,8 @@ MOST_STEPS, ROUND_UP = 16, 0.8
 # acceptance rate for one step if the target of the settings would need several
 LOWER_TARGET = 0.75
 PILOT_PROPOSALS = 120
-# windows of NUTS on a map, which is learned again after each but the last; that one judges it, by
-# all draws but the first sixth
-STRAIGHTEN_WINDOWS, JUDGED_FROM = (60, 100, 60), 6
+# windows of NUTS on a map, which is learned again after each but the last; that one judges it
+STRAIGHTEN_WINDOWS = (60, 100, 60)
 # distances from a Gaussian below which no map is searched for: after METRIC, since fixed
 # trajectories often suit such a posterior as it is; and later, if the pilot decided against them
 FAR_FROM_GAUSSIAN, NEAR_GAUSSIAN = 0.3, 0.03
@@ -88,7 +101,7 @@ FAR_FROM_GAUSSIAN, NEAR_GAUSSIAN = 0.3, 0.03
 STRAIGHT_ENOUGH = 0.03
 # searches for a map that found none, or one that was dropped
 MOST_ATTEMPTS = 3
-NUTS_WINDOWS, NUTS_CEILING, NUTS_R_HAT, NUTS_LAST = 50, 500, 1.1, 50
+NUTS_WINDOWS, NUTS_CEILING, NUTS_R_HAT = 50, 500, 1.1
 # iterations that four chains usually need at most: with a lower ceiling blocks are shorter
 USUAL_LENGTH = 500
 
@@ -134,11 +147,11 @@ def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[
     met = progress.stage is Stage.NUTS_METRIC and not apart
     progress, states = pool(settings, progress, states)
     if met and progress.stage is not Stage.STRAIGHTEN:
-        return _finish(progress._replace(settled=True), states)
+        return finish(progress._replace(settled=True), states)
     if progress.stage is Stage.TUNE_STEP and apart:
         return _begin_nuts(settings, progress, states, UNDECIDED.reason)
     if progress.stage in (Stage.TUNE_STEP, Stage.NUTS_STEP):
-        return _finish(progress, states)
+        return finish(progress, states)
     return progress, states
 
 
@@ -247,8 +260,8 @@ def _after_straighten(
     # the first steps of a window may be too long
     judged = window.numbers[:, window.numbers.shape[1] // JUDGED_FROM :, DIVERGING]
     progress = _learn_metric(settings, progress, window)._replace(
-        divergences=int(judged.sum()), settled=True, step_size=FIRST_STEP,
-        target_accept=settings.target_accept,
+        divergences=int(judged.sum()), steep_share=window.steep_share, settled=True,
+        step_size=FIRST_STEP, target_accept=settings.target_accept,
     )  # fmt: skip
     if settings.trajectory == Trajectory.nuts:
         return _begin_nuts(settings, progress, states, ASKED_FOR)
@@ -301,7 +314,7 @@ def _after_pilot(
         choice = Choice(True, ASKED_FOR)
     progress = progress._replace(choice=choice)
     if choice.two_stage:
-        return _finish(progress, states)
+        return finish(progress, states)
     return _begin_nuts(settings, progress, states, choice.reason)
 
 
@@ -312,7 +325,7 @@ def _begin_nuts(
         stage=Stage.NUTS_METRIC, window=0, windows=(), choice=Choice(False, reason)
     )
     if progress.straightened.map_is_used:  # it was learned in long windows of NUTS
-        return _begin_nuts_step(settings, progress, states, NUTS_LAST)
+        return begin_nuts_step(settings, progress, states, NUTS_LAST)
     return _nuts_window(settings, progress, states, NUTS_WINDOWS)
 
 
@@ -336,7 +349,7 @@ def _after_nuts_metric(
     if progress.straightened.map_is_used:
         return _begin_straighten(settings, progress, states)
     progress = _learn_metric(settings, progress, window)
-    progress = progress._replace(unbounded=unbounded(window))
+    progress = progress._replace(unbounded=unbounded(window), steep_share=window.steep_share)
     last, used = progress.windows[-1], sum(progress.windows)
     agree = last >= 2 * NUTS_WINDOWS and window.r_hat < NUTS_R_HAT
     if not agree and used + 2 * last + NUTS_LAST <= NUTS_CEILING:
@@ -346,30 +359,7 @@ def _after_nuts_metric(
         progress, states = _nuts_window(settings, progress, states, last)
         common = progress.metric.scales[None]
         return progress, set_own_scales(states, window, [common] * len(states))
-    return _begin_nuts_step(settings, progress, states, NUTS_LAST)
-
-
-def _begin_nuts_step(
-    settings: Any, progress: Progress, states: States, length: int
-) -> tuple[Progress, States]:
-    progress = progress._replace(stage=Stage.NUTS_STEP)
-    return set_up_nuts(progress, states, length, stretched=False)
-
-
-def _after_nuts_step(
-    settings: Any, progress: Progress, states: States, window: Window
-) -> tuple[Progress, States]:
-    """Keep each chain's step: a pooled one is too long for a chain in the neck of a funnel."""
-    steps = [float(np.exp(state.tuning.averaging.log_mean)) for state in states]
-    states = [
-        state._replace(tuning=state.tuning._replace(step_size=step_size, learns_step=False))
-        for state, step_size in zip(states, steps, strict=True)
-    ]
-    return _finish(progress, states)
-
-
-def _finish(progress: Progress, states: States) -> tuple[Progress, States]:
-    return progress._replace(stage=Stage.DONE, block=0), [make_room(s, 0) for s in states]
+    return begin_nuts_step(settings, progress, states, NUTS_LAST)
 
 
 FUNCTIONS: dict[Stage, Callable[..., tuple[Progress, States]]] = {
@@ -382,7 +372,8 @@ FUNCTIONS: dict[Stage, Callable[..., tuple[Progress, States]]] = {
     Stage.TUNE_STEP: _after_tune_step,
     Stage.PILOT: _after_pilot,
     Stage.NUTS_METRIC: _after_nuts_metric,
-    Stage.NUTS_STEP: _after_nuts_step,
+    Stage.NUTS_STEP: after_nuts_step,
+    Stage.NUTS_PILOT: after_nuts_pilot,
     Stage.STRAIGHTEN: _after_straighten,
 }
 

@@ -59,6 +59,7 @@ from stanadapt.samplers.whitened.block import (
     ACCEPTANCE,
     DIVERGING,
     LOG_DENSITY,
+    STEEP,
     Block,
     Tuning,
     no_block,
@@ -84,6 +85,8 @@ class Settings(NamedTuple):
         is estimated better, but all other quantities worse.
     jitter
         Each fixed trajectory's length is drawn from trajectory_length * (1 +- jitter), in [0, 1).
+    shorten
+        Whether NUTS is tuned to an acceptance rate of 0.95 if its trajectories diverge in a pilot.
     straighten
         Whether to learn a map that straightens funnels and curved ridges; without one, they are
         sampled in the program's own coordinates.
@@ -98,6 +101,7 @@ class Settings(NamedTuple):
     nuts_target_accept: float = 0.8
     trajectory_length: float = 1.8
     jitter: float = 0.2
+    shorten: bool = True
     straighten: bool = True
     max_treedepth: int = 10
 
@@ -186,6 +190,7 @@ def init(density, settings, position, rng):
         averaging=adaptation.start(step_size),
         learns_step=False,
         search=0.0,
+        nuts_target_accept=settings.nuts_target_accept,
         max_treedepth=settings.max_treedepth,
         force_known=False,
     )
@@ -322,7 +327,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     """Adjust the step size, and record the draws that the chains are to learn from."""
     tuning, block = state.tuning, state.block
     if tuning.learns_step:
-        target = settings.target_accept if tuning.two_stage else settings.nuts_target_accept
+        target = settings.target_accept if tuning.two_stage else tuning.nuts_target_accept
         averaging = adaptation.update(tuning.averaging, info.acceptance_rate, target)
         longest = settings.trajectory_length / tuning.n_steps if tuning.two_stage else np.inf
         step_size = min(np.exp(averaging.log_step), longest)
@@ -334,6 +339,8 @@ def adapt(density, settings, state, info, t, iter_warmup):
         block.numbers[row, ACCEPTANCE] = info.acceptance_rate
         block.numbers[row, LOG_DENSITY] = state.current.log_density
         block.numbers[row, DIVERGING] = info.diverging
+        by_nuts = info.diverging and not tuning.two_stage
+        block.numbers[row, STEEP] = by_nuts and not nuts_tree.left_support(state.tree)
         block = replace(block, rows=row + 1)
     return replace(state, tuning=tuning, block=block)
 

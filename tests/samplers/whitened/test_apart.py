@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stanadapt.samplers.whitened import schedule
-from stanadapt.samplers.whitened.block import LOG_DENSITY
+from stanadapt.samplers.whitened.block import LOG_DENSITY, NUMBERS
 from stanadapt.samplers.whitened.fisher_metric import Metric
 from stanadapt.samplers.whitened.progress import Stage
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
@@ -18,7 +18,7 @@ def drawn(state, length, chain, below):
     """A block of draws with scales chain + 1, in units of SD, and its own level."""
     rng = np.random.default_rng(chain)
     positions = (chain + 1) * SD * (rng.standard_normal((length, len(SD))) + 5 * chain)
-    numbers = np.zeros((length, 3))
+    numbers = np.zeros((length, NUMBERS))
     numbers[:, LOG_DENSITY] = rng.standard_normal(length) - below * (chain == 0)
     gradients = -(positions - positions.mean(axis=0)) / (chain + 1) ** 2 / SD**2
     made = state.block._replace(

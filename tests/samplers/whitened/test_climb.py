@@ -7,7 +7,7 @@ import stanadapt as sa
 from stanadapt.engine.chain import run
 from stanadapt.engine.points import gradient_at
 from stanadapt.results import attribute
-from stanadapt.samplers.whitened.block import Window
+from stanadapt.samplers.whitened.block import NUMBERS, Window
 from stanadapt.samplers.whitened.climb import climb, no_climb
 from stanadapt.samplers.whitened.climb_rounds import mean_metric, rough_metric
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric
@@ -103,7 +103,7 @@ def test_the_metric_is_the_inverse_of_the_mean_precision():
 
 def test_scales_of_a_region_without_curvature_are_bounded():
     x = np.random.default_rng(3).standard_normal((4, 5, 2))
-    made = Window(x, x * 1e-300, np.zeros((4, 5, 3)), np.ones(4, bool))
+    made = Window(x, x * 1e-300, np.zeros((4, 5, NUMBERS)), np.ones(4, bool))
     former = FisherMetric(np.ones((1, 2)), "diagonal", 0, np.empty(0, int))
     assert rough_metric(former, made).scales.max() <= 1e3
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stanadapt.samplers.whitened.block import Window
+from stanadapt.samplers.whitened.block import NUMBERS, Window
 from stanadapt.samplers.whitened.choose_metric import (
     LATER,
     WHILE_TRAVELING,
@@ -23,7 +23,7 @@ def window(positions, gradients, moved=None):
     """A window of chains, shape (chain, draw, n)."""
     chains = len(positions)
     moved = np.ones(chains, bool) if moved is None else np.array(moved)
-    return Window(positions, gradients, np.zeros((*positions.shape[:2], 3)), moved)
+    return Window(positions, gradients, np.zeros((*positions.shape[:2], NUMBERS)), moved)
 
 
 def correlations_hold(made, former):

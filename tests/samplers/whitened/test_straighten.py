@@ -8,7 +8,7 @@ import pytest
 from stanadapt.engine.density import value, value_and_gradient
 from stanadapt.engine.triangular_map import make_map
 from stanadapt.results import arviz_module
-from stanadapt.samplers.whitened.block import LOG_DENSITY, Window
+from stanadapt.samplers.whitened.block import LOG_DENSITY, NUMBERS, Window
 from stanadapt.samplers.whitened.findings import listed, straightening
 from stanadapt.samplers.whitened.progress import Stage
 from stanadapt.samplers.whitened.schedule import MOST_ATTEMPTS, fits_all_chains
@@ -158,7 +158,7 @@ def test_powers_of_a_calendar_year_are_a_gaussian():
 
 def test_a_window_in_new_coordinates_has_their_density():
     x, g = of(FUNNEL, 200)
-    window = Window(x[None], g[None], np.zeros((1, 200, 3)), np.ones(1, bool))
+    window = Window(x[None], g[None], np.zeros((1, 200, NUMBERS)), np.ones(1, bool))
     found = straighten(*of(FUNNEL), UNCHANGED, 0.0)
     inside = in_coordinates_of(found.straightening, window)
     _, _, log_jacobian = apply_map(found.straightening, x, g)
@@ -169,7 +169,7 @@ def test_a_window_in_new_coordinates_has_their_density():
 
 def window_of(positions, levels):
     """A window of four chains with these draws and gradients, and a level of each."""
-    numbers = np.zeros((4, len(positions) // 4, 3))
+    numbers = np.zeros((4, len(positions) // 4, NUMBERS))
     numbers[:, :, LOG_DENSITY] = [
         [FUNNEL_DENSITY(x) + level for x in rows]
         for rows, level in zip(np.split(positions, 4), levels, strict=True)
@@ -198,7 +198,7 @@ def test_a_map_is_not_for_chains_that_drift_apart():
     total = rng.standard_normal((4, 300))
     positions = np.stack([x, total - x], axis=2)
     gradients = np.repeat(-total[:, :, None], 2, axis=2)
-    window = Window(positions, gradients, np.zeros((4, 300, 3)), np.ones(4, bool))
+    window = Window(positions, gradients, np.zeros((4, 300, NUMBERS)), np.ones(4, bool))
     found = straighten(*window.pooled, UNCHANGED, 0.0)
     curve = make_map(
         np.array([1]), np.array([-1]), np.array([0]), [[0, 0, 0, 0, 0, 0.0, -1.0, 0, 0]]

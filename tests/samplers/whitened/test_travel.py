@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stanadapt.samplers.whitened import schedule, travel
-from stanadapt.samplers.whitened.block import LOG_DENSITY
+from stanadapt.samplers.whitened.block import LOG_DENSITY, NUMBERS
 from stanadapt.samplers.whitened.progress import Stage
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 
@@ -15,7 +15,7 @@ def rising(state, length, block):
     """A block in which the log density rose by a million, for any moves of the chain."""
     rng = np.random.default_rng(block)
     positions = SD * rng.standard_normal((length, len(SD)))
-    numbers = np.zeros((length, 3))
+    numbers = np.zeros((length, NUMBERS))
     numbers[:, LOG_DENSITY] = 1e6 * block
     made = state.block._replace(
         positions=positions, gradients=-positions / SD**2, numbers=numbers, rows=length

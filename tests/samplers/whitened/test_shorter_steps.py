@@ -1,0 +1,99 @@
+"""NUTS takes shorter steps if its trajectories diverge in a pilot, within the support."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.results import attribute, dataset
+from stanadapt.samplers.whitened import schedule
+from stanadapt.samplers.whitened.block import make_room
+from stanadapt.samplers.whitened.progress import Stage
+from tests.helpers.gaussian_target import Gaussian, make_chains_at
+
+# scales of groups and of units within groups: no map of single scales straightens both
+NESTED = """
+parameters { real<lower=0> top; real<lower=0> low; vector[4] group; vector[8] unit; }
+model {
+  top ~ lognormal(7, 1);
+  low ~ lognormal(7, 0.5);
+  group ~ normal(0, top);
+  unit ~ normal(group[{1, 1, 2, 2, 3, 3, 4, 4}], low);
+}
+"""
+# without declared bounds: trajectories end at the edges whatever their steps are
+BOX = "parameters { vector[2] x; } model { x[1] ~ uniform(-1, 3); x[2] ~ uniform(-10, 1e4); }"
+SAID = "its trajectories diverged in a pilot run, so steps are shorter (target_accept 0.95)"
+
+
+@pytest.fixture(scope="module")
+def nested():
+    return sa.Target(NESTED, backend="stanli", show_progress=False)
+
+
+def fit_of(target, **settings):
+    return sa.sample(target, "whitened_hmc", seed=1, show_progress=False, **settings)
+
+
+def diverging(fit):
+    return float(dataset(fit, "sample_stats")["diverging"].mean())
+
+
+@pytest.mark.filterwarnings("ignore::stanadapt.ConvergenceWarning")
+def test_steps_are_shorter_after_divergences(nested):
+    shorter, usual = fit_of(nested), fit_of(nested, shorten=False)
+    assert SAID in attribute(shorter, "trajectory")
+    assert SAID not in attribute(usual, "trajectory")
+    assert (attribute(shorter, "acceptance_target"), attribute(usual, "acceptance_target")) == (
+        0.95,
+        0.8,
+    )
+    steps = [dataset(fit, "sample_stats")["step_size"].values for fit in (shorter, usual)]
+    assert steps[0].mean() < 0.8 * steps[1].mean()
+    rates = [float(dataset(f, "sample_stats")["acceptance_rate"].mean()) for f in (shorter, usual)]
+    assert rates[1] < 0.9 < rates[0]
+    # once: the step sizes of sampling are fixed
+    assert np.ptp(steps[0], axis=1).max() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("changed", "steep_share", "left", "stage"),
+    [
+        ({}, 0.01, 150, Stage.NUTS_PILOT),
+        ({}, 0.0, 150, Stage.DONE),  # nothing diverged
+        ({}, 0.01, 149, Stage.DONE),  # no iterations are left for it
+        ({"shorten": False}, 0.01, 150, Stage.DONE),
+        ({"nuts_target_accept": 0.94}, 0.01, 150, Stage.NUTS_PILOT),
+        ({"nuts_target_accept": 0.95}, 0.01, 150, Stage.DONE),
+        ({"nuts_target_accept": 0.98}, 0.01, 150, Stage.DONE),
+    ],
+)
+def test_when_a_pilot_is_made(changed, steep_share, left, stage):
+    sd = np.array([1e-3, 1.0, 1e3])
+    made = make_chains_at(Gaussian(np.zeros(3), sd), sd * np.ones((4, 1)))
+    settings, states = made[0].settings._replace(**changed), [chain.state for chain in made]
+    progress, states = schedule.begin(settings, states, 2000)
+    progress = progress._replace(
+        stage=Stage.NUTS_STEP, block=50, used=1900 - left, ceiling=1950, steep_share=steep_share
+    )
+    states = [make_room(state, 50) for state in states]
+    for state in states:
+        state.block.numbers[:] = 0.0
+    states = [state._replace(block=state.block._replace(rows=50)) for state in states]
+    progress, _ = schedule.pool(settings, progress, states)
+    assert progress.stage is stage
+
+
+def test_steps_are_not_shortened_for_hard_edges():
+    fit = fit_of(sa.Target(BOX, backend="stanli", show_progress=False))
+    assert attribute(fit, "trajectory").startswith("NUTS")
+    assert diverging(fit) > 0.1
+    assert attribute(fit, "acceptance_target") == 0.8
+
+
+def test_a_posterior_without_divergences_is_sampled_as_before():
+    program = (
+        "parameters { vector<lower=0>[3] x; } model { x ~ lognormal(log([1e-3, 1, 1e3]), 0.5); }"
+    )
+    target = sa.Target(program, backend="stanli", show_progress=False)
+    usual, shortened = (fit_of(target, trajectory="nuts", shorten=s) for s in (False, True))
+    np.testing.assert_array_equal(usual["posterior"]["x"], shortened["posterior"]["x"])
