@@ -9,6 +9,12 @@ UNKNOWN_ARGUMENT = Code(
     "A keyword is neither an argument of the function nor a setting of the sampler.",
     "Check the spelling; `stanadapt samplers NAME` lists the settings.",
 )
+UNKNOWN_METRIC = Code(
+    "unknown_metric",
+    "settings",
+    "Stan's NUTS is asked for a form of its metric that it cannot have here.",
+    "Use metric='diag_e', which is learned, or metric='unit_e', the identity.",
+)
 OPTION_NOT_USED = Code(
     "option_not_used",
     "settings",

@@ -7,7 +7,8 @@ References
 ----------
 Haario, Saksman and Tamminen (2001), Bernoulli 7(2), with a fixed s. The form without matrix
 decompositions is the baseline of Titsias and Dellaportas (2019):
-L <- L + rho_t L [z z^T - I]_lower, z = L^-1 (x - mu), rho_t = rate / (1 + t / 4000).
+L <- L + rho_t L [z z^T - I]_lower, z = L^-1 (x - mu), rho_t = rate / (1 + t / decay). The defaults
+are the rates of their text; those of their programs are in `workflows/gad/methods.py`.
 
 """
 
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.adaptation import rescaled
+from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
@@ -30,8 +32,7 @@ from stanadapt.engine.points import (
 )
 from stanadapt.engine.protocol import Memory, Sampler
 from stanadapt.engine.registry import register, require_positive, require_probability
-
-DECAY = 4000.0
+from stanadapt.samplers.saved_factor import saved_factor
 
 
 class Settings(NamedTuple):
@@ -43,27 +44,39 @@ class Settings(NamedTuple):
         Relative change of s per iteration, in (0, 1).
     covariance_rate
         rho_0 in (0, 1): the weight of the newest position in mean and covariance, falling as
-        1 / (1 + t / 4000) with the iteration t.
+        1 / (1 + t / decay) with the iteration t.
+    decay
+        Number of iterations after which that weight is halved; > 0.
+    mean_rate
+        Constant weight of the newest position in the mean, in (0, 1); 0: that of the covariance.
     initial_scale
         L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardized: 2.38, the
         optimum for a normal posterior.
     tune_scale
         Whether s is tuned. Otherwise it is 2.38 / sqrt(dim) throughout, which is best for a normal
         posterior.
+    diagonal
+        Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
+    save_factor
+        Whether the result has s L, in the group `proposal_factor`.
 
     """
 
     target_accept: float = 0.25
     learning_rate: float = 0.01
     covariance_rate: float = 0.001
+    decay: float = 4000.0
+    mean_rate: float = 0.0
     initial_scale: float = 0.1
     tune_scale: bool = True
+    diagonal: bool = False
+    save_factor: bool = False
 
 
 class State(NamedTuple):
     """The current point, the rejected one, the scale s, and the running mean and factor L.
 
-    mean, noise, whitened have shape (dim,); factor (dim, dim) is updated in place.
+    mean, noise, whitened have shape (dim,); factor, (dim, dim) or (1, dim), is updated in place.
     """
 
     current: ValuePoint
@@ -86,7 +99,9 @@ class Info(NamedTuple):
 def check(settings: Settings) -> None:
     """Raise StanadaptError for a setting out of range."""
     require_probability(settings, "target_accept", "learning_rate", "covariance_rate")
-    require_positive(settings, "initial_scale")
+    require_positive(settings, "initial_scale", "decay")
+    if settings.mean_rate != 0.0:
+        require_probability(settings, "mean_rate")
 
 
 @jit
@@ -98,7 +113,7 @@ def init(density, settings, position, rng):
         scratch=unused_value(density.size),
         scale=1.0 if settings.tune_scale else RANDOM_WALK_SCALE / np.sqrt(n),
         mean=position[:n].copy(),
-        factor=factors.initial(n, settings.initial_scale / np.sqrt(n), False),
+        factor=factors.initial(n, settings.initial_scale / np.sqrt(n), settings.diagonal),
         noise=np.empty(n),
         whitened=np.empty(n),
     )
@@ -124,6 +139,10 @@ def step(density, settings, state, rng):
 @jit
 def _follow(factor, whitened, rate):
     """L <- L + rate * L [z z^T - I]_lower in O(n^2), by running sums along each row."""
+    if factor.shape[0] < whitened.shape[0]:
+        for i in range(whitened.shape[0]):
+            factor[0, i] += rate * factor[0, i] * (whitened[i] * whitened[i] - 1.0)
+        return
     for i in range(whitened.shape[0]):
         total = 0.0
         for j in range(i, -1, -1):
@@ -134,12 +153,13 @@ def _follow(factor, whitened, rate):
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Move mean and factor toward the current position, the scale toward its target."""
-    position, mean, rate = state.current.position, state.mean, DECAY / (DECAY + t)
-    rate *= settings.covariance_rate
+    position, mean = state.current.position, state.mean
+    rate = settings.covariance_rate * settings.decay / (settings.decay + t)
+    mean_rate = settings.mean_rate if settings.mean_rate > 0.0 else rate
     difference = state.noise
     for i in range(density.dim):
         difference[i] = position[i] - mean[i]
-        mean[i] += rate * difference[i]
+        mean[i] += mean_rate * difference[i]
     factors.solve(state.factor, difference, state.whitened)
     _follow(state.factor, state.whitened, rate)
     accepted, target = info.acceptance_rate, settings.target_accept
@@ -149,12 +169,25 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, scale=scale)
 
 
+def _lower(factor: np.ndarray) -> np.ndarray:
+    return np.tril(factor) if len(factor) > 1 else factor
+
+
+def report(view: RunView) -> Findings:
+    """Report s L if it was asked for."""
+    if not view.settings.save_factor:
+        return Findings()
+    factors = [chain.state.scale * _lower(chain.state.factor) for chain in view.chains]
+    return Findings(groups=saved_factor(view, factors))
+
+
 register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        memory=Memory(dense_matrices=lambda settings: 1),
+        memory=Memory(dense_matrices=lambda settings: 0 if settings.diagonal else 1),
         workspace=("noise", "whitened"),
         uses_gradient=False,
+        after_run=report,
         when_standardized={"initial_scale": lambda dim: RANDOM_WALK_SCALE},
     )
 )  # fmt: skip

@@ -28,7 +28,11 @@ VARIANTS = {
         {"dense": True, "max_treedepth": 4, "extra_halving": 0.0, "energy_tolerance": 0.3},
     ],
     "rwm": [{}, {"tune_scale": False, "initial_scale": 1.5}],
-    "am": [{}, {"tune_scale": False}],
+    "am": [
+        {},
+        {"tune_scale": False},
+        {"diagonal": True, "mean_rate": 0.1, "decay": 500.0, "save_factor": True},
+    ],
     "pooled_am": [{}, {"diagonal": True}],
     "kameleon": [
         {},

@@ -53,6 +53,13 @@ BUGS = {
         EVERY,
         "gad_mala and invariant",
     ),
+    "wrong_drift": Bug(
+        "samplers/gad/gad_mala.py",
+        "forward[i] = 0.5 * u[i] + eps[i]",
+        "forward[i] = 0.4 * u[i] + eps[i]",
+        "samplers/gad/test_published_results.py",
+        "neals_gaussian",
+    ),
     "determinant_transposed": Bug(
         "samplers/gad/proposal_factor.py",
         "weight * inverse[k, rank + m], v[m]",

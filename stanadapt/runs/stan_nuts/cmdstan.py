@@ -98,7 +98,11 @@ def run(
                 sig_figs=DIGITS, output_dir=str(folder), **_adaptation(plan, settings),
             )  # fmt: skip
             draws = fit.draws(inc_warmup=True).transpose(1, 0, 2)
-        return _outcome(fit, draws, compile_seconds, remarks)
+            outcome = _outcome(fit, draws, compile_seconds, remarks)
+        if settings.metric == "unit_e":
+            ones = np.ones((len(outcome.draws), target.dim))
+            return outcome._replace(inverse_metric=ones)
+        return outcome
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -106,8 +110,8 @@ def run(
 def _adaptation(plan: Plan, settings: NutsSettings) -> dict[str, Any]:
     """Arguments on adaptation: CmdStanPy refuses adapt_delta if there is no warm-up."""
     if plan.iter_warmup == 0:
-        return {"adapt_engaged": False}
-    return {"adapt_delta": settings.adapt_delta}
+        return {"adapt_engaged": False, "metric": settings.metric}
+    return {"adapt_delta": settings.adapt_delta, "metric": settings.metric}
 
 
 def _sample(model: Any, target: Target, folder: Path, **arguments: Any) -> tuple[Any, tuple]:

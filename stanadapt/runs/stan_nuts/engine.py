@@ -7,12 +7,16 @@ import numpy as np
 
 from stanadapt.errors import Message
 
+# forms of the Euclidean metric, with CmdStan's names: a diagonal that is learned, or the identity
+METRICS = ("diag_e", "unit_e")
+
 
 class NutsSettings(NamedTuple):
     """Settings of Stan's NUTS, with Stan's names and defaults."""
 
     adapt_delta: float = 0.8
     max_treedepth: int = 10
+    metric: str = "diag_e"
 
 
 class NutsRun(NamedTuple):
@@ -32,7 +36,7 @@ class NutsRun(NamedTuple):
     remarks
         Messages for the user.
     inverse_metric
-        The diagonal that each chain learned, shape (chain, coordinate); None if it is not known.
+        The diagonal of each chain, shape (chain, coordinate); None if it is not known.
 
     """
 

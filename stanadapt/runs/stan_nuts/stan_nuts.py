@@ -32,10 +32,11 @@ from stanadapt.runs.messages import (
     DENSITY_DIFFERS,
     EMBEDDED_NUTS,
     FAILED_QUANTITIES,
+    UNKNOWN_METRIC,
 )
 from stanadapt.runs.rehearsal import rehearse_draws
 from stanadapt.runs.stan_nuts import cmdstan, stanli
-from stanadapt.runs.stan_nuts.engine import NutsRun, NutsSettings
+from stanadapt.runs.stan_nuts.engine import METRICS, NutsRun, NutsSettings
 from stanadapt.runs.stan_nuts.verification import Verification, not_checked, verify
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.targets.stan import toolchain
@@ -61,6 +62,7 @@ def stan_nuts(
     show_progress: bool = True,
     adapt_delta: float = 0.8,
     max_treedepth: int = 10,
+    metric: str = "diag_e",
 ) -> Fit:
     """Draw from a target with Stan's NUTS.
 
@@ -90,6 +92,9 @@ def stan_nuts(
         Target acceptance rate, in (0, 1).
     max_treedepth : int
         Largest depth of a trajectory's tree, at least 1.
+    metric : {"diag_e", "unit_e"}
+        Form of the mass matrix, with CmdStan's names: a diagonal that warm-up learns, or the
+        identity, with which warm-up tunes the step size only.
 
     Returns
     -------
@@ -126,6 +131,7 @@ def stan_nuts(
     settings = NutsSettings(
         require_between("adapt_delta", adapt_delta, 0.0, 1.0),
         require_whole("max_treedepth", max_treedepth, 1),
+        _require_metric(metric),
     )
     rngs = [np.random.default_rng(source.spawn(2)[0]) for source in plan.seeds()]
     named = [name for name, _ in STATISTICS.values()]
@@ -155,6 +161,14 @@ def stan_nuts(
     fit = results.build(_groups(target, plan, outcome), attributes)
     _report_density(target, verification, fit)
     return judge(fit)
+
+
+def _require_metric(metric: str) -> str:
+    if not is_one_of(metric, set(METRICS)):
+        raise StanadaptError(
+            UNKNOWN_METRIC, f"metric must be one of {', '.join(METRICS)}, got {metric!r}."
+        )
+    return metric
 
 
 def choose_engine(backend: str) -> str:

@@ -55,6 +55,7 @@ def run(
                 warmup=plan.iter_warmup, samples=plan.iter_sampling, thin=plan.thin,
                 delta=settings.adapt_delta, max_depth=settings.max_treedepth, save_warmup=True,
                 inits=np.stack(positions), refresh=plan.iter_warmup + plan.iter_sampling,
+                metric=settings.metric,
             )  # fmt: skip
         except RuntimeError as error:
             raise StanadaptError(

@@ -102,6 +102,8 @@ class Settings(NamedTuple):
         Differentiate the gradients along the trajectory too, which are otherwise held constant, as
         in the authors' code: N more gradients when L climbs after a negative log ratio. Steps are
         better then, but the gain is smaller than the additional cost.
+    save_factor
+        Whether the result has the learned L, in the group `proposal_factor`.
 
     """
 
@@ -112,6 +114,7 @@ class Settings(NamedTuple):
     adapt_every: int = 1
     diagonal: bool = False
     exact: bool = False
+    save_factor: bool = False
 
 
 class State(NamedTuple):

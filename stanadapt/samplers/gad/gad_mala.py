@@ -61,6 +61,8 @@ class Settings(NamedTuple):
     exact
         Keep the Hessian term of the derivative: two more gradients in about half of the
         iterations of warm-up. Rarely better; see the paper's tables.
+    save_factor
+        Whether the result has the learned L, in the group `proposal_factor`.
 
     """
 
@@ -71,6 +73,7 @@ class Settings(NamedTuple):
     diagonal: bool = False
     rank: int = 0
     exact: bool = False
+    save_factor: bool = False
 
 
 class Point(NamedTuple):

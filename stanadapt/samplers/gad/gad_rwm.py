@@ -55,6 +55,8 @@ class Settings(NamedTuple):
         operations, 5 us for 100 parameters. Standardized, since L starts near its optimum: 4.
     diagonal
         Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
+    save_factor
+        Whether the result has the learned L, in the group `proposal_factor`.
 
     """
 
@@ -63,6 +65,7 @@ class Settings(NamedTuple):
     initial_scale: float = 0.1
     adapt_every: int = 1
     diagonal: bool = False
+    save_factor: bool = False
 
 
 class State(NamedTuple):

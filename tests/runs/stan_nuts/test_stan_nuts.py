@@ -102,7 +102,11 @@ def test_attributes(target, fit):
     assert attrs["engine"] == "stanli 0.24.0"
     assert attrs["engine_independent"] == 0
     assert attrs["program_hash"] == target.program.hash
-    assert json.loads(attrs["settings"]) == {"adapt_delta": 0.8, "max_treedepth": 10}
+    assert json.loads(attrs["settings"]) == {
+        "adapt_delta": 0.8,
+        "max_treedepth": 10,
+        "metric": "diag_e",
+    }
     assert np.asarray(attrs["warmup_seconds"]).shape == (2,)
     assert np.asarray(attrs["sampling_seconds"]).shape == (2,)
     assert attrs["interrupted"] == attrs["n_stopped"] == 0
@@ -403,3 +407,33 @@ def test_a_program_too_new_for_this_cmdstan():
     with warns("embedded_nuts", "too old"):
         fit = sa.stan_nuts(target, **SHORT)
     assert fit.attrs["engine_independent"] == 0
+
+
+# --- the metric ----------------------------------------------------------------------------------
+
+
+def test_a_unit_metric_pays_for_unequal_scales():
+    """Scales 1 and 100: with equal masses a trajectory takes a hundred steps of the narrow one."""
+    program = "parameters { real x; real y; } model { x ~ normal(0, 1); y ~ normal(0, 100); }"
+    target = sa.Target(program)
+    changes = {"iter_warmup": 300, "iter_sampling": 200}
+    steps = {
+        metric: values(embedded(target, metric=metric, **changes), "n_steps", "sample_stats").mean()
+        for metric in ("diag_e", "unit_e")
+    }
+    assert steps["diag_e"] < 16
+    assert steps["unit_e"] > 50
+
+
+@pytest.mark.cmdstan
+def test_cmdstan_has_a_unit_metric_too():
+    program = "parameters { real x; real y; } model { x ~ normal(0, 1); y ~ normal(0, 100); }"
+    fit = sa.stan_nuts(sa.Target(program), backend="cmdstan", metric="unit_e", **SHORT)
+    assert json.loads(fit.attrs["settings"])["metric"] == "unit_e"
+    assert json.loads(fit.attrs["inverse_metric"]) == [[1.0, 1.0]] * 2
+    assert values(fit, "n_steps", "sample_stats").mean() > 50
+
+
+def test_an_unknown_metric(target):
+    with raises("unknown_metric", "'dense'", "diag_e", "unit_e"):
+        sa.stan_nuts(target, backend="stanli", metric="dense", **SHORT)

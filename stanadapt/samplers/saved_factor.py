@@ -1,0 +1,57 @@
+"""The learned scale factor L of a proposal as a group of the result, for samplers that offer it.
+
+The group `proposal_factor` has the variable `factor`, of shape (chain, coordinate, column): L, such
+that steps have the covariance L L^T, in the program's unconstrained coordinates, also if the
+sampler ran in standardized ones. A diagonal L that stays diagonal there has shape
+(chain, coordinate). In coordinates that a map has straightened, no single matrix describes the
+steps; L is then given in those, and the attribute `coordinates` of the group says so.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from stanadapt.engine.after_run import RunView
+from stanadapt.results.datasets import draws_dataset
+
+PROPOSAL_FACTOR = "proposal_factor"
+# dimensions of the variable, after that of chains
+ROWS, COLUMNS = "coordinate", "column"
+
+
+def saved_factor(view: RunView, factors: Sequence[np.ndarray]) -> dict[str, xr.Dataset]:
+    """Return the group of the factors of all chains.
+
+    Parameters
+    ----------
+    view
+        The run.
+    factors
+        L of each chain, in the coordinates of the chains: lower triangular or full, shape
+        (dim, dim), or a diagonal, shape (1, dim).
+
+    """
+    straightened = view.target.map_rows is not None
+    dim = view.dim
+    transform, own = np.eye(dim), [np.asarray(factor) for factor in factors]
+    if not straightened and view.target.factor is not None:
+        transform = (view.target.original(np.eye(dim)) - view.target.original(np.zeros(dim))).T
+    scales = transform.diagonal()
+    if all(len(factor) < dim for factor in own) and np.all(transform == np.diag(scales)):
+        values = np.stack([scales * factor[0] for factor in own])
+    else:
+        values = np.stack([transform @ _square(factor, dim) for factor in own])
+    names = None if straightened else view.target.target.coordinate_names
+    labels = {ROWS: names} if names is not None and len(names) == dim else {}
+    group = draws_dataset(
+        {"factor": values},
+        {"factor": (ROWS, COLUMNS)[: values.ndim - 1]},
+        labels, leading=("chain",),
+    )  # fmt: skip
+    group.attrs["coordinates"] = "straightened" if straightened else "unconstrained"
+    return {PROPOSAL_FACTOR: group}
+
+
+def _square(factor: np.ndarray, dim: int) -> np.ndarray:
+    return factor if len(factor) == dim else np.diag(factor[0])
