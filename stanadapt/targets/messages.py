@@ -104,3 +104,51 @@ POSTERIORDB_FILE_BROKEN = Code(
     "A file of the database cannot be read, or has unexpected contents.",
     "Update the clone (git pull), or choose another posterior.",
 )
+TABLE_UNREADABLE = Code(
+    "table_unreadable",
+    "files",
+    "A user's table of inputs and labels cannot be read, or has no rows.",
+    "Give a text file with one row per case, or a MATLAB file with a matrix X.",
+)
+TABLE_SHAPE = Code(
+    "table_shape",
+    "data",
+    "Rows of a table have one column, or different numbers of columns: the delimiter is another.",
+    "Name the delimiter (--delimiter comma, semicolon, tab or space), or mend the row.",
+)
+TABLE_COLUMN = Code(
+    "table_column",
+    "data",
+    "A table has no column with the number or name that was given for the label.",
+    "Give --label last, a number from 1, or a name in the header.",
+)
+TABLE_MISSING = Code(
+    "table_missing",
+    "data",
+    "A table has a missing or infinite value.",
+    "Remove the row, or fill the value in.",
+)
+TABLE_TEXT = Code(
+    "table_text",
+    "data",
+    "A table has text where a number is expected, or labels that are text.",
+    "Code words as numbers; say which label is 1 and which is 0 (--classes ONE ZERO).",
+)
+TABLE_CONSTANT = Code(
+    "table_constant",
+    "data",
+    "A column of inputs has one value in all rows, and cannot be standardized.",
+    "Remove the column: the program has an intercept.",
+)
+TABLE_CLASSES = Code(
+    "table_classes",
+    "data",
+    "The labels of a table are not of two classes.",
+    "Name the column of labels (--label), or two of several classes (--classes ONE ZERO).",
+)
+TABLE_RANGE = Code(
+    "table_range",
+    "data",
+    "A table of images has numbers that are no brightness.",
+    "Give pixels from 0 to 255, or from 0 to 1.",
+)

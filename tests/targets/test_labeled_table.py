@@ -1,0 +1,141 @@
+"""Tables of a user's own: what is read, and one sentence for each kind of table that is not."""
+
+import gzip
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from stanadapt.targets.labeled_table import read_labeled_table
+from tests.helpers.codes import raises
+from workflows.gad import own_data
+
+PEOPLE = "age;weight;ill\n31;70.5;0\n45;80;1\n52;64;1\n"
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Return a function that writes a text and reads it as a table."""
+
+    def read(text, name="people.csv", **options):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_labeled_table(path, **options)
+
+    return read
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PEOPLE,
+        PEOPLE.replace(";", ","),
+        PEOPLE.replace(";", "\t"),
+        PEOPLE.replace(";", "  "),
+        PEOPLE.split("\n", 1)[1],
+        "\ufeff" + PEOPLE.replace("\n", "\r\n\r\n"),
+        PEOPLE.replace("age", '"age"').replace("0\n", "0.0\n"),
+    ],
+)
+def test_the_same_table_in_several_forms(table, text):
+    read = table(text)
+    assert read.inputs.tolist() == [[31, 70.5], [45, 80], [52, 64]]
+    assert read.labels.tolist() == [0, 1, 1]
+    assert read.left_out == 0
+
+
+def test_the_label_may_be_any_column(table):
+    for label in ("1", "kind"):
+        read = table("kind,x,y\n7,1,2\n3,5,6\n", label=label)
+        assert read.inputs.tolist() == [[1, 2], [5, 6]]
+        assert (read.labels.tolist(), read.classes) == ([1, 0], ("7", "3"))
+
+
+def test_two_classes_of_several(table):
+    read = table("1 0 five\n2 1 six\n3 2 two\n4 9 six\n", classes=["five", "six"])
+    assert read.inputs.tolist() == [[1, 0], [2, 1], [4, 9]]
+    assert read.labels.tolist() == [1, 0, 0]
+    assert read.left_out == 1
+
+
+def test_numbers_of_classes_are_compared_as_numbers(table):
+    assert table("1,2,5.0\n3,4,6.0\n2,2,7.0\n", classes=["5", "6"]).labels.tolist() == [1, 0]
+
+
+def test_matlab_and_compressed_files(tmp_path, table):
+    matrix = np.array([[1.0, 2.5, 2], [3, 4, 1], [5, 7, 2]])
+    savemat(tmp_path / "heart.mat", {"X": matrix})
+    read = read_labeled_table(tmp_path / "heart.mat")
+    assert read.inputs.tolist() == matrix[:, :2].tolist()
+    assert read.labels.tolist() == [1, 0, 1]
+    assert table(gzip.compress(PEOPLE.encode()), "people.csv.gz").labels.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("code", "facts", "text", "options"),
+    [
+        ("table_missing", ["row 3", "'weight'", "''"], PEOPLE.replace("80", ""), {}),
+        ("table_missing", ["row 2", "'?'"], "1,2,0\n?,3,1\n", {}),
+        ("table_missing", ["column 2", "'NA'"], "1,2,0\n1,NA,1\n", {"header": False}),
+        ("table_missing", ["row 2"], "1,2,0\n1,3,\n4,4,1\n", {}),
+        ("table_missing", ["'-inf'"], "1,2,0\n1,-inf,1\n", {}),
+        ("table_text", ["labels", "no, yes", "1 and which 0"], "1,2,no\n3,4,yes\n", {}),
+        ("table_text", ["row 4", "'age'", "'old'"], PEOPLE.replace("52", "old"), {}),
+        ("table_text", ["column 1", "'1,'"], "1, 2, 0\n3, 4, 1\n", {"delimiter": "space"}),
+        ("table_constant", ["'age'", "one value"], "age;w;y\n3;1;0\n3;2;1\n", {}),
+        ("table_constant", ["column 3"], "0,1,8\n1,2,8\n", {"label": "1"}),
+        ("table_classes", ["1 class, 1"], "1,2,1\n3,4,1\n", {}),
+        ("table_classes", ["3 classes", "5, 6, 7"], "1,2,5\n3,4,6\n2,3,7\n", {}),
+        ("table_classes", ["'5'", "'8'"], "1,2,5\n3,4,6\n", {"classes": ["5", "8"]}),
+        ("table_classes", ["'5'"], "1,2,5\n3,4,6\n", {"classes": ["5", "5.0"]}),
+        ("table_shape", ["one column", "comma", "'31;70.5;0'"], PEOPLE[15:], {"delimiter": ","}),
+        ("table_shape", ["row 3", "2 columns", "3"], "1,2,0\n3,4,1\n5,6\n", {}),
+        ("table_column", ["'ill?'", "age, weight, ill"], PEOPLE, {"label": "ill?"}),
+        ("table_column", ["'4'", "from 1 to 3"], PEOPLE, {"label": "4"}),
+        ("table_column", ["no header"], "1,2,0\n3,4,1\n", {"label": "ill"}),
+        ("table_unreadable", ["empty"], "\n\n", {}),
+        ("table_unreadable", ["cannot read"], b"\xff\xfe\x00", {}),
+        ("table_unreadable", ["no rows"], "a,b,c\n", {"header": True}),
+    ],
+)
+def test_one_sentence_for_each_fault(table, code, facts, text, options):
+    with raises(code, *facts):
+        table(text, **options)
+
+
+def test_files_that_are_missing_or_of_another_kind(tmp_path):
+    with raises("table_unreadable", "nowhere.csv"):
+        read_labeled_table(tmp_path / "nowhere.csv")
+    (tmp_path / "text.mat").write_text("no matrix")
+    with raises("table_unreadable", "MATLAB"):
+        read_labeled_table(tmp_path / "text.mat")
+    savemat(tmp_path / "other.mat", {"train0": np.ones((3, 4))})
+    with raises("table_unreadable", "matrix X"):
+        read_labeled_table(tmp_path / "other.mat")
+
+
+def test_pixels_are_scaled_and_may_be_constant(tmp_path):
+    """Corners of digits are never inked; numbers beyond a byte are no pixels."""
+    path = tmp_path / "digits.csv"
+    path.write_text("0,255,5\n0,51,6\n")
+    options = parsed(path, "--classes", "5", "6")
+    read = own_data.read(options, images=True)
+    assert read.inputs.tolist() == [[0, 1], [0, 0.2]]
+    path.write_text("0,256,5\n0,51,6\n")
+    with pytest.raises(SystemExit, match=r"0 to 255.*\[table_range\]"):
+        own_data.read(options, images=True)
+
+
+def test_the_note_says_how_inputs_are_scaled(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text(PEOPLE + "40;60;7\n")
+    options = parsed(path, "--classes", "1", "0")
+    said = own_data.note(own_data.read(options), path)
+    for fact in ("3 rows, 2 inputs", "'1'", "standard deviation", "left out: 1"):
+        assert fact in said
+
+
+def parsed(path, *words):
+    parser = own_data.argparse.ArgumentParser()
+    own_data.add_options(parser)
+    return parser.parse_args(["--data-file", str(path), *words])
