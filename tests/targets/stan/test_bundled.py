@@ -17,10 +17,11 @@ from tests.helpers.codes import raises
 PAIRS = [(name, data) for name, program in bundled.available().items() for data in program.data]
 
 # Rows, columns and labels 1 of the data sets of Titsias and Dellaportas (2019). Their n includes
-# the intercept: 3, 8, 25 and, for Caravan, a printed 87 which its 85 inputs contradict.
+# the intercept: 3, 8, 14, 15, 25 and, for Caravan, a printed 87 which its 85 inputs contradict.
 LOGISTIC_SHAPES = {
     "caravan": (5822, 85, 348),
     "german": (1000, 24, 300),
+    "heart": (270, 13, 120),
     "pima": (532, 7, 177),
     "ripley": (250, 2, 125),
 }
@@ -101,8 +102,8 @@ def test_find_returns_none_for_a_program_without_data(monkeypatch, tmp_path):
     ("name", "data", "code", "listed"),
     [
         ("eight_school", None, "unknown_bundled_program", "eight_schools_centered"),
-        ("logistic", "heart", "unknown_data_set", "caravan, german, pima, ripley"),
-        ("logistic", None, "unknown_data_set", "caravan, german, pima, ripley"),
+        ("logistic", "mnist", "unknown_data_set", ", ".join(sorted(LOGISTIC_SHAPES))),
+        ("logistic", None, "unknown_data_set", ", ".join(sorted(LOGISTIC_SHAPES))),
         ("gaussian", "known_moments", "unknown_data_set", "fifty_one_dim, two_dim"),
     ],
 )
