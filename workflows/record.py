@@ -3,6 +3,8 @@
 import json
 import os
 import platform
+import shlex
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -23,14 +25,44 @@ def folder(name: str, out: Path | None = None) -> Path:
     return path
 
 
+def command() -> str:
+    """Return the command that runs now, without the folder of its output."""
+    spec, words = sys.modules["__main__"].__spec__, sys.argv[1:]
+    if "--out" in words:
+        place = words.index("--out")
+        del words[place : place + 2]
+    program = sys.argv[0] if sys.argv[0].startswith("stanadapt ") else None
+    if program is None:
+        program = f"python -m {spec.name}" if spec else Path(sys.argv[0]).name
+    return f"{program} {shlex.join(words)}".strip()
+
+
+def commit() -> str | None:
+    """Return the commit of the clone that this file is in, with "+" if it was edited since."""
+    try:
+        found = [
+            subprocess.run(
+                ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True,
+                check=True,
+            ).stdout.strip()
+            for words in (
+                ["rev-parse", "--short=10", "HEAD"], ["status", "--porcelain", "-uno", "--", ".."]
+            )
+        ]  # fmt: skip
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found[0] + "+" * bool(found[1])
+
+
 def write_settings(path: Path, settings: dict[str, Any]) -> Path:
     """Write settings, versions and machine as JSON.
 
     The load average is recorded because timings depend on the load of the machine.
     """
     content = {
-        "command": sys.argv,
-        "settings": settings,
+        "command": command(),
+        "commit": commit(),
+        "settings": {name: value for name, value in settings.items() if name != "out"},
         "versions": {name: version(name) for name in RECORDED},
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from stanadapt.cli import compare, draw, judge, tools
+from stanadapt.cli import compare, draw, judge, papers, tools
 from stanadapt.cli.family_commands import as_function
 from stanadapt.engine.commands import COMMANDS
 
@@ -36,7 +36,7 @@ app.command(
     name="paper",
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)(tools.paper)
+)(papers.paper)
 
 
 def print_version(wanted: bool) -> None:

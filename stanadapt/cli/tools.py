@@ -1,9 +1,6 @@
-"""Commands around a fit: lists and explanations, installation, experiments of papers."""
+"""Commands around a fit: lists and explanations, and installation."""
 
-import importlib
 import inspect
-import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +8,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from stanadapt.cli.messages import EXPERIMENTS_MISSING, UNKNOWN_CODE, UNKNOWN_EXPERIMENT
+from stanadapt.cli.messages import UNKNOWN_CODE
 from stanadapt.cli.options import Posteriordb
 from stanadapt.cli.terminal import plain, report_errors
 from stanadapt.engine.console import status
@@ -128,64 +125,3 @@ def install_cmdstan() -> None:
         print(f"CmdStan: {install()}")
         with status(True) as report:
             cmdstan.prepare(report)
-
-
-PACKAGE = Path(__file__).resolve().parents[1]
-ALL = "workflows"
-UNKNOWN = "not measured"
-
-
-def paper(
-    context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(help="An experiment; if omitted, all are listed.")
-    ] = None,
-) -> None:
-    """Run an experiment of a paper, or list all; --quick runs a short version, --help its options.
-
-    Results are written to output/ in the current folder.
-    """
-    with report_errors():
-        catalogue = _catalogue()
-        if name is None or name in context.help_option_names:
-            _list(catalogue)
-            return
-        names = {experiment.name: experiment for experiment in catalogue}
-        experiment = names.get(name.replace("_", "-").replace(".", "-"))
-        if experiment is None:
-            listed = ", ".join(names)
-            raise StanadaptError(
-                UNKNOWN_EXPERIMENT,
-                f"there is no experiment {name!r}.{did_you_mean(name, names)} There are {listed}.",
-            )
-        sys.argv = [f"stanadapt paper {experiment.name}", *context.args]
-        importlib.import_module(f"{ALL}.{experiment.module}").main()
-
-
-def _catalogue() -> Any:
-    """Return the experiments, and add their folder to those that Python imports from."""
-    inside = PACKAGE / "_workflows"  # in a wheel; in the repository, next to the package
-    root = inside if inside.is_dir() else PACKAGE.parent
-    if not (root / ALL / "catalogue.py").is_file():
-        raise StanadaptError(
-            EXPERIMENTS_MISSING,
-            f"the experiments are not in {root}: this copy of stanadapt was installed without "
-            "them. Install the wheel, or work in a clone.",
-        )
-    if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
-    return importlib.import_module(f"{ALL}.catalogue").EXPERIMENTS
-
-
-def _list(catalogue: Any) -> None:
-    """Print one experiment after another, with its duration below."""
-    console = Console(soft_wrap=True)
-    for experiment in catalogue:
-        console.print(f"[bold]{experiment.name}[/bold]  {plain(experiment.reproduces)}")
-        quick = f"; with --quick {experiment.quick}" if experiment.quick else ""
-        console.print(f"    takes: {experiment.duration or UNKNOWN}{quick}", highlight=False)
-    console.print(
-        "The first run compiles code, which takes a minute or more.\n"
-        "`stanadapt paper NAME --help` lists the options of one.",
-        highlight=False,
-    )

@@ -7,10 +7,10 @@ import zipfile
 
 import pytest
 
-from stanadapt.cli import tools
+from stanadapt.cli import papers
 from tests.helpers.command_line import call, refused
 from tests.helpers.repository import ROOT
-from workflows.catalogue import EXPERIMENTS
+from workflows.catalogue import EXPERIMENTS, Experiment
 
 
 def test_all_experiments_are_listed_with_durations():
@@ -26,8 +26,8 @@ def test_the_catalogue_agrees_with_the_readme():
         (ROOT / "workflows" / "README.md").read_text(), re.M,
     )  # fmt: skip
     rooms = {experiment.module.split(".")[0] for experiment in EXPERIMENTS}
-    papers = [row for row in rows if row[0].split(".")[0] in rooms]
-    assert papers == [(e.module, e.reproduces, e.duration or "–") for e in EXPERIMENTS]
+    listed = [row for row in rows if row[0].split(".")[0] in rooms]
+    assert listed == [(e.module, e.reproduces, e.duration or "–") for e in EXPERIMENTS]
     for experiment in EXPERIMENTS:
         assert (ROOT / "workflows" / f"{experiment.module.replace('.', '/')}.py").is_file()
 
@@ -100,5 +100,52 @@ def test_an_unknown_name():
 
 
 def test_a_package_without_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(tools, "PACKAGE", tmp_path / "stanadapt")
+    monkeypatch.setattr(papers, "PACKAGE", tmp_path / "stanadapt")
     refused("experiments_missing", "paper", facts=[tmp_path.name])
+
+
+def catalogue_of(*names):
+    return [Experiment(f"made.{name}", "nothing", None, None) for name in names]
+
+
+@pytest.fixture
+def made_up(monkeypatch, tmp_path):
+    """Three experiments, of which the second fails, in place of those of the papers."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(papers, "_catalogue", lambda: catalogue_of("one", "two", "three"))
+    real, commands = subprocess.run, []
+
+    def run(command, **options):
+        commands.append(command)
+        name = command[command.index("paper") + 1]
+        code = "print('working'); raise SystemExit('no such data')" if "two" in name else "print(1)"
+        return real([sys.executable, "-c", code], **options)
+
+    monkeypatch.setattr(papers.subprocess, "run", run)
+    return commands
+
+
+def test_all_continues_after_a_failure_and_ends_with_a_summary(made_up, tmp_path):
+    shown = call("paper", "--all", "--quick", "--out", "there", status=1)
+    assert [command[command.index("paper") + 1] for command in made_up] == [
+        "made-one", "made-two", "made-three",
+    ]  # fmt: skip
+    assert all(command[-1] == "--quick" for command in made_up)
+    assert "made-two: " in shown
+    assert "exit code 1: no such data" in shown
+    assert "2 of 3 experiments done" in shown
+    assert shown.rstrip().endswith("failed: made-two.")
+    assert (tmp_path / "there/made/two" / papers.LOG).read_text().startswith("working")
+
+
+def test_all_succeeds_if_none_fails(made_up, monkeypatch):
+    monkeypatch.setattr(papers, "_catalogue", lambda: catalogue_of("one", "three"))
+    shown = call("paper", "--all")
+    assert "2 of 2 experiments done" in shown
+    assert "--quick" not in made_up[0]
+
+
+@pytest.mark.parametrize("words", [["gad-neal"], ["--seed", "3"], ["--out"]])
+def test_all_takes_no_option_of_one_experiment(words, made_up):
+    refused("options_conflict", "paper", "--all", *words, facts=[repr(words[0])])
+    assert made_up == []

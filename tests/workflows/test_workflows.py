@@ -14,6 +14,7 @@ from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.targets.stan import bundled
 from tests.helpers.repository import ROOT
 from workflows import record
+from workflows.catalogue import EXPERIMENTS
 from workflows.data import digits
 from workflows.gad import digits as digits_study
 from workflows.gad import repeats
@@ -22,9 +23,11 @@ from workflows.kameleon import tables as kameleon_tables
 from workflows.tempering import mixture, one_dim, runs, study
 
 WRITTEN = {
-    "quickstart": ["stanadapt.nc", "nuts.nc", "report.html"],
-    "gad.gaussians": ["figure_1.png", "figure_2.png"],
-    "gad.neal": ["neal.md", "neal.csv", "neal.json"],
+    "gad.gaussians": [
+        "figure_1.png", "figure_1_weights.png", "gaussians_numbers.csv", "gaussians_factors.csv",
+    ],
+    "gad.rejections": ["rejections.csv", "rejections.json", "rejections.png"],
+    "gad.neal": ["neal.md", "neal.csv", "neal.json", "neal_traces.csv", "neal_factors.csv"],
     "gad.logistic": ["logistic.md", "logistic_caravan.png"],
     "gad.digits": ["digits.md", "digits.csv", "digits.png"],
     "kameleon.synthetic": [
@@ -49,14 +52,60 @@ WRITTEN = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workflow", WRITTEN)
-def test_quick_run_writes_its_files(workflow, tmp_path):
-    command = [sys.executable, "-m", f"workflows.{workflow}", "--quick", "--out", tmp_path]
+def test_quick_start_writes_its_files(tmp_path):
+    command = [sys.executable, "-m", "workflows.quickstart", "--quick", "--out", tmp_path]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for name in WRITTEN[workflow]:
+    for name in ("stanadapt.nc", "nuts.nc", "report.html"):
         assert (tmp_path / name).stat().st_size > 0
         assert name in done.stdout
+
+
+@pytest.fixture(scope="module")
+def all_quick(tmp_path_factory):
+    """Run all experiments of the papers quickly; return the folder of results."""
+    folder = tmp_path_factory.mktemp("papers")
+    command = [sys.executable, "-m", "stanadapt", "paper", "--all", "--quick", "--out", folder]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workflow", WRITTEN)
+def test_quick_run_writes_its_files(workflow, all_quick):
+    folder = all_quick.joinpath(*workflow.split("."))
+    printed = (folder / "log.txt").read_text()
+    for name in WRITTEN[workflow]:
+        assert (folder / name).stat().st_size > 0
+        assert name in printed
+
+
+def test_every_experiment_is_in_the_list():
+    assert set(WRITTEN) == {experiment.module for experiment in EXPERIMENTS}
+
+
+@pytest.mark.slow
+def test_a_table_of_ones_own_takes_the_place_of_bundled_data(tmp_path):
+    rng = np.random.default_rng(1)
+    x = rng.normal(3, [1, 50], (60, 2))
+    words = np.where(x[:, 0] + rng.normal(0, 1, 60) > 3, "yes", "no")
+    lines = [f"{a:.3f};{b:.1f};{word}" for (a, b), word in zip(x, words, strict=True)]
+    (tmp_path / "mine.csv").write_text("\n".join(["dose;weight;ill", *lines]))
+    command = [
+        sys.executable, "-m", "workflows.gad.logistic", "--quick", "--repeats", "1", "--methods",
+        "gadMALAf", "--data-file", tmp_path / "mine.csv", "--out", tmp_path / "out",
+    ]  # fmt: skip
+    refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "[table_text]" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    command += ["--classes", "yes", "no", "--label", "ill"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "60 rows, 2 inputs" in done.stdout
+    rows = pd.read_csv(tmp_path / "out" / "logistic_repeats.csv")
+    assert rows["data"].tolist() == ["mine"]
 
 
 def test_output_goes_to_the_current_folder_unless_another_is_chosen(tmp_path, monkeypatch):

@@ -1,19 +1,18 @@
-"""Gaussian targets: figures 1 and 2 of Titsias and Dellaportas (2019), the L that is learned.
+"""Gaussian targets: figure 1 of Titsias and Dellaportas (2019), the factor L that is learned.
 
-    python -m workflows.gad.gaussians            # a few seconds
+    python -m workflows.gad.gaussians            # half a minute
     python -m workflows.gad.gaussians --quick
 
-Figure 1: 2 dimensions, correlation 0.99, gadRWM at target acceptance rates 0.25 and 0.4; the
-entropy weight beta over 20,000 iterations of warm-up, and the learned covariance. Figure 2: 51
-dimensions, gadMALAf, 200,000 iterations of warm-up.
-
-The proposal covariance L L^T is not part of a result. It shows in the covariance of accepted moves
-(differences of successive draws after warm-up): acceptance is invariant under linear maps, so if
-L L^T is a multiple of the target's covariance, so is the covariance of accepted moves.
+Panels 1 and 2: 2 dimensions, correlation 0.99, gadRWM at target acceptance rates 0.25 and 0.4; the
+entropy weight beta over 20,000 iterations of warm-up, and contours of L L^T. Panels 3 and 4: 51
+dimensions, gadMALAf, 200,000 iterations of warm-up, the target's covariance and L L^T as images.
+Learning rates are those of the authors' programs, 5e-4 and 1e-3.
 """
 
 import json
 import sys
+import time
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,61 +23,63 @@ from rich.console import Console
 from rich.table import Table
 
 import stanadapt as sa
+from stanadapt import results
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
 from workflows.gad.published import ENTROPY_WEIGHTS
 
 mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 NAME = "gad/gaussians"
-DRAWS, SMALL_WARMUP, LARGE_WARMUP, QUICK_WARMUP = 20_000, 20_000, 200_000, 20_000
-LEARNING_RATE = 5e-4
+DRAWS, SMALL_WARMUP, LARGE_WARMUP, QUICK_WARMUP = 1_000, 20_000, 200_000, 20_000
+SMALL_RATE, LARGE_RATE = 5e-4, 1e-3
+REPEATS, QUICK_REPEATS = 10, 2
 CAPTION = (
-    "Figure 1 uses learning rate 5e-4, not the tables' 5e-5, which moves an entry of L by about 1 "
-    "in 20,000 iterations when 2 is needed: the entropy weight then drifts off to 1e6 or 1e-4. We "
-    "chose the rate among 5e-5, 1.5e-4, 5e-4, 1e-3, 3e-3 and 1e-2 with final weights closest to "
-    "those of the paper: their agreement confirms little. At 1e-3 and above the weights "
-    "settle at about 5 and 1.9."
+    "Learning rates are those of the authors' programs: 5e-4 in 2 dimensions, 1e-3 in 51. The "
+    "tables' 5e-5 moves an entry of L by about 1 in 20,000 iterations when 2 is needed. At an "
+    "acceptance rate, L L^T is a multiple of the target's covariance; eigenvalues are compared "
+    "after scaling to its trace."
 )
 LATE = 5_000  # last iterations of warm-up, over which the settled entropy weight is read
-COLORS = {0.25: "tab:blue", 0.4: "tab:orange"}
+POINTS = 400  # of a trace that are kept
+LARGE = "51-D gadMALAf"
 
 
 class Learned(NamedTuple):
-    """One run: covariances of shape (dim, dim); the entropy weight over warm-up, if it is saved."""
+    """One run: L, shape (dim, dim), the covariance of the target, and the entropy weights."""
 
     truth: np.ndarray
-    draws: np.ndarray
-    moves: np.ndarray
+    factor: np.ndarray
     entropy_weight: np.ndarray
     acceptance: float
     seconds: float
 
+    @property
+    def steps(self) -> np.ndarray:
+        """L L^T, scaled to the trace of the target's covariance."""
+        product = self.factor @ self.factor.T
+        return product * np.trace(self.truth) / np.trace(product)
 
-def learn(data: str, sampler: str, warmup: int, seed: int, save: bool, **settings: Any) -> Learned:
+
+def learn(data: str, sampler: str, warmup: int, seed: int, **settings: Any) -> Learned:
     """Run one chain from x0 ~ N(0, I) on a Gaussian."""
     program, path = bundled.find("gaussian", data)
     truth = np.array(json.loads(Path(path).read_text(encoding="utf-8"))["Sigma"])
     start = np.random.default_rng(seed).standard_normal((1, len(truth)))
-    fit = sa.sample(
-        sa.Target(program, path), sampler, chains=1, iter_warmup=warmup, iter_sampling=DRAWS,
-        seed=seed, inits=start, save_warmup=save, show_progress=False, standardize=False,
-        **settings,
-    )  # fmt: skip
-    draws = fit["posterior"]["x"].values[0]
-    accepted = fit["sample_stats"]["accepted"].values[0, 1:]
-    weight = fit["warmup_sample_stats"]["entropy_weight"].values[0] if save else np.empty(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # L is wanted, not the few draws
+        fit = sa.sample(
+            sa.Target(program, path), sampler, chains=1, iter_warmup=warmup, iter_sampling=DRAWS,
+            seed=seed, inits=start, save_warmup=True, show_progress=False, standardize=False,
+            save_factor=True, **settings,
+        )  # fmt: skip
     return Learned(
-        truth, np.cov(draws.T), np.cov(np.diff(draws, axis=0)[accepted].T), weight,
-        float(fit["sample_stats"]["accepted"].mean()),
+        truth,
+        results.dataset(fit, "proposal_factor")["factor"].values[0],
+        results.dataset(fit, "warmup_sample_stats")["entropy_weight"].values[0],
+        float(results.dataset(fit, "sample_stats")["accepted"].mean()),
         float(np.sum(fit.attrs["warmup_seconds"]) + np.sum(fit.attrs["sampling_seconds"])),
-    )  # fmt: skip
-
-
-def scaled(covariance: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Scale a covariance to the trace of the truth: only the shape of moves is comparable."""
-    return covariance * np.trace(truth) / np.trace(covariance)
+    )
 
 
 def similarity(one: np.ndarray, other: np.ndarray) -> float:
@@ -86,141 +87,115 @@ def similarity(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.corrcoef(one.ravel(), other.ravel())[0, 1])
 
 
-def ellipse(covariance: np.ndarray) -> np.ndarray:
-    """Points on the contour at one standard deviation, shape (2, n)."""
-    angle = np.linspace(0, 2 * np.pi, 400)
-    return np.linalg.cholesky(covariance) @ np.array([np.cos(angle), np.sin(angle)])
+def small_name(target: float) -> str:
+    """Return the name of a run in 2 dimensions."""
+    return f"2-D gadRWM at {target}"
 
 
-def draw_figure_1(runs: dict[float, Learned], path: Path) -> Path:
-    """Draw the entropy weights over warm-up, then the learned ellipse of each run."""
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
-    for target, run in runs.items():
-        label = f"target acceptance {target}"
-        axes[0].plot(run.entropy_weight, color=COLORS[target], lw=0.8, label=label)
-        published = ENTROPY_WEIGHTS[target]
-        axes[0].axhline(published, color=COLORS[target], ls="--", label=f"paper: {published}")
-    axes[0].set(xlabel="iteration of warm-up", ylabel="entropy weight beta", yscale="log")
-    axes[0].legend(fontsize=8, frameon=False)
-    for panel, (target, run) in zip(axes[1:], runs.items(), strict=True):
-        panel.plot(*ellipse(run.truth), color="0.6", lw=5, label="target")
-        panel.plot(*ellipse(run.draws), color="k", lw=1, label="draws")
-        moves = ellipse(scaled(run.moves, run.truth))
-        panel.plot(*moves, "--", color=COLORS[target], label="accepted moves, scaled to target")
-        panel.set(title=f"target acceptance {target}", xlabel="x[1]", ylabel="x[2]", aspect="equal")
-        panel.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25))
-        panel.legend(fontsize=8, frameon=False, loc="upper left")
-    figure.suptitle("2-D Gaussian, gadRWM: entropy weight, and covariances as one-sd ellipses")
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return path
-
-
-def draw_figure_2(run: Learned, path: Path) -> Path:
-    """Draw the covariances of target and draws, and the scaled covariance of moves, as matrices."""
-    shown = {
-        "target": run.truth,
-        f"draws (similarity {similarity(run.draws, run.truth):.3f})": run.draws,
-        f"accepted moves, scaled (similarity {similarity(run.moves, run.truth):.3f})": scaled(
-            run.moves, run.truth
-        ),
-    }
-    limit = max(np.abs(matrix).max() for matrix in shown.values())
-    figure, axes = plt.subplots(1, 3, figsize=(13.5, 5), layout="constrained", sharey=True)
-    for panel, (title, matrix) in zip(axes, shown.items(), strict=True):
-        image = panel.imshow(
-            matrix, cmap="RdBu_r", vmin=-limit, vmax=limit, extent=(0.5, 51.5, 51.5, 0.5)
-        )
-        panel.set(title=title, xlabel="coordinate")
-    axes[0].set_ylabel("coordinate")
-    figure.colorbar(image, ax=axes, label="covariance", shrink=0.9)
-    figure.suptitle("51-D Gaussian, gadMALAf: similarity is the correlation of matrix entries")
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return path
-
-
-def numbers(small: dict[float, Learned], large: Learned) -> pd.DataFrame:
+def numbers(small: dict[float, list[Learned]], large: list[Learned]) -> pd.DataFrame:
     """Return all measured numbers, one per row, with the published or exact number."""
     rows = []
-    for target, run in small.items():
-        late = run.entropy_weight[-LATE:]
-        name = f"2-D gadRWM at {target}"
+    for target, runs in small.items():
+        name = small_name(target)
+        for repeat, run in enumerate(runs):
+            late, correlation = run.entropy_weight[-LATE:], run.steps[0, 1]
+            correlation /= np.sqrt(run.steps[0, 0] * run.steps[1, 1])
+            rows += [
+                (name, repeat, "acceptance rate", run.acceptance, target, "target"),
+                (name, repeat, "entropy weight, last", late[-1], ENTROPY_WEIGHTS[target], "paper"),
+                (name, repeat, f"entropy weight, median of last {LATE:,}", np.median(late),
+                 ENTROPY_WEIGHTS[target], "the paper's last"),
+                (name, repeat, "correlation in L L^T", correlation, 0.99, "if L is learned"),
+            ]  # fmt: skip
+    for repeat, run in enumerate(large):
+        exact, ours = np.linalg.eigvalsh(run.truth), np.linalg.eigvalsh(run.steps)
         rows += [
-            (name, "acceptance rate", run.acceptance, target, "target"),
-            (name, "entropy weight, last", late[-1], ENTROPY_WEIGHTS[target], "paper"),
-            (name, f"entropy weight, median of last {LATE:,}", np.median(late),
-             ENTROPY_WEIGHTS[target], "paper"),
-            (name, "correlation of draws", _correlation(run.draws), 0.99, "exact"),
-            (name, "correlation of moves", _correlation(run.moves), 0.99, "if L is learned"),
+            (LARGE, repeat, "acceptance rate", run.acceptance, 0.55, "target"),
+            (LARGE, repeat, "similarity of L L^T to the target",
+             similarity(run.steps, run.truth), 1.0, "if L is learned"),
+            (LARGE, repeat, "smallest eigenvalue of L L^T, scaled", ours[0], exact[0], "exact"),
+            (LARGE, repeat, "largest eigenvalue of L L^T, scaled", ours[-1], exact[-1], "exact"),
         ]  # fmt: skip
-    name, eigenvalues = "51-D gadMALAf", np.linalg.eigvalsh(large.truth)
-    drawn = np.linalg.eigvalsh(large.draws)
-    moved = np.linalg.eigvalsh(scaled(large.moves, large.truth))
-    rows += [
-        (name, "acceptance rate", large.acceptance, 0.55, "target"),
-        (name, "similarity of draws", similarity(large.draws, large.truth), 1.0, "exact"),
-        (name, "similarity of moves", similarity(large.moves, large.truth), 1.0, "if L is learned"),
-        (name, "smallest eigenvalue, draws", drawn[0], eigenvalues[0], "exact"),
-        (name, "largest eigenvalue, draws", drawn[-1], eigenvalues[-1], "exact"),
-        (name, "smallest eigenvalue, moves", moved[0], eigenvalues[0], "if L is learned"),
-        (name, "largest eigenvalue, moves", moved[-1], eigenvalues[-1], "if L is learned"),
-        (name, "seconds", large.seconds, np.nan, ""),
-    ]
-    return pd.DataFrame(rows, columns=["run", "quantity", "ours", "expected", "expected is"])
-
-
-def _correlation(covariance: np.ndarray) -> float:
-    return float(covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]))
+    columns = ["run", "repeat", "quantity", "ours", "expected", "expected_is"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def show(table: pd.DataFrame) -> None:
-    """Print the numbers."""
+    """Print the means over repeats."""
     shown = Table(box=None, header_style="bold")
-    for column in table:
-        shown.add_column(column, justify="right" if column in ("ours", "expected") else "left")
-    for run, quantity, ours, expected, kind in table.to_numpy():
-        expected_text = "" if expected != expected else f"{expected:.4g}"
-        shown.add_row(run, quantity, f"{ours:.4g}", expected_text, kind)
+    for column in ("run", "quantity", "ours", "sd", "expected", "which is"):
+        shown.add_column(column, justify="left" if column in ("run", "quantity") else "right")
+    for (run, quantity), lines in table.groupby(["run", "quantity"], sort=False):
+        ours, first = lines["ours"], lines.iloc[0]
+        spread = f"{ours.std():.2g}" if len(ours) > 1 else ""
+        expected, kind = f"{first['expected']:.4g}", first["expected_is"]
+        shown.add_row(run, quantity, f"{ours.mean():.4g}", spread, expected, kind)
     console = Console(file=sys.stdout)
     if not console.is_terminal:
         console.width = 120  # a pipe has no width
     console.print(shown)
 
 
+def write(
+    folder: Path, table: pd.DataFrame, small: dict[float, list[Learned]], large: list[Learned]
+) -> list[Path]:
+    """Write the numbers, and L and thinned entropy weights of the first repeat, as CSV."""
+    first = {small_name(target): runs[0] for target, runs in small.items()} | {LARGE: large[0]}
+    entries, weights = [], []
+    for name, run in first.items():
+        i, j = np.tril_indices(len(run.factor))
+        named = {"run": name}
+        entries.append(pd.DataFrame({**named, "row": i, "column": j, "L": run.factor[i, j]}))
+        each = np.unique(np.linspace(0, len(run.entropy_weight) - 1, POINTS).astype(int))
+        weights.append(
+            pd.DataFrame({**named, "iteration": each + 1, "beta": run.entropy_weight[each]})
+        )
+    tables = {
+        "gaussians_numbers": table,
+        "gaussians_factors": pd.concat(entries),
+        "gaussians_weights": pd.concat(weights),
+    }
+    paths = []
+    for name, content in tables.items():
+        paths.append(folder / f"{name}.csv")
+        content.to_csv(paths[-1], index=False, float_format="%.5g")
+    return paths
+
+
 def main() -> None:
     """Run both experiments, draw, print, write."""
-    parser = terminal.parser(__doc__)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, help=f"folder; default: output/{NAME}")
-    parser.add_argument(
-        "--quick", action="store_true", help=f"figure 2 after {QUICK_WARMUP:,} iterations"
-    )
+    quick = f"51 dimensions after {QUICK_WARMUP:,} iterations"
+    parser = terminal.usual_parser(__doc__, NAME, quick)
+    parser.add_argument("--repeats", type=terminal.positive, help=f"default: {REPEATS}")
     options = parser.parse_args()
-    folder = record.folder(NAME, options.out)
+    began, folder = time.perf_counter(), record.folder(NAME, options.out)
+    repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
+    warmup = QUICK_WARMUP if options.quick else LARGE_WARMUP
+    seeds = [options.seed + 1000 * repeat for repeat in range(repeats)]
     small = {
-        target: learn("two_dim", "gad_rwm", SMALL_WARMUP, options.seed, True,
-                      target_accept=target, learning_rate=LEARNING_RATE)
+        target: [
+            learn("two_dim", "gad_rwm", SMALL_WARMUP, seed,
+                  target_accept=target, learning_rate=SMALL_RATE)
+            for seed in seeds
+        ]
         for target in ENTROPY_WEIGHTS
     }  # fmt: skip
-    warmup = QUICK_WARMUP if options.quick else LARGE_WARMUP
-    large = learn("fifty_one_dim", "gad_mala", warmup, options.seed, False)
+    large = [
+        learn("fifty_one_dim", "gad_mala", warmup, seed, learning_rate=LARGE_RATE) for seed in seeds
+    ]
     table = numbers(small, large)
     show(table)
-    table.to_csv(folder / "numbers.csv", index=False)
     settings = {
-        **vars(options),
-        "caption": CAPTION,
-        "draws": DRAWS,
-        "figure_1": {"iter_warmup": SMALL_WARMUP, "learning_rate": LEARNING_RATE},
-        "figure_2": {"iter_warmup": warmup},
-    }
-    paths = [
-        folder / "numbers.csv",
-        draw_figure_1(small, folder / "figure_1.png"),
-        draw_figure_2(large, folder / "figure_2.png"),
-        record.write_settings(folder / "gaussians.json", settings),
-    ]
+        **vars(options), "repeats": repeats, "caption": CAPTION, "draws": DRAWS,
+        "small": {"iter_warmup": SMALL_WARMUP, "learning_rate": SMALL_RATE},
+        "large": {"iter_warmup": warmup, "learning_rate": LARGE_RATE},
+        "seconds_in_all": time.perf_counter() - began,
+    }  # fmt: skip
+    paths = write(folder, table, small, large)
+    paths.append(record.write_settings(folder / "gaussians.json", settings))
+    from workflows.gad import figures
+
+    paths += figures.draw_figure_1(folder, folder)
     print("\n".join([CAPTION, "Written:", *(f"  {path}" for path in paths)]))
 
 

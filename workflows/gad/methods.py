@@ -1,4 +1,10 @@
-"""Every method in the tables of Titsias and Dellaportas (2019), under the paper's name."""
+"""Every method in the tables of Titsias and Dellaportas (2019), under the paper's name.
+
+AM has the rates of the authors' programs, in which the weight of a position in the covariance is
+5e-4 / (1 + t / 5000), that in the mean 0.01, and L starts as the identity; their text has 1e-3 /
+(1 + t / 4000) for both. On Neal's Gaussian alone, L is diagonal in their programs. NUTS has a unit
+metric and 500 iterations of warm-up, in which it tunes its step size.
+"""
 
 from typing import Any, NamedTuple
 
@@ -6,11 +12,14 @@ import numpy as np
 
 import stanadapt as sa
 
+# L starts as the identity, which is sqrt(dim) in units of `initial_scale`: see `settings_of`
+RELEASED = {"covariance_rate": 5e-4, "decay": 5_000.0, "mean_rate": 0.01, "learning_rate": 0.005}
 SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gadMALAf": ("gad_mala", {}),
     "gadMALAe": ("gad_mala", {"exact": True}),
     "gadRWM": ("gad_rwm", {}),
-    "AM": ("am", {}),
+    "AM": ("am", RELEASED),
+    "AM, rates of the text": ("am", {}),
     "RWM": ("rwm", {}),
     "MALA": ("mala", {}),
     "HMC-5": ("hmc", {"leapfrogs": 5}),
@@ -19,6 +28,8 @@ SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 NAMES = [*SAMPLERS, "NUTS"]
 DEFAULT = "default"
+# targets on which AM has a diagonal L
+DIAGONAL = ("neal",)
 # in 785 dimensions; the paper lets L move more slowly there
 SLOWLY = {"learning_rate": 1e-5}
 DIGITS: dict[str, tuple[str, dict[str, Any]] | None] = {
@@ -31,6 +42,8 @@ DIGITS: dict[str, tuple[str, dict[str, Any]] | None] = {
     "NUTS": None,
 }
 DEFAULT_CHAINS = 4
+# samplers that learn a factor of their proposal
+LEARNED = ("gad_mala", "gad_rwm", "am")
 
 
 class Length(NamedTuple):
@@ -41,11 +54,18 @@ class Length(NamedTuple):
 
 
 def draw(
-    method: str, target: sa.Target, length: Length, seed: int, start: np.ndarray, engine: str
+    method: str,
+    target: sa.Target,
+    length: Length,
+    seed: int,
+    start: np.ndarray,
+    engine: str,
+    keep: bool = False,
 ) -> Any:
     """Run one chain of a method from the unconstrained position `start`, shape (dim,).
 
-    The default sampler learns from all its chains, so that it runs four, from separate starts.
+    `keep` also saves warm-up and the factor that was learned. The default sampler learns from all
+    its chains, so that it runs four, from separate starts.
     """
     plan: dict[str, Any] = {
         "chains": 1,
@@ -54,11 +74,23 @@ def draw(
         "seed": seed,
         "inits": start[np.newaxis],
         "show_progress": False,
+        "save_warmup": keep,
     }
     if method == "NUTS":
-        return sa.stan_nuts(target, backend=engine, **plan)
+        return sa.stan_nuts(target, backend=engine, metric="unit_e", **plan)
     if method == DEFAULT:
         plan |= {"chains": DEFAULT_CHAINS, "inits": None}
         return sa.sample(target, **plan)
-    sampler, settings = {**DIGITS, **SAMPLERS}[method]
+    sampler, settings = settings_of(method, target)
+    if keep and sampler in LEARNED:
+        settings = {**settings, "save_factor": True}
     return sa.sample(target, sampler, standardize=False, **plan, **settings)
+
+
+def settings_of(method: str, target: sa.Target) -> tuple[str, dict[str, Any]]:
+    """Return a method's sampler and settings on a target."""
+    sampler, settings = {**DIGITS, **SAMPLERS}[method]
+    if method == "AM":
+        diagonal = target.name in DIAGONAL
+        settings = {**settings, "diagonal": diagonal, "initial_scale": np.sqrt(target.dim)}
+    return sampler, settings

@@ -13,6 +13,7 @@ from stanadapt.diagnostics.mixing import ess_of_chain
 from stanadapt.results import arviz_module, columns
 from workflows import terminal
 from workflows.gad.methods import DEFAULT, Length, draw
+from workflows.gad.traces import Trace, trace_of
 
 MEASURES = (
     "acceptance", "ess_min", "ess_median", "ess_max", "bulk_min", "bulk_median", "bulk_max",
@@ -35,9 +36,15 @@ class Job(NamedTuple):
 
 
 def run(
-    jobs: list[Job], targets: dict[str, sa.Target], seed: int, engine: str
+    jobs: list[Job],
+    targets: dict[str, sa.Target],
+    seed: int,
+    engine: str,
+    traces: dict[tuple[str, str], Trace] | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
     """Run the jobs one after another, so that none is timed while another runs.
+
+    If `traces` is given, that of the first repeat is added to it, by data and method.
 
     Returns
     -------
@@ -54,7 +61,7 @@ def run(
                 bar.update(task, description=f"{job.data} {job.method} {job.repeat + 1}")
                 if job.method not in OTHERS and job.repeat == 0:
                     _warm(job, targets[job.data])
-                row, messages = _measured(job, targets[job.data], seed, engine)
+                row, messages = _measured(job, targets[job.data], seed, engine, traces)
                 rows.append(row)
                 for message in messages:
                     notes.setdefault((job.data, job.method), message)
@@ -95,7 +102,7 @@ def _warm(job: Job, target: sa.Target) -> None:
 
 
 def _measured(
-    job: Job, target: sa.Target, seed: int, engine: str
+    job: Job, target: sa.Target, seed: int, engine: str, traces: dict | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Run one job; all methods of one repeat share the starting position and the seed."""
     start = np.random.default_rng([seed, job.repeat]).standard_normal(target.dim)
@@ -109,8 +116,9 @@ def _measured(
         warnings.simplefilter("always", UserWarning)
         # a short or stuck chain shows in its ESS, which is measured
         warnings.simplefilter("ignore", sa.ConvergenceWarning)
+        keep = traces is not None and job.repeat == 0 and job.method != DEFAULT
         try:
-            fit = draw(job.method, target, job.length, own_seed, start, engine)
+            fit = draw(job.method, target, job.length, own_seed, start, engine, keep)
         except sa.StanadaptError as error:
             if error.code == "interrupted":
                 raise KeyboardInterrupt from None  # Ctrl-C during warm-up
@@ -118,6 +126,8 @@ def _measured(
             return row | dict.fromkeys(MEASURES, np.nan) | {"failure": reason}, []
     if fit.attrs["interrupted"]:
         raise KeyboardInterrupt
+    if keep:
+        traces[job.data, job.method] = trace_of(fit, target)
     notes = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     density = fit.attrs.get("engine") or fit.attrs["backend_version"]
     return row | _measures(fit) | {"density": density}, notes

@@ -8,10 +8,11 @@ from pathlib import Path
 import stanadapt as sa
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
-from workflows.gad import intervals, repeats, tables
+from workflows.gad import intervals, repeats, tables, traces
 from workflows.gad.methods import NAMES, Length
 
 PAPER, QUICK = Length(20_000, 20_000), Length(500, 500)
+NUTS = Length(500, 20_000)  # as in the authors' programs
 REPEATS, QUICK_REPEATS = 10, 2
 
 
@@ -72,14 +73,15 @@ def conduct(
         data: source if isinstance(source, sa.Target) else sa.Target(*bundled.find(*source))
         for data, source in targets.items()
     }
-    rows, notes = repeats.run(jobs, bound, options.seed, options.engine)
+    followed: dict[tuple[str, str], traces.Trace] = {}
+    rows, notes = repeats.run(jobs, bound, options.seed, options.engine, followed)
     if rows.empty:
         raise SystemExit("interrupted before the first chain was done: nothing to show.")
     notes += closing() if closing else []
     if options.quick:
         notes.insert(0, "quick run: too short for its numbers to mean anything.")
     stem = name.rpartition("/")[2]
-    paths = _written(folder, stem, rows, caption, notes)
+    paths = _written(folder, stem, rows, caption, notes) + traces.write(folder, stem, followed)
     settings = {
         **vars(options), "repeats": 1 + jobs[-1].repeat, "caption": caption, "notes": notes,
         "iterations": {f"{job.data} {job.method}": job.length for job in jobs},
@@ -97,9 +99,10 @@ def _jobs(
     """All chains to run, repeats of one method together."""
     usual = QUICK_REPEATS if options.quick else REPEATS
     return [
-        repeats.Job(data, method, repeat, _length(budgets.get((data, method), PAPER), options))
+        repeats.Job(data, method, repeat, _length(budgets.get((data, method), own), options))
         for data in targets
         for method in options.methods
+        for own in (NUTS if method == "NUTS" else PAPER,)
         for repeat in range(options.repeats or usual)
     ]
 

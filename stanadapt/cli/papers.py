@@ -1,0 +1,168 @@
+"""The command `paper`: the experiments of the papers, one by name, or all one after another."""
+
+import importlib
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stanadapt.cli.messages import EXPERIMENTS_MISSING, OPTIONS_CONFLICT, UNKNOWN_EXPERIMENT
+from stanadapt.cli.terminal import plain, report_errors
+from stanadapt.errors import StanadaptError, did_you_mean
+
+PACKAGE = Path(__file__).resolve().parents[1]
+ALL = "workflows"
+UNKNOWN = "not measured"
+LOG = "log.txt"  # what an experiment printed, in its folder
+
+
+class Outcome(NamedTuple):
+    """One experiment of a run of all: its name, folder, seconds, and why it failed, or ""."""
+
+    name: str
+    folder: Path
+    seconds: float
+    failure: str
+
+
+def paper(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(help="An experiment; if omitted, all are listed.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Run all experiments, one after another.")
+    ] = False,
+) -> None:
+    """Run an experiment of a paper, all of them, or list them; NAME --help shows its options.
+
+    --quick runs a short version. Results are written to output/ in the current folder, or to --out.
+    With --all, an experiment that fails does not stop the others; a summary comes at the end, and
+    the exit code is 1 if one failed.
+    """
+    with report_errors():
+        catalogue = _catalogue()
+        if every:
+            if any(outcome.failure for outcome in _run_all(catalogue, name, context.args)):
+                raise typer.Exit(1)
+            return
+        if name is None or name in context.help_option_names:
+            _list(catalogue)
+            return
+        names = {experiment.name: experiment for experiment in catalogue}
+        experiment = names.get(name.replace("_", "-").replace(".", "-"))
+        if experiment is None:
+            listed = ", ".join(names)
+            raise StanadaptError(
+                UNKNOWN_EXPERIMENT,
+                f"there is no experiment {name!r}.{did_you_mean(name, names)} There are {listed}.",
+            )
+        sys.argv = [f"stanadapt paper {experiment.name}", *context.args]
+        importlib.import_module(f"{ALL}.{experiment.module}").main()
+
+
+def _catalogue() -> Any:
+    """Return the experiments, and add their folder to those that Python imports from."""
+    inside = PACKAGE / "_workflows"  # in a wheel; in the repository, next to the package
+    root = inside if inside.is_dir() else PACKAGE.parent
+    if not (root / ALL / "catalogue.py").is_file():
+        raise StanadaptError(
+            EXPERIMENTS_MISSING,
+            f"the experiments are not in {root}: this copy of stanadapt was installed without "
+            "them. Install the wheel, or work in a clone.",
+        )
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return importlib.import_module(f"{ALL}.catalogue").EXPERIMENTS
+
+
+def _list(catalogue: Any) -> None:
+    """Print one experiment after another, with its duration below."""
+    console = Console(soft_wrap=True)
+    for experiment in catalogue:
+        console.print(f"[bold]{experiment.name}[/bold]  {plain(experiment.reproduces)}")
+        quick = f"; with --quick {experiment.quick}" if experiment.quick else ""
+        console.print(f"    takes: {experiment.duration or UNKNOWN}{quick}", highlight=False)
+    console.print(
+        "The first run compiles code, which takes a minute or more.\n"
+        "`stanadapt paper NAME --help` lists the options of one, `stanadapt paper --all` runs all.",
+        highlight=False,
+    )
+
+
+def _run_all(catalogue: Any, name: str | None, others: Sequence[str]) -> list[Outcome]:
+    """Run all experiments, and print a line for each and a summary; return the outcomes."""
+    words = [*([name] if name is not None else []), *others]
+    quick, out = _options_of_all(words)
+    console, outcomes = Console(soft_wrap=True), list[Outcome]()
+    for experiment in catalogue:
+        folder = out.joinpath(*experiment.module.split("."))
+        try:
+            outcomes.append(_run(experiment.name, folder, quick))
+        except KeyboardInterrupt:
+            if outcomes:
+                _summarize(console, outcomes)
+            raise
+        done = outcomes[-1]
+        result = f"failed: {done.failure}" if done.failure else f"written to {folder}"
+        console.print(f"{done.name}: {done.seconds:.0f} s, {plain(result)}", highlight=False)
+    _summarize(console, outcomes)
+    return outcomes
+
+
+def _options_of_all(words: Sequence[str]) -> tuple[bool, Path]:
+    """Return whether --quick was given, and the folder of --out."""
+    rest, quick, out = list(words), False, Path("output")
+    while rest:
+        word = rest.pop(0)
+        if word == "--quick":
+            quick = True
+        elif word == "--out" and rest:
+            out = Path(rest.pop(0))
+        elif word.startswith("--out="):
+            out = Path(word.removeprefix("--out="))
+        else:
+            raise StanadaptError(
+                OPTIONS_CONFLICT,
+                f"`stanadapt paper --all` takes --quick and --out FOLDER alone, got {word!r}. "
+                "Other options belong to one experiment: `stanadapt paper NAME --help`.",
+            )
+    return quick, out
+
+
+def _run(name: str, folder: Path, quick: bool) -> Outcome:
+    """Run an experiment in a process of its own, which cannot end this one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log, began = folder / LOG, time.perf_counter()
+    command = [sys.executable, "-m", "stanadapt", "paper", name, "--out", str(folder)]
+    with log.open("w", encoding="utf-8") as file:
+        done = subprocess.run(
+            [*command, *(["--quick"] if quick else [])], stdout=file, stderr=subprocess.STDOUT,
+            check=False,
+        )  # fmt: skip
+    failure = ""
+    if done.returncode:
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        last = lines[-1].strip() if lines else "it printed nothing"
+        failure = f"exit code {done.returncode}: {last} (all of its output: {log})"
+    return Outcome(name, folder, time.perf_counter() - began, failure)
+
+
+def _summarize(console: Console, outcomes: Sequence[Outcome]) -> None:
+    table = Table(box=None, header_style="bold")
+    for heading in ("experiment", "seconds", "outcome"):
+        table.add_column(heading, justify="right" if heading == "seconds" else "left")
+    for outcome in outcomes:
+        end = "failed" if outcome.failure else "done"
+        table.add_row(outcome.name, f"{outcome.seconds:.0f}", end)
+    console.print(table)
+    failed = [outcome.name for outcome in outcomes if outcome.failure]
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    text = f"{len(outcomes) - len(failed)} of {len(outcomes)} experiments done in {seconds:.0f} s"
+    console.print(f"{text}; failed: {', '.join(failed)}." if failed else f"{text}.")

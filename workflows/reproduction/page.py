@@ -1,0 +1,102 @@
+"""The page of reproductions as reStructuredText, from committed results; and its figures.
+
+`docs/reproduction.md` inserts the text, and the build of the documentation draws the figures. No
+number of ours is typed: all come from `workflows/results`.
+"""
+
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+
+from workflows.reproduction import rst
+from workflows.reproduction.agreement import CLASSES
+from workflows.reproduction.section import STATUSES, Section
+
+# modules that have a function `section`, in the order of the page
+PAPERS = ("workflows.gad.section",)
+# where figures are drawn, from the folder of the page
+FIGURES = "/../output/docs/reproduction"
+
+
+def sections() -> list[Section]:
+    """Return the sections of all papers."""
+    return [import_module(name).section() for name in PAPERS]
+
+
+def text() -> str:
+    """Return the page below its introduction."""
+    found = sections()
+    return "\n\n".join([_summary(found), *(_paper(section) for section in found)])
+
+
+def draw(folder: Path) -> list[Path]:
+    """Draw all figures into a folder; return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for section in sections():
+        for figure in section.figures:
+            figure.draw(folder)
+            paths.append(folder / figure.name)
+    return paths
+
+
+def sources() -> list[Path]:
+    """Return the files that the page depends on."""
+    return sorted(
+        path for section in sections() for run in section.runs for path in run.folder.iterdir()
+    )
+
+
+def _summary(found: list[Section]) -> str:
+    rows = []
+    for section in found:
+        classes = Counter(name for table in section.tables for name in table.classes)
+        statuses = Counter(item.status for item in section.items)
+        rows.append([
+            section.title, *(str(classes[name]) for name in CLASSES),
+            *(str(statuses[status]) for status in STATUSES),
+        ])  # fmt: skip
+    header = ["source", *(f"rows: {name}" for name in CLASSES), *(f"items: {s}" for s in STATUSES)]
+    return rst.table(header, rows, (24, *[9] * (len(header) - 1)))
+
+
+def _paper(section: Section) -> str:
+    parts = [rst.heading(section.title), section.introduction]
+    for table in section.tables:
+        counted = Counter(table.classes)
+        shown = ", ".join(f"{counted[name]} {name}" for name in CLASSES if counted[name])
+        parts += [f".. rubric:: {table.title}", *([f"Rows: {shown}."] if shown else []), table.text]
+    for figure in section.figures:
+        parts += [
+            f".. rubric:: {figure.title}",
+            rst.image(f"{FIGURES}/{figure.name}", figure.title),
+            figure.caption,
+        ]
+    return "\n\n".join([*parts, ".. rubric:: Items of the source", _items(section),
+                        ".. rubric:: How the results were made", _made(section)])  # fmt: skip
+
+
+def _items(section: Section) -> str:
+    rows = [
+        [str(item.number), item.item, item.status, item.where or "–", item.reason or "–"]
+        for item in section.items
+    ]
+    header = ["#", "item", "status", "where", "what is different"]
+    return rst.table(header, rows, (5, 34, 9, 22, 30))
+
+
+def _made(section: Section) -> str:
+    rows = []
+    for run in section.runs:
+        made = run.made
+        versions = made["versions"]
+        load = made.get("load_average_at_end")
+        rows.append([
+            f"`{run.name}`", f"`{made['command']}`", f"`{made.get('commit') or 'not recorded'}`",
+            f"stanadapt {versions['stanadapt']}, numba {versions['numba']}, NumPy "
+            f"{versions['numpy']}, stanli {versions['stanli']}, Python {made['python']}",
+            f"{made['machine']}, load {load[1]:.1f}" if load else made["machine"],
+            f"{run.seconds / 60:.1f}",
+        ])  # fmt: skip
+    header = ["results", "command", "commit", "versions", "machine", "minutes"]
+    return rst.table(header, rows, (14, 26, 12, 22, 18, 8))
