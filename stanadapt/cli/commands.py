@@ -31,6 +31,9 @@ for command in commands:
     app.command(name=command.__name__.replace("_", "-"))(command)
 
 
+app.command(name="compile")(tools.compile_samplers)  # `compile` is a function of Python
+
+
 # the options are those of the experiment, which parses them itself
 app.command(
     name="paper",

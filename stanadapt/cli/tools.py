@@ -9,8 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 
 from stanadapt.cli.messages import UNKNOWN_CODE
-from stanadapt.cli.options import Posteriordb
+from stanadapt.cli.options import Posteriordb, Quiet
 from stanadapt.cli.terminal import plain, report_errors
+from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.engine.console import status
 from stanadapt.engine.registry import as_chosen, find, registered
 from stanadapt.errors import (
@@ -23,6 +24,7 @@ from stanadapt.errors import (
     did_you_mean,
 )
 from stanadapt.runs.choose_sampler import ABOUT_AUTO, AUTO
+from stanadapt.studies.compile_ahead import compile_ahead
 from stanadapt.targets.doctor import lines as doctor_lines
 from stanadapt.targets.posteriordb import PosteriorDatabase, list_posteriors
 from stanadapt.targets.stan import bundled
@@ -117,6 +119,34 @@ def doctor() -> None:
     with report_errors():
         for line in doctor_lines():
             Console(soft_wrap=True).print(plain(line), highlight=False)
+
+
+def compile_samplers(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SAMPLER]...", help="Samplers; if omitted, all of them."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Compile samplers into the cache ahead of their first run, for images and clusters.
+
+    No program and no C++ compiler is needed. STANADAPT_CACHE names another cache to fill, and
+    STANADAPT_SHARED_CACHE one that others have filled.
+    """
+    with report_errors():
+        table = Table(box=None, header_style="bold")
+        table.add_column("sampler")
+        for column in ("functions", "seconds"):
+            table.add_column(column, justify="right")
+        table.add_column("")
+        try:
+            for done in compile_ahead(names or (), show_progress=not quiet):
+                state = "compiled" if done.functions else "was in the cache"
+                table.add_row(done.sampler, str(done.functions), f"{done.seconds:.1f}", state)
+        finally:
+            if table.row_count:
+                Console().print(table)
+                print(f"in {cache_root()}")
 
 
 def install_cmdstan() -> None:

@@ -179,6 +179,11 @@ class ChainDesign(NamedTuple):
     init: Callable | None = None
 
 
+def compiled_functions(sampler: Sampler) -> tuple[Callable, ...]:
+    """Return the compiled functions that Python calls for a chain."""
+    return _advance, sampler.init, sampler.freeze, *sampler.compiled_parts
+
+
 class Chain:
     """One chain: its state, its records and its costs.
 

@@ -5,6 +5,7 @@ such as compilation or Stan's own runs.
 """
 
 import contextlib
+import importlib.util
 import os
 import sys
 import threading
@@ -21,6 +22,14 @@ STANDARD_ERROR = 2  # its file descriptor
 PLAIN_SECONDS = 10.0  # between lines, if standard error is not a terminal
 
 
+def _console(file: IO[str], quiet: bool = False) -> Console:
+    """Return a console; in a notebook without ipywidgets, which rich requires, one for lines."""
+    console = Console(file=file, quiet=quiet)
+    if console.is_jupyter and importlib.util.find_spec("ipywidgets") is None:
+        return Console(file=file, quiet=quiet, force_jupyter=False)
+    return console
+
+
 # --- slow steps -----------------------------------------------------------------------------------
 
 
@@ -28,7 +37,7 @@ PLAIN_SECONDS = 10.0  # between lines, if standard error is not a terminal
 def status(show: bool) -> Iterator[Report]:
     """Yield a function that reports the current step; in a terminal, with a spinner."""
     with _standard_error() as file:
-        console = Console(file=file, quiet=not show)
+        console = _console(file, quiet=not show)
         if not console.is_terminal:
             yield lambda text: console.print(text, highlight=False)
             return
@@ -94,7 +103,7 @@ def report_if_slow(report: Report, text: Callable[[], str], after: float = SLOW)
 
 def say(show: bool, text: str) -> None:
     """Print a line on standard error, if `show`."""
-    Console(file=sys.stderr, quiet=not show).print(text, highlight=False, markup=False)
+    _console(sys.stderr, quiet=not show).print(text, highlight=False, markup=False)
 
 
 # --- chains ---------------------------------------------------------------------------------------
@@ -195,5 +204,5 @@ def reporter(show: bool, task: str = "") -> Silent:
     """
     if not show:
         return Silent()
-    console = Console(file=sys.stderr)
+    console = _console(sys.stderr)
     return Bars(console, task) if console.is_terminal else Plain(console, task)

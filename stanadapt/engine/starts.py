@@ -75,6 +75,9 @@ class StartOption(NamedTuple):
     make
         (target, source, **options) -> what `sample` would make of a source, for users who want to
         see it first; None if there is nothing to make.
+    trial
+        (target) -> something to give for a target, with which `stanadapt compile` compiles what
+        chains then begin with; None if that is compiled for another keyword.
 
     """
 
@@ -85,6 +88,7 @@ class StartOption(NamedTuple):
     joins_warm_start: bool = False
     kept: Callable[[Any], Any] | None = None
     make: Callable[..., Any] | None = None
+    trial: Callable[[Any], Any] | None = None
 
 
 # options by their keyword

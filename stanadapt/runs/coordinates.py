@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.chain import Chain, ChainDesign
-from stanadapt.engine.console import slow_step
+from stanadapt.engine.chain import Chain, ChainDesign, compiled_functions
+from stanadapt.engine.compilation_progress import compiling
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find
@@ -313,9 +313,17 @@ def learn_scales(
 
     """
     gradient = bool(sampler.uses_gradient) or kind == STRAIGHTEN
-    with slow_step(plan.show_progress, "Compiling the pre-run (once; up to a minute)"):
-        learned_of = target.target if target.moves_parameters else target
-        chains, design = _learning_chains(learned_of, gradient, kind, plan, positions, rngs)
+    learned_of = target.target if target.moves_parameters else target
+    design = _learning_design(learned_of, gradient, kind, plan)
+    with compiling(plan.show_progress, "the pre-run", compiled_functions(design.sampler)):
+        chains = [
+            # nothing is recorded: workers need constrainers, since they make chains from their
+            # design
+            Chain(
+                design, learned_of.density(i), position, rng, partial(learned_of.constrainer, 0, i)
+            )
+            for i, (position, rng) in enumerate(zip(positions, rngs, strict=True))
+        ]
         compile_seconds = chains[0].compile()
     advance(chains, design)
     start = _start(target, kind, positions, chains)
@@ -324,9 +332,7 @@ def learn_scales(
     return start._replace(calls=calls, seconds=seconds, compile_seconds=compile_seconds)
 
 
-def _learning_chains(
-    target: Samplable, gradient: bool, kind: str, plan: Plan, positions: list, rngs: list
-) -> tuple[list[Chain], ChainDesign]:
+def _learning_design(target: Samplable, gradient: bool, kind: str, plan: Plan) -> ChainDesign:
     name = WITH_GRADIENTS if gradient else WITHOUT
     learner, settings = find(name, **LEARNERS[name, kind])
     assert learner.pooling is not None
@@ -336,13 +342,7 @@ def _learning_chains(
     ceiling = min(plan.iter_warmup, MOST_GRADIENTS if gradient else values)
     plan = plan._replace(iter_warmup=ceiling, iter_sampling=0, save_warmup=False)
     columns = len(target.target.column_names)
-    design = ChainDesign(learner._replace(pooling=pooling), settings, plan, columns)
-    chains = [
-        # nothing is recorded: workers need constrainers, since they make chains from their design
-        Chain(design, target.density(i), position, rng, partial(target.constrainer, 0, i))
-        for i, (position, rng) in enumerate(zip(positions, rngs, strict=True))
-    ]
-    return chains, design
+    return ChainDesign(learner._replace(pooling=pooling), settings, plan, columns)
 
 
 def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -> Start:

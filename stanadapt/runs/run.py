@@ -11,13 +11,15 @@ draws that there are.
 
 import contextlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from os import PathLike
 from typing import Any
 
 from stanadapt.diagnostics.verdict import judge, skip_judging
-from stanadapt.engine.chain import Chain, ChainDesign, Keeper
+from stanadapt.engine.chain import Chain, ChainDesign, Keeper, compiled_functions
 from stanadapt.engine.chain import run as run_chains
+from stanadapt.engine.compilation_progress import compiling
 from stanadapt.engine.console import reporter, say, slow_step
 from stanadapt.engine.interrupts import interruptible, terminated_as_interrupted, uninterrupted
 from stanadapt.engine.messages import OUT_OF_MEMORY
@@ -119,7 +121,7 @@ class Run:
                 warn(note)
         start = _find_start(target, design, coordinates, positions, sources, executor, watch)
         start = start.after(chain_init.cost)
-        with watch.stopped(), slow_step(design.plan.show_progress, compiling(design)):
+        with watch.stopped(), compiling_sampler(design):
             chains = make_chains(start, design, sources)
             seconds = chains[0].compile() + start.compile_seconds + target.target.compile_seconds
         description = dict(start.description)
@@ -138,7 +140,7 @@ class Run:
         held, sources = newest(folder, spec.plan.chains), randomness(spec.plan)
         reference = prior_reference(target, spec.prior_data)
         handle = reference.handle if reference else 0
-        with slow_step(spec.plan.show_progress, compiling(design)):
+        with compiling_sampler(design):
             # compiling calls `freeze`, which may change arrays in place: on a chain for this alone
             resumed(held[0], start, design, sources[0], 0, handle).compile()
             chains = [
@@ -335,9 +337,10 @@ class Run:
                 return judge(fit)
 
 
-def compiling(design: ChainDesign) -> str:
-    """Text that is shown while a sampler is compiled."""
-    return f"Compiling {design.sampler.name} (once; up to two minutes)"
+def compiling_sampler(design: ChainDesign) -> AbstractContextManager:
+    """Show that a sampler is compiled, if it is, while the body makes its chains."""
+    show = design.plan.show_progress
+    return compiling(show, design.sampler.name, compiled_functions(design.sampler))
 
 
 def advance_chains(

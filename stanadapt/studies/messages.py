@@ -10,6 +10,14 @@ NOTHING_TO_STUDY = Code(
     "A study was given no target, no sampler or no fit.",
     "Give at least one.",
 )
+CACHE_NOT_WRITABLE = Code(
+    "cache_not_writable",
+    "files",
+    "Samplers are to be compiled ahead, but compiled code would be lost with the process: the "
+    "cache cannot be written, is full, or others can write to it.",
+    "Make room, or set the environment variable STANADAPT_CACHE to a folder that only you can "
+    "write to.",
+)
 NOT_A_PLAIN_TARGET = Code(
     "not_a_plain_target",
     "settings",

@@ -3,7 +3,9 @@
 A file of its own, because it reads the backends, which import the toolchain.
 """
 
+from stanadapt.engine.compiled import jit
 from stanadapt.engine.compiled.cache_folder import cache_root
+from stanadapt.engine.compiled.shared_cache import problem_of, shared_folder, shared_root
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends import BACKENDS, choose, stanli
@@ -13,6 +15,7 @@ def lines() -> list[str]:
     """Return the lines of the report, in the order in which problems are best fixed."""
     report = [f"{name} {version}" for name, version in toolchain.versions().items()]
     report.append(f"cache: {cache_root()}")
+    report += _shared_cache()
     report += _backends()
     report.append(_embedded())
     report.append(_cmdstan())
@@ -21,6 +24,19 @@ def lines() -> list[str]:
     missing = toolchain.compiler_problem()
     report.append(f"C++ compiler: {missing or toolchain.compiler()}")
     return report
+
+
+def _shared_cache() -> list[str]:
+    """Report the shared cache, if one is set."""
+    root = shared_root()
+    if root is None:
+        return []
+    problem = problem_of(root)
+    if problem:
+        return [f"shared cache: {root}: NOT USED: {problem}"]
+    has_code = shared_folder(f"{jit.CACHE.parent.name}/{jit.CACHE.name}") is not None
+    state = "" if has_code else ", but it has no code of this version of stanadapt"
+    return [f"shared cache: {root}{state}"]
 
 
 def _backends() -> list[str]:

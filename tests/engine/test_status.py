@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from stanadapt.engine.console import slow_step
+from stanadapt.engine.console import Plain, reporter, slow_step
 
 
 def announced(capsys, show=True, seconds=0.0, after=0.01):
@@ -33,6 +33,14 @@ def test_a_step_that_fails_is_silent_afterwards(capsys):
         raise ValueError("failed")
     threading.Event().wait(0.1)
     assert capsys.readouterr().err == ""
+
+
+def test_a_notebook_without_widgets_shows_lines(capsys, monkeypatch):
+    """Rich shows nothing there, and warns that ipywidgets are missing, which would fail here."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert announced(capsys, seconds=0.3) == "Compiling (once)\n"
+    assert isinstance(reporter(True), Plain)
 
 
 def test_a_line_is_shown_while_native_output_is_collected():

@@ -101,6 +101,11 @@ def writable_folder(name: str) -> Path:
     return folder
 
 
+def is_temporary(folder: Path) -> bool:
+    """Whether a folder is deleted with the process."""
+    return any(folder.is_relative_to(stand_in) for stand_in in _stand_ins.values())
+
+
 def readable_folders(name: str) -> list[Path]:
     """Return the folders to read: the temporary one, and the cache if no other user writes it."""
     root = cache_root()

@@ -131,7 +131,7 @@ class _NumbasOwn(event.Listener):
     def on_start(self, event: Any) -> None:
         """Change how a function of Numba's is compiled, before it is."""
         compiler = _compiler_of(event)
-        if _is_ours(compiler):
+        if is_ours(event):
             self.depth += 1
         elif self.depth and getattr(compiler, "pipeline_class", None) is Compiler:
             module = event.data["dispatcher"].py_func.__module__ or ""
@@ -141,7 +141,7 @@ class _NumbasOwn(event.Listener):
 
     def on_end(self, event: Any) -> None:
         """Leave one level."""
-        if _is_ours(_compiler_of(event)):
+        if is_ours(event):
             self.depth -= 1
 
 
@@ -150,8 +150,10 @@ def _compiler_of(event: Any) -> Any:
     return getattr(event.data["dispatcher"], "_compiler", None)
 
 
-def _is_ours(compiler: Any) -> bool:
-    return issubclass(getattr(compiler, "pipeline_class", Compiler), (Callee, Entry))
+def is_ours(event: Any) -> bool:
+    """Whether an event is about a function that is compiled as one of ours."""
+    pipeline = getattr(_compiler_of(event), "pipeline_class", Compiler)
+    return issubclass(pipeline, (Callee, Entry))
 
 
 event.register("numba:compile", _NumbasOwn())

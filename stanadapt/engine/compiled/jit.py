@@ -31,6 +31,7 @@ from numba.extending import intrinsic
 
 from stanadapt.engine.compiled.cache_folder import writable_folder
 from stanadapt.engine.compiled.callees import Callee, Entry, EntryDispatcher
+from stanadapt.engine.compiled.compilations import HISTORY
 from stanadapt.engine.compiled.machine_code import CalleeCode, MachineCode
 from stanadapt.engine.compiled.messages import JIT_CANNOT_BE_DISABLED
 from stanadapt.errors import Message, warn
@@ -231,6 +232,8 @@ class CFunction:
                 )
                 compiled._cache = MachineCode(self._function, CACHE)
                 compiled.compile()
+                if not compiled.cache_hits:  # Numba reports no event
+                    HISTORY.append(self._function)
                 self._compiled = compiled
             return self._compiled.address
 

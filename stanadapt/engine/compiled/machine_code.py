@@ -10,6 +10,9 @@ at a time changes an index. What is loaded has to have the hash in its name, and
 compiled for the signature; anything else counts as missing, and is compiled and written again. The
 lock keeps entries from being lost; the names and the check keep wrong code from being run, also
 on a network drive without locks, or if a process is killed between two writes.
+
+Where the package is installed does not matter, so that copies of it can share a cache; nor do times
+of files. Code is looked for in the shared cache, then in the user's own, and written to the latter.
 """
 
 import contextlib
@@ -32,6 +35,7 @@ from numba.core.caching import (
 
 from stanadapt.engine.compiled.callees import CalleeCacheImpl
 from stanadapt.engine.compiled.messages import CODE_NOT_KEPT
+from stanadapt.engine.compiled.shared_cache import read_trusted, shared_folder
 from stanadapt.errors import Message, warn
 
 try:
@@ -39,6 +43,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+PACKAGE = Path(__file__).parents[2]
 PATIENCE, PAUSE = 5.0, 0.005  # seconds that a writer waits for others in all, and between attempts
 CLASS_IS_MISSING = (ImportError, AttributeError)
 
@@ -143,7 +148,7 @@ class CheckedFiles(IndexDataCacheFile):
             if not entry.is_for(key):
                 continue
             try:
-                content = Path(self._data_path(entry.name)).read_bytes()
+                content = self._read(self._data_path(entry.name))
                 if self._data_name(content) == entry.name and content.endswith(entry.key):
                     return pickle.loads(content)
             except (OSError, *CLASS_IS_MISSING):
@@ -152,7 +157,7 @@ class CheckedFiles(IndexDataCacheFile):
 
     def _load_index(self) -> dict[str, list[Entry]]:
         try:
-            stored = Path(self._index_path).read_bytes()
+            stored = self._read(self._index_path)
         except OSError:
             return {}
         size = hashlib.sha256().digest_size
@@ -170,9 +175,26 @@ class CheckedFiles(IndexDataCacheFile):
         with self._open_for_write(self._index_path) as file:
             file.write(content + hashlib.sha256(content).digest())
 
+    def _read(self, path: str) -> bytes:
+        return Path(path).read_bytes()
+
     def _data_name(self, content: bytes) -> str:
         base = self._index_name.removesuffix(".nbi")
         return f"{base}.{hashlib.sha256(content).hexdigest()[:32]}.nbc"
+
+
+class SharedFiles(CheckedFiles):
+    """Files of a shared cache: read, if no other user can have changed them."""
+
+    def save(self, key: Any, data: Any) -> None:
+        """Refuse to write."""
+        raise PermissionError("a shared cache is never written")
+
+    def flush(self) -> None:
+        """Forget nothing."""
+
+    def _read(self, path: str) -> bytes:
+        return read_trusted(Path(path))
 
 
 def _label(key: Any) -> str:
@@ -193,10 +215,30 @@ class MachineCode(FunctionCache):
     def __init__(self, function: Callable, folder: Path) -> None:
         self._impl_class = _kept_in(folder, self.kind)
         super().__init__(function)
-        numbas = self._cache_file
-        self._cache_file = CheckedFiles(
-            self._cache_path, self._impl.filename_base + self.suffix, numbas._source_stamp
-        )
+        self._stamp = self._cache_file._source_stamp
+        self._name_base = self._impl.filename_base + self.suffix
+        self._cache_file = CheckedFiles(self._cache_path, self._name_base, self._stamp)
+        self._own_folder = folder
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load from the shared cache, or from the user's own."""
+        if not self._enabled:
+            return None
+        key = self._index_key(sig, target_context.codegen())
+        shared = self._shared_files()
+        data = None if shared is None else shared.load(key)
+        if data is None:
+            data = self._cache_file.load(key)
+        return None if data is None else self._impl.rebuild(target_context, data)
+
+    def _shared_files(self) -> SharedFiles | None:
+        """Return the files of the function in the shared cache, in a folder of the same name."""
+        own = self._own_folder
+        if not Path(self._cache_path).is_relative_to(own):  # IPython's
+            return None
+        below = Path(self._cache_path).relative_to(own)
+        folder = shared_folder((Path(own.parent.name) / own.name / below).as_posix())
+        return None if folder is None else SharedFiles(str(folder), self._name_base, self._stamp)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep compiled code; on a full disk, warn and go on with the code in memory."""
@@ -221,13 +263,28 @@ class CalleeCode(MachineCode):
 
 
 class _FolderLocator(UserProvidedCacheLocator):
-    """Numba's place for the code of a function, in a given folder, not `NUMBA_CACHE_DIR`."""
+    """Numba's place for the code of a function, in a given folder, not `NUMBA_CACHE_DIR`.
+
+    That of a file of the package depends on its place in it alone.
+    """
 
     folder: Path
 
     def __init__(self, function: Callable, file: str) -> None:
         self._py_file, self._lineno = file, function.__code__.co_firstlineno
-        self._cache_path = str(self.folder / self.get_suitable_cache_subpath(file))
+        self._in_package = Path(file).is_relative_to(PACKAGE)
+        if self._in_package:
+            subpath = ".".join(Path(file).relative_to(PACKAGE.parent).parent.parts)
+        else:
+            subpath = self.get_suitable_cache_subpath(file)
+        self._cache_path = str(self.folder / subpath)
+
+    def get_source_stamp(self) -> Any:
+        """Return a hash of a file of the package, which has other times in each copy of it."""
+        if not self._in_package:
+            return super().get_source_stamp()
+        status = os.stat(self._py_file)  # of a module that may be edited, and loaded again
+        return _hash_of(self._py_file, status.st_mtime_ns, status.st_size)
 
     @classmethod
     def from_function(cls, function: Callable, file: str) -> Any:
@@ -236,6 +293,11 @@ class _FolderLocator(UserProvidedCacheLocator):
     def ensure_cache_path(self) -> None:
         """Create the folder; that it can be written to is known, and not tried per function."""
         os.makedirs(self._cache_path, exist_ok=True)
+
+
+@functools.cache
+def _hash_of(file: str, changed: int, size: int) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
 @functools.cache

@@ -9,6 +9,15 @@ CACHE_NOT_USED = Code(
     "in a temporary folder, and compiled again by the next process.",
     "Set the environment variable STANADAPT_CACHE to a folder that only you can write to.",
 )
+SHARED_CACHE_NOT_USED = Code(
+    "shared_cache_not_used",
+    NOTE,
+    "STANADAPT_SHARED_CACHE names a folder that does not exist, or one in which other users than "
+    "you, root and the owner of the package can change a file. Compiled code in it would run with "
+    "your rights, so that it is not read.",
+    "Ask its owner to give it to root (chown -R root) and to take away the right of others to "
+    "write (chmod -R go-w), also in the folders above it; or unset STANADAPT_SHARED_CACHE.",
+)
 CODE_NOT_KEPT = Code(
     "code_not_kept",
     NOTE,

@@ -65,7 +65,13 @@ def _require_use(target: Samplable, network: Any) -> None:
         )
 
 
+def _untrained(target: Samplable) -> Network:
+    return Network.untrained(dim=target.target.dim, auxiliary=2, widths=[[8], [8]], seed=1)
+
+
 register_start(
     "network",
-    StartOption(_with_network, used_by=lambda sampler: "network" in sampler.init_from),
+    StartOption(
+        _with_network, used_by=lambda sampler: "network" in sampler.init_from, trial=_untrained
+    ),
 )

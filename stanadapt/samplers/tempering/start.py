@@ -134,11 +134,16 @@ def _with_prior_data(
     return ChainInit(init, {"prior_data_hash": stan_data.digest(prior.data)}, prior.data)
 
 
+def _round_reference(target: Samplable) -> ReferenceDistribution:
+    return ReferenceDistribution(np.zeros(target.target.dim), sd=1.0)
+
+
 register_start(
     "reference_distribution",
     StartOption(
         _with_reference, used_by=tempers, users="tempering samplers", is_fit_file=is_fit_file,
         joins_warm_start=True, kept=kept_reference, make=fitted_distribution,
+        trial=_round_reference,
     ),
 )  # fmt: skip
 register_start(

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from stanadapt.engine.compilation_progress import compiling
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.errors import StanadaptError, require_names, require_whole
@@ -136,7 +137,7 @@ def _approximate(
     *each, drawing, quantities = np.random.SeedSequence(plan.seed).spawn(plan.chains + 2)
     rngs = [np.random.default_rng(source) for source in each]
     starts = initial_positions(target, inits, rngs)
-    compile_seconds = _compile(target, method, settings, starts, plan)
+    compile_seconds = _compile(target, name, method, settings, starts, plan)
     began = time.perf_counter()
     with slow_step(plan.show_progress, f"Approximating {target.name} by {name}"):
         fitted = method.fit(target, settings, starts, rngs)
@@ -174,14 +175,19 @@ def _require_proper_draws(target: Samplable, name: str, draws: Draws) -> None:
 
 
 def _compile(
-    target: Samplable, method: Method, settings: Any, starts: list[np.ndarray], plan: Plan
+    target: Samplable,
+    name: str,
+    method: Method,
+    settings: Any,
+    starts: list[np.ndarray],
+    plan: Plan,
 ) -> float:
     """Compile the method by a fit of the smallest size, which is discarded; return seconds."""
     smallest = {"max_iterations": 1, "iterations": 2, "grad_samples": 1, "paths": 1}
     brief = {name: value for name, value in smallest.items() if name in settings._fields}
     began = time.perf_counter()
     rngs = [np.random.default_rng(0)]
-    with slow_step(plan.show_progress, "Compiling (once; up to a minute)"):
+    with compiling(plan.show_progress, name):
         try:
             fitted: Fitted | None = method.fit(target, settings._replace(**brief), starts[:1], rngs)
         except StanadaptError:

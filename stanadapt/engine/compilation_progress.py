@@ -1,0 +1,118 @@
+"""A line that shows compilation while it goes on: what for, how many functions, for how long.
+
+There is no such line if nothing is compiled, since all is in the cache. How many functions there
+will be is not known: those that the sampler names are counted, and some of them may be in the cache
+or not be needed.
+"""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from rich.console import Console
+
+from stanadapt.engine.compiled.compilations import HISTORY, reachable
+from stanadapt.engine.console import PLAIN_SECONDS, SLOW, Report, status
+
+TICK = 0.2  # seconds
+NOTEBOOK_SECONDS = 1.0  # between two states of the line
+
+
+class Compilation:
+    """The functions that are compiled for a purpose, from now on until `end`.
+
+    Parameters
+    ----------
+    what
+        The purpose: "whitened_hmc".
+    functions
+        Compiled functions that Python will call.
+
+    """
+
+    def __init__(self, what: str, functions: Iterable[Callable] = ()) -> None:
+        self.what, self._functions = what, list(functions)
+        self._first, self._began = len(HISTORY), time.monotonic()
+        self._last: int | None = None
+        self._seconds = 0.0
+        self._expected: set[Callable] = set()
+
+    def end(self) -> None:
+        """Count no more."""
+        self._seconds, self._last = self.seconds, len(HISTORY)
+
+    @property
+    def compiled(self) -> list[Callable]:
+        """Functions so far, Numba's own included; twice if compiled for two types."""
+        return HISTORY[self._first : self._last]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds so far, of compilation and all else."""
+        return self._seconds if self._last is not None else time.monotonic() - self._began
+
+    def text(self) -> str:
+        """Return the line; one without numbers if nothing is compiled."""
+        compiled, seconds = set(self.compiled), f"{self.seconds:.0f} s"
+        if not compiled:
+            return f"Loading {self.what}, {seconds}"
+        self._expected = self._expected or reachable(self._functions)
+        if self._expected:
+            number = f"{len(compiled & self._expected)} of up to {len(self._expected)}"
+        else:
+            number = str(len(compiled))
+        functions = "function" if number == "1" else "functions"
+        return f"Compiling {self.what} ({number} {functions}), {seconds}, once"
+
+
+@contextlib.contextmanager
+def compiling(
+    show: bool, what: str, functions: Iterable[Callable] = (), after: float = SLOW
+) -> Iterator[Compilation]:
+    """Show what is compiled in the body, if that takes longer than `after` seconds."""
+    compilation, over = Compilation(what, functions), threading.Event()
+    thread = threading.Thread(target=_show, args=(compilation, over, after), daemon=True)
+    if show:
+        thread.start()
+    try:
+        yield compilation
+    finally:
+        compilation.end()
+        over.set()
+        if show:
+            thread.join()
+
+
+def _show(compilation: Compilation, over: threading.Event, after: float) -> None:
+    if over.wait(after):
+        return
+    due, compiled = 0.0, False
+    with _line() as (report, pause):
+        while True:
+            now, began = time.monotonic(), bool(compilation.compiled)
+            if now >= due or began != compiled:
+                due, compiled = now + pause, began
+                report(compilation.text())
+            if over.wait(min(TICK, pause)):
+                return
+
+
+@contextlib.contextmanager
+def _line() -> Iterator[tuple[Report, float]]:
+    """Yield a function that shows a text, and the seconds between two texts."""
+    console = Console(file=sys.stderr)
+    if console.is_jupyter:
+        try:
+            yield _rewrite, NOTEBOOK_SECONDS
+        finally:
+            print(file=sys.stderr)
+        return
+    with status(True) as report:
+        yield report, TICK if console.is_terminal else PLAIN_SECONDS
+
+
+def _rewrite(text: str) -> None:
+    """Write over the line in the output of a notebook, without a widget, which may be missing."""
+    print(f"\r{text}", end="", file=sys.stderr, flush=True)

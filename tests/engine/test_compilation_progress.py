@@ -1,0 +1,193 @@
+"""The line that shows compilation: how many functions, of how many, for how long; or no line."""
+
+import re
+import threading
+
+import numpy as np
+import pytest
+from numba import njit
+
+from stanadapt.engine import compilation_progress
+from stanadapt.engine.compilation_progress import Compilation, compiling
+from stanadapt.engine.compiled import jit, vectors
+from stanadapt.engine.compiled.callees import Entry
+from stanadapt.engine.compiled.compilations import HISTORY, reachable
+from stanadapt.engine.compiled.jit import CFunction
+
+
+@njit
+def inner(x):
+    return x + 1.0
+
+
+@njit
+def by_module(x):
+    out = np.empty(1)
+    vectors.copy(np.full(1, x), out)
+    return out[0]
+
+
+@njit
+def outer(x):
+    return inner(x) + by_module(x) + sum([inner(each) for each in (x, x)])
+
+
+@njit
+def calls_itself(n):
+    return n if n < 1 else calls_itself(n - 1) + inner(n)
+
+
+def plain(x):
+    return outer(x)
+
+
+def fresh():
+    """Return a function that is compiled when it is called, and what it calls."""
+
+    @njit
+    def called(x):
+        return 2.0 * x
+
+    @njit(pipeline_class=Entry)
+    def calling(x):
+        return called(x)
+
+    return calling, called
+
+
+def shown(capsys, body, show=True, functions=(), after=0.0):
+    with compiling(show, "whitened_hmc", functions, after):
+        body()
+    return capsys.readouterr().err
+
+
+def test_what_a_function_names_is_reachable():
+    found = {function.__name__ for function in reachable([plain])}
+    assert found == {"plain", "outer", "inner", "by_module", "copy"}
+    assert {f.__name__ for f in reachable([calls_itself])} == {"calls_itself", "inner"}
+    assert reachable([]) == set()
+
+
+def test_compilations_are_counted_until_the_end():
+    calling, called = fresh()
+    compilation = Compilation("it")
+    assert compilation.compiled == []
+    assert calling(1.0) == 2.0
+    assert compilation.compiled == [calling.py_func, called.py_func]
+    compilation.end()
+    assert calling(1) == 2.0  # for another type
+    assert len(compilation.compiled) == 2
+    assert HISTORY[-2:] == [calling.py_func, called.py_func]
+    assert compilation.seconds == compilation.seconds
+
+
+def test_the_line_while_functions_are_compiled(capsys, monkeypatch):
+    monkeypatch.setattr(compilation_progress, "PLAIN_SECONDS", 0.01)
+    calling, _ = fresh()
+
+    def body():
+        calling(1.0)
+        HISTORY.append(inner.py_func)  # of something else
+        threading.Event().wait(0.3)
+
+    printed = shown(capsys, body, functions=[calling, outer])
+    lines = printed.splitlines()
+    # calling, which does not name `called` in its globals, outer, and three that outer names
+    assert re.fullmatch(r"Compiling whitened_hmc \(2 of up to 5 functions\), \d s, once", lines[-1])
+
+
+def test_the_line_if_it_is_not_known_how_many_there_will_be(capsys):
+    printed = shown(capsys, lambda: (HISTORY.append(outer), threading.Event().wait(0.3)))
+    assert printed.splitlines()[-1] == "Compiling whitened_hmc (1 function), 0 s, once"
+
+
+def test_nothing_is_said_of_compilation_if_nothing_is_compiled(capsys):
+    printed = shown(capsys, lambda: threading.Event().wait(0.3), functions=[outer])
+    assert printed == "Loading whitened_hmc, 0 s\n"
+
+
+def test_a_quick_step_shows_nothing(capsys):
+    calling, _ = fresh()
+    assert shown(capsys, lambda: calling(1.0), after=60.0) == ""
+
+
+def test_nothing_is_shown_without_progress(capsys):
+    calling, _ = fresh()
+    with compiling(False, "it", after=0.0) as compilation:
+        calling(1.0)
+        threading.Event().wait(0.1)
+    assert len(compilation.compiled) == 2
+    assert capsys.readouterr().err == ""
+
+
+def test_a_step_that_fails_is_silent_afterwards(capsys, monkeypatch):
+    monkeypatch.setattr(compilation_progress, "PLAIN_SECONDS", 0.01)
+
+    def fail():
+        threading.Event().wait(0.1)
+        raise ValueError("failed")
+
+    with pytest.raises(ValueError, match="failed"):
+        shown(capsys, fail)
+    capsys.readouterr()
+    threading.Event().wait(0.1)
+    assert capsys.readouterr().err == ""
+
+
+def test_in_a_log_the_line_is_repeated_seldom_but_the_beginning_of_compilation_is_shown(capsys):
+    def body():
+        threading.Event().wait(0.3)
+        HISTORY.append(outer)
+        threading.Event().wait(0.6)
+
+    assert [line.split()[0] for line in shown(capsys, body).splitlines()] == [
+        "Loading",
+        "Compiling",
+    ]
+
+
+def test_a_notebook_rewrites_one_line(capsys, monkeypatch):
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr(compilation_progress, "NOTEBOOK_SECONDS", 0.01)
+
+    def body():
+        HISTORY.append(outer)
+        threading.Event().wait(0.3)
+
+    printed = shown(capsys, body)
+    texts = printed.removesuffix("\n").split("\r")
+    assert texts[0] == ""
+    assert len(texts) > 3
+    assert texts[-1] == "Compiling whitened_hmc (1 function), 0 s, once"
+    assert "\n" not in printed[:-1]
+
+
+def test_a_terminal_has_a_spinner(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich: as if it were a terminal
+    monkeypatch.setenv("TERM", "xterm")
+
+    def body():
+        HISTORY.append(outer)
+        threading.Event().wait(0.5)
+
+    printed = shown(capsys, body)
+    assert "Compiling whitened_hmc (1 function), 0 s, once" in printed
+    assert "\x1b[?25h" in printed  # the cursor is shown again at the end
+
+
+def test_functions_of_other_packages_do_not_count():
+    @njit
+    def theirs(x):
+        return x - 1.0
+
+    before = len(HISTORY)
+    assert theirs(1.0) == 0.0
+    assert len(HISTORY) == before
+
+
+def test_functions_for_c_count(monkeypatch, tmp_path):
+    monkeypatch.setattr(jit, "CACHE", tmp_path)
+    before = len(HISTORY)
+    function = CFunction("float64(float64)", lambda x: 3.0 * x)
+    assert function.address
+    assert [f.__name__ for f in HISTORY[before:]] == ["<lambda>"]
