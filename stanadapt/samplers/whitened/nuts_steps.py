@@ -6,7 +6,8 @@ pilot with the final steps decides. It is left out if no trajectory diverged bef
 that end where the density is zero or cannot be computed do not count: at a hard edge no step is
 short enough.
 
-The rule and its lengths are ours, measured on the programs of `benchmarks.verdict_study`.
+A file of its own, since `schedule` would be too long with it. The rule and its lengths are ours,
+measured on the programs of `benchmarks.verdict_study`.
 """
 
 from typing import Any
