@@ -198,15 +198,15 @@ def _watch(child: subprocess.Popen, allowed: Limits) -> str:
     """Wait for a process; return "", or "time" or "memory" if it exceeds the limit."""
     process = psutil.Process(child.pid)
     while True:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(PAUSE)
-            return ""
         with contextlib.suppress(psutil.Error):
             used = process.cpu_times()
             if used.user + used.system > allowed.seconds:
                 return "time"
             if process.memory_info().rss > allowed.memory:
                 return "memory"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(PAUSE)
+            return ""
 
 
 def _over(program: Program, size: Size, by: str, allowed: Limits) -> StanadaptError:

@@ -60,8 +60,8 @@ def children():
 @pytest.mark.parametrize(
     ("variable", "limit", "facts"),
     [
-        ("STANADAPT_BIND_SECONDS", "0.001", ["0.001 s", "300 iterations"]),
-        ("STANADAPT_BIND_GB", "0.001", ["0.001 GB", "300 iterations"]),
+        ("STANADAPT_BIND_SECONDS", "0.001", ["0.001 s", "9,000 iterations"]),
+        ("STANADAPT_BIND_GB", "0.001", ["0.001 GB", "9,000 iterations"]),
     ],
 )
 @pytest.mark.usefixtures("small")
@@ -70,10 +70,10 @@ def test_a_limit_is_an_error_that_names_it_and_ends_the_process(
 ):
     monkeypatch.setenv(variable, limit)
     with raises("binding_limit", *facts, variable, "CmdStan"):
-        bound()
+        bound(9000)
     assert children() == []
     monkeypatch.setenv(variable, "10")
-    assert bound().dim == 2
+    assert bound(9000).dim == 2
 
 
 def test_a_large_program_is_stopped_soon(monkeypatch):
