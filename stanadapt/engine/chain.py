@@ -349,6 +349,7 @@ class Chain:
         self.iter_warmup, self.warming_up = self.n_done, False
         self.warmup.trim()
         self.state = self.sampler.freeze(self.compiled_settings, self.state)
+        self._chunk = 1  # draws are constrained from now on, which may take much longer than moves
         self.warmup_calls[:] = self.density.calls[:3]
         self.density.calls[RECORDED_CALLS] = self.warmup_calls[:2].sum()
 

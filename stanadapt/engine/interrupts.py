@@ -1,41 +1,81 @@
-"""Ctrl-C and SIGTERM while chains run: no finished draw is lost to either of them."""
+"""Ctrl-C and SIGTERM while chains run: no finished draw is lost to either of them.
+
+From the first iteration to the judged result, signals wait (`uninterrupted`), except for parts that
+can be ended at any point: chains, which keep their draws (`released`), and what may be left out of
+the result (`interruptible`). A signal that waited ends the next such part as it begins.
+"""
 
 import contextlib
 import signal
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class _Held(NamedTuple):
+    """Signals that wait for a body, and the handler of Ctrl-C before it."""
+
+    pressed: list[int]
+    before: Any
+
+
+_held: list[_Held] = []  # of the main thread, outermost first
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[list[int]]:
-    """Let Ctrl-C wait until the body is done; the list is empty unless it was pressed."""
+    """Let Ctrl-C and SIGTERM wait until the body is done; the list is empty unless one came."""
     pressed: list[int] = []
-    with _handling(signal.SIGINT, lambda number, frame: pressed.append(number)):
+    if not _in_main_thread():
         yield pressed
+        return
+    _held.append(_Held(pressed, signal.getsignal(signal.SIGINT)))
+    try:
+        with _handling(lambda number, frame: pressed.append(number)):
+            yield pressed
+    finally:
+        _held.pop()
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt, also within `uninterrupted`."""
-    with _handling(signal.SIGINT, signal.default_int_handler):
+    """Let Ctrl-C and SIGTERM raise KeyboardInterrupt, also within `uninterrupted`."""
+    _raise_what_waited()
+    with _handling(signal.default_int_handler):
         yield
 
 
 @contextlib.contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """Let SIGTERM, with which batch systems end a job, do what Ctrl-C does."""
-    with _handling(signal.SIGTERM, signal.default_int_handler):
+def released() -> Iterator[None]:
+    """Let Ctrl-C do what it did before `uninterrupted`, and SIGTERM raise KeyboardInterrupt.
+
+    Batch systems end a job with SIGTERM.
+    """
+    _raise_what_waited()
+    before = _held[0].before if _held and _in_main_thread() else None
+    with _handling(signal.default_int_handler, before or signal.getsignal(signal.SIGINT)):
         yield
 
 
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _raise_what_waited() -> None:
+    if _in_main_thread() and any(held.pressed for held in _held):
+        raise KeyboardInterrupt
+
+
 @contextlib.contextmanager
-def _handling(number: int, handler: Any) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
+def _handling(handler: Any, of_ctrl_c: Any = None) -> Iterator[None]:
+    """Handle SIGTERM and Ctrl-C while the body runs, the latter by another handler if given."""
+    if not _in_main_thread():
         yield
         return
-    saved = signal.signal(number, handler)
+    handlers = {signal.SIGTERM: handler, signal.SIGINT: of_ctrl_c or handler}
+    saved = {number: signal.signal(number, own) for number, own in handlers.items()}
     try:
         yield
     finally:
-        signal.signal(number, signal.SIG_DFL if saved is None else saved)
+        for number, own in saved.items():
+            signal.signal(number, signal.SIG_DFL if own is None else own)

@@ -188,7 +188,7 @@ def test_a_compiler_takes_over(monkeypatch):
     choices = [(backends.BACKENDS["stanli"], ""), (native, "")]
     monkeypatch.setattr(backends, "without_faults_first", lambda choices, program: choices)
     first = backends.load_first(
-        choices, Program("p", LOOP, None, ()), {"N": 300}, False, lambda text: None
+        choices, Program("p", LOOP, None, ()), {"N": 9000}, False, lambda text: None
     )
     assert first.backend is native
     assert "not bound after 0.001 s" in first.reason
