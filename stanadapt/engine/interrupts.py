@@ -8,8 +8,11 @@ the result (`interruptible`). A signal that waited ends the next such part as it
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
+
+PAUSE = 0.1  # seconds between two looks at threads
 
 
 class _Held(NamedTuple):
@@ -79,3 +82,30 @@ def _handling(handler: Any, of_ctrl_c: Any = None) -> Iterator[None]:
     finally:
         for number, own in saved.items():
             signal.signal(number, signal.SIG_DFL if own is None else own)
+
+
+def wait_for(running: set[Future], on_wait: Callable[[], Any]) -> None:
+    """Return when all are done; raise the exception of the first that fails, or of `on_wait`."""
+    waiting = set(running)
+    while waiting:
+        done, waiting = wait(waiting, timeout=PAUSE, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
+        on_wait()
+
+
+def in_threads(
+    work: Callable[[int], Any], count: int, on_wait: Callable[[], Any] = lambda: None
+) -> list:
+    """Return work(0), ..., work(count - 1), each computed in a thread.
+
+    Ctrl-C, or an exception of `on_wait`, which is called ten times a second, leaves compiled code
+    running, which ends by itself; nobody waits for it.
+    """
+    pool = ThreadPoolExecutor()
+    try:
+        futures = [pool.submit(work, i) for i in range(count)]
+        wait_for(set(futures), on_wait)
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

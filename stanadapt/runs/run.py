@@ -113,7 +113,7 @@ class Run:
         """
         sources = randomness(design.plan)
         rngs = [source.moves for source in sources]
-        positions = initial_positions(target, inits, rngs, bool(design.sampler.uses_gradient))
+        positions = _initial_positions(target, design, inits, rngs, watch)
         if target.target.noise:
             for note in noise_warnings(target.target, positions[0], design.plan.seed):
                 warn(note)
@@ -373,6 +373,31 @@ def advance_chains(
                 return run_chains(chains, plan.parallel_chains, update, keeper=keeper)
         except KeyboardInterrupt:  # before the first state was shown, or while the last one was
             return not all(chain.finished for chain in chains)
+
+
+def _initial_positions(
+    target: Samplable, design: ChainDesign, inits: Any, rngs: list, watch: Watch
+) -> list:
+    """Return a starting position for each chain, found within the time limit.
+
+    Raises
+    ------
+    StanadaptError
+        "no_draws" if the watch ends the search, which can be long with inits="pathfinder" alone.
+
+    """
+    gradient = bool(design.sampler.uses_gradient)
+    try:
+        with slow_step(design.plan.show_progress, "Seeking starting points"):
+            return initial_positions(target, inits, rngs, gradient, watch.before_chains)
+    except KeyboardInterrupt:
+        if not watch.note:
+            raise
+    raise StanadaptError(
+        NO_DRAWS,
+        f"{watch.note.rstrip('.')}, while starting points were sought: there are no draws. Random "
+        "starting points (inits=None) need no search.",
+    )
 
 
 def _find_start(
