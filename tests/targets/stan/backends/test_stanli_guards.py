@@ -278,3 +278,22 @@ def test_data_of_every_format_are_spliced():
         gradient = sa.Target(code, text).evaluate(np.zeros(1))[1]
         assert gradient[0] == pytest.approx(2.0)
     sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", "{}")
+
+
+# --- output of programs --------------------------------------------------------------------------
+
+
+def test_arrays_are_printed_flat_as_the_documentation_says(capfd):
+    """Stan prints rows in brackets; a release that does so too needs other words in the docs."""
+    code = """
+    data { array[2, 3] int a; matrix[2, 3] m; } parameters { real x; }
+    model {
+      print("array ", a, " matrix ", m, " row ", a[2], " vector ", m[, 2]); x ~ normal(0, 1);
+    }
+    """
+    rows = [[1, 2, 3], [4, 5, 6]]
+    target = sa.Target(code, {"a": rows, "m": rows})
+    capfd.readouterr()
+    target.evaluate(np.zeros(1))
+    printed = "array [1,2,3,4,5,6] matrix [1,4,2,5,3,6] row [4,5,6] vector [2,5]"
+    assert printed in capfd.readouterr().out
