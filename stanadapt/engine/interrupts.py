@@ -1,8 +1,8 @@
 """Ctrl-C and SIGTERM while chains run: no finished draw is lost to either of them.
 
 From the first iteration to the judged result, signals wait (`uninterrupted`), except for parts that
-can be ended at any point: chains, which keep their draws (`released`), and what may be left out of
-the result (`interruptible`). A signal that waited ends the next such part as it begins.
+can be ended at any point: chains, which keep their draws (`released`), and parts that the
+result can do without (`interruptible`). A signal that waited ends the next such part as it begins.
 """
 
 import contextlib
@@ -100,7 +100,7 @@ def in_threads(
     """Return work(0), ..., work(count - 1), each computed in a thread.
 
     Ctrl-C, or an exception of `on_wait`, which is called ten times a second, leaves compiled code
-    running, which ends by itself; nobody waits for it.
+    running, which ends by itself, without being waited for.
     """
     pool = ThreadPoolExecutor()
     try:

@@ -115,7 +115,7 @@ def require_bindable(
     program, size
         The program and its size after unrolling.
     library, text
-        The library that binds it, and what it is given.
+        The library that binds it, and the text that it is given.
     builds
         Environment variables of each binding, at most two; the models are in memory together.
     summary
@@ -124,7 +124,7 @@ def require_bindable(
     Returns
     -------
     str
-        What `summary` returned, now or at an earlier trial; "" if the library refuses the program,
+        The summary, made now or at an earlier trial; "" if the library refuses the program,
         which it will do again, or if no process can be started.
 
     Raises
@@ -232,7 +232,7 @@ def _over(program: Program, size: Size, by: str, allowed: Limits) -> StanadaptEr
 
 
 def in_thread(work: Callable[[], Any]) -> Any:
-    """Return what a function returns, or raise what it raises; Ctrl-C does not wait for it.
+    """Call a function in a thread, and return its value; Ctrl-C does not wait for it.
 
     Native code may keep memory of its thread in the objects that it makes there: the thread lives
     as long as the result.
