@@ -55,8 +55,8 @@ def released() -> Iterator[None]:
     Batch systems end a job with SIGTERM.
     """
     _raise_what_waited()
-    before = _held[0].before if _held and _in_main_thread() else None
-    with _handling(signal.default_int_handler, before or signal.getsignal(signal.SIGINT)):
+    before = _held[0].before if _held else signal.getsignal(signal.SIGINT)
+    with _handling(signal.default_int_handler, before):
         yield
 
 
@@ -71,17 +71,25 @@ def _raise_what_waited() -> None:
 
 @contextlib.contextmanager
 def _handling(handler: Any, of_ctrl_c: Any = None) -> Iterator[None]:
-    """Handle SIGTERM and Ctrl-C while the body runs, the latter by another handler if given."""
+    """Handle SIGTERM and Ctrl-C while the body runs, the latter by another handler if given.
+
+    A handler that was not installed from Python, as where R runs Python, could not be put back: its
+    signal is left alone.
+    """
     if not _in_main_thread():
         yield
         return
-    handlers = {signal.SIGTERM: handler, signal.SIGINT: of_ctrl_c or handler}
-    saved = {number: signal.signal(number, own) for number, own in handlers.items()}
+    wanted = {signal.SIGTERM: handler, signal.SIGINT: handler if of_ctrl_c is None else of_ctrl_c}
+    saved = {
+        number: signal.signal(number, own)
+        for number, own in wanted.items()
+        if signal.getsignal(number) is not None
+    }
     try:
         yield
     finally:
         for number, own in saved.items():
-            signal.signal(number, signal.SIG_DFL if own is None else own)
+            signal.signal(number, own)
 
 
 def wait_for(running: set[Future], on_wait: Callable[[], Any]) -> None:

@@ -145,6 +145,25 @@ def test_the_handler_of_the_user_is_in_charge_while_chains_run():
     assert (seen, pressed) == ([signal.SIGINT], [])
 
 
+def test_a_default_action_is_restored_while_chains_run():
+    """Programs with windows set it, so that Ctrl-C ends them."""
+    saved = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        with interrupts.uninterrupted():
+            assert signal.getsignal(signal.SIGINT) is not signal.SIG_DFL
+            with interrupts.released():
+                assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, saved)
+
+
+def test_handlers_that_are_not_of_python_stay(monkeypatch):
+    monkeypatch.setattr(interrupts.signal, "getsignal", lambda number: None)
+    monkeypatch.setattr(interrupts.signal, "signal", lambda *a: pytest.fail("a handler is set"))
+    with interrupts.uninterrupted(), interrupts.released(), interrupts.interruptible():
+        pass
+
+
 def test_other_threads_are_left_alone():
     def work():
         with interrupts.uninterrupted() as pressed, interrupts.released():
