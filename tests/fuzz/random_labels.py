@@ -194,7 +194,8 @@ def faults(seed: int) -> tuple[list[str], str]:
     except Exception as error:
         return [f"seed {seed}: {error!r} in place of a refusal"], ""
     try:
-        found = _faults_of_fit(chosen, labels)
+        # labels may be a generator, which the first case has used up
+        found = _faults_of_order(case(seed), labels) + _faults_of_fit(chosen, labels)
     except Exception as error:
         found = [f"after the draws: {error!r}"]
     return [f"seed {seed}: {fault}" for fault in found], ""
@@ -209,6 +210,24 @@ def _groups(chosen: Case, labels: Any, stats: np.ndarray) -> results.Groups:
     draws = _draws(chosen.shapes, stats.shape)
     named = dict.fromkeys(STATISTICS, stats)
     return phase_groups(labels, "", draws, named) | data_groups(labels, chosen.data)
+
+
+def _faults_of_order(chosen: Case, labels: Any) -> list[str]:
+    """Compare text and numbers with the labels that were given, one by one."""
+    found = []
+    for dim, given in chosen.labels["coords"].items():
+        made = labels.coords[dim]
+        if isinstance(made, np.ndarray):  # dates, of which pandas has many kinds
+            continue
+        one_by_one = given.values if isinstance(given, xr.DataArray) else given
+        wrong = [
+            (one, other)
+            for one, other in zip(list(one_by_one), made, strict=True)
+            if other != (as_text(one) if isinstance(other, str) else one)
+            and not (other != other and one != one)
+        ]
+        found += [f"labels of {dim!r}: {wrong[0]}"] if wrong else []
+    return found
 
 
 def _faults_of_fit(chosen: Case, labels: Any) -> list[str]:
