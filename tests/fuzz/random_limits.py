@@ -66,7 +66,7 @@ def limits(seed: int) -> Limits:
         "chains": chains,
         "parallel_chains": int(rng.integers(1, chains + 2)),
         "iter_warmup": int(rng.integers(0, 120)),
-        "iter_sampling": LENGTHS[sampler] if long else int(rng.integers(1, 60)),
+        "iter_sampling": LENGTHS[sampler] if long else int(rng.integers(3, 60)),
         "thin": int(rng.choice([1, 1, 3])),
         "seed": int(rng.integers(0, 1000)),
         "save_warmup": bool(rng.random() < 0.2),
@@ -81,7 +81,8 @@ def limits(seed: int) -> Limits:
         arguments,
         ends_at,
         bool(rng.random() < 0.2),
-        int(10 ** rng.uniform(0, 3.7)) if rng.random() < 0.5 else None,
+        # most moments between the last draw and the judging are among the first
+        int(10 ** rng.uniform(0, rng.choice([1.8, 3.7]))) if rng.random() < 0.5 else None,
         bool(rng.random() < 0.2),
     )
 
