@@ -53,8 +53,9 @@ fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --programs 1000
 	$(BIN)/python -m tests.fuzz --programs 100 --seed 1000 --native
 
-# every planted bug, the longest statistics, all programs on a newer Stan, runs killed at a thousand
-# random moments, and memory after 10^7 gradients and 1,000 targets; more than an hour
+# every planted bug, the longest statistics, all programs on a newer Stan, fresh names, labels and
+# limits, runs killed at a thousand random moments, and memory after 10^7 gradients and 1,000 targets;
+# more than an hour
 soak: $(READY)
 	$(BIN)/stanadapt install-cmdstan
 	sh .ci/test-newer-stan

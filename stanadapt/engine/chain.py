@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from stanadapt.engine.density import (
     VALUE_CALLS,
     Density,
 )
+from stanadapt.engine.interrupts import wait_for
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import (
     Sampler,
@@ -354,6 +355,7 @@ class Chain:
         self.iter_warmup, self.warming_up = self.n_done, False
         self.warmup.trim()
         self.state = self.sampler.freeze(self.compiled_settings, self.state)
+        self._chunk = 1  # draws are constrained from now on, which may take much longer than moves
         self.warmup_calls[:] = self.density.calls[:3]
         self.density.calls[RECORDED_CALLS] = self.warmup_calls[:2].sum()
 
@@ -488,7 +490,7 @@ def run(
     try:
         while True:
             running = {pool.submit(work) for _ in range(min(parallel_chains, len(chains)))}
-            _wait_for(running, lambda: on_progress(chains))
+            wait_for(running, lambda: on_progress(chains))
             together = [chain for chain in chains if chain.waiting]
             if not together:
                 break
@@ -503,16 +505,6 @@ def run(
         _abandon_slow(running, turns)
     on_progress(chains)
     return interrupted and not all(chain.finished for chain in chains)
-
-
-def _wait_for(running: set[Future], on_progress: Callable[[], Any]) -> None:
-    """Return when all are done; raise the exception of the first that fails."""
-    waiting = set(running)
-    while waiting:
-        done, waiting = wait(waiting, timeout=0.1, return_when=FIRST_EXCEPTION)
-        for future in done:
-            future.result()
-        on_progress()
 
 
 def _abandon_slow(running: set[Future], turns: Turns) -> None:

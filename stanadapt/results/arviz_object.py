@@ -109,7 +109,7 @@ def build(groups: Groups, attributes: Mapping[str, Any]) -> Fit:
 
     """
     ready = _datasets(groups)
-    attrs = {str(name): storable(value) for name, value in attributes.items()}
+    attrs = {storable_text(str(name)): storable(value) for name, value in attributes.items()}
     if isinstance(attributes.get("notes"), list | tuple):
         attrs["note_codes"] = storable(codes_of(attributes["notes"]))
     attrs["created_at"] = datetime.datetime.now(datetime.UTC).isoformat()

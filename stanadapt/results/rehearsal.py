@@ -19,6 +19,11 @@ from stanadapt.results.messages import RESULT_REFUSED
 
 # kinds of numbers, text and dates that netCDF holds
 STORED = "biufUmM"
+# names of attributes that netCDF writes by itself
+OF_NETCDF = frozenset({
+    "CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST", "_NCProperties", "_Netcdf4Coordinates",
+    "_Netcdf4Dimid", "_nc3_strict",
+})  # fmt: skip
 
 
 def rehearse(groups: Groups, attributes: Mapping[str, Any]) -> None:
@@ -45,6 +50,7 @@ def rehearse(groups: Groups, attributes: Mapping[str, Any]) -> None:
             if name not in made.get(group, {}) or name not in made[group].data_vars
         ]
         faults = [*missing, *_unstorable(made.values()), *_lost(made, fit.attrs)]
+        faults += sorted(OF_NETCDF & set(fit.attrs))
     except (ValueError, TypeError, KeyError, OSError, RuntimeError, AttributeError) as error:
         raise _refused(str(error)) from None
     if faults:

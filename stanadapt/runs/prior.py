@@ -1,5 +1,6 @@
 """The prior as groups of a result, from the same program under data without observations."""
 
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.reasons import FINE
+from stanadapt.engine.chain import CHUNK_SECONDS, LARGEST_CHUNK
 from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results import Fit
@@ -51,7 +53,8 @@ def add_prior(
     data : dict or path
         Data of the program without observations.
     max_minutes, parallel_chains, show_progress
-        As for `sample`. The limit is that of the prior alone.
+        As for `sample`. The limit is that of the prior alone: of its draws, and once more of their
+        predictions.
 
     Returns
     -------
@@ -79,7 +82,11 @@ def add_prior(
     'fine'
 
     """
-    prior_target = require_target(target).with_prior_data(data)
+    try:
+        prior_target = require_target(target).with_prior_data(data)
+    except KeyboardInterrupt:  # the fit must not be lost
+        _add_note(fit, "the prior was not drawn: interrupted.")
+        return fit
     chains = results.dataset(fit, "posterior").sizes["chain"]
     limits = {
         "max_minutes": max_minutes, "parallel_chains": parallel_chains,
@@ -89,7 +96,7 @@ def add_prior(
     fit.attrs["prior_data_hash"] = prior_target.data_hash
     try:
         prior = _draw(prior_target, chains, seed, limits)
-        groups = _groups(target, prior, _seeds(seed)[1])
+        groups, short = _groups(target, prior, _seeds(seed)[1], max_minutes)
     except KeyboardInterrupt:
         _add_note(fit, "the prior was not drawn: interrupted.")
         return fit
@@ -102,6 +109,8 @@ def add_prior(
     if verdict != FINE:
         reasons = " ".join(results.from_json(prior, "verdict_reasons", []))
         _add_note(fit, f"the draws in the group prior: {verdict}. {reasons}")
+    if short:
+        _add_note(fit, short)
     return fit
 
 
@@ -118,18 +127,55 @@ def _draw(target: Target, chains: int, seed: int, limits: dict[str, Any]) -> Any
         )  # fmt: skip
 
 
-def _groups(target: Target, prior: Any, seed: int) -> results.Groups:
-    """Groups of the prior, under their names in ArviZ."""
+def _groups(
+    target: Target, prior: Any, seed: int, max_minutes: float | None
+) -> tuple[results.Groups, str]:
+    """Groups of the prior, under their names in ArviZ, and why they have fewer draws, if so."""
     positions = results.dataset(prior, "unconstrained_posterior")["position"].values
-    chains, draws, _ = positions.shape
-    constrained = np.empty((chains, draws, len(target.column_names)))
-    for chain, (own, out) in enumerate(zip(positions, constrained, strict=True)):
-        target.constrainer(seed, chain)(np.ascontiguousarray(own), out)
+    constrained, reason = _predicted(target, positions, seed, max_minutes)
+    rows = constrained.shape[1]
     named = results.variables(target.column_names, constrained)
     held = results.dataset(prior, "sample_stats")
-    stats = {str(name): values.values for name, values in held.data_vars.items()}
+    stats = {str(name): values.values[:, :rows] for name, values in held.data_vars.items()}
     groups = phase_groups(target.labels, "", named, stats)
-    return {GROUPS[name]: group for name, group in groups.items() if name in GROUPS}
+    kept = f"the first {rows} of {positions.shape[1]} draws of the prior per chain are kept"
+    text = f"{kept}: their predictions were {reason}." if reason else ""
+    return {GROUPS[name]: group for name, group in groups.items() if name in GROUPS}, text
+
+
+def _predicted(
+    target: Target, positions: np.ndarray, seed: int, max_minutes: float | None
+) -> tuple[np.ndarray, str]:
+    """Return the columns of the program at positions, of all chains equally many.
+
+    Generated quantities may take longer than draws: Ctrl-C and the time limit end them as well,
+    and then the second value says so.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If no row is done.
+
+    """
+    chains, draws, _ = positions.shape
+    constrained = np.empty((chains, draws, len(target.column_names)))
+    constrainers = [target.constrainer(seed, chain) for chain in range(chains)]
+    began, rows, size, reason = time.monotonic(), 0, 1, ""
+    try:
+        while rows < draws and not reason:
+            part, started = slice(rows, min(rows + size, draws)), time.monotonic()
+            for constrain, own, out in zip(constrainers, positions, constrained, strict=True):
+                constrain(np.ascontiguousarray(own[part]), out[part])
+            rows, now = part.stop, time.monotonic()
+            pace = CHUNK_SECONDS / max(now - started, 1e-6)
+            size = int(np.clip(size * min(pace, 4.0), 1, LARGEST_CHUNK))
+            if max_minutes is not None and now - began > 60.0 * max_minutes and rows < draws:
+                reason = f"stopped after {max_minutes:g} minutes, the time limit"
+    except KeyboardInterrupt:
+        if not rows:
+            raise
+        reason = "interrupted"
+    return constrained[:, :rows], reason
 
 
 def _add_note(fit: Any, text: str) -> None:

@@ -175,15 +175,26 @@ class Watch:
         """Check time and chains; raise KeyboardInterrupt, as Ctrl-C does, once to stop them."""
         if self.note:
             return
+        seconds = self._check_time()
+        if not self.note and self._on_progress is not None:
+            self.note = self._ask(RunProgress(self._target, chains, seconds, self._task))
+        if self.note and not all(chain.finished for chain in chains):
+            raise KeyboardInterrupt
+
+    def before_chains(self) -> None:
+        """Check the time alone, while there are no chains yet; raise as above."""
+        self._check_time()
+        if self.note:
+            raise KeyboardInterrupt
+
+    def _check_time(self) -> float:
+        """Return the seconds so far, and note it if they exceed the limit."""
         self._began = time.monotonic() if self._began is None else self._began
         seconds = time.monotonic() - self._began
         if self._max_minutes is not None and seconds > 60.0 * self._max_minutes:
             text = f"stopped after {self._max_minutes:g} minutes, the time limit."
             self.note = Message(STOPPED_ON_REQUEST, text)
-        elif self._on_progress is not None:
-            self.note = self._ask(RunProgress(self._target, chains, seconds, self._task))
-        if self.note and not all(chain.finished for chain in chains):
-            raise KeyboardInterrupt
+        return seconds
 
     def _ask(self, progress: RunProgress) -> Message | Literal[""]:
         """Call the user's function; return why the run is to stop, or ""."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine.compile_errors import explained
+from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError, require_flag, require_whole
 from stanadapt.errors.messages import OUT_OF_RANGE
@@ -101,8 +102,9 @@ def resume(
         rehearse_run(made, sampler, settings, spec.plan, spec.save)
         with explained(sampler):
             reopened = Run.reopen(folder, spec, start, record, executor)
-        reopened.advance(watch)
-        return reopened.result()
+        with uninterrupted():
+            reopened.advance(watch)
+            return reopened.result()
 
 
 def _changed(plan: Plan, iter_sampling: Any, until_ess: Any, parallel_chains: Any) -> Plan:

@@ -21,7 +21,7 @@ from stanadapt.engine.chain import Chain, ChainDesign, Keeper, compiled_function
 from stanadapt.engine.chain import run as run_chains
 from stanadapt.engine.compilation_progress import compiling
 from stanadapt.engine.console import reporter, say, slow_step
-from stanadapt.engine.interrupts import interruptible, terminated_as_interrupted, uninterrupted
+from stanadapt.engine.interrupts import interruptible, released, uninterrupted
 from stanadapt.engine.messages import OUT_OF_MEMORY
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.starts import ChainInit
@@ -115,7 +115,7 @@ class Run:
         """
         sources = randomness(design.plan)
         rngs = [source.moves for source in sources]
-        positions = initial_positions(target, inits, rngs, bool(design.sampler.uses_gradient))
+        positions = _initial_positions(target, design, inits, rngs, watch)
         if target.target.noise:
             for note in noise_warnings(target.target, positions[0], design.plan.seed):
                 warn(note)
@@ -204,8 +204,12 @@ class Run:
         }
 
     def finish(self, watch: Watch) -> Any:
-        """Advance the chains, and return the result."""
-        with self.keeper.writing() if self.keeper else contextlib.nullcontext():
+        """Advance the chains, and return the result.
+
+        Signals wait, except where they can cost no draw: see `engine.interrupts`.
+        """
+        writing = self.keeper.writing() if self.keeper else contextlib.nullcontext()
+        with uninterrupted(), writing:
             self.advance(watch)
             return self.result()
 
@@ -216,26 +220,26 @@ class Run:
         are the result.
         """
         reasons = self.keeper.folder.lengthened if self.keeper else []
-        with terminated_as_interrupted():
-            while True:
-                workers = self._workers()
-                interrupted = advance_chains(self.chains, self.keeper, watch, workers)
-                if interrupted:
-                    break
-                try:
+        while True:
+            workers = self._workers()
+            interrupted = advance_chains(self.chains, self.keeper, watch, workers)
+            if interrupted:
+                break
+            try:
+                with released():
                     missing = self._shortfall()
-                    # time may be up just when chains have reached their length
-                    interrupted = missing is not None and bool(watch.note)
-                    if missing is None or interrupted:
-                        break
-                    self.extend(missing, reasons)
-                except KeyboardInterrupt:
-                    interrupted = True
+                # time may be up just when chains have reached their length
+                interrupted = missing is not None and bool(watch.note)
+                if missing is None or interrupted:
                     break
-                except StanadaptError as error:
-                    note = f"sampling stopped early: {error.message}"
-                    self.record.notes.append(Message(NOT_EXTENDED, note))
-                    break
+                self.extend(missing, reasons)
+            except KeyboardInterrupt:
+                interrupted = True
+                break
+            except StanadaptError as error:
+                note = f"sampling stopped early: {error.message}"
+                self.record.notes.append(Message(NOT_EXTENDED, note))
+                break
         if reasons:
             self.record.attributes["iter_sampling_reason"] = f"extended: {'; '.join(reasons)}"
         self._record_end(watch, workers, interrupted)
@@ -333,8 +337,11 @@ class Run:
                 fit = pack_result(self.target, self.chains, self.record, self.save)
             if hurried or pressed:
                 return skip_judging(fit)
-            with interruptible():  # Ctrl-C ends the judging, not the run
-                return judge(fit)
+            try:
+                with interruptible():  # Ctrl-C ends the judging, not the run
+                    return judge(fit)
+            except KeyboardInterrupt:  # as the judging began or ended
+                return skip_judging(fit)
 
 
 def compiling_sampler(design: ChainDesign) -> AbstractContextManager:
@@ -356,18 +363,44 @@ def advance_chains(
     otherwise. The task is shown if it is neither warm-up nor sampling.
     """
     plan = chains[0].plan
-    with reporter(plan.show_progress, task) as report, terminated_as_interrupted():
+    with reporter(plan.show_progress, task) as report:
 
         def update(chains: list[Chain]) -> None:
             report.update(chains)
             on_progress(chains)
 
         try:
-            if workers is not None:
-                return workers.run(chains, update, keeper or Keeper())
-            return run_chains(chains, plan.parallel_chains, update, keeper=keeper)
-        except KeyboardInterrupt:  # while the last state was shown
+            with released():
+                if workers is not None:
+                    return workers.run(chains, update, keeper or Keeper())
+                return run_chains(chains, plan.parallel_chains, update, keeper=keeper)
+        except KeyboardInterrupt:  # before the first state was shown, or while the last one was
             return not all(chain.finished for chain in chains)
+
+
+def _initial_positions(
+    target: Samplable, design: ChainDesign, inits: Any, rngs: list, watch: Watch
+) -> list:
+    """Return a starting position for each chain, found within the time limit.
+
+    Raises
+    ------
+    StanadaptError
+        "no_draws" if the watch ends the search, which can be long with inits="pathfinder" alone.
+
+    """
+    gradient = bool(design.sampler.uses_gradient)
+    try:
+        with slow_step(design.plan.show_progress, "Seeking starting points"):
+            return initial_positions(target, inits, rngs, gradient, watch.before_chains)
+    except KeyboardInterrupt:
+        if not watch.note:
+            raise
+    raise StanadaptError(
+        NO_DRAWS,
+        f"{watch.note.rstrip('.')}, while starting points were sought: there are no draws. Random "
+        "starting points (inits=None) need no search.",
+    )
 
 
 def _find_start(

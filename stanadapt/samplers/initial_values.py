@@ -1,7 +1,7 @@
 """Starting points of chains: every form of `inits`, and draws of earlier fits."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -30,7 +30,11 @@ WARM_START_DRAWS = 2000
 
 
 def initial_positions(
-    target: Samplable, inits: Any, rngs: Sequence[np.random.Generator], gradient: bool = True
+    target: Samplable,
+    inits: Any,
+    rngs: Sequence[np.random.Generator],
+    gradient: bool = True,
+    on_wait: Callable[[], Any] = lambda: None,
 ) -> list[np.ndarray]:
     """Return one starting position per chain, shape (dim,), with a finite density and gradient.
 
@@ -49,6 +53,8 @@ def initial_positions(
         One numpy Generator per chain; random starts are tried up to 100 times.
     gradient
         Whether the gradient must be finite too.
+    on_wait
+        Called ten times a second during the climbs; its exceptions end them.
 
     Raises
     ------
@@ -59,7 +65,8 @@ def initial_positions(
     """
     if isinstance(inits, str) and inits == PATHFINDER:
         program = target.target
-        starts = pathfinder_positions(program, initial_positions(program, None, rngs), rngs)
+        random = initial_positions(program, None, rngs)
+        starts = pathfinder_positions(program, random, rngs, on_wait)
     else:
         starts = _one_per_chain(target.target, inits, rngs)
     return [

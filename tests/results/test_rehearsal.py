@@ -234,14 +234,21 @@ def test_names_that_no_file_holds(name):
         rehearse({"posterior": {name: np.zeros((1, 1))}}, {})
 
 
+@pytest.mark.parametrize("name", ["CLASS", "NAME", "_NCProperties"])
+def test_attributes_that_netcdf_writes_by_itself_are_refused(name):
+    with raises("result_refused", name):
+        rehearse({"posterior": {"x": np.zeros((1, 1))}}, {name: 1})
+
+
 def test_attributes_of_every_type_are_stored(tmp_path):
     values = {
         "tuple keys": {(1, 2): 3}, "large": 2**80, "complex": 1j, "none": None, "nul": "a\0b",
         "empty": np.empty(0), "truth": np.True_, "list": [1, "a"], "nan": float("nan"),
-        "array": np.arange(3), "surrogate": "\udce9",
+        "array": np.arange(3), "surrogate": "\udce9", "nul\0name": 1, "\udce9": 1, 7: 1,
     }  # fmt: skip
     groups = {"posterior": {"x": np.zeros((1, 1))}}
     rehearse(groups, values)
     held = sa.load(sa.save(results.build(groups, values), tmp_path / "a.nc")).attrs
-    assert held.keys() >= values.keys()
+    names = {"nul\0name": "nul\ufffdname", "\udce9": "\ufffd", 7: "7"}
+    assert held.keys() >= {names.get(name, name) for name in values}
     assert held["large"] == str(2**80)

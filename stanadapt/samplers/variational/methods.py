@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from stanadapt import results
 from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 from stanadapt.engine.density import Density
+from stanadapt.engine.interrupts import in_threads
 from stanadapt.errors import (
     Message,
     StanadaptError,
@@ -138,8 +138,8 @@ def fit_pathfinder(
     def find(i: int) -> pathfinder.Found:
         return pathfinder.find(densities[i], starts[i], rngs[i], **options)
 
-    with one_blas_thread(), ThreadPoolExecutor() as pool:
-        results_of_paths = list(pool.map(find, range(len(starts))))
+    with one_blas_thread():
+        results_of_paths = in_threads(find, len(starts))
     parts = [path.best for path in results_of_paths if path.best is not None]
     if not parts:
         raise _no_approximation(target, "the density failed around every point of the path")
@@ -337,7 +337,10 @@ def gaussians_of(fit: Any) -> list[Gaussian]:
 
 
 def pathfinder_positions(
-    target: Target, starts: list[np.ndarray], rngs: Sequence[np.random.Generator]
+    target: Target,
+    starts: list[np.ndarray],
+    rngs: Sequence[np.random.Generator],
+    on_wait: Callable[[], Any] = lambda: None,
 ) -> list[np.ndarray]:
     """Return a position for every chain: a draw of the Gaussian that a separate climb found.
 
@@ -350,6 +353,8 @@ def pathfinder_positions(
         The program; its density must have a gradient.
     starts, rngs
         Start of the climb and random generator of each chain.
+    on_wait
+        Called ten times a second; its exceptions end the climbs.
 
     """
     if target.noise:
@@ -372,8 +377,11 @@ def pathfinder_positions(
                 return drawn
         return None
 
-    with one_blas_thread(), ThreadPoolExecutor() as pool:
-        positions = list(pool.map(position, range(len(starts))))
+    # compiles, on which the time limit of a run is not spent
+    first = settings | {"max_iterations": 1}
+    pathfinder.find(target.density(0), starts[0], np.random.default_rng(0), **first)
+    with one_blas_thread():
+        positions = in_threads(position, len(starts), on_wait)
     lost = [str(i + 1) for i, drawn in enumerate(positions) if drawn is None]
     if lost:
         text = (

@@ -11,7 +11,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,10 @@ from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.backends import known_faults, stanli
 from stanadapt.targets.stan.backends.messages import DENSITIES_DISAGREE
 from stanadapt.targets.stan.program import Program, block, strip
+from stanadapt.targets.stan.unrolled_size import unrolled_size
 
 # the embedded backend unrolls loops: above these sizes binding may take more than 0.3 s
-MOST_CHARACTERS, MOST_TERMS, MOST_PARAMETERS = 20_000, 500, 300
+MOST_CHARACTERS, MOST_ITERATIONS, MOST_PARAMETERS = 20_000, 500, 300
 # allows for the approximations of _lcdf functions and solvers, which differ between releases
 TOLERANCE = 1e-3
 STEP = 1e-5
@@ -104,32 +104,8 @@ def _too_large(program: Program, data: str, native: Any) -> str:
     """Return why binding the program a second time may take too long; "" if it will not."""
     if len(data) > MOST_CHARACTERS or native.param_unc_num() > MOST_PARAMETERS:
         return "the program is large"
-    depth = max(_loop_depth(block(program.code, b)) for b in known_faults.DENSITY_BLOCKS)
-    return "the program's loops are large" if _longest(data) ** depth > MOST_TERMS else ""
-
-
-def _loop_depth(text: str) -> int:
-    """Return the largest number of loops inside each other."""
-    depth, deepest, outer = 0, 0, [0]
-    for token in re.findall(r"\bfor\b|\bwhile\b|[{};]", text):
-        if token in ("for", "while"):
-            depth += 1
-            deepest = max(deepest, depth)
-        elif token == "{":
-            outer.append(depth)
-        elif token == "}" and len(outer) > 1:
-            outer.pop()
-            depth = outer[-1]
-        else:
-            depth = outer[-1]
-    return deepest
-
-
-def _longest(data: str) -> int:
-    """Return the largest number of iterations that the data suggest for a loop."""
-    values: Iterable[Any] = json.loads(data).values()
-    sizes = [len(v) if isinstance(v, list) else v for v in values]
-    return max([1, *(int(size) for size in sizes if isinstance(size, int))])
+    large = unrolled_size(program, data).iterations > MOST_ITERATIONS
+    return "the program's loops are large" if large else ""
 
 
 def _random(program: Program) -> str:

@@ -50,6 +50,12 @@ UNSUPPORTED_CONSTRUCT = Code(
     "The embedded backend cannot run the program.",
     "Use backend='cmdstan', or rewrite the program without the construct.",
 )
+BINDING_LIMIT = Code(
+    "binding_limit",
+    "initialization",
+    "The embedded backend would take too long, or too much memory, to unroll the program's loops.",
+    "Use backend='cmdstan', vectorize loops, or raise STANADAPT_BIND_SECONDS or STANADAPT_BIND_GB.",
+)
 PARAMETER_BRANCHES = Code(
     "parameter_branches",
     "initialization",

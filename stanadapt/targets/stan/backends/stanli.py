@@ -19,7 +19,7 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -38,13 +38,17 @@ from stanadapt.targets.stan.backends.messages import (
 )
 from stanadapt.targets.stan.backends.native import bind, require_parameters
 from stanadapt.targets.stan.backends.refusals import elsewhere, older_syntax, reason_of_stanli
+from stanadapt.targets.stan.backends.trial import in_thread, may_be_large, require_bindable
 from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program, branches
 
 VERSION = "0.24.0"
 SWITCHES = ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER")
 REPORT = "STANLI_EXECUTION_REPORT"
-REGIONS = {"OP_ISLAND", "OP_LOOP"}
+MANIFEST = '"kind":"execution_manifest"'
+REGIONS = ('"region":', '"operation":"OP_ISLAND"', '"operation":"OP_LOOP"')
+# what is remembered of a trial
+WITH_REGIONS, WITHOUT_REGIONS = "regions", "no regions"
 POINTS, TRIES, RADIUS = 3, 30, 1.0
 # parts of messages about a construct; one that begins with "mir:" is about a form of statement
 UNSUPPORTED = ("unsupported", "stanli compile", "runtime-control region")
@@ -62,11 +66,13 @@ _LOCK = threading.RLock()
 @contextlib.contextmanager
 def guarded(report: bool = False, passes_off: bool = True) -> Iterator[None]:
     """Switch off stanli's faulty passes for constructions within this block."""
-    switches = dict.fromkeys(SWITCHES if passes_off else SWITCHES[2:], "1")
-    if report:
-        switches[REPORT] = "1"
+    switches = _switches(passes_off) | ({REPORT: "1"} if report else {})
     with _LOCK, environment(**switches):
         yield
+
+
+def _switches(passes_off: bool) -> dict[str, str]:
+    return dict.fromkeys(SWITCHES if passes_off else SWITCHES[2:], "1")
 
 
 @contextlib.contextmanager
@@ -106,14 +112,14 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, R
     """
     _require_version()
     self_test()
-    mir = _translate(program)
-    model, manifest = _build(mir, program, data)
+    binding = Binding(program, data, _translate(program), (True,) if unsafe else (True, False))
+    model = binding.build()
     require_parameters(program, model.param_unc_num())
     if unsafe:
         text = "stanli's checks of this program were omitted (unsafe=True)."
         return model, (Message(CHECKS_OMITTED, text),)
-    _refuse_branches(program, manifest)
-    return model, _compare(mir, program, data, model)
+    _refuse_branches(program, binding.regions)
+    return model, _compare(binding, model)
 
 
 def second_opinion(program: Program, data: str) -> Any:
@@ -127,9 +133,10 @@ def second_opinion(program: Program, data: str) -> Any:
     """
     _require_version()
     self_test()
-    model, manifest = _build(_translate(program), program, data)
+    binding = Binding(program, data, _translate(program), (True,))
+    model = binding.build()
     require_parameters(program, model.param_unc_num())
-    _refuse_branches(program, manifest)
+    _refuse_branches(program, binding.regions)
     return model
 
 
@@ -154,24 +161,79 @@ def _translate(program: Program) -> str:
         raise StanadaptError(SYNTAX_ERROR, message, text) from None
 
 
-def _build(mir: str, program: Program, data: str, passes_off: bool = True) -> tuple[Any, dict]:
-    import stanli
+class Binding:
+    """The bindings of a program to its data, within limits of time and memory.
 
-    name = program.name
-    # spliced here, because stanli's function for it parses and writes the data three times
-    manifest = json.dumps({"build_id": stanli.build_id(), "mir": mir, "name": name})
-    body = data.strip()[:-1].rstrip()
-    text = f'{body}{"," if body != "{" else ""}"__stanli":{manifest}}}'
-    with guarded(report=True, passes_off=passes_off), _standard_error() as lines:
+    Parameters
+    ----------
+    program, data
+        The program, and the data as JSON text.
+    mir
+        The translated program.
+    passes_off
+        For each binding that will follow, whether the faulty passes are off.
+
+    Attributes
+    ----------
+    regions
+        Whether the program has branches, and the guarded build regions of control flow.
+
+    Raises
+    ------
+    StanadaptError
+        "binding_limit".
+
+    """
+
+    def __init__(self, program: Program, data: str, mir: str, passes_off: tuple[bool, ...]) -> None:
+        import stanli
+
+        self.program, self.data, self._library = program, data, stanli._runtime_lib_path()
+        # spliced here, because stanli's function for it parses and writes the data three times
+        manifest = {"build_id": stanli.build_id(), "mir": mir, "name": program.name}
+        body = data.strip()[:-1].rstrip()
+        self._text = f'{body}{"," if body != "{" else ""}"__stanli":{json.dumps(manifest)}}}'
+        # the report of a program of 100,000 terms is as large as its model, and takes longer
+        self._branches = bool(branches(program.code))
+        size, self.regions, self._tried = may_be_large(program, data), False, ""
+        if size is not None:
+            builds = [_switches(off) for off in passes_off]
+            builds[0] |= {REPORT: "1"} if self._branches else {}
+            self._tried = require_bindable(
+                program, size, self._library, self._text, builds, self._summary
+            )
+            self.regions = self._tried == WITH_REGIONS
+
+    def build(self, passes_off: bool = True) -> Any:
+        """Return the bridgestan.StanModel."""
         try:
-            model = bind(stanli._runtime_lib_path(), text)
+            if self._tried:
+                return in_thread(lambda: self._bind(passes_off))
+            with _LOCK, _standard_error() as lines:
+                model = self._bind(passes_off, report=passes_off and self._branches)
         except RuntimeError as error:
-            raise _refusal(program, str(error)) from None
+            raise _refusal(self.program, str(error)) from None
+        if passes_off:
+            self.regions = self._summary(lines) == WITH_REGIONS
+        return model
+
+    def _bind(self, passes_off: bool, report: bool = False) -> Any:
+        with guarded(report, passes_off):
+            return bind(self._library, self._text)
+
+    def _summary(self, lines: Iterable[str]) -> str:
+        """Return whether there are regions of control flow, given the execution report if any."""
+        return WITH_REGIONS if self._branches and _has_regions(lines) else WITHOUT_REGIONS
+
+
+def _has_regions(lines: Iterable[str]) -> bool:
+    """Return whether the execution report, a line of JSON, names regions of control flow.
+
+    It is searched as text, because parsing it may take gigabytes.
+    """
     for line in lines:
-        if line.startswith("{"):
-            report = json.loads(line)
-            if report.get("kind") == "execution_manifest":
-                return model, report
+        if line.startswith("{") and MANIFEST in line[:200]:
+            return any(mark in line for mark in REGIONS)
     raise StanadaptError(
         STANLI_UNUSABLE,
         f"stanli gave no execution report, which its guards need. Reinstall it: "
@@ -190,11 +252,9 @@ def _refusal(program: Program, text: str) -> StanadaptError:
     return StanadaptError(DATA_REJECTED, f"{program.name} does not accept these data.", reason)
 
 
-def _refuse_branches(program: Program, manifest: dict) -> None:
+def _refuse_branches(program: Program, regions: bool) -> None:
     """Apply guard 2: no switch corrects the treatment of branches on parameters."""
-    graph = (manifest.get("write_array") or {}).get("graph") or {}
-    operations = manifest["log_prob"]["operations"] + graph.get("operations", [])
-    if not any("region" in o or o["operation"] in REGIONS for o in operations):
+    if not regions:
         return
     lines = branches(program.code)
     if not lines:
@@ -209,10 +269,10 @@ def _refuse_branches(program: Program, manifest: dict) -> None:
 
 
 @np.errstate(all="ignore")  # numbers beyond the largest float are compared, or not, by `isfinite`
-def _compare(mir: str, program: Program, data: str, model: Any) -> Remarks:
+def _compare(binding: Binding, model: Any) -> Remarks:
     """Apply guard 3: refuse a wrong gradient; return a warning if the default build is wrong."""
-    points = finite_points(model)
-    default, _ = _build(mir, program, data, passes_off=False)
+    program, points = binding.program, finite_points(model)
+    default = binding.build(passes_off=False)
     rng = np.random.default_rng(20)
     directions = [rng.standard_normal(point.size) for point in points]
     checked = [_check_gradient(program, model, *at) for at in zip(points, directions, strict=True)]
@@ -354,7 +414,7 @@ def self_test(force: bool = False) -> None:
     )
     for code, data, expected in cases:
         program = Program("self-test", code, None, ())
-        model, _ = _build(_translate(program), program, json.dumps(data))
+        model = Binding(program, json.dumps(data), _translate(program), (True,)).build()
         value, _ = evaluate(model, theta)
         if not abs(value - expected) < 1e-10 * abs(expected):
             raise StanadaptError(

@@ -148,21 +148,6 @@ def test_a_program_that_the_embedded_backend_refuses_is_not_compared():
     assert "parameter_branches" in outcome
 
 
-@pytest.mark.parametrize(
-    ("body", "depth"),
-    [
-        ("x ~ normal(0, 1);", 0),
-        ("for (i in 1:2) x[i] ~ normal(0, 1); for (i in 1:2) x[i] ~ normal(0, 1);", 1),
-        ("for (i in 1:2) { x[i] ~ normal(0, 1); } for (i in 1:2) { x[i] ~ normal(0, 1); }", 1),
-        ("for (i in 1:2) for (j in 1:2) x[i] ~ normal(0, 1);", 2),
-        ("for (i in 1:2) { real t; for (j in 1:2) x[i] ~ normal(0, 1); }", 2),
-        ("while (1) { for (i in 1:2) { for (j in 1:2) { } } } for (i in 1:2) { }", 3),
-    ],
-)
-def test_loops_inside_each_other_are_counted(body, depth):
-    assert agreement._loop_depth(body) == depth
-
-
 @pytest.mark.parametrize(("loops", "n", "large"), [(0, 9999, 0), (1, 400, 0), (1, 600, 1),
                                                   (2, 20, 0), (2, 30, 1)])  # fmt: skip
 def test_programs_with_large_loops_are_not_bound_a_second_time(monkeypatch, loops, n, large):

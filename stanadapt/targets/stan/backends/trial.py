@@ -1,0 +1,263 @@
+"""A trial binding in another process, if a program may take long or much memory to bind.
+
+The embedded backend unrolls loops in native code that nothing can stop, and that takes memory
+without limit. A program that may be large after unrolling is therefore bound in another process
+first, which is ended at a limit of time or memory. A success is remembered in the cache. Then the
+program is bound here, in a thread, so that Ctrl-C need not wait.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from stanadapt.engine.compiled.cache_folder import cache_root
+from stanadapt.errors import StanadaptError
+from stanadapt.errors.messages import OUT_OF_RANGE
+from stanadapt.targets.stan.backends.messages import BINDING_LIMIT, UNSUPPORTED_CONSTRUCT
+from stanadapt.targets.stan.backends.refusals import elsewhere
+from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.unrolled_size import Size, unrolled_size
+
+SECONDS_VARIABLE, GIGABYTES_VARIABLE = "STANADAPT_BIND_SECONDS", "STANADAPT_BIND_GB"
+SECONDS, GIGABYTES = 60.0, 3.0
+# words of an unrolled program; a smaller one takes two seconds and 0.2 GB
+SMALL = 150_000
+MOST_BUILDS = 2
+FREE_SHARE = 0.8  # of the memory that is free
+PAUSE = 0.05  # seconds between looks at the process
+GIGABYTE = 1e9
+REFUSED = 3  # exit code of the process, if the library refuses the program
+# the standard library alone, so that it starts in hundredths of a second
+CHILD = f"""
+import ctypes, json, os, sys
+job = json.load(sys.stdin)
+library, data, error = ctypes.CDLL(job["library"]), job["data"].encode(), ctypes.c_char_p()
+library.bs_model_construct.restype = ctypes.c_void_p
+for build in job["builds"]:
+    for name in {{name for build in job["builds"] for name in build}}:
+        os.environ.pop(name, None)
+    os.environ.update(build)
+    address = library.bs_model_construct(data, ctypes.c_uint(0), ctypes.byref(error))
+    if not address:
+        os._exit({REFUSED})
+    model = ctypes.c_void_p(address)
+    numbers = ctypes.c_double * library.bs_param_unc_num(model, False, False)
+    yes, value = ctypes.c_bool(True), ctypes.c_double()
+    # memory that the first evaluation takes, even if it fails
+    library.bs_log_density_gradient(
+        model, yes, yes, numbers(), ctypes.byref(value), numbers(), ctypes.byref(error)
+    )
+os._exit(0)
+"""
+
+
+class Limits(NamedTuple):
+    """Most processor time in seconds, and most memory in bytes, that a binding may take."""
+
+    seconds: float
+    memory: float
+
+
+def limits() -> Limits:
+    """Return the limits: the user's or the default ones, and no more memory than is free.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings", if a variable is not a positive number.
+
+    """
+    free = FREE_SHARE * psutil.virtual_memory().available
+    memory = GIGABYTE * _positive(GIGABYTES_VARIABLE, GIGABYTES)
+    return Limits(_positive(SECONDS_VARIABLE, SECONDS), min(memory, free))
+
+
+def _positive(variable: str, default: float) -> float:
+    text = os.environ.get(variable) or str(default)
+    with contextlib.suppress(ValueError):
+        if float(text) > 0:
+            return float(text)
+    raise StanadaptError(
+        OUT_OF_RANGE,
+        f"the environment variable {variable} must be a positive number, got {text!r}.",
+    )
+
+
+def may_be_large(program: Program, data: str) -> Size | None:
+    """Return the size of a program that a trial has to precede; None if it is small."""
+    size = unrolled_size(program, data)
+    return size if size.words > SMALL else None
+
+
+def require_bindable(
+    program: Program,
+    size: Size,
+    library: str | Path,
+    text: str,
+    builds: Sequence[Mapping[str, str]],
+    summary: Callable[[Iterable[str]], str],
+) -> str:
+    """Bind in another process, and raise if that exceeds a limit.
+
+    Parameters
+    ----------
+    program, size
+        The program and its size after unrolling.
+    library, text
+        The library that binds it, and the text that it is given.
+    builds
+        Environment variables of each binding, at most two; the models are in memory together.
+    summary
+        Called with the lines that the library wrote to standard error.
+
+    Returns
+    -------
+    str
+        The summary, made now or at an earlier trial; "" if the library refuses the program,
+        which it will do again, or if no process can be started.
+
+    Raises
+    ------
+    StanadaptError
+        "binding_limit"; "unsupported_construct" if the process crashed.
+
+    """
+    markers = _markers(library, text)
+    for marker in markers[len(builds) :]:
+        with contextlib.suppress(OSError):
+            return marker.read_text()
+    allowed = limits()
+    try:
+        ended = _try(library, text, builds, allowed)
+    except OSError:
+        return ""
+    if ended.exceeded:
+        raise _over(program, size, ended.exceeded, allowed)
+    if ended.code == REFUSED:
+        return ""
+    if ended.code != 0:
+        raise StanadaptError(
+            UNSUPPORTED_CONSTRUCT,
+            f"the embedded backend crashes while it binds {program.name} (exit code {ended.code}). "
+            f"{elsewhere(program)}.",
+        )
+    found, marker = summary(ended.said.splitlines()), markers[len(builds)]
+    with contextlib.suppress(OSError):  # in a read-only cache, the next process tries again
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.write_text(found)
+    return found
+
+
+def _markers(library: str | Path, text: str) -> list[Path]:
+    """Return the files that record the summary of a trial of 0, 1 or 2 bindings at once."""
+    key = sha256(f"{library}\n{text}".encode()).hexdigest()[:24]
+    return [cache_root() / "backends" / f"bound-{key}-{count}" for count in range(MOST_BUILDS + 1)]
+
+
+class _Ended(NamedTuple):
+    """How a trial ended: by "time", "memory" or "", its exit code, and what it wrote."""
+
+    exceeded: str
+    code: int
+    said: str
+
+
+def _try(
+    library: str | Path, text: str, builds: Sequence[Mapping[str, str]], allowed: Limits
+) -> _Ended:
+    """Run a trial up to its limits; whatever ends it, the process ends too."""
+    job = {"library": str(library), "data": text, "builds": [dict(build) for build in builds]}
+    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as said:
+        json.dump(job, given)
+        given.seek(0)
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", CHILD], stdin=given, stdout=subprocess.DEVNULL,
+            stderr=said,
+        )  # fmt: skip
+        try:
+            exceeded = _watch(child, allowed)
+        finally:
+            child.kill()
+            child.wait()
+        said.seek(0)
+        return _Ended(exceeded, child.returncode, said.read())
+
+
+def _watch(child: subprocess.Popen, allowed: Limits) -> str:
+    """Wait for a process; return "", or "time" or "memory" if it exceeds the limit."""
+    process = psutil.Process(child.pid)
+    while True:
+        with contextlib.suppress(psutil.Error):
+            used = process.cpu_times()
+            if used.user + used.system > allowed.seconds:
+                return "time"
+            if process.memory_info().rss > allowed.memory:
+                return "memory"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(PAUSE)
+            return ""
+
+
+def _over(program: Program, size: Size, by: str, allowed: Limits) -> StanadaptError:
+    gigabytes = allowed.memory / GIGABYTE
+    if by == "time":
+        exceeded, variable = (
+            f"was not bound after {allowed.seconds:.3g} s of processor time",
+            SECONDS_VARIABLE,
+        )
+        more = "allows for more seconds"
+    else:
+        exceeded, variable = (
+            f"would take more than {gigabytes:.2g} GB of memory",
+            GIGABYTES_VARIABLE,
+        )
+        more = "allows for more gigabytes, if they are free"
+    return StanadaptError(
+        BINDING_LIMIT,
+        f"{program.name} {exceeded} in the embedded backend, which unrolls its loops (about "
+        f"{size.iterations:,} iterations). {elsewhere(program)}. Otherwise replace loops by "
+        f"vectorized statements; or the environment variable {variable} {more}.",
+    )
+
+
+def in_thread(work: Callable[[], Any]) -> Any:
+    """Call a function in a thread, and return its value; Ctrl-C does not wait for it.
+
+    Native code may keep memory of its thread in the objects that it makes there: the thread lives
+    as long as the result.
+    """
+    done, released = threading.Event(), threading.Event()
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append((work(), None))
+        except BaseException as error:
+            outcome.append((None, error))
+            released.set()
+        done.set()
+        released.wait()
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        while not done.wait(PAUSE):
+            pass
+    except BaseException:
+        released.set()
+        raise
+    result, error = outcome.pop()
+    if error is not None:
+        raise error
+    weakref.finalize(result, released.set)
+    return result

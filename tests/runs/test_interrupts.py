@@ -1,0 +1,341 @@
+"""Ctrl-C at every phase of a run in Python: what is drawn is kept, and phases end soon."""
+
+import _thread
+import contextlib
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.engine import console, interrupts
+from stanadapt.runs import prior, run
+from stanadapt.samplers.variational import methods
+from tests.helpers.codes import raises, warns
+
+pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
+PROGRAM = """
+data { int N; vector[N] y; }
+parameters { real m; real<lower=0> s; }
+model { m ~ normal(3, 1); s ~ lognormal(0, 0.5); y ~ normal(m, s); }
+generated quantities { vector[2] z; for (i in 1:2) z[i] = normal_rng(m, s); }
+"""
+DATA, NOTHING = {"N": 3, "y": [2.0, 3.5, 4.0]}, {"N": 0, "y": []}
+SHORT = {
+    "chains": 2, "seed": 3, "iter_warmup": 60, "iter_sampling": 50, "standardize": False,
+    "show_progress": False,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(PROGRAM, DATA, backend="stanli", show_progress=False)
+
+
+def press(*arguments, **options):
+    signal.raise_signal(signal.SIGINT)
+
+
+@contextlib.contextmanager
+def pressing(monkeypatch, place, name, before=True, times=1):
+    """Press Ctrl-C as a function begins, or as it ends, at its first call."""
+    function, calls = getattr(place, name), []
+
+    def pressed(*arguments, **options):
+        calls.append(1)
+        if before and len(calls) == times:
+            press()
+        value = function(*arguments, **options)
+        if not before and len(calls) == times:
+            press()
+        return value
+
+    monkeypatch.setattr(place, name, pressed)
+    yield calls
+    assert len(calls) >= times
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+AFTER_THE_DRAWS = {
+    "the display ends": (console.Silent, "__exit__", False),
+    "convergence is checked": (run, "shortfall", True),
+    "convergence has been checked": (run, "shortfall", False),
+    "the end is recorded": (run.Run, "_record_end", True),
+    "the result is begun": (run.Run, "result", True),
+    "the result is built": (run, "pack_result", True),
+    "the result has been built": (run, "pack_result", False),
+    "judging begins": (run, "judge", True),
+    "judging has ended": (run, "judge", False),
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "before"), AFTER_THE_DRAWS.values(), ids=list(AFTER_THE_DRAWS)
+)
+def test_nothing_after_the_draws_can_lose_them(target, monkeypatch, place, name, before):
+    whole = sa.sample(target, "rwm", **SHORT)
+    with pressing(monkeypatch, place, name, before):
+        fit = sa.sample(target, "rwm", **SHORT)
+    np.testing.assert_array_equal(fit["posterior"]["z"].values, whole["posterior"]["z"].values)
+    if fit.attrs["verdict"] == "not judged":
+        assert results.from_json(fit, "verdict_codes", []) == ["not_judged"]
+        assert sa.diagnose(fit) is not None
+
+
+def test_a_signal_that_waited_ends_the_run_before_it_is_longer(target, monkeypatch):
+    """Ctrl-C as the run is made longer: the draws so far are the result."""
+    extend, lengths = run.Run.extend, []
+
+    def pressed(made, missing, reasons):
+        press()
+        extend(made, missing, reasons)
+        lengths.append(made.plan.iter_sampling)
+
+    monkeypatch.setattr(run.Run, "extend", pressed)
+    options = {**SHORT, "until_ess": 1e6}
+    fit = sa.sample(target, "rwm", **options)
+    assert len(lengths) == 1
+    assert lengths[0] > 50
+    assert results.dataset(fit, "posterior").sizes["draw"] == 50
+    assert fit.attrs["interrupted"] == 1
+
+
+def test_a_resumed_run_keeps_its_draws(target, monkeypatch, tmp_path):
+    sa.sample(target, "rwm", **SHORT, run=tmp_path / "run")
+    with pressing(monkeypatch, run.Run, "_record_end"):
+        fit = sa.resume(tmp_path / "run", iter_sampling=80, show_progress=False)
+    assert results.dataset(fit, "posterior").sizes["draw"] == 80
+
+
+# --- engine.interrupts ---------------------------------------------------------------------------
+
+
+def test_signals_wait_and_then_end_the_next_part_that_may_be_ended():
+    for part in (interrupts.interruptible, interrupts.released):
+        with interrupts.uninterrupted() as pressed:
+            press()
+            with pytest.raises(KeyboardInterrupt), part():
+                pytest.fail("it began")
+        assert pressed == [signal.SIGINT]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_both_signals_are_held_and_released(number):
+    before = signal.getsignal(number)
+    with interrupts.uninterrupted() as pressed:
+        with pytest.raises(KeyboardInterrupt), interrupts.released():
+            signal.raise_signal(number)
+        assert not pressed
+        signal.raise_signal(number)
+        assert pressed == [number]
+    assert signal.getsignal(number) is before
+
+
+def test_the_handler_of_the_user_is_in_charge_while_chains_run():
+    seen = []
+    saved = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        with interrupts.uninterrupted() as pressed, interrupts.released():
+            press()
+    finally:
+        signal.signal(signal.SIGINT, saved)
+    assert (seen, pressed) == ([signal.SIGINT], [])
+
+
+def test_a_default_action_is_restored_while_chains_run():
+    """Programs with windows set it, so that Ctrl-C ends them."""
+    saved = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        with interrupts.uninterrupted():
+            assert signal.getsignal(signal.SIGINT) is not signal.SIG_DFL
+            with interrupts.released():
+                assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, saved)
+
+
+def test_handlers_that_are_not_of_python_stay(monkeypatch):
+    monkeypatch.setattr(interrupts.signal, "getsignal", lambda number: None)
+    monkeypatch.setattr(interrupts.signal, "signal", lambda *a: pytest.fail("a handler is set"))
+    with interrupts.uninterrupted(), interrupts.released(), interrupts.interruptible():
+        pass
+
+
+def test_other_threads_are_left_alone():
+    def work():
+        with interrupts.uninterrupted() as pressed, interrupts.released():
+            outcome.append(pressed)
+
+    outcome = []
+    with interrupts.uninterrupted():
+        press()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert outcome == [[]]
+
+
+def test_the_first_error_of_threads_is_raised_and_no_thread_is_waited_for():
+    slept = threading.Event()
+
+    def work(i):
+        if i == 1:
+            raise ZeroDivisionError
+        return slept.wait(20.0)
+
+    began = time.monotonic()
+    with pytest.raises(ZeroDivisionError):
+        interrupts.in_threads(work, 2)
+    assert time.monotonic() - began < 10.0
+    slept.set()
+    assert interrupts.in_threads(lambda i: i**2, 4) == [0, 1, 4, 9]
+
+
+# --- phases before the draws, and long generated quantities ---------------------------------------
+
+
+@pytest.fixture
+def slow_climbs(monkeypatch):
+    """Climbs that end when the test does."""
+    ended, find = threading.Event(), methods.pathfinder.find
+
+    def slow(*arguments, max_iterations, **options):
+        if max_iterations > 1:
+            ended.wait(30.0)
+        return find(*arguments, max_iterations=max_iterations, **options)
+
+    monkeypatch.setattr(methods.pathfinder, "find", slow)
+    yield
+    ended.set()
+
+
+def seconds_after(work, error):
+    began = time.monotonic()
+    with error:
+        work()
+    return time.monotonic() - began
+
+
+@pytest.mark.usefixtures("slow_climbs")
+def test_the_time_limit_ends_the_climbs_to_starting_points(target):
+    def work():
+        sa.sample(target, "rwm", **SHORT, inits="pathfinder", max_minutes=0.001)
+
+    assert seconds_after(work, raises("no_draws", "0.001 minutes", "starting points")) < 20.0
+
+
+@pytest.mark.usefixtures("slow_climbs")
+@pytest.mark.parametrize("how", ["sample", "approximate"])
+def test_ctrl_c_ends_climbs(target, how):
+    def work():
+        threading.Timer(1.0, _thread.interrupt_main).start()
+        if how == "sample":
+            sa.sample(target, "rwm", **SHORT, inits="pathfinder")
+        else:
+            sa.approximate(target, seed=1, show_progress=False)
+
+    assert seconds_after(work, pytest.raises(KeyboardInterrupt)) < 20.0
+
+
+class SlowConstrain:
+    """Constrains a row in the time that it is given."""
+
+    def __init__(self, constrain, seconds):
+        self.constrain, self.seconds, self.rows = constrain, seconds, []
+
+    def __call__(self, positions, out):
+        self.rows.append(len(positions))
+        time.sleep(self.seconds * len(positions))
+        return self.constrain(positions, out)
+
+
+def test_the_first_draws_come_in_small_chunks(target, monkeypatch):
+    """Moves are much faster than generated quantities, for many of which no limit must wait."""
+    slow, constrainer = [], type(target).constrainer
+
+    def made(program, seed, chain=0):
+        slow.append(SlowConstrain(constrainer(program, seed, chain), 0.02))
+        return slow[-1]
+
+    monkeypatch.setattr(type(target), "constrainer", made)
+    options = {**SHORT, "iter_warmup": 3000, "iter_sampling": 3000, "max_minutes": 0.02}
+    began = time.monotonic()
+    with warns("stopped_on_request"):
+        fit = sa.sample(target, "rwm", **options)
+    # 3000 rows take a minute
+    assert time.monotonic() - began < 30.0
+    assert 0 < results.dataset(fit, "posterior").sizes["draw"] < 1500
+    first = [next(filter(None, one.rows)) for one in slow if any(one.rows)]
+    assert len(first) == 2
+    assert max(first) <= 4
+
+
+def drawn_prior(target, **options):
+    fit = sa.sample(target, "rwm", **SHORT)
+    return sa.add_prior(fit, target, NOTHING, show_progress=False, **options)
+
+
+def predicted_slowly(monkeypatch, seconds, at=None):
+    """Let predictions of the prior take time per row, and press Ctrl-C at a call."""
+    predicted, calls = prior._predicted, []
+
+    def slowly(program, positions, seed, max_minutes):
+        constrainer = type(program).constrainer
+
+        def made(program, seed, chain=0):
+            own = SlowConstrain(constrainer(program, seed, chain), seconds)
+
+            def call(positions, out):
+                calls.append(len(positions))
+                if len(calls) == at:
+                    press()
+                return own(positions, out)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(program), "constrainer", made)
+            return predicted(program, positions, seed, max_minutes)
+
+    monkeypatch.setattr(prior, "_predicted", slowly)
+    return calls
+
+
+def test_the_time_limit_ends_the_predictions_of_the_prior(target, monkeypatch):
+    whole = drawn_prior(target)["prior"]["m"].values
+    predicted_slowly(monkeypatch, 0.02)
+    began = time.monotonic()
+    with warns("prior_not_drawn", "0.03 minutes", "predictions"):
+        fit = drawn_prior(target, max_minutes=0.03)
+    assert time.monotonic() - began < 60.0
+    held = results.dataset(fit, "prior")
+    rows = held.sizes["draw"]
+    assert 0 < rows < whole.shape[1]
+    assert results.dataset(fit, "sample_stats_prior").sizes["draw"] == rows
+    np.testing.assert_array_equal(held["m"].values, whole[:, :rows])
+
+
+@pytest.mark.parametrize(("at", "rows"), [(1, None), (6, 5)])
+def test_ctrl_c_ends_the_predictions_of_the_prior(target, monkeypatch, at, rows):
+    """Calls come in turns of two chains, with 1 and then 4 rows each."""
+    calls = predicted_slowly(monkeypatch, 0.0, at)
+    fit = drawn_prior(target)
+    assert "prior_not_drawn" in results.from_json(fit, "note_codes", [])
+    assert results.dataset(fit, "posterior").sizes["draw"] == 50
+    if rows is None:
+        assert "prior" not in results.group_names(fit)
+    else:
+        assert calls[:4] == [1, 1, 4, 4]
+        assert results.dataset(fit, "prior").sizes["draw"] == rows
+
+
+def test_ctrl_c_while_the_prior_is_bound_keeps_the_fit(target, monkeypatch):
+    fit = sa.sample(target, "rwm", **SHORT)
+    with pressing(monkeypatch, type(target), "with_prior_data"):
+        kept = sa.add_prior(fit, target, NOTHING, show_progress=False)
+    assert kept is fit
+    assert "prior" not in results.group_names(fit)
+    assert "prior_not_drawn" in results.from_json(fit, "note_codes", [])
