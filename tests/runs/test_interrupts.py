@@ -13,6 +13,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import console, interrupts
 from stanadapt.runs import prior, run
+from stanadapt.runs.stan_nuts import stan_nuts
 from stanadapt.samplers.variational import methods
 from tests.helpers.codes import raises, warns
 
@@ -83,6 +84,19 @@ def test_nothing_after_the_draws_can_lose_them(target, monkeypatch, place, name,
     if fit.attrs["verdict"] == "not judged":
         assert results.from_json(fit, "verdict_codes", []) == ["not_judged"]
         assert sa.diagnose(fit) is not None
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["begins", "has ended"])
+@pytest.mark.parametrize("name", ["_attributes", "_verification", "_groups", "judge"])
+def test_nothing_after_the_draws_of_stans_nuts_can_lose_them(target, monkeypatch, name, before):
+    options = {key: value for key, value in SHORT.items() if key != "standardize"}
+    whole = sa.stan_nuts(target, backend="stanli", **options)
+    with pressing(monkeypatch, stan_nuts, name, before):
+        fit = sa.stan_nuts(target, backend="stanli", **options)
+    np.testing.assert_array_equal(fit["posterior"]["z"].values, whole["posterior"]["z"].values)
+    waited = name in ("_attributes", "_groups")
+    if waited or name == "judge":
+        assert fit.attrs["verdict"] == "not judged"
 
 
 def test_a_signal_that_waited_ends_the_run_before_it_is_longer(target, monkeypatch):

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from stanadapt import results
-from stanadapt.diagnostics.verdict import judge
+from stanadapt.diagnostics.verdict import judge, skip_judging
 from stanadapt.engine.console import status
+from stanadapt.engine.interrupts import interruptible, uninterrupted
 from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.errors import (
     Message,
@@ -146,6 +147,21 @@ def stan_nuts(
                 raise
             engine = "stanli"  # CmdStan is too old for the program
             outcome = ENGINES[engine](target, plan, settings, positions, report)
+    with uninterrupted() as pressed:  # the draws must not be lost
+        fit = _result(target, plan, settings, engine, outcome)
+        if pressed:
+            return skip_judging(fit)
+        try:
+            with interruptible():
+                return judge(fit)
+        except KeyboardInterrupt:
+            return skip_judging(fit)
+
+
+def _result(
+    target: Target, plan: Plan, settings: NutsSettings, engine: str, outcome: NutsRun
+) -> Fit:
+    """Return the ArviZ object; Ctrl-C ends the comparison of densities alone."""
     attributes = _attributes(target, plan, settings, engine, outcome)
     notes = [*outcome.remarks, *_failed_quantities(attributes["n_failed_quantities"])]
     for note in notes:
@@ -153,14 +169,15 @@ def stan_nuts(
     # the attribute `engine_independent` already records that the density is shared
     attributes["notes"] = [note for note in notes if note.code != EMBEDDED_NUTS]
     try:
-        verification = _verification(target, plan, engine, outcome)
-    except KeyboardInterrupt:  # the draws must not be lost
+        with interruptible():
+            verification = _verification(target, plan, engine, outcome)
+    except KeyboardInterrupt:
         verification = not_checked(Message(CHECK_INTERRUPTED, "density not checked: interrupted"))
         attributes["interrupted"] = True
     attributes |= _density_attributes(target, verification)
     fit = results.build(_groups(target, plan, outcome), attributes)
     _report_density(target, verification, fit)
-    return judge(fit)
+    return fit
 
 
 def _require_metric(metric: str) -> str:
