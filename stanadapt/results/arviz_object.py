@@ -59,6 +59,16 @@ def is_tree() -> bool:
     return int(arviz_module().__version__.split(".")[0]) >= 1
 
 
+def load_tree(tree: xr.DataTree) -> xr.DataTree:
+    """Read a tree into memory, from a file that is about to be closed.
+
+    Its own `load` leaves a variable in the file that has the name of its group.
+    """
+    for node in tree.subtree:
+        node.to_dataset(inherit=False).load()
+    return tree
+
+
 def variables(column_names: list[str], draws: np.ndarray) -> dict[str, np.ndarray]:
     """Split columns into variables in Stan's shapes.
 

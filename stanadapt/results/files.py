@@ -18,6 +18,7 @@ from stanadapt.results.arviz_object import (
     arviz_module,
     is_fit,
     is_tree,
+    load_tree,
     storable,
 )
 from stanadapt.results.messages import (
@@ -306,6 +307,6 @@ def storable_attributes(attributes: Any) -> dict[str, Any]:
 def _read(path: Path) -> Any:
     if is_tree():
         with contextlib.closing(xr.open_datatree(path, engine="h5netcdf")) as tree:
-            return tree.load()
+            return load_tree(tree)
     with contextlib.closing(arviz_module().from_netcdf(str(path), engine="h5netcdf")) as fit:
         return fit.load()

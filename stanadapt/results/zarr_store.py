@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 
 from stanadapt.errors import StanadaptError
-from stanadapt.results.arviz_object import Fit, arviz_module, is_fit, is_tree
+from stanadapt.results.arviz_object import Fit, arviz_module, is_fit, is_tree, load_tree
 from stanadapt.results.files import (
     as_path,
     check_writable,
@@ -95,7 +95,7 @@ def load_store(path: Path) -> Fit:
             warnings.simplefilter("ignore")  # of stores without an index, and of damaged ones
             opened = xr.open_datatree(path, engine="zarr")
         with contextlib.closing(opened):
-            tree = opened.load()
+            tree = load_tree(opened)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         raise StanadaptError(
             NOT_A_RESULT, f"{path} is not a result written by stanadapt: {error}."

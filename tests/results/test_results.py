@@ -4,8 +4,10 @@ import copy
 import datetime
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -174,6 +176,24 @@ def test_a_loaded_result_is_in_memory(fit, tmp_path):
     loaded = sa.load(path)
     path.unlink()
     np.testing.assert_array_equal(loaded["posterior"]["M"].values, fit["posterior"]["M"].values)
+
+
+@pytest.mark.parametrize("form", ["netcdf", "zarr"])
+def test_a_variable_with_the_name_of_its_group_is_in_memory_too(tmp_path, form):
+    program = """
+    parameters { vector[2] posterior; real sample_stats; }
+    model { posterior ~ normal(0, 1); sample_stats ~ normal(5, 1); }
+    """
+    target = sa.Target(program, backend="stanli", show_progress=False)
+    drawn = sa.sample(
+        target, "rwm", seed=1, chains=2, iter_warmup=50, iter_sampling=20, show_progress=False
+    )
+    path = Path(sa.save(drawn, tmp_path / "fit", format=form))
+    again = sa.load(path)
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for name in ("posterior", "sample_stats"):
+        ours, theirs = (results.dataset(fit, "posterior")[name].values for fit in (drawn, again))
+        np.testing.assert_array_equal(theirs, ours)
 
 
 def test_a_loaded_result_can_replace_its_own_file(fit, tmp_path):
