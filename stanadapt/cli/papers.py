@@ -19,7 +19,7 @@ from stanadapt.errors import StanadaptError, did_you_mean
 PACKAGE = Path(__file__).resolve().parents[1]
 ALL = "workflows"
 UNKNOWN = "not measured"
-LOG = "log.txt"  # what an experiment printed, in its folder
+LOG = "log.txt"  # output of an experiment, in its folder
 
 
 class Outcome(NamedTuple):
@@ -140,7 +140,8 @@ def _run(name: str, folder: Path, quick: bool) -> Outcome:
     """Run an experiment in a process of its own, which cannot end this one."""
     folder.mkdir(parents=True, exist_ok=True)
     log, began = folder / LOG, time.perf_counter()
-    command = [sys.executable, "-m", "stanadapt", "paper", name, "--out", str(folder)]
+    # unbuffered, so that the reason of a failure is the last line
+    command = [sys.executable, "-u", "-m", "stanadapt", "paper", name, "--out", str(folder)]
     with log.open("w", encoding="utf-8") as file:
         done = subprocess.run(
             [*command, *(["--quick"] if quick else [])], stdout=file, stderr=subprocess.STDOUT,

@@ -71,7 +71,7 @@ class Compilation:
 def compiling(
     show: bool, what: str, functions: Iterable[Callable] = (), after: float = SLOW
 ) -> Iterator[Compilation]:
-    """Show what is compiled in the body, if that takes longer than `after` seconds."""
+    """Show the progress of compilation in the body, if it takes longer than `after` seconds."""
     compilation, over = Compilation(what, functions), threading.Event()
     thread = threading.Thread(target=_show, args=(compilation, over, after), daemon=True)
     if show:

@@ -67,7 +67,7 @@ def compile_ahead(names: Sequence[str] = (), show_progress: bool = True) -> Iter
     names : sequence of str
         Names of samplers; without any, all of them.
     show_progress : bool
-        Whether to show what is compiled.
+        Whether to show the progress of compilation.
 
     Yields
     ------

@@ -2,7 +2,7 @@
 
 Text with a delimiter, with or without a header, or a MATLAB file with a matrix `X`, in which the
 last column is the label, as the authors of gradient-based adaptive MCMC distribute their data.
-Nothing is repaired in silence: what cannot be used is an error with the row and the column.
+Nothing is repaired in silence: a value that cannot be used is an error with its row and column.
 """
 
 import gzip
@@ -191,7 +191,7 @@ def _text(path: Path) -> str:
 
 
 def _delimiter(line: str, chosen: str | None) -> str | None:
-    """Return what rows are split at; None means runs of blanks."""
+    """Return the delimiter of rows; None means runs of blanks."""
     if chosen is not None:
         mark = DELIMITERS.get(chosen, chosen)
         return None if mark is not None and not mark.strip(" ") else mark

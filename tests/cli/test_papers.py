@@ -119,7 +119,7 @@ def made_up(monkeypatch, tmp_path):
         commands.append(command)
         name = command[command.index("paper") + 1]
         code = "print('working'); raise SystemExit('no such data')" if "two" in name else "print(1)"
-        return real([sys.executable, "-c", code], **options)
+        return real([*command[: command.index("-m")], "-c", code], **options)
 
     monkeypatch.setattr(papers.subprocess, "run", run)
     return commands

@@ -47,7 +47,7 @@ SWITCHES = ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER")
 REPORT = "STANLI_EXECUTION_REPORT"
 MANIFEST = '"kind":"execution_manifest"'
 REGIONS = ('"region":', '"operation":"OP_ISLAND"', '"operation":"OP_LOOP"')
-# what is remembered of a trial
+# summaries of a trial, which are remembered
 WITH_REGIONS, WITHOUT_REGIONS = "regions", "no regions"
 POINTS, TRIES, RADIUS = 3, 30, 1.0
 # parts of messages about a construct; one that begins with "mir:" is about a form of statement

@@ -166,7 +166,7 @@ def _markers(library: str | Path, text: str) -> list[Path]:
 
 
 class _Ended(NamedTuple):
-    """How a trial ended: by "time", "memory" or "", its exit code, and what it wrote."""
+    """How a trial ended: by "time", "memory" or "", its exit code, and its output."""
 
     exceeded: str
     code: int
