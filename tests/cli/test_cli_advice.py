@@ -55,6 +55,7 @@ def test_advise(files):
     refused("would_overwrite", "advise", model, "--data", data, "--out", out, facts=[out.name])
 
 
+@pytest.mark.slow
 def test_posteriors_of_posteriordb(tmp_path, monkeypatch):
     """`advise` and `approximate` take their names, and so does the command that is recommended."""
     monkeypatch.setattr(module, "first_candidates", lambda *_: [Candidate("rwm", {})])

@@ -129,6 +129,7 @@ def test_folders_of_a_room_do_not_import_each_other_in_a_circle():
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", DELETABLE)
 def test_a_family_is_named_by_its_own_files_alone(family):
     """So that nothing else has to change if its folder is deleted."""

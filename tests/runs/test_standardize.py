@@ -184,6 +184,7 @@ def test_chains_for_many_modes_keep_their_starts(target):
     np.testing.assert_allclose(values(fit, "b", "warmup_posterior")[:, 0], inits[:, 1], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["parallel_tempering", "pseudo_extended"])
 def test_tempering_reports_the_program_s_own_evidence_and_reference(name):
     """The evidence of a product of densities is 1; in z it would be exp(9.2)."""

@@ -95,6 +95,7 @@ def test_draws_and_counts_do_not_depend_on_threads(name, kernel, reference):
     assert np.ptp(chain.sampling.constrained, axis=0).min() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARING)
 def test_a_hopeless_chain_stops_at_the_same_iteration(name):
     stops = []

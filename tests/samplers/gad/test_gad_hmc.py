@@ -139,6 +139,7 @@ def test_derivative_of_the_entropy(steps, diagonal):
     agree(ours, differences(entropy, matrix, diagonal) * (steps > 1), 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_one_step_is_a_move_and_a_climb_of_gad_mala(exact, diagonal):

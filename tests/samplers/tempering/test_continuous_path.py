@@ -134,6 +134,7 @@ def test_the_target_alone_is_left_invariant_by_a_whole_excursion(design):
     assert np.abs(standard_errors_off(x, EXACT)).max() < 4.5
 
 
+@pytest.mark.slow
 def test_an_excursion_ends_with_a_draw_or_after_the_longest():
     walker, rng = make_walker(), np.random.default_rng(6)
     x, u = TemperedDistribution(0.0).draws(500, rng), np.full(500, -3.0)

@@ -82,6 +82,7 @@ def test_the_target_alone_is_left_invariant_by_a_whole_excursion():
     assert moves / REPLICATES == pytest.approx(1 / shares[3], rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_extended_target_is_left_invariant_by_one_move():
     walker, rng = make_walker(), np.random.default_rng(6)
     shares = softmax(exact_constants() - walker.ladder.levels[:4, LOG_Z])

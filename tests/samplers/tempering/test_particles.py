@@ -83,6 +83,7 @@ def test_moments_and_evidence_are_exact(resamples, wall):
         assert exact.log_z == pytest.approx(LOG_EVIDENCE, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", list(MoveKernel))
 def test_every_kernel_moves_the_particles(kernel):
     found = annealed(3, kernel=kernel, particles=2000)

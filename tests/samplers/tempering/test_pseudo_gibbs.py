@@ -161,6 +161,7 @@ def test_index_and_levels_are_drawn_with_their_probabilities():
         assert stats.chisquare(counts, counts.sum() * probabilities[j, :4]).pvalue > 1e-5
 
 
+@pytest.mark.slow
 def test_round_trips_are_from_index_to_reference_and_back():
     pseudo, rng = make_pseudo_samples(3), np.random.default_rng(3)
     x, levels, index, _ = draw_extended(pseudo, 1, seed=4)
