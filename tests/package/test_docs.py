@@ -7,6 +7,8 @@ import re
 import shlex
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import stanadapt as sa
@@ -27,6 +29,7 @@ from tests.helpers.page_commands import (
 )
 from tests.helpers.repository import PACKAGE, ROOT
 from tests.helpers.tiny_posteriordb import tiny
+from workflows.data.digits import made_up
 
 DOCS = ROOT / "docs"
 PAGES = {path.stem: path.read_text() for path in sorted(DOCS.glob("*.md"))}
@@ -78,7 +81,22 @@ def folder(tmp_path):
     (tmp_path / "stan_models").symlink_to(ROOT / "stan_models")
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     tiny(tmp_path / "posteriordb", name="eight_schools-eight_schools_noncentered")
+    write_tables_of_a_user(tmp_path)
     return tmp_path
+
+
+def write_tables_of_a_user(folder):
+    """Write the tables that commands of the gallery read."""
+    heart = json.loads((ROOT / "stan_models/logistic/heart.json").read_text())
+    named = pd.DataFrame(heart["X"]).add_prefix("x")
+    named["disease"] = np.where(heart["y"], "yes", "no")
+    named.to_csv(folder / "heart.csv", index=False)
+    digits = made_up(40, seed=1)
+    pixels = (255 * np.array(digits["X"])).round().astype(int)
+    labels = np.where(digits["y"], 5, 6)[:, None]
+    pd.DataFrame(np.hstack([labels, pixels])).to_csv(
+        folder / "mnist.csv.gz", index=False, header=False
+    )
 
 
 def test_every_public_name_is_in_the_reference(reference_text):
