@@ -1,6 +1,7 @@
 """Limits of time and memory for binding in the embedded backend, which unrolls loops."""
 
 import _thread
+import contextlib
 import gc
 import threading
 import time
@@ -51,7 +52,13 @@ def bound(n=300, code=LOOP, **options):
 
 
 def children():
-    return [p for p in psutil.Process().children() if p.status() != psutil.STATUS_ZOMBIE]
+    """Return the processes of trials; other tests of the same worker may have left others."""
+    found = []
+    for process in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            if process.status() != psutil.STATUS_ZOMBIE and trial.CHILD in process.cmdline():
+                found.append(process)
+    return found
 
 
 # --- limits --------------------------------------------------------------------------------------
