@@ -13,6 +13,7 @@ from stanadapt.errors import Message
 from stanadapt.samplers.whitened import pooled_am, whitened_hmc
 from stanadapt.samplers.whitened.map_groups import Group
 from stanadapt.samplers.whitened.messages import FLAT_DIRECTION, UNBOUNDED_DIRECTION
+from stanadapt.samplers.whitened.nuts_steps import SHORTER
 from stanadapt.samplers.whitened.progress import CUT_SHORT, Progress
 from stanadapt.samplers.whitened.straighten import Straightened
 
@@ -57,9 +58,9 @@ def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
     """
     two_stage, reason = progress.choice
     kind = f"{2 * progress.n_steps} gradients per draw" if two_stage else "NUTS"
-    nuts_target = progress.nuts_target_accept or settings.nuts_target_accept
+    nuts_target = SHORTER if progress.shortened else settings.nuts_target_accept
     target = progress.target_accept if two_stage else nuts_target
-    if progress.nuts_target_accept and not two_stage:
+    if progress.shortened:
         shorter = f"so steps are shorter (target_accept {target:g})"
         reason += f"; its trajectories diverged in a pilot run, {shorter}"
     highest = 1.0 if two_stage else 1.0 - NUTS_ABOVE * (1.0 - target)

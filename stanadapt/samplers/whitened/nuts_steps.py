@@ -51,7 +51,7 @@ def _may_be_shorter(settings: Any, progress: Progress) -> bool:
     """Whether steps were tuned but once, and there are iterations left to do so again."""
     room = progress.used + NUTS_PILOT + NUTS_LAST <= progress.ceiling
     lower = settings.nuts_target_accept < SHORTER
-    return settings.shorten and lower and room and not progress.nuts_target_accept
+    return settings.shorten and lower and room and not progress.shortened
 
 
 def after_nuts_pilot(
@@ -60,7 +60,7 @@ def after_nuts_pilot(
     """Tune the steps once more, to a higher acceptance rate, if trajectories diverged."""
     if not window.numbers[:, :, STEEP].any():
         return finish(progress, states)
-    progress = progress._replace(nuts_target_accept=SHORTER)
+    progress = progress._replace(shortened=True)
     states = [
         state._replace(tuning=state.tuning._replace(nuts_target_accept=SHORTER)) for state in states
     ]

@@ -162,8 +162,8 @@ class Progress(NamedTuple):
     steep_share
         Share of trajectories of NUTS that diverged within the support in its last window for the
         metric or the map.
-    nuts_target_accept
-        Acceptance rate to tune NUTS to if it was raised since trajectories diverged, otherwise 0.
+    shortened
+        Whether NUTS is tuned to `nuts_steps.SHORTER`, since trajectories diverged in its pilot.
 
     """
 
@@ -192,7 +192,7 @@ class Progress(NamedTuple):
     straightened: Straightened = UNCHANGED
     attempts: int = 0
     steep_share: float = 0.0
-    nuts_target_accept: float = 0.0
+    shortened: bool = False
 
     @property
     def label(self) -> str:
