@@ -41,6 +41,8 @@ def _flushed(app: object) -> int:
         with contextlib.suppress(AttributeError, BrokenPipeError):  # None, or without a reader
             sys.stdout.flush()
         code = end.code
+        if isinstance(code, str):  # an experiment of a paper says why it ends
+            print(code, file=sys.stderr)
         return code if isinstance(code, int) else int(bool(code))
     return 0
 

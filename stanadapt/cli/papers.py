@@ -14,6 +14,7 @@ from rich.table import Table
 
 from stanadapt.cli.messages import EXPERIMENTS_MISSING, OPTIONS_CONFLICT, UNKNOWN_EXPERIMENT
 from stanadapt.cli.terminal import plain, report_errors
+from stanadapt.engine.console import status
 from stanadapt.errors import StanadaptError, did_you_mean
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -101,10 +102,13 @@ def _run_all(catalogue: Any, name: str | None, others: Sequence[str]) -> list[Ou
     words = [*([name] if name is not None else []), *others]
     quick, out = _options_of_all(words)
     console, outcomes = Console(soft_wrap=True), list[Outcome]()
-    for experiment in catalogue:
+    for number, experiment in enumerate(catalogue, 1):
         folder = out.joinpath(*experiment.module.split("."))
+        usual = (experiment.quick if quick else experiment.duration) or UNKNOWN
         try:
-            outcomes.append(_run(experiment.name, folder, quick))
+            with status(True) as report:
+                report(f"{experiment.name} ({number} of {len(catalogue)}), duration: {usual}")
+                outcomes.append(_run(experiment.name, folder, quick))
         except KeyboardInterrupt:
             if outcomes:
                 _summarize(console, outcomes)
