@@ -70,11 +70,15 @@ class ConvergenceWarning(StanadaptWarning):
     """A fit is not fine, or has a remark: the text has the reason and a remedy."""
 
 
+# libraries that call us, such as decorators and caches
+_BETWEEN = {"numpy", "numba", "contextlib", "importlib"}
+
+
 def _is_inside(frame: FrameType) -> bool:
-    """Whether a frame is of the package, of an import, or of a decorator such as `np.errstate`."""
+    """Whether a frame is of the package, of an import, or of a library that calls us in between."""
     if frame.f_code.co_filename.startswith((_PACKAGE, _IMPORT)):
         return True
-    return frame.f_globals.get("__name__", "").partition(".")[0] in ("numpy", "contextlib")
+    return frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN
 
 
 def warn(message: str, category: type[StanadaptWarning] = StanadaptWarning) -> None:

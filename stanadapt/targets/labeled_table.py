@@ -143,7 +143,7 @@ def _cells(
         raise StanadaptError(
             TABLE_SHAPE,
             f"{path} has one column if split at each {shown}: expected inputs and a label. Its "
-            f"first row is {lines[0][:60]!r}; name its delimiter.",
+            f"first row is {lines[0][:60]!r}; name its delimiter (--delimiter).",
         )
     for number, row in enumerate(rows, 1):
         if len(row) != width:
@@ -261,12 +261,13 @@ def _classes(
             TABLE_CLASSES,
             f"{path} has labels of {len(distinct)} class{'es' * (len(distinct) != 1)}, {shown}: "
             "expected two. If the labels are in another column, or two classes of several are "
-            "wanted, say which.",
+            "wanted, say which (--label, --classes ONE ZERO).",
         )
     if any(map(_is_word, distinct)):
         raise StanadaptError(
             TABLE_TEXT,
-            f"{path} has the labels {shown}, which are text: say which of them is 1 and which 0.",
+            f"{path} has the labels {shown}, which are text: say which is 1, which 0 "
+            "(--classes ONE ZERO).",
         )
     zero, one = sorted(distinct, key=float)
     return (one, zero), [True] * len(labels)
@@ -297,7 +298,7 @@ def _numbers(
             raise StanadaptError(
                 TABLE_TEXT,
                 f"{where} is text where a number is expected: {cell[:40]!r}. Code words as "
-                "numbers, or name the delimiter and the column of labels.",
+                "numbers, or name the delimiter and the column of labels (--delimiter, --label).",
             )
     return inputs
 

@@ -87,3 +87,12 @@ def test_a_warning_has_the_code_of_its_message():
     assert caught[0].message.code == "out_of_range"
     assert str(caught[0].message) == "x is large. [out_of_range]"
     assert caught[0].filename == __file__
+
+
+def test_a_library_that_calls_the_package_is_not_where_a_warning_points():
+    between = {"__name__": "numba.core.caching", "warn": warn}
+    exec("def load(text):\n    warn(text)", between)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        between["load"]("words")
+    assert caught[0].filename == __file__
