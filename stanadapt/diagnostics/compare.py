@@ -9,6 +9,7 @@ import pandas as pd
 from stanadapt import results
 from stanadapt.diagnostics import messages
 from stanadapt.diagnostics.comparison_table import Comparison
+from stanadapt.diagnostics.densities import density_remarks, has_same_data, shares_our_density
 from stanadapt.diagnostics.importance import is_approximation, is_exact
 from stanadapt.diagnostics.missed_modes import (
     Columns,
@@ -204,23 +205,23 @@ def compare(
     rows = {name: _row(fit, measured[name], judgments[name]) for name, fit in fits.items()}
     for name, row in rows.items():
         mean, sd = np.nan, np.nan
-        if baseline and name != baseline:
+        if baseline and name != baseline and has_same_data(fits[name], fits[baseline]):
             mean, sd = disagreement(measured[name], measured[baseline])
         row |= {"z_mean": mean, "z_sd": sd, "bias_mean": np.nan, "bias_sd": np.nan}
         row["exact"] = is_exact(fits[name])
         if not row["exact"]:
             row |= {"ess_per_second": np.nan, "ess_per_gradient": np.nan}
-            if baseline and name != baseline:
+            if baseline and name != baseline and has_same_data(fits[name], fits[baseline]):
                 row |= bias(measured[name], measured[baseline])
     table = Comparison(pd.DataFrame.from_dict(rows, orient="index"))
-    table.attrs |= {"baseline": baseline, "density": _density_checks(fits)}
-    table.attrs["baseline_is_ours"] = baseline is not None and _shares_our_density(fits[baseline])
+    table.attrs |= {"baseline": baseline, "density": density_remarks(fits)}
+    table.attrs["baseline_is_ours"] = baseline is not None and shares_our_density(fits[baseline])
     trajectories = [_describe_trajectory(name, fit) for name, fit in fits.items()]
     table.attrs["trajectories"] = [message for message in trajectories if message is not None]
     table.attrs["reasons"] = {name: judgment.reasons for name, judgment in judgments.items()}
     if budget is not None:
         _add_budget(table, budget)
-    _add_missed(table, columns)
+    _add_missed(table, columns, fits)
     return table
 
 
@@ -235,11 +236,6 @@ def _default_baseline(fits: Fits) -> str | None:
     nuts = [n for n, fit in fits.items() if results.attribute(fit, "engine")]
     nuts.sort(key=lambda n: -int(results.attribute(fits[n], "engine_independent", 0)))
     return nuts[0] if nuts else None
-
-
-def _shares_our_density(fit: Fit) -> bool:
-    ours = results.attribute(fit, "program_hash") is not None
-    return ours and not results.attribute(fit, "engine_independent", 0)
 
 
 def _row(fit: Fit, measured: Efficiency, judgment: Verdict) -> dict[str, Any]:
@@ -365,12 +361,16 @@ def _add_budget(table: pd.DataFrame, budget: str) -> None:
     table.attrs["budget"] = [Message(messages.HOW_TO_READ, text)]
 
 
-def _add_missed(table: pd.DataFrame, columns: dict[str, Columns]) -> None:
+def _add_missed(table: pd.DataFrame, columns: dict[str, Columns], fits: Fits) -> None:
     """Add the share of draws that each fit missed, with fits as reference if their chains agree."""
     table["missed"], remarks, regions = np.nan, {}, {}
     references = [name for name in table.index if _agrees(table.loc[name], columns[name])]
     for name in table.index:
-        others = [other for other in references if other != name]
+        others = [
+            other
+            for other in references
+            if other != name and has_same_data(fits[other], fits[name])
+        ]
         shares = {other: missed_share(columns[other], columns[name]) for other in others}
         shares = {other: share for other, share in shares.items() if np.isfinite(share.share)}
         if shares:
@@ -395,21 +395,3 @@ def _agrees(row: pd.Series, columns: Columns) -> bool:
     if row["chains"] == 1:
         return is_stationary(columns, R_HAT_UNUSABLE)
     return bool(row["r_hat_max"] <= R_HAT_UNUSABLE)
-
-
-def _density_checks(fits: Fits) -> list[Message]:
-    """Report comparisons with CmdStan's density, and fits with a density that was not compared."""
-    remarks, checked = [], set()
-    for name, fit in fits.items():
-        outcome = results.attribute(fit, "density_verified")
-        if outcome and results.attribute(fit, "engine_independent", 0):
-            remarks.append(Message(messages.DENSITY_CHECK, f"{name}: {outcome}."))
-            if results.attribute(fit, "density_verdict") != "not checked":
-                checked.add(results.attribute(fit, "density_backend_version", ""))
-    for name, fit in fits.items():
-        version = results.attribute(fit, "backend_version")
-        if version and checked and version not in checked:
-            listed = ", ".join(sorted(checked))
-            text = f"{name}: its density is that of {version}; the one checked is that of {listed}."
-            remarks.append(Message(messages.DENSITY_UNCHECKED, text))
-    return remarks

@@ -165,6 +165,13 @@ DENSITY_UNCHECKED = Code(
     "A fit uses another version of the density than the one compared with CmdStan.",
     "Draw all fits with the same backend.",
 )
+OTHER_RANDOM_DATA = Code(
+    "other_random_data",
+    NOTE,
+    "The transformed data of the program are random, and were not drawn alike for all fits: their "
+    "posteriors differ.",
+    "Draw the data outside the program, and give them as data.",
+)
 BIAS_UNKNOWN = Code(
     "bias_unknown",
     NOTE,

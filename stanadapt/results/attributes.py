@@ -60,10 +60,11 @@ def origin_attributes(
 
 def origin(target: Any, plan: Any) -> dict[str, Any]:
     """Return the attributes of a result that was made here, from a Target and a Plan."""
-    return origin_attributes(
+    attributes = origin_attributes(
         model=target.name,
         program_hash=target.program.hash,
         data_hash=target.data_hash,
         parameters=target.recorded_parameters,
         plan=plan._asdict(),
     )
+    return attributes | ({"random_data": target.random_data} if target.random_data else {})

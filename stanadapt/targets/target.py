@@ -38,7 +38,7 @@ from stanadapt.targets.projection import Violation, project
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.declarations import Declaration, parse
-from stanadapt.targets.stan.program import Program, block, read, without_block
+from stanadapt.targets.stan.program import Program, block, has_random_data, read, without_block
 
 
 def variable_name(column: str) -> str:
@@ -358,6 +358,11 @@ class Target(Samplable):
     def recorded_parameters(self) -> list[str]:
         """Names of the parameters that a result is judged by: all but the noise."""
         return [name for name in self.parameters if name not in self.noise]
+
+    @property
+    def random_data(self) -> str:
+        """Which code drew random transformed data, always alike; "" if they are not random."""
+        return self.backend_version if has_random_data(self.program.code) else ""
 
     @property
     def options(self) -> dict[str, Any]:

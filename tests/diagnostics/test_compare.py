@@ -338,3 +338,32 @@ def test_with_real_fits():
     assert table.attrs["baseline"] == "nuts"
     assert table.loc["fast", "z_mean"] < 5
     assert table.loc["fast", "gradients"] == fast.attrs["n_gradients"]
+
+
+# --- random transformed data ---------------------------------------------------------------------
+
+
+def test_fits_with_other_random_data_are_not_compared():
+    """Their posteriors differ: a z of 60, or modes that were missed, would be no fault."""
+    far = np.random.default_rng(3).normal(60, 1, size=(2, 1000))
+    fits = {
+        "nuts": fit({"x": far}, engine="cmdstan 2.27.0", random_data="cmdstan 2.27.0, seed 3"),
+        "ours": normal(1, random_data="stanli 0.24.0"),
+        "more": normal(2, random_data="stanli 0.24.0"),
+    }
+    table = sa.compare(fits)
+    assert table.attrs["baseline"] == "nuts"
+    assert table.loc[["ours", "more"], ["z_mean", "z_sd"]].isna().all(axis=None)
+    assert table["missed"].max() == 0.0
+    assert np.isnan(table.loc["nuts", "missed"])
+    (remark,) = [r for r in comparison_table.remarks(table) if r.code == "other_random_data"]
+    assert "(nuts; ours, more)" in remark
+    alike = sa.compare({"ours": fits["ours"], "more": fits["more"]}, baseline="ours")
+    assert alike.loc["more", "z_mean"] < 4.5
+    assert comparison_table.remarks(alike)[0].code != "other_random_data"
+
+
+def test_truth_values_of_other_libraries():
+    other = fit({"x": np.random.default_rng(4).random((2, 500)) < 0.5})
+    table = sa.compare({"ours": normal(1), "other": other}, baseline="ours")
+    assert table.loc["other", "z_mean"] > 4.5  # the mean of x is a half, not 0

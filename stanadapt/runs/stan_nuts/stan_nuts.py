@@ -293,6 +293,9 @@ def _attributes(
     return {
         **({} if metric is None else {"inverse_metric": json.dumps(metric.tolist())}),
         **origin(target, plan),
+        # CmdStan draws them anew in each run, from its seed
+        # Stan draws them anew in each run, from its seed
+        **({"random_data": f"{outcome.engine}, seed {plan.seed}"} if target.random_data else {}),
         "sampler": "nuts",
         "exact": True,
         "settings": json.dumps(settings._asdict()),

@@ -28,7 +28,7 @@ from stanadapt.runs.messages import (
     INCOMPARABLE_DENSITY,
 )
 from stanadapt.targets.stan.declarations import parse
-from stanadapt.targets.stan.program import block
+from stanadapt.targets.stan.program import block, has_random_data
 from stanadapt.targets.target import Target, element_name
 
 DRAWS = 200
@@ -157,7 +157,7 @@ def _incomparable(target: Target, column_names: list[str]) -> str:
     code = target.program.code
     if re.search(r"\bunit_vector\b", block(code, "parameters")):
         return "lp__ depends on the length of the vector behind a unit_vector, which is not written"
-    if re.search(r"_rng\s*\(", block(code, "transformed data")):
+    if has_random_data(code):
         return "its transformed data are random, so every run has a different density"
     available = set(column_names)
     names = target.model.param_names()

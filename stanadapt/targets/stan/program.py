@@ -175,6 +175,11 @@ def branches(code: str) -> list[tuple[int, str]]:
     ]
 
 
+def has_random_data(code: str) -> bool:
+    """Whether the density depends on random numbers, which are drawn when the program is bound."""
+    return bool(re.search(r"_rng\s*\(", strip(block(code, "transformed data"))))
+
+
 def user_path(name: str | PathLike) -> Path:
     """Expand ~ in a path. A user without a home keeps the ~, so the path will not be found."""
     return Path(expanduser(fspath(name)))

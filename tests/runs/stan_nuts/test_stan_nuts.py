@@ -437,3 +437,24 @@ def test_cmdstan_has_a_unit_metric_too():
 def test_an_unknown_metric(target):
     with raises("unknown_metric", "'dense'", "diag_e", "unit_e"):
         sa.stan_nuts(target, backend="stanli", metric="dense", **SHORT)
+
+
+RANDOM = """
+transformed data { vector[5] y; for (i in 1:5) y[i] = normal_rng(0, 5); }
+parameters { real m; }
+model { m ~ normal(0, 10); y ~ normal(m, 1); }
+"""
+
+
+@pytest.mark.parametrize("backend", ["stanli", pytest.param("cmdstan", marks=cmdstan_engine)])
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")  # the density is shared
+def test_stan_draws_random_data_anew(backend):
+    """Hence its fits are not compared with ours, whose target has one density."""
+    target = sa.Target(RANDOM, backend="stanli", show_progress=False)
+    ours = [sa.sample(target, seed=seed, show_progress=False) for seed in (1, 2)]
+    theirs = sa.stan_nuts(target, backend=backend, seed=2, show_progress=False)
+    assert theirs.attrs["random_data"].endswith("seed 2")
+    table = sa.compare({"first": ours[0], "second": ours[1], "nuts": theirs})
+    assert np.isnan(table.loc["first", "z_mean"])
+    table = sa.compare({"first": ours[0], "second": ours[1]}, baseline="first")
+    assert table.loc["second", "z_mean"] < 4.5
