@@ -266,7 +266,7 @@ def _classes(
     if any(map(_is_word, distinct)):
         raise StanadaptError(
             TABLE_TEXT,
-            f"{path} has the labels {shown}, which are text: say which is 1, which 0 "
+            f"{path} has the labels {shown}, which are text: say which is 1 and which 0 "
             "(--classes ONE ZERO).",
         )
     zero, one = sorted(distinct, key=float)
