@@ -57,7 +57,8 @@ MAX_TREEDEPTH = Code(
 LOW_BFMI = Code(
     "low_bfmi",
     VERDICT,
-    "The energy's Bayesian fraction of missing information (E-BFMI) of a chain is below 0.3.",
+    "The energy's Bayesian fraction of missing information (E-BFMI) of a chain is below 0.3: a "
+    "remark, unless the fit has no record of divergences.",
     "Reparameterize the model, or run longer (iter_sampling).",
 )
 WARMUP_NOT_SETTLED = Code(

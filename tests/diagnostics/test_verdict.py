@@ -161,6 +161,20 @@ FAULTS = {
         ["4000 of 4000", "100.00%"],
     ),
     "energy": ({}, {"energy": ENERGY}, "suspect", "low_bfmi", ["0.3"]),
+    "energy without divergences": (
+        {},
+        {"energy": ENERGY, "diverging": DIVERGED},
+        "fine",
+        "low_bfmi",
+        ["0.3"],
+    ),
+    "energy and divergences": (
+        {},
+        {"energy": ENERGY, "diverging": np.arange(DRAWS) % 400 == np.zeros((CHAINS, 1))},
+        "suspect",
+        "low_bfmi",
+        ["0.3"],
+    ),
     "infinite throughout": (
         {"sigma": np.full((CHAINS, DRAWS), np.inf)},
         {},
