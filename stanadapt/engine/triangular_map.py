@@ -4,15 +4,16 @@ Some coordinates x_j are, given others, close to normal with a scale or a locati
 those others: the members of a hierarchy given its location and scale, the small dimensions of a
 funnel given its neck. The map replaces each of them by its standardized residual y_j:
 
-    P0, P1 = own precision, exp(a + b (x_k - c))             precision P = P0 + P1
+    P0, P1 = own precision, exp(a + b (x_k - c) + s (x_h - t))        precision P = P0 + P1
     loc    = e + w (x_l - f) + q (x_l - f)^2
     x_j    = m + y_j / sqrt(P),   m = (P0 d + P1 loc) / P
 
-k is the scale driver of j, and l its location driver; both may be absent. Every other coordinate
-stays as it is: x_i = y_i. A normal prior with scale exp(x_k) and mean x_l, times a normal
-likelihood, is of exactly this form: P1 is the prior's precision, and P0 and d are the likelihood's
-precision and mean. Without P0 it is a non-centered parameterization, with P0 far above P1 nearly a
-centered one. With constant P1 and q it straightens a curved ridge.
+k and h are the scale drivers of j, and l its location driver; each may be absent. Every other
+coordinate stays as it is: x_i = y_i. A normal prior with scale exp(x_k), or exp(x_k) exp(x_h) as in
+a horseshoe, and mean x_l, times a normal likelihood, is of exactly this form: P1 is the prior's
+precision, and P0 and d are the likelihood's precision and mean. Without P0 it is a non-centered
+parameterization, with P0 far above P1 nearly a centered one. With constant P1 and q it straightens
+a curved ridge.
 
 Drivers come before the coordinates that depend on them, so that the Jacobian is triangular: the
 density of y is that of x times the product of P^(-1/2). For any numbers this is a change of
@@ -41,12 +42,12 @@ from stanadapt.engine.density import (
 )
 from stanadapt.engine.points import GradientPoint
 
-# columns of TriangularMap.rows: a, b, c, P0, d, e, w, q and f of the formulas above,
-A, B, C, P0, D, E, W, Q, F = 0, 1, 2, 3, 4, 5, 6, 7, 8
-NUMBERS = 9
-# and the numbers of j, k and l
-COORDINATE, SCALE_DRIVER, LOCATION_DRIVER = 9, 10, 11
-COLUMNS = 12
+# columns of TriangularMap.rows: a, b, c, P0, d, e, w, q, f, s and t of the formulas above,
+A, B, C, P0, D, E, W, Q, F, S, T = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+NUMBERS = 11
+# and the numbers of j, k, l and h
+COORDINATE, SCALE_DRIVER, LOCATION_DRIVER, SECOND_DRIVER = 11, 12, 13, 14
+COLUMNS = 15
 # rows of TriangularMap.work: x of the last evaluation; the current point in y, and its gradient;
 # and, in the order of the mapped coordinates, what the gradient needs of the last evaluation:
 # m, P^(-1/2), P1 / P, and whether the exponent was clipped
@@ -84,6 +85,11 @@ class TriangularMap(NamedTuple):
         return self.rows[:, SCALE_DRIVER].astype(np.int64)
 
     @property
+    def second_driver(self) -> np.ndarray:
+        """Number of another coordinate on which the scale of each depends, or NONE."""
+        return self.rows[:, SECOND_DRIVER].astype(np.int64)
+
+    @property
     def location_driver(self) -> np.ndarray:
         """Number of the coordinate on which the location of each depends, or NONE."""
         return self.rows[:, LOCATION_DRIVER].astype(np.int64)
@@ -95,13 +101,27 @@ class TriangularMap(NamedTuple):
 
 
 def make_map(
-    coordinate: np.ndarray, scale: np.ndarray, location: np.ndarray, numbers: np.ndarray
+    coordinate: np.ndarray,
+    scale: np.ndarray,
+    second: np.ndarray,
+    location: np.ndarray,
+    numbers: np.ndarray,
 ) -> TriangularMap:
-    """Return a map without workspace, which `with_memory` adds."""
+    """Return a map without workspace, which `with_memory` adds.
+
+    Parameters
+    ----------
+    coordinate, scale, second, location
+        The mapped coordinates and their drivers: two of the scale and one of the location, each
+        NONE if absent.
+    numbers
+        The constants of the formulas, shape (mapped, NUMBERS).
+
+    """
     rows = np.zeros((len(coordinate), COLUMNS))
     rows[:, :NUMBERS] = numbers
     rows[:, COORDINATE], rows[:, SCALE_DRIVER] = coordinate, scale
-    rows[:, LOCATION_DRIVER] = location
+    rows[:, LOCATION_DRIVER], rows[:, SECOND_DRIVER] = location, second
     return TriangularMap(rows, np.empty((WORK, 0)))
 
 
@@ -161,9 +181,12 @@ def residual(straightening, x, y):
 def _condition(rows, work, i, x):
     """Fill in the workspace of a row from the drivers in x; return the log of the precision."""
     scale, location = int(rows[i, SCALE_DRIVER]), int(rows[i, LOCATION_DRIVER])
+    second = int(rows[i, SECOND_DRIVER])
     exponent = rows[i, A]
     if scale >= 0:
         exponent += rows[i, B] * (x[scale] - rows[i, C])
+    if second >= 0:
+        exponent += rows[i, S] * (x[second] - rows[i, T])
     work[CLIPPED, i] = 0.0 if abs(exponent) <= LARGEST_EXPONENT else 1.0
     exponent = min(LARGEST_EXPONENT, max(-LARGEST_EXPONENT, exponent))
     center = rows[i, E]
@@ -220,10 +243,14 @@ def _hand_on(rows, work, i, y, x, whole, sign, gradient):
         away = x[location] - rows[i, F]
         center += (rows[i, W] + rows[i, Q] * away) * away
         gradient[location] += sign * whole * share * (rows[i, W] + 2.0 * rows[i, Q] * away)
-    if scale >= 0 and work[CLIPPED, i] == 0.0:
-        change = rows[i, B] * share  # of the log precision
+    second = int(rows[i, SECOND_DRIVER])
+    if (scale >= 0 or second >= 0) and work[CLIPPED, i] == 0.0:
         moved = (center - work[MEAN, i]) - 0.5 * y * work[SCALE, i]
-        gradient[scale] += sign * change * (whole * moved - 0.5)
+        slope = sign * share * (whole * moved - 0.5)  # in the logarithm of P1
+        if scale >= 0:
+            gradient[scale] += rows[i, B] * slope
+        if second >= 0:
+            gradient[second] += rows[i, S] * slope
 
 
 @jit

@@ -126,7 +126,8 @@ def measure_shape(target: Target, fit: Fit) -> Shape:
     tails = []
     if found.distance < NEARLY_INDEPENDENT and finite.all():
         y, _, _ = apply_map(found.straightening, positions, gradients)
-        for scale in sorted({group.prior.scale for group in found.groups}):
+        scales = {driver for group in found.groups for driver, _ in group.prior.scales}
+        for scale in sorted(scales):
             tails += _tails(target, found, y, scale, chain[-1] + 1)
     program = noncentered_lines(target, found, positions[finite])
     return Shape(found, tails, program, names, straightened)

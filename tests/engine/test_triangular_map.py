@@ -26,19 +26,20 @@ from tests.helpers.hierarchy import FIRST, LOCATION, SCALE, Hierarchy
 DIM = 7
 SD = np.array([0.8, 3.0, 0.02, 40.0, 1.0, 7.0, 0.5])
 TARGET = Gaussian([0.3, -2.0, 0.05, 10.0, -1.0, 4.0, 0.1], SD)
-# coordinate, driver of the scale, driver of the location, then a, b, c, P0, d, e, w, q, f
+# coordinate, drivers of the scale, driver of the location, then a, b, c, P0, d, e, w, q, f, s, t
 ROWS = {
-    "scale and location": [2, 0, 1, 7.0, -1.3, 0.2, 900.0, 0.04, 0.05, 0.01, 0.0, -2.0],
-    "without data": [3, 0, NONE, -7.0, 2.0, 0.1, 0.0, 0.0, 10.0, 0.0, 0.0, 0.0],
-    "drivers that are mapped": [4, 2, 3, 0.3, 11.0, 0.05, 0.7, -0.8, -1.0, 0.02, 3e-4, 10.0],
-    "curve": [5, NONE, 6, -3.0, 0.0, 0.0, 0.0, 0.0, 4.0, 2.0, -3.0, 0.1],
+    "scale and location": [2, 0, NONE, 1, 7, -1.3, 0.2, 900, 0.04, 0.05, 0.01, 0, -2.0, 0, 0],
+    "without data": [3, 0, NONE, NONE, -7, 2.0, 0.1, 0, 0, 10.0, 0, 0, 0, 0, 0],
+    "mapped drivers": [4, 2, NONE, 3, 0.3, 11, 0.05, 0.7, -0.8, -1, 0.02, 3e-4, 10, 0, 0],
+    "two scales": [6, 0, 1, 2, 1.1, -2, 0.2, 0.6, 0.3, -1, 5, 0, 0.04, 0.35, -2.5],
+    "curve": [5, NONE, NONE, 6, -3, 0, 0, 0, 0, 4, 2, -3.0, 0.1, 0, 0],
 }
 
 
 def made(rows, dim=DIM):
-    rows = np.array(list(rows), float).reshape(-1, 3 + NUMBERS)
-    coordinate, scale, location = rows[:, :3].astype(np.int64).T.copy()
-    straightening = make_map(coordinate, scale, location, np.ascontiguousarray(rows[:, 3:]))
+    rows = np.array(list(rows), float).reshape(-1, 4 + NUMBERS)
+    drivers = rows[:, :4].astype(np.int64).T.copy()
+    straightening = make_map(*drivers, np.ascontiguousarray(rows[:, 4:]))
     return with_memory(straightening, dim)
 
 
@@ -133,7 +134,7 @@ def test_members_of_a_hierarchy_become_standard_normal():
     own, data = np.array([0.0, 0.3, 50.0]), np.array([0.0, 9.0, -4.0])
     target = Hierarchy(own, data)
     rows = [
-        [j, SCALE, LOCATION, 0.0, -1.0, 0.0, p, d, 0.0, 1.0, 0.0, 0.0]
+        [j, SCALE, NONE, LOCATION, 0.0, -1.0, 0.0, p, d, 0.0, 1.0, *[0.0] * 4]
         for j, p, d in zip(target.members, own, data, strict=True)
     ]
     density = mapped(target.density(), made(rows, target.dim))
@@ -164,7 +165,7 @@ def test_an_evaluation_changes_the_workspace_alone(straightening, y):
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_an_exponent_beyond_the_largest_is_constant(side, y):
     """The map stays invertible, and the gradient is that of the constant scale."""
-    row = [3, 0, NONE, side * (LARGEST_EXPONENT + 5.0), 2.0, 0.7, 0.0, 0.0, 10.0, 0.0, 0.0, 0.0]
+    row = [3, 0, NONE, NONE, side * (LARGEST_EXPONENT + 5.0), 2.0, 0.7, 0, 0, 10.0, *[0] * 5]
     straightening = made([row])
     flat = Gaussian(TARGET.mean, np.where(np.arange(DIM) == 3, np.inf, SD))
     density, gradient = mapped(flat.density(), straightening), np.empty(DIM)

@@ -28,6 +28,43 @@ def test_the_noncentered_program_is_printed(kind):
     ]
 
 
+NESTED = """parameters { real<lower=0> top; real low; vector[3] group; vector[6] unit; }
+model {
+  top ~ lognormal(0, 1); low ~ normal(2, 1); group ~ normal(0, top);
+  unit ~ normal(group[{2, 2, 1, 1, 3, 3}], exp(low / 2));
+}"""
+LOCAL = """parameters { real<lower=0> tau; vector<lower=0>[4] local; vector[4] b; }
+model { tau ~ lognormal(-3, 1); local ~ lognormal(0, 1); b ~ normal(0, 2.5 * tau * local); }"""
+
+
+def nested(rng, shape):
+    top, low = np.exp(rng.standard_normal(shape)), 2.0 + rng.standard_normal(shape)
+    group = top[..., None] * rng.standard_normal((*shape, 3))
+    noise = np.exp(low / 2)[..., None] * rng.standard_normal((*shape, 6))
+    return {"top": top, "low": low, "group": group, "unit": group[..., [1, 1, 0, 0, 2, 2]] + noise}
+
+
+def local(rng, shape):
+    tau, scales = np.exp(rng.normal(-3.0, 1.0, shape)), np.exp(rng.normal(0.0, 1.0, (*shape, 4)))
+    b = 2.5 * tau[..., None] * scales * rng.standard_normal((*shape, 4))
+    return {"tau": tau, "local": scales, "b": b}
+
+
+@pytest.mark.parametrize(("code", "draw", "lines"), [
+    (NESTED, nested, [
+        "vector[3] group = top * group_raw;",
+        "vector[6] unit = group[{2, 2, 1, 1, 3, 3}] + exp(low / 2) * unit_raw;",
+    ]),
+    (LOCAL, local, ["vector[4] b = 2.5 * tau * local .* b_raw;"]),
+])  # fmt: skip
+def test_priors_on_priors_are_printed(code, draw, lines):
+    """Members with locations or scales of their own are written as vectors."""
+    made = foreign(draw(np.random.default_rng(5), DRAWS))
+    shape = measure_shape(sa.Target(code, backend="stanli", show_progress=False), made)
+    found = [text for text in shape.program if text.startswith("transformed parameters: ")]
+    assert found == [f"transformed parameters: {line}" for line in lines]
+
+
 @pytest.mark.parametrize("share", [0.05, 0.2])
 def test_a_neck_that_was_cut_off_is_found_with_its_mass(share):
     """Draws without it look perfect: they are independent, and all chains agree."""

@@ -20,10 +20,10 @@ FACTORS = {
     "dense": np.array([[50.0, 0.0, 0.0], [0.1, 0.6, 0.0], [50.0, -1e-3, 2e-3]]),
     "low rank, rank 1": np.array([[50.0, 0.6, 45.0, 0.0], [0.6, 0.0, 0.8, -0.9]]),
 }
-# b given a and log s, roughly: its location is 0.9 a + 15, its scale 1.1 s^0.8
+# b given a and log s, roughly: its location is 0.9 a + 15, its scale 1.1 s^0.8 exp(-0.02 (a - 190))
 MAP = make_map(
-    np.array([2]), np.array([1]), np.array([0]),
-    [[-2.0 * np.log(1.1), -1.6, 0.0, 0.0, 0.0, 195.0, 0.9, 0.0, 200.0]],
+    np.array([2]), np.array([1]), np.array([0]), np.array([0]),
+    [[-2.0 * np.log(1.1), -1.6, 0.0, 0.0, 0.0, 195.0, 0.9, 0.0, 200.0, 0.04, 190.0]],
 )  # fmt: skip
 STRAIGHTENED = ", straightened"
 FORMS = [*FACTORS, *(f"{name}{STRAIGHTENED}" for name in FACTORS)]

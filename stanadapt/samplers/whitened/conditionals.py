@@ -1,8 +1,8 @@
 """Fits of one coordinate's conditional distribution, many at a time.
 
-The model is that of `triangular_map`: precision P = P0 + exp(a + b z_k), and mean m, the average of
-d and of e + w z_l + q z_l^2 with weights P0 and exp(a + b z_k). The fit minimizes the Fisher
-divergence of the conditional from a normal distribution with this precision and mean,
+The model is that of `triangular_map`: precision P = P0 + P1 with P1 = exp(a + b z_k + s z_h), and
+mean m, the average of d and of e + w z_l + q z_l^2 with weights P0 and P1. The fit minimizes the
+Fisher divergence of the conditional from a normal distribution with this precision and mean,
 
     F = mean over draws of (g + P (x - m))^2 / P,
 
@@ -22,15 +22,16 @@ import numpy as np
 from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 
 # numbers of a fit
-A, B, C, D, E, W, Q = range(7)
-PARAMETERS = 7
+A, B, S, C, D, E, W, Q = range(8)
+PARAMETERS = 8
 # an absent own precision: exp(-700) is 0 next to any other
 ABSENT = -700.0
 LARGEST_EXPONENT = 60.0
 ITERATIONS, CHUNK = 30, 128
-# the fits of a chunk end when none of them has improved by this share for so many iterations
-LEAST_GAIN, PATIENCE = 1e-4, 3
-# of the logarithms a and c and the slope b in one iteration
+# a fit ends when it has not improved by this share for so many iterations; those that have ended
+# are left out of the arrays when fewer than this share of them go on
+LEAST_GAIN, PATIENCE, SHARE_LEFT = 1e-4, 7, 0.7
+# of the logarithms a and c and the slopes b and s in one iteration
 LONGEST_STEP = 2.0
 SMALLEST = 1e-300
 DIAGONAL = np.arange(PARAMETERS)
@@ -62,8 +63,8 @@ class Draws(NamedTuple):
 class Fits(NamedTuple):
     """Models, one per row: the coordinate, its drivers, and its numbers.
 
-    coordinate, scale, location
-        Shape (fit,); a driver of -1 is absent.
+    coordinate, scale, second, location
+        Shape (fit,); a driver of -1 is absent. There may be two of the scale.
     numbers
         Shape (fit, PARAMETERS).
     free
@@ -73,9 +74,16 @@ class Fits(NamedTuple):
 
     coordinate: np.ndarray
     scale: np.ndarray
+    second: np.ndarray
     location: np.ndarray
     numbers: np.ndarray
     free: np.ndarray
+
+    @property
+    def drivers(self) -> list[set[int]]:
+        """On which coordinates each fit depends."""
+        columns = np.column_stack([self.scale, self.second, self.location])
+        return [{int(driver) for driver in row if driver >= 0} for row in columns]
 
     def take(self, rows: np.ndarray) -> "Fits":
         """Return some of the rows."""
@@ -111,19 +119,27 @@ def _chunks(fits: Fits) -> list[Fits]:
 
 
 def _columns(fits: Fits, draws: Draws) -> tuple[np.ndarray, ...]:
-    """Return x, g, z_k and z_l of each fit, shape (fit, draw); 0 for a driver that is absent."""
+    """Return x, g, z_k, z_h and z_l of each fit, shape (fit, draw); 0 for an absent driver."""
     z = draws.positions
-    scale = np.where((fits.scale >= 0)[:, None], z[fits.scale], 0.0)
-    location = np.where((fits.location >= 0)[:, None], z[fits.location], 0.0)
-    return z[fits.coordinate], draws.gradients[fits.coordinate], scale, location
+    drivers = (
+        np.where((driver >= 0)[:, None], z[driver], 0.0)
+        for driver in (fits.scale, fits.second, fits.location)
+    )
+    return z[fits.coordinate], draws.gradients[fits.coordinate], *drivers
 
 
 def _residuals(
-    numbers: np.ndarray, x: np.ndarray, g: np.ndarray, scale: np.ndarray, location: np.ndarray
+    numbers: np.ndarray,
+    x: np.ndarray,
+    g: np.ndarray,
+    scale: np.ndarray,
+    second: np.ndarray,
+    location: np.ndarray,
 ) -> tuple[np.ndarray, ...]:
     """Return (g + P (x - m)) / sqrt(P), and the parts that its derivatives need."""
-    a, b, c, d, e, w, q = (numbers[:, i, None] for i in range(PARAMETERS))
-    learned = np.exp(np.clip(a + b * scale, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+    a, b, s, c, d, e, w, q = (numbers[:, i, None] for i in range(PARAMETERS))
+    exponent = a + b * scale + s * second
+    learned = np.exp(np.clip(exponent, -LARGEST_EXPONENT, LARGEST_EXPONENT))
     own = np.exp(np.minimum(c, LARGEST_EXPONENT))
     precision = own + learned
     center = e + (w + q * location) * location
@@ -138,6 +154,7 @@ def _derivatives(
     x: np.ndarray,
     g: np.ndarray,
     scale: np.ndarray,
+    second: np.ndarray,
     location: np.ndarray,
 ) -> np.ndarray:
     """Return those of the residuals, shape (fit, draw, PARAMETERS)."""
@@ -147,6 +164,7 @@ def _derivatives(
     out = np.empty((*x.shape, PARAMETERS))
     out[..., A] = learned * by_learned
     out[..., B] = out[..., A] * scale
+    out[..., S] = out[..., A] * second
     out[..., C] = own * by_own
     out[..., D] = -own / root
     out[..., E] = -learned / root
@@ -155,31 +173,15 @@ def _derivatives(
     return out
 
 
-def _minimize(
-    fits: Fits, x: np.ndarray, g: np.ndarray, scale: np.ndarray, location: np.ndarray
-) -> np.ndarray:
+def _minimize(fits: Fits, *columns: np.ndarray) -> np.ndarray:
     """Levenberg-Marquardt for all fits at once, each with a damping of its own."""
-    columns = x, g, scale, location
-    numbers, free = fits.numbers.copy(), fits.free
-    damping = np.full(len(numbers), 1e-2)
+    found, rows = fits.numbers.copy(), np.arange(len(fits.numbers))
+    numbers, free = found.copy(), fits.free
+    damping, idle = np.full(len(rows), 1e-2), np.zeros(len(rows), int)
     parts = _residuals(numbers, *columns)
     best: np.ndarray = np.mean(parts[0] ** 2, axis=1)
-    idle = 0
     for _ in range(ITERATIONS):
-        slopes = _derivatives(numbers, parts, *columns) * free[:, None, :]
-        normal = np.einsum("fdi,fdj->fij", slopes, slopes, optimize=True)
-        right = np.einsum("fdi,fd->fi", slopes, parts[0])
-        sizes = normal[:, DIAGONAL, DIAGONAL]
-        normal[:, DIAGONAL, DIAGONAL] += (
-            damping[:, None] * sizes
-            + 1e-9 * sizes.max(axis=1, keepdims=True)
-            + (~free | (sizes <= 0.0))
-            + SMALLEST
-        )
-        usable = np.isfinite(normal).all(axis=(1, 2)) & np.isfinite(right).all(axis=1)
-        normal[~usable], right[~usable] = np.eye(PARAMETERS), 0.0
-        step = -np.linalg.solve(normal, right[:, :, None])[:, :, 0] * free
-        step[:, : C + 1] = np.clip(step[:, : C + 1], -LONGEST_STEP, LONGEST_STEP)
+        step = _step(numbers, free, damping, parts, *columns)
         tried = numbers + step
         new = _residuals(tried, *columns)
         value: np.ndarray = np.mean(new[0] ** 2, axis=1)
@@ -192,7 +194,38 @@ def _minimize(
             np.where(better[:, None], after, before)
             for after, before in zip(new, parts, strict=True)
         )
-        idle = 0 if np.any(gained > LEAST_GAIN * best) else idle + 1
-        if idle == PATIENCE:
-            break
-    return numbers
+        idle = np.where(gained > LEAST_GAIN * best, 0, idle + 1)
+        goes_on = idle < PATIENCE
+        if goes_on.mean() < SHARE_LEFT:
+            found[rows] = numbers
+            rows, numbers, free, damping, idle, best = (
+                values[goes_on] for values in (rows, numbers, free, damping, idle, best)
+            )
+            columns = tuple(values[goes_on] for values in columns)
+            parts = tuple(values[goes_on] for values in parts)
+            if not len(rows):
+                break
+    found[rows] = numbers
+    return found
+
+
+def _step(
+    numbers: np.ndarray, free: np.ndarray, damping: np.ndarray, parts: tuple, *columns: np.ndarray
+) -> np.ndarray:
+    """Return the step of each fit, from normal equations whose diagonal is enlarged."""
+    slopes = _derivatives(numbers, parts, *columns) * free[:, None, :]
+    across = slopes.transpose(0, 2, 1)
+    normal = across @ slopes
+    right = (across @ parts[0][:, :, None])[:, :, 0]
+    sizes = normal[:, DIAGONAL, DIAGONAL]
+    normal[:, DIAGONAL, DIAGONAL] += (
+        damping[:, None] * sizes
+        + 1e-9 * sizes.max(axis=1, keepdims=True)
+        + (~free | (sizes <= 0.0))
+        + SMALLEST
+    )
+    usable = np.isfinite(normal).all(axis=(1, 2)) & np.isfinite(right).all(axis=1)
+    normal[~usable], right[~usable] = np.eye(PARAMETERS), 0.0
+    step: np.ndarray = -np.linalg.solve(normal, right[:, :, None])[:, :, 0] * free
+    step[:, : C + 1] = np.clip(step[:, : C + 1], -LONGEST_STEP, LONGEST_STEP)
+    return step

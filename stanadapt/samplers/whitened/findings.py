@@ -117,7 +117,12 @@ def straightening(found: Straightened, names: list[str]) -> dict[str, Any]:
 
 def dependencies(found: Straightened, names: list[str]) -> str:
     """Return in words which coordinates depend on which, in a map."""
-    parts = [_in_words(group, names) for group in found.groups]
+    # groups whose scales depend on the same coordinate in one phrase, such as the levels of a
+    # nested hierarchy
+    alike: dict[tuple[int, int], list[Group]] = {}
+    for group in found.groups:
+        alike.setdefault((group.prior.scale, group.prior.slope), []).append(group)
+    parts = [_in_words(groups, names) for groups in alike.values()]
     members = {j for group in found.groups for j in group.members}
     single = [int(j) for j in found.straightening.coordinate if int(j) not in members]
     if single:
@@ -126,11 +131,20 @@ def dependencies(found: Straightened, names: list[str]) -> str:
     return "; ".join(parts)
 
 
-def _in_words(group: Group, names: list[str]) -> str:
-    scale, location, _ = group.prior
-    around = f" around {listed([names[location]])}" if location >= 0 else ""
-    members = listed([names[j] for j in group.members])
-    return f"{members} scale with {listed([names[scale]])}{around}"
+def _in_words(groups: list[Group], names: list[str]) -> str:
+    priors = [group.prior for group in groups]
+    members, scales, locations = (
+        sorted({number for number in numbers if number >= 0})
+        for numbers in (
+            [j for group in groups for j in group.members],
+            [driver for prior in priors for driver, _ in prior.scales],
+            [prior.location for prior in priors],
+        )
+    )
+    around = f" around {listed([names[j] for j in locations])}" if locations else ""
+    verb = "scales" if len(members) == 1 else "scale"
+    of, by = (listed([names[j] for j in numbers]) for numbers in (members, scales))
+    return f"{of} {verb} with {by}{around}"
 
 
 def listed(names: list[str]) -> str:

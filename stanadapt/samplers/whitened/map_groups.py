@@ -34,12 +34,20 @@ from stanadapt.samplers.whitened.conditionals import (
     E,
     Fits,
     Q,
+    S,
     W,
     divergence,
     fit,
     join,
 )
-from stanadapt.samplers.whitened.map_search import NONE, START, Search, correlations, reaches
+from stanadapt.samplers.whitened.map_search import (
+    EXACT,
+    NONE,
+    START,
+    Search,
+    correlations,
+    reaches,
+)
 
 # farthest slope from an integer, and largest one
 ROUNDING, LARGEST_SLOPE = 0.4, 4
@@ -48,6 +56,8 @@ ROUNDING, LARGEST_SLOPE = 0.4, 4
 ALLOWED_SHARE, ALLOWED, CLEAR_SHARE = 1.1, 0.02, 2.0
 # a group may lose its members to a larger one, so that priors are offered more than once
 LEAST_MEMBERS, ROUNDS = 2, 3
+# groups, of many, that are offered to one coordinate
+MOST_OFFERED = 12
 # coordinates among which a location is sought, since a larger group is found at once; and the least
 # coefficient of a term
 MOST_CHAINED, LEAST_LINK = 12, 0.2
@@ -61,16 +71,27 @@ CLEAR, COMPATIBLE, ALIKE = 4.0, 4.0, 1.5
 
 
 class Prior(NamedTuple):
-    """Drivers of scale and location, and the slope of the log precision in the former."""
+    """Drivers of scale and location, and the slopes of the log precision in the former.
+
+    A second driver of the scale, and the slope in it, may be absent.
+    """
 
     scale: int
     location: int
     slope: int
+    second: int = NONE
+    second_slope: int = 0
 
     @property
     def drivers(self) -> set[int]:
         """Numbers of its drivers."""
-        return {driver for driver in (self.scale, self.location) if driver >= 0}
+        return {driver for driver in (self.scale, self.second, self.location) if driver >= 0}
+
+    @property
+    def scales(self) -> list[tuple[int, int]]:
+        """The drivers of the scale, each with its slope."""
+        both = (self.scale, self.slope), (self.second, self.second_slope)
+        return [(driver, slope) for driver, slope in both if driver >= 0]
 
 
 class Group(NamedTuple):
@@ -93,12 +114,17 @@ class Mapped:
     def __init__(self, fits: dict[int, Fits]) -> None:
         self.fits = fits
         self.priors: dict[int, Prior] = {}
+        self.rest: dict[int, float] = {}
 
-    def set_exact(self, fits: Fits, slopes: np.ndarray) -> None:
-        """Replace the fits of some coordinates by exact ones."""
+    def set_exact(self, fits: Fits, slopes: np.ndarray, rest: np.ndarray) -> None:
+        """Replace the fits of some coordinates by exact ones, with their held-out divergence."""
         for row, j in enumerate(fits.coordinate):
-            prior = Prior(int(fits.scale[row]), int(fits.location[row]), int(slopes[row]))
+            first, second = (int(slope) for slope in slopes[row])
+            prior = Prior(
+                int(fits.scale[row]), int(fits.location[row]), first, int(fits.second[row]), second
+            )
             self.fits[int(j)], self.priors[int(j)] = fits.take(np.array([row])), prior
+            self.rest[int(j)] = float(rest[row])
 
     def remove(self, j: int) -> None:
         """Leave a coordinate as it is."""
@@ -108,10 +134,7 @@ class Mapped:
     @property
     def drivers(self) -> dict[int, set[int]]:
         """What each mapped coordinate depends on."""
-        return {
-            j: {int(driver) for driver in (fits.scale[0], fits.location[0]) if driver >= 0}
-            for j, fits in self.fits.items()
-        }
+        return {j: fits.drivers[0] for j, fits in self.fits.items()}
 
     @property
     def groups(self) -> list[Group]:
@@ -123,9 +146,22 @@ class Mapped:
         large = [group for group in groups if len(group.members) >= LEAST_MEMBERS]
         return sorted(large, key=lambda group: (-len(group.members), group.prior))
 
+    @property
+    def singles(self) -> list[Group]:
+        """Priors of one coordinate each that leave nothing, such as a horseshoe's coefficients."""
+        grouped = {j for group in self.groups for j in group.members}
+        return [
+            Group(prior, (j,))
+            for j, prior in sorted(self.priors.items())
+            if j not in grouped and self.rest[j] <= EXACT
+        ]
+
 
 def exact_structure(found: Search, learned: Draws, judged: Draws) -> tuple[Fits, list[Group]]:
-    """Return the fits of a search with exact ones in their place, and the groups among them."""
+    """Return the fits of a search with exact ones in their place, and the groups among them.
+
+    Groups of one member come last.
+    """
     accepted = found.accepted
     rows = {int(j): accepted.take(np.array([row])) for row, j in enumerate(accepted.coordinate)}
     mapped = Mapped(rows)
@@ -138,7 +174,10 @@ def exact_structure(found: Search, learned: Draws, judged: Draws) -> tuple[Fits,
         if not _offer(mapped, certain, found, learned, judged):
             break
     fits = [mapped.fits[j] for j in sorted(mapped.fits)]
-    return (join(fits) if fits else accepted.take(np.empty(0, int))), mapped.groups
+    return (join(fits) if fits else accepted.take(np.empty(0, int))), [
+        *mapped.groups,
+        *mapped.singles,
+    ]
 
 
 # --- exact fits -----------------------------------------------------------------------------------
@@ -147,11 +186,13 @@ def exact_structure(found: Search, learned: Draws, judged: Draws) -> tuple[Fits,
 def _exact_prior(fits: Fits, slopes: np.ndarray, draws: Draws) -> Fits:
     """Set the prior of each fit to an exact one, and let its size and the likelihood be fitted.
 
-    In standardized units, b is slope sd_k, and the location x_l or 0 has the units of x_j.
+    In standardized units, b is slope sd_k, and the location x_l or 0 has the units of x_j. The
+    slopes have shape (fit, 2).
     """
     j, location = fits.coordinate, fits.location
     numbers, free = np.zeros((len(j), PARAMETERS)), np.zeros((len(j), PARAMETERS), bool)
-    numbers[:, B] = slopes * draws.sd[fits.scale]
+    numbers[:, B] = slopes[:, 0] * draws.sd[fits.scale]
+    numbers[:, S] = slopes[:, 1] * draws.sd[fits.second]
     center = np.where(location >= 0, draws.mean[location], 0.0)
     numbers[:, E] = (center - draws.mean[j]) / draws.sd[j]
     numbers[:, W] = np.where(location >= 0, draws.sd[location] / draws.sd[j], 0.0)
@@ -189,11 +230,12 @@ def _with(numbers: np.ndarray, column: int, value: np.ndarray | float) -> np.nda
 def _round(mapped: Mapped, found: Search, learned: Draws, judged: Draws) -> None:
     """Round slopes and locations of the accepted fits if they remain as good."""
     accepted = found.accepted
-    has_scale = accepted.scale >= 0
-    raw = np.where(has_scale, accepted.numbers[:, B] / learned.sd[accepted.scale], 0.0)
+    drivers = np.column_stack([accepted.scale, accepted.second])
+    raw = np.where(drivers >= 0, accepted.numbers[:, [B, S]] / learned.sd[drivers], 0.0)
     slopes = np.where(np.rint(raw) == 0.0, np.sign(raw), np.rint(raw)).astype(int)
-    possible = has_scale & (accepted.numbers[:, Q] == 0.0) & (slopes != 0)
-    possible &= (np.abs(raw - slopes) <= ROUNDING) & (np.abs(slopes) <= LARGEST_SLOPE)
+    whole = (slopes != 0) & (np.abs(raw - slopes) <= ROUNDING) & (np.abs(slopes) <= LARGEST_SLOPE)
+    possible = (drivers[:, 0] >= 0) & (accepted.numbers[:, Q] == 0.0)
+    possible &= (whole | (drivers < 0)).all(axis=1)
     limit = ALLOWED_SHARE * found.rest[accepted.coordinate] + ALLOWED
     for at_zero in (True, False):
         rows = np.flatnonzero(possible & (at_zero | (accepted.location >= 0)))
@@ -203,8 +245,9 @@ def _round(mapped: Mapped, found: Search, learned: Draws, judged: Draws) -> None
         if at_zero:
             models = models._replace(location=np.full(len(rows), NONE))
         exact = _fit_exact(models, slopes[rows], learned)
-        good = np.flatnonzero(divergence(exact, judged) <= limit[rows])
-        mapped.set_exact(exact.take(good), slopes[rows[good]])
+        rest = divergence(exact, judged)
+        good = np.flatnonzero(rest <= limit[rows])
+        mapped.set_exact(exact.take(good), slopes[rows[good]], rest[good])
         possible[rows[good]] = False
 
 
@@ -218,27 +261,53 @@ def _find_centers(mapped: Mapped, found: Search, learned: Draws, judged: Draws) 
     around l, as long as nothing is known about l. Of these coordinates, the gradient of the
     location alone contains the terms of all others.
     """
-    known: dict[tuple[int, int], list[int]] = {}
-    for j, (scale, location, slope) in mapped.priors.items():
-        if location >= 0:
-            known.setdefault((scale, slope), []).append(j)
-    for (scale, slope), chained in known.items():
-        alike = [j for j in mapped.fits if mapped.fits[j].scale[0] == scale]
+    known: dict[Prior, list[int]] = {}
+    for j, prior in mapped.priors.items():
+        if prior.location >= 0:
+            known.setdefault(prior._replace(location=NONE), []).append(j)
+    for prior, members in known.items():
+        # some may have been given another prior meanwhile
+        chained = [j for j in members if j in mapped.priors]
+        if not chained:
+            continue
+        alike = [
+            j
+            for j, fits in mapped.fits.items()
+            if (fits.scale[0], fits.second[0]) == (prior.scale, prior.second)
+        ]
         locations = {int(mapped.fits[j].location[0]) for j in alike} - {NONE}
         nodes = sorted(locations.union(alike))
-        if len(locations) == 1 or len(nodes) > MOST_CHAINED:
+        # conditionals that are exact already are those of a nested hierarchy, or of a random walk
+        known_exactly = all(mapped.rest[j] <= EXACT for j in chained)
+        if len(locations) == 1 or len(nodes) > MOST_CHAINED or known_exactly:
             continue
-        around = _neighbors(nodes, Prior(scale, NONE, slope), mapped, chained, learned)
-        center = max(nodes, key=lambda node: len(around[node]))
-        if len(around[center]) >= LEAST_MEMBERS:
+        around = _neighbors(nodes, prior, mapped, chained, learned)
+        offered = [
+            (j, prior._replace(location=center), True)
+            for center, members in _stars(around).items()
+            for j in members
+        ]
+        if offered:
             former = mapped.fits.copy(), mapped.priors.copy()
             for node in nodes:
                 if node in mapped.fits:
                     mapped.remove(node)
-            prior = Prior(scale, center, slope)
-            offered = [(j, prior, True) for j in around[center]]
             if not _join(mapped, offered, found, learned, judged):
                 mapped.fits, mapped.priors = former
+
+
+def _stars(around: dict[int, list[int]]) -> dict[int, list[int]]:
+    """Return centers and the members around each, the largest first; no coordinate is in two."""
+    stars: dict[int, list[int]] = {}
+    left = set(around)
+    while left:
+        members = {center: [j for j in around[center] if j in left] for center in sorted(left)}
+        center = max(members, key=lambda node: len(members[node]))
+        if len(members[center]) < LEAST_MEMBERS:
+            break
+        stars[center] = members[center]
+        left -= {center, *members[center]}
+    return stars
 
 
 def _neighbors(
@@ -280,12 +349,25 @@ def _offer(mapped: Mapped, certain: set[int], found: Search, learned: Draws, jud
     for j in range(len(learned.positions)):
         if j in drivers | certain or j in groups[0].members:
             continue
-        number, clear = _choose_group(*_coefficients(j, groups, sizes, learned, near[j]))
+        asked = _likeliest(j, groups, sizes, learned)
+        values, errors = _coefficients(
+            j, [groups[i] for i in asked], [sizes[i] for i in asked], learned, near[j]
+        )
+        number, clear = _choose_group(values, errors)
         if clear:
             certain.add(j)
-        if number is not None and mapped.priors.get(j) != groups[number].prior:
-            offered.append((j, groups[number].prior, clear))
+        if number is not None and mapped.priors.get(j) != groups[asked[number]].prior:
+            offered.append((j, groups[asked[number]].prior, clear))
     return bool(offered) and _join(mapped, offered, found, learned, judged)
+
+
+def _likeliest(j: int, groups: list[Group], sizes: list[float], draws: Draws) -> list[int]:
+    """Return the numbers of the groups whose terms are most correlated with the gradient."""
+    if len(groups) <= MOST_OFFERED:
+        return list(range(len(groups)))
+    terms = np.nan_to_num(_prior_terms(j, groups, sizes, draws), posinf=0.0, neginf=0.0)
+    scores = correlations(terms, draws.gradients[[j]])[:, 0]
+    return sorted(np.argsort(-scores, kind="stable")[:MOST_OFFERED].tolist())
 
 
 def _join(
@@ -297,29 +379,33 @@ def _join(
 ) -> bool:
     """Fit priors to the coordinates to which they are offered; True if one is accepted."""
     j = np.array([coordinate for coordinate, _, _ in offered])
-    scale, location, slopes = np.array([prior for _, prior, _ in offered]).T
+    scale, location, slope, second, second_slope = np.array([prior for _, prior, _ in offered]).T
+    slopes = np.column_stack([slope, second_slope])
     clear = np.array([is_clear for _, _, is_clear in offered])
     numbers = np.zeros((len(j), PARAMETERS))
-    exact = _fit_exact(Fits(j, scale, location, numbers, numbers > 0.0), slopes, learned)
+    models = Fits(j, scale, second, location, numbers, numbers > 0.0)
+    exact = _fit_exact(models, slopes, learned)
     # where the gradient has decided, the likelihood may still keep the conditional from a normal
     own = np.where(np.isin(j, list(mapped.fits)) & ~clear, found.rest[j], found.before[j])
     limit = np.where(clear, CLEAR_SHARE, ALLOWED_SHARE) * own + ALLOWED
     joined = False
-    for row in np.flatnonzero(divergence(exact, judged) <= limit):
+    rest = divergence(exact, judged)
+    for row in np.flatnonzero(rest <= limit):
         coordinate, prior, _ = offered[row]
         others = {i: needs for i, needs in mapped.drivers.items() if i != coordinate}
         if not reaches(others, prior.drivers, coordinate):
-            mapped.set_exact(exact.take(np.array([row])), slopes[[row]])
+            mapped.set_exact(exact.take(np.array([row])), slopes[[row]], rest[[row]])
             joined = True
     return joined
 
 
 def _size(mapped: Mapped, group: Group, draws: Draws) -> float:
     """Return the group's a in the program's units: the median of its members."""
-    scale, found = group.prior.scale, []
+    scale, second, found = group.prior.scale, group.prior.second, []
     for j in group.members:
         numbers = mapped.fits[j].numbers[0]
         shift = numbers[B] * draws.mean[scale] / draws.sd[scale]
+        shift += numbers[S] * draws.mean[second] / draws.sd[second]
         found.append(numbers[A] - shift - 2.0 * np.log(draws.sd[j]))
     return float(np.median(found))
 
@@ -370,9 +456,10 @@ def _prior_terms(j: int, groups: list[Group], sizes: list[float], draws: Draws) 
     positions = draws.mean[:, None] + draws.sd[:, None] * draws.positions
     out = np.empty((len(groups), positions.shape[1]))
     for row, (group, size) in enumerate(zip(groups, sizes, strict=True)):
-        scale, location, slope = group.prior
+        scale, location, slope, second, second_slope = group.prior
         center = positions[location] if location >= 0 else 0.0
-        exponent = np.clip(size + slope * positions[scale], -LARGEST_EXPONENT, LARGEST_EXPONENT)
+        exponent = size + slope * positions[scale] + second_slope * positions[second]
+        exponent = np.clip(exponent, -LARGEST_EXPONENT, LARGEST_EXPONENT)
         out[row] = -np.exp(exponent) * (positions[j] - center) * draws.sd[j]
     return out
 

@@ -5,10 +5,12 @@ on half of the draws and judged on the other half:
 
 - as drivers of the scale, the coordinates most correlated with the log of its squared gradient;
 - with each of them, as drivers of the location, those most correlated with what remains;
+- where that leaves much, a second driver of the scale: those most correlated with what remains of
+  the log of the squared gradient;
 - with a constant scale, drivers of a curved location.
 
-The best candidate of each coordinate is taken in the order of gain, unless drivers would then
-depend on each other in a circle.
+The best candidate of each coordinate is taken, those that leave almost nothing first and others in
+the order of gain, unless drivers would then depend on each other in a circle.
 
 """
 
@@ -29,6 +31,7 @@ from stanadapt.samplers.whitened.conditionals import (
     E,
     Fits,
     Q,
+    S,
     W,
     divergence,
     fit,
@@ -40,9 +43,17 @@ SMALL = 0.05
 # share of the divergence that may remain, and what a location driver must gain; and what all must
 # gain over a line
 LARGEST_REST, LOCATION_GAIN, LINE_GAIN = 0.75, 0.05, 0.3
-SCALE_DRIVERS, LOCATION_DRIVERS = 3, 4
+SCALE_DRIVERS, LOCATION_DRIVERS, SECOND_DRIVERS = 3, 4, 2
+# a fit with less is taken for the true conditional, before others that gain more
+EXACT = 0.01
+# share of the divergence with one driver of the scale that two may leave
+SECOND_REST = 0.5
 # coordinates whose drivers are searched for
 MOST_SEARCHED = 48
+# standard errors by which the correlation with a second driver must differ from 0
+CLEAR = 2.0
+# coordinates that a target must have for one of them to have two drivers of the scale
+LEAST_FOR_TWO = 3
 # where the search begins: the logs of both precisions, below that of a single one
 START = 0.7
 NONE = -1
@@ -59,6 +70,8 @@ class Search(NamedTuple):
         Held-out divergence of the accepted fit of each coordinate, or of the plain one.
     before
         Held-out divergence of the plain fits.
+    tried, found
+        All fits that may be accepted, and their held-out divergence.
 
     """
 
@@ -66,6 +79,12 @@ class Search(NamedTuple):
     plain: Fits
     rest: np.ndarray
     before: np.ndarray
+    tried: Fits
+    found: np.ndarray
+
+    def by_gain(self) -> "Search":
+        """Return the same search with the fits that gain most first, whatever they leave."""
+        return _choose(self.plain, self.before, self.tried, self.found, exact_first=False)
 
 
 def plain_fits(draws: Draws) -> Fits:
@@ -74,7 +93,7 @@ def plain_fits(draws: Draws) -> Fits:
     numbers = np.zeros((n, PARAMETERS))
     numbers[:, A], numbers[:, C] = draws.log_precision, ABSENT
     none = np.full(n, NONE)
-    return fit(Fits(np.arange(n), none, none, numbers, _free(n, A, E)), draws)
+    return fit(Fits(np.arange(n), none, none, none, numbers, _free(n, A, E)), draws)
 
 
 def _free(count: int, *names: int) -> np.ndarray:
@@ -88,24 +107,34 @@ def search(learned: Draws, judged: Draws) -> Search:
     plain = plain_fits(learned)
     before = divergence(plain, judged)
     open_coordinates = _sample(np.flatnonzero(before > SMALL), before)
+    alone, both = _scale_candidates(open_coordinates, learned)
     candidates = [
         part
         for part in (
-            *_scale_candidates(open_coordinates, learned),
+            alone,
+            both,
+            *_second_candidates(alone, both, learned),
             _curved_candidates(plain.take(open_coordinates), learned),
         )
         if len(part.coordinate)
     ]
     if not candidates:
-        return Search(plain.take(np.empty(0, int)), plain, before, before)
+        none = plain.take(np.empty(0, int))
+        return Search(none, plain, before, before, none, np.empty(0))
     everything = join(candidates)
     found = divergence(everything, judged)
-    curved = np.flatnonzero(found < (1.0 - LINE_GAIN) * _on_lines(everything, learned, judged))
-    everything, found = everything.take(curved), found[curved]
-    accepted = _without_circles(everything, found, before)
+    enough = found < (1.0 - LINE_GAIN) * _on_lines(everything, learned, judged)
+    curved = np.flatnonzero(enough & ~_needless_second(everything, found))
+    return _choose(plain, before, everything.take(curved), found[curved], exact_first=True)
+
+
+def _choose(
+    plain: Fits, before: np.ndarray, tried: Fits, found: np.ndarray, exact_first: bool
+) -> Search:
+    rows = _without_circles(tried, found, before, EXACT if exact_first else -np.inf)
     rest = before.copy()
-    rest[everything.coordinate[accepted]] = found[accepted]
-    return Search(everything.take(accepted), plain, rest, before)
+    rest[tried.coordinate[rows]] = found[rows]
+    return Search(tried.take(rows), plain, rest, before, tried, found)
 
 
 def _sample(coordinates: np.ndarray, before: np.ndarray) -> np.ndarray:
@@ -144,7 +173,7 @@ def _scale_candidates(coordinates: np.ndarray, draws: Draws) -> tuple[Fits, Fits
     """Return fits with a driver of the scale: without a location, and with one."""
     z, g, n = draws.positions, draws.gradients, len(draws.positions)
     if n == 1 or not len(coordinates):
-        nothing = Fits(*(np.empty(0, int),) * 3, np.empty((0, PARAMETERS)), _free(0, A))
+        nothing = Fits(*(np.empty(0, int),) * 4, np.empty((0, PARAMETERS)), _free(0, A))
         return nothing, nothing
     sizes = np.log(g[coordinates] ** 2 + 1e-300)
     scale = _highest(correlations(sizes, z), coordinates, SCALE_DRIVERS)
@@ -154,16 +183,90 @@ def _scale_candidates(coordinates: np.ndarray, draws: Draws) -> tuple[Fits, Fits
     free, none = _free(len(j), A, B, C, D, E), np.full(len(j), NONE)
     starts = [_with_slope(start, slope) for slope in (-1.0, 1.0)]
     alone = _best(
-        [fit(Fits(j, scale.ravel(), none, first, free), draws) for first in starts], draws
+        [fit(Fits(j, scale.ravel(), none, none, first, free), draws) for first in starts], draws
     )
+    return alone, _with_location(alone, starts, draws)
+
+
+def _with_location(alone: Fits, starts: list[np.ndarray], draws: Draws) -> Fits:
+    """Return fits with a driver of the location too, from the given fits and from other numbers."""
     location = _locations(alone, draws)
-    rows = np.repeat(np.arange(len(j)), location.shape[1])
-    first = alone.take(rows)._replace(
-        location=location.ravel(), free=_free(len(rows), A, B, C, D, E, W)
-    )
+    rows = np.repeat(np.arange(len(alone.coordinate)), location.shape[1])
+    free = alone.free[rows]
+    free[:, W] = True
+    first = alone.take(rows)._replace(location=location.ravel(), free=free)
     tried = [first, *(first._replace(numbers=numbers[rows]) for numbers in starts)]
     both = _best([fit(each, draws) for each in tried], draws)
-    return alone, both.take(np.flatnonzero(both.location != both.scale))
+    other = (both.location != both.scale) & (both.location != both.second)
+    return both.take(np.flatnonzero(other))
+
+
+def _second_candidates(alone: Fits, both: Fits, draws: Draws) -> tuple[Fits, ...]:
+    """Return fits with two drivers of the scale: without a location, with one, and with it alone.
+
+    Only for coordinates whose best fit with one driver leaves much. The slopes at which they begin
+    are those of a regression of the log of the squared gradient on both drivers.
+    """
+    z = draws.positions
+    rest: dict[int, float] = {}
+    for fits in (alone, both):
+        for j, value in zip(fits.coordinate, divergence(fits, draws), strict=True):
+            rest[int(j)] = min(rest.get(int(j), np.inf), value)
+    wanted = np.array([rest[int(j)] > SMALL for j in alone.coordinate], bool)
+    first = alone.take(np.flatnonzero(wanted))
+    if not len(first.coordinate) or len(z) < LEAST_FOR_TWO:
+        return ()
+    sizes = np.log(draws.gradients[first.coordinate] ** 2 + SMALLEST)
+    driver = z[first.scale]
+    slope = np.mean(sizes * driver, axis=1, keepdims=True) / np.mean(driver**2, axis=1)[:, None]
+    scores = correlations(sizes - slope * driver, z)
+    scores[np.arange(len(scores)), first.scale] = -1.0
+    second = _highest(scores, first.coordinate, SECOND_DRIVERS)
+    chosen, place = np.nonzero(
+        np.take_along_axis(scores, second, axis=1) > CLEAR / z.shape[1] ** 0.5
+    )
+    if not len(chosen):
+        return ()
+    first, second = first.take(chosen), second[chosen, place]
+    # the order of both drivers has no meaning
+    pairs = np.sort(np.column_stack([first.scale, second]), axis=1)
+    rows = np.unique(np.column_stack([first.coordinate, pairs]), axis=0, return_index=True)[1]
+    first = first.take(rows)
+    first = first._replace(scale=pairs[rows, 0], second=pairs[rows, 1])
+    numbers = np.zeros_like(first.numbers)
+    numbers[:, A] = numbers[:, C] = draws.log_precision[first.coordinate] - START
+    for row, (j, k, h) in enumerate(zip(first.coordinate, first.scale, first.second, strict=True)):
+        design = np.stack([np.ones(z.shape[1]), z[k], z[h]], axis=1)
+        size = np.log(draws.gradients[j] ** 2 + SMALLEST)
+        numbers[row, [B, S]] = np.linalg.lstsq(design, size, rcond=None)[0][1:]
+    free = _free(len(numbers), A, B, S, C, D, E)
+    pair = fit(first._replace(numbers=numbers, free=free), draws)
+    best = _best_rows(pair, draws)
+    located = _with_location(pair.take(best), [numbers[best]], draws)
+    # the location may be all that one driver lacked
+    return pair, located, fit(_without_second(located), draws)
+
+
+def _without_second(fits: Fits) -> Fits:
+    numbers, free = fits.numbers.copy(), fits.free.copy()
+    numbers[:, S], free[:, S] = 0.0, False
+    return fits._replace(second=np.full(len(numbers), NONE), numbers=numbers, free=free)
+
+
+def _best_rows(fits: Fits, draws: Draws) -> np.ndarray:
+    """Return the row of the best fit of each coordinate."""
+    order = np.argsort(divergence(fits, draws), kind="stable")
+    first = np.unique(fits.coordinate[order], return_index=True)[1]
+    return np.sort(order[first])
+
+
+def _needless_second(fits: Fits, found: np.ndarray) -> np.ndarray:
+    """Whether a fit has a second driver of the scale that gains little over a single one."""
+    best = np.full(int(fits.coordinate.max()) + 1, np.inf)
+    one = fits.second < 0
+    np.minimum.at(best, fits.coordinate[one], found[one])
+    single = best[fits.coordinate]
+    return ~one & ((single <= EXACT) | ~(found < SECOND_REST * single))
 
 
 def _with_slope(numbers: np.ndarray, slope: float) -> np.ndarray:
@@ -184,8 +287,9 @@ def _locations(fits: Fits, draws: Draws) -> np.ndarray:
     """Return the coordinates that would explain most of the residuals as drivers of location."""
     z = draws.positions
     x, g = z[fits.coordinate], draws.gradients[fits.coordinate]
-    a, b, c, d, e = (fits.numbers[:, i, None] for i in (A, B, C, D, E))
-    learned = np.exp(np.clip(a + b * z[fits.scale], -60.0, 60.0))
+    a, b, s, c, d, e = (fits.numbers[:, i, None] for i in (A, B, S, C, D, E))
+    exponent = a + b * z[fits.scale] + s * z[fits.second]
+    learned = np.exp(np.clip(exponent, -60.0, 60.0))
     own = np.exp(np.minimum(c, 60.0))
     root = np.sqrt(own + learned)
     residual = root * x + g / root - (own * d + learned * e) / root
@@ -213,7 +317,7 @@ def _curved_candidates(plain: Fits, learned: Draws) -> Fits:
 
 
 def _on_lines(fits: Fits, learned: Draws, judged: Draws) -> np.ndarray:
-    """Return the held-out divergence with a constant scale and a location linear in both drivers.
+    """Return the held-out divergence with a constant scale and a location linear in the drivers.
 
     That is a correlation, which belongs in the metric. A driver of the scale can imitate it, since
     it moves the mean between those of two precisions. For a given precision P, the location is a
@@ -238,18 +342,22 @@ def _on_lines(fits: Fits, learned: Draws, judged: Draws) -> np.ndarray:
 
 
 def _design(fits: Fits, draws: Draws) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return x, g, and the terms of a line in both drivers, shape (fit, draw, 3)."""
-    z, drivers = draws.positions, np.column_stack([fits.scale, fits.location])
+    """Return x, g, and the terms of a line in all drivers, shape (fit, draw, 4)."""
+    z = draws.positions
+    drivers = np.column_stack([fits.scale, fits.second, fits.location])
     terms = np.where((drivers >= 0)[:, :, None], z[drivers], 0.0)
     ones = np.ones((len(drivers), 1, z.shape[1]))
     design = np.concatenate([ones, terms], axis=1).transpose(0, 2, 1)
     return z[fits.coordinate], draws.gradients[fits.coordinate], design
 
 
-def _without_circles(fits: Fits, found: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Return the rows to accept: for each coordinate the best, in the order of gain."""
-    both = (fits.location >= 0) & (fits.scale >= 0)
-    penalized = np.where(both, (1.0 + LOCATION_GAIN) * found + 1e-3, found)
+def _without_circles(fits: Fits, found: np.ndarray, before: np.ndarray, exact: float) -> np.ndarray:
+    """Return the rows to accept: for each coordinate the best, in the order of gain.
+
+    Those that leave less than `exact` come before all others.
+    """
+    more = ((fits.location >= 0) & (fits.scale >= 0)).astype(float) + (fits.second >= 0)
+    penalized = (1.0 + LOCATION_GAIN * more) * found + 1e-3 * more
     own = before[fits.coordinate]
     usable = (found < LARGEST_REST * own) & (own - found > SMALL)
     first = dict.fromkeys(fits.coordinate, np.inf)
@@ -259,15 +367,16 @@ def _without_circles(fits: Fits, found: np.ndarray, before: np.ndarray) -> np.nd
     order = sorted(
         np.flatnonzero(usable),
         key=lambda row: (
+            found[row] > exact,
             first[fits.coordinate[row]] - before[fits.coordinate[row]],
             fits.coordinate[row], penalized[row],
         ),
     )  # fmt: skip
     drivers: dict[int, set[int]] = {}
     accepted = []
+    needed = fits.drivers
     for row in order:
-        j = int(fits.coordinate[row])
-        needs = {int(k) for k in (fits.scale[row], fits.location[row]) if k >= 0}
+        j, needs = int(fits.coordinate[row]), needed[row]
         if j not in drivers and not reaches(drivers, needs, j):
             drivers[j] = needs
             accepted.append(row)

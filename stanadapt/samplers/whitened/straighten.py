@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import triangular_map
+from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import (
     NUMBERS,
     TriangularMap,
@@ -35,12 +36,13 @@ from stanadapt.samplers.whitened.conditionals import (
     E,
     Fits,
     Q,
+    S,
     W,
     join,
 )
 from stanadapt.samplers.whitened.fisher_metric import fisher_metric
-from stanadapt.samplers.whitened.map_groups import Group, exact_structure
-from stanadapt.samplers.whitened.map_search import NONE, in_order, search
+from stanadapt.samplers.whitened.map_groups import LEAST_MEMBERS, Group, exact_structure
+from stanadapt.samplers.whitened.map_search import NONE, Search, in_order, search
 
 # D is taken over the coordinates that a map involves. It must leave less than this share of
 # it, and less than D of draws and gradients that have nothing to do with each other; and a new one,
@@ -50,6 +52,11 @@ CLOSE, CLOSE_SHARE = 0.3, 0.2
 # draws to learn from and to judge by, each; more would cost time and change nothing
 MOST_DRAWS = 300
 LEAST_DRAWS = 60
+DRIVERS = ("scale", "second", "location")
+# of nested hierarchies
+LEVELS = 2
+# a map that leaves less is not compared with one in which fits are chosen in another order
+SETTLED = 0.1
 # number of corrections of a metric by which D is measured
 REPEATS = 2
 
@@ -107,7 +114,7 @@ def distances(
 
     The metric is learned from the others; all have rows of shape (dim,).
     """
-    with np.errstate(all="ignore"):
+    with one_blas_thread(), np.errstate(all="ignore"):
         x, g, _ = apply_map(straightening, *learned)
         metric = fisher_metric(x, g, np.ones(x.shape[1]))
         if metric.kind == "dense" and x.shape[1] <= LARGEST_COMPOSED:
@@ -157,30 +164,76 @@ def straighten(
         Draws.standardize(part[0][:MOST_DRAWS], part[1][:MOST_DRAWS], mean, sd)
         for part in parts[:2]
     )
-    fits, groups = exact_structure(search(first, second), first, second)
-    exact = fits.take(np.flatnonzero(np.isin(fits.coordinate, _members(groups))))
-    # given its members, a location may seem to depend on the scale; given their residuals, it may
-    # not, or otherwise: exact groups alone come first
-    among_rest = _search_rest(_as_map(exact, groups, first), first, second)
-    candidates = [
-        (_as_map(found, groups, first), tuple(groups))
-        for found in (exact, join([exact, among_rest]), fits)
-    ]
-    if former.map_is_used:
-        candidates.append((former.straightening, former.groups))
-    for candidate, members in candidates:
-        after = distances(candidate, learned, judged)
-        near = _is_near(candidate, parts_before, after, new=not former.map_is_used)
-        if near and after.mean() < best.distance:
-            best = Straightened(candidate, members, before, float(after.mean()))
+    found = search(first, second)
+    for candidates_of in (_exact_candidates, _free_candidates):
+        candidates = candidates_of(found, first, second)
+        if former.map_is_used:
+            candidates.append((former.straightening, former.groups))
+        for candidate, members in candidates:
+            after = distances(candidate, learned, judged)
+            near = _is_near(candidate, parts_before, after, new=not former.map_is_used)
+            if near and after.mean() < best.distance:
+                best = Straightened(candidate, members, before, float(after.mean()))
+        if best.distance < SETTLED:
+            break
     return best
+
+
+Candidates = list[tuple[TriangularMap, tuple[Group, ...]]]
+
+
+def _exact_candidates(found: Search, first: Draws, second: Draws) -> Candidates:
+    """Return maps in which conditionals that are known exactly come first, each with its groups.
+
+    Given its members, a location may seem to depend on the scale; given their residuals, it may
+    not, or otherwise. So exact groups alone come first, and the rest is searched given their
+    residuals: in nested hierarchies, it has groups of its own.
+    """
+    fits, groups = exact_structure(found, first, second)
+    exact = _members_of(groups, fits)
+    candidates = [(fits, groups)]
+    more = groups
+    for _ in range(LEVELS):
+        # coordinates with a prior of their own are the end of a chain: there may be many levels
+        if max((len(group.members) for group in more), default=0) < LEAST_MEMBERS:
+            break
+        candidates.append((exact, groups))
+        rest = _Rest(_as_map(exact, groups, first), first, second)
+        among_rest, more = rest.exact_structure()
+        candidates.append((join([exact, among_rest]), [*groups, *more]))
+        exact, groups = join([exact, _members_of(more, among_rest)]), [*groups, *more]
+    if len(candidates) > 1:
+        candidates.append((exact, groups))
+    return [(_as_map(part, found, first), tuple(found)) for part, found in candidates]
+
+
+def _free_candidates(found: Search, first: Draws, second: Draws) -> Candidates:
+    """Return maps in which the conditionals with the largest gain come first, for what remains.
+
+    In a random walk with an unknown scale each step depends on its neighbors, and only the last one
+    has an exact conditional.
+    """
+    fits, groups = exact_structure(found.by_gain(), first, second)
+    groups = [group for group in groups if len(group.members) > 1]
+    exact = _members_of(groups, fits)
+    candidates = [fits]
+    if groups:
+        among_rest = _Rest(_as_map(exact, groups, first), first, second).fits()
+        candidates += [exact, join([exact, among_rest])]
+    return [(_as_map(part, groups, first), tuple(groups)) for part in candidates]
+
+
+def _members_of(groups: list[Group], fits: Fits) -> Fits:
+    return fits.take(np.flatnonzero(np.isin(fits.coordinate, _members(groups))))
 
 
 def _is_near(
     straightening: TriangularMap, before: np.ndarray, after: np.ndarray, new: bool
 ) -> bool:
     """Whether a map brings the coordinates that it involves near enough to a Gaussian."""
-    drivers = np.concatenate([straightening.scale_driver, straightening.location_driver])
+    drivers = np.concatenate([
+        straightening.scale_driver, straightening.second_driver, straightening.location_driver,
+    ])  # fmt: skip
     involved = np.union1d(straightening.coordinate, drivers[drivers >= 0])
     if not len(involved):
         return False
@@ -195,23 +248,49 @@ def _members(groups: list[Group]) -> list[int]:
     return [j for group in groups for j in group.members]
 
 
-def _search_rest(straightening: TriangularMap, first: Draws, second: Draws) -> Fits:
-    """Search for maps of the coordinates that are not mapped yet, given the others' residuals."""
-    rest = np.setdiff1d(np.arange(len(first.mean)), straightening.coordinate)
-    mean, sd = first.mean, first.sd
+class _Rest:
+    """The coordinates that are not mapped yet, given the residuals of those that are."""
 
-    def inside(draws: Draws) -> Draws:
-        x, g, _ = apply_map(
-            straightening, (mean[:, None] + sd[:, None] * draws.positions).T,
-            (draws.gradients / sd[:, None]).T,
-        )  # fmt: skip
-        return Draws.standardize(x[:, rest], g[:, rest], mean[rest], sd[rest])
+    def __init__(self, straightening: TriangularMap, first: Draws, second: Draws) -> None:
+        self.numbers = np.setdiff1d(np.arange(len(first.mean)), straightening.coordinate)
+        mean, sd = first.mean, first.sd
 
-    found = search(inside(first), inside(second)).accepted
-    scale, location = (
-        np.where(driver >= 0, rest[driver], NONE) for driver in (found.scale, found.location)
-    )
-    return found._replace(coordinate=rest[found.coordinate], scale=scale, location=location)
+        def inside(draws: Draws) -> Draws:
+            x, g, _ = apply_map(
+                straightening, (mean[:, None] + sd[:, None] * draws.positions).T,
+                (draws.gradients / sd[:, None]).T,
+            )  # fmt: skip
+            kept = self.numbers
+            return Draws.standardize(x[:, kept], g[:, kept], mean[kept], sd[kept])
+
+        self.draws = inside(first), inside(second)
+
+    def fits(self) -> Fits:
+        """Return fits with the largest gain."""
+        return self._renumbered(search(*self.draws).by_gain().accepted)
+
+    def exact_structure(self) -> tuple[Fits, list[Group]]:
+        """Return fits and groups, by their numbers among all coordinates."""
+        fits, groups = exact_structure(search(*self.draws), *self.draws)
+        return self._renumbered(fits), [self._renumbered_group(group) for group in groups]
+
+    def _renumbered(self, fits: Fits) -> Fits:
+        drivers = {
+            name: np.where(driver >= 0, self.numbers[driver], NONE)
+            for name in DRIVERS
+            for driver in (getattr(fits, name),)
+        }
+        return fits._replace(coordinate=self.numbers[fits.coordinate], **drivers)
+
+    def _renumbered_group(self, group: Group) -> Group:
+        drivers = {
+            name: int(self.numbers[driver])
+            for name in DRIVERS
+            for driver in (getattr(group.prior, name),)
+            if driver >= 0
+        }
+        members = tuple(int(self.numbers[j]) for j in group.members)
+        return Group(group.prior._replace(**drivers), members)
 
 
 def _thirds(x: np.ndarray, g: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -224,19 +303,20 @@ def _as_map(fits: Fits, groups: list[Group], draws: Draws) -> TriangularMap:
     if not len(fits.coordinate):
         return no_map()
     row_of = {int(j): row for row, j in enumerate(fits.coordinate)}
-    drivers = {
-        j: {int(k) for k in (fits.scale[row], fits.location[row]) if k >= 0}
-        for j, row in row_of.items()
-    }
+    drivers = dict(zip(row_of, fits.drivers, strict=True))
     rows = np.array([row_of[j] for j in in_order(drivers)])
     fits = fits.take(rows)
-    j, scale, location, numbers = fits.coordinate, fits.scale, fits.location, fits.numbers
-    has_scale, has_location = scale >= 0, location >= 0
+    j, scale, second, location = fits.coordinate, fits.scale, fits.second, fits.location
+    numbers, has_scale, has_second, has_location = (
+        fits.numbers, scale >= 0, second >= 0, location >= 0,
+    )  # fmt: skip
     mean, sd, out = draws.mean, draws.sd, np.zeros((len(j), NUMBERS))
     own = numbers[:, C] > 0.5 * ABSENT
     out[:, triangular_map.A] = numbers[:, A] - 2.0 * np.log(sd[j])
     out[:, triangular_map.B] = np.where(has_scale, numbers[:, B] / sd[scale], 0.0)
     out[:, triangular_map.C] = np.where(has_scale, mean[scale], 0.0)
+    out[:, triangular_map.S] = np.where(has_second, numbers[:, S] / sd[second], 0.0)
+    out[:, triangular_map.T] = np.where(has_second, mean[second], 0.0)
     precision = np.exp(np.clip(numbers[:, C], -LARGEST_EXPONENT, LARGEST_EXPONENT)) / sd[j] ** 2
     out[:, triangular_map.P0] = np.where(own, precision, 0.0)
     out[:, triangular_map.D] = mean[j] + sd[j] * numbers[:, D]
@@ -250,4 +330,4 @@ def _as_map(fits: Fits, groups: list[Group], draws: Draws) -> TriangularMap:
     exact = np.isin(j, _members(groups))
     out[exact, triangular_map.E] = out[exact, triangular_map.F] = 0.0
     out[exact, triangular_map.W] = has_location[exact]
-    return make_map(j, scale, location, out)
+    return make_map(j, scale, second, location, out)

@@ -14,6 +14,7 @@ from stanadapt.samplers.whitened.conditionals import (
     E,
     Fits,
     Q,
+    S,
     W,
     _columns,
     _derivatives,
@@ -22,10 +23,10 @@ from stanadapt.samplers.whitened.conditionals import (
     fit,
 )
 
-COUNT, UNITS = 60, np.array([1e-4, 30.0, 2.0])
-# of coordinate 2, given 0 and 1, in units of the standardized draws
-TRUE = {A: 0.4, B: -1.2, C: -0.8, D: 0.9, E: -0.3, W: 0.7, Q: 0.0}
-CURVE = {A: 1.1, B: 0.0, C: ABSENT, D: 0.0, E: 0.5, W: -0.6, Q: 0.9}
+COUNT, UNITS = 60, np.array([1e-4, 30.0, 2.0, 0.7])
+# of coordinate 2, given 0, 3 and 1, in units of the standardized draws
+TRUE = {A: 0.4, B: -1.2, S: 0.6, C: -0.8, D: 0.9, E: -0.3, W: 0.7, Q: 0.0}
+CURVE = {A: 1.1, B: 0.0, S: 0.0, C: ABSENT, D: 0.0, E: 0.5, W: -0.6, Q: 0.9}
 
 
 def numbers_of(found):
@@ -35,37 +36,39 @@ def numbers_of(found):
 
 
 def made(numbers, seed=1, count=COUNT):
-    """Draws of three coordinates, the last with this conditional, in standardized units."""
+    """Draws of four coordinates, the third with this conditional, in standardized units."""
     rng = np.random.default_rng(seed)
-    a, b, c, d, e, w, q = numbers[0]
-    z = rng.standard_normal((3, count))
-    learned, own = np.exp(a + b * z[0]), np.exp(c)
+    a, b, s, c, d, e, w, q = numbers[0]
+    z = rng.standard_normal((4, count))
+    learned, own = np.exp(a + b * z[0] + s * z[3]), np.exp(c)
     precision = own + learned
     mean = (own * d + learned * (e + w * z[1] + q * z[1] ** 2)) / precision
     z[2] = mean + z[2] / np.sqrt(precision)
-    gradients = np.zeros((3, count))
+    gradients = np.zeros((4, count))
     gradients[2] = -precision * (z[2] - mean)
-    return Draws(z, gradients, np.zeros(3), np.ones(3))
+    return Draws(z, gradients, np.zeros(4), np.ones(4))
 
 
-def model(numbers, free, scale=0, location=1):
+def model(numbers, free, scale=0, location=1, second=3):
     chosen = np.zeros((1, PARAMETERS), bool)
     chosen[0, free] = True
-    return Fits(np.array([2]), np.array([scale]), np.array([location]), numbers, chosen)
+    return Fits(
+        np.array([2]), np.array([scale]), np.array([second]), np.array([location]), numbers, chosen
+    )
 
 
 def test_the_divergence_of_the_true_model_is_zero():
     draws = made(numbers_of(TRUE))
     assert divergence(model(numbers_of(TRUE), [A]), draws)[0] < 1e-25
     # and of one with an error in each of its numbers, it is not
-    for wrong in (A, B, C, D, E, W, Q):
+    for wrong in (A, B, S, C, D, E, W, Q):
         numbers = numbers_of(TRUE)
         numbers[0, wrong] += 0.05
         assert divergence(model(numbers, [A]), draws)[0] > 1e-6
 
 
 @pytest.mark.parametrize(("true", "free"), [
-    (TRUE, [A, B, C, D, E, W]), (CURVE, [A, E, W, Q]),
+    (TRUE, [A, B, S, C, D, E, W]), (CURVE, [A, E, W, Q]),
 ])  # fmt: skip
 def test_a_fit_finds_the_numbers_from_few_draws(true, free):
     draws, start = made(numbers_of(true)), numbers_of(true)
@@ -79,7 +82,7 @@ def test_numbers_that_are_not_free_stay():
     start = numbers_of(TRUE)
     start[0, [A, C]] += 0.3
     found = fit(model(start, [A]), made(numbers_of(TRUE)))
-    fixed = [B, C, D, E, W, Q]
+    fixed = [B, S, C, D, E, W, Q]
     np.testing.assert_array_equal(found.numbers[0, fixed], start[0, fixed])
     assert found.numbers[0, A] != start[0, A]
 
@@ -88,7 +91,7 @@ def test_derivatives_are_those_of_the_residuals():
     rng, h = np.random.default_rng(3), 1e-6
     numbers = numbers_of(TRUE) + 0.3 * rng.standard_normal((1, PARAMETERS))
     draws = made(numbers_of(TRUE))
-    draws = draws._replace(gradients=draws.gradients + 0.2 * rng.standard_normal((3, COUNT)))
+    draws = draws._replace(gradients=draws.gradients + 0.2 * rng.standard_normal((4, COUNT)))
     columns = _columns(model(numbers, [A]), draws)
     found = _derivatives(numbers, _residuals(numbers, *columns), *columns)
     for i, unit in enumerate(np.eye(PARAMETERS)):
@@ -99,12 +102,12 @@ def test_derivatives_are_those_of_the_residuals():
 
 
 def test_many_fits_are_those_made_alone():
-    """They advance together, in chunks, until none of a chunk improves."""
+    """They advance together, in chunks; those that have ended are left out."""
     draws, rng = made(numbers_of(TRUE)), np.random.default_rng(4)
     starts = numbers_of(TRUE) + 0.3 * rng.standard_normal((300, PARAMETERS))
     starts[:, Q] = 0.0
-    free = np.isin(np.arange(PARAMETERS), [A, B, C, D, E, W])
-    many = Fits(*(np.full(300, i) for i in (2, 0, 1)), starts, np.tile(free, (300, 1)))
+    free = np.isin(np.arange(PARAMETERS), [A, B, S, C, D, E, W])
+    many = Fits(*(np.full(300, i) for i in (2, 0, 3, 1)), starts, np.tile(free, (300, 1)))
     found = divergence(fit(many, draws), draws)
     for row in (0, 127, 128, 299):
         alone = divergence(fit(many.take(np.array([row])), draws), draws)[0]
@@ -112,7 +115,7 @@ def test_many_fits_are_those_made_alone():
 
 
 def test_units_do_not_matter():
-    draws, mean, sd = made(numbers_of(TRUE)), np.array([3.0, -500.0, 0.1]), UNITS
+    draws, mean, sd = made(numbers_of(TRUE)), np.array([3.0, -500.0, 0.1, 20.0]), UNITS
     raw = Draws.standardize(mean + sd * draws.positions.T, draws.gradients.T / sd, mean, sd)
     np.testing.assert_allclose(raw.positions, draws.positions, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(raw.gradients, draws.gradients, rtol=1e-12)
@@ -120,7 +123,7 @@ def test_units_do_not_matter():
 
 def test_a_driver_that_is_absent_has_no_part():
     """With -1, an array would be indexed from its end."""
-    draws = made(numbers_of({**TRUE, B: 0.0, W: 0.0}))
+    draws = made(numbers_of({**TRUE, B: 0.0, S: 0.0, W: 0.0}))
     same = draws._replace(positions=np.concatenate([draws.positions, 1e6 + draws.positions[:1]]))
-    without = model(numbers_of(TRUE), [A], scale=-1, location=-1)
+    without = model(numbers_of(TRUE), [A], scale=-1, location=-1, second=-1)
     assert divergence(without, same)[0] < 1e-25

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from stanadapt.samplers.whitened.conditionals import Draws
-from stanadapt.samplers.whitened.map_groups import exact_structure
+from stanadapt.samplers.whitened.map_groups import Prior, exact_structure
 from stanadapt.samplers.whitened.map_search import in_order, reaches, search
 from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS, Hierarchy
+from tests.helpers.prior_tree import HORSESHOE, NESTED, NONE, TWO_SCALES
 
 COUNT = 400
 
@@ -29,7 +30,7 @@ def test_a_hierarchy_is_one_group_of_all_its_members(target, seed):
     """A member left out would be a wall in the neck, even one whose data drown out the prior."""
     fits, groups = structure(*of(target, seed))
     assert [(group.prior, group.members) for group in groups] == [
-        ((SCALE, LOCATION, -1), tuple(target.members))
+        (Prior(SCALE, LOCATION, -1), tuple(target.members))
     ]
     # the location depends on the scale given the members, though not given their residuals
     assert set(target.members) <= set(fits.coordinate) <= {LOCATION, *target.members}
@@ -41,7 +42,7 @@ def test_three_members_are_a_group(seed):
     target = Hierarchy([0.3, 0.0, 2.0], [9.0, 0.0, 4.0], v=(1.0, 3.0), location=(5.0, 9.0))
     _, groups = structure(*of(target, seed))
     assert [(group.prior, group.members) for group in groups] == [
-        ((SCALE, LOCATION, -1), tuple(target.members))
+        (Prior(SCALE, LOCATION, -1), tuple(target.members))
     ]
 
 
@@ -52,8 +53,8 @@ def test_two_hierarchies_are_two_groups():
     _, groups = structure(np.column_stack([first, second]), gradients)
     found = {group.prior: group.members for group in groups}
     assert found == {
-        (SCALE, LOCATION, -1): tuple(SCHOOLS.members),
-        (SCHOOLS.dim + SCALE, SCHOOLS.dim + LOCATION, -1): tuple(SCHOOLS.dim + wide.members),
+        Prior(SCALE, LOCATION, -1): tuple(SCHOOLS.members),
+        Prior(SCHOOLS.dim + SCALE, SCHOOLS.dim + LOCATION, -1): tuple(SCHOOLS.dim + wide.members),
     }
 
 
@@ -111,3 +112,31 @@ def test_drivers_come_first():
     assert order.index(3) < order.index(0) < order.index(1)
     assert reaches(drivers, {1}, 2)
     assert not reaches(drivers, {0}, 1)
+
+
+def priors(groups):
+    return {j: group.prior for group in groups for j in group.members}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_units_of_a_nested_hierarchy_are_found_before_their_groups(seed):
+    """Given its units, no group is normal: a map of it would keep theirs out, in a circle."""
+    found = priors(structure(*of(NESTED, seed))[1])
+    wanted = {j: Prior(m.scale, m.location, m.slope) for j, m in NESTED.members.items() if j >= 7}
+    # the unit that is alone is its group's equal
+    assert wanted.items() - found.items() <= {(12, wanted[12])}
+    assert found.keys() - wanted.keys() <= {5}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_two_scales_are_found_with_their_slopes(seed):
+    (group,) = structure(*of(TWO_SCALES, seed))[1]
+    assert group == (Prior(0, 2, -1, 1, -2), tuple(TWO_SCALES.members))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_each_coefficient_may_have_a_scale_of_its_own(seed):
+    found = priors(structure(*of(HORSESHOE, seed))[1])
+    assert found == {
+        j: Prior(0, NONE, -2, member.second, -2) for j, member in HORSESHOE.members.items()
+    }

@@ -24,6 +24,7 @@ from tests.helpers.chains import column
 from tests.helpers.curved import PAPER
 from tests.helpers.gaussian_target import drawn, draws_of
 from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS, Hierarchy
+from tests.helpers.prior_tree import HORSESHOE, NESTED, TWO_SCALES, WALK
 
 COUNT = 450
 TARGETS = {"funnel": FUNNEL, "schools": SCHOOLS}
@@ -78,6 +79,22 @@ def test_the_location_is_mapped_given_the_residuals_of_its_members():
     assert [group.members for group in found.groups] == [tuple(SCHOOLS.members)]
     assert list(found.straightening.coordinate) == [LOCATION, *SCHOOLS.members]
     assert found.distance < 0.05
+
+
+@pytest.mark.parametrize("tree", [NESTED, TWO_SCALES, HORSESHOE], ids=["nested", "two", "local"])
+def test_priors_on_priors_become_a_gaussian(tree):
+    """Every member is mapped: one that is left out is a wall in the neck."""
+    found = straighten(*of(tree), UNCHANGED, 0.03)
+    assert found.distance_before > 1.0
+    assert found.distance < 1e-6
+    assert set(found.straightening.coordinate) == set(tree.members)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_random_walk_with_an_unknown_step_is_straightened(seed):
+    """Each step depends on both its neighbors: which comes first is not clear from the draws."""
+    found = straighten(*of(WALK, seed=seed), UNCHANGED, 0.03)
+    assert found.distance < 0.2 < 1.0 < found.distance_before
 
 
 def test_it_is_judged_by_draws_that_it_has_not_seen():
@@ -201,7 +218,7 @@ def test_a_map_is_not_for_chains_that_drift_apart():
     window = Window(positions, gradients, np.zeros((4, 300, NUMBERS)), np.ones(4, bool))
     found = straighten(*window.pooled, UNCHANGED, 0.0)
     curve = make_map(
-        np.array([1]), np.array([-1]), np.array([0]), [[0, 0, 0, 0, 0, 0.0, -1.0, 0, 0]]
+        np.array([1]), *np.array([[-1], [-1], [0]]), [[0, 0, 0, 0, 0, 0.0, -1.0, 0, 0, 0, 0]]
     )
     assert not fits_all_chains(curve, window)
     assert not found.map_is_used or not fits_all_chains(found.straightening, window)
