@@ -11,7 +11,7 @@ import re
 import numpy as np
 
 from stanadapt.engine.triangular_map import A, B, C, S, T
-from stanadapt.samplers.whitened.map_groups import Prior
+from stanadapt.samplers.whitened.priors import Prior
 from stanadapt.samplers.whitened.straighten import Straightened
 from stanadapt.targets.target import Target
 

@@ -11,9 +11,9 @@ from stanadapt.diagnostics.sampler_checks import FAR_BELOW
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.errors import Message
 from stanadapt.samplers.whitened import pooled_am, whitened_hmc
-from stanadapt.samplers.whitened.map_groups import Group
 from stanadapt.samplers.whitened.messages import FLAT_DIRECTION, UNBOUNDED_DIRECTION
 from stanadapt.samplers.whitened.nuts_steps import SHORTER
+from stanadapt.samplers.whitened.priors import Group
 from stanadapt.samplers.whitened.progress import CUT_SHORT, Progress
 from stanadapt.samplers.whitened.straighten import Straightened
 

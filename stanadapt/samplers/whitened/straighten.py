@@ -41,8 +41,10 @@ from stanadapt.samplers.whitened.conditionals import (
     join,
 )
 from stanadapt.samplers.whitened.fisher_metric import fisher_metric
-from stanadapt.samplers.whitened.map_groups import LEAST_MEMBERS, Group, exact_structure
-from stanadapt.samplers.whitened.map_search import NONE, Search, in_order, search
+from stanadapt.samplers.whitened.map_candidates import NONE
+from stanadapt.samplers.whitened.map_groups import exact_structure
+from stanadapt.samplers.whitened.map_search import Search, in_order, search
+from stanadapt.samplers.whitened.priors import LEAST_MEMBERS, Group
 
 # D is taken over the coordinates that a map involves. It must leave less than this share of
 # it, and less than D of draws and gradients that have nothing to do with each other; and a new one,

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from stanadapt.samplers.whitened.conditionals import Draws
-from stanadapt.samplers.whitened.map_groups import Prior, exact_structure
+from stanadapt.samplers.whitened.map_groups import exact_structure
 from stanadapt.samplers.whitened.map_search import in_order, reaches, search
+from stanadapt.samplers.whitened.priors import Prior
 from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS, Hierarchy
 from tests.helpers.prior_tree import HORSESHOE, NESTED, NONE, TWO_SCALES
 
