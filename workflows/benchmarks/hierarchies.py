@@ -4,13 +4,14 @@
     python -m workflows.benchmarks.hierarchies --count 500 --samplers "auto,Stan's NUTS"
     python -m workflows.benchmarks.hierarchies --quick                # does it run?
 
-Parameters are drawn from the prior of a hierarchical normal and a hierarchical binomial model, and
-data from the parameters. Each data set is fitted with the centered program, whose posterior is a
-funnel if the data say little. Groups differ in how much they say: standard errors from 1 to 20, and
-2 to 200 trials. The table has the share of fits with divergences, and of those with a verdict other
-than "fine". The verdict of Stan's NUTS is ours on its fit.
+Parameters are drawn from the prior of a model, and data from the parameters: a hierarchical normal
+and a hierarchical binomial model, units within groups, and a regression whose coefficients have
+scales of their own. Each data set is fitted with the centered program, whose posterior is a funnel
+if the data say little. Groups differ in how much they say: standard errors from 1 to 20, and 2 to
+200 trials; 1 to 4 units. The table has the share of fits with divergences, and of those with a
+verdict other than "fine". The verdict of Stan's NUTS is ours on its fit.
 
-The ranks of the true location and scale among draws of the posterior are uniform if the sampler is
+The ranks of the true hyperparameters among draws of the posterior are uniform if the sampler is
 right (Talts et al., 2018, Validating Bayesian inference algorithms with simulation-based
 calibration, arXiv:1804.06788). A chi-square test examines them; small p-values speak against the
 sampler. Fits of any verdict count there: to leave out the bad ones would select data sets. Ranks
@@ -29,9 +30,11 @@ from workflows.benchmarks.against_nuts import fit_and_time
 from workflows.benchmarks.against_peers import divergences
 from workflows.benchmarks.samplers import show
 
-HYPERPARAMETERS = ("mu", "tau")
 ERRORS = np.array([1.0, 2.0, 4.0, 6.0, 10.0, 12.0, 16.0, 20.0])
 TRIALS = np.array([2, 3, 5, 8, 12, 20, 40, 80, 120, 200])
+GROUP = np.repeat(np.arange(5), [1, 2, 3, 2, 4])
+# columns in units of their own
+DESIGN = np.random.default_rng(1).normal(size=(25, 6)) * [1.0, 0.01, 50.0, 1.0, 3.0, 0.2]
 NORMAL = """
 data { int<lower=1> J; vector[J] y; vector<lower=0>[J] error; }
 parameters { real mu; real<lower=0> tau; vector[J] theta; }
@@ -50,6 +53,28 @@ model {
   tau ~ normal(0, 1);
   theta ~ normal(mu, tau);
   y ~ binomial_logit(n, theta);
+}
+"""
+NESTED = """
+data { int<lower=1> G; int<lower=1> J; array[J] int group; array[J, 2] real y; }
+parameters { real mu; real<lower=0> top; real<lower=0> low; vector[G] theta; vector[J] unit; }
+model {
+  mu ~ normal(0, 10);
+  top ~ normal(0, 5);
+  low ~ normal(0, 5);
+  theta ~ normal(mu, top);
+  unit ~ normal(theta[group], low);
+  for (j in 1:J) y[j] ~ normal(unit[j], 4);
+}
+"""
+LOCAL = """
+data { int<lower=1> N; int<lower=1> K; matrix[N, K] x; vector[K] unit; vector[N] y; }
+parameters { real<lower=0> tau; vector<lower=0>[K] local; vector[K] b; }
+model {
+  tau ~ normal(0, 1);
+  local ~ student_t(3, 0, 1);
+  b ~ normal(0, tau * local .* unit);
+  y ~ normal(x * b, 1);
 }
 """
 DRAWS = 99  # so that there are 100 ranks
@@ -73,7 +98,30 @@ def simulate_binomial(rng):
     return {"mu": mu, "tau": tau}, {"J": len(TRIALS), "y": y, "n": TRIALS}
 
 
-MODELS = {"normal": (NORMAL, simulate_normal), "binomial": (BINOMIAL, simulate_binomial)}
+def simulate_nested(rng):
+    """Draw hyperparameters and data of units within groups."""
+    mu, top, low = 10.0 * rng.normal(), 5.0 * abs(rng.normal()), 5.0 * abs(rng.normal())
+    theta = mu + top * rng.normal(size=GROUP[-1] + 1)
+    unit = theta[GROUP] + low * rng.normal(size=len(GROUP))
+    y = unit[:, None] + 4.0 * rng.normal(size=(len(GROUP), 2))
+    data = {"G": len(theta), "J": len(unit), "group": GROUP + 1, "y": y}
+    return {"mu": mu, "top": top, "low": low}, data
+
+
+def simulate_local(rng):
+    """Draw hyperparameters and data of a regression with a scale for each coefficient."""
+    n, k = DESIGN.shape
+    unit = 1.0 / np.abs(DESIGN).max(axis=0)
+    tau, local = abs(rng.normal()), np.abs(rng.standard_t(3, size=k))
+    y = DESIGN @ (tau * local * unit * rng.normal(size=k)) + rng.normal(size=n)
+    return {"tau": tau}, {"N": n, "K": k, "x": DESIGN, "unit": unit, "y": y}
+
+
+# programs, and what draws their hyperparameters and data
+MODELS = {
+    "normal": (NORMAL, simulate_normal), "binomial": (BINOMIAL, simulate_binomial),
+    "nested": (NESTED, simulate_nested), "local": (LOCAL, simulate_local),
+}  # fmt: skip
 
 
 def rank(draws, truth):
@@ -103,7 +151,7 @@ def row_of(target, truth, sampler, seed, lengths):
         "divergences": divergences(fit),
         "gradients": int(results.attribute(fit, "n_gradients", 0)),
         "seconds": seconds,
-        **{f"rank {name}": rank(drawn[name], truth[name]) for name in HYPERPARAMETERS},
+        **{f"rank {name}": rank(drawn[name], value) for name, value in truth.items()},
     }
 
 
@@ -132,8 +180,11 @@ def summary(rows):
         row["with divergences"] = f"{(part['divergences'] > 0).mean():.1%}"
         row["not fine"] = f"{(part['verdict'] != 'fine').mean():.1%}"
         row["gradients"] = part["gradients"].median()
-        for name in HYPERPARAMETERS:
-            row[f"p-value {name}"] = uniformity(part[f"rank {name}"].to_numpy())
+        ranks = part.filter(like="rank ").dropna(axis="columns")
+        row["p-values of ranks"] = ", ".join(
+            f"{name.removeprefix('rank ')} {uniformity(ranks[name].to_numpy(int)):.2g}"
+            for name in ranks
+        )
         table.append(row)
     return pd.DataFrame(table)
 
@@ -145,14 +196,15 @@ def main():
     parser.add_argument(
         "--count", type=terminal.positive, default=100, help="data sets of each model"
     )
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--quick", action="store_true", help="two data sets, short chains")
     args = parser.parse_args()
     count = 2 if args.quick else args.count
     lengths = {"iter_warmup": 300, "iter_sampling": 300} if args.quick else {}
     folder, rows = record.folder("benchmarks/hierarchies"), []
     with terminal.progress_bar() as bar:
-        task = bar.add_task("", total=count * len(MODELS))
-        for model in MODELS:
+        task = bar.add_task("", total=count * len(args.models))
+        for model in args.models:
             bar.update(task, description=model)
             samplers = args.samplers.split(",")
             rows += rows_of(model, samplers, count, lengths, lambda: bar.advance(task))

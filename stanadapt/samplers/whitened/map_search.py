@@ -56,7 +56,7 @@ class Search(NamedTuple):
     found: np.ndarray
 
     def by_gain(self) -> "Search":
-        """Return the same search with the fits that gain most first, whatever they leave."""
+        """Return the same search with the fits that gain most first, even if they leave much."""
         return _choose(self.plain, self.before, self.tried, self.found, exact_first=False)
 
 
