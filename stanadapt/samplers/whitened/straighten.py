@@ -58,7 +58,7 @@ DRIVERS = ("scale", "second", "location")
 # of nested hierarchies
 LEVELS = 2
 # a map that leaves less is not compared with one in which fits are chosen in another order
-SETTLED = 0.1
+SETTLED = 0.01
 # number of corrections of a metric by which D is measured
 REPEATS = 2
 
