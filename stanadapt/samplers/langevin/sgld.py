@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.protocol import Sampler, Traits
@@ -89,7 +89,7 @@ def check(settings: Settings) -> None:
     require_at_most(settings, 1, "decay")
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (dim,), with a random batch."""
     point = np.empty(density.size)
@@ -130,7 +130,7 @@ def step(density, settings, state, rng):
     return replace(state, scratch=proposal, t=t), info
 
 
-@jit
+@seldom
 def freeze(settings, state):
     """Let steps become smaller from here on."""
     return replace(state, warming_up=False)
