@@ -7,6 +7,7 @@ arrays, this is a third of all code before optimization, and LLVM only deletes i
 A file of its own, since it replaces a part of Numba's that the compilers in `callees` are given.
 """
 
+import functools
 from typing import Any
 
 from numba.core.runtime.context import NRTContext
@@ -36,6 +37,7 @@ class FewerReads(NRTContext):
         return self._counted[kind]
 
 
+@functools.cache
 def with_fewer_reads(context: Any) -> Any:
     """Return a target like `context` that counts references by `FewerReads`."""
     if isinstance(context.nrt, FewerReads):
