@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from stanadapt.engine.compiled.jit import OVERLOAD_OPTIONS, jit
+from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.vectors import copy
 
 # columns of Density.calls
@@ -178,13 +178,13 @@ def _gradient_of(density, position, gradient):
 VALUES, GRADIENTS = {}, {}
 
 
-@overload(_value_of, jit_options=OVERLOAD_OPTIONS)
+@overload(_value_of, inline="always")
 def _choose_value(density, position):
     function = VALUES[density.instance_class]
     return lambda density, position: function(density, position)
 
 
-@overload(_gradient_of, jit_options=OVERLOAD_OPTIONS)
+@overload(_gradient_of, inline="always")
 def _choose_gradient(density, position, gradient):
     function = GRADIENTS[density.instance_class]
     return lambda density, position, gradient: function(density, position, gradient)

@@ -7,8 +7,7 @@ arrays, this is a third of all code before optimization, and LLVM only deletes i
 A file of its own, since it replaces a part of Numba's that the compilers in `callees` are given.
 """
 
-import functools
-from typing import Any
+from typing import Any, ClassVar
 
 from numba.core.runtime.context import NRTContext
 
@@ -16,9 +15,10 @@ from numba.core.runtime.context import NRTContext
 class FewerReads(NRTContext):
     """Counts references as Numba does, and reads no part of a value that has no count."""
 
+    counted: ClassVar[dict[Any, bool]] = {}  # by type
+
     def __init__(self, context: Any) -> None:
         super().__init__(context, True)
-        self._counted: dict[Any, bool] = {}
 
     def get_meminfos(self, builder: Any, ty: Any, val: Any) -> list:
         """Return the counts inside a value, with their types, in Numba's order."""
@@ -32,12 +32,11 @@ class FewerReads(NRTContext):
         return found
 
     def _has_count(self, models: Any, kind: Any) -> bool:
-        if kind not in self._counted:
-            self._counted[kind] = models[kind].contains_nrt_meminfo()
-        return self._counted[kind]
+        if kind not in self.counted:
+            self.counted[kind] = models[kind].contains_nrt_meminfo()
+        return self.counted[kind]
 
 
-@functools.cache
 def with_fewer_reads(context: Any) -> Any:
     """Return a target like `context` that counts references by `FewerReads`."""
     if isinstance(context.nrt, FewerReads):
