@@ -31,6 +31,7 @@ import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.vectors import copy
 
 # --- relative steps -------------------------------------------------------------------------------
 
@@ -207,7 +208,7 @@ def learn_factor(welford, factor):
         _shrink(welford.count, welford.products)
         if _root(welford.products, welford.mean.shape[0]):
             for i in range(factor.shape[0]):
-                factor[i] = welford.products[i]
+                copy(welford.products[i], factor[i])
     welford.mean[:] = 0.0
     welford.products[:] = 0.0
     return Welford(0, welford.mean, welford.deviation, welford.products)
@@ -229,6 +230,8 @@ def _root(covariance, dim):
     """Overwrite a covariance with its factor; False if it has none."""
     if covariance.shape[0] == dim and dim > 1:
         return factors.cholesky(covariance)
+    finite = True
     for i in range(dim):
         covariance[0, i] = np.sqrt(covariance[0, i])
-    return bool(np.isfinite(covariance).all())
+        finite &= np.isfinite(covariance[0, i])
+    return finite

@@ -18,7 +18,7 @@ from stanadapt.engine.messages import (
     INVALID_SAMPLER_TUPLE,
     SAMPLER_NAME_TAKEN,
 )
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Sampler, keep
 from stanadapt.errors import Message
 
 SETTING_TYPES = "float, int, bool or an IntEnum"
@@ -151,7 +151,7 @@ def _state(sampler: Sampler) -> Iterator[str]:
 
 def _function(sampler: Sampler, part: str) -> Iterator[str]:
     function = getattr(sampler, part)
-    if function is None:
+    if function is None or function is keep:
         return
     if not isinstance(function, Dispatcher):
         yield f"{part} must be compiled: decorate it with jit"

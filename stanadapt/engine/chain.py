@@ -14,9 +14,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import literal_unroll
 
 from stanadapt.engine.compiled.jit import jit, jit_with
+from stanadapt.engine.compiled.replace import write_fields
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.density import (
     FAILED_CALLS,
@@ -31,6 +31,7 @@ from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import (
     Sampler,
     adapt,
+    keep,
     restored_state,
     state_by_reference,
     step,
@@ -142,10 +143,7 @@ def _advance(density, settings, owned, rng, span, adapting, out):
             stats[row, 0] = state.current.log_density
             stats[row, 1] = calls - density.calls[RECORDED_CALLS]
             density.calls[RECORDED_CALLS] = calls
-            column = 2
-            for field in literal_unroll(info):
-                stats[row, column] = field
-                column += 1
+            write_fields(info, stats, row, 2)
             row += 1
         if density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP:
             return restored_state(settings, state, owned), i + 1, accepted
@@ -182,7 +180,8 @@ class ChainDesign(NamedTuple):
 
 def compiled_functions(sampler: Sampler) -> tuple[Callable, ...]:
     """Return the compiled functions that Python calls for a chain."""
-    return _advance, sampler.init, sampler.freeze, *sampler.compiled_parts
+    called = (sampler.init, sampler.freeze, *sampler.compiled_parts)
+    return _advance, *(function for function in called if function is not keep)
 
 
 class Chain:
@@ -267,6 +266,9 @@ class Chain:
     def compile(self) -> float:
         """Compile, or load from the cache, without moving; returns seconds."""
         began = time.perf_counter()
+        pooling = self.sampler.pooling
+        if pooling and pooling.rehearse and self.warming_up:
+            pooling.rehearse(self.density, self.state)
         self._run(0, 0, 0, True, 0)
         # a state is replaced, not changed: the result is not needed
         self.sampler.freeze(self.compiled_settings, self.state)
@@ -286,6 +288,8 @@ class Chain:
         rows = last - first if len(recording.constrained) else 0
 
         began, used = time.perf_counter(), self._processor_seconds()
+        if warming_up and self.sampler.pooling and self.sampler.pooling.prepare:
+            self.state = self.sampler.pooling.prepare(self.density, self.state)
         draws, stats, done = self._run(start, self.n_done, stop, warming_up, rows)
         with self._recording:
             if self.abandoned:

@@ -34,9 +34,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from numba.extending import overload
+from numba.core.imputils import impl_ret_borrowed
+from numba.extending import intrinsic, overload
 
-from stanadapt.engine.compiled.by_reference import by_reference, restored
+from stanadapt.engine.compiled.by_reference import referring, restoring
 from stanadapt.engine.compiled.jit import OVERLOAD_OPTIONS, jit
 
 # --- defaults -------------------------------------------------------------------------------------
@@ -53,9 +54,8 @@ def no_matrices(settings: Any) -> int:
     return 0
 
 
-@jit
 def keep(settings, state):
-    """Leave the state as it is at the end of warm-up."""
+    """Leave the state as it is at the end of warm-up; not compiled, as all `freeze` of samplers."""
     return state
 
 
@@ -153,7 +153,9 @@ class Traits(NamedTuple):
     arrays_in_place
         `step` and `adapt` leave each array of State in place, and all tuples in it but `current`
         unchanged. The loop then passes pointers (`by_reference`), which is faster for dozens of
-        arrays.
+        arrays, and takes less time to compile.
+    replaced
+        Fields of State of which this is not true, if `arrays_in_place`.
     samples_batches
         With each gradient it draws the batch of rows for that gradient: the last entries of a
         position, uniform on [0, 1); see `Minibatches`.
@@ -170,6 +172,7 @@ class Traits(NamedTuple):
     """
 
     arrays_in_place: bool = False
+    replaced: tuple[str, ...] = ()
     samples_batches: bool = False
     extends: bool = True
     exact_on_estimates: bool = True
@@ -192,12 +195,20 @@ class Pooling(NamedTuple):
     pool_for_scales
         Like `pool`, but warm-up ends as soon as progress has `location`, shape (dim,), and
         `metric`, a `FisherMetric`: for a sampler that learns these for other samplers too.
+    prepare
+        (density, state) -> state: work of each chain alone, in its thread, before its next
+        iterations, if its state asks for any. For what is too rare to be a part of `step`, and
+        compiled by itself.
+    rehearse
+        (density, state): compile what `prepare` calls, without an evaluation of the density.
 
     """
 
     begin: Callable[[Any, list, int], tuple[Any, list]]
     pool: Callable[[Any, Any, list], tuple[Any, list]]
     pool_for_scales: Callable[[Any, Any, list], tuple[Any, list]] | None = None
+    prepare: Callable[[Any, Any], Any] | None = None
+    rehearse: Callable[[Any, Any], None] | None = None
 
 
 class Sampler(NamedTuple):
@@ -351,29 +362,36 @@ def run_task(settings, state, kind, slot):
     raise NotImplementedError("only for compiled code")
 
 
-def state_by_reference(settings, state):
+# Intrinsics: functions would be compiled for each sampler, and the pointers refer to the frame of
+# the loop, not to that of a function that has returned.
+@intrinsic
+def state_by_reference(typing: Any, settings: Any, state: Any) -> Any:
     """Only for compiled code: the state for a loop, by reference if the sampler allows."""
-    raise NotImplementedError("only for compiled code")
+    traits = REGISTRY[settings.instance_class].traits
+    if not traits.arrays_in_place:
+        return state(settings, state), _emit_state
+    passed, emit = referring(state, traits.replaced)
+    return passed(settings, state), _without_settings(emit)
 
 
-def restored_state(settings, state, owned):
+@intrinsic
+def restored_state(typing: Any, settings: Any, state: Any, owned: Any) -> Any:
     """Only for compiled code: undo `state_by_reference` of `owned` at the end of a loop."""
-    raise NotImplementedError("only for compiled code")
+    traits = REGISTRY[settings.instance_class].traits
+    if not traits.arrays_in_place:
+        return state(settings, state, owned), _emit_state
+    _, emit = restoring(owned, traits.replaced)
+    return owned(settings, state, owned), _without_settings(emit)
 
 
-# inline: the pointers refer to the frame of the loop, not to that of a function that has returned
-@overload(state_by_reference, inline="always")
-def _state_by_reference(settings, state):
-    if REGISTRY[settings.instance_class].traits.arrays_in_place:
-        return lambda settings, state: by_reference(state)
-    return lambda settings, state: state
+def _without_settings(emit: Callable) -> Callable:
+    return lambda context, builder, signature, arguments: emit(
+        context, builder, signature, arguments[1:]
+    )
 
 
-@overload(restored_state, inline="always")
-def _restored_state(settings, state, owned):
-    if REGISTRY[settings.instance_class].traits.arrays_in_place:
-        return lambda settings, state, owned: restored(state, owned)
-    return lambda settings, state, owned: state
+def _emit_state(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return impl_ret_borrowed(context, builder, signature.return_type, arguments[1])
 
 
 # The sampler's source is compiled in place of these functions: if they called it, all code below

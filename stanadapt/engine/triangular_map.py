@@ -126,7 +126,10 @@ def make_map(
 
 
 class MappedDensity(NamedTuple):
-    """The density of y, in front of that of x, for a map that is used."""
+    """The density of y, in front of that of x: its gradient, and for a map that is used its value.
+
+    Without a map, y is x.
+    """
 
     program: Density
     straightening: TriangularMap
@@ -270,6 +273,8 @@ def value_of_mapped(density, y):
 def gradient_of_mapped(density, y, gradient):
     """`value_and_gradient` of a `MappedDensity`."""
     straightening = density.straightening
+    if not is_used(straightening):
+        return gradient_of_program(density.program, y, gradient)
     x = straightening.work[X]
     log_jacobian = place(straightening, y, x)
     log_density = gradient_of_program(density.program, x, gradient)
@@ -285,7 +290,9 @@ GRADIENTS.update({MappedDensity: gradient_of_mapped})  # type: ignore[dict-item]
 
 @jit
 def enter(straightening, x):
-    """Return the point y, in the workspace, of a GradientPoint x."""
+    """Return the point y, in the workspace, of a GradientPoint x; x itself without a map."""
+    if not is_used(straightening):
+        return x
     y, gradient = straightening.work[Y], straightening.work[GRADIENT_IN_Y]
     log_jacobian = residual(straightening, x.position, y)
     copy(x.gradient, gradient)
@@ -296,6 +303,8 @@ def enter(straightening, x):
 @jit
 def leave(straightening, y):
     """Return the GradientPoint x of a point y, in the arrays of y."""
+    if not is_used(straightening):
+        return y
     there = straightening.work[X]
     copy(y.position, there)
     log_jacobian = place(straightening, there, y.position)

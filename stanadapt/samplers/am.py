@@ -19,7 +19,7 @@ import numpy as np
 from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.compiled import triangular as factors
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.points import (
@@ -104,7 +104,7 @@ def check(settings: Settings) -> None:
         require_probability(settings, "mean_rate")
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (size,), with its parameters as the first mean."""
     n = density.dim

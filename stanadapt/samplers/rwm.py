@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.adaptation import rescaled
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import (
     RANDOM_WALK_SCALE,
@@ -73,7 +73,7 @@ def check(settings: Settings) -> None:
     require_positive(settings, "initial_scale")
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (size,)."""
     return State(

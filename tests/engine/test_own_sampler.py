@@ -88,7 +88,9 @@ def test_its_classes_in_the_cache_do_not_stop_a_program_without_them(tmp_path):
     (tmp_path / "gone.py").write_text(
         "from typing import NamedTuple\nclass Pair(NamedTuple):\n    one: float\n    two: float\n"
     )
-    call = "from stanadapt.engine.protocol import keep; print(keep(1, {}))"
+    call = (
+        "from stanadapt.engine.protocol import never_adapt; print(never_adapt(0, 1, {}, 0, 0, 0))"
+    )
     own = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from gone import Pair; "
     environment = {**os.environ, "STANADAPT_CACHE": str(tmp_path / "cache")}
     for code, printed in (

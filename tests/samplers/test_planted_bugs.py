@@ -216,8 +216,8 @@ BUGS = {
     ),
     "numbers_not_restored": Bug(
         "engine/compiled/by_reference.py",
-        "    if not isinstance(kind, types.NamedTuple):\n        return value\n    parts = zip(",
-        "    if not isinstance(kind, types.NamedTuple):\n        return owner\n    parts = zip(",
+        "    if not isinstance(kind, NAMED_TUPLES):\n        return value\n    parts = zip(",
+        "    if not isinstance(kind, NAMED_TUPLES):\n        return owner\n    parts = zip(",
         "engine/compiled/test_by_reference.py",
         "",
     ),

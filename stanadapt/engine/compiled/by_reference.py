@@ -9,6 +9,7 @@ Boltzmann relaxation (2 us each), and most of the compilation time.
 them by pointers with the same fields, to arrays that own nothing. `restored` undoes this.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -17,11 +18,13 @@ from numba.core.imputils import lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import intrinsic, models, register_model
 
+from stanadapt.engine.compiled.replace import NAMED_TUPLES
+
 
 class ByReference(types.Type):
     """The type of a pointer to a named tuple, with the same fields."""
 
-    def __init__(self, kind: types.NamedTuple) -> None:
+    def __init__(self, kind: Any) -> None:
         self.kind = kind
         super().__init__(name=f"ByReference({kind})")
 
@@ -45,7 +48,7 @@ class _Fields(AttributeTemplate):
 
 
 def _field_type(kind: Any) -> Any:
-    return ByReference(kind) if isinstance(kind, types.NamedTuple) else kind
+    return ByReference(kind) if isinstance(kind, NAMED_TUPLES) else kind
 
 
 @lower_getattr_generic(ByReference)
@@ -53,7 +56,7 @@ def _field(context: Any, builder: Any, pointed: ByReference, pointer: Any, name:
     index = pointed.kind.fields.index(name)
     owner = builder.bitcast(pointer, context.get_value_type(pointed.kind).as_pointer())
     field = cgutils.gep_inbounds(builder, owner, 0, index)
-    if isinstance(pointed.kind.types[index], types.NamedTuple):
+    if isinstance(pointed.kind.types[index], NAMED_TUPLES):
         return builder.bitcast(field, cgutils.voidptr_t)
     return _bare(context, builder, pointed.kind.types[index], builder.load(field))
 
@@ -64,10 +67,20 @@ def by_reference(typing: Any, state: Any) -> Any:
 
     Valid only while the calling function runs; no part of it may be kept or returned.
     """
+    passed, emit = referring(state)
+    return passed(state), emit
+
+
+def referring(state: Any, replaced: Sequence[str] = ()) -> tuple[Any, Callable]:
+    """Return the type of a state by reference, and the function that emits it.
+
+    Fields named in `replaced` are passed by value, with references to their arrays.
+    """
     names, kinds = state.fields, state.types
 
     def is_passed_by_reference(name: str, kind: Any) -> bool:
-        return name != "current" and isinstance(kind, types.NamedTuple)
+        by_value = name == "current" or name in replaced
+        return not by_value and isinstance(kind, NAMED_TUPLES)
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         parts = []
@@ -77,6 +90,9 @@ def by_reference(typing: Any, state: Any) -> Any:
             if is_passed_by_reference(name, kind):
                 slot = cgutils.alloca_once_value(builder, part)
                 parts.append(builder.bitcast(slot, cgutils.voidptr_t))
+            elif name in replaced:
+                context.nrt.incref(builder, kind, part)
+                parts.append(part)
             else:
                 parts.append(_bare(context, builder, kind, part))
         return context.make_tuple(builder, signature.return_type, parts)
@@ -85,32 +101,47 @@ def by_reference(typing: Any, state: Any) -> Any:
         ByReference(kind) if is_passed_by_reference(name, kind) else kind
         for name, kind in zip(names, kinds, strict=True)
     ]
-    return types.NamedTuple(passed, state.instance_class)(state), emit
+    return types.NamedTuple(passed, state.instance_class), emit
 
 
 @intrinsic
 def restored(typing: Any, state: Any, owned: Any) -> Any:
     """Return `owned` with the numbers of the state derived from it, and with its arrays."""
+    kind, emit = restoring(owned)
+    return kind(state, owned), emit
+
+
+def restoring(owned: Any, replaced: Sequence[str] = ()) -> tuple[Any, Callable]:
+    """Return the type of a restored state, and the function that emits it, as in `referring`."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole = _owned(context, builder, owned, *arguments)
+        whole = _owned(context, builder, owned, *arguments, replaced)
         context.nrt.incref(builder, owned, whole)
         return whole
 
-    return owned(state, owned), emit
+    return owned, emit
 
 
-def _owned(context: Any, builder: Any, kind: Any, value: Any, owner: Any) -> Any:
-    """Return the value with the owner's arrays; the owner itself if the value is a pointer."""
+def _owned(
+    context: Any, builder: Any, kind: Any, value: Any, owner: Any, replaced: Sequence[str] = ()
+) -> Any:
+    """Return the value with the owner's arrays; the owner itself if the value is a pointer.
+
+    Of fields named in `replaced`, the arrays are those of the value.
+    """
     if isinstance(kind, types.Array) or isinstance(value.type, ir.PointerType):
         return owner
-    if not isinstance(kind, types.NamedTuple):
+    if not isinstance(kind, NAMED_TUPLES):
         return value
     parts = zip(
-        kind.types, cgutils.unpack_tuple(builder, value), cgutils.unpack_tuple(builder, owner),
-        strict=True,
+        kind.fields, kind.types, cgutils.unpack_tuple(builder, value),
+        cgutils.unpack_tuple(builder, owner), strict=True,
     )  # fmt: skip
-    return context.make_tuple(builder, kind, [_owned(context, builder, *part) for part in parts])
+    made = [
+        part if name in replaced else _owned(context, builder, inner, part, original)
+        for name, inner, part, original in parts
+    ]
+    return context.make_tuple(builder, kind, made)
 
 
 def _bare(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -120,7 +151,7 @@ def _bare(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         array.meminfo = cgutils.get_null_value(array.meminfo.type)
         array.parent = cgutils.get_null_value(array.parent.type)
         return array._getvalue()
-    if isinstance(kind, types.NamedTuple):
+    if isinstance(kind, NAMED_TUPLES):
         parts = cgutils.unpack_tuple(builder, value)
         bare = [_bare(context, builder, k, v) for k, v in zip(kind.types, parts, strict=True)]
         return context.make_tuple(builder, kind, bare)

@@ -10,6 +10,10 @@ A function of `jit` may have both: see `EntryDispatcher`. On disk, a callee is k
 What Numba compiles of its own for them (array indexing, generators) is not emitted either.
 """
 
+import contextlib
+import gc
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 from llvmlite import binding as llvm
@@ -19,6 +23,8 @@ from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.registry import CPUDispatcher
+
+from stanadapt.engine.compiled.reference_counts import with_fewer_reads
 
 
 class CalleeLibrary(JITCodeLibrary):
@@ -52,6 +58,7 @@ class Callee(Compiler):
     def compile_extra(self, func: Any) -> Any:
         """Compile a Python function without machine code."""
         state = self.state
+        state.targetctx = with_fewer_reads(state.targetctx)
         state.library = self.library(state.targetctx.codegen(), func.__qualname__)
         state.flags.no_compile = True
         state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
@@ -80,6 +87,7 @@ class Entry(Compiler):
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a Python function; a C wrapper, which optimizes it once more, is not needed."""
+        self.state.targetctx = with_fewer_reads(self.state.targetctx)
         self.state.flags.no_cfunc_wrapper = True
         result = super().compile_extra(func)
         for environment in result._find_referenced_environments():
@@ -87,10 +95,60 @@ class Entry(Compiler):
         return result
 
 
+class _Garbage:
+    """Whether garbage is collected; not while functions are compiled, in any thread.
+
+    Numba makes some million objects for a sampler and keeps most of them. To look through these,
+    again and again, took a sixth of the time.
+    """
+
+    lock, compiling, collected = threading.Lock(), 0, True
+
+    @classmethod
+    @contextlib.contextmanager
+    def kept(cls) -> Iterator[None]:
+        """Collect no garbage in the body, and then as before."""
+        with cls.lock:
+            if cls.compiling == 0:
+                cls.collected = gc.isenabled()
+                gc.disable()
+            cls.compiling += 1
+        try:
+            yield
+        finally:
+            with cls.lock:
+                cls.compiling -= 1
+                if cls.compiling == 0 and cls.collected:
+                    gc.enable()
+
+
+class UnoptimizedLibrary(JITCodeLibrary):
+    """Code of which each function is optimized, but not the whole: none becomes part of another."""
+
+    def _optimize_final_module(self) -> None:
+        """Save what takes longest."""
+
+
+class SeldomEntry(Entry):
+    """Compiles for a few calls from Python in a run."""
+
+    def compile_extra(self, func: Any) -> Any:
+        """Compile a Python function in less time, to code that takes longer."""
+        codegen = self.state.targetctx.codegen()
+        self.state.library = UnoptimizedLibrary(codegen, func.__qualname__)
+        self.state.library.enable_object_caching()
+        return super().compile_extra(func)
+
+
 class EntryDispatcher(CPUDispatcher):
     """A compiled function as Python calls it; compiled code is given `callee` in its place."""
 
     callee: CPUDispatcher
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for a signature, or load from the cache, without collections of garbage."""
+        with _Garbage.kept():
+            return super().compile(sig)
 
     @property
     def _numba_type_(self) -> types.Dispatcher:

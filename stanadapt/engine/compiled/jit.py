@@ -1,4 +1,4 @@
-"""The decorators for compiled functions: `jit`, `inlined`, and `c_function` for calls from C.
+"""The decorators for compiled functions: `jit`, `inlined`, `seldom`, and `c_function`, for C.
 
 Numba's disk cache checks only the file that defines a function, so a cached caller keeps
 running the old machine code of a callee edited in another file. The cache therefore lives in
@@ -30,7 +30,7 @@ from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
 from stanadapt.engine.compiled.cache_folder import writable_folder
-from stanadapt.engine.compiled.callees import Callee, Entry, EntryDispatcher
+from stanadapt.engine.compiled.callees import Callee, Entry, EntryDispatcher, SeldomEntry
 from stanadapt.engine.compiled.compilations import HISTORY
 from stanadapt.engine.compiled.machine_code import CalleeCode, MachineCode
 from stanadapt.engine.compiled.messages import JIT_CANNOT_BE_DISABLED
@@ -174,6 +174,14 @@ def jit(function: Callable) -> Callable:
     return _cached(function, _folder_for([function]), **OPTIONS)
 
 
+def seldom(function: Callable) -> Callable:
+    """`jit` for a function that is called a few times in a run, such as `init` of a sampler.
+
+    As a whole it is not optimized, and takes a few times longer. Results are the same.
+    """
+    return _cached(function, _folder_for([function]), SeldomEntry, **OPTIONS)
+
+
 def inlined(function: Callable) -> Callable:
     """`jit` for a function called in a hot loop: its machine code is inlined into the caller's."""
     return _cached(function, _folder_for([function]), **(OPTIONS | {"forceinline": True}))
@@ -205,9 +213,11 @@ def _recompiled(compiled: Callable, folder: Path) -> Callable:
     return _cached(compiled.py_func, folder, **OPTIONS)
 
 
-def _cached(function: Callable, folder: Path, **options: Any) -> Callable:
+def _cached(
+    function: Callable, folder: Path, entry: type[Entry] = Entry, **options: Any
+) -> Callable:
     options = {**options, "nopython": True}
-    compiled = EntryDispatcher(function, {}, options, Entry)
+    compiled = EntryDispatcher(function, {}, options, entry)
     compiled.callee = CPUDispatcher(function, {}, options, Callee)
     with contextlib.suppress(RuntimeError):  # typed at a prompt: no file
         compiled._cache = MachineCode(function, folder)

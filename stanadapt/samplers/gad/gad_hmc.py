@@ -38,7 +38,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import metric_factor
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, squared_norm
 from stanadapt.engine.leapfrog import (
@@ -154,7 +154,7 @@ def quarter_period(leapfrogs):
     return 2.0 * np.sin(0.25 * np.pi / leapfrogs)
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n, steps = density.dim, settings.leapfrogs

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
 from stanadapt.engine.density import value_and_gradient
@@ -121,7 +121,7 @@ def check(settings: Settings) -> None:
         )
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.adaptation import rescaled
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, leapfrog
@@ -106,7 +106,7 @@ def number_of_steps(settings, step_size):
     return min(max(int(settings.trajectory_length / step_size + 0.5), 1), MOST_STEPS)
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim

@@ -24,7 +24,7 @@ import numpy as np
 from stanadapt.engine import adaptation, nuts_tree
 from stanadapt.engine.adaptation import Welford, learn_factor, no_draws, window_end, with_draw
 from stanadapt.engine.compiled import triangular as factors
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.leapfrog import Leapfrog, first_step
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
@@ -150,7 +150,7 @@ def check(settings: Settings) -> None:
     require_at_most(settings, nuts_tree.LARGEST_DEPTH, "max_treedepth")
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (dim,), with a unit metric."""
     n = density.dim
@@ -222,7 +222,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     )  # fmt: skip
 
 
-@jit
+@seldom
 def freeze(settings, state):
     """Take the averaged macro step; without warm-up, keep the first one."""
     if state.averaging.count == 0:

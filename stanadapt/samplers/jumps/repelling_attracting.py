@@ -40,7 +40,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inlined, jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import value
 from stanadapt.engine.points import (
@@ -162,7 +162,7 @@ def check(settings: Settings) -> None:
     require_at_least(settings, 1, "longest_search")
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (dim,), with z drawn around it."""
     z = position.copy()

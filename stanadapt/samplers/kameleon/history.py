@@ -6,6 +6,7 @@ import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.vectors import copy
 
 # the number of distances is quadratic in that of positions; fewer suffice for a stable median
 POSITIONS_FOR_MEDIAN = 500
@@ -41,9 +42,9 @@ def record(history, position):
     if seen % stride == 0 and count == rows.shape[0]:
         count, stride = count // 2, 2 * stride
         for i in range(count):
-            rows[i] = rows[2 * i + 1]
+            copy(rows[2 * i + 1], rows[i])
     if seen % stride == 0:
-        rows[count] = position[: rows.shape[1]]
+        copy(position, rows[count])
         count += 1
     return History(rows, count, stride, seen)
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.points import (
@@ -207,7 +207,7 @@ def _learns_units(settings):
     return settings.whiten or settings.whiten_kernel or settings.bandwidth == 0.0
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (size,), with isotropic proposals."""
     n = density.dim

@@ -34,7 +34,7 @@ import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import inner_product, squared_norm, vector_sum
+from stanadapt.engine.compiled.vectors import copy, inner_product, squared_norm, vector_sum
 from stanadapt.samplers.kameleon.kernels import Kernel, fill_weights, weight_at_zero
 
 
@@ -104,7 +104,7 @@ def place_landmarks(subsample):
     """Fill the landmarks from the points."""
     n = subsample.count
     for i in range(subsample.points.shape[0]):
-        subsample.landmarks[i, :n] = subsample.points[i, :n]
+        copy(subsample.points[i], subsample.landmarks[i, :n])
     factors.solve_columns(subsample.units, subsample.landmarks, n)
 
 

@@ -20,8 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.protocol import Sampler, Traits
 from stanadapt.engine.registry import register, require_at_least, require_at_most, require_positive
@@ -89,11 +90,11 @@ def check(settings: Settings) -> None:
     require_at_most(settings, 1, "decay")
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (dim,), with a random batch."""
     point = np.empty(density.size)
-    point[: density.dim] = position[: density.dim]
+    copy(position, point[: density.dim])
     gradient = np.empty(density.size)
     _draw_batch(density, point, rng)
     log_density = value_and_gradient(density, point, gradient)
@@ -130,7 +131,7 @@ def step(density, settings, state, rng):
     return replace(state, scratch=proposal, t=t), info
 
 
-@jit
+@seldom
 def freeze(settings, state):
     """Let steps become smaller from here on."""
     return replace(state, warming_up=False)

@@ -22,7 +22,7 @@ import numpy as np
 
 from stanadapt.engine import points
 from stanadapt.engine.adaptation import rescaled
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import (
     GradientPoint,
@@ -93,7 +93,7 @@ def _largest_step(settings):
     return np.sqrt(4.0 * settings.variance_bias / (1.0 + settings.variance_bias))
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim
@@ -128,7 +128,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, step_size=min(step_size, _largest_step(settings)))
 
 
-@jit
+@seldom
 def freeze(settings, state):
     """Stop testing moves."""
     return replace(state, testing=False)

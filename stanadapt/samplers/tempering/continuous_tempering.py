@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.messages import INVALID_SETTING
 from stanadapt.engine.points import ValuePoint
@@ -210,7 +210,7 @@ def check(settings: Settings) -> None:
         raise StanadaptError(problems[0].code, problems[0])
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
     return init_from_path(density, settings, position, rng, first_path(density, settings), True)
@@ -304,7 +304,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, current=path_engine.coldest_point(state.tempering, current.position))
 
 
-@jit
+@seldom
 def freeze(settings, state):
     """Stop tuning."""
     return replace(state, phase=FROZEN)

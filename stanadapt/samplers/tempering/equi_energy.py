@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.points import ValuePoint
@@ -128,7 +128,7 @@ def check(settings: Settings) -> None:
         )
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (dim,), the hot chains around it."""
     levels = settings.levels
@@ -178,7 +178,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, phase=FILING, moving=moving, filing=max(filing, 1))
 
 
-@jit
+@seldom
 def freeze(settings, state):
     """Move all chains, and file all but the coldest, from now on."""
     if state.phase == EXPLORING:  # there was no warm-up

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Sampler, Tempering, Threading, Traits
@@ -133,7 +133,7 @@ def check(settings: Settings) -> None:
     require_at_most(settings, LARGEST_RINGS, "rings")
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start all chains at b = 1, the first at position, shape (dim,), the others at random."""
     return init_from_path(density, settings, position, rng, first_path(density, settings), True)
@@ -194,7 +194,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, current=current)
 
 
-@jit
+@seldom
 def freeze(settings, state):
     """Stop tuning."""
     return replace(state, learning=False)

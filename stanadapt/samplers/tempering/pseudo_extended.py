@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import ExtraOutput, Sampler, Tempering, Threading, Traits
@@ -121,7 +121,7 @@ def check(settings: Settings) -> None:
     check_tempering(settings)
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
     return init_from_path(density, settings, position, rng, first_path(density, settings), True)
@@ -202,7 +202,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, current=path_engine.coldest_point(state.tempering, current.position))
 
 
-@jit
+@seldom
 def freeze(settings, state):
     """Stop tuning."""
     return replace(state, phase=FROZEN)

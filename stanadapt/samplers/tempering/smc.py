@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Memory, Sampler, Tempering, Threading, Traits
@@ -158,7 +158,7 @@ def check(settings: Settings) -> None:
         )
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
     return init_from_path(density, settings, position, rng, first_path(density, settings), True)

@@ -280,12 +280,15 @@ def _bound(density, model, leapfrogs, noise, ends, work, position):
     paths, total = ends.shape[0], 0.0
     model.numbers[FOLLOWED] = 1.0
     for k in range(2 * paths):
-        work.noise[:] = noise[k]
+        for t in range(noise.shape[1]):
+            copy(noise[k, t], work.noise[t])
         log_density, base, _ = walk(density, model, leapfrogs, work, position)
         if not log_density > -np.inf:
             return -np.inf
         if k < paths:
-            ends[k] = work.ends
+            for t in range(ends.shape[1]):
+                copy(work.ends[t, 0], ends[k, t, 0])
+                copy(work.ends[t, 1], ends[k, t, 1])
         else:
             total += log_density + base + log_reverse(model, work.ends, work)
         if k == paths - 1 and not fit_reverse(model, ends, work):

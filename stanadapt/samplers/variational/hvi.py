@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.adaptation import window_end
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.density import value_and_gradient
@@ -137,7 +137,7 @@ def check(settings: Settings) -> None:
     require_probability(settings, "learning_rate")
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (dim,), with q_0 = N(position, I) and paths that end there."""
     n, diagonal = density.dim, settings.approximation == 1

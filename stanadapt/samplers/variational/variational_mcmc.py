@@ -25,7 +25,7 @@ import numpy as np
 
 from stanadapt.engine.adaptation import rescaled, window_end
 from stanadapt.engine.compiled import triangular
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.points import RANDOM_WALK_SCALE, acceptance_probability
@@ -148,7 +148,7 @@ def check(settings: Settings) -> None:
     require_at_least(settings, 0, "degrees")
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (dim,), with q = N(position, I)."""
     n, diagonal = density.dim, settings.approximation == 1

@@ -21,13 +21,13 @@ factor of 4. The end of the climb, the logarithm and the spacing of the differen
 
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.compiled import inverse_hessian
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, inner_product
 from stanadapt.engine.density import FAILED_CALLS, value_and_gradient
@@ -85,7 +85,21 @@ def no_climb():
     )  # fmt: skip
 
 
-@jit
+def climb_if_due(density: Any, state: Any) -> Any:
+    """Let a chain climb by its Climb, if that asks for it."""
+    plan = state.climb
+    if plan.gradients == 0 and not len(plan.begin):
+        return state
+    point, found = climb(density, state.current, state.leapfrog.factor, plan)
+    return state._replace(current=point, climb=found)
+
+
+def compile_climb(density: Any, state: Any) -> None:
+    """Climb nowhere, without an evaluation of the density."""
+    climb(density, state.current, state.leapfrog.factor, no_climb())
+
+
+@seldom
 def climb(density, start, factor, plan):
     """Climb from a GradientPoint by a Climb; return the end, and the Climb with its results."""
     if plan.begin.shape[0] > 0:

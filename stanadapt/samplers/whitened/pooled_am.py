@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal
 from stanadapt.engine.points import (
@@ -93,7 +93,7 @@ def check(settings: Settings) -> None:
     require_probability(settings, "target_accept")
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (size,)."""
     n = density.dim

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import adaptation, metric_factor, nuts_tree
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.leapfrog import (
@@ -37,7 +37,7 @@ from stanadapt.engine.points import (
     gradient_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Pooling, Sampler
+from stanadapt.engine.protocol import Pooling, Sampler, Traits
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -64,7 +64,7 @@ from stanadapt.samplers.whitened.block import (
     Tuning,
     no_block,
 )
-from stanadapt.samplers.whitened.climb import Climb, climb, no_climb
+from stanadapt.samplers.whitened.climb import Climb, climb_if_due, compile_climb, no_climb
 from stanadapt.samplers.whitened.fisher_metric import Metric
 from stanadapt.samplers.whitened.progress import Trajectory
 
@@ -172,7 +172,7 @@ def check(settings: Settings) -> None:
     require_at_most(settings, nuts_tree.LARGEST_DEPTH, "max_treedepth")
 
 
-@jit
+@seldom
 def init(density, settings, position, rng):
     """Start at position, shape (dim,), with NUTS, and with scales from the gradient."""
     n = density.dim
@@ -207,46 +207,46 @@ def init(density, settings, position, rng):
     )
 
 
+class Moved(NamedTuple):
+    """The result of a trajectory: whether it moved, to a point in `scratch`, and the tuning."""
+
+    moved: bool
+    log_density: float
+    tuning: Tuning
+
+
 @jit
 def step(density, settings, state, rng):
-    """Make a trajectory, after a climb if one is due, in the coordinates of the map if any."""
-    if state.climb.gradients > 0 or state.climb.begin.shape[0] > 0:
-        point, found = climb(density, state.current, state.leapfrog.factor, state.climb)
-        state = replace(state, current=point, climb=found)
-    if not is_used(state.straightening):
-        state, info, _ = _trajectory(density, settings, state, state.current, rng)
-        return state, info
+    """Make a trajectory, in the coordinates of the map if any."""
+    current, scratch = state.current, state.scratch
+    # the same code with and without a map: two kinds of densities would be compiled one by one
     straightened = MappedDensity(density, state.straightening, density.dim)
-    x = enter(state.straightening, state.current)
-    state, info, moved = _trajectory(straightened, settings, state, x, rng)
-    if moved:
-        state = replace(state, current=leave(state.straightening, state.current))
-    return state, info
+    x = enter(state.straightening, current)
+    # parts of the state, since every function that is given all of it takes long to compile
+    leapfrog, tree, tuning = state.leapfrog, state.tree, state.tuning
+    if tuning.two_stage:
+        made, info = _fixed(
+            straightened, settings, leapfrog, tree, state.force, tuning, x, scratch, rng
+        )
+    else:
+        made, info = _nuts(straightened, leapfrog, tree, tuning, x, scratch, rng)
+    if made.moved:
+        point = GradientPoint(scratch.position, made.log_density, scratch.gradient)
+        current, scratch = leave(state.straightening, point), current
+    return replace(state, current=current, scratch=scratch, tuning=made.tuning), info
 
 
 @jit
-def _trajectory(density, settings, state, x, rng):
-    """Return the state after a trajectory from x, its statistics, and whether it moved.
-
-    If it moved, the current point is in the coordinates of the density.
-    """
-    if state.tuning.two_stage:
-        return _fixed(density, settings, state, x, rng)
-    return _nuts(density, settings, state, x, rng)
-
-
-@jit
-def _moved_to(state, log_density):
-    """Make the scratch, a point of the trajectory, the current point."""
-    point = GradientPoint(state.scratch.position, log_density, state.scratch.gradient)
-    return replace(state, current=point, scratch=state.current)
-
-
-@jit
-def _fixed(density, settings, state, x, rng):
-    """Follow a trajectory of fixed length from x, accept or reject its end."""
-    state, end = _with_momentum(state, x, rng)
-    y, leapfrog, tuning = state.scratch, state.leapfrog, state.tuning
+def _fixed(density, settings, leapfrog, tree, force, tuning, x, y, rng):
+    """Follow a trajectory of fixed length from x, accept or reject its end; write it into y."""
+    end = nuts_tree.end_of(tree, 1)
+    # the last iteration used NUTS or another metric; with a map, the gradient in y is computed anew
+    # from that in x, so that a resumed chain continues with the same bits
+    if not tuning.force_known or is_used(density.straightening):
+        metric_factor.transposed_times(leapfrog.factor, x.gradient, force)
+    copy(x.position, end.position)
+    copy(force, end.force)
+    fill_normal(rng, end.momentum)
     start = 0.5 * squared_norm(end.momentum) - x.log_density
     step_size = tuning.step_size * (1.0 + settings.jitter * (2.0 * rng.random() - 1.0))
     n_steps = tuning.n_steps
@@ -263,6 +263,10 @@ def _fixed(density, settings, state, x, rng):
             break
     rate = acceptance_probability(start - energy)
     accepted = rng.random() < rate
+    if accepted:
+        copy(end.position, y.position)
+        copy(leapfrog.gradient, y.gradient)
+        copy(end.force, force)
     info = Info(
         acceptance_rate=rate,
         n_steps=2 * made,
@@ -272,40 +276,19 @@ def _fixed(density, settings, state, x, rng):
         energy=energy if accepted else start,
         step_size=step_size,
     )
-    if accepted:
-        copy(end.position, y.position)
-        copy(leapfrog.gradient, y.gradient)
-        copy(end.force, state.force)
-        return _moved_to(state, log_density), info, True
-    return state, info, False
+    return Moved(accepted, log_density, replace(tuning, force_known=True)), info
 
 
 @jit
-def _with_momentum(state, x, rng):
-    """Set the end of the trajectory to x, the current point, with a new momentum."""
-    tuning, end = state.tuning, nuts_tree.end_of(state.tree, 1)
-    # the last iteration used NUTS or another metric; with a map, the gradient in y is computed anew
-    # from that in x, so that a resumed chain continues with the same bits
-    if not tuning.force_known or is_used(state.straightening):
-        metric_factor.transposed_times(state.leapfrog.factor, x.gradient, state.force)
-        state = replace(state, tuning=replace(tuning, force_known=True))
-    copy(x.position, end.position)
-    copy(state.force, end.force)
-    fill_normal(rng, end.momentum)
-    return state, end
-
-
-@jit
-def _nuts(density, settings, state, x, rng):
-    """Draw from a trajectory of NUTS from x, after a search for its step size if one is due."""
-    y, tree, tuning = state.scratch, state.tree, state.tuning
+def _nuts(density, leapfrog, tree, tuning, x, y, rng):
+    """Draw y from a trajectory of NUTS from x, after a search for its step size if one is due."""
     if tuning.search > 0.0:
         end = nuts_tree.end_of(tree, 1)
-        found = first_step(density, state.leapfrog, end, x, tuning.step_size, rng)
+        found = first_step(density, leapfrog, end, x, tuning.step_size, rng)
         averaging = adaptation.centered(found, tuning.search)
         tuning = replace(tuning, step_size=found, averaging=averaging, search=0.0)
     drawn = nuts_tree.draw(
-        density, state.leapfrog, tree, x, y, tuning.step_size, tuning.max_treedepth, rng
+        density, leapfrog, tree, x, y, tuning.step_size, tuning.max_treedepth, rng
     )
     info = Info(
         acceptance_rate=drawn.acceptance_rate,
@@ -316,10 +299,7 @@ def _nuts(density, settings, state, x, rng):
         energy=drawn.energy,
         step_size=tuning.step_size,
     )
-    state = replace(state, tuning=tuning)
-    if drawn.moved:
-        return _moved_to(state, drawn.log_density), info, True
-    return state, info, False
+    return Moved(drawn.moved, drawn.log_density, tuning), info
 
 
 @jit
@@ -356,7 +336,10 @@ register(
         iter_warmup=2000, iter_sampling=1000, standardize="no",
         pooling=Pooling(
             schedule.begin, schedule.pool,
-            schedule.pool_for_scales,
+            schedule.pool_for_scales, prepare=climb_if_due, rehearse=compile_climb,
+        ),
+        traits=Traits(
+            arrays_in_place=True, replaced=("current", "scratch", "tuning", "block"),
         ),
     )
 )  # fmt: skip

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba.core.runtime import _nrt_python, rtsys
+from numba.extending import intrinsic
 
-from stanadapt.engine.compiled.by_reference import by_reference, restored
+from stanadapt.engine.compiled.by_reference import by_reference, referring, restored, restoring
 from stanadapt.engine.compiled.jit import jit
 
 
@@ -145,3 +146,69 @@ def test_arrays_made_in_compiled_code_are_freed_once():
         if not enabled:
             _nrt_python.memsys_disable_stats()
     assert after.alloc - before.alloc == after.free - before.free == 5000
+
+
+class Pair(NamedTuple):
+    """Fields of one type, which Numba treats as another kind of tuple."""
+
+    one: np.ndarray
+    other: np.ndarray
+
+
+class Swapping(NamedTuple):
+    """A state in which two points change places, and a number in a tuple changes."""
+
+    pair: Pair
+    current: Point
+    scratch: Point
+    inner: Inner
+
+
+REPLACED = "current", "scratch", "inner"
+
+
+@intrinsic
+def _by_reference(typing, state):
+    passed, emit = referring(state, REPLACED)
+    return passed(state), emit
+
+
+@intrinsic
+def _restored(typing, state, owned):
+    kind, emit = restoring(owned, REPLACED)
+    return kind(state, owned), emit
+
+
+@jit
+def _swap(owned, n):
+    state = _by_reference(owned)
+    for _ in range(n):
+        pair, inner = state.pair, Inner(state.inner.table, state.inner.number + 1.0)
+        pair.other[0] += pair.one[0]
+        scratch = Point(state.scratch.position, inner.number)
+        state = Swapping(pair, scratch, state.current, inner)
+    return _restored(state, owned)
+
+
+def make_swapping():
+    points = Point(np.zeros(3), -1.0), Point(np.ones(3), -2.0)
+    return Swapping(Pair(np.full(2, 3.0), np.zeros(2)), *points, Inner(np.zeros((2, 2)), 0.0))
+
+
+def test_replaced_fields_change_places_and_numbers():
+    state = make_swapping()
+    ended = _swap(state, 5)
+    assert ended.current.position.ctypes.data == state.scratch.position.ctypes.data
+    assert ended.scratch.position.ctypes.data == state.current.position.ctypes.data
+    assert (ended.current.log_density, ended.inner.number) == (5.0, 5.0)
+    assert ended.pair.other[0] == state.pair.other[0] == 15.0
+
+
+def test_reference_counts_of_replaced_fields_are_unchanged():
+    state = make_swapping()
+    arrays = [*state.pair, state.current.position, state.scratch.position, state.inner.table]
+    _swap(state, 3)
+    before = [sys.getrefcount(array) for array in arrays]
+    for _ in range(20):
+        _swap(state, 3)
+    assert [sys.getrefcount(array) for array in arrays] == before

@@ -1,15 +1,23 @@
 """Functions that only compiled code calls: not emitted, right from Python too, kept on disk."""
 
+import gc
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from numba import njit
+from llvmlite import ir
+from numba import njit, typeof
+from numba.core.caching import NullCache
+from numba.core.errors import TypingError
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.runtime.context import NRTContext
 
 from stanadapt.engine.compiled.callees import CalleeLibrary
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inlined, jit, seldom
+from stanadapt.engine.compiled.reference_counts import FewerReads
 from tests.helpers.repository import ROOT
 
 VECTOR = np.array([3.0, -1.0, 2.5])
@@ -58,10 +66,12 @@ def checked(x):
 
 
 def test_a_callee_has_no_machine_code_of_its_own():
-    assert norm(VECTOR) == np.sqrt(16.25)
+    called = jit(norm.py_func)
+    called._cache = NullCache()  # if it is loaded, its callee is not
+    assert called(VECTOR) == np.sqrt(16.25)
     (callee,) = _squares.callee.overloads.values()
     assert isinstance(callee.library, CalleeLibrary)
-    (entry,) = norm.overloads.values()
+    (entry,) = called.overloads.values()
     assert not isinstance(entry.library, CalleeLibrary)
 
 
@@ -95,6 +105,72 @@ def test_an_error_in_a_callee_reaches_python():
     assert checked(1.0) == 2.0
     with pytest.raises(ValueError, match="negative"):
         checked(-1.0)
+
+
+def test_a_function_that_is_seldom_called_is_not_optimized_as_a_whole():
+    """Its callee is still a function; optimized as a whole, it has become a part of `norm`."""
+    left = []
+    for decorated in (seldom(norm.py_func), jit(norm.py_func)):
+        decorated._cache = NullCache()  # what is loaded from a cache has no functions to look at
+        assert decorated(VECTOR) == np.sqrt(16.25)
+        (entry,) = decorated.overloads.values()
+        functions = [f.name for f in entry.library._final_module.functions if not f.is_declaration]
+        left.append(any("_squares" in name for name in functions))
+    assert left == [True, False]
+
+
+class Points(NamedTuple):
+    """Two arrays among numbers."""
+
+    first: np.ndarray
+    numbers: tuple
+    second: np.ndarray
+
+
+def test_references_are_counted_without_reads_of_other_parts():
+    """The same counts in the same order, from fewer parts."""
+    context = cpu_target.target_context
+    kind = typeof(Points(np.zeros(3), (1.0, 2), np.ones(3)))
+    fewer, read = _counts_of(kind, context, FewerReads(context))
+    numbas, read_by_numba = _counts_of(kind, context, NRTContext(context, True))
+    assert len(fewer) == 2
+    assert fewer == numbas
+    assert read == 2 * 2 < read_by_numba  # an array, and its count, twice
+
+
+def _counts_of(kind, context, counts):
+    """Types with a count, and the number of reads of parts, when Numba counts a reference."""
+    module = ir.Module()
+    value_type = context.get_value_type(kind)
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [value_type]), "f")
+    builder = ir.IRBuilder(function.append_basic_block())
+    found = counts.get_meminfos(builder, kind, function.args[0])
+    return [counted for counted, _ in found], len(builder.block.instructions)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_no_garbage_is_collected_while_functions_are_compiled(monkeypatch, enabled):
+    """Then it is as it was, after an error too."""
+    states = []
+
+    def compiled(self, signature):
+        states.append(gc.isenabled())
+        if signature:
+            norm.compile(None)  # as in another thread
+            states.append(gc.isenabled())
+            raise TypingError(signature)
+
+    monkeypatch.setattr(CPUDispatcher, "compile", compiled)
+    try:
+        (gc.enable if enabled else gc.disable)()
+        norm.compile(None)
+        assert gc.isenabled() is enabled
+        with pytest.raises(TypingError):
+            norm.compile("no such type")
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()
+    assert states == [False] * 4
 
 
 SCRIPT = """

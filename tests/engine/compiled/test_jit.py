@@ -16,7 +16,8 @@ def test_all_compiled_code_is_noticed_when_edited():
     found = sources()
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
-        if "\n@jit" in text or "\n@inlined" in text or "c_function(" in text:
+        decorators = "\n@jit", "\n@inlined", "\n@seldom", "c_function("
+        if any(decorator in text for decorator in decorators):
             assert str(path.relative_to(PACKAGE)) in found, path
 
 

@@ -7,7 +7,7 @@ import pytest
 from numba.core.errors import TypingError
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.compiled.replace import replace, write_fields
 
 
 class Point(NamedTuple):
@@ -97,3 +97,30 @@ def test_arrays_are_kept_alive():
 def test_an_unknown_field_is_named():
     with pytest.raises(TypingError, match=r"State.*\bscal\b.*current, scale, count"):
         _misspelled(START)
+
+
+class Numbers(NamedTuple):
+    """Fields of three types."""
+
+    share: float
+    count: int
+    flag: bool
+
+
+@jit
+def _written(numbers, table, row):
+    write_fields(numbers, table, row, 2)
+
+
+def test_fields_are_written_into_a_row_as_floats():
+    table = np.full((3, 6), -1.0)
+    _written(Numbers(0.25, 2**40, True), table, 1)
+    assert list(table[1]) == [-1.0, -1.0, 0.25, 2.0**40, 1.0, -1.0]
+    assert (table[[0, 2]] == -1.0).all()
+
+
+def test_rows_of_another_table_are_found_by_their_strides():
+    whole = np.full((6, 10), -1.0)
+    _written(Numbers(0.5, -7, False), whole[::2, ::2], 2)
+    assert list(whole[4, 4::2]) == [0.5, -7.0, 0.0]
+    assert (np.delete(whole, 4, axis=0) == -1.0).all()
