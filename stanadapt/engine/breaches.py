@@ -18,10 +18,10 @@ from stanadapt.engine.messages import (
     INVALID_SAMPLER_TUPLE,
     SAMPLER_NAME_TAKEN,
 )
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Numbers, Sampler
 from stanadapt.errors import Message
 
-SETTING_TYPES = "float, int, bool or an IntEnum"
+SETTING_TYPES = "float, int, bool, Numbers or an IntEnum"
 # compiled functions and their arguments
 SIGNATURES = {
     "init": ("density", "settings", "position", "rng"),
@@ -109,7 +109,7 @@ def _settings(sampler: Sampler) -> Iterator[str]:
                 f"Settings.{name} is declared as {_shown(kind)}, but compiled code takes one type: "
                 f"declare {SETTING_TYPES}, and let a number such as 0 mean 'not given'"
             )
-        elif not (kind in (float, int, bool) or _is_int_enum(kind)):
+        elif not (kind in (float, int, bool, Numbers) or _is_int_enum(kind)):
             yield f"Settings.{name} must be {SETTING_TYPES}, not {_shown(kind)}"
 
 

@@ -3,9 +3,9 @@
 1. A sampler is one file. Its docstring gives the purpose (its first line is listed by
    `stanadapt samplers`) and the sources of its formulas.
 2. It defines three NamedTuples: `Settings`, which a user chooses, with defaults, fields of type
-   float, int, bool or an IntEnum with members that the user names; `State`, all that the next step
-   needs, tuning included; `Info`, the statistics of one iteration, under ArviZ names,
-   `acceptance_rate` among them.
+   float, int, bool, `Numbers` (several numbers) or an IntEnum with members that the user names;
+   `State`, all that the next step needs, tuning included; `Info`, the statistics of one iteration,
+   under ArviZ names, `acceptance_rate` among them.
 3. `State.current` is a NamedTuple with at least `position`, shape (dim,), and `log_density`.
    A State is built by keyword and changed by `replace(state, scale=...)`.
 4. `check(settings)` is plain Python and raises StanadaptError for values out of range.
@@ -38,6 +38,15 @@ from numba.extending import overload
 
 from stanadapt.engine.compiled.by_reference import by_reference, restored
 from stanadapt.engine.compiled.jit import OVERLOAD_OPTIONS, jit
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+class Numbers(tuple):
+    """A setting of several numbers, such as a ladder; compiled code gets a read-only array."""
+
+    __slots__ = ()
+
 
 # --- defaults -------------------------------------------------------------------------------------
 

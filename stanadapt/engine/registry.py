@@ -9,6 +9,8 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
+
 from stanadapt.engine.breaches import breaches
 from stanadapt.engine.messages import (
     INVALID_SAMPLER,
@@ -16,7 +18,7 @@ from stanadapt.engine.messages import (
     UNKNOWN_SAMPLER,
     UNKNOWN_SETTING,
 )
-from stanadapt.engine.protocol import REGISTRY, Sampler
+from stanadapt.engine.protocol import REGISTRY, Numbers, Sampler
 from stanadapt.errors import LARGEST_WHOLE, StanadaptError, did_you_mean
 
 # --- samplers -------------------------------------------------------------------------------------
@@ -111,11 +113,22 @@ def as_chosen(settings: Any) -> dict[str, Any]:
 
 
 def as_compiled(settings: Any) -> Any:
-    """Return settings for compiled code: members of an IntEnum as their numbers.
+    """Return settings for compiled code: members of an IntEnum as their numbers, Numbers as arrays.
 
-    Numba reads a number in C, but an enumeration in Python, at each call.
+    Numba reads a number in C, but an enumeration in Python, at each call; and it would compile once
+    more for tuples of another length.
     """
-    return type(settings)(*(int(v) if isinstance(v, IntEnum) else v for v in settings))
+    return type(settings)(*map(_compiled, settings))
+
+
+def _compiled(value: Any) -> Any:
+    if isinstance(value, IntEnum):
+        return int(value)
+    if isinstance(value, Numbers):
+        array = np.array(value, dtype=float)
+        array.flags.writeable = False
+        return array
+    return value
 
 
 def with_standardized_defaults(sampler: Sampler, settings: Any, chosen: Any, dim: int) -> Any:
@@ -156,6 +169,8 @@ def _typed(sampler: Sampler, name: str, value: Any) -> Any:
     kind: Any = declared[name]
     if issubclass(kind, IntEnum):
         return _member(sampler, name, kind, value)
+    if issubclass(kind, Numbers):
+        return _numbers(sampler, name, value)
     try:
         if isinstance(value, str):
             value = {"true": True, "false": False}.get(value.lower(), value)
@@ -180,6 +195,22 @@ def _member(sampler: Sampler, name: str, kind: type[IntEnum], value: Any) -> Int
         names = ", ".join(kind.__members__)
         raise setting_error(f"{sampler.name}: {name} must be one of {names}, got {value!r}.")
     return kind[value]
+
+
+def _numbers(sampler: Sampler, name: str, value: Any) -> Numbers:
+    """Read several numbers: a sequence, a text with commas between them, or one number alone."""
+    given = value.replace(",", " ").split() if isinstance(value, str) else value
+    try:
+        array = np.array(given)
+        numbers = np.atleast_1d(array.astype(float))
+        usable = array.dtype != bool and numbers.ndim == 1 and bool(np.isfinite(numbers).all())
+    except (TypeError, ValueError, OverflowError):
+        usable = False
+    if not usable:
+        raise setting_error(
+            f"{sampler.name}: {name} must be finite numbers, such as 1,0.5,0.1, got {value!r}."
+        )
+    return Numbers(numbers.tolist())
 
 
 # --- ranges, for the `check` of a sampler ---------------------------------------------------------

@@ -46,6 +46,7 @@ VARIANTS = {
         {"kernel": "random_walk", "levels": 5},
         {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 4},
         {"swaps": "energy_rings", "rings": 2},
+        {"inverse_temperatures": (1.0, 0.4, 0.1, 0.0)},
     ],
     "pseudo_extended": [
         {},
@@ -59,6 +60,7 @@ VARIANTS = {
         {"kernel": "nuts", "reference_family": "student_t"},
         {"kernel": "random_walk", "levels": 5},
         {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 4},
+        {"reference_family": "power", "inverse_temperatures": (1.0, 0.6, 0.4, 0.2)},
     ],
     "continuous_tempering": [
         {},
@@ -71,6 +73,7 @@ VARIANTS = {
         {},
         {"kernel": "nuts", "reference_family": "student_t", "threshold": 0.9},
         {"kernel": "random_walk", "resample": False, "particles": 200, "sweeps": 20},
+        {"inverse_temperatures": (1.0, 0.4, 0.15, 0.05, 0.0)},
     ],
     "ula": [{"variance_bias": 0.2, "least_accept": 0.5}],
     "repelling_attracting": [{}, {"tune_scale": False, "longest_search": 1}],

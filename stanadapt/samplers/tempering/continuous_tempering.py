@@ -238,7 +238,7 @@ def _design(settings, learns_reference):
     """Design of the first part of warm-up."""
     return rounds.WarmupDesign(
         settings.levels, rounds.LEVELS_PER_BARRIER, 0.0, learns_reference, settings.inflation,
-        RATE_OF_TRAJECTORIES, settings.step_size, True,
+        RATE_OF_TRAJECTORIES, settings.step_size, True, rounds.NO_LEVELS,
     )  # fmt: skip
 
 

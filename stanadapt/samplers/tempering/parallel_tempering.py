@@ -20,7 +20,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Sampler, Tempering, Threading, Traits
+from stanadapt.engine.protocol import Numbers, Sampler, Tempering, Threading, Traits
 from stanadapt.engine.registry import register, require_at_least, require_at_most
 from stanadapt.samplers.tempering import energy_rings
 from stanadapt.samplers.tempering import swaps as engine
@@ -32,6 +32,7 @@ from stanadapt.samplers.tempering.settings import (
     add_common_settings,
     check_tempering,
     first_path,
+    hottest_of,
     options_of,
     target_rate,
     warmup_design,
@@ -72,6 +73,7 @@ class Settings(NamedTuple):
     max_treedepth: int = 6
     target_accept: float = 0.0
     levels: int = 0
+    inverse_temperatures: Numbers = Numbers()
     reference_family: ReferenceFamily = ReferenceFamily.gaussian
     inflation: float = 0.0
     min_inverse_temperature: float = 0.0
@@ -159,7 +161,9 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 
 @jit
 def _design(settings, learns_reference):
-    return warmup_design(settings, settings.levels, learns_reference)
+    given = settings.inverse_temperatures
+    levels = settings.levels if given.shape[0] == 0 else given.shape[0]
+    return warmup_design(settings, levels, learns_reference, hottest_of(settings), given)
 
 
 @jit
@@ -243,7 +247,9 @@ register(
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
         standardize="no", tempering=Tempering(init_from_path, learned),
         threading=Threading(
-            make_worker, run_task, max_threads=lambda settings: settings.levels or rounds.ROOM
+            make_worker, run_task, max_threads=lambda settings: (
+                len(settings.inverse_temperatures) or settings.levels or rounds.ROOM
+            ),
         ),
     )
 )  # fmt: skip

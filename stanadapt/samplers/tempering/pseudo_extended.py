@@ -149,7 +149,8 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 @jit
 def _design(settings, learns_reference):
     """Design of the first part of warm-up, with as many levels as needed."""
-    return warmup_design(settings, 0, learns_reference)
+    hottest = settings.min_inverse_temperature
+    return warmup_design(settings, 0, learns_reference, hottest, rounds.NO_LEVELS)
 
 
 @jit

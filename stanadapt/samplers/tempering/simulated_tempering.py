@@ -22,12 +22,13 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Sampler, Tempering, Traits
+from stanadapt.engine.protocol import Numbers, Sampler, Tempering, Traits
 from stanadapt.engine.registry import register, require_at_least
 from stanadapt.samplers.tempering import level_walk as engine
 from stanadapt.samplers.tempering import swaps as path_engine
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_path
+from stanadapt.samplers.tempering.ladder import place
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.path import copy_replica
 from stanadapt.samplers.tempering.settings import (
@@ -35,6 +36,7 @@ from stanadapt.samplers.tempering.settings import (
     add_common_settings,
     check_tempering,
     first_path,
+    hottest_of,
     options_of,
     target_rate,
     warmup_design,
@@ -67,6 +69,7 @@ class Settings(NamedTuple):
     max_treedepth: int = 6
     target_accept: float = 0.0
     levels: int = 0
+    inverse_temperatures: Numbers = Numbers()
     longest_excursion: int = 0
     reference_family: ReferenceFamily = ReferenceFamily.gaussian
     inflation: float = 0.0
@@ -140,7 +143,8 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
     """As `init`, on a path with a given reference, which is not learned."""
     options = options_of(settings, density.dim)
     tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
-    ladder = rounds.no_finer_ladder(settings.levels, density.dim)
+    levels = max(settings.levels, settings.inverse_temperatures.shape[0])
+    ladder = rounds.no_finer_ladder(levels, density.dim)
     walker = engine.no_walker(path, options, ladder)
     return State(
         current=path_engine.coldest_point(tempering, np.empty(density.dim)),
@@ -155,7 +159,7 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 @jit
 def _design(settings, learns_reference):
     """Design of the first part of warm-up, with as many levels as needed."""
-    return warmup_design(settings, 0, learns_reference)
+    return warmup_design(settings, 0, learns_reference, hottest_of(settings), rounds.NO_LEVELS)
 
 
 @jit
@@ -197,7 +201,10 @@ def _place(settings, state):
     """Replace the parallel tempering by the walker, on a finer ladder."""
     tempering, walker = state.tempering, state.walker
     barrier = rounds.conclude(tempering, _design(settings, state.learns_reference))
-    rounds.set_finer_ladder(tempering, barrier, settings.levels, walker.ladder)
+    if settings.inverse_temperatures.shape[0] > 0:
+        place(tempering.ladder, walker.ladder, settings.inverse_temperatures)
+    else:
+        rounds.set_finer_ladder(tempering, barrier, settings.levels, walker.ladder)
     coldest = tempering.order[0, tempering.ladder.size[0] - 1]
     copy_replica(tempering.replicas, coldest, walker.replicas, 0)
     walker.where[engine.LEVEL] = walker.ladder.size[0] - 1
