@@ -39,6 +39,9 @@ from numba.extending import overload
 from stanadapt.engine.compiled.by_reference import by_reference, restored
 from stanadapt.engine.compiled.jit import OVERLOAD_OPTIONS, jit
 
+# keyword by which a user chooses a preset
+PRESET = "preset"
+
 # --- settings -------------------------------------------------------------------------------------
 
 
@@ -46,6 +49,23 @@ class Numbers(tuple):
     """A setting of several numbers, such as a ladder; compiled code gets a read-only array."""
 
     __slots__ = ()
+
+
+class Preset(NamedTuple):
+    """Published settings of a sampler, which a user chooses by the name of the paper.
+
+    settings
+        Settings by name; those that the user gives too are the user's.
+    by_dimension
+        Further ones: functions of the number of parameters.
+    standardize
+        Coordinates, as `Sampler.standardize`.
+
+    """
+
+    settings: Mapping[str, Any]
+    by_dimension: Mapping[str, Callable[[int], Any]] = MappingProxyType({})
+    standardize: str = "no"
 
 
 # --- defaults -------------------------------------------------------------------------------------
@@ -60,6 +80,10 @@ def never_adapt(density, settings, state, info, t, iter_warmup):
 def no_matrices(settings: Any) -> int:
     """Return 0: memory does not grow with the square of the dimension."""
     return 0
+
+
+def accept_run(settings: Any, dim: int, standardized: bool) -> None:
+    """Accept settings for any number of coordinates, standardized or not."""
 
 
 @jit
@@ -175,6 +199,11 @@ class Traits(NamedTuple):
     starts_at_draws
         It learns from the draws of an earlier fit, and its chains nevertheless start at some of
         them: far out in the tails an independent proposal may never be accepted.
+    presets
+        Published settings, by the first author and the year of the paper ("titsias2019").
+    check_run
+        Python function, (settings, dim, standardized), raises StanadaptError for settings that do
+        not fit the number of coordinates, or standardized ones.
 
     """
 
@@ -183,6 +212,8 @@ class Traits(NamedTuple):
     extends: bool = True
     exact_on_estimates: bool = True
     starts_at_draws: bool = False
+    presets: Mapping[str, Preset] = MappingProxyType({})
+    check_run: Callable[[Any, int, bool], None] = accept_run
 
 
 class Pooling(NamedTuple):
@@ -291,6 +322,11 @@ class Sampler(NamedTuple):
     extra_output: ExtraOutput | None = None
     pooling: Pooling | None = None
     setting_aliases: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def presets(self) -> Mapping[str, Preset]:
+        """`traits.presets`."""
+        return self.traits.presets
 
     @property
     def init_from_draws(self) -> Callable | None:

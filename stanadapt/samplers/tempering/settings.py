@@ -40,6 +40,8 @@ RATE_OF_TRAJECTORIES, RATE_OF_WALKS = 0.8, 0.3
 # draws of 4, in two dimensions 1 gives half as many again as 2; but 1 gets stuck in the arms of a
 # strongly bent banana
 LEAPFROGS = 2.0
+# 1,000 equal steps, as in the experiments of Nemeth, Lindsten, Filippone and Hensman (2019)
+EQUAL_STEPS = tuple(np.linspace(1.0, 0.0, 1001).tolist())
 # a message shows the first and last numbers of a longer ladder
 MOST_SHOWN = 8
 

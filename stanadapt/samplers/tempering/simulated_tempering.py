@@ -22,7 +22,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Numbers, Sampler, Tempering, Traits
+from stanadapt.engine.protocol import Numbers, Preset, Sampler, Tempering, Traits
 from stanadapt.engine.registry import register, require_at_least
 from stanadapt.samplers.tempering import level_walk as engine
 from stanadapt.samplers.tempering import swaps as path_engine
@@ -32,6 +32,7 @@ from stanadapt.samplers.tempering.ladder import place
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.path import copy_replica
 from stanadapt.samplers.tempering.settings import (
+    EQUAL_STEPS,
     ReferenceFamily,
     add_common_settings,
     check_tempering,
@@ -254,8 +255,16 @@ register(
             "walker.where", "walker.visits", "walker.tours", "walker.path.target",
             "walker.path.reference.work",
         ),
-        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000, traits=Traits(arrays_in_place=True),
+        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000,
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
         standardize="no", tempering=Tempering(init_from_path, learned),
+        traits=Traits(arrays_in_place=True, presets={
+            "nemeth2019": Preset(
+                {
+                    "inverse_temperatures": EQUAL_STEPS, "kernel": MoveKernel.hmc, "leapfrogs": 20,
+                    "step_size": 0.5,
+                }
+            ),
+        }),
     )
 )  # fmt: skip

@@ -22,7 +22,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Memory, Numbers, Sampler, Tempering, Threading, Traits
+from stanadapt.engine.protocol import Memory, Numbers, Preset, Sampler, Tempering, Threading, Traits
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -38,6 +38,7 @@ from stanadapt.samplers.tempering.ladder import B
 from stanadapt.samplers.tempering.messages import IMPROPER_POWERS, INVALID_TEMPERATURES
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, MoveKernel
 from stanadapt.samplers.tempering.settings import (
+    EQUAL_STEPS,
     ReferenceFamily,
     add_common_settings,
     check_ladder,
@@ -303,12 +304,20 @@ register(
             "population.work", "population.path.target", "population.path.reference.work",
         ),
         freeze=freeze, iter_warmup=4_000, iter_sampling=1_000,
-        traits=Traits(arrays_in_place=True, extends=False),
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
         standardize="no", tempering=Tempering(init_from_path, learned, draws_reference=True),
         memory=Memory(storage=bytes_of_particles, name="particles", settings=("particles",)),
         threading=Threading(
             make_worker, run_task, max_threads=lambda settings: settings.particles
         ),
+        # annealed importance sampling
+        traits=Traits(arrays_in_place=True, extends=False, presets={
+            "nemeth2019": Preset(
+                {
+                    "resample": False, "inverse_temperatures": EQUAL_STEPS, "sweeps": 1,
+                    "particles": 100, "kernel": MoveKernel.hmc, "leapfrogs": 10, "step_size": 0.5,
+                }
+            ),
+        }),
     )
 )  # fmt: skip
