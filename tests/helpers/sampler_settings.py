@@ -16,7 +16,12 @@ VARIANTS = {
         {"leapfrogs": 3, "diagonal": True, "adapt_every": 3},
         {"leapfrogs": 2, "exact": True},
     ],
-    "hmc": [{}, {"jitter": 0.3, "leapfrogs": 3}, {"leapfrogs": 0, "trajectory_length": 0.5}],
+    "hmc": [
+        {},
+        {"jitter": 0.3, "leapfrogs": 3},
+        {"leapfrogs": 0, "trajectory_length": 0.5},
+        {"mass": (0.7, 30.0, 0.2), "jitter": 0.3},
+    ],
     "hvi": [
         {},
         {"approximation": "full_rank", "transitions": 2, "leapfrogs": 1},
@@ -39,6 +44,7 @@ VARIANTS = {
         {"kernel": "linear", "adapts_forever": True},
         {"kernel": "matern32", "whiten_kernel": True},
         {"kernel": "matern52", "normalize_weights": False, "whiten": False, "redraw": 1.0},
+        {"kernel": "inverse_multiquadric"},
     ],
     "parallel_tempering": [
         {},
