@@ -199,6 +199,9 @@ class Traits(NamedTuple):
     starts_at_draws
         It learns from the draws of an earlier fit, and its chains nevertheless start at some of
         them: far out in the tails an independent proposal may never be accepted.
+    kept_ratio
+        With diagonal standardization, parameters up to this factor wider or narrower than their
+        geometric mean keep their relative scales; only what lies beyond it is removed.
     presets
         Published settings, by the first author and the year of the paper ("titsias2019").
     check_run
@@ -212,6 +215,7 @@ class Traits(NamedTuple):
     extends: bool = True
     exact_on_estimates: bool = True
     starts_at_draws: bool = False
+    kept_ratio: float = 1.0
     presets: Mapping[str, Preset] = MappingProxyType({})
     check_run: Callable[[Any, int, bool], None] = accept_run
 
