@@ -23,7 +23,9 @@ model { a ~ normal(2000, 500); b ~ normal(-3e-4 + 1.6e-8 * a, 6e-6); g ~ gamma(2
 MEANS = {"a": 2000.0, "b": -2.68e-4, "g": 2e-3}
 SECONDS = {"a": 500.0**2, "b": 1e-10, "g": 2e-6}
 # without those that other tests register
-OURS = {name: find(name)[0] for name in registered()}
+# those of other coordinates by other settings have tests of their own
+BY_SETTINGS = {"hvi", "variational_mcmc"}
+OURS = {name: find(name)[0] for name in registered() if name not in BY_SETTINGS}
 ALL_FULL = [name for name, sampler in OURS.items() if sampler.standardize == "full"]
 FULL = [name for name in ALL_FULL if OURS[name].exact is True]
 DIAGONAL = [name for name, sampler in OURS.items() if sampler.standardize == "diagonal"]
