@@ -14,7 +14,7 @@ from types import ModuleType
 
 import stanadapt as sa
 from stanadapt.engine import authoring
-from stanadapt.engine.registry import as_chosen
+from stanadapt.engine.registry import as_chosen, shown_preset
 from stanadapt.errors import NOTE, STAGES, VERDICT, all_codes
 from stanadapt.runs.choose_sampler import ABOUT_AUTO
 from stanadapt.samplers import registered
@@ -113,6 +113,11 @@ def _sampler(sampler) -> str:
     if sampler.exact is not True:
         when = "depends on settings" if callable(sampler.exact) else "no, `compare` shows its bias"
         facts.append(f"Exact: {when}.")
+    presets = "; ".join(
+        f"``{title}`` ({shown_preset(sampler, title)})" for title in sampler.presets
+    )
+    if presets:
+        facts.append(f"Presets: {presets}.")
     names = ", ".join(
         f"``{a}`` for ``{setting}``" for a, setting in sampler.setting_aliases.items()
     )

@@ -13,7 +13,7 @@ from stanadapt.cli.options import Posteriordb, Quiet
 from stanadapt.cli.terminal import plain, report_errors
 from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.engine.console import status
-from stanadapt.engine.registry import as_chosen, find, registered
+from stanadapt.engine.registry import ABOUT_PRESETS, as_chosen, find, registered, shown_preset
 from stanadapt.errors import (
     NOTE,
     STAGES,
@@ -48,6 +48,11 @@ def samplers(
         _show_sampler(console, sampler)
         console.print(f"\n{plain(sampler.documentation)}\n", highlight=False)
         console.print(plain(inspect.getdoc(sampler.settings) or ""), highlight=False)
+        if sampler.presets:
+            console.print(f"\n{plain(ABOUT_PRESETS)}", highlight=False)
+        for title in sampler.presets:
+            console.print(f"\n[bold]{title}[/bold]", highlight=False)
+            console.print(f"    {plain(shown_preset(sampler, title))}", highlight=False)
 
 
 def _show_sampler(console: Console, sampler: Any) -> None:

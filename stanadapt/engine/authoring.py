@@ -181,6 +181,7 @@ from stanadapt.engine.points import (
 from stanadapt.engine.protocol import (
     ExtraOutput,
     Memory,
+    Numbers,
     Sampler,
     Tempering,
     Threading,
@@ -205,6 +206,7 @@ __all__ = [
     "GradientPoint",
     "Memory",
     "Message",
+    "Numbers",
     "RunView",
     "Sampler",
     "StanadaptError",

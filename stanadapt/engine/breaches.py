@@ -18,10 +18,10 @@ from stanadapt.engine.messages import (
     INVALID_SAMPLER_TUPLE,
     SAMPLER_NAME_TAKEN,
 )
-from stanadapt.engine.protocol import Sampler, keep
+from stanadapt.engine.protocol import PRESET, Numbers, Sampler, keep
 from stanadapt.errors import Message
 
-SETTING_TYPES = "float, int, bool or an IntEnum"
+SETTING_TYPES = "float, int, bool, Numbers or an IntEnum"
 # compiled functions and their arguments
 SIGNATURES = {
     "init": ("density", "settings", "position", "rng"),
@@ -109,7 +109,9 @@ def _settings(sampler: Sampler) -> Iterator[str]:
                 f"Settings.{name} is declared as {_shown(kind)}, but compiled code takes one type: "
                 f"declare {SETTING_TYPES}, and let a number such as 0 mean 'not given'"
             )
-        elif not (kind in (float, int, bool) or _is_int_enum(kind)):
+        elif name == PRESET:
+            yield f"Settings.{name} must have another name: `preset` names published settings"
+        elif not (kind in (float, int, bool, Numbers) or _is_int_enum(kind)):
             yield f"Settings.{name} must be {SETTING_TYPES}, not {_shown(kind)}"
 
 
@@ -173,6 +175,12 @@ def _coordinates(sampler: Sampler) -> Iterator[str]:
     for name in sampler.when_standardized:
         if name not in sampler.settings._fields:
             yield f"when_standardized names {name}, but Settings has no such field"
+    for title, preset in sampler.presets.items():
+        if preset.standardize not in kinds:
+            yield f"the preset {title} must have standardize 'full', 'diagonal' or 'no'"
+        for name in (*preset.settings, *preset.by_dimension):
+            if name not in sampler.settings._fields:
+                yield f"the preset {title} names {name}, but Settings has no such field"
 
 
 def _exactness(sampler: Sampler) -> Iterator[str]:

@@ -17,6 +17,12 @@ UNKNOWN_SETTING = Code(
     "The sampler has no setting of this name.",
     "Check the spelling: `stanadapt samplers NAME` lists the settings of a sampler.",
 )
+UNKNOWN_PRESET = Code(
+    "unknown_preset",
+    "settings",
+    "The sampler has no preset of this name.",
+    "Give one of those that the message names; `stanadapt samplers NAME` lists their settings.",
+)
 INVALID_SETTING = Code(
     "invalid_setting",
     "settings",

@@ -3,9 +3,9 @@
 1. A sampler is one file. Its docstring gives the purpose (its first line is listed by
    `stanadapt samplers`) and the sources of its formulas.
 2. It defines three NamedTuples: `Settings`, which a user chooses, with defaults, fields of type
-   float, int, bool or an IntEnum with members that the user names; `State`, all that the next step
-   needs, tuning included; `Info`, the statistics of one iteration, under ArviZ names,
-   `acceptance_rate` among them.
+   float, int, bool, `Numbers` (several numbers) or an IntEnum with members that the user names;
+   `State`, all that the next step needs, tuning included; `Info`, the statistics of one iteration,
+   under ArviZ names, `acceptance_rate` among them.
 3. `State.current` is a NamedTuple with at least `position`, shape (dim,), and `log_density`.
    A State is built by keyword and changed by `replace(state, scale=...)`.
 4. `check(settings)` is plain Python and raises StanadaptError for values out of range.
@@ -40,6 +40,35 @@ from numba.extending import intrinsic, overload
 from stanadapt.engine.compiled.by_reference import referring, restoring
 from stanadapt.engine.compiled.jit import OVERLOAD_OPTIONS, jit
 
+# keyword by which a user chooses a preset
+PRESET = "preset"
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+class Numbers(tuple):
+    """A setting of several numbers, such as a ladder; compiled code gets a read-only array."""
+
+    __slots__ = ()
+
+
+class Preset(NamedTuple):
+    """Published settings of a sampler, which a user chooses by the name of the paper.
+
+    settings
+        Settings by name; those that the user gives too are the user's.
+    by_dimension
+        Further ones: functions of the number of parameters.
+    standardize
+        Coordinates, as `Sampler.standardize`.
+
+    """
+
+    settings: Mapping[str, Any]
+    by_dimension: Mapping[str, Callable[[int], Any]] = MappingProxyType({})
+    standardize: str = "no"
+
+
 # --- defaults -------------------------------------------------------------------------------------
 
 
@@ -52,6 +81,10 @@ def never_adapt(density, settings, state, info, t, iter_warmup):
 def no_matrices(settings: Any) -> int:
     """Return 0: memory does not grow with the square of the dimension."""
     return 0
+
+
+def accept_run(settings: Any, dim: int, standardized: bool) -> None:
+    """Accept settings for any number of coordinates, standardized or not."""
 
 
 def keep(settings, state):
@@ -168,6 +201,14 @@ class Traits(NamedTuple):
     starts_at_draws
         It learns from the draws of an earlier fit, and its chains nevertheless start at some of
         them: far out in the tails an independent proposal may never be accepted.
+    kept_ratio
+        With diagonal standardization, parameters up to this factor wider or narrower than their
+        geometric mean keep their relative scales; only what lies beyond it is removed.
+    presets
+        Published settings, by the first author and the year of the paper ("titsias2019").
+    check_run
+        Python function, (settings, dim, standardized), raises StanadaptError for settings that do
+        not fit the number of coordinates, or standardized ones.
 
     """
 
@@ -177,6 +218,9 @@ class Traits(NamedTuple):
     extends: bool = True
     exact_on_estimates: bool = True
     starts_at_draws: bool = False
+    kept_ratio: float = 1.0
+    presets: Mapping[str, Preset] = MappingProxyType({})
+    check_run: Callable[[Any, int, bool], None] = accept_run
 
 
 class Pooling(NamedTuple):
@@ -293,6 +337,11 @@ class Sampler(NamedTuple):
     extra_output: ExtraOutput | None = None
     pooling: Pooling | None = None
     setting_aliases: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def presets(self) -> Mapping[str, Preset]:
+        """`traits.presets`."""
+        return self.traits.presets
 
     @property
     def init_from_draws(self) -> Callable | None:

@@ -9,15 +9,25 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
+
 from stanadapt.engine.breaches import breaches
 from stanadapt.engine.messages import (
     INVALID_SAMPLER,
     INVALID_SETTING,
+    UNKNOWN_PRESET,
     UNKNOWN_SAMPLER,
     UNKNOWN_SETTING,
 )
-from stanadapt.engine.protocol import REGISTRY, Sampler
+from stanadapt.engine.protocol import PRESET, REGISTRY, Numbers, Preset, Sampler
 from stanadapt.errors import LARGEST_WHOLE, StanadaptError, did_you_mean
+
+ABOUT_PRESETS = (
+    "Presets: published settings, by first author and year (preset=NAME). Settings that are given, "
+    "and standardize, override them."
+)
+# a message shows the first and last of more numbers; the dimension of an example
+MOST_SHOWN, SOME = 8, 100
 
 # --- samplers -------------------------------------------------------------------------------------
 
@@ -61,7 +71,8 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
     sampler
         Name of a sampler, or an instance of a sampler's `Settings`.
     chosen
-        Settings by name; if an instance is given, they replace its fields.
+        Settings by name; if an instance is given, they replace its fields. `preset` names
+        published settings, which others then replace.
 
     Returns
     -------
@@ -71,9 +82,13 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
 
     """
     sampler, base = _look_up(sampler)
-    values = {**base._asdict(), **_without_aliases(sampler, chosen)}
+    preset = _preset(sampler, chosen.pop(PRESET, None))
+    published = {} if preset is None else preset.settings
+    values = {**base._asdict(), **published, **_without_aliases(sampler, chosen)}
     settings = sampler.settings(**{name: _typed(sampler, name, v) for name, v in values.items()})
     sampler.check(settings)
+    if preset is not None:
+        sampler = sampler._replace(standardize=preset.standardize)
     forever = getattr(settings, "adapts_forever", sampler.adapts_forever)
     fixed = {}
     for name in ("uses_gradient", "standardize", "exact"):
@@ -111,26 +126,93 @@ def as_chosen(settings: Any) -> dict[str, Any]:
 
 
 def as_compiled(settings: Any) -> Any:
-    """Return settings for compiled code: members of an IntEnum as their numbers.
+    """Return settings for compiled code: members of an IntEnum as their numbers, Numbers as arrays.
 
-    Numba reads a number in C, but an enumeration in Python, at each call.
+    Numba reads a number in C, but an enumeration in Python, at each call; and it would compile once
+    more for tuples of another length.
     """
-    return type(settings)(*(int(v) if isinstance(v, IntEnum) else v for v in settings))
+    return type(settings)(*map(_compiled, settings))
+
+
+def _compiled(value: Any) -> Any:
+    if isinstance(value, IntEnum):
+        return int(value)
+    if isinstance(value, Numbers):
+        array = np.array(value, dtype=float)
+        array.flags.writeable = False
+        return array
+    return value
 
 
 def with_standardized_defaults(sampler: Sampler, settings: Any, chosen: Any, dim: int) -> Any:
     """Return settings for `dim` parameters in standardized coordinates.
 
-    A setting that was not chosen by name, and has the default of other coordinates, gets the
-    default of these.
+    A setting that neither the user nor a preset chose by name, and that has the default of other
+    coordinates, gets the default of these.
     """
-    defaults = sampler.settings._field_defaults
+    defaults, preset = sampler.settings._field_defaults, _preset(sampler, chosen.get(PRESET))
+    kept = {*chosen} if preset is None else {*chosen, *preset.settings, *preset.by_dimension}
     changes = {
         name: _typed(sampler, name, default(dim))
         for name, default in sampler.when_standardized.items()
-        if name not in chosen and getattr(settings, name) == defaults[name]
+        if name not in kept and getattr(settings, name) == defaults[name]
     }
     return settings._replace(**changes)
+
+
+def with_settings_of_size(sampler: Sampler, settings: Any, chosen: Any, dim: int) -> Any:
+    """Return settings with those that the sampler's preset computes from the dimension."""
+    preset = _preset(sampler, chosen.get(PRESET))
+    if preset is None or not preset.by_dimension:
+        return settings
+    named = _without_aliases(sampler, {k: v for k, v in chosen.items() if k != PRESET})
+    changes = {
+        name: _typed(sampler, name, value(dim))
+        for name, value in preset.by_dimension.items()
+        if name not in named
+    }
+    settings = settings._replace(**changes)
+    sampler.check(settings)
+    return settings
+
+
+def shown_preset(sampler: Sampler, name: str) -> str:
+    """Return the settings of a preset in one line: those that differ from the defaults, by name."""
+    preset = sampler.presets[name]
+    settings, defaults = (
+        as_chosen(find(sampler.name, preset=name)[1]),
+        as_chosen(sampler.settings()),
+    )
+    shown = [f"{k}={_short(v)}" for k, v in settings.items() if v != defaults[k]]
+    for k, value in preset.by_dimension.items():
+        shown.append(f"{k}={value(SOME):g} of {SOME} parameters")
+    kind = {"no": "false", "full": "true"}.get(preset.standardize, preset.standardize)
+    return ", ".join([*shown, f"standardize={kind}"])
+
+
+def _short(value: Any) -> str:
+    """Show a setting, the first and last of many numbers."""
+    if not isinstance(value, Numbers):
+        return str(value)
+    numbers = [f"{number:.3g}" for number in value]
+    return ",".join(numbers if len(numbers) <= MOST_SHOWN else [*numbers[:3], "...", numbers[-1]])
+
+
+def _preset(sampler: Sampler, name: Any) -> Preset | None:
+    """Return the preset of that name, None for None; StanadaptError for an unknown name."""
+    if name is None:
+        return None
+    if isinstance(name, str) and name in sampler.presets:
+        return sampler.presets[name]
+    others = names_of(lambda other: isinstance(name, str) and name in other.presets)
+    hint = (
+        f" {name} is a preset of {others}." if others else did_you_mean(str(name), sampler.presets)
+    )
+    raise StanadaptError(
+        UNKNOWN_PRESET,
+        f"{sampler.name} has no preset {name!r}; it has {', '.join(sampler.presets) or 'none'}."
+        + hint,
+    )
 
 
 def _without_aliases(sampler: Sampler, values: dict[str, Any]) -> dict[str, Any]:
@@ -156,6 +238,8 @@ def _typed(sampler: Sampler, name: str, value: Any) -> Any:
     kind: Any = declared[name]
     if issubclass(kind, IntEnum):
         return _member(sampler, name, kind, value)
+    if issubclass(kind, Numbers):
+        return _numbers(sampler, name, value)
     try:
         if isinstance(value, str):
             value = {"true": True, "false": False}.get(value.lower(), value)
@@ -180,6 +264,22 @@ def _member(sampler: Sampler, name: str, kind: type[IntEnum], value: Any) -> Int
         names = ", ".join(kind.__members__)
         raise setting_error(f"{sampler.name}: {name} must be one of {names}, got {value!r}.")
     return kind[value]
+
+
+def _numbers(sampler: Sampler, name: str, value: Any) -> Numbers:
+    """Read several numbers: a sequence, a text with commas between them, or one number alone."""
+    given = value.replace(",", " ").split() if isinstance(value, str) else value
+    try:
+        array = np.array(given)
+        numbers = np.atleast_1d(array.astype(float))
+        usable = array.dtype != bool and numbers.ndim == 1 and bool(np.isfinite(numbers).all())
+    except (TypeError, ValueError, OverflowError):
+        usable = False
+    if not usable:
+        raise setting_error(
+            f"{sampler.name}: {name} must be finite numbers, such as 1,0.5,0.1, got {value!r}."
+        )
+    return Numbers(numbers.tolist())
 
 
 # --- ranges, for the `check` of a sampler ---------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import PRESET, Sampler
 from stanadapt.engine.registry import find, names_of
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.runs.messages import (
@@ -172,9 +172,9 @@ def require_sampler(name: str, /, **settings: Any) -> None:
 
 
 def names_of_settings(name: str) -> set[str]:
-    """Names that settings of a sampler may be given by."""
+    """Names that settings of a sampler may be given by, `preset` included if it has presets."""
     sampler, settings = find(DEFAULT if name == AUTO else name)
-    return {*settings._fields, *sampler.setting_aliases}
+    return {*settings._fields, *sampler.setting_aliases, *([PRESET] if sampler.presets else [])}
 
 
 def without_gradient(target: Samplable) -> str:

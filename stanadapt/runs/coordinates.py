@@ -326,7 +326,7 @@ def learn_scales(
         ]
         compile_seconds = chains[0].compile()
     advance(chains, design)
-    start = _start(target, kind, positions, chains)
+    start = _start(target, kind, positions, chains, sampler.traits.kept_ratio)
     calls = np.array([chain.density.calls[COUNTED] for chain in chains])
     seconds = np.array([[c.warmup_seconds, c.warmup_processor_seconds] for c in chains])
     return start._replace(calls=calls, seconds=seconds, compile_seconds=compile_seconds)
@@ -345,7 +345,9 @@ def _learning_design(target: Samplable, gradient: bool, kind: str, plan: Plan) -
     return ChainDesign(learner._replace(pooling=pooling), settings, plan, columns)
 
 
-def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -> Start:
+def _start(
+    target: Samplable, kind: str, positions: list, chains: list[Chain], kept_ratio: float
+) -> Start:
     """Start at the ends of these chains; at their beginnings if the sampler looks for modes."""
     running = [chain for chain in chains if not chain.stopped]
     if not running:
@@ -356,6 +358,7 @@ def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -
     factor = progress.metric.factor
     if kind == DIAGONAL:
         factor = np.maximum(factor, _spread(positions, chains, progress.location.size))
+        factor = keep_ratios(factor, kept_ratio)
     found = progress.straightened if kind == STRAIGHTEN else UNCHANGED
     standardized = Standardized(target, progress.location, factor, found.straightening.rows)
     if kind != DIAGONAL:
@@ -367,6 +370,21 @@ def _start(target: Samplable, kind: str, positions: list, chains: list[Chain]) -
         description["notes"] = _unsettled(chains[0], progress)
     z = [standardized.standardized(position) for position in positions]
     return Start(standardized, z, np.empty(0), np.empty(0), 0.0, description)
+
+
+def keep_ratios(scales: np.ndarray, kept_ratio: float) -> np.ndarray:
+    """Return scales to divide by, such that relative scales up to `kept_ratio` remain.
+
+    Parameters
+    ----------
+    scales
+        Scales of the parameters, positive, of any shape.
+    kept_ratio
+        Largest factor between a scale and the geometric mean of all that remains, at least 1.
+
+    """
+    middle = np.exp(np.mean(np.log(scales)))
+    return scales / np.clip(scales / middle, 1.0 / kept_ratio, kept_ratio)
 
 
 def _spread(positions: list, chains: list[Chain], dim: int) -> np.ndarray:

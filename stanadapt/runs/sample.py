@@ -7,7 +7,8 @@ from typing import Any
 from stanadapt.engine.chain import ChainDesign
 from stanadapt.engine.compile_errors import explained
 from stanadapt.engine.plan import make_plan
-from stanadapt.engine.registry import find, with_standardized_defaults
+from stanadapt.engine.protocol import PRESET
+from stanadapt.engine.registry import find, with_settings_of_size, with_standardized_defaults
 from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.errors import StanadaptError, did_you_mean, require_flag, require_names
 from stanadapt.results import Fit, arviz_module, as_path
@@ -130,7 +131,9 @@ def sample(
         Show bars in a terminal, lines elsewhere; or a function that is given a `RunProgress` about
         ten times a second and stops the run by returning True.
     **settings
-        Settings of the sampler, by name (`stanadapt samplers NAME` lists them); and, for the
+        Settings of the sampler, by name (`stanadapt samplers NAME` lists them); `preset`, for the
+        published ones of a paper (`preset="titsias2019"`), which other settings, and `standardize`,
+        override; and, for the
         families that have them: `reference_distribution` or `prior_data`, the hot end of tempering
         samplers (see `runs.reference.fit_reference`); `network`, for nice; `threads_per_chain`, for
         samplers that share the moves of a chain among threads.
@@ -187,9 +190,11 @@ def sample(
         require_pseudo_samples(target, found)
     chain_init = choose_chain_init(target, found, typed, plan, given)
     coordinates = choose_coordinates(standardize, target, found, plan, given)
+    moved = program.dim - program.noise_size
+    typed = with_settings_of_size(found, typed, settings, target.dim - program.noise_size)
     if coordinates.kind != NO:
-        moved = program.dim - program.noise_size
         typed = with_standardized_defaults(found, typed, settings, moved)
+    found.traits.check_run(typed, target.dim - program.noise_size, coordinates.kind != NO)
     design = ChainDesign(
         found, typed, plan, len(program.column_names), any(saved), saved.pseudo, chain_init.init
     )
@@ -200,6 +205,8 @@ def sample(
     with explained(found):
         made = Run.prepare(target, design, coordinates, chain_init, inits, saved, executor, watch)
     made.record.attributes["sampler_reason"] = choice.reason
+    if settings.get(PRESET) is not None:
+        made.record.attributes[PRESET] = settings[PRESET]
     made.keep_in(run)
     return made.finish(watch)
 
@@ -225,7 +232,7 @@ def _require_known(sampler: Any, settings: dict[str, Any]) -> None:
     """Raise StanadaptError for a keyword that neither `sample` nor the sampler has."""
     if not isinstance(sampler, str):
         return
-    known = names_of_settings(sampler)
+    known = {PRESET, *names_of_settings(sampler)}
     unknown = [name for name in settings if name not in known]
     if unknown:
         arguments = [*(sample.__kwdefaults__ or ()), *family_options()]

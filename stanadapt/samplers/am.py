@@ -8,7 +8,8 @@ References
 Haario, Saksman and Tamminen (2001), Bernoulli 7(2), with a fixed s. The form without matrix
 decompositions is the baseline of Titsias and Dellaportas (2019):
 L <- L + rho_t L [z z^T - I]_lower, z = L^-1 (x - mu), rho_t = rate / (1 + t / decay). The defaults
-are the rates of their text; those of their programs are in `workflows/gad/methods.py`.
+are the rates of their text; preset=titsias2019 has those of their programs, in which L is diagonal
+on Neal's Gaussian alone. preset=sejdinovic2014 is AM-LS of Kernel Adaptive Metropolis-Hastings.
 
 """
 
@@ -30,7 +31,7 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import Memory, Sampler
+from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
 from stanadapt.engine.registry import register, require_positive, require_probability
 from stanadapt.samplers.saved_factor import saved_factor
 
@@ -189,5 +190,19 @@ register(
         uses_gradient=False,
         after_run=report,
         when_standardized={"initial_scale": lambda dim: RANDOM_WALK_SCALE},
+        traits=Traits(presets={
+            # the rates of the authors' programs, which gave the tables; L starts as the identity
+            "titsias2019": Preset(
+                {
+                    "target_accept": 0.25, "learning_rate": 0.005, "covariance_rate": 5e-4,
+                    "decay": 5000.0, "mean_rate": 0.01, "tune_scale": True, "diagonal": False,
+                },
+                {"initial_scale": np.sqrt},
+            ),
+            # AM-LS
+            "sejdinovic2014": Preset(
+                {"target_accept": 0.234, "tune_scale": True, "diagonal": False}
+            ),
+        }),
     )
 )  # fmt: skip

@@ -6,7 +6,8 @@ as the narrowest direction of the posterior allows.
 References
 ----------
 Titsias and Dellaportas (2019), Gradient-based Adaptive Markov Chain Monte Carlo, NeurIPS: the
-baseline RWM of the tables.
+baseline RWM of the tables, and preset=titsias2019. preset=sejdinovic2014 is SM of Kernel Adaptive
+Metropolis-Hastings (ICML).
 
 """
 
@@ -25,7 +26,7 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Preset, Sampler, Traits
 from stanadapt.engine.registry import register, require_positive, require_probability
 
 
@@ -113,5 +114,15 @@ register(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         uses_gradient=False,
         when_standardized={"initial_scale": lambda dim: RANDOM_WALK_SCALE},
+        traits=Traits(presets={
+            "titsias2019": Preset(
+                {
+                    "target_accept": 0.25, "initial_scale": 0.1, "learning_rate": 0.01,
+                    "tune_scale": True,
+                }
+            ),
+            # SM: standard deviation 2.38 / sqrt(dim)
+            "sejdinovic2014": Preset({"tune_scale": False, "initial_scale": 2.38}),
+        }),
     )
 )  # fmt: skip

@@ -43,6 +43,27 @@ TEMPERING = {
         "samplers/tempering/test_energy_walk.py",
         "exact_file",
     ),
+    "given_stages_from_the_wrong_end": (
+        "samplers/tempering/particles.py",
+        "b = given[given.shape[0] - 2 - last]",
+        "b = 1.0 - given[last + 1]",
+        "samplers/tempering/test_given_ladder.py",
+        "unbiased or room",
+    ),
+    "given_ladder_spaced_anew": (
+        "samplers/tempering/warmup_rounds.py",
+        "    if design.given.shape[0] == 0:\n",
+        "    if design.given.shape[0] >= 0:\n",
+        "samplers/tempering/test_given_ladder.py",
+        "reference-parallel",
+    ),
+    "constants_of_a_given_ladder_shifted": (
+        "samplers/tempering/ladder.py",
+        "        j = _interpolate(old, B, b, j, new, k)\n",
+        "        j = _interpolate(old, B, 0.5 * b, j, new, k)\n",
+        "samplers/tempering/test_given_ladder.py",
+        "interpolated",
+    ),
     "evidence_error_of_one_run": (
         "samplers/tempering/evidence.py",
         'error[usable] = error_of_log_mean(tempering["log_weight"].values[usable])',

@@ -16,7 +16,12 @@ VARIANTS = {
         {"leapfrogs": 3, "diagonal": True, "adapt_every": 3},
         {"leapfrogs": 2, "exact": True},
     ],
-    "hmc": [{}, {"jitter": 0.3, "leapfrogs": 3}, {"leapfrogs": 0, "trajectory_length": 0.5}],
+    "hmc": [
+        {},
+        {"jitter": 0.3, "leapfrogs": 3},
+        {"leapfrogs": 0, "trajectory_length": 0.5},
+        {"mass": (0.7, 30.0, 0.2), "jitter": 0.3},
+    ],
     "hvi": [
         {},
         {"approximation": "full_rank", "transitions": 2, "leapfrogs": 1},
@@ -39,6 +44,7 @@ VARIANTS = {
         {"kernel": "linear", "adapts_forever": True},
         {"kernel": "matern32", "whiten_kernel": True},
         {"kernel": "matern52", "normalize_weights": False, "whiten": False, "redraw": 1.0},
+        {"kernel": "inverse_multiquadric"},
     ],
     "parallel_tempering": [
         {},
@@ -46,6 +52,7 @@ VARIANTS = {
         {"kernel": "random_walk", "levels": 5},
         {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 4},
         {"swaps": "energy_rings", "rings": 2},
+        {"inverse_temperatures": (1.0, 0.4, 0.1, 0.0)},
     ],
     "pseudo_extended": [
         {},
@@ -59,6 +66,7 @@ VARIANTS = {
         {"kernel": "nuts", "reference_family": "student_t"},
         {"kernel": "random_walk", "levels": 5},
         {"reference_family": "power", "min_inverse_temperature": 0.2, "levels": 4},
+        {"reference_family": "power", "inverse_temperatures": (1.0, 0.6, 0.4, 0.2)},
     ],
     "continuous_tempering": [
         {},
@@ -71,6 +79,7 @@ VARIANTS = {
         {},
         {"kernel": "nuts", "reference_family": "student_t", "threshold": 0.9},
         {"kernel": "random_walk", "resample": False, "particles": 200, "sweeps": 20},
+        {"inverse_temperatures": (1.0, 0.4, 0.15, 0.05, 0.0)},
     ],
     "ula": [{"variance_bias": 0.2, "least_accept": 0.5}],
     "repelling_attracting": [{}, {"tune_scale": False, "longest_search": 1}],

@@ -22,7 +22,7 @@ from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.points import LANGEVIN_SCALE, acceptance_probability
-from stanadapt.engine.protocol import Memory, Sampler
+from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -249,5 +249,14 @@ register(
             "initial_scale": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0),
             "adapt_every": lambda dim: 4,
         },
+        # gadMALAf; exact=true is gadMALAe
+        traits=Traits(presets={
+            "titsias2019": Preset(
+                {
+                    "target_accept": 0.55, "learning_rate": 1.5e-4, "initial_scale": 0.1,
+                    "adapt_every": 1, "diagonal": False, "rank": 0, "exact": False,
+                }
+            ),
+        }),
     )
 )  # fmt: skip

@@ -26,7 +26,7 @@ from stanadapt.engine.points import (
     gradient_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Memory, Sampler
+from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -154,5 +154,13 @@ register(
         when_standardized={
             "initial_scale": lambda dim: RANDOM_WALK_SCALE, "adapt_every": lambda dim: 4,
         },
+        traits=Traits(presets={
+            "titsias2019": Preset(
+                {
+                    "target_accept": 0.25, "learning_rate": 5e-5, "initial_scale": 0.1,
+                    "adapt_every": 1, "diagonal": False,
+                }
+            ),
+        }),
     )
 )  # fmt: skip

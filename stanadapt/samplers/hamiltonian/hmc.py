@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo with a fixed number of leapfrog steps and unit mass.
+"""Hamiltonian Monte Carlo with a fixed number of leapfrog steps and fixed masses, by default 1.
 
 A baseline between `mala` (one leapfrog step) and NUTS, for smooth posteriors. In standardized
 coordinates the number of steps follows from their size and the length of a trajectory. In the
@@ -6,8 +6,8 @@ coordinates of the program, which should have comparable scales, the user choose
 
 References
 ----------
-Neal (2011), MCMC using Hamiltonian dynamics, section 3.2. Acceptance 0.7 and the tuning rule are
-those of the tables of Titsias and Dellaportas (2019).
+Neal (2011), MCMC using Hamiltonian dynamics, section 3.2; masses: section 2.1. Acceptance 0.7 and
+the tuning rule are those of the tables of Titsias and Dellaportas (2019), preset=titsias2019.
 
 """
 
@@ -26,16 +26,18 @@ from stanadapt.engine.points import (
     gradient_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Numbers, Preset, Sampler, Traits
 from stanadapt.engine.registry import (
     register,
     require_at_least,
     require_fraction,
     require_positive,
     require_probability,
+    setting_error,
 )
 
 MOST_STEPS = 100
+UNIT_MASS = Numbers((1.0,))
 
 
 class Settings(NamedTuple):
@@ -58,6 +60,11 @@ class Settings(NamedTuple):
     jitter
         Each iteration's step size is drawn from step_size * (1 +- jitter), in [0, 1), so that
         trajectories do not keep returning to their start. Standardized: 0.2.
+    mass
+        Mass m_i of each unconstrained parameter, > 0, in the order of the program: one number for
+        all, or one for each. The kinetic energy is the sum of p_i^2 / (2 m_i), and p_i is drawn
+        from N(0, m_i). Best in proportion to the inverse variances. Masses other than 1 belong to
+        the coordinates of the program: the sampler then runs in these.
 
     """
 
@@ -67,10 +74,14 @@ class Settings(NamedTuple):
     step_size: float = 0.1
     learning_rate: float = 0.01
     jitter: float = 0.0
+    mass: Numbers = UNIT_MASS
 
 
 class State(NamedTuple):
-    """The current point, the rejected one, the momentum, the unit mass, step size and steps."""
+    """The current point, the rejected one, the momentum, the scales, step size and steps.
+
+    scale_i is 1 / sqrt(m_i), and momentum_i is p_i scale_i, which is N(0, 1); shape (dim,).
+    """
 
     current: GradientPoint
     scratch: GradientPoint
@@ -96,6 +107,24 @@ def check(settings: Settings) -> None:
     require_probability(settings, "target_accept", "learning_rate")
     require_positive(settings, "step_size", "trajectory_length")
     require_fraction(settings, "jitter")
+    if not settings.mass or min(settings.mass) <= 0.0:
+        shown = ", ".join(f"{m:g}" for m in settings.mass) or "none"
+        raise setting_error(f"hmc: mass must be one or more positive numbers, got {shown}.")
+
+
+def check_run(settings: Settings, dim: int, standardized: bool) -> None:
+    """Raise StanadaptError for masses that do not belong to the parameters."""
+    count = len(settings.mass)
+    if count not in (1, dim):
+        raise setting_error(
+            f"hmc: mass must have one number, or one for each of {dim} unconstrained parameters, "
+            f"got {count}."
+        )
+    if standardized and settings.mass != UNIT_MASS:
+        raise setting_error(
+            "hmc: mass belongs to the coordinates of the program, and standardize or warm_start "
+            "asks for others: leave one of them out."
+        )
 
 
 @jit
@@ -109,13 +138,15 @@ def number_of_steps(settings, step_size):
 @seldom
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
-    n = density.dim
-    step_size = settings.step_size / np.sqrt(n)
+    n, masses = density.dim, settings.mass
+    step_size, scale = settings.step_size / np.sqrt(n), np.empty(n)
+    for i in range(n):
+        scale[i] = 1.0 / np.sqrt(masses[min(i, masses.shape[0] - 1)])
     return State(
         current=gradient_at(density, position),
         scratch=unused_gradient(n),
         momentum=np.empty(n),
-        scale=np.ones(n),
+        scale=scale,
         step_size=step_size,
         leapfrogs=number_of_steps(settings, step_size),
     )
@@ -165,9 +196,19 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("momentum",),
+        standardize=lambda settings: "full" if settings.mass == UNIT_MASS else "no",
         when_standardized={
             "leapfrogs": lambda dim: 0, "jitter": lambda dim: 0.2,
             "step_size": lambda dim: dim**0.25,
         },
+        # HMC-10; the tables also have 5 and 20 leapfrogs
+        traits=Traits(check_run=check_run, presets={
+            "titsias2019": Preset(
+                {
+                    "leapfrogs": 10, "target_accept": 0.7, "step_size": 0.1, "learning_rate": 0.01,
+                    "jitter": 0.0,
+                }
+            ),
+        }),
     )
 )  # fmt: skip

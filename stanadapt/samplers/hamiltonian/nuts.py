@@ -23,7 +23,7 @@ from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.leapfrog import Leapfrog, first_step
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
-from stanadapt.engine.protocol import Memory, Sampler
+from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -190,5 +190,9 @@ register(
         memory=Memory(dense_matrices=lambda settings: 2 if settings.dense else 0),
         workspace=("tree", "leapfrog.gradient", "leapfrog.velocity"),
         freeze=freeze, iter_warmup=1000, iter_sampling=1000, standardize="no",
+        # on an `Extended`: the paper's pseudo-extended sampler
+        traits=Traits(presets={
+            "nemeth2019": Preset({"target_accept": 0.8, "max_treedepth": 10, "dense": False}),
+        }),
     )
 )  # fmt: skip

@@ -10,7 +10,8 @@ References
 ----------
 Sejdinovic, Strathmann, Lomeli, Andrieu and Gretton (2014), Kernel Adaptive Metropolis-Hastings,
 ICML: sections 2 and 4. The Matern kernels are those of Rasmussen and Williams (2006), equation
-4.17; the one with nu = 1/2 has no gradient at r = 0 and is omitted.
+4.17; the one with nu = 1/2 has no gradient at r = 0 and is omitted. The inverse multiquadric is
+their rational quadratic kernel, equation 4.19, with alpha = 1/2.
 
 """
 
@@ -31,6 +32,7 @@ class Kernel(IntEnum):
     linear = 1
     matern32 = 2
     matern52 = 3
+    inverse_multiquadric = 4
 
 
 @jit
@@ -53,6 +55,13 @@ def matern52_weight(squared, bandwidth):
 
 
 @jit
+def inverse_multiquadric_weight(squared, bandwidth):
+    """Return the weight of (1 + r^2 / c^2)^(-1/2): it falls as r^-3, not exponentially."""
+    inverse = 1.0 / (1.0 + squared / bandwidth**2)
+    return inverse * np.sqrt(inverse) / bandwidth**2
+
+
+@jit
 def fill_weights(kernel, bandwidth, squared, count, out):
     """Write the weights at squared[:count] into out[:count]."""
     if kernel == Kernel.gaussian:
@@ -64,6 +73,9 @@ def fill_weights(kernel, bandwidth, squared, count, out):
     elif kernel == Kernel.matern52:
         for a in range(count):
             out[a] = matern52_weight(squared[a], bandwidth)
+    elif kernel == Kernel.inverse_multiquadric:
+        for a in range(count):
+            out[a] = inverse_multiquadric_weight(squared[a], bandwidth)
     else:
         out[:count] = 1.0
 
@@ -77,6 +89,8 @@ def weight_at_zero(kernel, bandwidth):
         return matern32_weight(0.0, bandwidth)
     if kernel == Kernel.matern52:
         return matern52_weight(0.0, bandwidth)
+    if kernel == Kernel.inverse_multiquadric:
+        return inverse_multiquadric_weight(0.0, bandwidth)
     return 1.0
 
 

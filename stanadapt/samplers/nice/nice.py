@@ -12,7 +12,7 @@ Song, Zhao and Ermon (2017), A-NICE-MC: Adversarial Training for MCMC, NIPS. In 
 v ~ N(0, I) is drawn, and a fair coin proposes f(x, v) or its inverse, accepted with probability
 min(1, p(x') N(v') / (p(x) N(v))): f preserves volume. Deviations: the coin is tossed by each chain,
 not for all together; local moves are mixed in, since nothing makes the chain of f irreducible;
-x is standardized before f.
+x is standardized before f. preset=song2017 leaves the local moves out.
 
 """
 
@@ -33,7 +33,7 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import Preset, Sampler, Traits
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -158,5 +158,7 @@ register(
         init_from={"network": init_from_network},
         workspace=("work",),
         standardize="diagonal",  # keeps the dispersion of the starts: there may be many modes
+        # moves of the network alone; its width holds if no network is given
+        traits=Traits(presets={"song2017": Preset({"local_share": 0.0, "width": 400})}),
     )
 )  # fmt: skip

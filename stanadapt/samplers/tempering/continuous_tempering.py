@@ -25,7 +25,7 @@ from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.messages import INVALID_SETTING
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Sampler, Tempering, Traits
+from stanadapt.engine.protocol import Preset, Sampler, Tempering, Traits
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -238,7 +238,7 @@ def _design(settings, learns_reference):
     """Design of the first part of warm-up."""
     return rounds.WarmupDesign(
         settings.levels, rounds.LEVELS_PER_BARRIER, 0.0, learns_reference, settings.inflation,
-        RATE_OF_TRAJECTORIES, settings.step_size, True,
+        RATE_OF_TRAJECTORIES, settings.step_size, True, rounds.NO_LEVELS,
     )  # fmt: skip
 
 
@@ -339,7 +339,16 @@ register(
             "walker.coordinate.logs", "walker.coordinate.masses", "walker.visits",
             "walker.ends", "walker.tours", "walker.path.target", "walker.path.reference.work",
         ),
-        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000, traits=Traits(arrays_in_place=True),
+        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000,
         standardize="no", tempering=Tempering(init_from_path, learned),
+        # one step of the trajectory moves parameters and coordinate alike
+        traits=Traits(arrays_in_place=True, presets={
+            "graham2017": Preset(
+                {
+                    "coordinate": Spacing.uniform, "atom": 0.0, "temperature_update": Update.joint,
+                    "leapfrogs": 20, "coordinate_scale": 1.0, "step_size": 0.5,
+                }
+            ),
+        }),
     )
 )  # fmt: skip

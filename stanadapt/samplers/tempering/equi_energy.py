@@ -25,7 +25,7 @@ from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Memory, Sampler, Traits
+from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -195,12 +195,19 @@ register(
     Sampler(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         freeze=freeze, iter_warmup=50_000, iter_sampling=50_000,
-        traits=Traits(arrays_in_place=True, exact_on_estimates=False),
         workspace=(
             "files", "chains.positions", "chains.energies", "chains.rates", "chains.proposal",
             "chains.lowest",
         ),
         uses_gradient=False, standardize="diagonal", exact=False,
         memory=Memory(storage=bytes_of_files, name="files", settings=("file_size", "levels")),
+        traits=Traits(arrays_in_place=True, exact_on_estimates=False, presets={
+            "kou2006": Preset(
+                {
+                    "levels": 5, "highest_temperature": 60.0, "jump_probability": 0.1,
+                    "step_size": 0.25,
+                }
+            ),
+        }),
     )
 )  # fmt: skip

@@ -130,9 +130,9 @@ def path_notes(name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndarray]
     if np.isnan(tempering["log_evidence"]).all():
         text = (
             f"{name}: with reference_family=power the hot chains sample pure powers of the "
-            "density. For most programs these are improper (the power at min_inverse_temperature "
-            "has no finite integral), and the chains drift away. Use reference_family=gaussian, "
-            "or raise min_inverse_temperature."
+            "density. For most programs these are improper (the power at the smallest inverse "
+            "temperature has no finite integral), and the chains drift away. Use "
+            "reference_family=gaussian, or raise the smallest inverse temperature."
         )
         notes.append(Message(IMPROPER_HOT_CHAINS, text))
     if barrier > LARGEST_BARRIER:
@@ -214,8 +214,13 @@ def describe_particles(population: Population, short_chain_ends: np.ndarray) -> 
     return learned
 
 
-def particle_notes(name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndarray]) -> list[str]:
-    """Return notes on a run of `smc`, each with a remedy; arguments as in `path_notes`."""
+def particle_notes(
+    name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndarray], given: bool = False
+) -> list[str]:
+    """Return notes on a run of `smc`, each with a remedy.
+
+    given says that the user chose the stages; other arguments as in `path_notes`.
+    """
     notes: list[str] = []
     evidence = tempering["log_evidence"].values
     ancestors = tempering["effective_ancestors"].values
@@ -244,7 +249,7 @@ def particle_notes(name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndar
             "particles or sweeps, or a threshold nearer 1."
         )
         notes.append(Message(EVIDENCE_SPREAD, text))
-    if tempering.sizes["level"] > MOST_STAGES:
+    if not given and tempering.sizes["level"] > MOST_STAGES:
         text = (
             f"{name}: {MOST_STAGES} stages did not reach the target, and the last one jumped to "
             "it. Give a reference closer to the target (reference_distribution), or lower the "

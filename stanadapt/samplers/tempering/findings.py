@@ -261,7 +261,8 @@ def report(view: RunView) -> Findings:
     group = evidence.group(learned, constant)
     evidence.add_errors(group)
     if "ancestors" in group:
-        notes = evidence.particle_notes(name, group, stats)
+        given = bool(getattr(chains[0].settings, "inverse_temperatures", ()))
+        notes = evidence.particle_notes(name, group, stats, given)
     else:
         notes = evidence.path_notes(name, group, stats)
     notes += _note_chains(name, chains, view.length)

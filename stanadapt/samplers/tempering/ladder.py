@@ -65,6 +65,15 @@ def first_ladder(ladder, count, min_inverse_temperature, log_step):
 
 
 @jit
+def set_levels(ladder, inverse_temperatures):
+    """Give the levels these inverse temperatures, listed from cold to hot."""
+    count = inverse_temperatures.shape[0]
+    for k in range(count):
+        ladder.levels[k, B] = inverse_temperatures[count - 1 - k]
+    ladder.size[0] = count
+
+
+@jit
 def measure(ladder, rejection):
     """Write Lambda at each level; returns its value at the last, which is the barrier.
 
@@ -83,20 +92,44 @@ def respace(old, new, count):
 
     The other columns are interpolated with the same weights as b.
     """
-    last, j, lambdas = old.size[0] - 1, 0, old.levels[:, BARRIER]
+    last, j = old.size[0] - 1, 0
     for k in range(count):
-        position = lambdas[last] * k / (count - 1)
-        while j < last - 1 and lambdas[j + 1] < position:
-            j += 1
-        share = min(max((position - lambdas[j]) / (lambdas[j + 1] - lambdas[j]), 0.0), 1.0)
-        for column in range(4):
-            below, above = old.levels[j, column], old.levels[j + 1, column]
-            new.levels[k, column] = (1.0 - share) * below + share * above
-        for i in range(old.scale.shape[1]):
-            # scales are positive and span orders of magnitude: their logs are interpolated
-            new.scale[k, i] = old.scale[j, i] * (old.scale[j + 1, i] / old.scale[j, i]) ** share
+        j = _interpolate(old, BARRIER, old.levels[last, BARRIER] * k / (count - 1), j, new, k)
     new.levels[count - 1, B] = 1.0
     new.size[0] = count
+
+
+@jit
+def place(old, new, inverse_temperatures):
+    """Write into `new` levels at inverse temperatures, from cold to hot; the rest is interpolated.
+
+    They must not be hotter than the first level of `old`.
+    """
+    set_levels(new, inverse_temperatures)
+    j = 0
+    for k in range(new.size[0]):
+        b = new.levels[k, B]
+        j = _interpolate(old, B, b, j, new, k)
+        new.levels[k, B] = b
+
+
+@jit
+def _interpolate(old, coordinate, position, first, new, k):
+    """Write into level k of `new` the point of `old` where a column has the value `position`.
+
+    The column increases; the search begins at level `first`. Returns the level below the point.
+    """
+    j, values = first, old.levels[:, coordinate]
+    while j < old.size[0] - 2 and values[j + 1] < position:
+        j += 1
+    share = min(max((position - values[j]) / (values[j + 1] - values[j]), 0.0), 1.0)
+    for column in range(4):
+        below, above = old.levels[j, column], old.levels[j + 1, column]
+        new.levels[k, column] = (1.0 - share) * below + share * above
+    for i in range(old.scale.shape[1]):
+        # scales are positive and span orders of magnitude: their logs are interpolated
+        new.scale[k, i] = old.scale[j, i] * (old.scale[j + 1, i] / old.scale[j, i]) ** share
+    return j
 
 
 @jit

@@ -13,6 +13,19 @@ IMPROPER_POWERS = Code(
     "Use reference_family=gaussian; or, if the sampler allows powers, a min_inverse_temperature "
     "above 0.",
 )
+INVALID_TEMPERATURES = Code(
+    "invalid_temperatures",
+    "settings",
+    "The setting inverse_temperatures does not start at 1, does not decrease strictly, or does not "
+    "end where the sampler needs it.",
+    "Give numbers from 1 downward, such as 1,0.5,0.2,0; of temperatures, give one over each.",
+)
+TEMPERATURES_CONFLICT = Code(
+    "temperatures_conflict",
+    "settings",
+    "A ladder was given with inverse_temperatures, and another setting would set it too.",
+    "Leave one of the two settings out.",
+)
 LOG_ZETA_UNUSED = Code(
     "log_zeta_unused",
     "settings",

@@ -8,7 +8,9 @@ References
 ----------
 Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), Non-reversible parallel tempering: a scalable
 highly parallel MCMC scheme, JRSS B 84. Its parts, in `samplers/tempering`: `path`, `moves`,
-`ladder`, `swaps`, `warmup_rounds`.
+`ladder`, `swaps`, `warmup_rounds`. preset=kou2006 has the temperatures and random walks of Kou,
+Zhou and Wong (2006), Annals of Statistics 34, on powers of the density; the hottest one must have a
+finite integral.
 
 """
 
@@ -20,7 +22,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Sampler, Tempering, Threading, Traits
+from stanadapt.engine.protocol import Numbers, Preset, Sampler, Tempering, Threading, Traits
 from stanadapt.engine.registry import register, require_at_least, require_at_most
 from stanadapt.samplers.tempering import energy_rings
 from stanadapt.samplers.tempering import swaps as engine
@@ -32,6 +34,7 @@ from stanadapt.samplers.tempering.settings import (
     add_common_settings,
     check_tempering,
     first_path,
+    hottest_of,
     options_of,
     target_rate,
     warmup_design,
@@ -72,6 +75,7 @@ class Settings(NamedTuple):
     max_treedepth: int = 6
     target_accept: float = 0.0
     levels: int = 0
+    inverse_temperatures: Numbers = Numbers()
     reference_family: ReferenceFamily = ReferenceFamily.gaussian
     inflation: float = 0.0
     min_inverse_temperature: float = 0.0
@@ -159,7 +163,9 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 
 @jit
 def _design(settings, learns_reference):
-    return warmup_design(settings, settings.levels, learns_reference)
+    given = settings.inverse_temperatures
+    levels = settings.levels if given.shape[0] == 0 else given.shape[0]
+    return warmup_design(settings, levels, learns_reference, hottest_of(settings), given)
 
 
 @jit
@@ -239,11 +245,22 @@ register(
             "tempering.path.target", "tempering.path.reference.work", "parity", "rings.members",
             "rings.without_pair",
         ),
-        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000, traits=Traits(arrays_in_place=True),
+        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000,
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
         standardize="no", tempering=Tempering(init_from_path, learned),
         threading=Threading(
-            make_worker, run_task, max_threads=lambda settings: settings.levels or rounds.ROOM
+            make_worker, run_task, max_threads=lambda settings: (
+                len(settings.inverse_temperatures) or settings.levels or rounds.ROOM
+            ),
         ),
+        traits=Traits(arrays_in_place=True, presets={
+            "kou2006": Preset(
+                {
+                    "kernel": MoveKernel.random_walk, "reference_family": ReferenceFamily.power,
+                    "inverse_temperatures": (1.0, 1 / 2.8, 1 / 7.7, 1 / 21.6, 1 / 60.0),
+                    "step_size": 0.25,
+                }
+            ),
+        }),
     )
 )  # fmt: skip

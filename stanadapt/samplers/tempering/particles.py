@@ -54,6 +54,7 @@ from stanadapt.samplers.tempering.path import (
     no_replicas,
     path_of_worker,
 )
+from stanadapt.samplers.tempering.warmup_rounds import NO_LEVELS
 
 HALVINGS = 60
 # with more stages than these, the last one goes straight to the target
@@ -195,11 +196,11 @@ class SweepInfo(NamedTuple):
 
 
 @jit
-def no_population(path, options, particles, queue):
-    """Return a Population without positions."""
+def no_population(path, options, particles, queue, stages=MOST_STAGES):
+    """Return a Population without positions, with room for this many stages."""
     dim = path.target.dim
     return Population(
-        path, make_mover(particles, dim, options, queue), no_ladder(MOST_STAGES + 1, dim),
+        path, make_mover(particles, dim, options, queue), no_ladder(stages + 1, dim),
         no_replicas(particles, dim), no_replicas(particles + 1, dim),
         np.zeros(particles), np.zeros(particles), np.zeros((3, particles), np.int64),
         np.zeros(3, np.int64),
@@ -269,14 +270,15 @@ def sweep(population, target_accept, rng):
 
 
 @jit
-def anneal(population, target_accept, threshold, sweeps, resamples, rng):
+def anneal(population, target_accept, threshold, sweeps, resamples, rng, given=NO_LEVELS):
     """Make one sweep, the first of a new stage if the latest one is over.
 
-    At the end of the last stage, `counts[DONE]` becomes 1.
+    At the end of the last stage, `counts[DONE]` becomes 1. The inverse temperatures of stages are
+    those of `given`, from 1 to 0, or if it is empty as the threshold requires.
     """
     counts, ladder = population.counts, population.ladder
     if counts[SWEEPS_LEFT] <= 0:
-        _next_stage(population, threshold, resamples, rng)
+        _next_stage(population, threshold, resamples, rng, given)
         counts[SWEEPS_LEFT] = sweeps
     done = sweep(population, target_accept, rng)
     if counts[SWEEPS_LEFT] == 0 and ladder.levels[ladder.size[0] - 1, B] == 1.0:
@@ -299,14 +301,17 @@ def move_one(population, rng):
 
 
 @jit
-def _next_stage(population, threshold, resamples, rng):
+def _next_stage(population, threshold, resamples, rng, given=NO_LEVELS):
     """Raise b, weigh the particles, resample them if asked, and set scales and step size."""
     p, levels, last = population, population.ladder.levels, population.ladder.size[0] - 1
     for n in range(p.work.shape[0]):
         p.work[n] = log_ratio(p.replicas, n)
-    b = next_temperature(p.work, p.log_weights, levels[last, B], threshold)
-    if last + 1 == MOST_STAGES:
-        b = 1.0
+    if given.shape[0] > 0:
+        b = given[given.shape[0] - 2 - last]
+    else:
+        b = next_temperature(p.work, p.log_weights, levels[last, B], threshold)
+        if last + 1 == MOST_STAGES:
+            b = 1.0
     rise = reweigh(p.work, p.log_weights, b - levels[last, B])
     levels[last + 1, B], levels[last + 1, LOG_Z] = b, levels[last, LOG_Z] + rise
     p.ladder.size[0] = last + 2

@@ -8,7 +8,9 @@ References
 ----------
 Nemeth, Lindsten, Filippone and Hensman (2019), Pseudo-extended Markov chain Monte Carlo, NeurIPS.
 The kernel and its deviations from theirs: `pseudo_gibbs`. Warm-up: `warmup_rounds`. Their joint
-kernels, on the extended density itself: `stanadapt.samplers.tempering.extended.Extended`.
+kernels, on the extended density itself: `stanadapt.samplers.tempering.extended.Extended`, sampled
+by `nuts`. preset=nemeth2019 has their powers of the density, without a reference distribution, and
+NUTS for each pseudo-sample; the kernel is still that of `pseudo_gibbs`.
 
 """
 
@@ -19,7 +21,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import ExtraOutput, Sampler, Tempering, Threading, Traits
+from stanadapt.engine.protocol import ExtraOutput, Preset, Sampler, Tempering, Threading, Traits
 from stanadapt.engine.registry import register, require_at_least
 from stanadapt.samplers.tempering import pseudo_gibbs as engine
 from stanadapt.samplers.tempering import swaps as path_engine
@@ -149,7 +151,8 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 @jit
 def _design(settings, learns_reference):
     """Design of the first part of warm-up, with as many levels as needed."""
-    return warmup_design(settings, 0, learns_reference)
+    hottest = settings.min_inverse_temperature
+    return warmup_design(settings, 0, learns_reference, hottest, rounds.NO_LEVELS)
 
 
 @jit
@@ -259,7 +262,7 @@ register(
             "pseudo.where", "pseudo.visits", "pseudo.index", "pseudo.path.target",
             "pseudo.path.reference.work",
         ),
-        freeze=freeze, iter_warmup=4_000, iter_sampling=10_000, traits=Traits(arrays_in_place=True),
+        freeze=freeze, iter_warmup=4_000, iter_sampling=10_000,
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
         standardize="no", tempering=Tempering(init_from_path, learned),
         threading=Threading(
@@ -268,5 +271,14 @@ register(
         extra_output=ExtraOutput(
             write_pseudo_samples, size=lambda settings, dim: settings.pseudo_samples * (dim + 2)
         ),
+        traits=Traits(arrays_in_place=True, presets={
+            "nemeth2019": Preset(
+                {
+                    "pseudo_samples": 2, "kernel": MoveKernel.nuts, "max_treedepth": 10,
+                    "target_accept": 0.8, "reference_family": ReferenceFamily.power,
+                    "min_inverse_temperature": 0.001,
+                }
+            ),
+        }),
     )
 )  # fmt: skip

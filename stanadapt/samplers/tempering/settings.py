@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -18,7 +19,11 @@ from stanadapt.engine.registry import (
     setting_error,
 )
 from stanadapt.errors import StanadaptError
-from stanadapt.samplers.tempering.messages import IMPROPER_POWERS
+from stanadapt.samplers.tempering.messages import (
+    IMPROPER_POWERS,
+    INVALID_TEMPERATURES,
+    TEMPERATURES_CONFLICT,
+)
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, Options
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import make_reference
@@ -35,6 +40,10 @@ RATE_OF_TRAJECTORIES, RATE_OF_WALKS = 0.8, 0.3
 # draws of 4, in two dimensions 1 gives half as many again as 2; but 1 gets stuck in the arms of a
 # strongly bent banana
 LEAPFROGS = 2.0
+# 1,000 equal steps, as in the experiments of Nemeth, Lindsten, Filippone and Hensman (2019)
+EQUAL_STEPS = tuple(np.linspace(1.0, 0.0, 1001).tolist())
+# a message shows the first and last numbers of a longer ladder
+MOST_SHOWN = 8
 
 
 class ReferenceFamily(IntEnum):
@@ -65,6 +74,12 @@ COMMON = {
     ),
     "levels": (
         "Number of temperatures, at least 2; 0: two and a half times the barrier, at least 16."
+    ),
+    "inverse_temperatures": (
+        "Ladder of your own in place of a learned one: inverse temperatures from 1, the target,\n"
+        "strictly downward to 0, the reference, or to a smaller power of the target; for\n"
+        "temperatures such as 1, 2.8, ..., 60, one over each. Constants, step sizes and the\n"
+        "reference are learned all the same."
     ),
     "reference_family": (
         "Family of the reference: gaussian, student_t (5 degrees of freedom), or power, which has\n"
@@ -129,13 +144,25 @@ def target_rate(settings):
 
 
 @jit
-def warmup_design(settings, levels, learns_reference):
-    """Return the design of warm-up with `levels` temperatures, or if 0 as many as needed."""
+def warmup_design(settings, levels, learns_reference, hottest, given):
+    """Return the design of warm-up with `levels` temperatures, or if 0 as many as needed.
+
+    hottest is the smallest inverse temperature; given as in `WarmupDesign`.
+    """
     learns = learns_reference and settings.reference_family != POWER_ONLY
     return WarmupDesign(
-        levels, LEVELS_PER_BARRIER, settings.min_inverse_temperature, learns, settings.inflation,
-        target_rate(settings), settings.step_size, settings.kernel != RANDOM_WALK,
+        levels, LEVELS_PER_BARRIER, hottest, learns, settings.inflation,
+        target_rate(settings), settings.step_size, settings.kernel != RANDOM_WALK, given,
     )  # fmt: skip
+
+
+@jit
+def hottest_of(settings):
+    """Return the smallest inverse temperature of a sampler that takes a ladder."""
+    count = settings.inverse_temperatures.shape[0]
+    if count > 0:
+        return settings.inverse_temperatures[count - 1]
+    return settings.min_inverse_temperature
 
 
 def check_moves(settings: Any) -> None:
@@ -156,14 +183,64 @@ def check_tempering(settings: Any) -> None:
     check_moves(settings)
     require_fraction(settings, "min_inverse_temperature")
     require_at_least(settings, 0, "levels")
-    name = find_name(settings)
+    name, given = find_name(settings), getattr(settings, "inverse_temperatures", ())
     if settings.levels == 1:
         raise setting_error(f"{name}: levels must be 0 (learned) or at least 2, got 1.")
+    check_ladder(settings, levels=0, min_inverse_temperature=0.0)
     power = settings.reference_family == ReferenceFamily.power
-    if power and settings.min_inverse_temperature == 0:
+    if power and (given[-1] if given else settings.min_inverse_temperature) == 0:
+        lowest = "the last of inverse_temperatures" if given else "min_inverse_temperature"
         raise StanadaptError(
             IMPROPER_POWERS,
-            f"{name}: min_inverse_temperature must be above 0 with reference_family=power, got "
-            f"{settings.min_inverse_temperature}: at b = 0 the power of the target is constant "
-            "and improper. Use 0.05, or reference_family=gaussian.",
+            f"{name}: {lowest} must be above 0 with reference_family=power, got 0: at b = 0 the "
+            "power of the target is constant and improper. Use 0.05, or reference_family=gaussian.",
         )
+
+
+def check_ladder(settings: Any, **replaced: float) -> None:
+    """Raise StanadaptError unless a ladder that was given is one, and is not given twice.
+
+    Parameters
+    ----------
+    settings
+        Settings of a sampler, with or without `inverse_temperatures`.
+    replaced
+        Settings that a ladder replaces, with their defaults.
+
+    """
+    given = getattr(settings, "inverse_temperatures", ())
+    if not given:
+        return
+    name, problem = find_name(settings), _problem_of_ladder(given)
+    if problem:
+        raise StanadaptError(
+            INVALID_TEMPERATURES,
+            f"{name}: inverse_temperatures must {problem}, got {_shown(given)}.",
+        )
+    for other, default in replaced.items():
+        if getattr(settings, other) != default:
+            raise StanadaptError(
+                TEMPERATURES_CONFLICT,
+                f"{name}: {other}={getattr(settings, other):g} and inverse_temperatures both set "
+                "the ladder: give one of them.",
+            )
+
+
+def _problem_of_ladder(given: Sequence[float]) -> str:
+    """Return what a ladder must do and does not; "" if there is nothing."""
+    if given[0] != 1.0:
+        return "start at 1, which is the target"
+    if len(given) == 1:
+        return "have at least two numbers"
+    if given[-1] > given[0]:
+        return "decrease from 1 (of temperatures that increase, give one over each)"
+    for k in range(1, len(given)):
+        if given[k] >= given[k - 1]:
+            return f"decrease strictly, and number {k + 1} is not below number {k}"
+    return "not be below 0" if given[-1] < 0.0 else ""
+
+
+def _shown(given: Sequence[float]) -> str:
+    """Show the numbers of a ladder, the first and last of many."""
+    texts = [f"{b:g}" for b in given]
+    return ", ".join(texts if len(texts) <= MOST_SHOWN else [*texts[:3], "...", texts[-1]])

@@ -22,19 +22,22 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Sampler, Tempering, Traits
+from stanadapt.engine.protocol import Numbers, Preset, Sampler, Tempering, Traits
 from stanadapt.engine.registry import register, require_at_least
 from stanadapt.samplers.tempering import level_walk as engine
 from stanadapt.samplers.tempering import swaps as path_engine
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_path
+from stanadapt.samplers.tempering.ladder import place
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.path import copy_replica
 from stanadapt.samplers.tempering.settings import (
+    EQUAL_STEPS,
     ReferenceFamily,
     add_common_settings,
     check_tempering,
     first_path,
+    hottest_of,
     options_of,
     target_rate,
     warmup_design,
@@ -67,6 +70,7 @@ class Settings(NamedTuple):
     max_treedepth: int = 6
     target_accept: float = 0.0
     levels: int = 0
+    inverse_temperatures: Numbers = Numbers()
     longest_excursion: int = 0
     reference_family: ReferenceFamily = ReferenceFamily.gaussian
     inflation: float = 0.0
@@ -140,7 +144,8 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
     """As `init`, on a path with a given reference, which is not learned."""
     options = options_of(settings, density.dim)
     tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
-    ladder = rounds.no_finer_ladder(settings.levels, density.dim)
+    levels = max(settings.levels, settings.inverse_temperatures.shape[0])
+    ladder = rounds.no_finer_ladder(levels, density.dim)
     walker = engine.no_walker(path, options, ladder)
     return State(
         current=path_engine.coldest_point(tempering, np.empty(density.dim)),
@@ -155,7 +160,7 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
 @jit
 def _design(settings, learns_reference):
     """Design of the first part of warm-up, with as many levels as needed."""
-    return warmup_design(settings, 0, learns_reference)
+    return warmup_design(settings, 0, learns_reference, hottest_of(settings), rounds.NO_LEVELS)
 
 
 @jit
@@ -197,7 +202,10 @@ def _place(settings, state):
     """Replace the parallel tempering by the walker, on a finer ladder."""
     tempering, walker = state.tempering, state.walker
     barrier = rounds.conclude(tempering, _design(settings, state.learns_reference))
-    rounds.set_finer_ladder(tempering, barrier, settings.levels, walker.ladder)
+    if settings.inverse_temperatures.shape[0] > 0:
+        place(tempering.ladder, walker.ladder, settings.inverse_temperatures)
+    else:
+        rounds.set_finer_ladder(tempering, barrier, settings.levels, walker.ladder)
     coldest = tempering.order[0, tempering.ladder.size[0] - 1]
     copy_replica(tempering.replicas, coldest, walker.replicas, 0)
     walker.where[engine.LEVEL] = walker.ladder.size[0] - 1
@@ -247,8 +255,16 @@ register(
             "walker.where", "walker.visits", "walker.tours", "walker.path.target",
             "walker.path.reference.work",
         ),
-        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000, traits=Traits(arrays_in_place=True),
+        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000,
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
         standardize="no", tempering=Tempering(init_from_path, learned),
+        traits=Traits(arrays_in_place=True, presets={
+            "nemeth2019": Preset(
+                {
+                    "inverse_temperatures": EQUAL_STEPS, "kernel": MoveKernel.hmc, "leapfrogs": 20,
+                    "step_size": 0.5,
+                }
+            ),
+        }),
     )
 )  # fmt: skip

@@ -22,7 +22,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit, seldom
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Memory, Sampler, Tempering, Threading, Traits
+from stanadapt.engine.protocol import Memory, Numbers, Preset, Sampler, Tempering, Threading, Traits
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -35,11 +35,13 @@ from stanadapt.samplers.tempering import swaps as path_engine
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_particles
 from stanadapt.samplers.tempering.ladder import B
-from stanadapt.samplers.tempering.messages import IMPROPER_POWERS
+from stanadapt.samplers.tempering.messages import IMPROPER_POWERS, INVALID_TEMPERATURES
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, MoveKernel
 from stanadapt.samplers.tempering.settings import (
+    EQUAL_STEPS,
     ReferenceFamily,
     add_common_settings,
+    check_ladder,
     check_moves,
     first_path,
     options_of,
@@ -64,6 +66,10 @@ class Settings(NamedTuple):
     threshold
         Conditional effective sample size of a stage as a share of the particles, in (0, 1): nearer
         1 for more and smaller stages.
+    inverse_temperatures
+        Stages of your own in place of the threshold's: inverse temperatures from 1, the target,
+        strictly downward to 0, the reference. The second half of warm-up needs `sweeps` iterations
+        for each step; those that remain make up the first iteration after it.
     resample
         Whether to resample in every stage. If not, particles keep their weights until the last one
         has ended; those of all chains together give an error of the log evidence. It is too small
@@ -83,6 +89,7 @@ class Settings(NamedTuple):
 
     particles: int = 1000
     threshold: float = 0.5
+    inverse_temperatures: Numbers = Numbers()
     resample: bool = True
     sweeps: int = 8
     kernel: MoveKernel = MoveKernel.hmc
@@ -156,6 +163,13 @@ def check(settings: Settings) -> None:
             "smc: reference_family must be gaussian or student_t, got power: the particles are "
             "drawn from the reference, and the power of a density cannot be drawn from.",
         )
+    check_ladder(settings, threshold=Settings._field_defaults["threshold"])
+    if settings.inverse_temperatures and settings.inverse_temperatures[-1] != 0.0:
+        raise StanadaptError(
+            INVALID_TEMPERATURES,
+            "smc: inverse_temperatures must end at 0, since the particles are drawn from the "
+            f"reference, got {settings.inverse_temperatures[-1]:g}.",
+        )
 
 
 @seldom
@@ -169,10 +183,12 @@ def init_from_path(density, settings, position, rng, path, learns_reference):
     """As `init`, on a path with a given reference, which is not learned."""
     options = options_of(settings, density.dim)
     tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
-    queue = tempering.mover.queue
+    queue, stages = tempering.mover.queue, max(settings.inverse_temperatures.shape[0] - 1, 0)
     return State(
         current=path_engine.coldest_point(tempering, np.empty(density.dim)),
-        population=engine.no_population(path, options, settings.particles, queue),
+        population=engine.no_population(
+            path, options, settings.particles, queue, stages if stages > 0 else engine.MOST_STAGES
+        ),
         tempering=tempering,
         phase=ON_THE_PATH if learns_reference else ANNEALING,
         parity=0,
@@ -186,6 +202,7 @@ def _design(settings, learns_reference):
     return rounds.WarmupDesign(
         0, rounds.LEVELS_PER_BARRIER, 0.0, learns_reference, settings.inflation,
         target_rate(settings), settings.step_size, settings.kernel != RANDOM_WALK,
+        rounds.NO_LEVELS,
     )  # fmt: skip
 
 
@@ -226,7 +243,7 @@ def _anneal(settings, state, rng):
     while not population.counts[engine.DONE]:
         done = engine.anneal(
             population, target_rate(settings), settings.threshold, settings.sweeps,
-            settings.resample, rng,
+            settings.resample, rng, settings.inverse_temperatures,
         )  # fmt: skip
         steps, rate = steps + done.steps, done.acceptance_rate
         if state.phase != FROZEN:
@@ -287,12 +304,20 @@ register(
             "population.work", "population.path.target", "population.path.reference.work",
         ),
         freeze=freeze, iter_warmup=4_000, iter_sampling=1_000,
-        traits=Traits(arrays_in_place=True, extends=False),
         uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
         standardize="no", tempering=Tempering(init_from_path, learned, draws_reference=True),
         memory=Memory(storage=bytes_of_particles, name="particles", settings=("particles",)),
         threading=Threading(
             make_worker, run_task, max_threads=lambda settings: settings.particles
         ),
+        # annealed importance sampling
+        traits=Traits(arrays_in_place=True, extends=False, presets={
+            "nemeth2019": Preset(
+                {
+                    "resample": False, "inverse_temperatures": EQUAL_STEPS, "sweeps": 1,
+                    "particles": 100, "kernel": MoveKernel.hmc, "leapfrogs": 10, "step_size": 0.5,
+                }
+            ),
+        }),
     )
 )  # fmt: skip

@@ -65,6 +65,8 @@ FIRST_LEVELS, FEWEST_LEVELS, ROOM = 10, 4, 64
 # radius of random starts, as in Stan, and the number of attempts
 RADIUS, ATTEMPTS = 2.0, 100
 SMALLEST_SCALE, PRIOR_DRAWS = 1e-10, 5.0
+# read-only, like the inverse temperatures that a user gives
+NO_LEVELS = np.empty(0)
 
 
 class WarmupDesign(NamedTuple):
@@ -81,6 +83,9 @@ class WarmupDesign(NamedTuple):
         Acceptance rate of the moves; initial step size.
     uses_gradient
         Whether the moves use the gradient.
+    given
+        Inverse temperatures of the levels from cold to hot, which are not learned; empty if they
+        are. `levels` is then their number.
 
     """
 
@@ -92,6 +97,7 @@ class WarmupDesign(NamedTuple):
     target_accept: float
     step_size: float
     uses_gradient: bool
+    given: np.ndarray
 
 
 @jit
@@ -171,7 +177,7 @@ def conclude(tempering, design):
 
 @jit
 def no_finer_ladder(levels, dim):
-    """Return a ladder without levels, with room for this number or, if 0, for `FINER_ROOM`."""
+    """Return a ladder without levels, with room for this many or, if 0, for `FINER_ROOM`."""
     return ladders.no_ladder(FINER_ROOM if levels == 0 else levels, dim)
 
 
@@ -196,6 +202,8 @@ def end_short_chains(tempering, design):
         _refit(tempering, design, EARLY_INFLATION)
     log_step = np.mean(ladder.levels[:count, LOG_STEP])
     ladders.first_ladder(ladder, count, design.min_inverse_temperature, log_step)
+    if design.given.shape[0] > 0:
+        ladders.set_levels(ladder, design.given)
     for i in range(ladder.scale.shape[1]):
         target = np.mean(ladder.scale[:count, i] ** -2.0)
         hot = reference.factor[min(i, reference.factor.shape[0] - 1), i] ** -2.0
@@ -212,10 +220,20 @@ def end_short_chains(tempering, design):
 @jit
 def _tune(tempering, design, halvings):
     """End a round: set scales, constants, the ladder, and the reference."""
-    ladder, old, refit = tempering.ladder, tempering.ladder.size[0], halvings >= LAST_REFIT
-    barrier = learn(tempering, design)
+    refit, barrier = halvings >= LAST_REFIT, learn(tempering, design)
     if refit:
         _refit(tempering, design, EARLY_INFLATION if halvings > LAST_REFIT else 0.0)
+    if design.given.shape[0] == 0:
+        _respace(tempering, design, barrier)
+    if refit:
+        _evaluate_references(tempering, design)
+    reset(tempering.statistics)
+
+
+@jit
+def _respace(tempering, design, barrier):
+    """Set the number and the spacing of the levels from the barrier."""
+    ladder, old = tempering.ladder, tempering.ladder.size[0]
     count, room = old, ladder.scale.shape[0]
     if design.levels == 0:
         count = int(np.ceil(design.levels_per_barrier * barrier)) + 1
@@ -224,9 +242,6 @@ def _tune(tempering, design, halvings):
     ladders.respace(ladder, new, count)
     ladders.copy_ladder(new, ladder)
     _rearrange(tempering, old, count)
-    if refit:
-        _evaluate_references(tempering, design)
-    reset(tempering.statistics)
 
 
 @jit

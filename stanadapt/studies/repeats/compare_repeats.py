@@ -16,6 +16,7 @@ from rich.progress import Progress, TimeElapsedColumn
 
 from stanadapt import results
 from stanadapt.engine.plan import LARGEST_SEED, make_plan
+from stanadapt.engine.protocol import PRESET
 from stanadapt.engine.registry import as_chosen, find
 from stanadapt.errors import StanadaptError, is_one_of, require_names, require_whole
 from stanadapt.results.attributes import RECORDED
@@ -266,11 +267,13 @@ def _require_plan(common: dict[str, Any], lengths: dict[str, Any]) -> None:
 def _all_settings(name: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Return all settings of a sampler, with defaults, as plain values."""
     _, complete = find(DEFAULT if name == AUTO else name, **settings)
-    return {n: _plain(value) for n, value in as_chosen(complete).items()}
+    preset = {PRESET: settings[PRESET]} if PRESET in settings else {}
+    return {n: _plain(value) for n, value in as_chosen(complete).items()} | preset
 
 
 def _plain(value: Any) -> Any:
     value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    value = list(value) if isinstance(value, tuple) else value
     return value if isinstance(value, str | bool | int | float | list | None) else repr(value)
 
 
