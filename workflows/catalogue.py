@@ -61,6 +61,11 @@ EXPERIMENTS = (
         "48 minutes on two busy cores", None,
     ),
     Experiment(
+        "tempering.recipe_table",
+        "the same, table 1 and figure 7 by the paper's recipe with 2 to 20 pseudo-samples",
+        "hours at the paper's lengths", "half a minute",
+    ),
+    Experiment(
         "tempering.boltzmann", "the same, figures 4, 5 and 8: a Boltzmann machine of 28 spins",
         "15 minutes on two busy cores", None,
     ),

@@ -37,8 +37,9 @@ WRITTEN = {
     "tempering.one_dim": ["one_dim.md", "figure_1.png", "figure_2.png"],
     "tempering.mixture": [
         "mixture.md", "mixture.csv", "mixture.json",
-        "twenty_draws.png", "twenty_variance_errors.png",
+        "twenty_draws.png", "twenty_draws.csv", "twenty_variance_errors.png",
     ],
+    "tempering.recipe_table": ["recipe_table.md", "recipe_table.csv", "recipe_table.json"],
     "tempering.boltzmann": ["boltzmann.md", "fixed_temperatures.png", "projections.png"],
     "tempering.horseshoe": ["horseshoe.csv", "predictive.png"],
     "tempering.curved": ["curved.md", "flower.png"],

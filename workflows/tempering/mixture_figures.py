@@ -8,7 +8,7 @@ import pandas as pd
 
 from workflows.tempering.published import MOMENTS
 from workflows.tempering.runs import Chain
-from workflows.tempering.scatter import scatter
+from workflows.tempering.scatter import save, scatter
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -18,8 +18,9 @@ ORDERS = {"first moments": MOMENTS[:2], "second moments": MOMENTS[2:]}
 
 
 def draws(path: Path, chains: dict[str, list[Chain]], centers: np.ndarray, title: str) -> Path:
-    """Draw the first chain of every method over the centers of the components."""
+    """Draw the first chain of every method over the centers of the components, and save it."""
     shown = {name: repeats[0].vector()[:SHOWN] for name, repeats in chains.items()}
+    save(path.with_suffix(".csv"), shown)
     return scatter(path, shown, f"{title}: one chain; circles: the components", centers)
 
 

@@ -83,6 +83,13 @@ class Budget(NamedTuple):
     warmup: int | None = None
 
 
+class Length(NamedTuple):
+    """Iterations of warm-up, and draws."""
+
+    warmup: int
+    draws: int
+
+
 def pseudo(count: int, **options: Any) -> Method:
     """Our sampler pseudo_extended."""
     return Method("pseudo_extended", {"pseudo_samples": count, **options})
@@ -125,6 +132,17 @@ def run(
     with collected_warnings() as messages:
         fit = _draw(subject, method, budget, iterations, seed)
     return _cut(fit, budget.gradients, keep), messages
+
+
+def run_length(
+    target: sa.Target, method: Method, length: Length, chains: int, seed: int
+) -> tuple[list[Chain], list[str]]:
+    """Run all chains of a method for a number of draws, at any cost; chains and warnings."""
+    with collected_warnings() as messages:
+        subject = target if method.extension is None else Extended(target, **method.extension)
+        budget = Budget(0, chains, length.warmup)  # gradients are not limited
+        fit = _draw(subject, method, budget, length.draws, seed)
+    return _cut(fit, int(_gradients(fit).sum()), ()), messages
 
 
 def _run_particles(

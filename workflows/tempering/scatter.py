@@ -5,11 +5,13 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 ACROSS = 4  # panels
+SAVED, DECIMALS = 250, 3  # points of a panel in a file
 
 
 def panels(count: int) -> tuple[Any, list[Any]]:
@@ -39,3 +41,21 @@ def scatter(path: Path, points: dict[str, np.ndarray], title: str, marks: Any = 
     figure.savefig(path, dpi=120)
     plt.close(figure)
     return path
+
+
+def save(path: Path, points: dict[str, np.ndarray]) -> Path:
+    """Write some of the points of each panel, equally far apart in their order."""
+    parts = []
+    for name, x in points.items():
+        chosen = x[np.unique(np.linspace(0, len(x) - 1, min(SAVED, len(x))).astype(int)), :2]
+        parts.append(pd.DataFrame(chosen.round(DECIMALS), columns=["x1", "x2"]).assign(panel=name))
+    pd.concat(parts)[["panel", "x1", "x2"]].to_csv(path, index=False)
+    return path
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    """Return the points by panel that `save` wrote."""
+    table = pd.read_csv(path)
+    return {
+        name: part[["x1", "x2"]].to_numpy() for name, part in table.groupby("panel", sort=False)
+    }
