@@ -40,8 +40,14 @@ WRITTEN = {
         "twenty_draws.png", "twenty_draws.csv", "twenty_variance_errors.png",
     ],
     "tempering.recipe_table": ["recipe_table.md", "recipe_table.csv", "recipe_table.json"],
-    "tempering.boltzmann": ["boltzmann.md", "fixed_temperatures.png", "projections.png"],
-    "tempering.horseshoe": ["horseshoe.csv", "predictive.png"],
+    "tempering.boltzmann": [
+        "boltzmann.md", "fixed_temperatures.png", "projections.png", "boltzmann_projections.csv",
+        "errors.png",
+    ],
+    "tempering.horseshoe": [
+        "horseshoe.csv", "predictive.png", "marginals.png", "horseshoe_quantiles.csv",
+        "horseshoe_marginals.csv",
+    ],
     "tempering.curved": ["curved.md", "flower.png"],
     "learned.nice_2d": ["nice_2d.csv", "nice_2d.md", "nice_2d.json", "draws.png"],
     "learned.nice_logistic": ["nice_logistic.csv", "nice_logistic.md", "nice_logistic.json"],
