@@ -56,6 +56,8 @@ def _summary(found: list[Section]) -> str:
             section.title, *(str(classes[name]) for name in CLASSES),
             *(str(statuses[status]) for status in STATUSES),
         ])  # fmt: skip
+    totals = [sum(int(row[i]) for row in rows) for i in range(1, len(rows[0]))]
+    rows.append(["all sources", *map(str, totals)])
     header = ["source", *(f"rows: {name}" for name in CLASSES), *(f"items: {s}" for s in STATUSES)]
     return rst.table(header, rows, (24, *[9] * (len(header) - 1)))
 
