@@ -4,8 +4,9 @@ The published number has no standard error. We take the standard deviation s of 
 theirs, so that the joint Monte Carlo error of the difference of the means is
 s sqrt(1 / n + 1 / m) for n repeats of ours and m of theirs. The rounding of the published number,
 to three digits, is added to it in squares. A number agrees if the difference is below the quantile
-of Student's t with n - 1 degrees of freedom that belongs to three standard errors of a normal. If a paper gives the standard
-deviation of its repeats, the joint error has both, with the degrees of freedom of Welch (1947).
+of Student's t with n - 1 degrees of freedom that belongs to three standard errors of a normal. If a
+paper gives the standard deviation of its repeats, the joint error has both, with the degrees of
+freedom of Welch (1947).
 """
 
 from collections.abc import Iterable

@@ -12,7 +12,7 @@ distributions for ours: a learned one, and the Gaussian around zero with the exa
 
 import json
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -68,10 +68,16 @@ class Known(NamedTuple):
     independent: np.ndarray
 
 
+def exact_values(system: str) -> dict[str, Any]:
+    """Return the exact moments and log evidence of a system, as `stan_models` has them."""
+    path = bundled.find("boltzmann", system)[0].parent / "known_moments.json"
+    return json.loads(path.read_text(encoding="utf-8"))[system]
+
+
 def known(system: str, seed: int) -> Known:
     """Read a system and its exact moments, and draw from it."""
     program, data = bundled.find("boltzmann", system)
-    exact = json.loads((program.parent / "known_moments.json").read_text())[system]
+    exact = exact_values(system)
     mean, sd = np.array(exact["mean"]["x"]), np.array(exact["sd"]["x"])
     content, rng = json.loads(data.read_text()), np.random.default_rng(seed)
     independent = independent_draws(content, SHOWN, rng)

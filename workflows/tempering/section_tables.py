@@ -1,0 +1,183 @@
+"""Tables of Nemeth et al. (2019) on the page of reproductions."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from workflows.reproduction import rst
+from workflows.reproduction.agreement import (
+    DIFFERS,
+    NOT_JUDGED,
+    Comparison,
+    Published,
+    class_of,
+    compare,
+    compare_with_spread,
+)
+from workflows.reproduction.section import TableOfResults
+from workflows.tempering.boltzmann import exact_values
+from workflows.tempering.mixture import SCENARIOS, Known
+from workflows.tempering.published import (
+    BOLTZMANN,
+    BOLTZMANN_FIXED,
+    ITERATIONS,
+    MOMENTS,
+    TABLE,
+    Row,
+)
+
+# rows of table 1, and who of ours is compared with them
+RIVALS = {
+    "RAM": "repelling_attracting", "EE": "equi_energy", "PT": "parallel_tempering",
+    "HMC (Stan's NUTS)": "Stan's NUTS",
+    **{f"PE{n}": f"paper's recipe, N = {n}" for n in (2, 5, 10, 20)},
+}  # fmt: skip
+# of the Boltzmann machine; the numbers of its rows were read off the authors' poster
+MACHINES = {
+    "Gibbs continuous tempering": "continuous_tempering",
+    "simulated tempering": "simulated_tempering",
+    "annealed importance sampling": "annealed importance sampling, widths given",
+    "HMC (Stan's NUTS)": "Stan's NUTS",
+    "PE, free": "NUTS, free b, N = 2",
+}
+MACHINE_REPEATS = 10
+# why a row differs; tests demand a sentence for each such row, and none for others
+REASONS: dict[tuple[str, str], str] = {}
+NO_REASON = "no reason is known yet."
+
+
+def table_1(rows: pd.DataFrame, scenario: str) -> TableOfResults:
+    """Compare estimates of a scenario with the paper's; `rows` has one line per chain."""
+    rows, exact = rows[rows["scenario"] == scenario], Known(scenario).moments
+    truth = ["truth", "", "", *(f"{value:.3f}" for value in exact), "", ""]
+    cells, classes, sentences = [truth], [], []
+    order = [RIVALS[name] for name in TABLE[scenario]]
+    order += [name for name in rows["method"].unique() if name not in order]
+    published = {RIVALS[name]: (name, row) for name, row in TABLE[scenario].items()}
+    for method in order:
+        lines = rows[rows["method"] == method]
+        if lines.empty:
+            continue
+        name, known = published.get(method, ("", None))
+        found = moments(lines, known, exact)
+        kind = class_of(found)
+        classes.append(kind)
+        cells.append([
+            rst.lines(method, f"*{name}*") if name else method, str(len(lines)),
+            f"{lines['draws'].mean():,.0f}",
+            *(_moment(one, known, i) for i, one in enumerate(found)),
+            spread_ratio(lines, known), kind,
+        ])  # fmt: skip
+        if kind == DIFFERS:
+            sentences.append(f"- {method}: {REASONS.get((scenario, method), NO_REASON)}")
+    header = ("method", "repeats", "draws", *MOMENTS, "sd, ours / paper", "row")
+    text = rst.table(header, cells, (20, 7, 8, 15, 15, 16, 16, 10, 8))
+    title = f"Table 1, {SCENARIOS[scenario]}"
+    return TableOfResults(title, "\n\n".join([text, *sentences]), classes)
+
+
+def moments(lines: pd.DataFrame, known: Row | None, exact: np.ndarray) -> list[Comparison]:
+    """Compare the repeats of a method with the paper's row, by moment."""
+    return [
+        compare_with_spread(
+            lines[name],
+            Published(known.means[i], known.sds[i], known.repeats, exact[i])
+            if known
+            else Published(np.nan, np.nan, 1),
+        )
+        for i, name in enumerate(MOMENTS)
+    ]
+
+
+def spread_ratio(lines: pd.DataFrame, known: Row | None) -> str:
+    """Write the smallest and largest ratio of standard deviations, as if draws were equally many.
+
+    Ours is multiplied by the root of the number of draws over the paper's.
+    """
+    if known is None or len(lines) < 2:
+        return "–"
+    scale = np.sqrt(lines["draws"].mean() / ITERATIONS)
+    ratios = [scale * lines[name].std() / sd for name, sd in zip(MOMENTS, known.sds, strict=True)]
+    return f"{min(ratios):.2g} to {max(ratios):.2g}"
+
+
+def _moment(one: Comparison, known: Row | None, i: int) -> str:
+    ours = f"{one.mean:.3f} ({one.sd:.3f})"
+    if known is None:
+        return ours
+    mark = "" if one.verdict in ("agrees", NOT_JUDGED) else " ≠"
+    return rst.lines(ours, f"*{known.means[i]:.3f} ({known.sds[i]:.3f})*{mark}")
+
+
+def machine(rows: pd.DataFrame) -> TableOfResults:
+    """Compare errors of means of the Boltzmann machine with those read off the poster."""
+    published = {MACHINES[name]: (name, value) for name, value in BOLTZMANN.items()}
+    published |= {f"NUTS, b = {b}": (f"PE, b = {b}", v) for b, v in BOLTZMANN_FIXED.items()}
+    cells, classes, sentences = [], [], []
+    present = list(rows["method"].unique())
+    order = [name for name in published if name in present]
+    order += [name for name in present if name not in order]
+    for method in order:
+        lines = rows[rows["method"] == method]
+        name, value = published.get(method, ("", np.nan))
+        one = root_mean_square(lines["rmse"], value)
+        classes.append(one.verdict)
+        mark = "" if one.verdict in ("agrees", NOT_JUDGED) else " ≠"
+        cells.append([
+            rst.lines(method, f"*{name}*") if name else method, str(len(lines)),
+            " ".join(rst.number(v) for v in sorted(lines["rmse"])),
+            f"*{value:g}*{mark}" if name else "–",
+            " ".join(rst.number(v) for v in sorted(lines["rmse_second"])),
+            _mean(lines["log_evidence"], lambda v: f"{v:.2f}"),
+            f"{lines['gradients'].mean():,.0f}", one.verdict,
+        ])  # fmt: skip
+        if one.verdict == DIFFERS:
+            sentences.append(f"- {method}: {REASONS.get(('boltzmann', method), NO_REASON)}")
+    header = (
+        "method", "repeats", "RMSE of means", "paper", "RMSE of squares", "log Z", "gradients",
+        "row",
+    )  # fmt: skip
+    text = rst.table(header, cells, (24, 7, 18, 8, 18, 8, 10, 8))
+    note = (
+        "Each repeat, from small to large; the paper's are medians of ten repeats of 10,000 "
+        "iterations, at any cost, read off the authors' poster. They are compared in logarithms. "
+        f"The exact log Z is {exact_values('system_10')['log_evidence']:.2f}."
+    )
+    return TableOfResults(
+        "Figures 4, 5 and 8, Boltzmann machine 10", "\n\n".join([note, text, *sentences]), classes
+    )
+
+
+def root_mean_square(ours: pd.Series, published: float) -> Comparison:
+    """Compare errors in logarithms, in which they are nearly symmetric; less is better."""
+    return compare(
+        np.log(ours), np.log(published) if published == published else np.nan, MACHINE_REPEATS,
+        more_is_better=False, less_is_better=True,
+    )  # fmt: skip
+
+
+def _mean(values: pd.Series, form: Callable[[float], str]) -> str:
+    return form(values.mean()) if values.notna().any() else "–"
+
+
+def horseshoe(rows: pd.DataFrame) -> TableOfResults:
+    """Show predictions of the horseshoe regression; the paper's are of other data."""
+    cells = []
+    for method, lines in rows.groupby("method", sort=False):
+        cells.append([
+            method, str(len(lines)), rst.number(lines["predictive"].mean()),
+            rst.number(lines["mean_log"].mean()), rst.number(lines["ess"].median()),
+            _mean(lines["barrier"], lambda v: f"{v:.1f}"), f"{lines['gradients'].mean():,.0f}",
+        ])  # fmt: skip
+    header = (
+        "method", "repeats", "log predictive density", "mean over draws", "ESS / 1e5 gradients",
+        "barrier", "gradients",
+    )  # fmt: skip
+    text = rst.table(header, cells, (26, 8, 14, 14, 14, 8, 12))
+    note = (
+        "The paper's three data sets are in no package registry that we searched; these are the "
+        "200 most variable genes of Golub's leukaemia data, so that no row can be judged. The log "
+        "predictive density of 8 test rows: of their mean probability over draws, and its mean."
+    )
+    return TableOfResults("Figure 6, horseshoe regression", f"{note}\n\n{text}", [])
