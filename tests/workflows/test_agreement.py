@@ -52,3 +52,7 @@ def test_less_of_an_error_is_better():
     assert compare(OURS / 1000, 0.9, 10, **sides).verdict == "better"
     assert compare(OURS / 1000, 0.01, 10, **sides).verdict == "differs"
     assert compare(OURS / 1000, 0.9, 10, more_is_better=False).verdict == "differs"
+    known = Published(120.0, 2.0, 20)
+    assert compare_with_spread(OURS, known, less_is_better=True).verdict == "better"
+    below = known._replace(mean=80.0)
+    assert compare_with_spread(OURS, below, less_is_better=True).verdict == "differs"

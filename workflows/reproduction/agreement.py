@@ -89,8 +89,12 @@ class Published(NamedTuple):
     exact: float = np.nan
 
 
-def compare_with_spread(ours: Iterable[float], published: Published) -> Comparison:
+def compare_with_spread(
+    ours: Iterable[float], published: Published, less_is_better: bool = False
+) -> Comparison:
     """Compare repeats of one number with a mean whose standard deviation is published, too.
+
+    With `less_is_better`, smaller numbers outside the error are better, whatever the truth is.
 
     Examples
     --------
@@ -114,7 +118,8 @@ def compare_with_spread(ours: Iterable[float], published: Published) -> Comparis
         ours_off, theirs_off = abs(mean - published.exact), abs(published.mean - published.exact)
         right = ours_off <= limit(n) * np.sqrt(parts[0])
         wrong = theirs_off > limit(m) * np.sqrt(parts[1])
-        verdict = BETTER if right and wrong else DIFFERS
+        better = mean < published.mean if less_is_better else right and wrong
+        verdict = BETTER if better else DIFFERS
     return Comparison(mean, sd, n, published.mean, error, verdict)
 
 

@@ -13,7 +13,7 @@ from workflows.reproduction.agreement import CLASSES
 from workflows.reproduction.section import STATUSES, Section
 
 # modules that have a function `section`, in the order of the page
-PAPERS = ("workflows.gad.section", "workflows.tempering.section")
+PAPERS = ("workflows.gad.section", "workflows.kameleon.section", "workflows.tempering.section")
 # where figures are drawn, from the folder of the page
 FIGURES = "/../output/docs/reproduction"
 

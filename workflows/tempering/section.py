@@ -90,9 +90,7 @@ def _scatter(source: Path, name: str, title: str, scenario: str, folder: Path) -
     return scatter(folder / name, read(source), f"{title}: one chain", marks)
 
 
-def _machine(
-    by_name: dict[str, Run], tables: list[TableOfResults], figures: list[Drawing]
-) -> None:
+def _machine(by_name: dict[str, Run], tables: list[TableOfResults], figures: list[Drawing]) -> None:
     run = by_name.get("boltzmann")
     if run is None:
         return
