@@ -108,4 +108,9 @@ EXPERIMENTS = (
         "Euler, symplectic Euler and leapfrog: phase space, order, volume, reversibility",
         "a few seconds", "15 seconds",
     ),
+    Experiment(
+        "learned.exact_paths",
+        "random walk on a correlated Gaussian; oscillator and puck beside their exact paths",
+        "a few seconds", "a few seconds",
+    ),
 )  # fmt: skip

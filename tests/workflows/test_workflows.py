@@ -55,6 +55,7 @@ WRITTEN = {
     "learned.hvi_bound": ["hvi_bound.csv", "hvi_bound.md", "hvi_bound.json", "hvi_bound.png"],
     "learned.sgld": ["sgld.csv", "sgld.md", "sgld.png"],
     "learned.integrators": ["integrators.csv", "integrators.md", "integrators.png"],
+    "learned.exact_paths": ["exact_paths.csv", "exact_paths_walk.csv", "exact_paths.png"],
 }  # fmt: skip
 
 
