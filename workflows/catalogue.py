@@ -95,7 +95,8 @@ EXPERIMENTS = (
     ),
     Experiment(
         "learned.nice_logistic",
-        "the same, table 2: German credit, with smaller networks; and Pima",
+        "the same, table 2: German credit and Heart, with smaller networks, or a file of yours; "
+        "and Pima",
         "three to seven minutes", None,
     ),
     Experiment(
