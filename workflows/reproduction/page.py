@@ -13,7 +13,10 @@ from workflows.reproduction.agreement import CLASSES
 from workflows.reproduction.section import STATUSES, Section
 
 # modules that have a function `section`, in the order of the page
-PAPERS = ("workflows.gad.section", "workflows.kameleon.section", "workflows.tempering.section")
+PAPERS = (
+    "workflows.gad.section", "workflows.kameleon.section", "workflows.learned.lecture_section",
+    "workflows.learned.nice_section", "workflows.tempering.section",
+)  # fmt: skip
 # where figures are drawn, from the folder of the page
 FIGURES = "/../output/docs/reproduction"
 
