@@ -47,8 +47,8 @@ def section() -> Section:
         drawings.append(
             Drawing(
                 name, "Effective draws per call and per second",
-                "By the paper's definition. A call is a density, or a gradient; both axes without the "
-                "cost of training, as in the paper. Dotted lines are published numbers per second.",
+                "By the paper's definition. A call is a density, or a gradient; both axes without "
+                "that of training, as in the paper. Dotted lines are published numbers per second.",
                 lambda folder: draw(folder / name, rows, present),
             )
         )  # fmt: skip
