@@ -12,6 +12,7 @@ from workflows.reproduction.agreement import (
     compare,
     compare_with_spread,
     limit,
+    pooled_spread,
 )
 
 OURS = 100 + 4 * np.array([-1.3, -0.9, -0.4, 0.4, 0.9, 1.3])  # mean 100, sd 4.27
@@ -56,3 +57,15 @@ def test_less_of_an_error_is_better():
     assert compare_with_spread(OURS, known, less_is_better=True).verdict == "better"
     below = known._replace(mean=80.0)
     assert compare_with_spread(OURS, below, less_is_better=True).verdict == "differs"
+
+
+def test_few_repeats_are_judged_by_the_spread_of_all_methods():
+    """Alone, three repeats say nothing: 19 joint errors are allowed; with 27 degrees, 3.3."""
+    three = [1.0, 1.4, 1.1]
+    assert compare(three, 2.5, 10).verdict == "agrees"
+    pooled = pooled_spread([three, *np.random.default_rng(1).normal(0, 0.2, (5, 6))])
+    assert pooled.freedom == 27
+    assert pooled.sd == pytest.approx(0.2, abs=0.08)  # three standard errors
+    one = compare(three, 2.5, 10, pooled=pooled)
+    assert one.verdict == "differs"
+    assert one.joint_error == pytest.approx(pooled.sd * np.sqrt(1 / 3 + 1 / 10), rel=1e-3)

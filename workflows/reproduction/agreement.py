@@ -40,16 +40,40 @@ class Comparison(NamedTuple):
     verdict: str
 
 
+class Spread(NamedTuple):
+    """A standard deviation that several methods share, and its degrees of freedom."""
+
+    sd: float
+    freedom: int
+
+
+def pooled_spread(groups: Iterable[Iterable[float]]) -> Spread:
+    """Pool the standard deviations within groups, for methods with few repeats each.
+
+    Examples
+    --------
+    >>> pooled_spread([[1.0, 3.0], [10.0, 12.0, 14.0]])
+    Spread(sd=1.8257418583505538, freedom=3)
+
+    """
+    arrays = [np.asarray(list(group), dtype=float) for group in groups]
+    freedom = sum(len(values) - 1 for values in arrays)
+    squares = sum(float(((values - values.mean()) ** 2).sum()) for values in arrays)
+    return Spread(float(np.sqrt(squares / freedom)), freedom)
+
+
 def compare(
     ours: Iterable[float],
     published: float,
     published_repeats: int,
     more_is_better: bool = True,
     less_is_better: bool = False,
+    pooled: Spread | None = None,
 ) -> Comparison:
     """Compare repeats of one number with a published mean; NaN means that it is not known.
 
-    If neither more nor less is better, a number outside the error differs.
+    If neither more nor less is better, a number outside the error differs. `pooled` takes the place
+    of the standard deviation of these repeats.
 
     Examples
     --------
@@ -66,9 +90,10 @@ def compare(
     sd = float(values.std(ddof=1)) if n > 1 else np.nan
     if not np.isfinite(published) or n < FEWEST:
         return Comparison(mean, sd, n, published, np.nan, NOT_JUDGED)
-    variance = sd**2 * (1 / n + 1 / published_repeats) + _rounding(published) ** 2 / 12
+    spread = Spread(sd, n - 1) if pooled is None else pooled
+    variance = spread.sd**2 * (1 / n + 1 / published_repeats) + _rounding(published) ** 2 / 12
     error, difference = float(np.sqrt(variance)), mean - published
-    if abs(difference) <= limit(n) * error:
+    if abs(difference) <= _quantile(spread.freedom) * error:
         verdict = AGREES
     else:
         better = (more_is_better and difference > 0) or (less_is_better and difference < 0)

@@ -11,9 +11,11 @@ from workflows.reproduction.agreement import (
     NOT_JUDGED,
     Comparison,
     Published,
+    Spread,
     class_of,
     compare,
     compare_with_spread,
+    pooled_spread,
 )
 from workflows.reproduction.section import TableOfResults
 from workflows.tempering.boltzmann import exact_values
@@ -21,6 +23,7 @@ from workflows.tempering.mixture import SCENARIOS, Known
 from workflows.tempering.published import (
     BOLTZMANN,
     BOLTZMANN_FIXED,
+    BOLTZMANN_REDONE,
     ITERATIONS,
     MOMENTS,
     TABLE,
@@ -43,7 +46,19 @@ MACHINES = {
 }
 MACHINE_REPEATS = 10
 # why a row differs; tests demand a sentence for each such row, and none for others
-REASONS: dict[tuple[str, str], str] = {}
+_AGAIN = "; ".join(
+    f"{name}: {', '.join(f'{value:g}' for value in BOLTZMANN_REDONE[name])}"
+    for name in ("PE2, free", "PE2, b = 0.1", "PE2, b = 0.5")
+)
+NOT_REACHED = (
+    "2,000 to 7,000 draws in place of 5,000 after warm-up, and errors several times the poster's. "
+    "The authors' programs, run again with 5,000 + 5,000 iterations, do not reach its numbers "
+    f"either ({_AGAIN}): what the poster's runs had besides is not known."
+)
+REASONS: dict[tuple[str, str], str] = {
+    ("boltzmann", "NUTS, free b, N = 2"): NOT_REACHED,
+    **{("boltzmann", f"NUTS, b = {b}"): NOT_REACHED for b in list(BOLTZMANN_FIXED)[:-1]},
+}
 NO_REASON = "no reason is known yet."
 
 
@@ -114,14 +129,14 @@ def machine(rows: pd.DataFrame) -> TableOfResults:
     """Compare errors of means of the Boltzmann machine with those read off the poster."""
     published = {MACHINES[name]: (name, value) for name, value in BOLTZMANN.items()}
     published |= {f"NUTS, b = {b}": (f"PE, b = {b}", v) for b, v in BOLTZMANN_FIXED.items()}
-    cells, classes, sentences = [], [], []
-    present = list(rows["method"].unique())
+    cells, classes, reasons = [], [], dict[str, list[str]]()
+    present, pooled = list(rows["method"].unique()), spread_of_logarithms(rows)
     order = [name for name in published if name in present]
     order += [name for name in present if name not in order]
     for method in order:
         lines = rows[rows["method"] == method]
         name, value = published.get(method, ("", np.nan))
-        one = root_mean_square(lines["rmse"], value)
+        one = root_mean_square(lines["rmse"], value, pooled)
         classes.append(one.verdict)
         mark = "" if one.verdict in ("agrees", NOT_JUDGED) else " ≠"
         cells.append([
@@ -133,7 +148,7 @@ def machine(rows: pd.DataFrame) -> TableOfResults:
             f"{lines['gradients'].mean():,.0f}", one.verdict,
         ])  # fmt: skip
         if one.verdict == DIFFERS:
-            sentences.append(f"- {method}: {REASONS.get(('boltzmann', method), NO_REASON)}")
+            reasons.setdefault(REASONS.get(("boltzmann", method), NO_REASON), []).append(method)
     header = (
         "method", "repeats", "RMSE of means", "paper", "RMSE of squares", "log Z", "gradients",
         "row",
@@ -141,19 +156,26 @@ def machine(rows: pd.DataFrame) -> TableOfResults:
     text = rst.table(header, cells, (24, 7, 18, 8, 18, 8, 10, 8))
     note = (
         "Each repeat, from small to large; the paper's are medians of ten repeats of 10,000 "
-        "iterations, at any cost, read off the authors' poster. They are compared in logarithms. "
+        "iterations, at any cost, read off the authors' poster. They are compared in logarithms, "
+        f"with the standard deviation of all methods together, {pooled.sd:.2f}. "
         f"The exact log Z is {exact_values('system_10')['log_evidence']:.2f}."
     )
+    sentences = [f"- {', '.join(methods)}: {reason}" for reason, methods in reasons.items()]
     return TableOfResults(
         "Figures 4, 5 and 8, Boltzmann machine 10", "\n\n".join([note, text, *sentences]), classes
     )
 
 
-def root_mean_square(ours: pd.Series, published: float) -> Comparison:
-    """Compare errors in logarithms, in which they are nearly symmetric; less is better."""
+def spread_of_logarithms(rows: pd.DataFrame) -> Spread:
+    """Pool the standard deviations of log RMSE within methods: each has few repeats."""
+    return pooled_spread(np.log(lines["rmse"]) for _, lines in rows.groupby("method"))
+
+
+def root_mean_square(ours: pd.Series, published: float, pooled: Spread) -> Comparison:
+    """Compare errors in logarithms, in which their spread is alike; less is better."""
     return compare(
         np.log(ours), np.log(published) if published == published else np.nan, MACHINE_REPEATS,
-        more_is_better=False, less_is_better=True,
+        more_is_better=False, less_is_better=True, pooled=pooled,
     )  # fmt: skip
 
 
