@@ -53,6 +53,10 @@ EXPERIMENTS = (
         "half an hour on two idle cores", None,
     ),
     Experiment(
+        "kameleon.glass_slice", "the same, slice of the posterior of Glass, and its sharpness",
+        "one to three minutes", "half a minute",
+    ),
+    Experiment(
         "tempering.one_dim", "Nemeth et al. (2019), figures 1 and 2: two Gaussians on a line",
         "a minute", None,
     ),

@@ -34,6 +34,7 @@ WRITTEN = {
         "synthetic_chains.csv", "synthetic.csv", "synthetic.md", "synthetic.json", "contours.png",
     ],
     "kameleon.glass": ["glass.md", "glass.png"],
+    "kameleon.glass_slice": ["glass_slice.csv", "glass_slice_grid.csv", "glass_slice.png"],
     "tempering.one_dim": ["one_dim.md", "figure_1.png", "figure_2.png"],
     "tempering.mixture": [
         "mixture.md", "mixture.csv", "mixture.json",

@@ -7,7 +7,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
-from workflows.kameleon import discrepancy
+from workflows.kameleon import discrepancy, glass_slice
 from workflows.kameleon.published import DRAFT
 from workflows.reproduction import rst
 from workflows.reproduction.agreement import (
@@ -17,7 +17,7 @@ from workflows.reproduction.agreement import (
     Published,
     compare_with_spread,
 )
-from workflows.reproduction.recorded import joined, runs
+from workflows.reproduction.recorded import Run, joined, runs
 from workflows.reproduction.section import Drawing, Section, TableOfResults, items
 
 mpl.use("Agg")
@@ -74,8 +74,13 @@ def section() -> Section:
     tables = [_table(rows, name) for name in TARGETS] if len(rows) else []
     if len(rows):
         tables.append(_claims(rows))
+    figures = _figures(rows)
+    for run in found:
+        if (run.folder / "glass_slice.csv").is_file():
+            tables.append(_sharpness(run.table("glass_slice")))
+            figures.append(_slice(run))
     counted = items(Path(__file__).with_name("items.csv"))
-    return Section(TITLE, INTRODUCTION, tables, _figures(rows), counted, found)
+    return Section(TITLE, INTRODUCTION, tables, figures, counted, found)
 
 
 def norm_of(rows: pd.DataFrame, target: str, method: str) -> Comparison:
@@ -168,6 +173,32 @@ def _claims(rows: pd.DataFrame) -> TableOfResults:
     )
     title = "Claim: KAMH-LS is better than adaptive and random-walk Metropolis on curved targets"
     return TableOfResults(title, f"{note}\n\n{text}", [])
+
+
+def _sharpness(rows: pd.DataFrame) -> TableOfResults:
+    cells = [
+        [name, str(part["draw"].nunique()), f"{part['ratio'].median():.2f}",
+         f"{part['ratio'].min():.2f} to {part['ratio'].max():.2f}"]
+        for name, part in rows.groupby("feature", sort=False)
+    ]  # fmt: skip
+    text = rst.table(("feature", "draws", "median", "range"), cells, (20, 10, 12, 20))
+    note = (
+        "Standard deviation of a log squared length-scale given latent values and the other "
+        "scales, over its standard deviation in the posterior of Glass. A Gibbs step can move so "
+        f"far; over all features the median is {rows['ratio'].median():.2f}."
+    )
+    title = "Claim: Gibbs steps fail, since scales given latent functions are sharp"
+    return TableOfResults(title, f"{note}\n\n{text}", [])
+
+
+def _slice(run: Run) -> Drawing:
+    name = "kameleon_slice.png"
+    return Drawing(
+        name, "Figure: slice of the posterior of Glass",
+        "Two coordinates of theta, the others at their posterior means; Laplace's approximation. "
+        "Convention 1 is that of the authors' code, 2 that of their text.",
+        lambda folder: glass_slice.draw(folder / name, run.table("_grid")),
+    )  # fmt: skip
 
 
 def _cost(rows: pd.DataFrame) -> float:
