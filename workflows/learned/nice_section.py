@@ -124,6 +124,7 @@ def draw(path: Path, rows: pd.DataFrame, present: list[str]) -> Path:
             title=f"{data}; dotted: published per second", xscale="log", yscale="log",
             xlabel="effective draws per density or gradient",
         )  # fmt: skip
+        panel.tick_params(which="minor", labelbottom=False, labelleft=False)
     axes[0, 0].set_ylabel("effective draws per second")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)

@@ -34,7 +34,6 @@ from workflows.tempering.rivals import IN_ANY_DIMENSION, with_given_widths
 from workflows.tempering.runs import STAN, Chain, Method, recipe
 
 NAME = "tempering/boltzmann"
-GIVEN = ", widths given"
 # a few weights without a given reference mean little; one pseudo-sample, and many of them
 LEFT_OUT = ("annealed importance sampling", "pseudo_extended, N = 1", "pseudo_extended, N = 20")
 TEMPERATURES = tuple(BOLTZMANN_FIXED)
@@ -91,7 +90,7 @@ def methods(sd: np.ndarray) -> dict[str, Method]:
         "Stan's NUTS": Method(STAN),
         "our NUTS": Method("nuts"),
         **{name: rival for name, rival in IN_ANY_DIMENSION.items() if name not in LEFT_OUT},
-        **with_given_widths(GIVEN, given),
+        **with_given_widths(boltzmann_figures.GIVEN, given),
         **{f"NUTS, free b, N = {n}": recipe(n, between=(0.1, 0.9)) for n in (2, 5, 10)},
         **{f"NUTS, b = {b}": recipe(2, temperature="fixed", fixed_at=b) for b in TEMPERATURES},
     }

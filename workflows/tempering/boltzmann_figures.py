@@ -15,6 +15,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 FIXED = "NUTS, b = "
+GIVEN = ", widths given"
 TRUTH = "independent draws"
 SHOWN = 10_000  # draws of the first chain
 ORDERS = {"rmse": "first moments", "rmse_second": "second moments"}
@@ -48,6 +49,11 @@ def is_fixed(method: str) -> bool:
     return method.startswith(FIXED)
 
 
+def is_given(method: str) -> bool:
+    """Return whether the widths of the posterior are given to a method."""
+    return method.endswith(GIVEN)
+
+
 def projections(
     folder: Path, independent: np.ndarray, chains: dict[str, list[Chain]]
 ) -> tuple[Path, Path]:
@@ -62,11 +68,12 @@ def projections(
 
 def draw_projections(path: Path, shown: dict[str, np.ndarray]) -> Path:
     """Draw points by panel in the two widest coordinates."""
+    shown = {name: x for name, x in shown.items() if not is_given(name)}
     return scatter(path, shown, "one chain per method, in the two widest coordinates")
 
 
 def costs(path: Path, rows: pd.DataFrame) -> Path:
-    """Figure 8: squared error times cost against N, without fixed temperatures."""
-    rows = rows[~rows["method"].map(is_fixed)]
+    """Figure 8: squared error times cost against N, without fixed temperatures or given widths."""
+    rows = rows[~rows["method"].map(is_fixed) & ~rows["method"].map(is_given)]
     squared = rows.assign(**{title: rows[column] ** 2 for column, title in ORDERS.items()})
     return cost_figures.draw(path, squared, tuple(ORDERS.values()), "Boltzmann machine")

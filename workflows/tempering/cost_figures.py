@@ -76,6 +76,8 @@ def draw(path: Path, rows: pd.DataFrame, orders: tuple[str, ...], title: str) ->
 
 
 def _line(panel, family: str, lines: pd.DataFrame, color: str) -> None:
+    if lines["product"].isna().any():
+        return  # a cost that is not known
     if lines["count"].isna().any():
         panel.axhline(lines["product"].iloc[0], ls="--", lw=1, color=color, label=family)
         return

@@ -51,7 +51,7 @@ class Chain(NamedTuple):
         Gradients of the program; those of warm-up, the mean over chains, are not part of the
         budget. (For `smc` all are.)
     seconds
-        Seconds of sampling, without warm-up.
+        Seconds of sampling, without warm-up; of `smc`, of all it does.
     log_evidence, barrier
         Estimates of a tempering sampler; otherwise NaN.
 
@@ -166,7 +166,12 @@ def _run_particles(
         fit = draw(max(int(more + (budget.gradients - pilots[1]) / each), few))
     calls = cost(fit)
     whole = _cut(fit, 2 * budget.gradients, keep)
-    return [chain._replace(gradients=calls, warmup_gradients=0.0) for chain in whole], messages
+    times = np.add(fit.attrs["warmup_seconds"], fit.attrs["sampling_seconds"])
+    counted = [
+        chain._replace(gradients=calls, warmup_gradients=0.0, seconds=float(seconds))
+        for chain, seconds in zip(whole, times, strict=True)
+    ]
+    return counted, messages
 
 
 @contextlib.contextmanager
