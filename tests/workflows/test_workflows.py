@@ -35,7 +35,10 @@ WRITTEN = {
     ],
     "kameleon.glass": ["glass.md", "glass.png"],
     "kameleon.glass_slice": ["glass_slice.csv", "glass_slice_grid.csv", "glass_slice.png"],
-    "tempering.one_dim": ["one_dim.md", "figure_1.png", "figure_2.png"],
+    "tempering.one_dim": [
+        "one_dim.md", "figure_1.png", "figure_2.png", "one_dim_joint.csv",
+        "one_dim_histograms.csv",
+    ],
     "tempering.mixture": [
         "mixture.md", "mixture.csv", "mixture.json",
         "twenty_draws.png", "twenty_draws.csv", "twenty_variance_errors.png",
@@ -49,7 +52,7 @@ WRITTEN = {
         "horseshoe.csv", "predictive.png", "marginals.png", "horseshoe_quantiles.csv",
         "horseshoe_marginals.csv",
     ],
-    "tempering.curved": ["curved.md", "flower.png"],
+    "tempering.curved": ["curved.md", "flower.png", "flower_draws.csv"],
     "learned.nice_2d": ["nice_2d.csv", "nice_2d.md", "nice_2d.json", "draws.png"],
     "learned.nice_logistic": ["nice_logistic.csv", "nice_logistic.md", "nice_logistic.json"],
     "learned.variational_mcmc": ["variational_mcmc.csv", "variational_mcmc.md"],

@@ -12,6 +12,7 @@ from workflows.tempering import (
     boltzmann_figures,
     horseshoe_figures,
     mixture_figures,
+    one_dim_figures,
     section_tables,
 )
 from workflows.tempering.mixture import SCENARIOS, Known
@@ -31,7 +32,6 @@ INTRODUCTION = (
     "d / 20 as the variance of a component, EE, PT and the truth printed above them as its "
     "standard deviation. Ours are compared with the published row of the same target."
 )
-NAMES = ("mixture", "boltzmann", "horseshoe")  # of runs, besides recipe_2, recipe_5, ...
 
 
 def section() -> Section:
@@ -45,7 +45,7 @@ def section() -> Section:
         if len(part):
             tables.append(section_tables.table_1(part, scenario))
             figures += _of_mixture(by_name, part, scenario)
-    for add in (_machine, _horseshoe):
+    for add in (_line, _machine, _horseshoe, _curved):
         add(by_name, tables, figures)
     counted = items(Path(__file__).with_name("items.csv"))
     return Section(TITLE, INTRODUCTION, tables, figures, counted, found)
@@ -94,6 +94,47 @@ def _of_mixture(by_name: dict[str, Run], rows: pd.DataFrame, scenario: str) -> l
 def _scatter(source: Path, name: str, title: str, scenario: str, folder: Path) -> Path:
     marks: np.ndarray = Known(scenario).centers
     return scatter(folder / name, read(source), f"{title}: one chain", marks)
+
+
+def _line(by_name: dict[str, Run], tables: list[TableOfResults], figures: list[Drawing]) -> None:
+    run = by_name.get("one_dim")
+    if run is None:
+        return
+    tables.append(section_tables.line(run.table("one_dim")))
+    figures += [
+        Drawing(
+            "tempering_figure_1.png", "Figure 1: two Gaussians, a Gaussian between them",
+            "The density of two pseudo-samples with a Gaussian of variance 2, and its marginal.",
+            lambda folder: one_dim_figures.draw_figure_1(
+                folder / "tempering_figure_1.png", run.table("_joint"), run.table("_marginals")
+            ),
+        ),
+        Drawing(
+            "tempering_figure_2.png", "Figure 2: two Gaussians, temperatures sampled",
+            "Histograms of pseudo-samples by NUTS, without and with their weights.",
+            lambda folder: one_dim_figures.draw_figure_2(
+                folder / "tempering_figure_2.png", run.table("_histograms")
+            ),
+        ),
+    ]  # fmt: skip
+
+
+def _curved(by_name: dict[str, Run], tables: list[TableOfResults], figures: list[Drawing]) -> None:
+    run = by_name.get("curved")
+    if run is None:
+        return
+    for program in ("banana", "flower"):
+        name = f"tempering_{program}.png"
+        figures.append(
+            Drawing(
+                name, f"Figure 10: {program} in the plane",
+                "The first 250 draws of a chain, with lines from each to the next.",
+                lambda folder, n=name, p=program: scatter(
+                    folder / n, read(run.folder / f"{p}_draws.csv"), p, line=True
+                ),
+            )
+        )  # fmt: skip
+    tables.append(section_tables.curved(run.table("curved")))
 
 
 def _machine(by_name: dict[str, Run], tables: list[TableOfResults], figures: list[Drawing]) -> None:

@@ -24,8 +24,10 @@ from workflows.tempering.published import (
     BOLTZMANN,
     BOLTZMANN_FIXED,
     BOLTZMANN_REDONE,
+    CURVED,
     ITERATIONS,
     MOMENTS,
+    ONE_DIM,
     TABLE,
     Row,
 )
@@ -203,3 +205,35 @@ def horseshoe(rows: pd.DataFrame) -> TableOfResults:
         "predictive density of 8 test rows: of their mean probability over draws, and its mean."
     )
     return TableOfResults("Figure 6, horseshoe regression", f"{note}\n\n{text}", [])
+
+
+def line(rows: pd.DataFrame) -> TableOfResults:
+    """Compare estimates on two Gaussians on a line with the exact values."""
+    return _exact(rows, ONE_DIM, "Figures 1 and 2, two Gaussians on a line", 4)
+
+
+def curved(rows: pd.DataFrame) -> TableOfResults:
+    """Compare estimates on the banana and the flower with the exact values."""
+    parts = [
+        _exact(rows[rows["target"] == program], exact, "", 2) for program, exact in CURVED.items()
+    ]
+    text = "\n\n".join(
+        f"{program}:\n\n{part.text}" for program, part in zip(CURVED, parts, strict=True)
+    )
+    classes = [kind for part in parts for kind in part.classes]
+    return TableOfResults("Figure 10, banana and flower in the plane", text, classes)
+
+
+def _exact(rows: pd.DataFrame, exact: dict[str, float], title: str, digits: int) -> TableOfResults:
+    """Show means over repeats below the exact values; the paper has draws and no numbers."""
+    form = f"{{:.{digits}f}} ({{:.{digits}f}})"
+    cells = [["exact", "", *(f"{value:.{digits}f}" for value in exact.values()), ""]]
+    for method, lines in rows.groupby("method", sort=False):
+        cells.append([
+            method, str(len(lines)),
+            *(form.format(lines[name].mean(), lines[name].std()) for name in exact),
+            f"{lines['gradients'].mean():,.0f}",
+        ])  # fmt: skip
+    header = ("method", "repeats", *exact, "gradients")
+    widths = (22, 8, *[16] * len(exact), 10)
+    return TableOfResults(title, rst.table(header, cells, widths), [])
