@@ -53,7 +53,8 @@ EXPERIMENTS = (
         "half an hour on two idle cores", None,
     ),
     Experiment(
-        "kameleon.glass_slice", "the same, slice of the posterior of Glass, and its sharpness",
+        "kameleon.glass_slice",
+        "the same, slice of the posterior of Glass, and its sharpness given latent values",
         "one to three minutes", "half a minute",
     ),
     Experiment(
