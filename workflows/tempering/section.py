@@ -45,6 +45,8 @@ def section() -> Section:
         if len(part):
             tables.append(section_tables.table_1(part, scenario))
             figures += _of_mixture(by_name, part, scenario)
+    if tables:
+        tables.append(section_tables.few_pseudo_samples(rows))
     for add in (_line, _machine, _horseshoe, _curved):
         add(by_name, tables, figures)
     counted = items(Path(__file__).with_name("items.csv"))
