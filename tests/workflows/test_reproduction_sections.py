@@ -64,11 +64,11 @@ def test_figures_have_names_of_their_own(sections):
 
 def test_runs_of_table_1_have_the_repeats_that_they_say():
     for run in runs("tempering"):
-        for suffix in ("recipe_table", "mixture", "boltzmann", "horseshoe"):
+        for suffix in ("recipe_table", "mixture", "boltzmann", "horseshoe", "one_dim", "curved"):
             path = run.folder / f"{suffix}.csv"
             if path.is_file():
                 rows = pd.read_csv(path)
-                keys = [name for name in ("scenario", "method") if name in rows]
+                keys = [name for name in ("scenario", "target", "method") if name in rows]
                 counts = rows.groupby(keys)["repeat"].nunique()
                 assert (counts == run.made["settings"]["repeats"]).all(), run.name
 

@@ -109,7 +109,7 @@ def few_pseudo_samples(rows: pd.DataFrame) -> TableOfResults:
         for (order, cost), lines in table.groupby(["order", "cost"], sort=False):
             best = lines.loc[lines["product"].idxmin()]
             cells.append([
-                SCENARIOS[scenario], order, cost,
+                f"scenario {SCENARIOS[scenario]}", order, cost,
                 *(
                     f"{line.product / best['product']:.1f} ± {line.error / best['product']:.1f}"
                     for line in lines.sort_values("count").itertuples()
