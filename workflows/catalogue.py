@@ -76,7 +76,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "tempering.horseshoe",
-        "the same, figure 6: a horseshoe regression in 403 dimensions, on other data",
+        "the same, figures 6 and 9: a horseshoe regression in 403 dimensions, on other data",
         "about ten minutes", None,
     ),
     Experiment(

@@ -108,7 +108,7 @@ def sizes(args: argparse.Namespace) -> dict[str, int]:
     return {
         "iterations": args.iterations, "width": args.width, "critic_width": args.critic_width,
         "from_noise": args.from_noise, "chains": args.rehearsal_chains,
-        "draws": args.rehearsal_draws,
+        "draws": args.rehearsal_draws, "rehearse_every": args.rehearse_every,
     }  # fmt: skip
 
 
@@ -197,6 +197,7 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
         ("from-noise", 8, "longest chains from noise in training, B (16)"),
         ("rehearsal-chains", 8, "chains between stretches of training (32)"),
         ("rehearsal-draws", 2000, "draws of each of these (5000)"),
+        ("rehearse-every", 250, "steps of such a stretch (500)"),
     ):
         parser.add_argument(
             f"--{name}", type=terminal.positive, default=default,

@@ -1,4 +1,4 @@
-"""A regularized horseshoe regression in 403 dimensions: figure 6 of Nemeth et al. (2019).
+"""A regularized horseshoe regression in 403 dimensions: figures 6 and 9 of Nemeth et al. (2019).
 
     python -m workflows.tempering.horseshoe --quick       # does it run?
     python -m workflows.tempering.horseshoe --repeats 2   # about ten minutes
