@@ -53,6 +53,11 @@ EXPERIMENTS = (
         "half an hour on two idle cores", None,
     ),
     Experiment(
+        "kameleon.glass_slice",
+        "the same, slice of the posterior of Glass, and its sharpness given latent values",
+        "one to three minutes", "half a minute",
+    ),
+    Experiment(
         "tempering.one_dim", "Nemeth et al. (2019), figures 1 and 2: two Gaussians on a line",
         "a minute", None,
     ),
@@ -61,12 +66,17 @@ EXPERIMENTS = (
         "48 minutes on two busy cores", None,
     ),
     Experiment(
+        "tempering.recipe_table",
+        "the same, table 1 and figure 7 by the paper's recipe with 2 to 20 pseudo-samples",
+        "hours at the paper's lengths", "half a minute",
+    ),
+    Experiment(
         "tempering.boltzmann", "the same, figures 4, 5 and 8: a Boltzmann machine of 28 spins",
         "15 minutes on two busy cores", None,
     ),
     Experiment(
         "tempering.horseshoe",
-        "the same, figure 6: a horseshoe regression in 403 dimensions, on other data",
+        "the same, figures 6 and 9: a horseshoe regression in 403 dimensions, on other data",
         "about ten minutes", None,
     ),
     Experiment(
@@ -90,7 +100,8 @@ EXPERIMENTS = (
     ),
     Experiment(
         "learned.nice_logistic",
-        "the same, table 2: German credit, with smaller networks; and Pima",
+        "the same, table 2: German credit and Heart, with smaller networks, or a file of yours; "
+        "and Pima",
         "three to seven minutes", None,
     ),
     Experiment(
@@ -102,5 +113,10 @@ EXPERIMENTS = (
         "learned.integrators",
         "Euler, symplectic Euler and leapfrog: phase space, order, volume, reversibility",
         "a few seconds", "15 seconds",
+    ),
+    Experiment(
+        "learned.exact_paths",
+        "random walk on a correlated Gaussian; oscillator and puck beside their exact paths",
+        "a few seconds", "a few seconds",
     ),
 )  # fmt: skip

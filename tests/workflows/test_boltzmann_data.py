@@ -72,3 +72,19 @@ def test_moments_by_quadrature_of_stans_density():
     np.testing.assert_allclose(known["mean"]["x"], mean, rtol=0, atol=1e-6)
     np.testing.assert_allclose(known["sd"]["x"], sd, rtol=0, atol=1e-6)
     assert known["log_evidence"] == pytest.approx(np.log(total), abs=1e-6)
+
+
+def test_independent_draws_have_the_exact_moments():
+    """Means and standard deviations of 40,000 draws; errors are those of independent draws."""
+    rng, draws = np.random.default_rng(8), 40_000
+    content = {"D": 3, "n": 7, "Q": 2 * rng.standard_normal((7, 3)), "b": rng.standard_normal(7)}
+    known = boltzmann.moments(content)
+    mean, sd = np.array(known["mean"]["x"]), np.array(known["sd"]["x"])
+    x = boltzmann.independent_draws(content, draws, rng)
+    assert x.shape == (draws, 3)
+    assert np.all(np.abs(x.mean(axis=0) - mean) < 4 * sd / np.sqrt(draws))
+    squares = (x - mean) ** 2
+    error = squares.std(axis=0) / np.sqrt(draws)
+    assert np.all(np.abs(squares.mean(axis=0) - sd**2) < 4 * error)
+    # in any order: halves of the draws agree
+    assert np.all(np.abs(x[::2].mean(axis=0) - x[1::2].mean(axis=0)) < 8 * sd / np.sqrt(draws))

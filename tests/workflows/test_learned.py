@@ -1,5 +1,7 @@
 """The workflows on learned proposals: costs, regions, and the targets of A-NICE-MC in the plane."""
 
+import argparse
+
 import numpy as np
 import pytest
 
@@ -7,8 +9,9 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers.nice import train_nice
 from stanadapt.targets.stan import bundled
-from workflows.learned import costs, nice_2d
+from workflows.learned import costs, nice_2d, nice_logistic
 from workflows.learned.known_moments_ess import ess_known_moments
+from workflows.learned.published import HMC_STEPS, PAPER_SIZES
 
 PLANES = nice_2d.planes()
 # effective draws of 1000, by the definition of the paper, that networks of 2000 steps must reach;
@@ -77,3 +80,33 @@ def test_other_targets_of_the_paper(name):
     assert visited == len(plane.shares)
     # the largest of up to six, in errors from eight halves of chains: Student t, 7 degrees
     assert distance < 6.0
+
+
+def test_a_file_takes_the_place_of_bundled_regressions(tmp_path):
+    """Its target has an intercept and a coefficient per input, and the name of the file."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(5, [1, 30, 0.2], (40, 3))
+    labels = (x[:, 0] + rng.normal(0, 1, 40) > 5).astype(int)
+    path = tmp_path / "australian.dat"
+    np.savetxt(path, np.column_stack([x, labels]), fmt="%.4f")
+    options = argparse.Namespace(
+        data_file=path, label="last", delimiter=None, header="auto", classes=None, data=None,
+        quick=False,
+    )  # fmt: skip
+    notes = []
+    ((number, name, target),) = nice_logistic._targets(options, notes)
+    assert (number, name, target.dim) == (3, "australian", 4)
+    assert "40 rows, 3 inputs" in notes[0]
+    assert "australian" in HMC_STEPS  # with the step that the paper took for it
+
+
+def test_sizes_of_the_paper_are_options():
+    parser = argparse.ArgumentParser()
+    nice_logistic._add_sizes(parser)
+    given = nice_logistic.sizes(parser.parse_args([]))
+    assert (given["width"], given["from_noise"]) == (128, 8)
+    words = ["--width", "400", "--critic-width", "800", "--from-noise", "16"]
+    words += ["--rehearsal-chains", "32", "--rehearsal-draws", "5000", "--rehearse-every", "500"]
+    args = parser.parse_args([*words, "--auxiliary", "50"])
+    given = {**nice_logistic.sizes(args), "auxiliary": args.auxiliary}
+    assert given == {"iterations": 2000, **PAPER_SIZES}

@@ -211,6 +211,16 @@ def test_kept_results_are_tables_and_their_record(tmp_path):
     assert again == kept
 
 
+def test_a_summary_is_left_out_if_every_chain_is_kept(tmp_path):
+    source = output_of(tmp_path / "out")
+    (source / "neal_repeats.csv").rename(source / "neal_chains.csv")
+    kept = keep.keep(source, "gad/neal", tmp_path / "results")
+    assert {path.name for path in kept} == {"neal.json", "neal_chains.csv", "neal_traces.csv"}
+    (source / "neal_chains.csv").unlink()
+    kept = keep.keep(source, "gad/neal", tmp_path / "results")
+    assert {path.name for path in kept} == {"neal.json", "neal.csv", "neal_traces.csv"}
+
+
 def test_quick_runs_and_folders_without_a_record_are_refused(tmp_path):
     with pytest.raises(SystemExit, match="quick"):
         keep.keep(output_of(tmp_path / "quick", quick=True), "gad/x", tmp_path / "results")

@@ -34,20 +34,32 @@ WRITTEN = {
         "synthetic_chains.csv", "synthetic.csv", "synthetic.md", "synthetic.json", "contours.png",
     ],
     "kameleon.glass": ["glass.md", "glass.png"],
-    "tempering.one_dim": ["one_dim.md", "figure_1.png", "figure_2.png"],
+    "kameleon.glass_slice": ["glass_slice.csv", "glass_slice_grid.csv", "glass_slice.png"],
+    "tempering.one_dim": [
+        "one_dim.md", "figure_1.png", "figure_2.png", "one_dim_joint.csv",
+        "one_dim_histograms.csv",
+    ],
     "tempering.mixture": [
         "mixture.md", "mixture.csv", "mixture.json",
-        "twenty_draws.png", "twenty_variance_errors.png",
+        "twenty_draws.png", "twenty_draws.csv", "twenty_variance_errors.png",
     ],
-    "tempering.boltzmann": ["boltzmann.md", "fixed_temperatures.png", "projections.png"],
-    "tempering.horseshoe": ["horseshoe.csv", "predictive.png"],
-    "tempering.curved": ["curved.md", "flower.png"],
+    "tempering.recipe_table": ["recipe_table.md", "recipe_table.csv", "recipe_table.json"],
+    "tempering.boltzmann": [
+        "boltzmann.md", "fixed_temperatures.png", "projections.png", "boltzmann_projections.csv",
+        "errors.png",
+    ],
+    "tempering.horseshoe": [
+        "horseshoe.csv", "predictive.png", "marginals.png", "horseshoe_quantiles.csv",
+        "horseshoe_marginals.csv",
+    ],
+    "tempering.curved": ["curved.md", "flower.png", "flower_draws.csv"],
     "learned.nice_2d": ["nice_2d.csv", "nice_2d.md", "nice_2d.json", "draws.png"],
     "learned.nice_logistic": ["nice_logistic.csv", "nice_logistic.md", "nice_logistic.json"],
     "learned.variational_mcmc": ["variational_mcmc.csv", "variational_mcmc.md"],
     "learned.hvi_bound": ["hvi_bound.csv", "hvi_bound.md", "hvi_bound.json", "hvi_bound.png"],
     "learned.sgld": ["sgld.csv", "sgld.md", "sgld.png"],
     "learned.integrators": ["integrators.csv", "integrators.md", "integrators.png"],
+    "learned.exact_paths": ["exact_paths.csv", "exact_paths_walk.csv", "exact_paths.png"],
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ eigenvalue. The square root Q of W + D differs from the authors' for three reaso
 
 import json
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -129,28 +130,57 @@ def all_states(spins):
     return 1.0 - 2.0 * ((np.arange(2**spins)[:, None] >> np.arange(spins)) & 1)
 
 
+class Halves(NamedTuple):
+    """The states of both halves of the spins, whose pairs index a table of all states.
+
+    of_rows, of_columns
+        Terms of log weights within a half.
+    pull
+        What the spins of the first half do to each of the second, for each row.
+    bound
+        Upper bound of all log weights, not so far above the largest that `exp` underflows.
+
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    of_rows: np.ndarray
+    of_columns: np.ndarray
+    pull: np.ndarray
+    bound: float
+
+    @classmethod
+    def of(cls, weights, biases):
+        half = len(biases) // 2
+        rows, columns = all_states(half), all_states(len(biases) - half)
+        of_rows = 0.5 * np.sum(rows @ weights[:half, :half] * rows, axis=1) + rows @ biases[:half]
+        of_columns = 0.5 * np.sum(columns @ weights[half:, half:] * columns, axis=1)
+        of_columns += columns @ biases[half:]
+        pull = rows @ weights[:half, half:]
+        bound = np.max(of_rows + np.abs(pull).sum(axis=1)) + of_columns.max()
+        return cls(rows, columns, of_rows, of_columns, pull, bound)
+
+    def weights_of(self, block):
+        """Return the weights of the states in some rows, divided by exp(bound)."""
+        table = self.pull[block] @ self.columns.T
+        table += self.of_columns
+        table += self.of_rows[block, None] - self.bound
+        return np.exp(table, out=table)
+
+
 def spin_moments(weights, biases):
     """Log of the sum of exp(s' W s / 2 + b' s) over all states, E s and E s s'.
 
     One half of the spins indexes the rows of a table, the other half its columns. A matrix product
     fills a block of rows with the interactions between the halves.
     """
-    half = len(biases) // 2
-    rows, columns = all_states(half), all_states(len(biases) - half)
-    of_rows = 0.5 * np.sum(rows @ weights[:half, :half] * rows, axis=1) + rows @ biases[:half]
-    of_columns = 0.5 * np.sum(columns @ weights[half:, half:] * columns, axis=1)
-    of_columns += columns @ biases[half:]
-    pull = rows @ weights[:half, half:]
-    # an upper bound of all entries; the largest entry is not so far below it that exp underflows
-    bound = np.max(of_rows + np.abs(pull).sum(axis=1)) + of_columns.max()
+    halves = Halves.of(weights, biases)
+    rows, columns = halves.rows, halves.columns
     in_rows, in_columns = np.empty(len(rows)), np.zeros(len(columns))
-    across = np.zeros((half, len(biases) - half))
+    across = np.zeros((rows.shape[1], columns.shape[1]))
     for first in range(0, len(rows), BLOCK):
         block = slice(first, first + BLOCK)
-        table = pull[block] @ columns.T
-        table += of_columns
-        table += of_rows[block, None] - bound
-        np.exp(table, out=table)
+        table = halves.weights_of(block)
         in_rows[block] = table.sum(axis=1)
         in_columns += table.sum(axis=0)
         across += rows[block].T @ (table @ columns)
@@ -162,7 +192,7 @@ def spin_moments(weights, biases):
             [across.T, (columns.T * in_columns) @ columns],
         ]
     )
-    return bound + np.log(total), mean, second / total
+    return halves.bound + np.log(total), mean, second / total
 
 
 def moments(content):
@@ -177,6 +207,26 @@ def moments(content):
         "sd": {"x": rounded(np.sqrt(np.diag(covariance)))},
         "log_evidence": rounded(log_evidence),
     }
+
+
+def independent_draws(content, count, rng):
+    """Draw x from the relaxation itself, shape (count, D): a state of the spins, then Q' s + noise.
+
+    The state is drawn by its exact probability, the first half of its spins before the second.
+    """
+    root, biases = np.array(content["Q"]), np.array(content["b"])
+    halves = Halves.of(root @ root.T, biases)
+    blocks = [slice(first, first + BLOCK) for first in range(0, len(halves.rows), BLOCK)]
+    in_rows = np.concatenate([halves.weights_of(block).sum(axis=1) for block in blocks])
+    counts = rng.multinomial(count, in_rows / in_rows.sum())
+    states = []
+    for row in np.flatnonzero(counts):
+        weights = halves.weights_of(slice(row, row + 1))[0]
+        chosen = rng.choice(len(weights), counts[row], p=weights / weights.sum())
+        first = np.broadcast_to(halves.rows[row], (counts[row], halves.rows.shape[1]))
+        states.append(np.hstack([first, halves.columns[chosen]]))
+    spins = rng.permutation(np.concatenate(states))
+    return spins @ root + rng.standard_normal((count, content["D"]))
 
 
 def known_moments(folder):

@@ -4,7 +4,9 @@ The published number has no standard error. We take the standard deviation s of 
 theirs, so that the joint Monte Carlo error of the difference of the means is
 s sqrt(1 / n + 1 / m) for n repeats of ours and m of theirs. The rounding of the published number,
 to three digits, is added to it in squares. A number agrees if the difference is below the quantile
-of Student's t with n - 1 degrees of freedom that belongs to three standard errors of a normal.
+of Student's t with n - 1 degrees of freedom that belongs to three standard errors of a normal. If a
+paper gives the standard deviation of its repeats, the joint error has both, with the degrees of
+freedom of Welch (1947).
 """
 
 from collections.abc import Iterable
@@ -38,10 +40,40 @@ class Comparison(NamedTuple):
     verdict: str
 
 
+class Spread(NamedTuple):
+    """A standard deviation that several methods share, and its degrees of freedom."""
+
+    sd: float
+    freedom: int
+
+
+def pooled_spread(groups: Iterable[Iterable[float]]) -> Spread:
+    """Pool the standard deviations within groups, for methods with few repeats each.
+
+    Examples
+    --------
+    >>> pooled_spread([[1.0, 3.0], [10.0, 12.0, 14.0]])
+    Spread(sd=1.8257418583505538, freedom=3)
+
+    """
+    arrays = [np.asarray(list(group), dtype=float) for group in groups]
+    freedom = sum(len(values) - 1 for values in arrays)
+    squares = sum(float(((values - values.mean()) ** 2).sum()) for values in arrays)
+    return Spread(float(np.sqrt(squares / freedom)), freedom)
+
+
 def compare(
-    ours: Iterable[float], published: float, published_repeats: int, more_is_better: bool = True
+    ours: Iterable[float],
+    published: float,
+    published_repeats: int,
+    more_is_better: bool = True,
+    less_is_better: bool = False,
+    pooled: Spread | None = None,
 ) -> Comparison:
     """Compare repeats of one number with a published mean; NaN means that it is not known.
+
+    If neither more nor less is better, a number outside the error differs. `pooled` takes the place
+    of the standard deviation of these repeats.
 
     Examples
     --------
@@ -58,18 +90,71 @@ def compare(
     sd = float(values.std(ddof=1)) if n > 1 else np.nan
     if not np.isfinite(published) or n < FEWEST:
         return Comparison(mean, sd, n, published, np.nan, NOT_JUDGED)
-    variance = sd**2 * (1 / n + 1 / published_repeats) + _rounding(published) ** 2 / 12
+    spread = Spread(sd, n - 1) if pooled is None else pooled
+    variance = spread.sd**2 * (1 / n + 1 / published_repeats) + _rounding(published) ** 2 / 12
     error, difference = float(np.sqrt(variance)), mean - published
-    if abs(difference) <= limit(n) * error:
+    if abs(difference) <= _quantile(spread.freedom) * error:
         verdict = AGREES
     else:
-        verdict = BETTER if more_is_better and difference > 0 else DIFFERS
+        better = (more_is_better and difference > 0) or (less_is_better and difference < 0)
+        verdict = BETTER if better else DIFFERS
     return Comparison(mean, sd, n, published, error, verdict)
+
+
+class Published(NamedTuple):
+    """A published mean over repeats with their standard deviation; `exact` if the truth is known.
+
+    A number of ours that is outside the joint error is better if it has the truth within its own
+    error, while the published one has not.
+    """
+
+    mean: float
+    sd: float
+    repeats: int
+    exact: float = np.nan
+
+
+def compare_with_spread(
+    ours: Iterable[float], published: Published, less_is_better: bool = False
+) -> Comparison:
+    """Compare repeats of one number with a mean whose standard deviation is published, too.
+
+    With `less_is_better`, smaller numbers outside the error are better, whatever the truth is.
+
+    Examples
+    --------
+    >>> compare_with_spread([98.0, 101.0, 104.0], Published(100.0, 2.0, 20)).verdict
+    'agrees'
+
+    """
+    values = np.asarray(list(ours), dtype=float)
+    values = values[np.isfinite(values)]
+    n, m = len(values), published.repeats
+    mean = float(values.mean()) if n else np.nan
+    sd = float(values.std(ddof=1)) if n > 1 else np.nan
+    if not np.isfinite(published.mean) or n < FEWEST:
+        return Comparison(mean, sd, n, published.mean, np.nan, NOT_JUDGED)
+    parts = sd**2 / n, published.sd**2 / m
+    error = float(np.sqrt(sum(parts)))
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / (n - 1) + parts[1] ** 2 / (m - 1))
+    if abs(mean - published.mean) <= _quantile(freedom) * error:
+        verdict = AGREES
+    else:
+        ours_off, theirs_off = abs(mean - published.exact), abs(published.mean - published.exact)
+        right = ours_off <= limit(n) * np.sqrt(parts[0])
+        wrong = theirs_off > limit(m) * np.sqrt(parts[1])
+        better = mean < published.mean if less_is_better else right and wrong
+        verdict = BETTER if better else DIFFERS
+    return Comparison(mean, sd, n, published.mean, error, verdict)
 
 
 def limit(repeats: int) -> float:
     """Return the number of joint errors that a difference may have."""
-    return float(stats.t.ppf(stats.norm.cdf(LIMIT), repeats - 1))
+    return _quantile(repeats - 1)
+
+
+def _quantile(freedom: float) -> float:
+    return float(stats.t.ppf(stats.norm.cdf(LIMIT), freedom))
 
 
 def _rounding(published: float) -> float:

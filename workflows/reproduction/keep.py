@@ -15,7 +15,8 @@ from workflows import terminal
 from workflows.reproduction.recorded import RESULTS
 
 LARGEST = 400_000  # bytes of a file
-SUMMARIES = ("{stem}.csv",)  # which the repeats contain
+SUMMARIES = ("{stem}.csv",)  # which the files of every repeat contain
+EVERY_REPEAT = ("{stem}_repeats.csv", "{stem}_chains.csv")
 
 
 def keep(source: Path, name: str, results: Path = RESULTS) -> list[Path]:
@@ -27,7 +28,7 @@ def keep(source: Path, name: str, results: Path = RESULTS) -> list[Path]:
     if _content(record)["settings"].get("quick"):
         raise SystemExit(f"{record} is of a quick run: its numbers mean nothing.")
     left_out = {text.format(stem=record.stem) for text in SUMMARIES}
-    has_repeats = (source / f"{record.stem}_repeats.csv").is_file()
+    has_repeats = any((source / text.format(stem=record.stem)).is_file() for text in EVERY_REPEAT)
     files = [
         path for path in sorted(source.glob("*.csv")) if not (has_repeats and path.name in left_out)
     ]

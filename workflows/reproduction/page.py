@@ -13,7 +13,10 @@ from workflows.reproduction.agreement import CLASSES
 from workflows.reproduction.section import STATUSES, Section
 
 # modules that have a function `section`, in the order of the page
-PAPERS = ("workflows.gad.section",)
+PAPERS = (
+    "workflows.gad.section", "workflows.kameleon.section", "workflows.learned.lecture_section",
+    "workflows.learned.nice_section", "workflows.tempering.section",
+)  # fmt: skip
 # where figures are drawn, from the folder of the page
 FIGURES = "/../output/docs/reproduction"
 
@@ -56,6 +59,8 @@ def _summary(found: list[Section]) -> str:
             section.title, *(str(classes[name]) for name in CLASSES),
             *(str(statuses[status]) for status in STATUSES),
         ])  # fmt: skip
+    totals = [sum(int(row[i]) for row in rows) for i in range(1, len(rows[0]))]
+    rows.append(["all sources", *map(str, totals)])
     header = ["source", *(f"rows: {name}" for name in CLASSES), *(f"items: {s}" for s in STATUSES)]
     return rst.table(header, rows, (24, *[9] * (len(header) - 1)))
 

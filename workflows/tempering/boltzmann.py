@@ -4,17 +4,16 @@
     python -m workflows.tempering.boltzmann
     python -m workflows.tempering.boltzmann --system system_1 --repeats 3
 
-How far is the estimated mean from the exact one, over all coordinates, when every method uses the
-same number of gradients? The methods include the paper's fixed temperatures, and two reference
+How far are estimated first and second moments from the exact ones, over all coordinates, when every
+method uses the same number of gradients? The first panel of figure 4 has independent draws. The
+methods include the paper's fixed temperatures, and two reference
 distributions for ours: a learned one, and the Gaussian around zero with the exact widths.
 """
 
 import json
 import time
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
@@ -23,7 +22,8 @@ from stanadapt.samplers.tempering import ReferenceDistribution
 from stanadapt.targets.stan import bundled
 from workflows import record
 from workflows.conclude import Results, conclude, text_table
-from workflows.tempering import study
+from workflows.data.boltzmann import independent_draws
+from workflows.tempering import boltzmann_figures, study
 from workflows.tempering.published import (
     BOLTZMANN,
     BOLTZMANN_FIXED,
@@ -32,22 +32,18 @@ from workflows.tempering.published import (
 )
 from workflows.tempering.rivals import IN_ANY_DIMENSION, with_given_widths
 from workflows.tempering.runs import STAN, Chain, Method, recipe
-from workflows.tempering.scatter import scatter
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 NAME = "tempering/boltzmann"
-GIVEN = ", widths given"
 # a few weights without a given reference mean little; one pseudo-sample, and many of them
 LEFT_OUT = ("annealed importance sampling", "pseudo_extended, N = 1", "pseudo_extended, N = 20")
 TEMPERATURES = tuple(BOLTZMANN_FIXED)
 QUICK_METHODS = ("our NUTS", "parallel_tempering", "pseudo_extended, N = 2", "NUTS, b = 0.5")
-SHOWN = 10_000  # draws of the first chain
+SHOWN = 10_000  # independent draws
 CAPTION = (
     study.EQUAL + "RMSE of the mean over all coordinates: the median over repeats, then each "
-    "repeat. log Z: mean and standard deviation over repeats. 'widths given': the reference "
-    "distribution is the Gaussian around 0 with the exact standard deviations, which a user does "
+    "repeat. RMSE of squares: of the means of x^2, the median over repeats. log Z: mean "
+    "and standard deviation over repeats. 'widths given': the reference distribution is "
+    "the Gaussian around 0 with the exact standard deviations, which a user does "
     "not know. 'NUTS, b = ': NUTS on the paper's joint density of two pseudo-samples, all at that "
     "inverse temperature; 'free': inverse temperatures uniform on (0.1, 0.9). 'paper': medians of "
     "10 repeats of 10,000 iterations, at any cost, read off the authors' poster; 'redone': "
@@ -57,20 +53,34 @@ CAPTION = (
 
 
 class Known(NamedTuple):
-    """A system: its target, exact means and standard deviations, shape (dim,), and log evidence."""
+    """A system: its target, exact means and standard deviations, shape (dim,), and log evidence.
+
+    independent
+        Independent draws, shape (draw, dim).
+
+    """
 
     target: sa.Target
     mean: np.ndarray
     sd: np.ndarray
     log_evidence: float
+    independent: np.ndarray
 
 
-def known(system: str) -> Known:
-    """Read a system and its exact moments."""
+def exact_values(system: str) -> dict[str, Any]:
+    """Return the exact moments and log evidence of a system, as `stan_models` has them."""
+    path = bundled.find("boltzmann", system)[0].parent / "known_moments.json"
+    return json.loads(path.read_text(encoding="utf-8"))[system]
+
+
+def known(system: str, seed: int) -> Known:
+    """Read a system and its exact moments, and draw from it."""
     program, data = bundled.find("boltzmann", system)
-    exact = json.loads((program.parent / "known_moments.json").read_text())[system]
+    exact = exact_values(system)
     mean, sd = np.array(exact["mean"]["x"]), np.array(exact["sd"]["x"])
-    return Known(sa.Target(program, data), mean, sd, exact["log_evidence"])
+    content, rng = json.loads(data.read_text()), np.random.default_rng(seed)
+    independent = independent_draws(content, SHOWN, rng)
+    return Known(sa.Target(program, data), mean, sd, exact["log_evidence"], independent)
 
 
 def methods(sd: np.ndarray) -> dict[str, Method]:
@@ -80,17 +90,22 @@ def methods(sd: np.ndarray) -> dict[str, Method]:
         "Stan's NUTS": Method(STAN),
         "our NUTS": Method("nuts"),
         **{name: rival for name, rival in IN_ANY_DIMENSION.items() if name not in LEFT_OUT},
-        **with_given_widths(GIVEN, given),
-        "NUTS, free b": recipe(2, between=(0.1, 0.9)),
+        **with_given_widths(boltzmann_figures.GIVEN, given),
+        **{f"NUTS, free b, N = {n}": recipe(n, between=(0.1, 0.9)) for n in (2, 5, 10)},
         **{f"NUTS, b = {b}": recipe(2, temperature="fixed", fixed_at=b) for b in TEMPERATURES},
     }
 
 
 def measured(system: Known, chain: Chain) -> dict[str, float]:
     """The numbers of one repeat."""
-    error = chain.vector().mean(axis=0) - system.mean
+    x = chain.vector()
+    errors = (
+        x.mean(axis=0) - system.mean,
+        (x**2).mean(axis=0) - system.mean**2 - system.sd**2,
+    )
+    rmse, rmse_second = (float(np.sqrt(np.mean(error**2))) for error in errors)
     return {
-        "rmse": float(np.sqrt(np.mean(error**2))), "log_evidence": chain.log_evidence,
+        "rmse": rmse, "rmse_second": rmse_second, "log_evidence": chain.log_evidence,
         "barrier": chain.barrier,
     }  # fmt: skip
 
@@ -102,6 +117,7 @@ def ours(name: str, rows: pd.DataFrame) -> dict[str, str]:
         "method": name, "from": "here", "repeats": str(len(rows)),
         "RMSE": f"{rows['rmse'].median():.2f}",
         "each": " ".join(f"{value:.2f}" for value in rows["rmse"]),
+        "RMSE of squares": f"{rows['rmse_second'].median():.1f}",
         "log Z": study.spread(rows["log_evidence"], 2) if tempers else "",
         "barrier": study.spread(rows["barrier"], 1) if rows["barrier"].notna().all() else "",
         **study.shown_costs(rows),
@@ -128,43 +144,13 @@ def table(system: Known, rows: pd.DataFrame, with_published: bool) -> pd.DataFra
     return text_table(lines)
 
 
-def fixed_temperatures(path: Path, rows: pd.DataFrame, with_published: bool) -> Path:
-    """Figure 5: RMSE against the fixed inverse temperature; other methods are horizontal lines."""
-    median = rows.groupby("method", sort=False)["rmse"].median()
-    figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
-    fixed = {b: median[f"NUTS, b = {b}"] for b in TEMPERATURES if f"NUTS, b = {b}" in median}
-    axes.plot(fixed.keys(), fixed.values(), "o-", label="here: NUTS, fixed b, N = 2")
-    if with_published:
-        published = BOLTZMANN_FIXED
-        axes.plot(published.keys(), published.values(), "D-", color="0.6", label="paper: fixed b")
-    others = [name for name in median.index if not name.startswith("NUTS, b")]
-    for number, name in enumerate(others, 1):
-        style = {"ls": "--" if number < 10 else ":", "color": f"C{number % 10}"}
-        axes.axhline(median[name], **style, label=f"here: {name}")
-    axes.set(yscale="log", xlabel="fixed inverse temperature b", ylabel="RMSE of the mean, median")
-    figure.legend(loc="outside right center", frameon=False, fontsize=8)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
-
-
-def projections(path: Path, chains: dict[str, list[Chain]]) -> Path:
-    """Figures 4 and 8: draws of one chain per method in the two widest coordinates."""
-    shown = {
-        name: repeats[0].vector()[:SHOWN, :2]
-        for name, repeats in chains.items()
-        if not name.startswith("NUTS, b")
-    }
-    return scatter(path, shown, "one chain per method, in the two widest coordinates")
-
-
 def main() -> None:
     """Run all methods, print, write, draw."""
     began = time.perf_counter()
     args = study.options(
         __doc__, 400_000, 10, (1_000, 2), one_of={"system": ["system_10", "system_1"]}
     )
-    folder, system = record.folder(NAME, args.out), known(args.system)
+    folder, system = record.folder(NAME, args.out), known(args.system, args.seed)
     every = methods(system.sd)
     if args.quick:
         every = {name: every[name] for name in QUICK_METHODS}
@@ -175,10 +161,15 @@ def main() -> None:
     if chains:
         published = args.system == "system_10"
         results.sections[args.system] = table(system, rows, published)
-        results.figures.append(
-            fixed_temperatures(folder / "fixed_temperatures.png", rows, published)
+        results.figures.extend(
+            [
+                boltzmann_figures.fixed_temperatures(
+                    folder / "fixed_temperatures.png", rows, published
+                ),
+                *boltzmann_figures.projections(folder, system.independent, chains),
+                boltzmann_figures.costs(folder / "errors.png", rows),
+            ]
         )
-        results.figures.append(projections(folder / "projections.png", chains))
     conclude(NAME, args, results, CAPTION, began)
 
 

@@ -22,7 +22,7 @@ from workflows.conclude import Results, conclude, text_table
 from workflows.tempering import study
 from workflows.tempering.published import CURVED
 from workflows.tempering.runs import STAN, Chain, Method, pseudo, recipe
-from workflows.tempering.scatter import scatter
+from workflows.tempering.scatter import save, scatter
 
 NAME = "tempering/curved"
 SHOWN = 10_000  # draws of the first chain, as in the paper
@@ -111,7 +111,13 @@ def main() -> None:
             results.sections[curved.program] = table(curved, rows)
             shown = {name: repeats[0].vector()[:SHOWN] for name, repeats in chains.items()}
             path = folder / f"{curved.program}.png"
-            results.figures.append(scatter(path, shown, f"{curved.program}: one chain"))
+            title = f"{curved.program}: one chain"
+            results.figures.extend(
+                [
+                    save(folder / f"{curved.program}_draws.csv", shown, in_a_row=True),
+                    scatter(path, shown, title, line=True),
+                ]
+            )
     conclude(NAME, args, results, CAPTION, began)
 
 

@@ -1,4 +1,4 @@
-"""A regularized horseshoe regression in 403 dimensions: figure 6 of Nemeth et al. (2019).
+"""A regularized horseshoe regression in 403 dimensions: figures 6 and 9 of Nemeth et al. (2019).
 
     python -m workflows.tempering.horseshoe --quick       # does it run?
     python -m workflows.tempering.horseshoe --repeats 2   # about ten minutes
@@ -12,10 +12,8 @@ columns of its data. But any proper distribution will do, and this one is close 
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
@@ -25,17 +23,13 @@ from stanadapt.results import arviz_module
 from stanadapt.targets.stan import bundled
 from workflows import record
 from workflows.conclude import Results, conclude, text_table
-from workflows.tempering import study
+from workflows.tempering import horseshoe_figures, study
 from workflows.tempering.runs import STAN, Chain, Method, pseudo, recipe
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 NAME = "tempering/horseshoe"
 ROWS = ", two rows"
 QUICK_METHODS = ("our NUTS", f"pseudo_extended, N = 2{ROWS}")
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-KEPT = ("log_predictive_of_row", "log_predictive")
+KEPT = ("log_predictive_of_row", "log_predictive", "beta")
 CAPTION = (
     study.EQUAL + study.SPREAD_OF + "Log predictive density of the test rows, higher is better: "
     "the sum over rows of the log of the row's mean probability over draws; and, as in the paper's "
@@ -43,7 +37,7 @@ CAPTION = (
     "posterior differ in them by chance alone. ESS: ArviZ's bulk ESS of the latter, the median "
     "over repeats, per 100,000 gradients. 'two rows': the hot end of the path is the program with "
     "two of its rows; the cost of evaluating these two is not counted. The paper's recipe is NUTS "
-    "on the joint density of two pseudo-samples of all parameters, with inverse temperatures "
+    "on the joint density of N pseudo-samples of all parameters, with inverse temperatures "
     "uniform on (0, 1)."
 )
 
@@ -66,7 +60,7 @@ def methods(prior_data: dict[str, Any]) -> dict[str, Method]:
         f"parallel_tempering{ROWS}": Method("parallel_tempering", hot),
         "pseudo_extended, N = 2": pseudo(2),
         **{f"pseudo_extended, N = {n}{ROWS}": pseudo(n, **hot) for n in (2, 5)},
-        f"paper's recipe, N = 2{ROWS}": recipe(2, between=(0.0, 1.0), **hot),
+        **{f"paper's recipe, N = {n}{ROWS}": recipe(n, between=(0.0, 1.0), **hot) for n in (2, 5)},
     }
 
 
@@ -94,23 +88,6 @@ def line(name: str, rows: pd.DataFrame) -> dict[str, str]:
     }  # fmt: skip
 
 
-def predictive_figure(path: Path, chains: dict[str, list[Chain]]) -> Path:
-    """Figure 6: log predictive density of each draw, all repeats together, one line per method."""
-    figure, axes = plt.subplots(figsize=(9, 1.5 + 0.4 * len(chains)), layout="constrained")
-    for row, repeats in enumerate(chains.values()):
-        together = np.concatenate([chain.columns["log_predictive"] for chain in repeats])
-        lowest, low, middle, high, highest = np.quantile(together, QUANTILES)
-        axes.hlines(row, lowest, highest, color="tab:blue", lw=1.5)
-        axes.hlines(row, low, high, color="tab:blue", lw=6)
-        axes.plot(middle, row, "o", color="white", ms=4)
-    axes.set_yticks(range(len(chains)), list(chains))
-    axes.invert_yaxis()
-    axes.set_xlabel("log predictive density of the test rows at a draw: median, 50 %, 90 %")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
-
-
 def main() -> None:
     """Run all methods, print, write, draw."""
     began = time.perf_counter()
@@ -127,7 +104,7 @@ def main() -> None:
         results.sections["golub: 30 rows, 8 to predict"] = text_table(
             [line(name, group) for name, group in rows.groupby("method", sort=False)]
         )
-        results.figures.append(predictive_figure(folder / "predictive.png", chains))
+        results.figures.extend(horseshoe_figures.write(folder, chains, args.seed))
     conclude(NAME, args, results, CAPTION, began)
 
 

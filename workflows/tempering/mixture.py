@@ -164,6 +164,7 @@ def one_scenario(
     title = SCENARIOS[scenario]
     drawn = [
         mixture_figures.draws(folder / f"{scenario}_draws.png", chains, known.centers, title),
+        folder / f"{scenario}_draws.csv",
         mixture_figures.errors(folder / f"{scenario}_errors.png", rows, known.moments, title),
     ]
     return rows, table(scenario, known, rows), [f"{title}: {note}" for note in notes], drawn

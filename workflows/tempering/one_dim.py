@@ -15,7 +15,6 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -25,16 +24,13 @@ from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weight
 from stanadapt.targets.stan import bundled
 from workflows import record
 from workflows.conclude import Results, conclude, text_table
-from workflows.tempering import study
+from workflows.tempering import one_dim_figures, study
 from workflows.tempering.published import ONE_DIM, ONE_DIM_POOLED
 from workflows.tempering.runs import STAN, Chain, Method, collected_warnings, pseudo, recipe
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-
 NAME = "tempering/one_dim"
 VARIANCE = 2.0  # of the instrumental distribution of figure 1
-HALF_WIDTH, SHOWN = 8.0, 3.0  # of the grid, and of the part of it that is drawn
+HALF_WIDTH = 8.0  # of the grid
 POINTS, QUICK_POINTS = 320, 80  # along each axis
 FUNCTIONS = {
     "E x": lambda x: x,
@@ -176,39 +172,29 @@ def methods_table(rows: pd.DataFrame) -> pd.DataFrame:
     return text_table(lines)
 
 
-def figure_1(path: Path, target: sa.Target, axis: np.ndarray, density: np.ndarray) -> Path:
-    """Plot the density of two pseudo-samples, and its marginal with the target's density."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
-    shown = np.abs(axis) < SHOWN
-    left.contour(axis[shown], axis[shown], density[np.ix_(shown, shown)].T, levels=12)
-    left.set(xlabel="pseudo-sample 1", ylabel="pseudo-sample 2", title="two pseudo-samples")
-    right.plot(axis[shown], np.exp(values(target, axis[shown])), label="target")
-    marginal = density.sum(axis=1) * (axis[1] - axis[0])
-    right.plot(axis[shown], marginal[shown], label="marginal of a pseudo-sample")
-    right.set(xlabel="x", ylabel="density")
-    right.legend(frameon=False)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
+def figures(
+    folder: Path, target: sa.Target, axis: np.ndarray, density: np.ndarray, free: WeightedSamples
+) -> list[Path]:
+    """Write what figures 1 and 2 show, and draw them."""
 
+    def known(x: np.ndarray) -> np.ndarray:
+        return np.exp(values(target, x))
 
-def figure_2(path: Path, target: sa.Target, samples: WeightedSamples) -> Path:
-    """Plot histograms of pseudo-samples, unweighted and weighted, with the target's density."""
-    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), sharex=True, layout="constrained")
-    line, x = np.linspace(-SHOWN, SHOWN, 401), samples.x.ravel()
-    inside, bins = np.abs(x) < SHOWN, np.linspace(-SHOWN, SHOWN, 101)
-    kinds = {"unweighted": np.full(x.size, 1.0 / x.size), "weighted": samples.weight.ravel()}
-    for panel, (name, weight) in zip(axes, kinds.items(), strict=True):
-        # normalized over all pseudo-samples, including those outside the figure
-        height = weight[inside] / weight.sum() / (bins[1] - bins[0])
-        panel.hist(x[inside], bins, weights=height, color="0.75", label="pseudo-samples")
-        panel.plot(line, np.exp(values(target, line)), color="tab:blue", label="target")
-        panel.set(title=name, xlabel="x")
-    axes[0].set_ylabel("density")
-    axes[0].legend(frameon=False)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
+    tables = {
+        "joint": one_dim_figures.joint(axis, density),
+        "marginals": one_dim_figures.marginals(axis, density, known),
+        "histograms": one_dim_figures.histograms(free.x, free.weight, known),
+    }
+    paths = [folder / f"one_dim_{name}.csv" for name in tables]
+    for path, table in zip(paths, tables.values(), strict=True):
+        table.to_csv(path, index=False)
+    return [
+        *paths,
+        one_dim_figures.draw_figure_1(
+            folder / "figure_1.png", tables["joint"], tables["marginals"]
+        ),
+        one_dim_figures.draw_figure_2(folder / "figure_2.png", tables["histograms"]),
+    ]
 
 
 def main() -> None:
@@ -229,11 +215,8 @@ def main() -> None:
     }
     if chains:
         sections["all methods, equal numbers of gradients"] = methods_table(rows)
-    figures = [
-        figure_1(folder / "figure_1.png", target, axis, density),
-        figure_2(folder / "figure_2.png", target, free),
-    ]
-    results = Results(sections, [rows], [*messages, *notes], figures)
+    drawn = figures(folder, target, axis, density, free)
+    results = Results(sections, [rows], [*messages, *notes], drawn)
     conclude(NAME, args, results, CAPTION, began)
 
 

@@ -51,7 +51,7 @@ class Chain(NamedTuple):
         Gradients of the program; those of warm-up, the mean over chains, are not part of the
         budget. (For `smc` all are.)
     seconds
-        Seconds of sampling, without warm-up.
+        Seconds of sampling, without warm-up; of `smc`, of all it does.
     log_evidence, barrier
         Estimates of a tempering sampler; otherwise NaN.
 
@@ -81,6 +81,13 @@ class Budget(NamedTuple):
     gradients: int
     chains: int
     warmup: int | None = None
+
+
+class Length(NamedTuple):
+    """Iterations of warm-up, and draws."""
+
+    warmup: int
+    draws: int
 
 
 def pseudo(count: int, **options: Any) -> Method:
@@ -127,6 +134,17 @@ def run(
     return _cut(fit, budget.gradients, keep), messages
 
 
+def run_length(
+    target: sa.Target, method: Method, length: Length, chains: int, seed: int
+) -> tuple[list[Chain], list[str]]:
+    """Run all chains of a method for a number of draws, at any cost; chains and warnings."""
+    with collected_warnings() as messages:
+        subject = target if method.extension is None else Extended(target, **method.extension)
+        budget = Budget(0, chains, length.warmup)  # gradients are not limited
+        fit = _draw(subject, method, budget, length.draws, seed)
+    return _cut(fit, int(_gradients(fit).sum()), ()), messages
+
+
 def _run_particles(
     target: sa.Target, method: Method, budget: Budget, seed: int, keep: tuple[str, ...]
 ) -> tuple[list[Chain], list[str]]:
@@ -148,7 +166,12 @@ def _run_particles(
         fit = draw(max(int(more + (budget.gradients - pilots[1]) / each), few))
     calls = cost(fit)
     whole = _cut(fit, 2 * budget.gradients, keep)
-    return [chain._replace(gradients=calls, warmup_gradients=0.0) for chain in whole], messages
+    times = np.add(fit.attrs["warmup_seconds"], fit.attrs["sampling_seconds"])
+    counted = [
+        chain._replace(gradients=calls, warmup_gradients=0.0, seconds=float(seconds))
+        for chain, seconds in zip(whole, times, strict=True)
+    ]
+    return counted, messages
 
 
 @contextlib.contextmanager

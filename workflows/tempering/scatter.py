@@ -5,11 +5,13 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 ACROSS = 4  # panels
+SAVED, DECIMALS = 250, 3  # points of a panel in a file
 
 
 def panels(count: int) -> tuple[Any, list[Any]]:
@@ -25,12 +27,19 @@ def panels(count: int) -> tuple[Any, list[Any]]:
     return figure, list(axes.flat[:count])
 
 
-def scatter(path: Path, points: dict[str, np.ndarray], title: str, marks: Any = None) -> Path:
-    """Draw points, shape (draw, 2), by the name of their panel; marks are circles in each panel."""
+def scatter(
+    path: Path, points: dict[str, np.ndarray], title: str, marks: Any = None, line: bool = False
+) -> Path:
+    """Draw points, shape (draw, 2), by the name of their panel; marks are circles in each panel.
+
+    With `line`, a line leads from each point to the next.
+    """
     figure, axes = panels(len(points))
     for panel, (name, x) in zip(axes, points.items(), strict=True):
         if marks is not None:
             panel.plot(*np.transpose(marks), "o", mfc="none", mec="0.6", ms=9)
+        if line:
+            panel.plot(x[:, 0], x[:, 1], "-", color="0.7", lw=0.3)
         panel.plot(x[:, 0], x[:, 1], ".", color="tab:blue", ms=1.5, alpha=0.4)
         panel.set_title(f"{name}\n{len(x):,} draws", fontsize=8)
     figure.suptitle(title, fontsize=10)
@@ -39,3 +48,23 @@ def scatter(path: Path, points: dict[str, np.ndarray], title: str, marks: Any = 
     figure.savefig(path, dpi=120)
     plt.close(figure)
     return path
+
+
+def save(path: Path, points: dict[str, np.ndarray], in_a_row: bool = False) -> Path:
+    """Write some of the points of each panel: the first, or equally far apart in their order."""
+    parts = []
+    for name, x in points.items():
+        last = SAVED if in_a_row else len(x)
+        places = np.linspace(0, min(last, len(x)) - 1, min(SAVED, len(x))).astype(int)
+        chosen = x[np.unique(places), :2]
+        parts.append(pd.DataFrame(chosen.round(DECIMALS), columns=["x1", "x2"]).assign(panel=name))
+    pd.concat(parts)[["panel", "x1", "x2"]].to_csv(path, index=False)
+    return path
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    """Return the points by panel that `save` wrote."""
+    table = pd.read_csv(path)
+    return {
+        name: part[["x1", "x2"]].to_numpy() for name, part in table.groupby("panel", sort=False)
+    }

@@ -1,0 +1,133 @@
+"""Song, Zhao and Ermon (2017), A-NICE-MC, on the page of reproductions."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+
+from workflows.learned.published import PAPER_SIZES, REGRESSIONS
+from workflows.reproduction import rst
+from workflows.reproduction.recorded import Run, joined, runs
+from workflows.reproduction.section import Drawing, Section, TableOfResults, items
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+TITLE = "A-NICE-MC (Song, Zhao and Ermon, 2017)"
+INTRODUCTION = (
+    "Bayesian logistic regressions, four chains of 5,000 draws. Effective draws are by the paper's "
+    "definition, around known moments (here those of `whitened_hmc`), per 1,000 draws of a chain, "
+    "of the coefficient with fewest; the published numbers are in italics. One network is trained "
+    "per data set, so that there is no spread over repeats, and rows are not judged: the ratio of "
+    "ours to the published number says how much is missing. Published HMC has unit mass and a "
+    "fixed step that was chosen for each data set; the paper does not say how its numbers vary. "
+    "Seconds are those of different machines, ours busy; training is in none of these columns but "
+    "the last."
+)
+DATA = {
+    "german": "Table 2, German credit, 25 dimensions", "heart": "Table 2, Heart, 14 dimensions",
+    "australian": "Table 2, Australian credit, 15 dimensions",
+}  # fmt: skip
+PUBLISHED = {"nice": "A-NICE-MC", "HMC as published": "HMC"}
+SIZES = ("width", "critic_width", "from_noise", "rehearsal_chains", "rehearsal_draws", "iterations")
+
+
+def section() -> Section:
+    """Return tables, figures and items."""
+    found = runs("nice")
+    rows = joined(found, "nice_logistic")
+    present = [name for name in DATA if len(rows) and name in set(rows["data"])]
+    tables = [_table(rows[rows["data"] == name], name) for name in present]
+    if present:
+        tables.append(_sizes(found))
+    drawings = []
+    if present:
+        name = "nice_effective_draws.png"
+        drawings.append(
+            Drawing(
+                name, "Effective draws per call and per second",
+                "By the paper's definition. A call is a density, or a gradient; both axes without "
+                "that of training, as in the paper. Dotted lines are published numbers per second.",
+                lambda folder: draw(folder / name, rows, present),
+            )
+        )  # fmt: skip
+    counted = items(Path(__file__).with_name("nice_items.csv"))
+    return Section(TITLE, INTRODUCTION, tables, drawings, counted, found)
+
+
+def ratio(line: pd.Series, data: str) -> float:
+    """Return our effective draws over the published ones; NaN if there are none."""
+    name = PUBLISHED.get(line["method"])
+    known = REGRESSIONS.get(data, {}).get(name) if name else None
+    return float(line["paper_ess_per_1000"] / known[0]) if known else np.nan
+
+
+def _table(rows: pd.DataFrame, data: str) -> TableOfResults:
+    cells = []
+    for _, line in rows.iterrows():
+        name = PUBLISHED.get(line["method"], "")
+        ess, per_second = REGRESSIONS[data].get(name, (np.nan, np.nan))
+        scale = line["paper_ess_per_1000"] / line["ess_per_1000"]
+        cells.append([
+            rst.lines(line["method"], f"*{name}*") if name else line["method"],
+            _two(line["paper_ess_per_1000"], ess), rst.number(ratio(line, data)),
+            rst.number(line["ess_per_1000"]), f"{line['r_hat']:.3f}",
+            rst.rate(line["acceptance"]), _two(scale * line["ess_per_second"], per_second),
+            rst.number(line["learning_seconds"]),
+        ])  # fmt: skip
+    header = (
+        "method", "effective draws per 1,000", "ours / paper", "bulk ESS per 1,000", "R-hat",
+        "accepted", "effective draws per second", "seconds of learning",
+    )  # fmt: skip
+    text = rst.table(header, cells, (18, 12, 8, 10, 8, 8, 14, 10))
+    return TableOfResults(DATA[data], text, ["not judged"] * len(cells))
+
+
+def _two(ours: float, theirs: float) -> str:
+    shown = rst.number(ours)
+    return rst.lines(shown, f"*{rst.number(theirs)}*") if theirs == theirs else shown
+
+
+def _sizes(found: list[Run]) -> TableOfResults:
+    """What was trained, beside the sizes of the paper."""
+    paper = {
+        "width": PAPER_SIZES["width"], "critic_width": PAPER_SIZES["critic_width"],
+        "from_noise": PAPER_SIZES["from_noise"], "rehearsal_chains": PAPER_SIZES["chains"],
+        "rehearsal_draws": PAPER_SIZES["draws"], "iterations": "up to 100,000",
+    }  # fmt: skip
+    cells = [
+        [f"`--{name.replace('_', '-')}`", str(run.made["settings"][name]), str(paper[name])]
+        for run in found
+        for name in SIZES
+    ]
+    text = rst.table(("option", "here", "paper"), cells, (30, 20, 20))
+    return TableOfResults("Sizes of networks and of their training", text, [])
+
+
+def draw(path: Path, rows: pd.DataFrame, present: list[str]) -> Path:
+    """Draw effective draws per call against those per second, a panel per data set."""
+    figure, axes = plt.subplots(
+        1, len(present), figsize=(4.6 * len(present) + 2, 4), layout="constrained", squeeze=False
+    )
+    for panel, data in zip(axes[0], present, strict=True):
+        for number, (_, line) in enumerate(rows[rows["data"] == data].iterrows()):
+            scale = line["paper_ess_per_1000"] / line["ess_per_1000"]
+            per_call = scale * line["ess"] / line["calls"]
+            per_second = scale * line["ess_per_second"]
+            label, color = line["method"], f"C{number}"
+            panel.plot(per_call, per_second, "o", color=color, label=label)
+            name = PUBLISHED.get(line["method"])
+            if name in REGRESSIONS[data]:
+                panel.axhline(REGRESSIONS[data][name][1], ls=":", color=color, lw=1)
+        panel.set(
+            title=f"{data}; dotted: published per second", xscale="log", yscale="log",
+            xlabel="effective draws per density or gradient",
+        )  # fmt: skip
+        panel.tick_params(which="minor", labelbottom=False, labelleft=False)
+    axes[0, 0].set_ylabel("effective draws per second")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return path
