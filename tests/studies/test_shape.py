@@ -34,7 +34,7 @@ model {
   unit ~ normal(group[{2, 2, 1, 1, 3, 3}], exp(low / 2));
 }"""
 LOCAL = """parameters { real<lower=0> tau; vector<lower=0>[4] local; vector[4] b; }
-model { tau ~ lognormal(-3, 1); local ~ lognormal(0, 1); b ~ normal(0, 2.5 * tau * local); }"""
+model { tau ~ lognormal(-3, 1); local ~ lognormal(1.5, 1); b ~ normal(0, 2.5 * tau * local); }"""
 
 
 def nested(rng, shape):
@@ -45,7 +45,7 @@ def nested(rng, shape):
 
 
 def local(rng, shape):
-    tau, scales = np.exp(rng.normal(-3.0, 1.0, shape)), np.exp(rng.normal(0.0, 1.0, (*shape, 4)))
+    tau, scales = np.exp(rng.normal(-3.0, 1.0, shape)), np.exp(rng.normal(1.5, 1.0, (*shape, 4)))
     b = 2.5 * tau[..., None] * scales * rng.standard_normal((*shape, 4))
     return {"tau": tau, "local": scales, "b": b}
 

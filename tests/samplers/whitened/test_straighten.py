@@ -10,6 +10,7 @@ from stanadapt.engine.triangular_map import make_map
 from stanadapt.results import arviz_module
 from stanadapt.samplers.whitened.block import LOG_DENSITY, NUMBERS, Window
 from stanadapt.samplers.whitened.findings import listed, straightening
+from stanadapt.samplers.whitened.priors import Prior
 from stanadapt.samplers.whitened.progress import Stage
 from stanadapt.samplers.whitened.schedule import MOST_ATTEMPTS, fits_all_chains
 from stanadapt.samplers.whitened.straighten import (
@@ -88,6 +89,10 @@ def test_priors_on_priors_become_a_gaussian(tree):
     assert found.distance_before > 1.0
     assert found.distance < 1e-6
     assert set(found.straightening.coordinate) == set(tree.members)
+    assert {j: group.prior for group in found.groups for j in group.members} == {
+        j: Prior(m.scale, m.location, m.slope, m.second, m.second_slope)
+        for j, m in tree.members.items()
+    }
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
