@@ -105,6 +105,11 @@ EXPERIMENTS = (
         "three to seven minutes", None,
     ),
     Experiment(
+        "learned.reinforce",
+        "the same: normal proposals of a network, trained by REINFORCE, do not cross between modes",
+        "a minute", None,
+    ),
+    Experiment(
         "learned.variational_mcmc",
         "de Freitas et al. (2001): approximations and moves of variational MCMC, on Pima and "
         "German", "one to three minutes", None,

@@ -31,8 +31,10 @@ from workflows.tempering.runs import STAN, collected_warnings, own_seed
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.animation import FuncAnimation, PillowWriter
 
 NAME = "learned/nice_2d"
+SHOWN, FRAMES = ("nice, no local moves", "Stan's NUTS"), 200
 CHAINS, WARMUP, DRAWS, QUICK_DRAWS = 4, 1000, 5000, 200
 QUICK_TRAINING = {
     "iterations": 10, "rehearse_every": 5, "draws": 200, "width": 16, "critic_width": 16,
@@ -194,18 +196,43 @@ def compared(
 
 def picture(path: Path, shown: dict[str, dict[str, np.ndarray]]) -> Path:
     """Draw the first 500 draws of one chain: a line from each to the next shows the jumps."""
-    methods = ("nice, no local moves", "Stan's NUTS")
     figure, axes = plt.subplots(
-        len(methods), len(shown), figsize=(3 * len(shown), 6), squeeze=False, sharex="col",
+        len(SHOWN), len(shown), figsize=(3 * len(shown), 6), squeeze=False, sharex="col",
         sharey="col", layout="constrained",
     )  # fmt: skip
     for column, (name, fits) in enumerate(shown.items()):
-        for row, method in enumerate(methods):
+        for row, method in enumerate(SHOWN):
             x = fits[method][0, :500]
             axes[row, column].plot(x[:, 0], x[:, 1], "-", lw=0.2, color="0.6")
             axes[row, column].plot(x[:, 0], x[:, 1], ".", ms=2)
             axes[row, column].set(title=f"{name}: {method}", aspect="equal")
     figure.savefig(path, dpi=120)
+    plt.close(figure)
+    return path
+
+
+def animation(path: Path, shown: dict[str, dict[str, np.ndarray]]) -> Path:
+    """Draw the same draws one after the other, as an animated GIF; the last 20 are joined."""
+    cells = [(n, m, fits[m][0]) for n, fits in shown.items() for m in SHOWN]
+    figure, axes = plt.subplots(
+        len(shown), len(SHOWN), figsize=(6, 3 * len(shown)), squeeze=False, layout="constrained"
+    )
+    artists = []
+    for panel, (name, method, x) in zip(axes.ravel(), cells, strict=True):
+        panel.set(
+            title=f"{name}: {method}", aspect="equal",
+            xlim=(x[:, 0].min(), x[:, 0].max()), ylim=(x[:, 1].min(), x[:, 1].max()),
+        )  # fmt: skip
+        artists.append((panel.plot([], [], ".", ms=2)[0], panel.plot([], [], "-", lw=0.6)[0], x))
+
+    def frame(number: int) -> list:
+        for points, path_of, x in artists:
+            points.set_data(*x[: number + 1].T)
+            path_of.set_data(*x[max(0, number - 20) : number + 1].T)
+        return [artist for points, path_of, _ in artists for artist in (points, path_of)]
+
+    length = min(FRAMES, *(len(x) for *_, x in artists))
+    FuncAnimation(figure, frame, frames=length, blit=True).save(path, PillowWriter(fps=20), dpi=80)
     plt.close(figure)
     return path
 
@@ -219,6 +246,7 @@ def main() -> None:
         "--iterations", type=terminal.positive, default=2000, help="of training; default: 2000"
     )
     parser.add_argument("--train", action="store_true", help="train again")
+    parser.add_argument("--animate", action="store_true", help="write draws.gif too")
     args = parser.parse_args()
     folder = record.folder(NAME, args.out)
     names = args.targets or (["mog2"] if args.quick else list(planes()))
@@ -231,8 +259,10 @@ def main() -> None:
             )
             parts.append(rows)
             notes += messages
-    figure = picture(folder / "draws.png", shown)
-    conclude(NAME, args, Results(sections, parts, notes, [figure]), CAPTION, began)
+    figures = [picture(folder / "draws.png", shown)]
+    if args.animate:
+        figures.append(animation(folder / "draws.gif", shown))
+    conclude(NAME, args, Results(sections, parts, notes, figures), CAPTION, began)
 
 
 if __name__ == "__main__":

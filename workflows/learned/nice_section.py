@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
+from workflows.learned import reinforce
 from workflows.learned.published import PAPER_SIZES, REGRESSIONS
 from workflows.reproduction import rst
 from workflows.reproduction.recorded import Run, joined, runs
@@ -52,8 +53,36 @@ def section() -> Section:
                 lambda folder: draw(folder / name, rows, present),
             )
         )  # fmt: skip
+    trained = [run for run in found if run.name.endswith("/reinforce")]
+    if trained:
+        tables.append(_crossings(trained[0].table("reinforce")))
+        name_of_curves = "nice_reinforce.png"
+        drawings.append(
+            Drawing(
+                name_of_curves, "Normal proposals, trained by REINFORCE",
+                "Left: the mean reward of five networks during training. Right: moves from one "
+                "mode to the other.",
+                lambda folder: reinforce.draw(
+                    folder / name_of_curves, trained[0].table("reinforce"),
+                    trained[0].table("_curves"),
+                ),
+            )
+        )  # fmt: skip
     counted = items(Path(__file__).with_name("nice_items.csv"))
     return Section(TITLE, INTRODUCTION, tables, drawings, counted, found)
+
+
+def _crossings(rows: pd.DataFrame) -> TableOfResults:
+    """The claim that normal proposals of a network fail, on two modes."""
+    cells = [list(line.values()) for line in reinforce.summary(rows)]
+    header = (
+        "method", "accepted", "mean squared jump", "crossings per 1,000",
+        "effective draws per 1,000",
+    )  # fmt: skip
+    text = rst.table(header, cells, (18, 14, 14, 14, 14))
+    return TableOfResults(
+        "Two modes: normal proposals of a network, trained by REINFORCE", text, []
+    )
 
 
 def ratio(line: pd.Series, data: str) -> float:
