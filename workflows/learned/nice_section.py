@@ -41,7 +41,8 @@ def section() -> Section:
     present = [name for name in DATA if len(rows) and name in set(rows["data"])]
     tables = [_table(rows[rows["data"] == name], name) for name in present]
     if present:
-        tables.append(_sizes(found))
+        regressions = [run for run in found if run.table("nice_logistic") is not None]
+        tables.append(_sizes(regressions))
     drawings = []
     if present:
         name = "nice_effective_draws.png"
