@@ -62,7 +62,11 @@ def _summary(found: list[Section]) -> str:
     totals = [sum(int(row[i]) for row in rows) for i in range(1, len(rows[0]))]
     rows.append(["all sources", *map(str, totals)])
     header = ["source", *(f"rows: {name}" for name in CLASSES), *(f"items: {s}" for s in STATUSES)]
-    return rst.table(header, rows, (24, *[9] * (len(header) - 1)))
+    hours = sum(run.seconds for section in found for run in section.runs) / 3600
+    return "\n\n".join([
+        rst.table(header, rows, (24, *[9] * (len(header) - 1))),
+        f"All runs together took {hours:.1f} hours, one after the other on a busy machine.",
+    ])  # fmt: skip
 
 
 def _paper(section: Section) -> str:
