@@ -271,8 +271,10 @@ def _numbers(sampler: Sampler, name: str, value: Any) -> Numbers:
     given = value.replace(",", " ").split() if isinstance(value, str) else value
     try:
         array = np.array(given)
-        numbers = np.atleast_1d(array.astype(float))
-        usable = array.dtype != bool and numbers.ndim == 1 and bool(np.isfinite(numbers).all())
+        # of truth values and complex numbers, NumPy would make others
+        real = array.dtype.kind not in "bc"
+        numbers = np.atleast_1d(array.astype(float)) if real else np.empty(0)
+        usable = real and numbers.ndim == 1 and bool(np.isfinite(numbers).all())
     except (TypeError, ValueError, OverflowError):
         usable = False
     if not usable:

@@ -108,8 +108,8 @@ TEMPERING = {
     ),
     "levels_unevenly_spaced": (
         "samplers/tempering/ladder.py",
-        "lambdas[last] * k / (count - 1)",
-        "lambdas[last] * (k / (count - 1)) ** 2",
+        "old.levels[last, BARRIER] * k / (count - 1)",
+        "old.levels[last, BARRIER] * (k / (count - 1)) ** 2",
         "samplers/tempering/test_ladder.py",
         "",
     ),

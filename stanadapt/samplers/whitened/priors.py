@@ -1,4 +1,4 @@
-"""The priors behind a fitted map: what the scale and location of coordinates follow exactly.
+"""The priors behind a fitted map: which coordinates set the scale and location of others exactly.
 
 Coordinates with the same prior form a group.
 """

@@ -8,6 +8,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine import registry
+from stanadapt.engine.protocol import Numbers
 from stanadapt.errors import STAGES, StanadaptError
 from stanadapt.samplers import initial_values
 from stanadapt.targets.stan import toolchain
@@ -273,6 +274,7 @@ BAD = {
     float: [-1, math.nan, math.inf, -math.inf, "abc", "", None, [1.0], {}, True, 1j],
     int: [-1, 0, 1.5, math.nan, math.inf, "abc", "1.5", None, [1], True],
     bool: ["abc", 2, -1, None, math.nan, []],
+    Numbers: ["abc", "1,x", -1, math.nan, math.inf, None, [1.0, math.nan], [[1.0]], {}, True, 1j],
 }
 NOT_MEMBERS = ["abc", "", "Linear", 0, 1.5, None, True, []]  # of an enumeration
 ZERO_IS_A_NUMBER = [("hmc", "leapfrogs", 0), ("walnuts", "max_halvings", 0)]
