@@ -141,3 +141,14 @@ def test_each_coefficient_may_have_a_scale_of_its_own(seed):
     assert found == {
         j: Prior(0, NONE, -2, member.second, -2) for j, member in HORSESHOE.members.items()
     }
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_few_draws_of_a_nested_hierarchy_are_enough_for_a_search(seed):
+    """Each coordinate may be claimed by several priors in turn; what is left has no circle."""
+    positions = NESTED.draws(60, np.random.default_rng(seed))
+    likelihood = -0.05 * np.tanh(positions / 10.0) * np.arange(NESTED.dim)
+    fits, groups = structure(positions, NESTED.gradients(positions) + likelihood)
+    drivers = dict(zip(fits.coordinate.tolist(), fits.drivers, strict=True))
+    assert set(priors(groups)) <= set(drivers)
+    assert not any(reaches(drivers, needs, j) for j, needs in drivers.items())
