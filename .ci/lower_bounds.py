@@ -5,6 +5,6 @@ import tomllib
 from pathlib import Path
 
 project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-for requirement in project["dependencies"]:
+for requirement in [*project["dependencies"], *project["optional-dependencies"]["zarr"]]:
     name, bound = re.match(r"([\w-]+)[>=]=([\d.]+)", requirement).groups()
     print(f"{name}=={bound}")

@@ -9,6 +9,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ def load_store(path: Path) -> Fit:
             opened = xr.open_datatree(path, engine="zarr")
         with contextlib.closing(opened):
             tree = load_tree(opened)
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, _metadata_error()) as error:
         raise StanadaptError(
             NOT_A_RESULT, f"{path} is not a result written by stanadapt: {error}."
         ) from None
@@ -121,6 +122,12 @@ def _require_zarr() -> None:
             "zarr stores need the package zarr, which is not installed: run `pip install zarr`, or "
             "choose the format netcdf.",
         )
+
+
+def _metadata_error() -> type[Exception]:
+    """Return the error of zarr 2 for metadata that it cannot read; zarr 3 raises a ValueError."""
+    found: type[Exception] = getattr(import_module("zarr.errors"), "MetadataError", ValueError)
+    return found
 
 
 def _of_zarr(one: dict[str, Any], compression: int) -> dict[str, Any]:
