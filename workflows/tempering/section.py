@@ -75,8 +75,8 @@ def _of_mixture(by_name: dict[str, Run], rows: pd.DataFrame, scenario: str) -> l
             name, f"Figure 7: error times cost against N, {title}",
             "Squared error over both coordinates, the mean over repeats, times gradients and times "
             "seconds of sampling on a busy machine. Bars are one standard error. The recipe is "
-            "compared with pseudo_extended, which learns a reference distribution and a ladder. The "
-            "seconds of smc were not measured in this run.",
+            "compared with pseudo_extended, which learns a reference distribution and a ladder. "
+            "The seconds of smc were not measured in this run.",
             lambda folder: mixture_figures.errors(folder / name, counted, exact, title),
         )
     ]  # fmt: skip
