@@ -1,6 +1,7 @@
 """Sections of the page of reproductions besides that of gradient-based adaptive MCMC."""
 
 import json
+import re
 from collections import Counter
 
 import numpy as np
@@ -184,6 +185,11 @@ def test_errors_on_a_slope_are_compared_with_closed_forms():
     euler = lecture_section.expected_error("puck on a slope", "Euler", 12.0)
     assert euler == pytest.approx(0.5 * exact_paths.SLOPE * exact_paths.STEP * 12.0)
     assert np.isnan(lecture_section.expected_error("oscillator", "Euler", 12.0))
+
+
+def test_bars_are_no_substitutions():
+    """Text between bars would be one, and has no definition; a bar and a space is a line."""
+    assert re.findall(r"(?<!\\)\|[^|\s][^|\n]*\|", page.text()) == []
 
 
 def test_no_row_of_the_lecture_differs(sections):

@@ -26,6 +26,11 @@ def lines(*parts: str) -> str:
     return "\n".join(f"| {part}" for part in parts)
 
 
+def plain(text: str) -> str:
+    """Return text that is no markup: a bar would refer to a substitution."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*")
+
+
 def image(path: str, alternative: str) -> str:
     """Return an image with the text for those who cannot see it."""
     return f".. image:: {path}\n   :alt: {' '.join(alternative.split())}"

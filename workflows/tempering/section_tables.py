@@ -266,6 +266,6 @@ def _exact(rows: pd.DataFrame, exact: dict[str, float], title: str, digits: int)
             *(form.format(lines[name].mean(), lines[name].std()) for name in exact),
             f"{lines['gradients'].mean():,.0f}",
         ])  # fmt: skip
-    header = ("method", "repeats", *exact, "gradients")
+    header = ("method", "repeats", *map(rst.plain, exact), "gradients")
     widths = (22, 8, *[16] * len(exact), 10)
     return TableOfResults(title, rst.table(header, cells, widths), [])
