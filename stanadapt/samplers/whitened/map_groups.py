@@ -163,13 +163,14 @@ def _find_centers(mapped: Mapped, found: Search, learned: Draws, judged: Draws) 
     around l, as long as nothing is known about l. Of these coordinates, the gradient of the
     location alone contains the terms of all others.
     """
-    known: dict[Prior, list[int]] = {}
-    for j, prior in mapped.priors.items():
-        if prior.location >= 0:
-            known.setdefault(prior._replace(location=NONE), []).append(j)
-    for prior, members in known.items():
-        # some may have been given another prior meanwhile
-        chained = [j for j in members if j in mapped.priors]
+    located = (prior for prior in mapped.priors.values() if prior.location >= 0)
+    for prior in dict.fromkeys(prior._replace(location=NONE) for prior in located):
+        # those that have it now: another may have been given to some meanwhile
+        chained = [
+            j
+            for j, own in mapped.priors.items()
+            if own.location >= 0 and own._replace(location=NONE) == prior
+        ]
         if not chained:
             continue
         alike = [
