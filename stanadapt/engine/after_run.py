@@ -78,6 +78,16 @@ class RunView(NamedTuple):
         """Number of parameters that the sampler moves."""
         return self.chains[0].density.dim
 
+    def positions(self, most: int) -> np.ndarray:
+        """Return draws of all chains on the program's unconstrained scale, thinned to about `most`.
+
+        Shape (m, dim). Draws that rounding has put on a boundary are NaN.
+        """
+        count = min(self.length, most // len(self.chains) + 1)
+        each = np.linspace(0, self.length - 1, count).astype(int)
+        rows = np.concatenate([chain.sampling.constrained[each] for chain in self.chains])
+        return self.target.target.unconstrain_rows(rows)
+
     @property
     def progress(self) -> Any:
         """State of a pooled warm-up at its end; None for other samplers."""

@@ -27,6 +27,7 @@ from stanadapt.runs.messages import (
     INTERRUPTED,
     NO_DRAWS,
 )
+from stanadapt.samplers.straightened_pair import MOST_POINTS, straightened_pair
 from stanadapt.targets.pseudo_samples import pseudo_group
 from stanadapt.targets.target import Samplable
 
@@ -187,9 +188,11 @@ def pack_result(
     notes = [*record.notes, *failures(target, chains, numbers, at_edges=bool(edges))]
     notes += short_chains(chains, numbers, length)
     sampler = chains[0].sampler
+    view = RunView(target, kept, length, stats, frozenset(edge.coordinate for edge in edges))
+    if target.map_rows is not None:
+        names = target.target.coordinate_names
+        groups |= straightened_pair(target.map_rows, view.positions(MOST_POINTS), names)
     if sampler.after_run is not None:
-        with_edges = frozenset(edge.coordinate for edge in edges)
-        view = RunView(target, kept, length, stats, with_edges)
         reported = report_of(
             sampler, view, taken={*groups, *attributes, *target.target.data_groups}
         )
@@ -215,9 +218,8 @@ def _edges(
     ended = "diverging" in stats and stats["diverging"].any() and _share_that_failed(chains) > 0.0
     if not ended or hot or program.noise_size:
         return []
-    each = np.linspace(0, length - 1, min(length, EDGES_FROM // len(chains) + 1)).astype(int)
-    rows = np.concatenate([chain.sampling.constrained[each] for chain in chains])
-    return find_edges(program, program.unconstrain_rows(rows))
+    view = RunView(target, chains, length, stats)
+    return find_edges(program, view.positions(EDGES_FROM))
 
 
 def _share_that_failed(chains: list[Chain]) -> float:

@@ -55,6 +55,26 @@ def test_what_is_saved_is_in_the_program_s_own_coordinates(target, fit):
         assert values(fit, "lp", "sample_stats")[1, draw] == pytest.approx(lp, abs=1e-9)
 
 
+@pytest.mark.parametrize("default", [False, True])
+def test_a_pair_is_shown_before_and_after(target, fit, default):
+    if default:
+        fit = sa.sample(target, seed=2, show_progress=False)
+    pair = results.dataset(fit, "straightened")
+    driver, residual = (np.asarray(pair[name]) for name in ("driver", "residual"))
+    v, x = values(fit, "v"), values(fit, "x")
+    assert pair["driver"].attrs["name"] == "v"
+    assert np.isin(driver, v).all()
+    member = int(pair["coordinate"].attrs["name"][2:-1]) - 1
+    assert np.isin(pair["coordinate"], x[..., member]).all()
+    # log |residual| has variance pi^2 / 8, whatever the driver is; before, it has slope 1/2
+    slopes = [
+        np.polyfit(driver - 20.0, np.log(np.abs(value)), 1)[0]
+        for value in (np.asarray(pair["coordinate"]) + 5.0, residual)
+    ]
+    error = np.pi / np.sqrt(8.0) / (driver.std() * np.sqrt(len(driver)))
+    assert np.all(np.abs(np.array(slopes) - [0.5, 0.0]) < 5.0 * error)
+
+
 def test_draws_do_not_depend_on_threads_or_workers(target):
     one = sa.sample(target, "hmc", parallel_chains=1, **SHORT)
     several = sa.sample(target, "hmc", parallel_chains=4, **SHORT)

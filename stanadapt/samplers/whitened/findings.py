@@ -10,6 +10,7 @@ import numpy as np
 from stanadapt.diagnostics.sampler_checks import FAR_BELOW
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.errors import Message
+from stanadapt.samplers.straightened_pair import MOST_POINTS, straightened_pair
 from stanadapt.samplers.whitened import pooled_am, whitened_hmc
 from stanadapt.samplers.whitened.messages import FLAT_DIRECTION, UNBOUNDED_DIRECTION
 from stanadapt.samplers.whitened.nuts_steps import SHORTER
@@ -32,7 +33,11 @@ def report(view: RunView) -> Findings:
     names = view.target.coordinate_names
     found = attributes(view.settings, view.progress)
     found.update(straightening(view.progress.straightened, names))
-    return Findings(found, find_improper(view.progress, names, view.with_edges))
+    groups = {}
+    if view.progress.straightened.map_is_used:
+        rows = view.progress.straightened.straightening.rows
+        groups = straightened_pair(rows, view.positions(MOST_POINTS), names)
+    return Findings(found, find_improper(view.progress, names, view.with_edges), groups)
 
 
 @reports_for(pooled_am.Settings)

@@ -19,6 +19,7 @@ from stanadapt.diagnostics.mixing import Efficiency, efficiency
 from stanadapt.diagnostics.reasons import FINE, NOT_EXACT, ORDER
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.errors import Message, StanadaptError
+from stanadapt.samplers.straightened_pair import STRAIGHTENED
 from stanadapt.studies.messages import (
     DISAGREEMENT,
     INEXACT_SAMPLER,
@@ -378,7 +379,7 @@ def _most_different(one: Summary, other: Summary) -> list[str]:
 def _reduce(fit: Any, columns: Columns, selected: set[str]) -> Any:
     """Return the fit with the selected columns as scalar variables, and its statistics."""
     groups: results.Groups = {"posterior": {n: x for n, x in columns.items() if n in selected}}
-    for group in ("sample_stats", "warmup_sample_stats"):
+    for group in ("sample_stats", "warmup_sample_stats", STRAIGHTENED):
         if group in results.group_names(fit):
             groups[group] = results.dataset(fit, group)
     attributes = {name: value for name, value in fit.attrs.items() if name != "created_at"}

@@ -13,7 +13,15 @@ import pandas as pd
 from stanadapt import results
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.studies.messages import REFERENCE_FIT, REPORT_LIBRARY_MISSING, SELECTED_TRACES
-from stanadapt.studies.report import adaptation, costs, forest, pairs, running_error, traces
+from stanadapt.studies.report import (
+    adaptation,
+    costs,
+    forest,
+    pairs,
+    running_error,
+    straightening,
+    traces,
+)
 from stanadapt.studies.report.canvas import Picture, report_style
 from stanadapt.studies.report.conclusion import conclude
 from stanadapt.studies.report.fits import (
@@ -192,6 +200,7 @@ def _pictures(runs: list[Run], assessment: Assessment) -> list[Picture]:
                 forest.draw(shown, reference, places),
                 pairs.draw(shown, reference, places),
                 running_error.draw(shown, reference, assessment.sound, places),
+                straightening.draw(shown, places),
             ]
         pictures += [
             traces.draw(run, places[run.name]) for run in _select_traced(shown, assessment)

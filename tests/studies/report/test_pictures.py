@@ -2,7 +2,11 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
+from stanadapt import results
+from stanadapt.studies.report import straightening
+from stanadapt.studies.report.canvas import report_style
 from stanadapt.studies.report.fits import (
     MOST,
     collect,
@@ -74,6 +78,36 @@ def test_few_columns_keep_the_odd_ones_and_their_names():
     assert len(run.columns) < MOST
     assert run.statistics.keys() == made_up.statistics().keys()
     np.testing.assert_array_equal(run.columns["x[8,12]"], x[:, :, 7, 11])
+
+
+def straightened(fit, **attributes):
+    """Add a pair to a fit, with draws far beyond the others at one end."""
+    values = np.append(np.random.default_rng(5).normal(size=399), 1e6)
+    pair = xr.Dataset(dict.fromkeys(("driver", "coordinate", "residual"), ("point", values)))
+    for name in pair:
+        pair[name].attrs |= attributes
+    groups = {name: results.dataset(fit, name) for name in results.group_names(fit)}
+    return results.build({**groups, "straightened": pair}, {**fit.attrs, "straightening": "x: a"})
+
+
+def test_straightening_is_drawn_for_the_fits_that_have_it():
+    pair, other = straightened(made_up.fit(1), name="$v$"), straightened(made_up.fit(2))
+    runs = runs_of(plain=made_up.fit(3), pair=pair, other=other)
+    places = {"plain": 0, "pair": 1, "other": 2}
+    with report_style():
+        picture = straightening.draw(runs, places)
+        assert straightening.draw([runs[0], runs[2]], places) is None
+    assert picture.caption.startswith("pair: x: a.")
+    assert picture.svg.count("pair: before") == 1
+    assert "$v$" in picture.svg
+    assert "other: before" not in picture.svg
+
+
+def test_few_columns_keep_the_pair():
+    rng = np.random.default_rng(6)
+    wide = results.build({"posterior": {"x": rng.normal(size=(2, 20, MOST + 1))}}, {})
+    fits, _ = reduce_columns({"a": [straightened(wide, name="v")]})
+    assert "straightened" in results.group_names(fits["a"][0])
 
 
 def test_few_columns_are_left_alone():

@@ -1,0 +1,64 @@
+"""The picture of a funnel or curved ridge that a sampler straightened, before and after.
+
+A file of its own, as every picture of a report.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.samplers.straightened_pair import DRIVER, MEMBER, RESIDUAL, STRAIGHTENED
+from stanadapt.studies.report.canvas import Picture, as_svg, hue, new_figure, shorten
+from stanadapt.studies.report.fits import Run
+
+MOST_ROWS = 4
+# share of draws beyond each end of a vertical axis: the mouth of a funnel would hide its neck
+CUT = 0.005
+
+
+def draw(runs: list[Run], places: dict[str, int]) -> Picture | None:
+    """Draw a row per run that was straightened; return None if none was."""
+    shown = [run for run in runs if _has_pair(run.fit)][:MOST_ROWS]
+    if not shown:
+        return None
+    figure = new_figure(0.4 + 2.4 * len(shown))
+    grid = figure.subplots(len(shown), 2, squeeze=False)
+    for (left, right), run in zip(grid, shown, strict=True):
+        group = results.dataset(run.fit, STRAIGHTENED)
+        driver, member = (shorten(str(group[v].attrs["name"])) for v in (DRIVER, MEMBER))
+        for axes, variable in ((left, MEMBER), (right, RESIDUAL)):
+            values = np.asarray(group[variable])
+            axes.plot(group[DRIVER], values, ".", ms=3.5, color=hue(places[run.name]), alpha=0.6,
+                      mew=0)  # fmt: skip
+            _cut(axes, values)
+            axes.set_xlabel(driver)
+        left.set_ylabel(member)
+        left.set_title(f"{shorten(run.label)}: before")
+        right.set_title("after")
+    description = "A coordinate against another on which it depends, before and after"
+    found = (f"{run.label}: {results.attribute(run.fit, 'straightening', '')}" for run in shown)
+    caption = (
+        f"{'. '.join(found)}. On the right is the coordinate as the sampler moved it, given those "
+        "on which it depends: its spread and its location should be the same everywhere. Draws are "
+        "on the unconstrained scale."
+    )
+    return Picture("Straightening", caption, as_svg(figure, "straightening", description))
+
+
+def _has_pair(fit: results.Fit) -> bool:
+    """Whether a fit has the group; one of the same name made elsewhere may be another thing."""
+    if STRAIGHTENED not in results.group_names(fit):
+        return False
+    group = results.dataset(fit, STRAIGHTENED)
+    return all(
+        variable in group and "name" in group[variable].attrs
+        for variable in (DRIVER, MEMBER, RESIDUAL)
+    )
+
+
+def _cut(axes: Any, values: np.ndarray) -> None:
+    low, high = np.quantile(values, [CUT, 1.0 - CUT])
+    margin = 0.1 * (high - low)
+    if margin > 0.0:
+        axes.set_ylim(low - margin, high + margin)
