@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.helpers.planted_learned import LEARNED
+from tests.helpers.planted_map import STRAIGHTENING
 from tests.helpers.planted_tempering import TEMPERING
 from tests.helpers.planted_walnuts import WALNUTS
 from tests.helpers.repository import ROOT
@@ -299,6 +300,7 @@ BUGS = {
         "threads and nice",
     ),
     **{name: Bug(*fault) for name, fault in LEARNED.items()},
+    **{name: Bug(*fault) for name, fault in STRAIGHTENING.items()},
     **{name: Bug(*fault) for name, fault in TEMPERING.items()},
     **{name: Bug(*fault) for name, fault in WALNUTS.items()},
 }

@@ -104,13 +104,25 @@ def divergence(fits: Fits, draws: Draws) -> np.ndarray:
     return np.nan_to_num(np.concatenate(found), nan=np.inf) if found else np.empty(0)
 
 
-def fit(fits: Fits, draws: Draws) -> Fits:
+def fit(fits: Fits, draws: Draws, iterations: int = ITERATIONS) -> Fits:
     """Minimize F over the free numbers, from those given."""
     with one_blas_thread(), np.errstate(all="ignore"):
         parts = [
-            part._replace(numbers=_minimize(part, *_columns(part, draws))) for part in _chunks(fits)
+            part._replace(numbers=_minimize(part, iterations, *_columns(part, draws)))
+            for part in _chunks(fits)
         ]
     return join(parts) if parts else fits
+
+
+def fit_best(beginnings: list[Fits], draws: Draws, iterations: int = ITERATIONS) -> Fits:
+    """Fit the same models from several beginnings, and return the best fit of each.
+
+    Of fits that are equally good, the first is returned.
+    """
+    fits = fit(join(beginnings), draws, iterations)
+    count = len(beginnings[0].coordinate)
+    best = divergence(fits, draws).reshape(len(beginnings), count).argmin(axis=0)
+    return fits.take(best * count + np.arange(count))
 
 
 def _chunks(fits: Fits) -> list[Fits]:
@@ -157,30 +169,30 @@ def _derivatives(
     second: np.ndarray,
     location: np.ndarray,
 ) -> np.ndarray:
-    """Return those of the residuals, shape (fit, draw, PARAMETERS)."""
+    """Return those of the residuals, shape (fit, PARAMETERS, draw)."""
     _, learned, own, precision, center, mean, root = parts
     half = 0.5 * (x - g / precision + mean)
     by_learned, by_own = (half - center) / root, (half - numbers[:, D, None]) / root
-    out = np.empty((*x.shape, PARAMETERS))
-    out[..., A] = learned * by_learned
-    out[..., B] = out[..., A] * scale
-    out[..., S] = out[..., A] * second
-    out[..., C] = own * by_own
-    out[..., D] = -own / root
-    out[..., E] = -learned / root
-    out[..., W] = out[..., E] * location
-    out[..., Q] = out[..., W] * location
+    out = np.empty((len(x), PARAMETERS, x.shape[1]))
+    out[:, A] = learned * by_learned
+    out[:, B] = out[:, A] * scale
+    out[:, S] = out[:, A] * second
+    out[:, C] = own * by_own
+    out[:, D] = -own / root
+    out[:, E] = -learned / root
+    out[:, W] = out[:, E] * location
+    out[:, Q] = out[:, W] * location
     return out
 
 
-def _minimize(fits: Fits, *columns: np.ndarray) -> np.ndarray:
+def _minimize(fits: Fits, iterations: int, *columns: np.ndarray) -> np.ndarray:
     """Levenberg-Marquardt for all fits at once, each with a damping of its own."""
     found, rows = fits.numbers.copy(), np.arange(len(fits.numbers))
     numbers, free = found.copy(), fits.free
     damping, idle = np.full(len(rows), 1e-2), np.zeros(len(rows), int)
     parts = _residuals(numbers, *columns)
     best: np.ndarray = np.mean(parts[0] ** 2, axis=1)
-    for _ in range(ITERATIONS):
+    for _ in range(iterations):
         step = _step(numbers, free, damping, parts, *columns)
         tried = numbers + step
         new = _residuals(tried, *columns)
@@ -190,10 +202,8 @@ def _minimize(fits: Fits, *columns: np.ndarray) -> np.ndarray:
         gained = np.where(better, best - value, 0.0)
         best = np.where(better, value, best)
         damping = np.clip(np.where(better, 0.2 * damping, 5.0 * damping), 1e-9, 1e9)
-        parts = tuple(
-            np.where(better[:, None], after, before)
-            for after, before in zip(new, parts, strict=True)
-        )
+        for before, after in zip(parts, new, strict=True):
+            np.copyto(before, after, where=better[:, None])
         idle = np.where(gained > LEAST_GAIN * best, 0, idle + 1)
         goes_on = idle < PATIENCE
         if goes_on.mean() < SHARE_LEFT:
@@ -213,10 +223,10 @@ def _step(
     numbers: np.ndarray, free: np.ndarray, damping: np.ndarray, parts: tuple, *columns: np.ndarray
 ) -> np.ndarray:
     """Return the step of each fit, from normal equations whose diagonal is enlarged."""
-    slopes = _derivatives(numbers, parts, *columns) * free[:, None, :]
-    across = slopes.transpose(0, 2, 1)
-    normal = across @ slopes
-    right = (across @ parts[0][:, :, None])[:, :, 0]
+    slopes = _derivatives(numbers, parts, *columns)
+    slopes *= free[:, :, None]
+    normal = slopes @ slopes.transpose(0, 2, 1)
+    right = (slopes @ parts[0][:, :, None])[:, :, 0]
     sizes = normal[:, DIAGONAL, DIAGONAL]
     normal[:, DIAGONAL, DIAGONAL] += (
         damping[:, None] * sizes

@@ -26,6 +26,7 @@ from stanadapt.samplers.whitened.conditionals import (
     W,
     divergence,
     fit,
+    fit_best,
 )
 
 # a conditional with a divergence below this counts as normal
@@ -35,6 +36,9 @@ SCALE_DRIVERS, LOCATION_DRIVERS, SECOND_DRIVERS = 3, 4, 2
 CLEAR = 2.0
 # coordinates that a target must have for one of them to have two drivers of the scale
 LEAST_FOR_TWO = 3
+# iterations after which the best of several beginnings is chosen, and fits of each coordinate that
+# are then finished
+BEGINNING, MOST_FINISHED = 8, 6
 # where the search begins: the logs of both precisions, below that of a single one
 START = 0.7
 NONE = -1
@@ -86,9 +90,7 @@ def scale_candidates(coordinates: np.ndarray, draws: Draws) -> tuple[Fits, Fits]
     start[:, A] = start[:, C] = draws.log_precision[j] - START
     free, none = _free(len(j), A, B, C, D, E), np.full(len(j), NONE)
     starts = [_with_slope(start, slope) for slope in (-1.0, 1.0)]
-    alone = _best(
-        [fit(Fits(j, scale.ravel(), none, none, first, free), draws) for first in starts], draws
-    )
+    alone = fit_best([Fits(j, scale.ravel(), none, none, first, free) for first in starts], draws)
     return alone, _with_location(alone, starts, draws)
 
 
@@ -99,10 +101,11 @@ def _with_location(alone: Fits, starts: list[np.ndarray], draws: Draws) -> Fits:
     free = alone.free[rows]
     free[:, W] = True
     first = alone.take(rows)._replace(location=location.ravel(), free=free)
+    other = (first.location != first.scale) & (first.location != first.second)
+    kept = np.flatnonzero(other)
     tried = [first, *(first._replace(numbers=numbers[rows]) for numbers in starts)]
-    both = _best([fit(each, draws) for each in tried], draws)
-    other = (both.location != both.scale) & (both.location != both.second)
-    return both.take(np.flatnonzero(other))
+    begun = fit_best([each.take(kept) for each in tried], draws, BEGINNING)
+    return fit(begun.take(_best_rows(begun, draws, MOST_FINISHED)), draws)
 
 
 def second_candidates(alone: Fits, both: Fits, draws: Draws) -> tuple[Fits, ...]:
@@ -157,25 +160,18 @@ def _without_second(fits: Fits) -> Fits:
     return fits._replace(second=np.full(len(numbers), NONE), numbers=numbers, free=free)
 
 
-def _best_rows(fits: Fits, draws: Draws) -> np.ndarray:
-    """Return the row of the best fit of each coordinate."""
-    order = np.argsort(divergence(fits, draws), kind="stable")
-    first = np.unique(fits.coordinate[order], return_index=True)[1]
-    return np.sort(order[first])
+def _best_rows(fits: Fits, draws: Draws, count: int = 1) -> np.ndarray:
+    """Return the rows of the best fits of each coordinate."""
+    order = np.lexsort((divergence(fits, draws), fits.coordinate))
+    _, begin, sizes = np.unique(fits.coordinate[order], return_index=True, return_counts=True)
+    place = np.arange(len(order)) - np.repeat(begin, sizes)
+    return np.sort(order[place < count])
 
 
 def _with_slope(numbers: np.ndarray, slope: float) -> np.ndarray:
     numbers = numbers.copy()
     numbers[:, B] = slope
     return numbers
-
-
-def _best(tried: list[Fits], draws: Draws) -> Fits:
-    """Return the best of several fits of the same models, row by row."""
-    values = np.stack([divergence(fits, draws) for fits in tried])
-    best = values.argmin(axis=0)
-    numbers = np.stack([fits.numbers for fits in tried])[best, np.arange(len(best))]
-    return tried[0]._replace(numbers=numbers)
 
 
 def _locations(fits: Fits, draws: Draws) -> np.ndarray:

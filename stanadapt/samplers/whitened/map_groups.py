@@ -31,6 +31,7 @@ from stanadapt.samplers.whitened.conditionals import (
     W,
     divergence,
     fit,
+    fit_best,
     join,
 )
 from stanadapt.samplers.whitened.map_candidates import NONE, START
@@ -107,20 +108,19 @@ def _fit_exact(fits: Fits, slopes: np.ndarray, draws: Draws) -> Fits:
     exact = _exact_prior(fits, slopes, draws)
     start = draws.log_precision[exact.coordinate]
     exact.numbers[:, A] = start - START
-    tried = [
-        fit(exact._replace(numbers=_with(exact.numbers, C, start + own)), draws)
-        for own in OWN_PRECISIONS
-    ]
-    alone = exact.free & (np.arange(PARAMETERS) == A)
-    without = exact._replace(numbers=_with(exact.numbers, C, ABSENT), free=alone)
-    tried.append(fit(without, draws))
-    values = np.stack([divergence(each, draws) for each in tried])
-    # the last has fewer numbers: it is taken if it is as good
-    values[-1] = (1.0 - 1e-6) * values[-1] - 1e-12
-    best, rows = values.argmin(axis=0), np.arange(len(start))
-    numbers = np.stack([each.numbers for each in tried])[best, rows]
-    free = np.stack([each.free for each in tried])[best, rows]
-    return exact._replace(numbers=numbers, free=free)
+    alone = exact._replace(
+        numbers=_with(exact.numbers, C, ABSENT),
+        free=exact.free & (np.arange(PARAMETERS) == A),
+    )
+    # one without an own precision has fewer numbers: it is taken if it is as good
+    own = [exact._replace(numbers=_with(exact.numbers, C, start + own)) for own in OWN_PRECISIONS]
+    both, alone = fit_best(own, draws), fit(alone, draws)
+    limit = (1.0 + 1e-6) * divergence(both, draws) + 1e-12
+    fewer = (divergence(alone, draws) <= limit)[:, None]
+    return both._replace(
+        numbers=np.where(fewer, alone.numbers, both.numbers),
+        free=np.where(fewer, alone.free, both.free),
+    )
 
 
 def _with(numbers: np.ndarray, column: int, value: np.ndarray | float) -> np.ndarray:

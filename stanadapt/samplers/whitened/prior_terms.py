@@ -23,6 +23,8 @@ from stanadapt.samplers.whitened.priors import Group, Mapped
 MOST_OFFERED = 12
 # other terms in the regression of a gradient, and coordinates among which they are chosen
 EXPLAINED_BY, MOST_NEAR = 8, 32
+# a column of the regression that differs from those before by less than this share adds nothing
+SINGULAR = 1e-10
 # standard errors by which the coefficient of a prior's term must differ from 0, and may differ from
 # 1; and the factor by which it may differ from 1 in any case
 CLEAR, COMPATIBLE, ALIKE = 4.0, 4.0, 1.5
@@ -67,12 +69,9 @@ def coefficients(
     norms = np.maximum(np.linalg.norm(terms, axis=1), SMALLEST)
     rows = [np.ones(z.shape[1]), z[j], *(terms / norms[:, None])]
     with one_blas_thread():
-        for _ in range(EXPLAINED_BY):
-            design = np.stack(rows, axis=1)
-            rest = g - design @ np.linalg.lstsq(design, g, rcond=1e-10)[0]
-            rows.append(others[np.argmax(np.abs(others @ rest))])
+        rows += _explaining(g, np.stack(rows, axis=1), others)
         design = np.stack(rows, axis=1)
-        values, _, rank, _ = np.linalg.lstsq(design, g, rcond=1e-10)
+        values, _, rank, _ = np.linalg.lstsq(design, g, rcond=SINGULAR)
         rest = g - design @ values
         variance = rest @ rest / max(len(rest) - int(rank), 1)
         # of a coordinate that never moved, 0 may come out as a negative number
@@ -80,6 +79,28 @@ def coefficients(
         errors = np.sqrt(variance * inverse)
     here = slice(2, 2 + len(groups))
     return values[here] / norms, errors[here] / norms
+
+
+def _explaining(g: np.ndarray, design: np.ndarray, others: np.ndarray) -> list[np.ndarray]:
+    """Return rows of `others`, one after the other that which explains most of what is left of g.
+
+    What is left is the residual of a regression on the design and the rows chosen so far.
+    """
+    basis, sizes = np.linalg.qr(design)
+    basis = basis[:, np.abs(np.diag(sizes)) > SINGULAR * np.linalg.norm(design, axis=0)]
+    rest = g - basis @ (basis.T @ g)
+    chosen = []
+    for _ in range(EXPLAINED_BY):
+        row = others[np.argmax(np.abs(others @ rest))]
+        chosen.append(row)
+        new = row - basis @ (basis.T @ row)
+        new -= basis @ (basis.T @ new)  # once more, for rounding
+        size = np.linalg.norm(new)
+        if size > SINGULAR * np.linalg.norm(row):
+            new /= size
+            basis = np.column_stack([basis, new])
+            rest = rest - (new @ rest) * new
+    return chosen
 
 
 def nearest(draws: Draws) -> np.ndarray:

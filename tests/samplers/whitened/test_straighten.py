@@ -5,8 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from stanadapt.engine.chain import Keeper, run
 from stanadapt.engine.density import value, value_and_gradient
-from stanadapt.engine.triangular_map import make_map
+from stanadapt.engine.triangular_map import A, make_map, with_memory
 from stanadapt.results import arviz_module
 from stanadapt.samplers.whitened.block import LOG_DENSITY, NUMBERS, Window
 from stanadapt.samplers.whitened.findings import listed, straightening
@@ -23,7 +24,7 @@ from stanadapt.samplers.whitened.straighten import (
 )
 from tests.helpers.chains import column
 from tests.helpers.curved import PAPER
-from tests.helpers.gaussian_target import drawn, draws_of
+from tests.helpers.gaussian_target import drawn, draws_of, make_chains_at
 from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS, Hierarchy
 from tests.helpers.prior_tree import HORSESHOE, NESTED, TWO_SCALES, WALK
 
@@ -312,6 +313,39 @@ def test_the_same_bits_for_any_number_of_threads_and_any_chunk():
         for one, two in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(one[0], two[0])
             np.testing.assert_array_equal(one[1], two[1])
+
+
+class SpoilsTheFirstMap(Keeper):
+    """Replaces the first map by one that the last iterations of a transient could have taught."""
+
+    spoiled = None
+
+    def pooled(self, chains):
+        progress = chains[0].progress
+        if self.spoiled is not None or progress.stage is not Stage.STRAIGHTEN:
+            return
+        rows = progress.straightened.straightening.rows.copy()
+        rows[:, A] += np.linspace(-3.0, 3.0, len(rows))
+        self.spoiled = progress.straightened.straightening._replace(rows=rows)
+        found = progress.straightened._replace(straightening=self.spoiled)
+        for chain in chains:
+            chain.progress = progress._replace(straightened=found)
+            straightening = with_memory(self.spoiled, chain.density.dim)
+            chain.state = chain.state._replace(straightening=straightening)
+
+
+def test_the_map_is_learned_again_from_better_draws():
+    """The final map is as good on exact draws as one that is learned from exact draws."""
+    keeper, chains = SpoilsTheFirstMap(), make_chains_at(SCHOOLS, starts(SCHOOLS), draws=10)
+    run(chains, 2, keeper=keeper)
+    (x, g), judged = of(SCHOOLS), of(SCHOOLS, seed=2)
+    final = chains[0].progress.straightened.straightening
+    best = straighten(x, g, UNCHANGED, 0.0).straightening
+    spoiled, after, least = (
+        distances(each, (x, g), judged).mean() for each in (keeper.spoiled, final, best)
+    )
+    assert spoiled > 5.0 * least
+    assert after < 2.0 * least
 
 
 @pytest.mark.parametrize(("chains", "warmup"), [(1, 2000), (2, 2000), (4, 20), (4, 150), (4, 0)])

@@ -225,8 +225,10 @@ def test_a_funnel_is_left_to_nuts():
     target = sa.Target(*bundled.find("eight_schools_noncentered"))
     for seed in (1, 2):
         fit = sa.sample(target, "whitened_hmc", seed=seed, show_progress=False)
-        assert attribute(fit, "trajectory").startswith("NUTS: ")
-        assert attribute(fit, "acceptance_target") == 0.8
+        trajectory = attribute(fit, "trajectory")
+        assert trajectory.startswith("NUTS: ")
+        shorter = "steps are shorter" in trajectory
+        assert attribute(fit, "acceptance_target") == (0.95 if shorter else 0.8)
 
 
 def test_a_warm_up_that_was_cut_short_is_reported():
