@@ -334,10 +334,11 @@ def describe_outlying_chain(draws: np.ndarray, r_hat: float) -> str:
     chain = outlying_chain(draws, r_hat)
     if chain is None:
         return ""
-    others = np.delete(draws, chain, axis=0)
+    others, left = np.delete(draws, chain, axis=0), _r_hat_without(draws, chain)
+    rest = f"without it R-hat is {left:.3f}" if np.isfinite(left) else "none of these moved"
     return (
         f"Chain {chain + 1} stands out: its mean is {draws[chain].mean():.4g}, that of the others "
-        f"{others.mean():.4g}, and without it R-hat is {_r_hat_without(draws, chain):.3f}. "
+        f"{others.mean():.4g}, and {rest}. "
     )
 
 

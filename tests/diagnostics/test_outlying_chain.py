@@ -68,3 +68,14 @@ def test_few_false_alarms():
 
 def test_two_chains_cannot_show_which_one_is_wrong():
     assert outlier(normal(shape=(2, 400)) + 9 * np.arange(2)[:, None]) is None
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_the_others_may_never_have_moved():
+    """Without the outlier R-hat is not a number, and is not printed."""
+    draws = np.full((4, 400), 3.0)
+    draws[2] = normal(shape=(1, 400))
+    text = describe_outlying_chain(draws, 1.5)
+    assert "Chain 3" in text
+    assert "nan" not in text
