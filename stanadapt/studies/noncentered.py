@@ -11,6 +11,7 @@ import re
 import numpy as np
 
 from stanadapt.engine.triangular_map import A, B, C, S, T
+from stanadapt.samplers.whitened.findings import clear_members
 from stanadapt.samplers.whitened.priors import Prior
 from stanadapt.samplers.whitened.straighten import Straightened
 from stanadapt.targets.target import Target
@@ -26,7 +27,7 @@ FREE = {-2: "exp({})", -1: "exp({} / 2)", 1: "exp(-{} / 2)", 2: "exp(-{})"}
 def noncentered_lines(target: Target, found: Straightened, positions: np.ndarray) -> list[str]:
     """Return lines of Stan for each vector whose elements are all members of groups."""
     names, lines = target.coordinate_names, []
-    priors = {j: group.prior for group in found.groups for j in group.members}
+    priors = {j: group.prior for group in found.groups for j in clear_members(group, names)}
     for stem in dict.fromkeys(names[j].partition("[")[0] for j in sorted(priors)):
         elements = [j for j, name in enumerate(names) if name.partition("[")[0] == stem]
         if all(j in priors for j in elements):

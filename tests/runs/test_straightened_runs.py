@@ -42,7 +42,7 @@ def test_a_funnel_is_drawn_with_its_neck(fit):
         assert abs(error) < 5.0 * np.sqrt(share * (1.0 - share) / ess)
     assert fit.attrs["verdict"] == "fine"
     assert "straightened" in fit.attrs["standardized"]
-    assert "x[1..6] depend on others" in fit.attrs["straightening"]
+    assert "x[1..6] depend on v" in fit.attrs["straightening"]
     assert fit.attrs["distance_straightened"] < 0.1 < fit.attrs["distance_from_gaussian"]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from stanadapt.diagnostics.sampler_checks import FAR_BELOW
 from stanadapt.engine.after_run import Findings, RunView, reports_for
+from stanadapt.engine.triangular_map import NONE, TriangularMap
 from stanadapt.errors import Message
 from stanadapt.samplers.straightened_pair import MOST_POINTS, straightened_pair
 from stanadapt.samplers.whitened import pooled_am, whitened_hmc
@@ -21,8 +22,8 @@ from stanadapt.samplers.whitened.straighten import Straightened
 # The acceptance rate of fixed trajectories may end far above its target, since their step size is
 # bounded by their length; that of NUTS should exceed it by at most this share of the remainder.
 NUTS_ABOVE = 0.125
-# largest number of coordinates that a message names
-LISTED = 5
+# largest number of coordinates that a message names, and of sets of drivers outside of groups
+LISTED, MOST_PHRASES = 5, 3
 
 
 @reports_for(whitened_hmc.Settings)
@@ -127,13 +128,41 @@ def dependencies(found: Straightened, names: list[str]) -> str:
     alike: dict[tuple[int, int], list[Group]] = {}
     for group in found.groups:
         alike.setdefault((group.prior.scale, group.prior.slope), []).append(group)
-    parts = [_in_words(groups, names) for groups in alike.values()]
+    parts = [
+        _in_words(groups, names)
+        for groups in alike.values()
+        if any(clear_members(group, names) for group in groups)
+    ]
     members = {j for group in found.groups for j in group.members}
-    single = [int(j) for j in found.straightening.coordinate if int(j) not in members]
-    if single:
-        verb = "depends" if len(single) == 1 else "depend"
-        parts.append(f"{listed([names[j] for j in single])} {verb} on others by a learned curve")
-    return "; ".join(parts)
+    return "; ".join(parts + _without_group(found.straightening, members, names))
+
+
+def _without_group(straightening: TriangularMap, members: set[int], names: list[str]) -> list[str]:
+    """Name the drivers of the other mapped coordinates, if a few phrases are enough."""
+    columns = (
+        straightening.scale_driver, straightening.second_driver, straightening.location_driver,
+    )  # fmt: skip
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for j, *drivers in zip(straightening.coordinate, *columns, strict=True):
+        if int(j) not in members:
+            alike.setdefault(tuple(sorted({int(k) for k in drivers} - {NONE})), []).append(int(j))
+    if len(alike) > MOST_PHRASES:
+        alike = {(): [j for found in alike.values() for j in found]}
+    return [
+        f"{listed([names[j] for j in found])} {'depends' if len(found) == 1 else 'depend'} on "
+        f"{listed([names[k] for k in drivers]) if drivers else 'others'}"
+        for drivers, found in alike.items()
+    ]
+
+
+def clear_members(group: Group, names: list[str]) -> list[int]:
+    """Return the members of which it is clear, or which are elements of a vector with such ones."""
+    stems = {_stem(names[j]) for j in set(group.members) - set(group.unclear)}
+    return [j for j in group.members if _stem(names[j]) in stems]
+
+
+def _stem(name: str) -> str:
+    return name.partition("[")[0]
 
 
 def _in_words(groups: list[Group], names: list[str]) -> str:
@@ -141,7 +170,7 @@ def _in_words(groups: list[Group], names: list[str]) -> str:
     members, scales, locations = (
         sorted({number for number in numbers if number >= 0})
         for numbers in (
-            [j for group in groups for j in group.members],
+            [j for group in groups for j in clear_members(group, names)],
             [driver for prior in priors for driver, _ in prior.scales],
             [prior.location for prior in priors],
         )

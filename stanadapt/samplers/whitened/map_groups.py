@@ -14,6 +14,8 @@ replaced by an exact one if the draws allow it:
 
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from stanadapt.samplers.whitened.conditionals import (
@@ -56,6 +58,8 @@ ROUNDS = 3
 # coordinates among which a location is sought, since a larger group is found at once; and the least
 # coefficient of a term
 MOST_CHAINED, LEAST_LINK = 12, 0.2
+# largest standard error of the coefficient of a prior's term, which is 1, of a member that is named
+LARGEST_ERROR = 0.1
 # logs of own precisions, relative to the first guess, from which an exact fit begins
 OWN_PRECISIONS = (-0.7, -3.0, 0.5)
 
@@ -153,6 +157,22 @@ def _round(mapped: Mapped, found: Search, learned: Draws, judged: Draws) -> None
         possible[rows[good]] = False
 
 
+class Offer(NamedTuple):
+    """A prior that is offered to a coordinate.
+
+    clear
+        Whether its term is clearly in the coordinate's gradient.
+    known
+        Whether its coefficient there is also known well enough to say so in words.
+
+    """
+
+    coordinate: int
+    prior: Prior
+    clear: bool
+    known: bool
+
+
 # --- groups ---------------------------------------------------------------------------------------
 
 
@@ -186,7 +206,7 @@ def _find_centers(mapped: Mapped, found: Search, learned: Draws, judged: Draws) 
             continue
         around = _neighbors(nodes, prior, mapped, chained, learned)
         offered = [
-            (j, prior._replace(location=center), True)
+            Offer(j, prior._replace(location=center), clear=True, known=True)
             for center, members in _stars(around).items()
             for j in members
         ]
@@ -248,7 +268,7 @@ def _offer(mapped: Mapped, certain: set[int], found: Search, learned: Draws, jud
     drivers = set().union(*(group.prior.drivers for group in groups))
     sizes = [size_of(mapped, group, learned) for group in groups]
     near = nearest(learned)
-    offered: list[tuple[int, Prior, bool]] = []
+    offered = []
     for j in range(len(learned.positions)):
         if j in drivers | certain or j in groups[0].members:
             continue
@@ -260,22 +280,23 @@ def _offer(mapped: Mapped, certain: set[int], found: Search, learned: Draws, jud
         if clear:
             certain.add(j)
         if number is not None and mapped.priors.get(j) != groups[asked[number]].prior:
-            offered.append((j, groups[asked[number]].prior, clear))
+            known = clear and errors[number] < LARGEST_ERROR
+            offered.append(Offer(j, groups[asked[number]].prior, clear, bool(known)))
     return bool(offered) and _join(mapped, offered, found, learned, judged)
 
 
 def _join(
     mapped: Mapped,
-    offered: list[tuple[int, Prior, bool]],
+    offered: list[Offer],
     found: Search,
     learned: Draws,
     judged: Draws,
 ) -> bool:
     """Fit priors to the coordinates to which they are offered; True if one is accepted."""
-    j = np.array([coordinate for coordinate, _, _ in offered])
-    scale, location, slope, second, second_slope = np.array([prior for _, prior, _ in offered]).T
+    j = np.array([offer.coordinate for offer in offered])
+    scale, location, slope, second, second_slope = np.array([offer.prior for offer in offered]).T
     slopes = np.column_stack([slope, second_slope])
-    clear = np.array([is_clear for _, _, is_clear in offered])
+    clear = np.array([offer.clear for offer in offered])
     numbers = np.zeros((len(j), PARAMETERS))
     models = Fits(j, scale, second, location, numbers, numbers > 0.0)
     exact = _fit_exact(models, slopes, learned)
@@ -285,9 +306,10 @@ def _join(
     joined = False
     rest = divergence(exact, judged)
     for row in np.flatnonzero(rest <= limit):
-        coordinate, prior, _ = offered[row]
+        coordinate, prior, _, known = offered[row]
         others = {i: needs for i, needs in mapped.drivers.items() if i != coordinate}
         if not reaches(others, prior.drivers, coordinate):
             mapped.set_exact(exact.take(np.array([row])), slopes[[row]], rest[[row]])
+            (mapped.unclear.discard if known else mapped.unclear.add)(coordinate)
             joined = True
     return joined

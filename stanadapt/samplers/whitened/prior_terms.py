@@ -82,9 +82,9 @@ def coefficients(
 
 
 def _explaining(g: np.ndarray, design: np.ndarray, others: np.ndarray) -> list[np.ndarray]:
-    """Return rows of `others`, one after the other that which explains most of what is left of g.
+    """Choose rows of `others`, one by one, that explain most of the residual of g.
 
-    What is left is the residual of a regression on the design and the rows chosen so far.
+    The residual is that of a regression on the design and the rows chosen so far.
     """
     basis, sizes = np.linalg.qr(design)
     basis = basis[:, np.abs(np.diag(sizes)) > SINGULAR * np.linalg.norm(design, axis=0)]

@@ -40,10 +40,15 @@ class Prior(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Coordinates with the same prior, by their numbers."""
+    """Coordinates with the same prior, by their numbers.
+
+    Of unclear members, the draws do not tell whether they have this prior, since the data say much
+    more: to map one too many costs nothing, and one too few cuts off a neck.
+    """
 
     prior: Prior
     members: tuple[int, ...]
+    unclear: tuple[int, ...] = ()
 
 
 class Mapped:
@@ -60,6 +65,7 @@ class Mapped:
         self.fits = fits
         self.priors: dict[int, Prior] = {}
         self.rest: dict[int, float] = {}
+        self.unclear: set[int] = set()
 
     def set_exact(self, fits: Fits, slopes: np.ndarray, rest: np.ndarray) -> None:
         """Replace the fits of some coordinates by exact ones, with their held-out divergence."""
@@ -87,7 +93,10 @@ class Mapped:
         members: dict[Prior, list[int]] = {}
         for j, prior in sorted(self.priors.items()):
             members.setdefault(prior, []).append(j)
-        groups = [Group(prior, tuple(found)) for prior, found in members.items()]
+        groups = [
+            Group(prior, tuple(found), tuple(j for j in found if j in self.unclear))
+            for prior, found in members.items()
+        ]
         large = [group for group in groups if len(group.members) >= LEAST_MEMBERS]
         return sorted(large, key=lambda group: (-len(group.members), group.prior))
 

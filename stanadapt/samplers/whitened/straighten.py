@@ -59,6 +59,8 @@ DRIVERS = ("scale", "second", "location")
 LEVELS = 2
 # a map that leaves less is not compared with one in which fits are chosen in another order
 SETTLED = 0.01
+# no search is made again for a map after which no coordinate has a part in D above this
+LARGEST_PART = 0.1
 # number of corrections of a metric by which D is measured
 REPEATS = 2
 
@@ -160,6 +162,10 @@ def straighten(
     near = before < least and parts_before.max() < UNRELATED
     if near and not former.map_is_used:
         return best
+    if former.map_is_used:
+        after = distances(former.straightening, learned, judged)
+        if _suffices(former, after):
+            return former._replace(distance_before=before, distance=float(after.mean()))
     mean, sd = learned[0].mean(axis=0), learned[0].std(axis=0)
     sd = np.where(sd > 0.0, sd, 1.0)
     first, second = (
@@ -179,6 +185,21 @@ def straighten(
         if best.distance < SETTLED:
             break
     return best
+
+
+def _suffices(former: Straightened, parts: np.ndarray) -> bool:
+    """Whether new draws show nothing that a map lacks.
+
+    All coordinates are near a Gaussian, but for drivers of scales, of which a map changes nothing.
+    A scale that is free to vanish must be exact: if not, the map may cut off the neck of a funnel,
+    which the part of the coordinate does not show.
+    """
+    found = former.straightening
+    drivers = np.concatenate([found.scale_driver, found.second_driver])
+    scaled = (found.scale_driver >= 0) & (found.numbers[:, triangular_map.P0] == 0.0)
+    exact = np.isin(found.coordinate, _members(list(former.groups)))
+    others = np.delete(parts, drivers[drivers >= 0])
+    return bool(np.all(exact | ~scaled) and others.max(initial=0.0) < LARGEST_PART)
 
 
 Candidates = list[tuple[TriangularMap, tuple[Group, ...]]]
@@ -291,8 +312,10 @@ class _Rest:
             for driver in (getattr(group.prior, name),)
             if driver >= 0
         }
-        members = tuple(int(self.numbers[j]) for j in group.members)
-        return Group(group.prior._replace(**drivers), members)
+        members, unclear = (
+            tuple(int(self.numbers[j]) for j in found) for found in (group.members, group.unclear)
+        )
+        return Group(group.prior._replace(**drivers), members, unclear)
 
 
 def _thirds(x: np.ndarray, g: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:

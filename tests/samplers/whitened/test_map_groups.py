@@ -38,6 +38,19 @@ def test_a_hierarchy_is_one_group_of_all_its_members(target, seed):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_coordinate_of_which_the_draws_say_nothing_joins_and_is_unclear(seed):
+    """The log of a precise scale whose gradient depends on all other coordinates at once."""
+    x, g = of(SCHOOLS, seed)
+    rng = np.random.default_rng(seed + 100)
+    value = rng.gamma(5000.0, 1.0 / 5000.0, len(x))
+    rest = 0.3 * np.sqrt(5000.0) * rng.normal(size=len(x))
+    x = np.column_stack([x, np.log(value) + 0.3])
+    (group,) = structure(x, np.column_stack([g, 5000.0 * (1.0 - value) + rest]))[1]
+    assert group.members == (*SCHOOLS.members, SCHOOLS.dim)
+    assert group.unclear == (SCHOOLS.dim,)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_three_members_are_a_group(seed):
     """Not a chain, in which each is the location of the next: l is almost free."""
     target = Hierarchy([0.3, 0.0, 2.0], [9.0, 0.0, 4.0], v=(1.0, 3.0), location=(5.0, 9.0))
@@ -132,7 +145,7 @@ def test_units_of_a_nested_hierarchy_are_found_before_their_groups(seed):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_two_scales_are_found_with_their_slopes(seed):
     (group,) = structure(*of(TWO_SCALES, seed))[1]
-    assert group == (Prior(0, 2, -1, 1, -2), tuple(TWO_SCALES.members))
+    assert group == (Prior(0, 2, -1, 1, -2), tuple(TWO_SCALES.members), ())
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -7,16 +7,18 @@ import pytest
 
 from stanadapt.engine.chain import Keeper, run
 from stanadapt.engine.density import value, value_and_gradient
-from stanadapt.engine.triangular_map import A, make_map, with_memory
+from stanadapt.engine.triangular_map import COORDINATE, P0, SCALE_DRIVER, A, make_map, with_memory
+from stanadapt.engine.triangular_map import NUMBERS as MAP_NUMBERS
 from stanadapt.results import arviz_module
 from stanadapt.samplers.whitened.block import LOG_DENSITY, NUMBERS, Window
-from stanadapt.samplers.whitened.findings import listed, straightening
-from stanadapt.samplers.whitened.priors import Prior
+from stanadapt.samplers.whitened.findings import dependencies, listed, straightening
+from stanadapt.samplers.whitened.priors import Group, Prior
 from stanadapt.samplers.whitened.progress import Stage
 from stanadapt.samplers.whitened.schedule import MOST_ATTEMPTS, fits_all_chains
 from stanadapt.samplers.whitened.straighten import (
     LEAST_DRAWS,
     UNCHANGED,
+    Straightened,
     apply_map,
     distances,
     in_coordinates_of,
@@ -165,6 +167,42 @@ def test_the_former_map_is_kept_if_it_is_better():
     again = straighten(x, g, exact, 0.0)
     assert again.distance < 1e-8
     assert again.groups == exact.groups
+
+
+@pytest.mark.parametrize("target", [FUNNEL, SCHOOLS])
+def test_a_former_map_that_leaves_nothing_is_kept(target):
+    """The hub itself, of which a map changes nothing, may be far from a Gaussian."""
+    former = straighten(*of(target), UNCHANGED, 0.03)
+    again = straighten(*of(target, seed=2), former, 0.03)
+    assert again.straightening is former.straightening
+    assert again.distance_before != former.distance_before
+    assert again.distance == pytest.approx(former.distance, abs=0.03)
+
+
+def test_a_former_map_that_is_incomplete_is_replaced():
+    former = straighten(*of(SCHOOLS), UNCHANGED, 0.03)
+    rows = former.straightening.rows
+    (group,) = former.groups
+    short = group._replace(members=group.members[:-1])
+    without_one = former._replace(
+        straightening=former.straightening._replace(
+            rows=rows[rows[:, COORDINATE] != group.members[-1]]
+        ),
+        groups=(short,),
+    )
+    found = straighten(*of(SCHOOLS, seed=2), without_one, 0.03)
+    assert found.groups == former.groups
+
+
+def test_a_former_scale_that_may_vanish_must_be_exact():
+    """A location that is free is off by a little, which no part of D shows: a wall in the neck."""
+    former = straighten(*of(FUNNEL), UNCHANGED, 0.03)
+    nearly = former._replace(groups=())
+    assert straighten(*of(FUNNEL, seed=2), nearly, 0.03).groups == former.groups
+    rows = former.straightening.rows.copy()
+    rows[rows[:, SCALE_DRIVER] >= 0, P0] = 1e-9
+    bounded = nearly._replace(straightening=nearly.straightening._replace(rows=rows))
+    assert straighten(*of(FUNNEL, seed=2), bounded, 0.03).straightening is bounded.straightening
 
 
 def test_powers_of_a_calendar_year_are_a_gaussian():
@@ -374,6 +412,13 @@ def test_searches_end():
 
 # --- what is said about it -----------------------------------------------------------------------
 
+
+def of_rows(*rows):
+    """A map with these coordinates and drivers: of the scale two, of the location one."""
+    drivers = np.array(rows, int).reshape(-1, 4).T
+    return make_map(*drivers, np.zeros((drivers.shape[1], MAP_NUMBERS)))
+
+
 NAMES = ["tau", "mu", *(f"theta[{i}]" for i in range(1, 9))]
 
 
@@ -383,8 +428,31 @@ def test_it_is_described_by_names():
     assert attributes["distance_from_gaussian"] == found.distance_before
     assert attributes["distance_straightened"] == found.distance
     text = attributes["straightening"]
-    assert text.startswith("theta[1..8] scale with tau around mu; mu depends on others by a ")
+    assert text.startswith("theta[1..8] scale with tau around mu; mu depends on tau: straight")
     assert straightening(UNCHANGED, NAMES) == {}
+
+
+def test_members_that_the_draws_do_not_show_are_not_named():
+    """They are elements of no vector with clear ones: the data say much more than the prior."""
+    prior = Prior(0, 1, -2)
+    rows = of_rows(*([j, 0, -1, 1] for j in range(2, 10)))
+    some = Group(prior, tuple(range(2, 10)), (4, 5))
+    found = Straightened(rows, (some,), 3.0, 0.1)
+    assert dependencies(found, NAMES) == "theta[1..8] scale with tau around mu"
+    assert dependencies(found, [*NAMES[:4], "a", "b", *NAMES[6:]]) == (
+        "theta[1], theta[2], theta[5], theta[6], theta[7] and 1 more scale with tau around mu"
+    )
+    none = found._replace(groups=(Group(prior, (2, 3), (2, 3)),), straightening=of_rows())
+    assert dependencies(none, NAMES) == ""
+
+
+def test_coordinates_without_a_group_are_named_by_what_they_depend_on():
+    rows = of_rows([2, 0, -1, -1], [3, 0, -1, -1], [4, 0, 2, 1], [1, -1, -1, 0])
+    assert dependencies(Straightened(rows, (), 3.0, 0.1), NAMES) == (
+        "theta[1], theta[2] and mu depend on tau; theta[3] depends on tau, mu and theta[1]"
+    )
+    many = of_rows(*([j, 0, -1, j - 1] for j in range(2, 6)))
+    assert dependencies(Straightened(many, (), 3.0, 0.1), NAMES) == ("theta[1..4] depend on others")
 
 
 @pytest.mark.parametrize(("names", "text"), [
