@@ -55,6 +55,8 @@ X, Y, GRADIENT_IN_Y, MEAN, SCALE, SHARE, CLIPPED = 0, 1, 2, 3, 4, 5, 6
 WORK = 7
 # an exponent beyond this is cut off: the map stays invertible in floating point
 LARGEST_EXPONENT = 60.0
+# bounds beyond which the logarithm of a product of scales is taken
+SMALLEST_PRODUCT, LARGEST_PRODUCT = 1e-100, 1e100
 NONE = -1
 
 
@@ -157,103 +159,98 @@ def with_memory(straightening: TriangularMap, dim: int) -> TriangularMap:
 @jit
 def place(straightening, y, x):
     """Write x of y, which may be the same array; return the log of the Jacobian |dx/dy|."""
-    rows, work = straightening.rows, straightening.work
-    copy(y, x)
-    log_jacobian = 0.0
-    for i in range(rows.shape[0]):
-        log_jacobian -= 0.5 * _condition(rows, work, i, x)
-        j = int(rows[i, COORDINATE])
-        x[j] = work[MEAN, i] + x[j] * work[SCALE, i]
-    return log_jacobian
+    return _transform(straightening, y, x, True)
 
 
 @jit
 def residual(straightening, x, y):
     """Write y of x, another array; return the log of the Jacobian |dx/dy|."""
-    rows, work = straightening.rows, straightening.work
-    copy(x, y)
-    log_jacobian = 0.0
-    for i in range(rows.shape[0]):
-        log_jacobian -= 0.5 * _condition(rows, work, i, x)
-        j = int(rows[i, COORDINATE])
-        y[j] = (x[j] - work[MEAN, i]) / work[SCALE, i]
-    return log_jacobian
+    return _transform(straightening, x, y, False)
 
 
 @jit
-def _condition(rows, work, i, x):
-    """Fill in the workspace of a row from the drivers in x; return the log of the precision."""
-    scale, location = int(rows[i, SCALE_DRIVER]), int(rows[i, LOCATION_DRIVER])
-    second = int(rows[i, SECOND_DRIVER])
-    exponent = rows[i, A]
-    if scale >= 0:
-        exponent += rows[i, B] * (x[scale] - rows[i, C])
-    if second >= 0:
-        exponent += rows[i, S] * (x[second] - rows[i, T])
-    work[CLIPPED, i] = 0.0 if abs(exponent) <= LARGEST_EXPONENT else 1.0
-    exponent = min(LARGEST_EXPONENT, max(-LARGEST_EXPONENT, exponent))
-    center = rows[i, E]
-    if location >= 0:
-        away = x[location] - rows[i, F]
-        center += (rows[i, W] + rows[i, Q] * away) * away
-    own = rows[i, P0]
-    if own == 0.0:
-        work[MEAN, i], work[SCALE, i], work[SHARE, i] = center, np.exp(-0.5 * exponent), 1.0
-        return exponent
-    learned = np.exp(exponent)
-    precision = own + learned
-    work[SHARE, i] = learned / precision
-    work[MEAN, i] = (own * rows[i, D] + learned * center) / precision
-    work[SCALE, i] = 1.0 / np.sqrt(precision)
-    return np.log(precision)
+def _transform(straightening, given, out, to_x):
+    """Write x of y or y of x, and fill in the workspace; return the log of |dx/dy|.
+
+    One function, of which a row calls none that takes arrays: Numba would count references to them.
+    """
+    rows, work = straightening.rows, straightening.work
+    copy(given, out)
+    x = out if to_x else given
+    logs, product = 0.0, 1.0
+    for i in range(rows.shape[0]):
+        scale, second = int(rows[i, SCALE_DRIVER]), int(rows[i, SECOND_DRIVER])
+        j, location = int(rows[i, COORDINATE]), int(rows[i, LOCATION_DRIVER])
+        exponent, center = rows[i, A], rows[i, E]
+        if scale >= 0:
+            exponent += rows[i, B] * (x[scale] - rows[i, C])
+        if second >= 0:
+            exponent += rows[i, S] * (x[second] - rows[i, T])
+        if location >= 0:
+            away = x[location] - rows[i, F]
+            center += (rows[i, W] + rows[i, Q] * away) * away
+        own, learned = rows[i, P0], np.exp(min(LARGEST_EXPONENT, max(-LARGEST_EXPONENT, exponent)))
+        root = 1.0 / np.sqrt(own + learned)
+        mean = center
+        if own != 0.0:
+            mean = (own * rows[i, D] + learned * center) * root * root
+        work[CLIPPED, i] = 0.0 if abs(exponent) <= LARGEST_EXPONENT else 1.0
+        work[MEAN, i], work[SCALE, i], work[SHARE, i] = mean, root, learned * root * root
+        out[j] = mean + out[j] * root if to_x else (out[j] - mean) / root
+        # one logarithm for many rows
+        product *= root
+        if not SMALLEST_PRODUCT < product < LARGEST_PRODUCT:
+            logs, product = logs + np.log(product), 1.0
+    return logs + np.log(product)
 
 
 @jit
 def pull_back(straightening, y, x, gradient):
     """Replace the gradient in x by that in y, of the log density and the log Jacobian.
 
-    The workspace must be that of x. Each coordinate hands its part on to its drivers, the last one
-    first.
+    The workspace must be that of x.
     """
-    rows, work = straightening.rows, straightening.work
-    for i in range(rows.shape[0] - 1, -1, -1):
-        j = int(rows[i, COORDINATE])
-        whole = gradient[j]
-        _hand_on(rows, work, i, y[j], x, whole, 1.0, gradient)
-        gradient[j] = whole * work[SCALE, i]
+    _exchange(straightening, y, x, gradient, True)
 
 
 @jit
 def push_forward(straightening, y, x, gradient):
     """Undo `pull_back`: replace the gradient in y by that of the log density of x."""
-    rows, work = straightening.rows, straightening.work
-    for i in range(rows.shape[0]):
-        gradient[int(rows[i, COORDINATE])] /= work[SCALE, i]
-    for i in range(rows.shape[0]):
-        j = int(rows[i, COORDINATE])
-        _hand_on(rows, work, i, y[j], x, gradient[j], -1.0, gradient)
+    _exchange(straightening, y, x, gradient, False)
 
 
 @jit
-def _hand_on(rows, work, i, y, x, whole, sign, gradient):
-    """Add the part that a coordinate hands on to its drivers, or take it away if sign is -1.
+def _exchange(straightening, y, x, gradient, to_y):
+    """Replace the gradient in x by that in y, or that in y by that in x.
 
-    whole is the gradient of the log density with respect to that coordinate itself.
+    Each coordinate hands its part on to its drivers, the last one first; or takes it away from
+    them, the first one first. Without calls, as `_transform`.
     """
-    scale, location = int(rows[i, SCALE_DRIVER]), int(rows[i, LOCATION_DRIVER])
-    share, center = work[SHARE, i], rows[i, E]
-    if location >= 0:
-        away = x[location] - rows[i, F]
-        center += (rows[i, W] + rows[i, Q] * away) * away
-        gradient[location] += sign * whole * share * (rows[i, W] + 2.0 * rows[i, Q] * away)
-    second = int(rows[i, SECOND_DRIVER])
-    if (scale >= 0 or second >= 0) and work[CLIPPED, i] == 0.0:
-        moved = (center - work[MEAN, i]) - 0.5 * y * work[SCALE, i]
-        slope = sign * share * (whole * moved - 0.5)  # in the logarithm of P1
-        if scale >= 0:
-            gradient[scale] += rows[i, B] * slope
-        if second >= 0:
-            gradient[second] += rows[i, S] * slope
+    rows, work = straightening.rows, straightening.work
+    count, sign = rows.shape[0], 1.0 if to_y else -1.0
+    if not to_y:
+        for i in range(count):
+            gradient[int(rows[i, COORDINATE])] /= work[SCALE, i]
+    for step in range(count):
+        i = count - 1 - step if to_y else step
+        scale, second = int(rows[i, SCALE_DRIVER]), int(rows[i, SECOND_DRIVER])
+        j, location = int(rows[i, COORDINATE]), int(rows[i, LOCATION_DRIVER])
+        whole, root, share = gradient[j], work[SCALE, i], sign * work[SHARE, i]
+        if to_y:
+            gradient[j] = whole * root
+        center = rows[i, E]
+        if location >= 0:
+            away, bend = x[location] - rows[i, F], rows[i, Q]
+            center += (rows[i, W] + bend * away) * away
+            gradient[location] += whole * share * (rows[i, W] + 2.0 * bend * away)
+        if work[CLIPPED, i] == 0.0:
+            # in the logarithm of P1
+            moved = center - work[MEAN, i] - 0.5 * y[j] * root
+            slope = share * (whole * moved - 0.5)
+            if scale >= 0:
+                gradient[scale] += rows[i, B] * slope
+            if second >= 0:
+                gradient[second] += rows[i, S] * slope
 
 
 @jit
