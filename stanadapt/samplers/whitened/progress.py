@@ -103,12 +103,14 @@ class Stage(IntEnum):
     DONE = 10
     STRAIGHTEN = 11
     NUTS_PILOT = 12
+    SURVEY = 13
 
 
 LABELS = {
     Stage.FIRST_WINDOW: "moving to the typical set",
     Stage.CLIMB: "moving to the typical set",
     Stage.TRAVEL: "moving to the typical set",
+    Stage.SURVEY: "moving to the typical set",
     Stage.FIRST_METRIC: "learning the metric",
     Stage.FIND_STEP: "learning the metric",
     Stage.METRIC: "learning the metric",

@@ -9,6 +9,8 @@ CLIMB           if one is: up to four times, a climb by L-BFGS to the height of 
                 a metric from the curvature there (`climb_rounds`)
 TRAVEL          windows of NUTS, each with the metric of the last, until the log density has settled
                 (`travel`)
+SURVEY          if it has not settled after some of these: a longer one, from which a map is learned; if
+                it straightens the posterior, STRAIGHTEN follows, and otherwise TRAVEL continues
 FIRST_METRIC    one more window of NUTS, if these were too short for the number of parameters
 FIND_STEP, METRIC   twice: a few trajectories of one two-stage step to find its size, then a window
                 for a better metric
@@ -52,6 +54,7 @@ from stanadapt.samplers.whitened.next_block import (
     FIRST_STEP,
     States,
     begin_find_step,
+    begin_travel,
     set_own_scales,
     set_up_nuts,
     set_up_two_stage,
@@ -93,6 +96,8 @@ LOWER_TARGET = 0.75
 PILOT_PROPOSALS = 120
 # windows of NUTS on a map, which is learned again after each but the last; that one judges it
 STRAIGHTEN_WINDOWS = (60, 100, 60)
+# if a map is kept, and a window had so many draws per dimension, the last one follows
+DRAWS_PER_DIMENSION = 10
 # distances from a Gaussian below which no map is searched for: after METRIC, since fixed
 # trajectories often suit such a posterior as it is; and later, if the pilot decided against them
 FAR_FROM_GAUSSIAN, NEAR_GAUSSIAN = 0.3, 0.03
@@ -153,6 +158,20 @@ def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[
     if progress.stage in (Stage.TUNE_STEP, Stage.NUTS_STEP):
         return finish(progress, states)
     return progress, states
+
+
+def _after_survey(
+    settings: Any, progress: Progress, states: States, window: Window
+) -> tuple[Progress, States]:
+    """Go on to a map if one straightens the posterior; otherwise continue to travel.
+
+    The search is not counted: better draws may show a map that these did not.
+    """
+    progress = progress._replace(mean_log_density=window.log_density.mean(axis=1))
+    found = _straighten(settings, progress, states, FAR_FROM_GAUSSIAN)
+    if found.straightened.map_is_used:
+        return _begin_straighten(settings, found, states)
+    return begin_travel(progress, states)
 
 
 def _after_first_metric(
@@ -247,7 +266,9 @@ def _after_straighten(
     A location that is slightly wrong, or a member of a group that was overlooked, cuts off the neck
     of a funnel, and neither R-hat nor ESS shows it: trajectories that diverge there do.
     """
-    if progress.window < len(STRAIGHTEN_WINDOWS) - 1:
+    last = len(STRAIGHTEN_WINDOWS) - 1
+    if progress.window < last:
+        former = progress.straightened.straightening
         progress = _straighten(settings, progress, states)
         straightening = progress.straightened.straightening
         window = in_coordinates_of(straightening, make_window(states))
@@ -255,7 +276,9 @@ def _after_straighten(
         if not progress.straightened.map_is_used:  # better draws do not support it
             progress = progress._replace(window=0, windows=METRIC_WINDOWS)
             return begin_find_step(progress, states)
-        progress = progress._replace(window=progress.window + 1)
+        draws, dim = np.shape(window.pooled[0])
+        enough = straightening is former and draws >= DRAWS_PER_DIMENSION * dim
+        progress = progress._replace(window=last if enough else progress.window + 1)
         return set_up_nuts(progress, states, STRAIGHTEN_WINDOWS[progress.window])
     # the first steps of a window may be too long
     judged = window.numbers[:, window.numbers.shape[1] // JUDGED_FROM :, DIVERGING]
@@ -375,6 +398,7 @@ FUNCTIONS: dict[Stage, Callable[..., tuple[Progress, States]]] = {
     Stage.NUTS_STEP: after_nuts_step,
     Stage.NUTS_PILOT: after_nuts_pilot,
     Stage.STRAIGHTEN: _after_straighten,
+    Stage.SURVEY: _after_survey,
 }
 
 

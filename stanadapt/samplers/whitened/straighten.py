@@ -43,7 +43,7 @@ from stanadapt.samplers.whitened.conditionals import (
 from stanadapt.samplers.whitened.fisher_metric import fisher_metric
 from stanadapt.samplers.whitened.map_candidates import NONE
 from stanadapt.samplers.whitened.map_groups import exact_structure
-from stanadapt.samplers.whitened.map_search import Search, in_order, search
+from stanadapt.samplers.whitened.map_search import EXACT, Search, in_order, search
 from stanadapt.samplers.whitened.priors import LEAST_MEMBERS, Group
 
 # D is taken over the coordinates that a map involves. It must leave less than this share of
@@ -190,16 +190,21 @@ def straighten(
 def _suffices(former: Straightened, parts: np.ndarray) -> bool:
     """Whether new draws show nothing that a map lacks.
 
-    All coordinates are near a Gaussian, but for drivers of scales, of which a map changes nothing.
-    A scale that is free to vanish must be exact: if not, the map may cut off the neck of a funnel,
-    which the part of the coordinate does not show.
+    All coordinates are near a Gaussian, but for drivers of scales, of which a map changes nothing,
+    and those without an exact prior nearly exact. Of these, none has a scale that may vanish: the
+    map may cut off the neck of a funnel, which the part of the coordinate does not show.
     """
     found = former.straightening
     drivers = np.concatenate([found.scale_driver, found.second_driver])
-    scaled = (found.scale_driver >= 0) & (found.numbers[:, triangular_map.P0] == 0.0)
-    exact = np.isin(found.coordinate, _members(list(former.groups)))
-    others = np.delete(parts, drivers[drivers >= 0])
-    return bool(np.all(exact | ~scaled) and others.max(initial=0.0) < LARGEST_PART)
+    free = ~np.isin(found.coordinate, _members(list(former.groups)))
+    vanishes = (found.scale_driver >= 0) & (found.numbers[:, triangular_map.P0] == 0.0)
+    parts = parts.copy()
+    parts[drivers[drivers >= 0]] = 0.0
+    return bool(
+        not np.any(free & vanishes)
+        and parts[found.coordinate[free]].max(initial=0.0) < EXACT
+        and parts.max() < LARGEST_PART
+    )
 
 
 Candidates = list[tuple[TriangularMap, tuple[Group, ...]]]

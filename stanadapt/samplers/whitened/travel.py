@@ -29,6 +29,7 @@ from stanadapt.samplers.whitened.climb_rounds import MOST_ROUNDS, begin_climb, r
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric, Metric, diagonal_metric
 from stanadapt.samplers.whitened.next_block import (
     DEEPEST,
+    TRAVEL_DEPTH,
     States,
     begin_find_step,
     begin_travel,
@@ -42,6 +43,9 @@ FIRST_LENGTH, FIRST_DEPTH = 5, 3
 # largest number of windows; those in which chains are clearly still moving do not count, but end
 # at a share of iter_warmup
 MOST_TRAVEL, TRAVEL_SHARE = 20, 0.5
+# windows, in which chains are not clearly moving, after which a map is searched for in one of this
+# length: in the neck of a funnel, the log density does not settle
+SURVEY_AFTER, SURVEY_LENGTH = 5, 30
 # iterations after which chains that are still moving get their own scales
 PATIENCE = 60
 # length of the further window for a metric if TRAVEL had too few draws per parameter
@@ -84,6 +88,9 @@ def after_travel(
         return _arrive(settings, progress, states, window)
     if traveling and progress.rounds < MOST_ROUNDS:
         return begin_climb(settings, progress, states)
+    if settings.straighten and progress.window == SURVEY_AFTER and not far_below.any():
+        progress = progress._replace(stage=Stage.SURVEY)
+        return set_up_nuts(progress, states, SURVEY_LENGTH, max_treedepth=TRAVEL_DEPTH)
     former_factors = [state.leapfrog.factor for state in states]
     progress, states = begin_travel(progress, states)
     if progress.stage is Stage.TRAVEL and (far_below.any() or progress.used >= PATIENCE):
