@@ -9,8 +9,8 @@ CLIMB           if one is: up to four times, a climb by L-BFGS to the height of 
                 a metric from the curvature there (`climb_rounds`)
 TRAVEL          windows of NUTS, each with the metric of the last, until the log density has settled
                 (`travel`)
-SURVEY          if it has not settled after some of these: a longer one, from which a map is learned; if
-                it straightens the posterior, STRAIGHTEN follows, and otherwise TRAVEL continues
+SURVEY          if it has not settled after some of these: a longer one, from which a map is
+                learned; STRAIGHTEN follows if there is one, and otherwise TRAVEL continues
 FIRST_METRIC    one more window of NUTS, if these were too short for the number of parameters
 FIND_STEP, METRIC   twice: a few trajectories of one two-stage step to find its size, then a window
                 for a better metric
@@ -96,7 +96,10 @@ LOWER_TARGET = 0.75
 PILOT_PROPOSALS = 120
 # windows of NUTS on a map, which is learned again after each but the last; that one judges it
 STRAIGHTEN_WINDOWS = (60, 100, 60)
-# if a map is kept, and a window had so many draws per dimension, the last one follows
+# share of its trajectories that may diverge while NUTS still tries steps that are too long: on a
+# Gaussian some do, too. If a map cuts off a neck, many do, and some in the pilot.
+ADAPTING_SHARE = 0.01
+# if a map is confirmed by a window with so many draws per dimension, the last one follows
 DRAWS_PER_DIMENSION = 10
 # distances from a Gaussian below which no map is searched for: after METRIC, since fixed
 # trajectories often suit such a posterior as it is; and later, if the pilot decided against them
@@ -268,7 +271,6 @@ def _after_straighten(
     """
     last = len(STRAIGHTEN_WINDOWS) - 1
     if progress.window < last:
-        former = progress.straightened.straightening
         progress = _straighten(settings, progress, states)
         straightening = progress.straightened.straightening
         window = in_coordinates_of(straightening, make_window(states))
@@ -277,13 +279,14 @@ def _after_straighten(
             progress = progress._replace(window=0, windows=METRIC_WINDOWS)
             return begin_find_step(progress, states)
         draws, dim = np.shape(window.pooled[0])
-        enough = straightening is former and draws >= DRAWS_PER_DIMENSION * dim
+        enough = progress.straightened.confirmed and draws >= DRAWS_PER_DIMENSION * dim
         progress = progress._replace(window=last if enough else progress.window + 1)
         return set_up_nuts(progress, states, STRAIGHTEN_WINDOWS[progress.window])
     # the first steps of a window may be too long
     judged = window.numbers[:, window.numbers.shape[1] // JUDGED_FROM :, DIVERGING]
+    divergences = int(judged.sum()) if judged.mean() > ADAPTING_SHARE else 0
     progress = _learn_metric(settings, progress, window)._replace(
-        divergences=int(judged.sum()), steep_share=window.steep_share, settled=True,
+        divergences=divergences, steep_share=window.steep_share, settled=True,
         step_size=FIRST_STEP, target_accept=settings.target_accept,
     )  # fmt: skip
     if settings.trajectory == Trajectory.nuts:

@@ -66,12 +66,16 @@ REPEATS = 2
 
 
 class Straightened(NamedTuple):
-    """What was learned from a window: the map, its groups, and D without and with it."""
+    """What was learned from a window: the map, its groups, and D without and with it.
+
+    It is confirmed if the window shows nothing that a map of earlier draws lacks.
+    """
 
     straightening: TriangularMap
     groups: tuple[Group, ...]
     distance_before: float
     distance: float
+    confirmed: bool = False
 
     @property
     def map_is_used(self) -> bool:
@@ -165,7 +169,8 @@ def straighten(
     if former.map_is_used:
         after = distances(former.straightening, learned, judged)
         if _suffices(former, after):
-            return former._replace(distance_before=before, distance=float(after.mean()))
+            distance = float(after.mean())
+            return former._replace(distance_before=before, distance=distance, confirmed=True)
     mean, sd = learned[0].mean(axis=0), learned[0].std(axis=0)
     sd = np.where(sd > 0.0, sd, 1.0)
     first, second = (
@@ -191,17 +196,16 @@ def _suffices(former: Straightened, parts: np.ndarray) -> bool:
     """Whether new draws show nothing that a map lacks.
 
     All coordinates are near a Gaussian, but for drivers of scales, of which a map changes nothing,
-    and those without an exact prior nearly exact. Of these, none has a scale that may vanish: the
-    map may cut off the neck of a funnel, which the part of the coordinate does not show.
+    and those without an exact prior nearly exact. Of these, none has a scale that varies: if its
+    location is off by a little, the map cuts off the neck of a funnel, which D does not show.
     """
     found = former.straightening
     drivers = np.concatenate([found.scale_driver, found.second_driver])
     free = ~np.isin(found.coordinate, _members(list(former.groups)))
-    vanishes = (found.scale_driver >= 0) & (found.numbers[:, triangular_map.P0] == 0.0)
     parts = parts.copy()
     parts[drivers[drivers >= 0]] = 0.0
     return bool(
-        not np.any(free & vanishes)
+        not np.any(free & (found.scale_driver >= 0))
         and parts[found.coordinate[free]].max(initial=0.0) < EXACT
         and parts.max() < LARGEST_PART
     )
