@@ -27,8 +27,8 @@ test-long: $(READY)
 # all tests but those of soak
 test-all: test test-long test-newer-stan test-newest-python
 
-# the example and the default tests of what meets ArviZ on Python 3.12 or later, which has ArviZ 1.x,
-# if that is installed
+# the example, the default tests of what meets ArviZ and most examples of the pages on Python 3.12 or
+# later, which has ArviZ 1.x, if that is installed
 test-newest-python:
 	sh .ci/test-newest-python
 

@@ -2,8 +2,11 @@
 
 import contextlib
 import errno
+import logging
 import os
 import sys
+import warnings
+from typing import Any
 
 from stanadapt.cli import interruption
 
@@ -16,13 +19,23 @@ def main() -> None:
     """Run the command `stanadapt`.
 
     Signs that the terminal's encoding lacks are printed as question marks. If standard output
-    cannot be written, because a disk is full, the command ends with one line on standard error.
+    cannot be written, because a disk is full, or nothing can be imported, because there is no place
+    for temporary files, the command ends with one line on standard error.
     """
     interruption.listen()
+    # Matplotlib reports at import in several lines that it cannot write to the home
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    warnings.showwarning = _as_note
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):  # None, or not a file
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    from stanadapt.cli.commands import app
+    from stanadapt.errors import StanadaptError
+
+    try:
+        from stanadapt.cli.commands import app
+    except StanadaptError as error:
+        print(f"error in {error}", file=sys.stderr)
+        sys.exit(1)
 
     with interruption.interruptible():
         try:
@@ -33,13 +46,23 @@ def main() -> None:
             sys.exit(_not_written(error))
 
 
+def _as_note(message: Any, category: type[Warning], *place: Any, **options: Any) -> None:
+    """Print a warning of an import as commands print theirs, without a line of code."""
+    if sys.stderr is not None:
+        print(f"note: {message}", file=sys.stderr)
+
+
 def _flushed(app: object) -> int:
     """Run the app and write the end of its output; return its exit code."""
     try:
         app()  # type: ignore[operator]
     except SystemExit as end:
-        with contextlib.suppress(AttributeError, BrokenPipeError):  # None, or without a reader
+        try:
             sys.stdout.flush()
+        except AttributeError:  # it is closed
+            pass
+        except BrokenPipeError:  # without a reader: Python would try again at exit, and complain
+            _discard_output()
         code = end.code
         if isinstance(code, str):  # an experiment of a paper says why it ends
             print(code, file=sys.stderr)
@@ -54,9 +77,14 @@ def _not_written(error: OSError) -> int:
 
     why = error.strerror or str(error)
     message = f"the output cannot be written: {why}. Free some space, or write it elsewhere."
-    with contextlib.suppress(OSError, AttributeError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+    _discard_output()
     with contextlib.suppress(OSError, AttributeError, ValueError):
         print(f"error in {StanadaptError(OUTPUT_NOT_WRITTEN, message)}", file=sys.stderr)
     return 1
+
+
+def _discard_output() -> None:
+    """Leave nothing in standard output that Python would fail to write at exit."""
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())

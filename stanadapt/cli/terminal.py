@@ -25,6 +25,7 @@ from stanadapt.cli.messages import WOULD_OVERWRITE
 from stanadapt.diagnostics.reasons import NOT_JUDGED
 from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.errors import ConvergenceWarning, StanadaptError
+from stanadapt.results.messages import NOT_WRITABLE
 
 # default of --out, and the noun for the result, by format
 OUTPUTS = {
@@ -53,7 +54,8 @@ def save(
 ) -> Path:
     """Write a result, and record its path for the message after an interruption.
 
-    If the format cannot hold the draws, they are written to a netCDF file, which the error names.
+    If the format cannot hold the draws, or the disk is full, they are written to a netCDF file,
+    which the error names.
 
     Ctrl-C ends the command once the file is complete, since the draws would be lost otherwise; it
     ends the command at once if a run folder holds them.
@@ -81,13 +83,27 @@ def _save(fit: Any, path: Path, **options: Any) -> Path:
     try:
         return results.save(fit, path, **options)
     except StanadaptError as error:
-        if options["format"] == "netcdf":
+        kept = _keep(fit, path, error, options["format"])
+        if kept is None:
             raise
-        others = (path.with_name(f"{path.name}{end}.nc") for end in chain([""], count(2)))
-        kept = results.save(fit, next(other for other in others if not other.exists()))
         raise StanadaptError(
             error.code, f"{error.message} The draws are not lost: they are in {kept}."
         ) from None
+
+
+def _keep(fit: Any, path: Path, error: StanadaptError, format: str) -> Path | None:
+    """Write draws that could not be saved to another netCDF file; None if that fails as well."""
+    if error.code != NOT_WRITABLE:
+        others = (path.with_name(f"{path.name}{end}.nc") for end in chain([""], count(2)))
+        if format == "netcdf":
+            return None
+        return results.save(fit, next(other for other in others if not other.exists()))
+    folder = Path(tempfile.mkdtemp(prefix="stanadapt-draws-"))
+    try:
+        return results.save(fit, folder / "fit.nc")
+    except StanadaptError:
+        folder.rmdir()
+        return None
 
 
 @functools.cache

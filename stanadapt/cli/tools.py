@@ -1,6 +1,8 @@
 """Commands around a fit: lists and explanations, and installation."""
 
 import inspect
+import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -154,9 +156,17 @@ def compile_samplers(
                 print(f"in {cache_root()}")
 
 
-def install_cmdstan() -> None:
+def install_cmdstan(
+    directory: Annotated[
+        Path | None,
+        typer.Option(help="Folder to install it in, in place of ~/.cmdstan; then set CMDSTAN."),
+    ] = None,
+) -> None:
     """Install CmdStan: the current release if GitHub is reachable, otherwise 2.27.0 by pip."""
     with report_errors():
-        print(f"CmdStan: {install()}")
+        installed = install(directory=directory)
+        print(f"CmdStan: {installed}")
+        if directory is not None:
+            os.environ["CMDSTAN"] = str(installed)  # for the parts that are compiled next
         with status(True) as report:
             cmdstan.prepare(report)

@@ -23,7 +23,7 @@ from stanadapt.results.cmdstan_header import (
     header_lines,
     is_stan_csv,
 )
-from stanadapt.results.files import as_path, check_writable, replace_file
+from stanadapt.results.files import as_path, check_writable, replace_file, report_failures
 from stanadapt.results.messages import NO_CMDSTAN_FORM, NOT_WRITABLE, OTHER_CSV_FILES
 
 # Stan's name of each sampler statistic, ArviZ's name, and its type
@@ -86,19 +86,18 @@ def save_csv(
     model = re.sub(r"\W", "_", str(attributes.get("model") or "model"), flags=re.ASCII)
     names = [f"{model}_{number}.csv" for number in ids]
     folder, others = _require_room(folder, names, overwrite)
-    try:
-        with contextlib.ExitStack() as stack:  # renames no file before all are complete
-            for chain, (name, number) in enumerate(zip(names, ids, strict=True)):
-                partial = stack.enter_context(replace_file(folder / name))
-                file = File(
-                    attributes, model, number, chain, draws.names, parameters, draws.absent,
-                    draws.values.shape[1], 0 if warmup is None else warmup.values.shape[1],
-                )  # fmt: skip
-                _write(partial, file, draws.values[chain], _rows_of(warmup, chain))
+    # renames no file before all are complete
+    with report_failures(folder), contextlib.ExitStack() as stack:
+        for chain, (name, number) in enumerate(zip(names, ids, strict=True)):
+            partial = stack.enter_context(replace_file(folder / name))
+            file = File(
+                attributes, model, number, chain, draws.names, parameters, draws.absent,
+                draws.values.shape[1], 0 if warmup is None else warmup.values.shape[1],
+            )  # fmt: skip
+            _write(partial, file, draws.values[chain], _rows_of(warmup, chain))
+    with report_failures(folder):
         for other in others:
             other.unlink()
-    except OSError as error:
-        raise StanadaptError(NOT_WRITABLE, f"{folder} could not be written: {error}.") from None
     return folder
 
 

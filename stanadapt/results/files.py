@@ -1,7 +1,9 @@
 """Read and write the netCDF files of fits, and text files, each written whole or not at all."""
 
 import contextlib
+import errno
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -38,6 +40,8 @@ DRAWN = (
     "posterior", "posterior_predictive", "log_likelihood", "unconstrained_posterior", "prior",
     "prior_predictive", "pseudo",
 )  # fmt: skip
+PROBE = 4096  # bytes: on a full disk, an empty file can be created, and a larger one cannot
+MARGIN = 2**20  # bytes of a netCDF file besides its arrays, ample
 COMPRESSION = 1  # level of zlib; higher levels save another percent of random numbers
 
 
@@ -177,13 +181,13 @@ def check_writable(path: str | os.PathLike) -> Path:
                 NOT_WRITABLE, f"{path} is a folder: give the name of a file in it."
             )
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+        with tempfile.TemporaryFile(dir=path.parent, buffering=0) as file:
+            file.write(bytes(PROBE))
     except (OSError, ValueError) as error:
         raise StanadaptError(
             NOT_WRITABLE,
-            f"{path} cannot be written: {getattr(error, 'strerror', error)}. Choose another "
-            "folder, or a shorter name.",
+            f"{path} cannot be written: {reason(error)}. Choose another folder, or a shorter name, "
+            "or free some space.",
         ) from None
     return path
 
@@ -201,8 +205,29 @@ def save_netcdf(
     encodings = {name: encoding(name, data, float32, compression) for name, data in groups.items()}
     path = check_writable(path)
     with report_failures(path), replace_file(path) as partial:
+        _require_space(path.parent, groups, float32)
         _write(groups, storable_attributes(attributes), str(partial), encodings)
     return path
+
+
+def _require_space(folder: Path, groups: Mapping[str, xr.Dataset], float32: bool) -> None:
+    """Raise OSError if draws may not fit on the disk, or into the user's quota.
+
+    HDF5 ends the process with a segmentation fault if it cannot write the end of a file. Draws
+    are hardly compressible, so that the size of the file is about that of the arrays.
+    """
+    arrays = [x for data in groups.values() for x in data.variables.values()]
+    size = MARGIN + sum(x.nbytes // (2 if float32 and x.dtype == float else 1) for x in arrays)
+    if not hasattr(os, "posix_fallocate"):  # macOS, Windows
+        if 0 < shutil.disk_usage(folder).free < size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return
+    with tempfile.TemporaryFile(dir=folder) as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:  # of others, a file system that cannot reserve space
+            if error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT):
+                raise
 
 
 @contextlib.contextmanager
@@ -225,7 +250,7 @@ def replace_file(path: Path) -> Iterator[Path]:
 
 def partial_path(path: Path) -> Path:
     """Return the path of a file while it is incomplete; its name is short, and hidden."""
-    return path.with_name(f".{crc32(path.name.encode()):08x}.{os.getpid()}.partial")
+    return path.with_name(f".{crc32(os.fsencode(path.name)):08x}.{os.getpid()}.partial")
 
 
 @contextlib.contextmanager
@@ -234,7 +259,16 @@ def report_failures(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StanadaptError(NOT_WRITABLE, f"{path} could not be written: {error}.") from None
+        raise StanadaptError(
+            NOT_WRITABLE,
+            f"{path} could not be written: {reason(error)}. Free some space, or choose another "
+            "folder.",
+        ) from None
+
+
+def reason(error: Exception) -> str:
+    """Return the system's words for an error; HDF5 adds addresses and times to them."""
+    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
 
 
 def write_text(path: str | os.PathLike, text: str) -> Path:
@@ -278,9 +312,12 @@ def load(path: str | os.PathLike) -> Fit:
 def _write(
     groups: dict[str, xr.Dataset], attributes: dict[str, Any], path: str, encodings: dict[str, Any]
 ) -> None:
-    xr.Dataset(attrs=attributes).to_netcdf(path, mode="w", engine="h5netcdf")
-    for group, data in groups.items():
-        data.to_netcdf(path, mode="a", group=group, engine="h5netcdf", encoding=encodings[group])
+    try:
+        xr.Dataset(attrs=attributes).to_netcdf(path, mode="w", engine="h5netcdf")
+        for name, data in groups.items():
+            data.to_netcdf(path, mode="a", group=name, engine="h5netcdf", encoding=encodings[name])
+    except RuntimeError as error:  # a file that cannot be closed, since the disk is full
+        raise OSError(f"{error}") from None
 
 
 def prepare_groups(groups: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:

@@ -3,9 +3,11 @@
 A file of its own, because it reads the backends, which import the toolchain.
 """
 
+import os
+
 from stanadapt.engine.compiled import jit
-from stanadapt.engine.compiled.cache_folder import cache_root
-from stanadapt.engine.compiled.shared_cache import problem_of, shared_folder, shared_root
+from stanadapt.engine.compiled.cache_folder import cache_root, problem_of_cache
+from stanadapt.engine.compiled.shared_cache import SETTING, problem_of, shared_folder, shared_root
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends import BACKENDS, choose, stanli
@@ -14,7 +16,8 @@ from stanadapt.targets.stan.backends import BACKENDS, choose, stanli
 def lines() -> list[str]:
     """Return the lines of the report, in the order in which problems are best fixed."""
     report = [f"{name} {version}" for name, version in toolchain.versions().items()]
-    report.append(f"cache: {cache_root()}")
+    problem = problem_of_cache()
+    report.append(f"cache: {cache_root()}{': NOT WRITTEN TO: ' if problem else ''}{problem}")
     report += _shared_cache()
     report += _backends()
     report.append(_embedded())
@@ -29,7 +32,7 @@ def lines() -> list[str]:
 def _shared_cache() -> list[str]:
     """Report the shared cache, if one is set."""
     root = shared_root()
-    if root is None:
+    if root is None or not os.environ.get(SETTING):
         return []
     problem = problem_of(root)
     if problem:

@@ -147,7 +147,7 @@ def test_ctrl_c_during_warmup_is_a_message(files, monkeypatch):
 
 
 def test_a_failed_installation_is_a_message(monkeypatch):
-    def fail():
+    def fail(directory):
         raise StanadaptError(all_codes()["experiments_missing"], "no network [at all].")
 
     monkeypatch.setattr(tools, "install", fail)

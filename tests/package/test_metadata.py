@@ -58,3 +58,16 @@ def test_every_dependency_has_a_lower_bound_that_is_tried():
     tried = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["zarr"]]
     names = [re.match(r"[\w-]+", requirement)[0] for requirement in tried]
     assert [line.split("==")[0] for line in done.stdout.splitlines()] == names
+
+
+def test_an_old_pip_can_read_the_project_file():
+    """Before 21.2, an array with values of several types, as TOML 1.0 has it, is a traceback."""
+    arrays, pending = [], [PYPROJECT]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list):
+            arrays.append(value)
+        if isinstance(value, dict | list):
+            pending += value.values() if isinstance(value, dict) else value
+    assert len(arrays) > 10
+    assert [array for array in arrays if len(set(map(type, array))) > 1] == []

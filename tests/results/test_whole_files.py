@@ -1,6 +1,7 @@
 """Files are written as a whole: after a failure, an older file is as it was."""
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from stanadapt.errors import StanadaptError
 from stanadapt.results import replace_file, write_text
 from stanadapt.studies.repeats.result import RepeatedComparison
 from tests.helpers import made_up_fits, made_up_repeats
+from tests.helpers.codes import raises
+from tests.helpers.full_disk import full_disk
 
 
 def report(path):
@@ -80,3 +83,13 @@ def test_it_is_complete_and_alone(write, tmp_path):
 
 def test_characters_that_utf8_cannot_encode_are_replaced(tmp_path):
     assert write_text(tmp_path / "a", "x\udc80").read_text() == "x?"
+
+
+@pytest.mark.parametrize("float32", [False, True])
+def test_a_netcdf_file_is_not_begun_without_space_for_it(tmp_path, float32):
+    """HDF5 would end the process with a segmentation fault."""
+    fit = made_up_fits.fit(1)
+    with full_disk(100_000), raises("not_writable", tmp_path, os.strerror(errno.EFBIG)):
+        sa.save(fit, tmp_path / "fit.nc", float32=float32)
+    assert not list(tmp_path.iterdir())
+    assert sa.save(fit, tmp_path / "fit.nc").is_file()

@@ -1,7 +1,8 @@
-"""The report of `stanadapt doctor` on a shared cache."""
+"""The report of `stanadapt doctor` on the caches."""
 
-from stanadapt.engine.compiled import jit
+from stanadapt.engine.compiled import cache_folder, jit
 from stanadapt.targets import doctor
+from tests.helpers.codes import warns
 
 
 def report(monkeypatch, root):
@@ -22,6 +23,18 @@ def test_a_shared_cache_is_reported_with_what_it_lacks(tmp_path, monkeypatch):
     assert report(monkeypatch, other) == [f"shared cache: {other}"]
     other.chmod(0o775)
     assert "NOT USED" in report(monkeypatch, other)[0]
+
+
+def test_a_cache_that_cannot_be_written_has_its_reason(tmp_path, monkeypatch):
+    monkeypatch.delenv("STANADAPT_SHARED_CACHE", raising=False)
+    monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path / "file"))
+    monkeypatch.setattr(cache_folder, "_stand_ins", {})
+    (tmp_path / "file").touch()
+    with warns("cache_not_used", tmp_path / "file"):
+        cache_folder.writable_folder("compiled")
+    (line,) = [line for line in doctor.lines() if line.startswith("cache: ")]
+    assert "NOT WRITTEN" in line
+    assert not [line for line in doctor.lines() if line.startswith("shared cache: ")]
 
 
 def test_no_shared_cache_no_line(monkeypatch):

@@ -3,7 +3,8 @@
 A folder that cannot be written to (a home that is missing, a read-only image) costs time, but does
 not stop the run. A folder that another user could write to is not read either, since machine code
 in it would run with our rights. Some libraries look for the user's home while they are imported:
-`stand_in_home` provides one if it is missing.
+`stand_in_home` provides one if it is missing. Many write temporary files:
+`provide_temporary_folder` finds a place for them if the usual ones are full, missing or read-only.
 """
 
 import atexit
@@ -15,10 +16,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from stanadapt.engine.compiled.messages import CACHE_NOT_USED
-from stanadapt.errors import Message, warn
+from stanadapt.engine.compiled.messages import CACHE_NOT_USED, NO_TEMPORARY_FOLDER
+from stanadapt.errors import Message, StanadaptError, warn
 
+PROBE = 4096  # bytes: on a full disk, an empty file can be created, and a larger one cannot
+MEMORY = Path("/dev/shm")  # on Linux
 _stand_ins: dict[Path, Path] = {}
+_problems: dict[Path, str] = {}  # of caches with a temporary folder in their place
 
 
 # --- the user's home ------------------------------------------------------------------------------
@@ -57,6 +61,34 @@ def stand_in_home() -> Iterator[None]:
         yield
 
 
+# --- temporary files ------------------------------------------------------------------------------
+
+
+def provide_temporary_folder() -> None:
+    """Let this process and its children use the cache, if no usual temporary folder can be written.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "files", if the cache cannot be written either.
+
+    """
+    try:
+        tempfile.gettempdir()
+    except OSError:
+        own = cache_root() / "temporary"
+        for folder in (MEMORY, own):
+            if (folder == own or folder.is_dir()) and _not_writable(folder) is None:
+                tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+                return
+        raise StanadaptError(
+            NO_TEMPORARY_FOLDER,
+            f"no temporary file can be written: the usual folders and {cache_root()} are full, "
+            "missing or read-only. Set the environment variable TMPDIR to a folder with some space "
+            "in which you can write.",
+        ) from None
+
+
 # --- the cache ------------------------------------------------------------------------------------
 
 
@@ -89,11 +121,13 @@ def writable_folder(name: str) -> Path:
         if problem is None:
             return folder
         _stand_ins[root] = Path(tempfile.mkdtemp(prefix="stanadapt-"))
+        _problems[root] = problem
         warn(
             Message(
                 CACHE_NOT_USED,
-                f"{problem}: compiled code is kept in a temporary folder, and compiled again by "
-                "the next process. Set the environment variable STANADAPT_CACHE to another folder.",
+                f"{problem}: code compiled now is kept in a temporary folder, and compiled again "
+                "by the next process. Set the environment variable STANADAPT_CACHE to another "
+                "folder.",
             )
         )
     folder = _stand_ins[root] / name
@@ -134,13 +168,28 @@ def can_be_changed_by_others(status: os.stat_result, user: int) -> bool:
     return bool(status.st_uid not in (0, user) or writable)
 
 
+def problem_of_cache() -> str:
+    """Return why the cache is not written to, as in the warning; "" if it is."""
+    root = cache_root()
+    return _problems[root] if root in _stand_ins else ""
+
+
 def _problem(folder: Path) -> str | None:
+    problem = _not_writable(folder)
+    if problem is None and others_write(folder):
+        return f"Other users can write to {folder}"
+    return problem
+
+
+def _not_writable(folder: Path) -> str | None:
+    """Return why no file can be written to a folder; None if one can."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(bytes(PROBE))
     except OSError as error:
         return f"Nothing can be written to {folder} ({error.strerror})"
-    if others_write(folder):
-        return f"Other users can write to {folder}"
     return None
+
+
+provide_temporary_folder()

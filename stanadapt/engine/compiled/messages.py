@@ -7,7 +7,15 @@ CACHE_NOT_USED = Code(
     NOTE,
     "The cache folder cannot be written to, or other users can write to it. Compiled code is kept "
     "in a temporary folder, and compiled again by the next process.",
-    "Set the environment variable STANADAPT_CACHE to a folder that only you can write to.",
+    "Set the environment variable STANADAPT_CACHE to a folder that only you can write to. Code "
+    "that is in a read-only cache already is loaded.",
+)
+NO_TEMPORARY_FOLDER = Code(
+    "no_temporary_folder",
+    "files",
+    "None of the folders for temporary files (TMPDIR, /tmp, the current folder) can be written, "
+    "and neither can the cache.",
+    "Set the environment variable TMPDIR to a folder with some space that you can write to.",
 )
 SHARED_CACHE_NOT_USED = Code(
     "shared_cache_not_used",

@@ -12,7 +12,7 @@ import os
 import stat
 from pathlib import Path
 
-from stanadapt.engine.compiled.cache_folder import cache_root
+from stanadapt.engine.compiled.cache_folder import cache_root, problem_of_cache
 from stanadapt.engine.compiled.messages import SHARED_CACHE_NOT_USED
 from stanadapt.errors import Message, warn
 
@@ -28,10 +28,13 @@ _reported: set[Path] = set()
 def shared_root() -> Path | None:
     """Return the shared cache, without links in its path, or None.
 
-    The user's own cache does not count as a shared one: it is read and written.
+    The user's own cache does not count as a shared one: it is read and written. If it cannot be
+    written, it is like one, unless another is set.
     """
     setting = os.environ.get(SETTING)
-    return _resolved(setting, cache_root()) if setting else None
+    if setting:
+        return _resolved(setting, cache_root())
+    return cache_root().resolve() if problem_of_cache() else None
 
 
 @functools.cache
@@ -118,7 +121,8 @@ def trusted_owners() -> frozenset[int]:
 def _refuse(problem: str) -> None:
     """Warn that something is not used; once, since all files may have the same problem."""
     root = shared_root()
-    if root is None or root in _reported:
+    # of the user's own cache, another warning has given the reason
+    if root is None or root in _reported or not os.environ.get(SETTING):
         return
     _reported.add(root)
     warn(

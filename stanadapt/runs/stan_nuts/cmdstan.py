@@ -30,6 +30,7 @@ DIGITS = 17  # every bit of a draw, since its density is compared with ours
 FINISHED = b"Elapsed Time"
 LINES = 12  # of console output that an error quotes
 SEEDS = 2**31
+SPECIAL = re.compile(r"[\s~]")  # CmdStanPy compiles a program at such a path in a temporary folder
 
 
 @contextlib.contextmanager
@@ -60,6 +61,13 @@ def executable(program: Program, status: Any) -> tuple[Path, float]:
             with _quiet():
                 CmdStanModel(stan_file=str(source))
         except (ValueError, RuntimeError) as error:
+            if all(map(SPECIAL.search, (str(source), tempfile.gettempdir()))):
+                raise StanadaptError(
+                    COMPILATION_FAILED,
+                    f"CmdStan cannot compile {program.name} in a path with spaces, neither in the "
+                    f"cache, {folder.parent}, nor in {tempfile.gettempdir()}. Set the environment "
+                    "variable STANADAPT_CACHE or TMPDIR to a folder without spaces in its path.",
+                ) from None
             message = str(error).replace(str(source), str(program.path or program.name))
             rejected = re.search(r"(?i)syntax error|semantic error", message)
             raise StanadaptError(

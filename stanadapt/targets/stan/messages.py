@@ -158,7 +158,8 @@ UNSUITABLE_SYSTEM = Code(
     "unsuitable_system",
     "installation",
     "CmdStan cannot be installed in this folder or on this processor.",
-    "Choose another directory, or install CmdStan from GitHub or conda-forge.",
+    "Choose another folder (stanadapt install-cmdstan --directory FOLDER), or install CmdStan from "
+    "GitHub or conda-forge.",
 )
 DOWNLOAD_FAILED = Code(
     "download_failed",

@@ -116,7 +116,9 @@ def read(
     if not strip(code).strip():
         source = "The program given as text" if path is None else f"The Stan program {path}"
         raise StanadaptError(EMPTY_PROGRAM, f"{source} is empty; it needs at least a model block.")
-    return Program(name or (path.stem if path else "program"), code, path, folders)
+    name = name or (path.stem if path else "program")
+    # bytes of a file's name that are no UTF-8 would stop Stan, and files of results
+    return Program(name.encode("utf-8", "replace").decode(), code, path, folders)
 
 
 def strip(code: str) -> str:

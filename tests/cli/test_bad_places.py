@@ -1,0 +1,156 @@
+"""A home, a disk or a terminal that cannot be used: one line each, and all else works."""
+
+import errno
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import cli
+from stanadapt.cli import tools
+from stanadapt.results import files as result_files
+from stanadapt.targets.stan import toolchain
+from tests.helpers.command_line import TINY, call, refused
+from tests.helpers.full_disk import full_disk
+from tests.helpers.repository import ROOT
+
+# what the command stanadapt runs, in a process for which all disks are full
+ON_A_FULL_DISK = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+from stanadapt.cli import main
+main()
+"""
+
+
+def run(*command, **variables):
+    """Run Python in another process that nobody reads; return its exit code and its messages."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("XDG_", "STANADAPT_CACHE", "MPLCONFIGDIR"))
+    }
+    with open(writing, "wb") as output:
+        done = subprocess.run(
+            [sys.executable, "-B", *command],
+            env=environment | {"PYTHONPATH": str(ROOT)} | variables,
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, text=True, timeout=300,
+        )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the home is found in another way")
+def test_a_home_that_cannot_be_written_is_one_note_and_a_lost_reader_none():
+    # below a file: not even root can create it
+    code, messages = run("-m", "stanadapt", "--version", HOME=f"{os.devnull}/home")
+    (line,) = messages.splitlines()
+    assert line.startswith("note: ")
+    assert line.endswith("[cache_not_used]")
+    assert code != 120
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes have other faults there")
+def test_output_that_nobody_reads_is_written_nowhere(monkeypatch):
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    def app():
+        print("the end of a table")
+        raise SystemExit(0)
+
+    with open(writing, "w") as lost:
+        monkeypatch.setattr(sys, "stdout", lost)
+        assert cli._flushed(app) == 0
+        lost.flush()  # as Python does at exit: a BrokenPipeError would end it with 120
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such limit")
+def test_no_place_for_temporary_files_is_one_line():
+    code, messages = run("-c", ON_A_FULL_DISK, "doctor")
+    (line,) = messages.splitlines()
+    assert line.startswith("error in files: ")
+    assert line.endswith("[no_temporary_folder]")
+    assert code == 1
+
+
+def test_a_full_disk_is_seen_before_sampling(files, monkeypatch):
+    monkeypatch.setattr("stanadapt.cli.draw.draw_fit", None)  # is not called
+    with full_disk():
+        printed = refused("not_writable", "sample", "my.stan", "--out", "fit.nc", *TINY)
+    assert os.strerror(errno.EFBIG) in printed
+    assert not list(files.glob("*.nc"))
+
+
+@pytest.mark.parametrize("format", ["netcdf", "cmdstan", "zarr"])
+def test_draws_of_a_disk_that_fills_are_kept_elsewhere(files, monkeypatch, format):
+    kept = files / "elsewhere"
+    kept.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(kept))
+
+    def full(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    usual, out = result_files.partial_path, files / "out"
+
+    def partial_path(path):
+        return full(path) if out in path.parents else usual(path)
+
+    monkeypatch.setattr(result_files, "partial_path", partial_path)
+    monkeypatch.setattr("stanadapt.results.zarr_store.partial_path", partial_path, raising=False)
+    if format == "zarr":
+        monkeypatch.setattr("stanadapt.results.zarr_store._replace_folder", full)
+    arguments = ["my.stan", "--data", "my.json", "--sampler", "rwm", "--format", format, *TINY]
+    printed = refused("not_writable", "sample", *arguments, "--out", out / "fit")
+    assert os.strerror(errno.ENOSPC) in printed
+    (file,) = kept.rglob("*.nc")
+    assert str(file) in printed
+    assert sa.load(file).posterior.sizes["draw"] == 40
+
+
+def test_cmdstan_is_installed_in_another_folder(monkeypatch, tmp_path):
+    asked = []
+
+    def prepare(report):
+        asked.append(os.environ["CMDSTAN"])
+
+    def install(directory):
+        asked.append(directory)
+        return directory / "cmdstan-2.27.0"
+
+    monkeypatch.setenv("CMDSTAN", "")
+    monkeypatch.setattr(tools, "install", install)
+    monkeypatch.setattr(tools.cmdstan, "prepare", prepare)
+    printed = call("install-cmdstan", "--directory", tmp_path)
+    assert asked == [tmp_path, str(tmp_path / "cmdstan-2.27.0")]
+    assert asked[1] in printed
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names of files are text there")
+def test_names_of_files_that_are_no_text(files):
+    """A byte of another encoding: in the names of the program, the run and the result."""
+    name = os.fsdecode(b"pr\xf6")
+    (files / "my.stan").rename(files / f"{name}.stan")
+    target = sa.Target(f"{name}.stan", "my.json")
+    fit = sa.sample(
+        target, "rwm", chains=2, iter_warmup=30, iter_sampling=40, seed=1, run=f"run-{name}",
+        show_progress=False,
+    )  # fmt: skip
+    sa.save(fit, f"{name}.nc")
+    assert sa.load(f"{name}.nc").attrs["model"] == target.name == "pr?"
+    assert np.array_equal(sa.resume(f"run-{name}").posterior["x"], fit.posterior["x"])
+
+
+def test_without_a_compiler_the_doctor_says_how_to_install_one(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("MAKE", raising=False)
+    assert toolchain.compiler() is None
+    printed = call("doctor")
+    assert "a C++ compiler and make could not be found. To install" in printed
+    assert "backend stanli: ready" in printed
