@@ -54,7 +54,9 @@ WRITTEN = {
     ],
     "tempering.curved": ["curved.md", "flower.png", "flower_draws.csv"],
     "learned.nice_2d": ["nice_2d.csv", "nice_2d.md", "nice_2d.json", "draws.png"],
-    "learned.nice_logistic": ["nice_logistic.csv", "nice_logistic.md", "nice_logistic.json"],
+    "learned.nice_logistic": [
+        "nice_logistic.csv", "nice_logistic.md", "nice_logistic.json", "nice_rehearsals.csv",
+    ],
     "learned.reinforce": ["reinforce.csv", "reinforce_curves.csv", "reinforce.png"],
     "learned.variational_mcmc": ["variational_mcmc.csv", "variational_mcmc.md"],
     "learned.hvi_bound": ["hvi_bound.csv", "hvi_bound.md", "hvi_bound.json", "hvi_bound.png"],

@@ -30,7 +30,7 @@ DATA = {
     "german": "Table 2, German credit, 25 dimensions", "heart": "Table 2, Heart, 14 dimensions",
     "australian": "Table 2, Australian credit, 15 dimensions",
 }  # fmt: skip
-PUBLISHED = {"nice": "A-NICE-MC", "HMC as published": "HMC"}
+PUBLISHED = {"nice as published": "A-NICE-MC", "HMC as published": "HMC"}
 SIZES = ("width", "critic_width", "from_noise", "rehearsal_chains", "rehearsal_draws", "iterations")
 
 
@@ -52,6 +52,18 @@ def section() -> Section:
                 "By the paper's definition. A call is a density, or a gradient; both axes without "
                 "that of training, as in the paper. Dotted lines are published numbers per second.",
                 lambda folder: draw(folder / name, rows, present),
+            )
+        )  # fmt: skip
+    rehearsals = joined(found, "nice_rehearsals")
+    if len(rehearsals):
+        name_of_training = "nice_training.png"
+        drawings.append(
+            Drawing(
+                name_of_training, "Acceptance and effective draws during training",
+                "Of the runs of 8 x 2,000 draws, with local moves, that provide the draws to learn "
+                "from. Bulk ESS of the coefficient with fewest; dotted: the published number, of "
+                "up to 100,000 steps, which counts correlations above 0.05 only.",
+                lambda folder: draw_training(folder / name_of_training, rehearsals),
             )
         )  # fmt: skip
     trained = [run for run in found if run.name.endswith("/reinforce")]
@@ -112,6 +124,24 @@ def _table(rows: pd.DataFrame, data: str) -> TableOfResults:
     )  # fmt: skip
     text = rst.table(header, cells, (18, 12, 8, 10, 8, 8, 14, 10))
     return TableOfResults(DATA[data], text, ["not judged"] * len(cells))
+
+
+def draw_training(path: Path, rehearsals: pd.DataFrame) -> Path:
+    """Draw acceptance rates and effective draws against steps of training."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for number, (data, rows) in enumerate(rehearsals.groupby("data", sort=False)):
+        color = f"C{number}"
+        left.plot(rows["step"], rows["acceptance"], "-", color=color, label=data)
+        right.plot(rows["step"], 1000.0 * rows["ess_per_draw"], "-", color=color, label=data)
+        known = REGRESSIONS.get(data, {}).get("A-NICE-MC")
+        if known:
+            right.axhline(known[0], ls=":", color=color, lw=1)
+    left.set(xlabel="steps of training", ylabel="accepted moves of the network", ylim=(0, 1))
+    right.set(xlabel="steps of training", ylabel="effective draws per 1,000", ylim=(0, None))
+    right.legend(frameon=False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return path
 
 
 def _two(ours: float, theirs: float) -> str:
