@@ -147,8 +147,7 @@ def draw(
         settings |= {"step_size": step * np.sqrt(target.dim), "iter_warmup": 1000}
     if sampler == "nice":
         settings["iter_warmup"] = 100 if args.quick else 1000
-        if method != "nice":  # without local moves chains never leave the tails
-            settings["inits"] = first
+        settings["inits"] = first  # far out in the tails hardly a move of the network is accepted
     return sa.sample(target, sampler, **plan, **settings)
 
 
