@@ -18,8 +18,8 @@ QUICK = {
     "iterations": 20, "rehearse_every": 10, "draws": 200, "width": 16, "critic_width": 16,
     "from_noise": 3, "seed": 3, "show_progress": False,
 }  # fmt: skip
-# the sampler of the paper has no local moves
-PLAIN = {"local_share": 0.0, "show_progress": False}
+# as published, without local moves
+PLAIN = {"preset": "song2017", "show_progress": False}
 
 
 def bundled_target(name, data):
