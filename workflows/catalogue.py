@@ -60,7 +60,7 @@ EXPERIMENTS = (
     Experiment(
         "kameleon.glass_gibbs",
         "the same, Glass: Gibbs steps between scales and latent values against joint steps",
-        "some minutes", "a few seconds",
+        "a minute", "a few seconds",
     ),
     Experiment(
         "tempering.one_dim", "Nemeth et al. (2019), figures 1 and 2: two Gaussians on a line",

@@ -1,7 +1,7 @@
 """Gibbs steps against joint ones on Glass: alternate between scales and latent values, or not.
 
     python -m workflows.kameleon.glass_gibbs --quick    # does it run?
-    python -m workflows.kameleon.glass_gibbs            # some minutes
+    python -m workflows.kameleon.glass_gibbs            # a minute
 
 Sejdinovic et al. (2014) claim that Gibbs steps fail, since theta given the latent values f is much
 narrower than theta, and replace them by pseudo-marginal steps in theta. Here both have the same
@@ -28,7 +28,7 @@ from workflows.kameleon.glass_slice import Classification
 
 NAME = "kameleon/glass_gibbs"
 CONVENTION, TARGET_ACCEPT = 2, 0.234
-CHAINS, WARMUP, DRAWS = 4, 500, 2_000
+CHAINS, WARMUP, DRAWS = 2, 300, 1_000
 QUICK, QUICK_CHAINS = 5, 2
 CAPTION = (
     "Scale: of the random walk in theta, in posterior standard deviations, after warm-up; both are "
