@@ -60,7 +60,7 @@ NOT_REACHED = (
 )
 REASONS: dict[tuple[str, str], str] = {
     ("boltzmann", "NUTS, free b, N = 2"): NOT_REACHED,
-    **{("boltzmann", f"NUTS, b = {b}"): NOT_REACHED for b in list(BOLTZMANN_FIXED)[:-1]},
+    **{("boltzmann", f"NUTS, b = {b}"): NOT_REACHED for b in list(BOLTZMANN_FIXED)[1:-2]},
 }
 NO_REASON = "no reason is known yet."
 

@@ -9,7 +9,7 @@ acceptance, the norm of KAMH-LS is about 8 and half of the mass is in the region
 import numpy as np
 import pytest
 
-from workflows.kameleon.published import DRAFT
+from workflows.kameleon.published import DRAFT, REDONE
 from workflows.kameleon.synthetic import EXPERIMENTS, Job, measured, sample, settings_of
 from workflows.reproduction.agreement import Published, compare_with_spread
 
@@ -34,13 +34,15 @@ def test_the_norm_of_the_mean_is_as_published(rows):
 
 @pytest.mark.parametrize("method", ["SM", "AM-LS"])
 def test_random_walks_on_the_flower_are_as_published(method):
-    """Norms of the mean of 4.7 and 1.1, acceptance rates of 0.215 and 0.234."""
+    """Norms of the mean of 4.7 and 1.1; acceptance rates of the authors' code, 0.219 and 0.233."""
     job = Job("flower", EXPERIMENTS["flower"], method, CHAINS)
     assert settings_of(job)[1] == {"preset": "sejdinovic2014"}
     known, rows = DRAFT["flower"][method][0], measured(sample(job, seed=4), job)
     norm = Published(known.norm, known.norm_sd, known.chains)
     assert compare_with_spread(rows["norm"], norm).verdict == "agrees"
-    rate = Published(known.acceptance, known.acceptance_sd, known.chains)
+    # the draft's rate of SM, 0.215, is further from that of their code than chance explains
+    redone = REDONE["flower"][method][0]
+    rate = Published(redone.acceptance, redone.acceptance_sd, redone.chains)
     assert compare_with_spread(rows["acceptance"], rate).verdict == "agrees"
     assert rows["acceptance"].std() < 0.02  # otherwise any rate would agree
 
