@@ -66,9 +66,10 @@ def test_moments_and_their_spread_on_twenty_gaussians(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ON_MACHINES)
 def test_evidence_and_errors_on_a_boltzmann_machine(name, system):
-    """The authors' log evidence, 0.01 from the exact one, and the error of the means if published.
+    """The authors' log evidence, 0.01 from the exact one, and the error of the means.
 
-    Errors are compared in logarithms, with the standard deviation of all methods on the page.
+    Errors are compared in logarithms, with the standard deviation of all methods on the page; that
+    of annealed importance sampling is published for an unknown number of particles.
     """
     length = length_of(name, POSTER_DRAWS)
     chains, _ = run_length(system.target, ON_MACHINES[name], length, CHAINS, seed=7)
@@ -78,7 +79,7 @@ def test_evidence_and_errors_on_a_boltzmann_machine(name, system):
     assert error < 0.3
     # the largest t of five degrees of freedom at the level of three standard errors
     assert abs(evidence.mean() - BOLTZMANN_LOG_Z) < limit(CHAINS) * error + 0.012
-    if name in BOLTZMANN:
+    if name == "simulated tempering":
         spread = spread_of_logarithms(machines(runs("tempering")))
         ours = pd.Series([row["rmse"] for row in rows])
         one = root_mean_square(ours, BOLTZMANN[name], spread)
