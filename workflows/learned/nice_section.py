@@ -130,8 +130,8 @@ def _plane(rows: pd.DataFrame) -> TableOfResults:
     note = (
         "Networks of 2,000 steps of training, where the paper has up to 100,000; theirs are means "
         "of five runs. Regions: modes, or rings, that each of four chains visited. Error of "
-        "shares: the largest difference from the exact one, in standard errors. The published HMC "
-        "leaves no mode, and its effective draws, around exact moments, are 1 or fewer."
+        "shares: the largest difference from the exact one, in standard errors. With several modes "
+        "the published HMC leaves none, and has one effective draw around exact moments."
     )
     title = "Table 1, targets in the plane"
     return TableOfResults(title, f"{note}\n\n{text}", ["not judged"] * len(cells))
