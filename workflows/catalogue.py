@@ -58,6 +58,11 @@ EXPERIMENTS = (
         "one to three minutes", "half a minute",
     ),
     Experiment(
+        "kameleon.glass_gibbs",
+        "the same, Glass: Gibbs steps between scales and latent values against joint steps",
+        "a minute", "a few seconds",
+    ),
+    Experiment(
         "tempering.one_dim", "Nemeth et al. (2019), figures 1 and 2: two Gaussians on a line",
         "a minute", None,
     ),
@@ -69,6 +74,11 @@ EXPERIMENTS = (
         "tempering.recipe_table",
         "the same, table 1 and figure 7 by the paper's recipe with 2 to 20 pseudo-samples",
         "hours at the paper's lengths", "half a minute",
+    ),
+    Experiment(
+        "tempering.published_settings",
+        "the same, table 1 and figure 5: rivals with the ladders and settings of their papers",
+        "a few minutes", "half a minute",
     ),
     Experiment(
         "tempering.boltzmann", "the same, figures 4, 5 and 8: a Boltzmann machine of 28 spins",
@@ -102,7 +112,7 @@ EXPERIMENTS = (
         "learned.nice_logistic",
         "the same, table 2: German credit and Heart, with smaller networks, or a file of yours; "
         "and Pima",
-        "three to seven minutes", None,
+        "five minutes per data set", None,
     ),
     Experiment(
         "learned.reinforce",

@@ -153,12 +153,19 @@ def _cells(
                 f"first row {width}. Is the delimiter another one?",
             )
     if header is None:
-        header = len(rows) > 1 and any(
-            _is_word(first) and not _is_word(below) for first, below in zip(*rows[:2], strict=True)
-        )
+        header = _has_header(rows)
     if header and len(rows) == 1:
         raise StanadaptError(TABLE_UNREADABLE, f"{path} has a header and no rows below it.")
     return (rows[0], rows[1:]) if header else (None, rows)
+
+
+def _has_header(rows: list[list[str]]) -> bool:
+    """Whether the first row has a word where a number follows, or is a row of words alone."""
+    if len(rows) == 1:
+        return all(map(_is_word, rows[0]))
+    return any(
+        _is_word(first) and not _is_word(below) for first, below in zip(*rows[:2], strict=True)
+    )
 
 
 def _matrix(path: Path) -> np.ndarray:
@@ -171,8 +178,8 @@ def _matrix(path: Path) -> np.ndarray:
             TABLE_UNREADABLE, f"{path} cannot be read as a MATLAB file: {error}"
         ) from None
     matrix = content.get("X")
-    usable = matrix is not None and matrix.ndim == 2 and matrix.dtype.kind in "fiu"
-    if not usable or min(matrix.shape) < 2:
+    dense = isinstance(matrix, np.ndarray) and matrix.dtype.kind in "fiu"
+    if not dense or matrix.ndim != 2 or min(matrix.shape) < 2:
         raise StanadaptError(
             TABLE_UNREADABLE,
             f"{path} has no matrix X of numbers with inputs and, as its last column, the label.",
@@ -201,13 +208,20 @@ def _delimiter(line: str, chosen: str | None) -> str | None:
 
 
 def _is_word(cell: str) -> bool:
-    if cell.lower() in MISSING:
-        return False
+    return not _is_missing(cell) and _number(cell) is None
+
+
+def _is_missing(cell: str) -> bool:
+    """Whether a cell is empty, stands for a missing value, or is a number that is not finite."""
+    number = _number(cell)
+    return cell.lower() in MISSING or (number is not None and not np.isfinite(number))
+
+
+def _number(cell: str) -> float | None:
     try:
-        float(cell)
+        return float(cell)
     except ValueError:
-        return True
-    return False
+        return None
 
 
 def _column(path: Path, label: str, names: list[str] | None, width: int) -> int:
@@ -236,7 +250,7 @@ def _classes(
     path: Path, labels: list[str], chosen: Sequence[str] | None
 ) -> tuple[tuple[str, str], list[bool]]:
     """Return the values that become 1 and 0, and which rows have one of them."""
-    missing = next((i for i, value in enumerate(labels) if value.lower() in MISSING), None)
+    missing = next((i for i, value in enumerate(labels) if _is_missing(value)), None)
     if missing is not None:
         raise StanadaptError(
             TABLE_MISSING, f"{path} has no label in row {missing + 1} of the data: remove the row."
@@ -287,18 +301,21 @@ def _numbers(
         if np.isfinite(inputs[i]).all():
             continue
         for j, cell in enumerate(row):
-            if j == label or not (cell.lower() in MISSING or _is_word(cell)):
+            if j == label or not (_is_missing(cell) or _is_word(cell)):
                 continue
             where = f"{path}: row {places[i]}, column {_name(j, names)}"
-            if cell.lower() in MISSING:
+            if _is_missing(cell):
                 raise StanadaptError(
                     TABLE_MISSING,
                     f"{where} has no finite number: {cell!r}. Remove the row or fill the value in.",
                 )
+            cure = "Code words as numbers, or name the delimiter and the column of labels "
+            if _number(cell.replace(",", ".", 1)) is not None:
+                cure = "Write decimals with a point, or name the delimiter "
             raise StanadaptError(
                 TABLE_TEXT,
-                f"{where} is text where a number is expected: {cell[:40]!r}. Code words as "
-                "numbers, or name the delimiter and the column of labels (--delimiter, --label).",
+                f"{where} is text where a number is expected: {cell[:40]!r}. {cure}"
+                "(--delimiter, --label).",
             )
     return inputs
 

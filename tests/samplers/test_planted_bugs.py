@@ -59,7 +59,7 @@ BUGS = {
         "forward[i] = 0.5 * u[i] + eps[i]",
         "forward[i] = 0.4 * u[i] + eps[i]",
         "samplers/gad/test_published_results.py",
-        "neals_gaussian",
+        "neals_gaussian and gadMALAf",
     ),
     "determinant_transposed": Bug(
         "samplers/gad/proposal_factor.py",

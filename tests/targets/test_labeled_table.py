@@ -5,10 +5,12 @@ import gzip
 import numpy as np
 import pytest
 from scipy.io import savemat
+from scipy.sparse import csr_array
 
 from stanadapt.targets.labeled_table import read_labeled_table
 from tests.helpers.codes import raises
-from workflows.gad import own_data
+from workflows.gad import digits, logistic, own_data
+from workflows.learned import nice_logistic
 
 PEOPLE = "age;weight;ill\n31;70.5;0\n45;80;1\n52;64;1\n"
 
@@ -51,6 +53,14 @@ def test_the_label_may_be_any_column(table):
         assert (read.labels.tolist(), read.classes) == ([1, 0], ("7", "3"))
 
 
+@pytest.mark.parametrize("classes", [("2", "1"), ("1", "-1"), ("1.5", "-2e3")])
+def test_any_two_numbers_are_labels(table, classes):
+    """The larger one becomes 1."""
+    one, zero = classes
+    read = table(f"7,1,{zero}\n3,5,{one}\n4,6,{one}\n")
+    assert (read.labels.tolist(), read.classes) == ([0, 1, 1], classes)
+
+
 def test_two_classes_of_several(table):
     read = table("1 0 five\n2 1 six\n3 2 two\n4 9 six\n", classes=["five", "six"])
     assert read.inputs.tolist() == [[1, 0], [2, 1], [4, 9]]
@@ -79,8 +89,12 @@ def test_matlab_and_compressed_files(tmp_path, table):
         ("table_missing", ["column 2", "'NA'"], "1,2,0\n1,NA,1\n", {"header": False}),
         ("table_missing", ["row 2"], "1,2,0\n1,3,\n4,4,1\n", {}),
         ("table_missing", ["'-inf'"], "1,2,0\n1,-inf,1\n", {}),
+        ("table_missing", ["row 2", "'1e400'"], "1,2,0\n1,1e400,1\n", {}),
+        ("table_missing", ["'Infinity'"], "1,2,0\n1,Infinity,1\n", {}),
+        ("table_missing", ["no label in row 2"], "1,2,0\n1,3,1e999\n", {}),
         ("table_text", ["labels", "no, yes", "1 and which 0"], "1,2,no\n3,4,yes\n", {}),
         ("table_text", ["row 4", "'age'", "'old'"], PEOPLE.replace("52", "old"), {}),
+        ("table_text", ["'31,5'", "with a point"], "a;y\n31,5;0\n30,1;1\n", {}),
         ("table_text", ["column 1", "'1,'"], "1, 2, 0\n3, 4, 1\n", {"delimiter": "space"}),
         ("table_constant", ["'age'", "one value"], "age;w;y\n3;1;0\n3;2;1\n", {}),
         ("table_constant", ["column 3"], "0,1,8\n1,2,8\n", {"label": "1"}),
@@ -93,7 +107,10 @@ def test_matlab_and_compressed_files(tmp_path, table):
         ("table_column", ["'ill?'", "age, weight, ill"], PEOPLE, {"label": "ill?"}),
         ("table_column", ["'4'", "from 1 to 3"], PEOPLE, {"label": "4"}),
         ("table_column", ["no header"], "1,2,0\n3,4,1\n", {"label": "ill"}),
+        ("table_shape", ["one column"], "31\n45\n", {}),
         ("table_unreadable", ["empty"], "\n\n", {}),
+        ("table_unreadable", ["empty"], "", {}),
+        ("table_unreadable", ["no rows"], "age,weight,ill\n", {}),
         ("table_unreadable", ["cannot read"], b"\xff\xfe\x00", {}),
         ("table_unreadable", ["no rows"], "a,b,c\n", {"header": True}),
     ],
@@ -112,6 +129,9 @@ def test_files_that_are_missing_or_of_another_kind(tmp_path):
     savemat(tmp_path / "other.mat", {"train0": np.ones((3, 4))})
     with raises("table_unreadable", "matrix X"):
         read_labeled_table(tmp_path / "other.mat")
+    savemat(tmp_path / "sparse.mat", {"X": csr_array(np.eye(4))})
+    with raises("table_unreadable", "matrix X"):
+        read_labeled_table(tmp_path / "sparse.mat")
 
 
 def test_pixels_are_scaled_and_may_be_constant(tmp_path):
@@ -133,6 +153,28 @@ def test_the_note_says_how_inputs_are_scaled(tmp_path):
     said = own_data.note(own_data.read(options), path)
     for fact in ("3 rows, 2 inputs", "'1'", "standard deviation", "left out: 1"):
         assert fact in said
+
+
+def test_equal_inputs_are_allowed_and_noted(tmp_path):
+    path = tmp_path / "twice.csv"
+    path.write_text("1,0,5,0,0\n2,7,6,7,1\n")
+    options = parsed(path)
+    said = own_data.note(own_data.read(options), path)
+    assert "Inputs 2 and 4 are equal" in said
+    assert "equal" not in own_data.note(own_data.read(options), path, images=True)
+    path.write_text("1,0,5,0,0\n2,7,6,8,1\n")
+    assert "equal" not in own_data.note(own_data.read(options), path)
+
+
+@pytest.mark.parametrize("workflow", [logistic, digits, nice_logistic])
+@pytest.mark.parametrize("text", ["", "a,b,c\n", "a\n1\n2\n", "1,?,0\n2,3,1\n", "1,2,1\n2,3,1\n"])
+def test_experiments_end_with_one_sentence(tmp_path, monkeypatch, workflow, text):
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    words = ["stanadapt paper", "--quick", "--out", str(tmp_path), "--data-file", str(path)]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit, match=r"^[^\n]*mine\.csv[^\n]*\[table_[a-z]+\]$"):
+        workflow.main()
 
 
 def parsed(path, *words):

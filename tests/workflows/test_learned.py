@@ -109,4 +109,4 @@ def test_sizes_of_the_paper_are_options():
     words += ["--rehearsal-chains", "32", "--rehearsal-draws", "5000", "--rehearse-every", "500"]
     args = parser.parse_args([*words, "--auxiliary", "50"])
     given = {**nice_logistic.sizes(args), "auxiliary": args.auxiliary}
-    assert given == {"iterations": 2000, **PAPER_SIZES}
+    assert given == {"iterations": 8000, **PAPER_SIZES}

@@ -43,6 +43,11 @@ def comparisons(rows, scenario):
             yield method, lines, section_tables.moments(lines, known, exact)
 
 
+SUFFIXES = (
+    "recipe_table", "mixture", "published_settings", "boltzmann", "horseshoe", "one_dim", "curved",
+)  # fmt: skip
+
+
 # --- items ---------------------------------------------------------------------------------------
 
 
@@ -65,7 +70,7 @@ def test_figures_have_names_of_their_own(sections):
 
 def test_runs_of_table_1_have_the_repeats_that_they_say():
     for run in runs("tempering"):
-        for suffix in ("recipe_table", "mixture", "boltzmann", "horseshoe", "one_dim", "curved"):
+        for suffix in SUFFIXES:
             path = run.folder / f"{suffix}.csv"
             if path.is_file():
                 rows = pd.read_csv(path)
@@ -93,7 +98,7 @@ def test_moments_on_the_page_are_those_of_the_chains(estimates):
 
 
 def test_each_row_of_the_paper_has_ours_and_a_reason_if_they_differ(estimates):
-    machine = joined(runs("tempering"), "boltzmann")
+    machine = tempering.machines(runs("tempering"))
     differing = set()
     for scenario, published in TABLE.items():
         found = list(comparisons(estimates, scenario))

@@ -48,13 +48,17 @@ WRITTEN = {
         "boltzmann.md", "fixed_temperatures.png", "projections.png", "boltzmann_projections.csv",
         "errors.png",
     ],
+    "tempering.published_settings": ["published_settings.csv", "published_settings.md"],
     "tempering.horseshoe": [
         "horseshoe.csv", "predictive.png", "marginals.png", "horseshoe_quantiles.csv",
         "horseshoe_marginals.csv",
     ],
     "tempering.curved": ["curved.md", "flower.png", "flower_draws.csv"],
+    "kameleon.glass_gibbs": ["glass_gibbs.csv", "glass_gibbs.md"],
     "learned.nice_2d": ["nice_2d.csv", "nice_2d.md", "nice_2d.json", "draws.png"],
-    "learned.nice_logistic": ["nice_logistic.csv", "nice_logistic.md", "nice_logistic.json"],
+    "learned.nice_logistic": [
+        "nice_logistic.csv", "nice_logistic.md", "nice_logistic.json", "nice_rehearsals.csv",
+    ],
     "learned.reinforce": ["reinforce.csv", "reinforce_curves.csv", "reinforce.png"],
     "learned.variational_mcmc": ["variational_mcmc.csv", "variational_mcmc.md"],
     "learned.hvi_bound": ["hvi_bound.csv", "hvi_bound.md", "hvi_bound.json", "hvi_bound.png"],

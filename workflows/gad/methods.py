@@ -1,9 +1,10 @@
 """Every method in the tables of Titsias and Dellaportas (2019), under the paper's name.
 
-AM has the rates of the authors' programs, in which the weight of a position in the covariance is
-5e-4 / (1 + t / 5000), that in the mean 0.01, and L starts as the identity; their text has 1e-3 /
-(1 + t / 4000) for both. On Neal's Gaussian alone, L is diagonal in their programs. NUTS has a unit
-metric and 500 iterations of warm-up, in which it tunes its step size.
+All but one have preset=titsias2019, with which AM has the rates of the authors' programs: the
+weight of a position in the covariance is 5e-4 / (1 + t / 5000), that in the mean 0.01, and L starts
+as the identity. Their text has 1e-3 / (1 + t / 4000) for both, as `am` has without a preset. On
+Neal's Gaussian alone, L is diagonal in their programs. NUTS has a unit metric and 500 iterations of
+warm-up, in which it tunes its step size.
 """
 
 from typing import Any, NamedTuple
@@ -12,14 +13,13 @@ import numpy as np
 
 import stanadapt as sa
 
-# L starts as the identity, which is sqrt(dim) in units of `initial_scale`: see `settings_of`
-RELEASED = {"covariance_rate": 5e-4, "decay": 5_000.0, "mean_rate": 0.01, "learning_rate": 0.005}
+PRESET = {"preset": "titsias2019"}
 SAMPLERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gadMALAf": ("gad_mala", {}),
     "gadMALAe": ("gad_mala", {"exact": True}),
     "gadRWM": ("gad_rwm", {}),
-    "AM": ("am", RELEASED),
-    "AM, rates of the text": ("am", {}),
+    "AM": ("am", {}),
+    "AM, rates of the text": ("am", {"preset": None, "standardize": False}),
     "RWM": ("rwm", {}),
     "MALA": ("mala", {}),
     "HMC-5": ("hmc", {"leapfrogs": 5}),
@@ -84,13 +84,13 @@ def draw(
     sampler, settings = settings_of(method, target)
     if keep and sampler in LEARNED:
         settings = {**settings, "save_factor": True}
-    return sa.sample(target, sampler, standardize=False, **plan, **settings)
+    return sa.sample(target, sampler, **plan, **settings)
 
 
 def settings_of(method: str, target: sa.Target) -> tuple[str, dict[str, Any]]:
     """Return a method's sampler and settings on a target."""
-    sampler, settings = {**DIGITS, **SAMPLERS}[method]
+    sampler, own = {**DIGITS, **SAMPLERS}[method]
+    settings = {**PRESET, **own}
     if method == "AM":
-        diagonal = target.name in DIAGONAL
-        settings = {**settings, "diagonal": diagonal, "initial_scale": np.sqrt(target.dim)}
+        settings = {**settings, "diagonal": target.name in DIAGONAL}
     return sampler, settings

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+import numpy as np
+
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.labeled_table import (
     BRIGHTEST,
@@ -65,12 +67,26 @@ def data_of(table: LabeledTable) -> dict:
 
 
 def note(table: LabeledTable, path: Path, images: bool = False) -> str:
-    """Say what was read, and how inputs are scaled."""
+    """Say what was read, how inputs are scaled, and which are equal."""
     rows, columns = table.inputs.shape
     one, zero = table.classes
     others = f"; rows of other classes, left out: {table.left_out:,}" if table.left_out else ""
     scaled = f"divided by {BRIGHTEST:.0f}, if they exceeded 1"
-    return (PIXELS if images else STANDARDIZED).format(
+    said = (PIXELS if images else STANDARDIZED).format(
         path=path.name, rows=rows, columns=columns, one=one, zero=zero, others=others,
         scaled=scaled,
     )  # fmt: skip
+    return said if images else said + _equal_inputs(table.inputs)
+
+
+def _equal_inputs(inputs: np.ndarray) -> str:
+    """Return a sentence on the first two inputs that are equal, empty if none are."""
+    first: dict[bytes, int] = {}
+    for j, column in enumerate(inputs.T + 0.0):  # -0.0 becomes 0.0
+        earlier = first.setdefault(column.tobytes(), j)
+        if earlier != j:
+            return (
+                f" Inputs {earlier + 1} and {j + 1} are equal: the data determine the sum of their "
+                "coefficients, and the prior alone their difference."
+            )
+    return ""

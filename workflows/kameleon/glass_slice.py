@@ -91,6 +91,16 @@ class Classification:
 
     def latent(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw f given theta and the labels, by Laplace's approximation."""
+        return self.weighted_latent(theta, rng)[0]
+
+    def weighted_latent(
+        self, theta: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, float]:
+        """Draw f by Laplace's approximation; f, and the log of its weight.
+
+        The weight p(y, f | theta) / q(f) has the expectation p(y | theta): it is an unbiased
+        estimate.
+        """
         factor = np.linalg.cholesky(self.covariance(theta))
         v = np.zeros(len(factor))
         for _ in range(NEWTON):
@@ -98,15 +108,26 @@ class Classification:
             precision = np.eye(len(v)) + factor.T @ ((p * (1 - p))[:, np.newaxis] * factor)
             v = v + np.linalg.solve(precision, factor.T @ (self.labels - p) - v)
         lower = np.linalg.cholesky(precision)
-        noise = linalg.solve_triangular(lower, rng.standard_normal(len(v)), lower=True, trans="T")
-        return factor @ (v + noise)
+        z = rng.standard_normal(len(v))
+        drawn = v + linalg.solve_triangular(lower, z, lower=True, trans="T")
+        f = factor @ drawn
+        log_ratio = 0.5 * (z @ z - drawn @ drawn) - np.log(np.diag(lower)).sum()
+        return f, float(self.log_likelihood(f) + log_ratio)
+
+    def log_likelihood(self, f: np.ndarray) -> float:
+        """Return log p(y | f)."""
+        return float(self.labels @ f - np.logaddexp(0.0, f).sum())
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Return log p(theta) up to a constant."""
+        return float(-0.5 * theta @ theta / PRIOR_VARIANCE)
 
     def log_conditional(self, theta: np.ndarray, f: np.ndarray) -> float:
         """Return log p(theta | f) up to a constant; the labels tell nothing more."""
         lower = np.linalg.cholesky(self.covariance(theta))
         scaled = linalg.solve_triangular(lower, f, lower=True)
-        prior = theta @ theta / PRIOR_VARIANCE
-        return float(-0.5 * (scaled @ scaled + prior) - np.log(np.diag(lower)).sum())
+        log_normal = -0.5 * scaled @ scaled - np.log(np.diag(lower)).sum()
+        return float(log_normal) + self.log_prior(theta)
 
     def width(self, theta: np.ndarray, f: np.ndarray, d: int, sd: float) -> float:
         """Return the sd of coordinate d given f and the others, by sums over two grids."""

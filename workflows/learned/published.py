@@ -18,6 +18,7 @@ REGRESSIONS = {
 }
 # Their HMC: 40 + 1 leapfrogs with unit mass, of these steps, which were tuned by hand for each.
 HMC_LEAPFROGS = 41
+HMC_PLANE_STEP = 0.1
 HMC_STEPS = {"german": 0.005, "heart": 0.01, "australian": 0.0115}
 # Sizes of their networks, critics and runs for regressions, the same for all data. A coupling of
 # theirs that moves x has two hidden layers; ours all have one.

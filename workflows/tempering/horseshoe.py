@@ -28,6 +28,7 @@ from workflows.tempering.runs import STAN, Chain, Method, pseudo, recipe
 
 NAME = "tempering/horseshoe"
 ROWS = ", two rows"
+COUNTS = (2, 5, 10, 20)  # of pseudo-samples, as in the paper
 QUICK_METHODS = ("our NUTS", f"pseudo_extended, N = 2{ROWS}")
 KEPT = ("log_predictive_of_row", "log_predictive", "beta")
 CAPTION = (
@@ -60,7 +61,7 @@ def methods(prior_data: dict[str, Any]) -> dict[str, Method]:
         f"parallel_tempering{ROWS}": Method("parallel_tempering", hot),
         "pseudo_extended, N = 2": pseudo(2),
         **{f"pseudo_extended, N = {n}{ROWS}": pseudo(n, **hot) for n in (2, 5)},
-        **{f"paper's recipe, N = {n}{ROWS}": recipe(n, between=(0.0, 1.0), **hot) for n in (2, 5)},
+        **{f"paper's recipe, N = {n}{ROWS}": recipe(n, between=(0.0, 1.0), **hot) for n in COUNTS},
     }
 
 

@@ -84,9 +84,9 @@ class Budget(NamedTuple):
 
 
 class Length(NamedTuple):
-    """Iterations of warm-up, and draws."""
+    """Iterations of warm-up (None: the default), and draws."""
 
-    warmup: int
+    warmup: int | None
     draws: int
 
 
@@ -100,7 +100,7 @@ def recipe(count: int, **options: Any) -> Method:
     options.setdefault("temperature", "free")
     if options["temperature"] == "free":
         options.setdefault("between", (0.001, 1.0))
-    return Method("nuts", {}, {"pseudo_samples": count, **options})
+    return Method("nuts", {"preset": "nemeth2019"}, {"pseudo_samples": count, **options})
 
 
 def own_seed(seed: int, *key: int) -> int:
@@ -142,7 +142,8 @@ def run_length(
         subject = target if method.extension is None else Extended(target, **method.extension)
         budget = Budget(0, chains, length.warmup)  # gradients are not limited
         fit = _draw(subject, method, budget, length.draws, seed)
-    return _cut(fit, int(_gradients(fit).sum()), ()), messages
+    whole = _cut(fit, int(_gradients(fit).sum()), ())
+    return (_with_all_costs(whole, fit) if method.sampler == PARTICLES else whole), messages
 
 
 def _run_particles(
@@ -155,7 +156,7 @@ def _run_particles(
         return _draw(target, sized, budget, particles, seed)
 
     def cost(fit: Any) -> int:
-        return (fit.attrs["n_gradients"] + fit.attrs["n_density"]) // budget.chains
+        return _calls(fit, budget.chains)
 
     few, more = FEW_PARTICLES
     with warnings.catch_warnings():
@@ -164,14 +165,21 @@ def _run_particles(
     each = (pilots[1] - pilots[0]) / (more - few)
     with collected_warnings() as messages:
         fit = draw(max(int(more + (budget.gradients - pilots[1]) / each), few))
-    calls = cost(fit)
-    whole = _cut(fit, 2 * budget.gradients, keep)
+    return _with_all_costs(_cut(fit, 2 * budget.gradients, keep), fit), messages
+
+
+def _with_all_costs(chains: list[Chain], fit: Any) -> list[Chain]:
+    """Count the warm-up of particles, in which they are moved, as sampling."""
+    calls = _calls(fit, len(chains))
     times = np.add(fit.attrs["warmup_seconds"], fit.attrs["sampling_seconds"])
-    counted = [
+    return [
         chain._replace(gradients=calls, warmup_gradients=0.0, seconds=float(seconds))
-        for chain, seconds in zip(whole, times, strict=True)
+        for chain, seconds in zip(chains, times, strict=True)
     ]
-    return counted, messages
+
+
+def _calls(fit: Any, chains: int) -> int:
+    return (fit.attrs["n_gradients"] + fit.attrs["n_density"]) // chains
 
 
 @contextlib.contextmanager

@@ -32,18 +32,18 @@ from workflows.tempering.published import (
     TABLE,
     Row,
 )
+from workflows.tempering.published_settings import ON_MACHINES, ON_MIXTURES, method_name
 
 # rows of table 1, and who of ours is compared with them
 RIVALS = {
-    "RAM": "repelling_attracting", "EE": "equi_energy", "PT": "parallel_tempering",
+    **{name: method_name(name) for name in ON_MIXTURES},
     "HMC (Stan's NUTS)": "Stan's NUTS",
     **{f"PE{n}": f"paper's recipe, N = {n}" for n in (2, 5, 10, 20)},
 }  # fmt: skip
 # of the Boltzmann machine; the numbers of its rows were read off the authors' poster
 MACHINES = {
     "Gibbs continuous tempering": "continuous_tempering",
-    "simulated tempering": "simulated_tempering",
-    "annealed importance sampling": "annealed importance sampling, widths given",
+    **{name: method_name(name) for name in ON_MACHINES if name in BOLTZMANN},
     "HMC (Stan's NUTS)": "Stan's NUTS",
     "PE, free": "NUTS, free b, N = 2",
 }
@@ -60,7 +60,7 @@ NOT_REACHED = (
 )
 REASONS: dict[tuple[str, str], str] = {
     ("boltzmann", "NUTS, free b, N = 2"): NOT_REACHED,
-    **{("boltzmann", f"NUTS, b = {b}"): NOT_REACHED for b in list(BOLTZMANN_FIXED)[:-1]},
+    **{("boltzmann", f"NUTS, b = {b}"): NOT_REACHED for b in list(BOLTZMANN_FIXED)[1:-2]},
 }
 NO_REASON = "no reason is known yet."
 

@@ -18,8 +18,8 @@ QUICK = {
     "iterations": 20, "rehearse_every": 10, "draws": 200, "width": 16, "critic_width": 16,
     "from_noise": 3, "seed": 3, "show_progress": False,
 }  # fmt: skip
-# the sampler of the paper has no local moves
-PLAIN = {"local_share": 0.0, "show_progress": False}
+# as published, without local moves
+PLAIN = {"preset": "song2017", "show_progress": False}
 
 
 def bundled_target(name, data):
@@ -51,6 +51,41 @@ def test_the_map_of_the_trainer_is_that_of_the_sampler():
             # single precision, in units of the largest coordinate
             error = np.abs(part[row] - exact).max() / np.abs(exact).max()
             assert error < 1e-6
+
+
+@pytest.mark.parametrize("size", [2, 40])
+def test_the_loss_of_v_is_the_energy_in_the_acceptance_ratio(size):
+    """A network of zeros leaves v, a critic of zeros has no loss: half the energy of v is left.
+
+    Half the mean of |v|^2 / 2 over 192 rows: its standard error is sqrt(size / 2 / 192) / 2.
+    """
+    made = Network.untrained(3, size, [[4], [4]])
+    made.weights *= 0.0
+    lengths = adversarial.Lengths(3, 2, 64)
+    learner = adversarial.Trainer(made.couplings, made.weights, [8], lengths, 1e-3, 1)
+    state = learner._trained
+    critic = [tuple(0.0 * part for part in layer) for layer in state.critic]
+    rows = np.random.default_rng(1).normal(size=(50, 3)).astype(np.float32)
+    loss = float(learner._generator_loss(state.generator, critic, rows, state.key))
+    assert abs(loss - size / 4) < 4 * np.sqrt(size / 2 / 192) / 2
+
+
+@pytest.mark.slow
+def test_moves_are_accepted_in_many_dimensions():
+    """20 exact normal coordinates, 400 steps: one move in ten, acceptance in closed form.
+
+    With the mean of v^2 in the loss it is one in a thousand: v' is too large.
+    """
+    dim, rng = 20, np.random.default_rng(1)
+    made = Network.untrained(dim, 2 * dim, [[32]] * 3, 1)
+    lengths = adversarial.Lengths(3, 2, 32)
+    learner = adversarial.Trainer(made.couplings, made.weights, [64, 64], lengths, 1e-3, 1)
+    learner.train(train.SPREAD * rng.normal(size=(5000, dim)), 400)
+    z, v = rng.normal(size=(4000, dim)), rng.normal(size=(4000, 2 * dim))
+    ends = [np.asarray(part) for part in learner.map(train.SPREAD * z, v)]
+    log_ratio = 0.5 * (z**2 - (ends[0] / train.SPREAD) ** 2).sum(axis=1)
+    log_ratio += 0.5 * (v**2 - ends[1] ** 2).sum(axis=1)
+    assert np.exp(np.minimum(log_ratio, 0.0)).mean() > 0.05
 
 
 @pytest.mark.slow
