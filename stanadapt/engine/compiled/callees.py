@@ -23,6 +23,7 @@ from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.errors import ForceLiteralArg
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 
@@ -187,10 +188,16 @@ class CalleeDispatcher(CPUDispatcher):
             self._cache_misses[sig] += 1
             about = {"dispatcher": self, "args": arguments, "return_type": result}
             with event.trigger_event("numba:compile", data=about):
-                made = self._compiler.compile(arguments, result)
+                try:
+                    made = self._compiler.compile(arguments, result)
+                except ForceLiteralArg as problem:  # the caller tries again with a constant
+                    raise problem.bind_fold_arguments(self._folded) from None
                 self.add_overload(made)
             self._cache.save_overload(sig, made)
             return made.entry_point
+
+    def _folded(self, args: Any, kws: Any) -> Any:
+        return self._compiler.fold_argument_types(args, kws)[1]
 
 
 class EntryDispatcher(CPUDispatcher):

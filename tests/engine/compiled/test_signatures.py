@@ -9,7 +9,6 @@ from numba.core.registry import cpu_target
 from numba.extending import overload
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.quick_compiler import QuickFlags
 from stanadapt.engine.compiled.signatures import RememberedFunction, with_signatures
 
 VECTOR, MATRIX = types.float64[::1], types.float64[:, ::1]
@@ -97,14 +96,3 @@ def test_types_of_one_function_do_not_mix(first):
         assert [type(number) for number in found] == [type(number) for number in expected]
         assert found[3].dtype == expected[3].dtype
         assert found[3] == 1.5
-
-
-def test_flags_are_equal_if_numba_finds_them_equal():
-    first, second = QuickFlags(), QuickFlags()
-    assert first == second
-    second.forceinline = first.forceinline  # set, to the default
-    assert first == second
-    assert hash(first) == hash(second)
-    second.forceinline = True
-    assert first != second
-    assert first.copy() == first
