@@ -30,7 +30,19 @@ from numba.core.sigutils import normalize_signature
 from stanadapt.engine.compiled.quick_compiler import Quick
 
 
-class EntryLibrary(JITCodeLibrary):
+class Library(JITCodeLibrary):
+    """Code of one function, and what it calls."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        # Numba does so for what is only declared too: two of three, each with new passes
+        ll_module.data_layout = self._codegen._data_layout
+        passes, builder = self._codegen._function_pass_manager()
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+
+
+class EntryLibrary(Library):
     """Code that Python calls, optimized as a whole.
 
     As in Numba, cheap passes come first, so that counts of references that cancel are seen. Loops
@@ -56,7 +68,7 @@ class EntryLibrary(JITCodeLibrary):
         passes.run(self._final_module, builder)
 
 
-class CalleeLibrary(JITCodeLibrary):
+class CalleeLibrary(Library):
     """Code that is linked, but neither optimized as a whole nor emitted."""
 
     def _optimize_final_module(self) -> None:
@@ -154,7 +166,7 @@ class _Garbage:
                     gc.enable()
 
 
-class UnoptimizedLibrary(JITCodeLibrary):
+class UnoptimizedLibrary(Library):
     """Code of which each function is optimized, but not the whole: none becomes part of another."""
 
     def _optimize_final_module(self) -> None:
