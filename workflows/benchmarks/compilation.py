@@ -93,7 +93,7 @@ class Clock:
         event.register("numba:run_pass", Pass())
         for phase, names in PHASES.items():
             for name in names:
-                for kind in (codegen.CPUCodeLibrary, codegen.JITCodeLibrary):
+                for kind in _with_subclasses(codegen.CPUCodeLibrary):
                     if name in vars(kind):
                         setattr(kind, name, self._timed(getattr(kind, name), phase))
 
@@ -106,6 +106,10 @@ class Clock:
                 self.leave()
 
         return timed
+
+
+def _with_subclasses(kind):
+    return [kind, *(below for one in kind.__subclasses__() for below in _with_subclasses(one))]
 
 
 def child(names, n_functions):
