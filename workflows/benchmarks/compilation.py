@@ -7,8 +7,8 @@ Per sampler, seconds of processor time of a short run: in all (without imports, 
 learns scales), in Numba, and in its phases: `python` (type inference and other passes), `lowering`
 (to LLVM's language, as text), `parse`, `optimize` (with the emission of machine code). On a busy
 machine the same work takes more processor time. With --functions, those that took longest, callees
-not counted. The first row is a function that only adds two numbers, which costs what Numba prepares
-for every first function; the last row is one process for all samplers, which share code.
+not counted. The first row is a function that only adds two numbers: Numba's preparations for the
+first function of any process. The last row is one process for all samplers, which share code.
 """
 
 import json

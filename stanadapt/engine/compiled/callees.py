@@ -31,10 +31,10 @@ from stanadapt.engine.compiled.quick_compiler import Quick
 
 
 class Library(JITCodeLibrary):
-    """Code of one function, and what it calls."""
+    """Code of one function and its callees."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
-        # Numba does so for what is only declared too: two of three, each with new passes
+        # Numba does so for functions that are only declared, too: two of three
         ll_module.data_layout = self._codegen._data_layout
         passes, builder = self._codegen._function_pass_manager()
         for function in ll_module.functions:

@@ -1,21 +1,91 @@
-"""Numba's compiler, without what it does again and again.
+"""Numba's compiler without its repetitions; the code is the same.
 
-For a hundred functions Numba compares flags some ten thousand times, value by value; looks for the
-signature of `*` wherever a program multiplies (`signatures`); takes arrays out of tuples to count
-references to numbers (`reference_counts`); and writes a commentary on each function for a printer.
-All of this together took half of the time that is spent outside of LLVM. The code is the same.
+For a hundred functions Numba compares flags some ten thousand times, value by value. To type
+`x[i] * y`, it tries all implementations of `operator.mul`, NumPy's among them, until one accepts
+the types: once more at each place in a program, and again when it is translated. It takes every
+number out of a tuple to count references (`reference_counts`), looks for expressions with arrays
+where there are none, and describes each function for a printer.
 """
 
+import copy
+import weakref
 from typing import Any, ClassVar
 
 from numba import types
 from numba.core import ir
 from numba.core.compiler import Compiler, Flags
 from numba.core.compiler_machinery import register_pass
+from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import AnnotateTypes, NopythonRewrites
+from numba.core.typing.context import Context
+from numba.extending import models, register_model
 
 from stanadapt.engine.compiled.reference_counts import with_fewer_reads
-from stanadapt.engine.compiled.signatures import with_signatures
+
+# for these, a signature depends on types alone
+PLAIN = (types.Number, types.Boolean, types.Array, types.SliceType)
+
+
+# --- signatures -----------------------------------------------------------------------------------
+
+
+class RememberedFunction(types.Function):
+    """A function as Numba has it, with the signatures that were found for it."""
+
+    def __init__(self, function: types.Function) -> None:
+        super().__init__(function.templates)
+        self.function = function
+        self.found: dict[Any, Any] = {}
+
+    def augment(self, other: Any) -> Any:
+        """Return the function with the implementations of another; it remembers nothing."""
+        return self.function.augment(other)
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """Return the signature for types of arguments."""
+        if kws or not all(isinstance(kind, PLAIN) for kind in args):
+            return super().get_call_type(context, args, kws)
+        # implementations are compiled with some of the flags of their caller
+        key = context, tuple(args), ConfigStack.top_or_none()
+        if key not in self.found:
+            self.found[key] = super().get_call_type(context, args, kws)
+        return self.found[key]
+
+
+register_model(RememberedFunction)(models.OpaqueModel)
+
+
+class RememberingContext(Context):
+    """Finds functions as Numba does, and remembers their signatures."""
+
+    remembered: dict[types.Function, RememberedFunction]
+
+    def _lookup_global(self, gv: Any) -> Any:
+        # another package may give a function more implementations: then Numba has a new one
+        function = super()._lookup_global(gv)
+        if type(function) is not types.Function:
+            return function
+        if function not in self.remembered:
+            self.remembered[function] = RememberedFunction(function)
+        return self.remembered[function]
+
+
+_made: weakref.WeakKeyDictionary[Any, RememberingContext] = weakref.WeakKeyDictionary()
+
+
+def with_signatures(context: Any) -> Any:
+    """Return a typing context that remembers signatures, and shares all else with Numba's."""
+    if isinstance(context, RememberingContext):
+        return context
+    if context not in _made:
+        made = copy.copy(context)
+        made.__class__ = RememberingContext
+        made.remembered = {}
+        _made[context] = made
+    return _made[context]
+
+
+# --- compilation ----------------------------------------------------------------------------------
 
 
 class QuickFlags(Flags):

@@ -1,4 +1,4 @@
-"""What our compilers leave out of Numba's: the code is the same but for longer loops."""
+"""Parts of Numba's compiler that ours leave out: results are the same."""
 
 import numpy as np
 import pytest

@@ -9,7 +9,7 @@ from numba.core.registry import cpu_target
 from numba.extending import overload
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.signatures import RememberedFunction, with_signatures
+from stanadapt.engine.compiled.quick_compiler import RememberedFunction, with_signatures
 
 VECTOR, MATRIX = types.float64[::1], types.float64[:, ::1]
 CASES = [
