@@ -7,7 +7,8 @@ Per sampler, seconds of processor time of a short run: in all (without imports, 
 learns scales), in Numba, and in its phases: `python` (type inference and other passes), `lowering`
 (to LLVM's language, as text), `parse`, `optimize` (with the emission of machine code). On a busy
 machine the same work takes more processor time. With --functions, those that took longest, callees
-not counted. The last row is one process for all samplers, which share code.
+not counted. The first row is a function that only adds two numbers: Numba's preparations for the
+first function of any process. The last row is one process for all samplers, which share code.
 """
 
 import json
@@ -29,7 +30,7 @@ parameters { vector[3] x; real<lower=0> s; }
 model { x ~ normal([1, -20, 0], [1e-3, 50, 2]); s ~ gamma(3, x[3]^2 + 1); }
 """
 LENGTHS = {"chains": 2, "iter_warmup": 120, "iter_sampling": 20}
-ALL = "all together"
+ALL, ONE = "all together", "one addition"
 # methods of Numba's code library, by phase
 PHASES = {
     "parse": ("add_ir_module",),
@@ -92,7 +93,7 @@ class Clock:
         event.register("numba:run_pass", Pass())
         for phase, names in PHASES.items():
             for name in names:
-                for kind in (codegen.CPUCodeLibrary, codegen.JITCodeLibrary):
+                for kind in _with_subclasses(codegen.CPUCodeLibrary):
                     if name in vars(kind):
                         setattr(kind, name, self._timed(getattr(kind, name), phase))
 
@@ -107,23 +108,47 @@ class Clock:
         return timed
 
 
+def _with_subclasses(kind):
+    return [kind, *(below for one in kind.__subclasses__() for below in _with_subclasses(one))]
+
+
 def child(names, n_functions):
     """Sample briefly with each sampler; return the costs."""
     warnings.simplefilter("ignore")
+    import arviz  # noqa: F401 - a result needs it, and it takes a second
+
     import stanadapt as sa
     from stanadapt.samplers import registered
 
     clock = Clock()
     clock.listen()
+    if names == [ONE]:
+        return measured(clock, n_functions, add)
     if names == [ALL]:
         names = registered()
-    imports = time.process_time()
     target = sa.Target(PROGRAM, backend="stanli", show_progress=False)
-    for name in names:
-        settings = {"subsample": 100} if name == "kameleon" else {}
-        sa.sample(target, name, seed=1, show_progress=False, **LENGTHS, **settings)
+
+    def sample():
+        for name in names:
+            settings = {"subsample": 100} if name == "kameleon" else {}
+            sa.sample(target, name, seed=1, show_progress=False, **LENGTHS, **settings)
+
+    return measured(clock, n_functions, sample)
+
+
+def add():
+    """Compile an addition, and call it."""
+    from stanadapt.engine.compiled.jit import jit
+
+    return jit(lambda x, y: x + y)(1.0, 2.0)
+
+
+def measured(clock, n_functions, work):
+    """Do some work; return its costs."""
+    began = time.process_time()
+    work()
     return {
-        "seconds": time.process_time() - imports,
+        "seconds": time.process_time() - began,
         "numba": sum(clock.seconds.values()),
         **{phase: clock.seconds[phase] for phase in ("python", "lowering", *PHASES)},
         "functions": len(clock.compiled),
@@ -159,7 +184,7 @@ def main():
     from stanadapt.samplers import registered
 
     rows = {}
-    for name in args.samplers or [*registered(), ALL]:
+    for name in args.samplers or [ONE, *registered(), ALL]:
         rows[name] = measure(name, args.functions)
         largest, repeated = rows[name].pop("largest"), rows[name].pop("repeated")
         print(name, *(f"{key} {value:.4g}" for key, value in rows[name].items()), flush=True)

@@ -18,16 +18,57 @@ from typing import Any
 
 from llvmlite import binding as llvm
 from numba import types
-from numba.core import event
+from numba.core import config, event
 from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.errors import ForceLiteralArg
 from numba.core.registry import CPUDispatcher
+from numba.core.sigutils import normalize_signature
 
-from stanadapt.engine.compiled.reference_counts import with_fewer_reads
+from stanadapt.engine.compiled.quick_compiler import Quick
 
 
-class CalleeLibrary(JITCodeLibrary):
+class Library(JITCodeLibrary):
+    """Code of one function and its callees."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        # Numba does so for functions that are only declared, too: two of three
+        ll_module.data_layout = self._codegen._data_layout
+        passes, builder = self._codegen._function_pass_manager()
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+
+
+class EntryLibrary(Library):
+    """Code that Python calls, optimized as a whole.
+
+    As in Numba, cheap passes come first, so that counts of references that cancel are seen. Loops
+    are vectorized, but neither interleaved nor unrolled: that doubles the code, and the time to
+    emit it, and loops over some ten or hundred parameters are not faster for it.
+    """
+
+    def _optimize_final_module(self) -> None:
+        self._run_passes(self._codegen._opt_level, self._codegen._loopvect, first=True)
+        self._run_passes(int(config.OPT), bool(config.LOOP_VECTORIZE), first=False)
+
+    def _run_passes(self, level: int, vectorize: bool, first: bool) -> None:
+        tuning = llvm.create_pipeline_tuning_options(speed_level=level)
+        tuning.loop_vectorization, tuning.slp_vectorization = vectorize, False
+        tuning.loop_interleaving = tuning.loop_unrolling = False
+        builder = llvm.create_pass_builder(self._codegen._tm, tuning)
+        passes = builder.getModulePassManager()
+        if first and level == 0 and config.OPT != 0:
+            passes.add_loop_rotate_pass()
+            passes.add_instruction_combine_pass()
+            passes.add_jump_threading_pass()
+        passes.add_refprune_pass()
+        passes.run(self._final_module, builder)
+
+
+class CalleeLibrary(Library):
     """Code that is linked, but neither optimized as a whole nor emitted."""
 
     def _optimize_final_module(self) -> None:
@@ -50,7 +91,7 @@ class OptimizedLibrary(CalleeLibrary):
         JITCodeLibrary._optimize_final_module(self)
 
 
-class Callee(Compiler):
+class Callee(Quick):
     """Compiles for calls from compiled code alone."""
 
     library: type[CalleeLibrary] = CalleeLibrary
@@ -58,7 +99,6 @@ class Callee(Compiler):
     def compile_extra(self, func: Any) -> Any:
         """Compile a Python function without machine code."""
         state = self.state
-        state.targetctx = with_fewer_reads(state.targetctx)
         state.library = self.library(state.targetctx.codegen(), func.__qualname__)
         state.flags.no_compile = True
         state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
@@ -82,12 +122,16 @@ class NumbasCallee(Callee):
     library = OptimizedLibrary
 
 
-class Entry(Compiler):
+class Entry(Quick):
     """Compiles for calls from Python, with the environments of all callees."""
+
+    library: type[JITCodeLibrary] = EntryLibrary
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a Python function; a C wrapper, which optimizes it once more, is not needed."""
-        self.state.targetctx = with_fewer_reads(self.state.targetctx)
+        codegen = self.state.targetctx.codegen()
+        self.state.library = self.library(codegen, func.__qualname__)
+        self.state.library.enable_object_caching()
         self.state.flags.no_cfunc_wrapper = True
         result = super().compile_extra(func)
         for environment in result._find_referenced_environments():
@@ -122,7 +166,7 @@ class _Garbage:
                     gc.enable()
 
 
-class UnoptimizedLibrary(JITCodeLibrary):
+class UnoptimizedLibrary(Library):
     """Code of which each function is optimized, but not the whole: none becomes part of another."""
 
     def _optimize_final_module(self) -> None:
@@ -130,20 +174,48 @@ class UnoptimizedLibrary(JITCodeLibrary):
 
 
 class SeldomEntry(Entry):
-    """Compiles for a few calls from Python in a run."""
+    """Compiles for a few calls from Python in a run, in less time, to code that takes longer."""
 
-    def compile_extra(self, func: Any) -> Any:
-        """Compile a Python function in less time, to code that takes longer."""
-        codegen = self.state.targetctx.codegen()
-        self.state.library = UnoptimizedLibrary(codegen, func.__qualname__)
-        self.state.library.enable_object_caching()
-        return super().compile_extra(func)
+    library = UnoptimizedLibrary
+
+
+class CalleeDispatcher(CPUDispatcher):
+    """A function that compiled code calls, and is compiled while its caller is."""
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for a signature, or load from the cache, as Numba does, without its timers.
+
+        There are four for each level of calls, which would be told of every call of LLVM.
+        """
+        arguments, result = normalize_signature(sig)
+        if tuple(arguments) in self.overloads:
+            return self.overloads[tuple(arguments)].entry_point
+        with global_compiler_lock, self._compiling_counter:
+            made = self._cache.load_overload(sig, self.targetctx)
+            if made is not None:
+                self._cache_hits[sig] += 1
+                self.targetctx.insert_user_function(made.entry_point, made.fndesc, [made.library])
+                self.add_overload(made)
+                return made.entry_point
+            self._cache_misses[sig] += 1
+            about = {"dispatcher": self, "args": arguments, "return_type": result}
+            with event.trigger_event("numba:compile", data=about):
+                try:
+                    made = self._compiler.compile(arguments, result)
+                except ForceLiteralArg as problem:  # the caller tries again with a constant
+                    raise problem.bind_fold_arguments(self._folded) from None
+                self.add_overload(made)
+            self._cache.save_overload(sig, made)
+            return made.entry_point
+
+    def _folded(self, args: Any, kws: Any) -> Any:
+        return self._compiler.fold_argument_types(args, kws)[1]
 
 
 class EntryDispatcher(CPUDispatcher):
     """A compiled function as Python calls it; compiled code is given `callee` in its place."""
 
-    callee: CPUDispatcher
+    callee: CalleeDispatcher
 
     def compile(self, sig: Any) -> Any:
         """Compile for a signature, or load from the cache, without collections of garbage."""

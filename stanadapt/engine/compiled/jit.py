@@ -25,12 +25,17 @@ from typing import Any
 from numba import config, types
 from numba.core.ccallback import CFunc
 from numba.core.dispatcher import Dispatcher
-from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
 from stanadapt.engine.compiled.cache_folder import writable_folder
-from stanadapt.engine.compiled.callees import Callee, Entry, EntryDispatcher, SeldomEntry
+from stanadapt.engine.compiled.callees import (
+    Callee,
+    CalleeDispatcher,
+    Entry,
+    EntryDispatcher,
+    SeldomEntry,
+)
 from stanadapt.engine.compiled.compilations import HISTORY
 from stanadapt.engine.compiled.machine_code import CalleeCode, MachineCode
 from stanadapt.engine.compiled.messages import JIT_CANNOT_BE_DISABLED
@@ -218,7 +223,7 @@ def _cached(
 ) -> Callable:
     options = {**options, "nopython": True}
     compiled = EntryDispatcher(function, {}, options, entry)
-    compiled.callee = CPUDispatcher(function, {}, options, Callee)
+    compiled.callee = CalleeDispatcher(function, {}, options, Callee)
     with contextlib.suppress(RuntimeError):  # typed at a prompt: no file
         compiled._cache = MachineCode(function, folder)
         compiled.callee._cache = CalleeCode(function, folder)
