@@ -6,6 +6,7 @@ Nothing is repaired in silence: a value that cannot be used is an error with its
 """
 
 import gzip
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -172,7 +173,9 @@ def _matrix(path: Path) -> np.ndarray:
     from scipy.io import loadmat
 
     try:
-        content = loadmat(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about sparse matrices, which are refused
+            content = loadmat(path)
     except Exception as error:  # SciPy has an exception for each kind of broken file
         raise StanadaptError(
             TABLE_UNREADABLE, f"{path} cannot be read as a MATLAB file: {error}"
