@@ -11,7 +11,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.messages import STOPPED_CHAINS
-from stanadapt.engine.after_run import RunView
+from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import as_chosen
@@ -189,13 +189,12 @@ def pack_result(
     notes += short_chains(chains, numbers, length)
     sampler = chains[0].sampler
     view = RunView(target, kept, length, stats, frozenset(edge.coordinate for edge in edges))
-    if target.map_rows is not None:
-        names = target.target.coordinate_names
-        groups |= straightened_pair(target.map_rows, view.positions(MOST_POINTS), names)
-    if sampler.after_run is not None:
+    hooks = [sampler.after_run, None if target.map_rows is None else _report_map]
+    for hook in (hook for hook in hooks if hook is not None):
         reported = report_of(
-            sampler, view, taken={*groups, *attributes, *target.target.data_groups}
-        )
+            sampler._replace(after_run=hook), view,
+            taken={*groups, *attributes, *target.target.data_groups},
+        )  # fmt: skip
         attributes |= reported.attributes
         notes += reported.messages
         groups |= reported.groups
@@ -203,6 +202,13 @@ def pack_result(
         warn(note)
     groups |= copy.deepcopy(target.target.data_groups)
     return results.build(groups, {**attributes, "notes": notes})
+
+
+def _report_map(view: RunView) -> Findings:
+    """Report on the map of a pre-run, which samplers do not see."""
+    names = view.target.target.coordinate_names
+    pair = straightened_pair(view.target.map_rows, view.positions(MOST_POINTS), names)
+    return Findings(groups=pair)
 
 
 def _edges(

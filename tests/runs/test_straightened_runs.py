@@ -75,6 +75,18 @@ def test_a_pair_is_shown_before_and_after(target, fit, default):
     assert np.all(np.abs(np.array(slopes) - [0.5, 0.0]) < 5.0 * error)
 
 
+@pytest.mark.parametrize("error", [ValueError("planted"), KeyboardInterrupt()])
+def test_a_pair_that_cannot_be_made_costs_no_draw(target, monkeypatch, error):
+    def fails(*arguments):
+        raise error
+
+    monkeypatch.setattr("stanadapt.runs.result.straightened_pair", fails)
+    fit = sa.sample(target, "hmc", **SHORT)
+    assert results.dataset(fit, "posterior").sizes["draw"] == 60
+    assert "straightened" not in results.group_names(fit)
+    assert "report_left_out" in results.from_json(fit, "note_codes", [])
+
+
 def test_draws_do_not_depend_on_threads_or_workers(target):
     one = sa.sample(target, "hmc", parallel_chains=1, **SHORT)
     several = sa.sample(target, "hmc", parallel_chains=4, **SHORT)
