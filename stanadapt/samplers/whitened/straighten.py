@@ -163,14 +163,16 @@ def straighten(
     parts_before = distances(nothing, learned, judged)
     before = float(parts_before.mean())
     best = Straightened(nothing, (), before, before)
-    near = before < least and parts_before.max() < UNRELATED
-    if near and not former.map_is_used:
+    new = not former.map_is_used
+    if new and before < least and parts_before.max() < UNRELATED:
         return best
-    if former.map_is_used:
+    if not new:
         after = distances(former.straightening, learned, judged)
+        seen = former._replace(distance_before=before, distance=float(after.mean()))
         if _suffices(former, after):
-            distance = float(after.mean())
-            return former._replace(distance_before=before, distance=distance, confirmed=True)
+            return seen._replace(confirmed=True)
+        if seen.distance < before and _is_near(former.straightening, parts_before, after, new):
+            best = seen._replace(confirmed=False)
     mean, sd = learned[0].mean(axis=0), learned[0].std(axis=0)
     sd = np.where(sd > 0.0, sd, 1.0)
     first, second = (
@@ -179,12 +181,9 @@ def straighten(
     )
     found = search(first, second)
     for candidates_of in (_exact_candidates, _free_candidates):
-        candidates = candidates_of(found, first, second)
-        if former.map_is_used:
-            candidates.append((former.straightening, former.groups))
-        for candidate, members in candidates:
+        for candidate, members in candidates_of(found, first, second):
             after = distances(candidate, learned, judged)
-            near = _is_near(candidate, parts_before, after, new=not former.map_is_used)
+            near = _is_near(candidate, parts_before, after, new)
             if near and after.mean() < best.distance:
                 best = Straightened(candidate, members, before, float(after.mean()))
         if best.distance < SETTLED:
