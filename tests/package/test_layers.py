@@ -1,6 +1,7 @@
 """The rooms of the package: imports between them point down only, and packages have their doors."""
 
 import ast
+import functools
 from graphlib import TopologicalSorter
 
 import pytest
@@ -47,25 +48,34 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def parsed(path):
+    """Return all nodes of a file's syntax tree, the module first."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+MODULES = {module_name(source) for source in SOURCES}
+
+
+@functools.cache
 def imports(path):
-    """Yield (line, full name) of everything that a file imports, at any depth."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    """Return (line, full name) of everything that a file imports, at any depth."""
+    found = []
+    for node in parsed(path):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
-            for alias in node.names:
-                yield node.lineno, f"{node.module}.{alias.name}"
+            found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
+    return found
 
 
 def own_imports(path):
     """Yield (line, module within the package) of what a file imports from the package."""
-    modules = {module_name(source) for source in SOURCES}
     for line, name in imports(path):
         if name.split(".")[0] != "stanadapt":
             continue
         own = name.partition(".")[2]
-        while own not in modules:
+        while own not in MODULES:
             own = own.rpartition(".")[0]
         yield line, own
 
@@ -139,7 +149,7 @@ def test_a_family_is_named_by_its_own_files_alone(family):
             lines = [line for line, name in own_imports(path) if f"{name}.".startswith(own)]
             lines += [
                 node.lineno
-                for node in ast.walk(ast.parse(path.read_text()))
+                for node in parsed(path)
                 if isinstance(node, ast.Attribute) and node.attr == family
                 and "samplers" in words(node.value)
             ]  # fmt: skip
@@ -149,7 +159,7 @@ def test_a_family_is_named_by_its_own_files_alone(family):
 def test_the_engine_names_no_sampler():
     names = set(samplers.registered())
     for path in (PACKAGE / "engine").rglob("*.py"):
-        words = {n.id for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Name)}
+        words = {n.id for n in parsed(path) if isinstance(n, ast.Name)}
         assert not words & names, path
 
 
@@ -162,10 +172,7 @@ def words(node):
 def target_classes():
     """Return the classes of targets by name, with the file of each: `Samplable`, and all below."""
     classes = [
-        (node, path)
-        for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
+        (node, path) for path in SOURCES for node in parsed(path) if isinstance(node, ast.ClassDef)
     ]
     found, new = {}, {"Samplable"}
     while new:
@@ -187,7 +194,7 @@ def test_isinstance_of_a_target_is_asked_in_targets_alone(path):
     if module_name(path).startswith("targets"):
         return
     others = {name for name, own in TARGET_CLASSES.items() if own != path}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in parsed(path):
         if isinstance(node, ast.Call) and words(node.func) & {"isinstance", "issubclass", "type"}:
             asked = words(node) & others
             assert not asked, f"line {node.lineno}: let the target answer, not {asked}"
@@ -211,15 +218,14 @@ def test_small_modules_have_several_importers_or_a_reason():
         if path.name not in ("__init__.py", "__main__.py", "findings.py", "messages.py")
         and path.read_text().count("\n") < SMALL
         and len(importers.get(module_name(path), ())) == 1
-        and "A file of its own" not in (ast.get_docstring(ast.parse(path.read_text())) or "")
+        and "A file of its own" not in (ast.get_docstring(parsed(path)[0]) or "")
     ]
     assert splinters == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=ids)
 def test_functions_stay_short(path):
-    text = path.read_text()
-    for node in ast.walk(ast.parse(text)):
+    for node in parsed(path):
         if isinstance(node, ast.FunctionDef):
             body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
             length = body[-1].end_lineno - body[0].lineno + 1
