@@ -92,6 +92,7 @@ def test_the_package_works_without_the_folder(reports, family):
     assert "approximate" in report["help"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", DELETABLE)
 def test_its_commands_and_keywords_are_gone_too(reports, family):
     report = reports[family]

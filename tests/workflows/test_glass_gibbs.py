@@ -51,6 +51,7 @@ def test_slices_have_the_law_of_latent_values(model):
     assert np.abs(mean).max() > 10 * error.max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", STEPS)
 def test_both_have_the_posterior_of_theta(model, method):
     """Mean and standard deviation against a grid with p(y | theta) by weights."""

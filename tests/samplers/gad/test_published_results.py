@@ -30,7 +30,6 @@ ROWS = {
     "MALA": ("mala", {}),
     "HMC-20": ("hmc", {"leapfrogs": 20}),
 }
-SLOW = ("gadMALAe", "HMC-20")
 
 
 @functools.cache
@@ -43,6 +42,13 @@ def chains(row):
         target, sampler, chains=CHAINS, iter_warmup=20_000, iter_sampling=DRAWS, seed=5,
         inits=starts, show_progress=False, preset="titsias2019", **settings,
     )  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget():
+    """Free the chains, 50 MB per row, after the last of these tests."""
+    yield
+    chains.cache_clear()
 
 
 def draws_of(row):
@@ -58,9 +64,8 @@ def spreads(row):
     return repeats.loc[repeats["method"] == row, ["acceptance", *SIZES]].std().to_numpy()
 
 
-@pytest.mark.parametrize(
-    "row", [pytest.param(row, marks=[pytest.mark.slow] if row in SLOW else []) for row in ROWS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ROWS)
 def test_effective_draws_on_neals_gaussian(row):
     """The smallest, median and largest over coordinates, and the acceptance rate."""
     ess = np.array([[ess_of_chain(x) for x in chain.T] for chain in draws_of(row)])

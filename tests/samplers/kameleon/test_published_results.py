@@ -32,6 +32,7 @@ def test_the_norm_of_the_mean_is_as_published(rows):
     assert one.verdict in ("agrees", "better"), one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["SM", "AM-LS"])
 def test_random_walks_on_the_flower_are_as_published(method):
     """Norms of the mean of 4.7 and 1.1; acceptance rates of the authors' code, 0.219 and 0.233."""

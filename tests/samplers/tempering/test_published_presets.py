@@ -48,6 +48,7 @@ def scenario_of(name):
     return "twenty_sd" if name in OF_SD else "twenty_variance"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_moments_and_their_spread_on_twenty_gaussians(name):
     scenario = scenario_of(name)

@@ -71,12 +71,14 @@ def test_the_programs_contain_all_constructs():
 # --- with the guards -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_admitted_programs_are_right():
     outcomes, faults = judge(PLAIN, range(150))
     assert not faults
     assert outcomes["right"] > 110
 
 
+@pytest.mark.thorough
 def test_admitted_programs_with_parameter_branches_are_right():
     outcomes, faults = judge(BRANCHING, range(50))
     assert not faults
@@ -84,6 +86,7 @@ def test_admitted_programs_with_parameter_branches_are_right():
     assert outcomes["refused"] > 25
 
 
+@pytest.mark.thorough
 def test_nested_loops_are_right():
     outcomes, faults = judge(NESTED_LOOPS, NESTED_NUMBERS)
     assert not faults
@@ -102,6 +105,7 @@ def test_admitted_programs_of_a_thousand_are_right():
 # --- without the guards --------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("factory", "seeds"), [(PLAIN, WRONG_PLAIN), (BRANCHING, WRONG_BRANCHING)])
 def test_the_harness_detects_the_faults_that_the_guards_prevent(factory, seeds):
     outcomes, faults = judge(factory, seeds, guards=False)
@@ -120,6 +124,7 @@ def test_the_harness_detects_wrong_nested_loops():
     assert {NESTED[verdict.number].outer for verdict in faults} == {"rows"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "status"), [([], 0), (["--no-guards"], 1)])
 def test_the_fuzzer_names_wrong_seeds(options, status):
     assert WRONG_PLAIN[2] == 185
