@@ -167,6 +167,7 @@ def test_sample_a_bundled_program(files):
     assert fit.attrs["model"] == "gaussian"
 
 
+@pytest.mark.thorough
 def test_a_bundled_program_with_its_only_data(files):
     call("sample", "eight_schools_noncentered", *TINY)
     assert (files / "fit.nc").is_file()
@@ -198,6 +199,7 @@ def test_the_command_gives_the_same_draws_as_the_function(files):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("option", "kind"), [([], "diagonal"), (["--no-standardize"], "no")])
 def test_standardized_coordinates_can_be_switched_off(files, option, kind):
     run = [*TINY, "--iter-warmup", "60", "--sampler", "mala", "--out", "out.nc"]
@@ -246,6 +248,7 @@ def test_warnings_are_notes(files):
     assert ".py:" not in printed
 
 
+@pytest.mark.thorough
 def test_sample_with_a_warm_start(files):
     lengths = ["--iter-warmup", 40, "--iter-sampling", 40, "--chains", 2, "-q"]
     call("sample", "my.stan", "-d", "my.json", "-s", "rwm", "-o", "rwm.nc", *lengths)
@@ -291,6 +294,7 @@ def test_compare(files):
     assert results.dataset(sa.load(folder / "rwm.nc"), "posterior")["x"].shape == (2, 40)
 
 
+@pytest.mark.thorough
 def test_compare_our_nuts_with_stans(files):
     call("compare", "neal", "-s", "nuts,rwm", "--stan-nuts", "stanli", "-o", "r", *TINY)
     table = pd.read_csv(files / "r" / "comparison.csv", index_col="fit")

@@ -190,6 +190,7 @@ def test_a_terminal_of_few_signs_is_enough(tmp_path, monkeypatch, arguments):
     assert done.stdout.isascii()
 
 
+@pytest.mark.thorough
 def test_the_installed_command(files):
     done = run_process("sample", "my.stan", "--data", "my.json", "--quiet", cwd=files)
     assert done.returncode == 0, done.stderr
@@ -198,6 +199,7 @@ def test_the_installed_command(files):
     assert (files / "fit.nc").is_file()
 
 
+@pytest.mark.thorough
 def test_errors_go_to_standard_error(files):
     done = run_process("sample", "none.stan", "--quiet", cwd=files)
     assert done.returncode == 1

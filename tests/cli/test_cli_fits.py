@@ -34,6 +34,7 @@ def test_diagnose(saved):
     refused("file_missing", "diagnose", "none.nc", facts=["none.nc"])
 
 
+@pytest.mark.thorough
 def test_diagnose_with_its_program(files):
     sa.save(funnel_fits.fit(funnel_fits.exact()), files / "funnel.nc")
     (files / "funnel.stan").write_text(funnel_fits.program())
@@ -56,6 +57,7 @@ def test_diagnose_as_json(saved):
     assert report["notes"] == []
 
 
+@pytest.mark.thorough
 def test_table(saved):
     printed = call(
         "table", "one.nc", "two.nc", "other/one.nc", "--budget", "gradients", "-o", "t.csv"

@@ -16,6 +16,7 @@ def files(tmp_path):
     return program, data
 
 
+@pytest.mark.thorough
 def test_compare_writes_a_report(files, tmp_path, monkeypatch):
     program, data = files
     path = tmp_path / "new folder" / "it's.html"

@@ -93,6 +93,7 @@ def runs(number):
         return False
 
 
+@pytest.mark.thorough
 def test_while_a_program_is_compiled_no_compiler_is_left(files):
     seconds, code, errors = interrupted(files, WHEN_STARTED, "bridgestan")
     assert (code, errors) == (130, NOTHING)
@@ -102,6 +103,7 @@ def test_while_a_program_is_compiled_no_compiler_is_left(files):
     assert not (files / "fit.nc").exists()
 
 
+@pytest.mark.thorough
 def test_while_llvm_does_not_return(files):
     seconds, code, errors = interrupted(files, WHEN_COMPILING % DEAF, "stanli", after=0.3)
     assert (code, errors) == (130, NOTHING)
@@ -139,6 +141,7 @@ function = %s
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "slowly"),
     [
@@ -174,6 +177,7 @@ def half_written(files, name):
     return f"{named}\n{DRAWN % (slow, name, name)}"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [pytest.param("verdict.verdict", marks=pytest.mark.slow), "files._write"]
 )

@@ -22,6 +22,7 @@ sys.addaudithook(report)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("module", ["numba.core.typing", "stanadapt.cli.draw"])
 def test_ctrl_c_while_modules_are_imported_is_one_line(module):
     """Python's own exception would end in a traceback, or a module would swallow it."""

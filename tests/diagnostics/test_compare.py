@@ -257,6 +257,7 @@ def modes_of(seed, *centers, chains=4, **attributes):
     return fit({"x": x + 9 * mode, "y": 1000 * y * (1 + mode)}, **attributes)
 
 
+@pytest.mark.thorough
 def test_remark_on_missed_modes():
     fits = {"whole": modes_of(1, 0, 1, 2), "same": modes_of(2, 0, 1, 2), "part": modes_of(3, 0, 1)}
     table = sa.compare(fits)
@@ -280,6 +281,7 @@ def test_remark_on_a_baseline_that_missed_modes():
     assert "baseline" in remark
 
 
+@pytest.mark.thorough
 def test_chains_in_separate_regions_are_not_a_reference_but_may_have_missed_modes():
     stuck, part = modes_of(1, None), modes_of(2, 0, 1)
     table = sa.compare({"stuck": stuck, "part": part})

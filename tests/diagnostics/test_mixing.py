@@ -63,6 +63,7 @@ def test_the_cache_does_not_grow_without_limit(computed, monkeypatch):
     assert len(computed) == 6
 
 
+@pytest.mark.thorough
 def test_threads_may_add_columns_while_the_oldest_are_removed(computed, monkeypatch):
     """Looking up the oldest entry while others are added may fail without a lock."""
     monkeypatch.setattr(module, "CACHED", 5)

@@ -156,6 +156,7 @@ def test_a_chain_may_miss_a_rare_mode():
 # --- one mode only -------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "data"),
     [

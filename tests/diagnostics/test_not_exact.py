@@ -35,6 +35,7 @@ def fits():
     return {"biased": biased(), "hmc": exact, "nuts": nuts}
 
 
+@pytest.mark.thorough
 def test_the_bias_is_measured_in_units_of_the_baseline(fits):
     """For independent draws, the error of a mean is 1 / sqrt(n) sd, of an sd 1 / sqrt(2 n)."""
     table, n = sa.compare(fits), SHAPE[0] * SHAPE[1]
@@ -93,6 +94,7 @@ def test_no_fit_of_a_sampler_that_is_not_exact_is_fine(fits, name):
     assert verdict(fit).verdict == "not exact"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("verdicts", "shown"),
     [
@@ -111,6 +113,7 @@ def test_a_report_shows_the_worst_verdict_of_repeats(fits, verdicts, shown):
     assert representatives(compared.runs)[0].row["verdict"] == shown
 
 
+@pytest.mark.thorough
 def test_a_report_neither_measures_by_them_nor_recommends_them(fits):
     compared = collect({name: [fit] for name, fit in fits.items()}, None, None)
     judged = assess(compared.runs, "biased")

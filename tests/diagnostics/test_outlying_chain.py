@@ -61,6 +61,7 @@ def test_chains_in_different_places():
     assert outlier(normal() + 0.13 * np.arange(4)[:, None]) is None
 
 
+@pytest.mark.thorough
 def test_few_false_alarms():
     """In a hundred fits, R-hat is above 1.01 because chains are short and slow."""
     assert sum(outlier(slow(seed)) is not None for seed in range(100)) <= 5

@@ -139,6 +139,7 @@ def weaker(x, rng):
     return 0.7 * kept + 0.1 * typical * rng.standard_normal(x.shape)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", FAULTS)
 def test_no_column_that_fails_is_screened_as_clear(fault):
     """Half of the faults fail in the figures of one chain or several, half are too weak."""
@@ -183,6 +184,7 @@ def among_good(column, place, number=200):
     return columns
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_verdict_on_many_columns_is_that_on_the_one_that_fails(fault):
     """Alternating chains, late jumps and rare values, which thinned draws do not show."""

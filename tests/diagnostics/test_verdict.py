@@ -379,6 +379,7 @@ def test_all_variables_are_judged_if_parameters_were_renamed():
     assert verdict(fit).verdict == "do not use"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", ["chains disagree", "slow", "slow tail"])
 @pytest.mark.parametrize("place", [0, 150, 299])
 def test_one_bad_column_of_many_is_found(fault, place):

@@ -50,6 +50,7 @@ def test_the_page_is_short():
         assert 20 < len([line for line in source.splitlines() if line.strip()]) < most
 
 
+@pytest.mark.thorough
 def test_the_sampler_of_the_page_draws_and_reports(tmp_path):
     body = FIT.format(name="barker") + '\n    print(len(fit.attrs["final_step_size"]))'
     mean, sd, chains = map(float, run(tmp_path, "barker", PAGE, body).split())
@@ -59,6 +60,7 @@ def test_the_sampler_of_the_page_draws_and_reports(tmp_path):
     assert chains == 2
 
 
+@pytest.mark.thorough
 def test_the_smallest_sampler_of_the_page_draws(tmp_path):
     printed = run(tmp_path, "unit_walk", SMALLEST_SAMPLER, FIT.format(name="unit_walk"))
     mean, sd = map(float, printed.split())
@@ -79,6 +81,7 @@ def test_future_annotations_are_read(tmp_path):
     assert "nan" not in run(tmp_path, "barker", source, FIT.format(name="barker"))
 
 
+@pytest.mark.thorough
 def test_a_setting_out_of_range_is_an_error_without_a_code_of_the_author(tmp_path):
     body = 'sa.check_sampler("barker", step_size=-2)'
     printed = run(tmp_path, "barker", PAGE, body)

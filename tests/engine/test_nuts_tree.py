@@ -137,6 +137,7 @@ def both(metric, wall, problem, crossing=(1, 2)):
     return theirs, point, ours
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wall", [np.inf, 1.0])
 @pytest.mark.parametrize("metric", METRICS)
 def test_equals_the_recursion(metric, wall):

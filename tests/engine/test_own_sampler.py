@@ -84,6 +84,7 @@ def test_it_runs_and_adapts_in_warmup_alone(registered):
     np.testing.assert_array_equal(chain.sampling.stats[:, counted], 50)
 
 
+@pytest.mark.thorough
 def test_its_classes_in_the_cache_do_not_stop_a_program_without_them(tmp_path):
     (tmp_path / "gone.py").write_text(
         "from typing import NamedTuple\nclass Pair(NamedTuple):\n    one: float\n    two: float\n"

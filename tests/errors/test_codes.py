@@ -52,6 +52,7 @@ def test_every_code_is_used():
     assert len(names) == len(CODES)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["StanadaptError", "warn"])
 def test_errors_are_raised_with_a_code(name):
     """The first argument of an error is a constant, or a call that returns one: no bare text."""

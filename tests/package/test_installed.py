@@ -37,6 +37,7 @@ def environment_without_the_package(folder):
     return python
 
 
+@pytest.mark.thorough
 def test_the_wheel_contains_programs_and_workflows(dist):
     (wheel,) = dist.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())

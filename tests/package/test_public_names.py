@@ -29,6 +29,7 @@ def test_a_sampler_has_few_fields():
     assert len(Sampler._fields) <= 25
 
 
+@pytest.mark.thorough
 def test_the_first_call_of_a_session_may_check_a_sampler():
     """Samplers are registered when they are imported; every other function imports them."""
     call = "import stanadapt as sa; sa.check_sampler('rwm', unknown=1)"
@@ -43,6 +44,7 @@ def test_a_public_function_returns_what_it_has_found_and_prints_nothing(name, ca
     assert signature.return_annotation not in (Any, inspect.Signature.empty), name
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in OBJECTS if name != "ConvergenceWarning"])
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 def test_the_example_of_its_docstring_runs(name, monkeypatch, tmp_path):

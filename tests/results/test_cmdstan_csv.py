@@ -93,6 +93,7 @@ def test_a_list_in_any_order_gives_the_same_chains(tmp_path):
     np.testing.assert_array_equal(one.posterior["L"][0], fit.posterior["L"][1])
 
 
+@pytest.mark.thorough
 def test_a_fit_from_a_netcdf_file_is_written_alike(tmp_path):
     fit = fits_for_csv.fit(warmup=30)
     loaded = sa.load(sa.save(fit, tmp_path / "fit.nc"))

@@ -150,6 +150,7 @@ KINDS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("labels", "expected"), KINDS.values(), ids=list(KINDS))
 def test_every_kind_of_label_survives_the_file_and_the_run_folder(labels, expected, tmp_path):
     resolved = coordinate("school", labels)

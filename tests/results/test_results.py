@@ -132,6 +132,7 @@ def test_a_path_under_an_ascii_locale_is_stored_as_text(fit, tmp_path):
     assert loaded.attrs["other"] == "half of a pair: ?"
 
 
+@pytest.mark.thorough
 def test_a_home_that_is_a_file_does_not_prevent_a_result(tmp_path):
     """ArviZ 0.23 makes a folder in the user's cache when it is imported."""
     (tmp_path / "home").write_text("")
@@ -196,6 +197,7 @@ def test_a_variable_with_the_name_of_its_group_is_in_memory_too(tmp_path, form):
         np.testing.assert_array_equal(theirs, ours)
 
 
+@pytest.mark.thorough
 def test_a_loaded_result_can_replace_its_own_file(fit, tmp_path):
     path = sa.save(fit, str(tmp_path / "fit.nc"))
     for _ in range(2):

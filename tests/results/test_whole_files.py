@@ -39,6 +39,7 @@ def write(request):
     return request.param
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", [OSError("no space left"), KeyboardInterrupt()])
 def test_an_older_file_is_left_as_it_was(write, tmp_path, monkeypatch, ending):
     whole = Path.write_bytes

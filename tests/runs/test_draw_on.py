@@ -138,6 +138,7 @@ class TestUntilEss:
         assert position.shape == (2, draws, 3)
         np.testing.assert_allclose(position[..., 0], posterior(fit)["x"][..., 0], rtol=1e-12)
 
+    @pytest.mark.thorough
     def test_time_is_limited(self, target):
         fit = draw(target, iter_sampling=200, until_ess=1e12, max_minutes=0.02)
         assert fit.attrs["interrupted"] == 0

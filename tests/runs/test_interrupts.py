@@ -241,6 +241,7 @@ def test_the_time_limit_ends_the_climbs_to_starting_points(target):
     assert seconds_after(work, raises("no_draws", "0.001 minutes", "starting points")) < 20.0
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("slow_climbs")
 @pytest.mark.parametrize("how", ["sample", "approximate"])
 def test_ctrl_c_ends_climbs(target, how):
@@ -266,6 +267,7 @@ class SlowConstrain:
         return self.constrain(positions, out)
 
 
+@pytest.mark.thorough
 def test_the_first_draws_come_in_small_chunks(target, monkeypatch):
     """Moves are much faster than generated quantities, for many of which no limit must wait."""
     slow, constrainer = [], type(target).constrainer
@@ -318,6 +320,7 @@ def predicted_slowly(monkeypatch, seconds, at=None):
     return calls
 
 
+@pytest.mark.thorough
 def test_the_time_limit_ends_the_predictions_of_the_prior(target, monkeypatch):
     whole = drawn_prior(target)["prior"]["m"].values
     predicted_slowly(monkeypatch, 0.02)

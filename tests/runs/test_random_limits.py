@@ -18,6 +18,7 @@ def target():
     return sa.Target(random_limits.PROGRAM, backend="stanli", show_progress=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_draw_is_lost(target, seed):
     assert random_limits.faults(target, seed) == []

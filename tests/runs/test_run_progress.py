@@ -107,6 +107,7 @@ def slow_chain(monkeypatch):
     monkeypatch.setattr(Chain, "advance", paused)
 
 
+@pytest.mark.thorough
 def test_chains_that_share_a_core_have_about_as_many_draws_each(target):
     """So that none is lost to Ctrl-C, a time limit or a progress function."""
     seen = []
@@ -176,6 +177,7 @@ def test_only_true_stops(target):
     assert results.dataset(fit, "posterior").sizes["draw"] == 30
 
 
+@pytest.mark.thorough
 def test_a_kept_run_resumes_where_it_was_stopped(target, tmp_path):
     with warns("stopped_on_request"):
         draw(target, lambda p: p.draws > 30, iter_sampling=100_000, run=tmp_path / "run")

@@ -108,6 +108,7 @@ def test_a_posterior_that_has_moved_keeps_its_scales(earlier):
     assert fit["posterior"]["b"].values[..., 0].mean() == pytest.approx(1.03e-4, abs=2e-7)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("width", "word"), [(0.05, "narrower"), (30.0, "wider")])
 def test_other_scales_are_reported_and_learned_again(earlier, width, word):
     with warns("scales_changed", "s", word):

@@ -56,6 +56,7 @@ def test_which_samplers_are_standardized_unless_told_otherwise():
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [*FULL, "pooled_am"])
 def test_scales_that_differ_by_seven_orders_of_magnitude(name, target):
     fit = sa.sample(target, name, iter_warmup=2000, iter_sampling=3000, **PLAN)

@@ -87,6 +87,7 @@ def test_a_pair_that_cannot_be_made_costs_no_draw(target, monkeypatch, error):
     assert "report_left_out" in results.from_json(fit, "note_codes", [])
 
 
+@pytest.mark.thorough
 def test_draws_do_not_depend_on_threads_or_workers(target):
     one = sa.sample(target, "hmc", parallel_chains=1, **SHORT)
     several = sa.sample(target, "hmc", parallel_chains=4, **SHORT)
@@ -97,6 +98,7 @@ def test_draws_do_not_depend_on_threads_or_workers(target):
             np.testing.assert_array_equal(values(one, name, group), values(other, name, group))
 
 
+@pytest.mark.thorough
 def test_a_run_continues_in_the_same_coordinates(target, tmp_path):
     whole = sa.sample(target, "hmc", **SHORT)
     sa.sample(target, "hmc", **{**SHORT, "iter_sampling": 25}, run=tmp_path / "run")

@@ -110,6 +110,7 @@ def test_a_hopeless_chain_stops_at_the_same_iteration(name):
     assert stops[0][0] > 150
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SHARING)
 def test_helpers_help_and_go(name):
     """They leave no thread behind, between chunks or at the end."""
@@ -152,6 +153,7 @@ def draw(target, name, **chosen):
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of a run as short as this
 @pytest.mark.parametrize("name", SHARING)
 def test_of_a_stan_program(twenty, name):

@@ -155,6 +155,7 @@ def test_attributes_record_how_chains_began(target, name):
     assert not {"reference_distribution", "prior_data_hash"} & set(fit.attrs)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TEMPERING)
 def test_a_reference_from_pathfinder_is_recorded_resumed_and_kept(target, name, tmp_path):
     """Its cost counts as warm-up; a run that was lengthened has the draws of one that was not."""
@@ -204,6 +205,7 @@ def test_a_power_has_no_reference_to_fit(target):
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TEMPERING)
 def test_random_walks_use_values_and_trajectories_gradients(target, name):
     if not choices_of(name, kernel="hmc"):
@@ -241,6 +243,7 @@ def test_a_sampler_without_pseudo_samples_cannot_save_them(target):
         sa.sample(target, "parallel_tempering", save="pseudo", **SHORT)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TEMPERING)
 def test_draws_do_not_depend_on_parallel_chains_or_saved_groups(target, name):
     """Parallel chains, saved groups, saved warm-up: none of them uses a random number."""
@@ -254,6 +257,7 @@ def test_draws_do_not_depend_on_parallel_chains_or_saved_groups(target, name):
             np.testing.assert_array_equal(a[variable], b[variable])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TEMPERING)
 def test_a_result_is_saved_and_loaded_with_its_tempering_group(target, name, tmp_path):
     fit = sa.sample(target, name, **SHORT)

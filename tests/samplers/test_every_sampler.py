@@ -27,12 +27,22 @@ from tests.helpers.sampler_settings import VARIANTS
 from tests.helpers.targets import Awkward
 
 CASES = [(name, chosen) for name in registered() for chosen in VARIANTS.get(name, [{}])]
+FIRST = [(name, VARIANTS.get(name, [{}])[0]) for name in registered()]  # those of `pytest` alone
 # Stan's averaged step size is accepted more often than its target, by a random amount, since the
 # last buffer of warm-up has 50 iterations. On eight schools CmdStan's chains end at 0.88 +- 0.04
 MISSED = {"nuts": 0.16, "walnuts": 0.16, "whitened_hmc": 0.16}
 
 
-@pytest.fixture(params=CASES, ids=lambda case: "-".join([case[0], *case[1]]))
+@pytest.fixture(
+    params=[
+        pytest.param(
+            (name, chosen),
+            id="-".join([name, *chosen]),
+            marks=[pytest.mark.thorough] if (name, chosen) not in FIRST else [],
+        )
+        for name, chosen in CASES
+    ]
+)
 def case(request):
     name, chosen = request.param
     return name, {**FASTER.get(name, {}), **chosen}

@@ -46,6 +46,7 @@ def z_scores(fit):
     return np.array(scores)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rho", [0.0, 0.8])
 @pytest.mark.parametrize("name", GRADIENT_FREE)
 def test_draws_are_exact_however_noisy_the_estimate_is(name, rho):

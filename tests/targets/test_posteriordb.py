@@ -40,6 +40,7 @@ def test_reference_draws_have_stans_shapes(database):
     assert "rstan 2.19" in fit.attrs["engine"]
 
 
+@pytest.mark.thorough
 def test_a_right_fit_agrees_and_a_wrong_one_does_not(database):
     target = database.target(NAME, **QUIET)
     with warnings.catch_warnings():

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from stanadapt.engine.compiled import jit
 from tests.helpers.repository import PACKAGE
 
@@ -35,6 +37,7 @@ def test_files_that_no_compiled_code_imports_do_not_count():
     )
 
 
+@pytest.mark.thorough
 def test_numba_disable_jit_has_no_effect_on_compiled_code():
     code = (
         "import warnings; warnings.simplefilter('ignore'); import stanadapt as sa\n"

@@ -53,11 +53,13 @@ KEYS = [("int64", "processor"), ("float64", "processor")]
 # --- many processes -------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_processes_that_compile_at_once_lose_no_entry(tmp_path):
     """Each compiles every function for a type of its own, in step; a later one finds them all."""
     compile_at_once(tmp_path, processes=3, rounds=6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("write", [0, 1])
 def test_a_process_that_is_killed_between_two_writes(tmp_path, write):
     """It leaves its lock, and a file without an entry in the index, or part of one."""

@@ -41,6 +41,7 @@ def assert_same(one, two):
             np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "not kept"])
 def test_ctrl_c_does_not_wait_for_an_iteration_that_takes_minutes(

@@ -159,6 +159,7 @@ def test_a_pseudo_extension_is_given_again(target, crash, tmp_path):
     assert_same(resume(tmp_path / "run", target=extended), whole)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
 def test_prior_data_are_kept(crash, tmp_path):
     program = """
@@ -337,6 +338,7 @@ def test_a_file_in_place_of_the_folder(target, tmp_path):
     assert (tmp_path / "run").read_text() == "mine"
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("phase", ["warm-up", "sampling"])

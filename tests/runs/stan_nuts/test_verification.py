@@ -104,6 +104,7 @@ def test_draws_are_spread_over_chains_and_iterations(target, monkeypatch):
 # --- differs -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_wrong_density_differs(target, name):
     found = check(faulty(target, FAULTS[name]), target)
@@ -257,6 +258,7 @@ def stick_breaking(y):
     return np.array([*p, rest]), log_jacobian
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 7.0])
 @pytest.mark.parametrize("declaration", ["simplex[3] p", "array[1] simplex[3] p"])
 def test_a_simplex_in_the_transform_of_older_releases(alpha, declaration):

@@ -58,6 +58,7 @@ def features(draws):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("max_depth", [1, 3, 10])
 @pytest.mark.parametrize(("metric", "step_size"), [("dense", 0.7), ("dense", 1.4), ("unit", 0.25)])
 def test_one_iteration_leaves_the_target_alone(metric, step_size, max_depth):

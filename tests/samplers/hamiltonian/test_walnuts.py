@@ -102,6 +102,7 @@ def random_leaves(count, seed):
         yield i, start, rng.standard_normal(3), rng.choice([-1.0, 1.0]), steps
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wall", [np.inf, 0.8])
 @pytest.mark.parametrize("metric", METRICS)
 def test_leaves_are_those_of_the_recursion(metric, wall):
@@ -214,6 +215,7 @@ def awkward_features(draws):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("extra_halving", [0.0, THIRD])
 @pytest.mark.parametrize(("metric", "step_size"), [("dense", 1.6), ("unit", 0.6)])
 def test_an_asymmetric_target_is_left_alone(metric, step_size, extra_halving):
@@ -268,6 +270,7 @@ def funnel_features(x):
     return np.column_stack([v, v**2, z, np.abs(z) < 0.5, *inside])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("extra_halving", [0.0, THIRD])
 def test_a_funnel_is_left_alone(extra_halving):
     """Ten features within 4.5 errors, the neck's mass among them."""
@@ -278,6 +281,7 @@ def test_a_funnel_is_left_alone(extra_halving):
     assert refined > 20_000
 
 
+@pytest.mark.thorough
 def test_the_neck_of_a_funnel_has_its_mass():
     """P(v < -5) of 20 chains within four errors, which are at most 40 % of it."""
     starts = Funnel.exact(20, np.random.default_rng(4))

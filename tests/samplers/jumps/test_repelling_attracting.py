@@ -211,6 +211,7 @@ def test_notes():
     assert "7.5" in note
 
 
+@pytest.mark.thorough
 def test_twenty_modes():
     """Every chain visits all of them; moments are within 4 standard errors."""
     path, file = bundled.find("mixture", "twenty")

@@ -106,6 +106,7 @@ FROZEN = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("chosen", FROZEN)
 def test_frozen_it_leaves_the_target_invariant(chosen):
     """Start 40 chains at draws of the target; five standard errors, false alarms 2e-5."""

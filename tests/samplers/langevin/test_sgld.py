@@ -17,6 +17,7 @@ PRECISION = 0.01 + ROWS  # of the posterior of the mean
 STEP = 0.004
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("batches", "control"), [(10, False), (10, True), (1, False)])
 def test_the_stationary_variance_is_the_closed_form(batches, control):
     """Gradients are linear with a slope that all batches share, so their noise is constant.

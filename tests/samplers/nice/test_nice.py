@@ -35,6 +35,7 @@ def surprises(fit):
         yield (batches.mean() - truth) / (batches.std(ddof=1) / np.sqrt(len(batches)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("given", [False, True])
 def test_random_weights_sample_exactly(ring, given):
     options = {"network": network(ring)} if given else {}

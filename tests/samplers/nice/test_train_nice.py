@@ -38,6 +38,7 @@ def trainer(made, seed=0):
     return adversarial.Trainer(made.couplings, made.weights, [8, 8], lengths, 1e-3, seed)
 
 
+@pytest.mark.thorough
 def test_the_map_of_the_trainer_is_that_of_the_sampler():
     made = Network.untrained(3, 2, [[7], [5, 4], [6]], seed=1)
     made.weights += 0.1 * np.random.default_rng(0).normal(size=made.weights.size)
@@ -53,6 +54,7 @@ def test_the_map_of_the_trainer_is_that_of_the_sampler():
             assert error < 1e-6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [2, 40])
 def test_the_loss_of_v_is_the_energy_in_the_acceptance_ratio(size):
     """A network of zeros leaves v, a critic of zeros has no loss: half the energy of v is left.
@@ -133,6 +135,7 @@ def test_two_modes_are_joined(mog2):
     np.testing.assert_allclose(x.std((0, 1)), sd, rtol=0.03)
 
 
+@pytest.mark.thorough
 def test_losses_that_are_not_finite_end_it_with_the_last_good_network(mog2, monkeypatch):
     taken = []
 

@@ -142,6 +142,7 @@ def test_an_excursion_ends_with_a_draw_or_after_the_longest():
     assert 0 < np.sum(expit(u) >= 0.8) < 500
 
 
+@pytest.mark.thorough
 def test_learning_tunes_the_step_to_the_acceptance_that_is_asked_for():
     walker, rng = make_walker(), np.random.default_rng(8)
     x, u = at_the_target(rng, 2000)
@@ -159,6 +160,7 @@ def test_learning_tunes_the_step_to_the_acceptance_that_is_asked_for():
     np.testing.assert_array_equal(walker.averaging, learned)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("design", [JOINT, GIBBS], ids=["joint", "gibbs"])
 def test_the_error_of_the_log_constant_is_that_of_repeated_runs(design):
     """60 runs: standardized errors have variance 1, +- 0.6 being 3.3 of its standard errors."""
@@ -178,6 +180,7 @@ def test_the_error_of_the_log_constant_is_that_of_repeated_runs(design):
     assert abs(np.mean(surprises)) < 4 / np.sqrt(60)
 
 
+@pytest.mark.thorough
 def test_without_an_atom_weighted_positions_become_draws():
     """Means of draws are weighted means of positions; unweighted means are far from them."""
     walker, rng = make_walker(atom=0.0), np.random.default_rng(9)

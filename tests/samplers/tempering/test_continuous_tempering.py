@@ -32,6 +32,7 @@ def test_wrong_settings_are_refused(settings, code, facts):
         find(NAME, **settings)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("chosen", [{}, {**ZETA, "log_zeta": 3.0, "atom": 0.0}, {"atom": 0.0}])
 def test_two_modes_of_the_paper(chosen):
     """0.6 N(-8, 1) + 0.4 N(8, 2^2): the weight of the second mode, within 4.5 standard errors.

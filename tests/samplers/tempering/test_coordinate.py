@@ -103,6 +103,7 @@ def test_the_uniform_coordinate_has_the_weights_of_the_paper():
         assert hot == pytest.approx(-excess / -np.expm1(excess) if excess < 300 else 0, rel=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delta", DELTAS)
 def test_a_barrier_that_rises_with_b_is_the_uniform_coordinate(delta):
     """With b = s and c = s log zeta: that of the paper, for any levels of the ladder."""
@@ -125,6 +126,7 @@ def test_a_barrier_that_rises_with_b_is_the_uniform_coordinate(delta):
     assert stats.ks_2samp(*draws).pvalue > 1e-4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delta", DELTAS)
 def test_draws_given_a_position_have_its_law(coordinate, delta):
     """One false alarm in 1e4 draws of the whole grid; ties at atoms are spread evenly."""

@@ -173,6 +173,7 @@ def test_every_level_is_left_invariant():
 # --- boundaries ----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("iter_warmup", [1, 7, 400, 5000])
 def test_boundaries_are_quantiles_of_the_last_round_of_warmup(iter_warmup):
     """From all levels alike, with as many draws in each ring, and from no earlier sweep."""

@@ -95,6 +95,7 @@ def test_without_jumps_the_chains_are_random_walks():
     assert np.all((taken > 50) & (taken < 300))
 
 
+@pytest.mark.thorough
 def test_full_files_hold_a_fair_sample_and_their_lists_agree():
     (chains, files), rng = make(rows=40), np.random.default_rng(4)
     counts, times = np.zeros(400), 300

@@ -121,6 +121,7 @@ def test_attributes_describe_the_extension(target):
     assert repr(extended) == "Extended('program', 3 pseudo-samples, free, 9 parameters)"
 
 
+@pytest.mark.thorough
 def test_import_compiles_nothing():
     code = (
         "import stanadapt;"

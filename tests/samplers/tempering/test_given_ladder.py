@@ -62,6 +62,7 @@ def tempered(target, name, **chosen):
     return sa.sample(target, name, **(common | chosen), **QUIET)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings(r"ignore:.*\[improper_hot_chains\]")
 @pytest.mark.parametrize("name", ["parallel_tempering", "simulated_tempering"])
 @pytest.mark.parametrize("given", [LADDER, POWERS], ids=["reference", "powers"])

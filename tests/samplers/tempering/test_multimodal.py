@@ -99,6 +99,7 @@ def assert_posterior(fit, mean, variances):
         assert effective(m[..., i]) > 1000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "began"),
     [
@@ -122,6 +123,7 @@ def test_posterior_and_evidence_of_a_conjugate_normal(name, began):
     assert EVIDENCE < -8
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings(r"ignore:.*\[few_round_trips\]")
 @pytest.mark.parametrize("name", ALONG_THE_PATH)
 def test_without_observations_the_posterior_is_the_prior(name):

@@ -178,6 +178,7 @@ def test_round_trips_are_from_index_to_reference_and_back():
     assert total > 20
 
 
+@pytest.mark.thorough
 def test_the_report_of_a_sweep():
     pseudo, rng = make_pseudo_samples(3), np.random.default_rng(5)
     x, levels, index, _ = draw_extended(pseudo, 1, seed=6)

@@ -68,6 +68,7 @@ def test_gradient_is_the_derivative(both):
         assert np.all(np.abs(gradient - numeric) <= slack + 1e-6 * np.abs(gradient * SD).max() / SD)
 
 
+@pytest.mark.thorough
 def test_moments_of_draws(both):
     """Bounds of 5 standard errors, 25 per distribution: one false alarm in 50,000 runs."""
     reference, _, covariance = both

@@ -95,6 +95,7 @@ def shifted(shift, **options):
     return sa.sample(target, "smc", chains=4, iter_warmup=400, seed=2, **QUIET, **options)
 
 
+@pytest.mark.thorough
 @FAILURES
 @pytest.mark.parametrize("resample", [True, False])
 def test_a_constant_shifts_the_evidence_alone(resample):

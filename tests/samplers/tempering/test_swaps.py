@@ -137,6 +137,7 @@ def test_constants_if_the_target_fails():
     np.testing.assert_allclose(log_z[:5], exact, atol=5 * 2 * 0.014)
 
 
+@pytest.mark.thorough
 def test_constants_if_reference_and_target_each_fail():
     """Three regions: in the support of the reference only, of both, of the target only."""
     tempering, rng = make_tempering([0.0, 1.0], room=2), np.random.default_rng(16)

@@ -169,6 +169,7 @@ def exact_rejections(b):
     return 1 - np.minimum(1.0, np.exp(gap * (delta[:, :-1] - delta[:, 1:]))).mean(axis=0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", BOTH)
 def test_levels_are_equally_far_apart(name, chains):
     """In exact rejection rates. Interpolating sixteen levels linearly between four costs some."""

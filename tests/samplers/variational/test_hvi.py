@@ -38,6 +38,7 @@ def paths(target):
         return {t: sa.sample(target, "hvi", transitions=t, **SHEET, **QUIET) for t in BOUNDS}
 
 
+@pytest.mark.thorough
 def test_the_bound_rises_toward_the_evidence_and_is_never_above_it(paths):
     """0.003: rounding of the known values, and q_0, which is fitted by stochastic gradients."""
     bounds = [paths[t].attrs["bound"] for t in BOUNDS]
@@ -118,6 +119,7 @@ def test_raw_draws_are_too_narrow_and_marked_as_not_exact(target):
     assert abs(np.corrcoef(x[1:], x[:-1])[0, 1]) < 4.0 / np.sqrt(len(x))
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings(r"ignore:.*\[long_stay\]")
 def test_the_bound_does_not_depend_on_where_the_posterior_lies():
     code = CORRELATED.replace("x[1]", "(x[1] - 3)").replace("x[2]", "(x[2] + 2)")

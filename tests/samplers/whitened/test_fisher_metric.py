@@ -119,6 +119,7 @@ def test_five_thousand_parameters_need_no_dense_matrix():
     assert np.isfinite(metric.factor).all()
 
 
+@pytest.mark.thorough
 def test_of_many_parameters_and_draws_no_large_matrix_is_made(monkeypatch):
     n, m = LARGEST_DENSE + 200, LARGEST_DENSE
     rng, sizes = np.random.default_rng(1), []

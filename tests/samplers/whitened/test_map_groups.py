@@ -25,6 +25,7 @@ def of(target, seed=1):
     return positions, target.gradients(positions)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("target", [FUNNEL, SCHOOLS], ids=["funnel", "schools"])
 def test_a_hierarchy_is_one_group_of_all_its_members(target, seed):
@@ -132,6 +133,7 @@ def priors(groups):
     return {j: group.prior for group in groups for j in group.members}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_units_of_a_nested_hierarchy_are_found_before_their_groups(seed):
     """Given its units, no group is normal: a map of it would keep theirs out, in a circle."""
@@ -156,6 +158,7 @@ def test_each_coefficient_may_have_a_scale_of_its_own(seed):
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(1, 13))
 def test_few_draws_of_a_nested_hierarchy_are_enough_for_a_search(seed):
     """Each coordinate may be claimed by several priors in turn; what is left has no circle."""

@@ -98,6 +98,7 @@ def test_priors_on_priors_become_a_gaussian(tree):
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_random_walk_with_an_unknown_step_is_straightened(seed):
     """Each step depends on both its neighbors: which comes first is not clear from the draws."""
@@ -132,6 +133,7 @@ def skewed(count, seed=3):
     return x, 0.4 - np.exp(x)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", [2, 60])
 def test_other_coordinates_have_no_say(count):
     """A funnel is straightened, however many coordinates beside it no map would improve."""
@@ -288,6 +290,7 @@ def hierarchy(request):
     return target, drawn(target, starts(target), draws=5000)
 
 
+@pytest.mark.thorough
 def test_quantiles_of_the_scale_are_exact(hierarchy):
     """Those at the neck too: five numbers within 4.5 of their Monte Carlo errors."""
     target, chains = hierarchy
@@ -328,6 +331,7 @@ def test_without_the_map_it_is_the_sampler_without_one():
     assert column(chains[0], "n_steps").mean() > 8
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("trajectory", ["fixed", "nuts"])
 def test_each_kind_of_trajectory_uses_it(trajectory):
     chains = drawn(SCHOOLS, starts(SCHOOLS), draws=200, trajectory=trajectory)
@@ -351,6 +355,7 @@ def test_a_banana_is_straightened():
         assert abs(square.mean() - 1.0) < 4.5 * error
 
 
+@pytest.mark.thorough
 def test_the_same_bits_for_any_number_of_threads_and_any_chunk():
     found = []
     for threads, chunk in ((1, None), (2, 7), (4, 1)):
@@ -396,6 +401,7 @@ def test_the_map_is_learned_again_from_better_draws():
     assert after < 2.0 * least
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("chains", "warmup"), [(1, 2000), (2, 2000), (4, 20), (4, 150), (4, 0)])
 def test_few_chains_and_short_warm_ups_run(chains, warmup):
     made = drawn(SCHOOLS, starts(SCHOOLS, chains), draws=100, warmup=warmup)

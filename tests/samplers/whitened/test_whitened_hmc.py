@@ -133,6 +133,7 @@ IMPROPER = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("code", "names", "program"), IMPROPER)
 def test_an_improper_posterior_is_reported(code, names, program):
     target = sa.Target(program, show_progress=False, backend="stanli")
@@ -145,6 +146,7 @@ def test_an_improper_posterior_is_reported(code, names, program):
     assert attribute(fit, "verdict") == "do not use"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_separate_modes_are_not_called_improper(seed):
     """The test configuration turns every warning but those of the verdict into an error."""

@@ -68,6 +68,7 @@ def test_candidates_for_many_modes_have_settings_that_exist(gradient_problem):
         assert sampler.uses_gradient == (not gradient_problem)
 
 
+@pytest.mark.thorough
 def test_a_sampler_that_stays_exact_for_a_noisy_density():
     program = """
     parameters { real x; vector[3] u; }
@@ -93,6 +94,7 @@ def test_shorter_steps_after_divergences():
     assert "theta = mu + tau * theta_raw" in funnel  # the noncentered program
 
 
+@pytest.mark.thorough
 def test_nothing_is_printed_without_progress(normal, capfd):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

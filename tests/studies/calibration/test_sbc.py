@@ -45,6 +45,7 @@ def calibrate(program=PROGRAM, generator=GENERATOR, sampler="nuts", **changes):
     return sa.sbc(program, generator, DATA, sampler, **{**QUICK, **SHORT, **changes})
 
 
+@pytest.mark.thorough
 def test_a_correct_program_and_sampler(tmp_path):
     study = calibrate()
     assert study.verdict == "calibrated"
@@ -113,6 +114,7 @@ def test_a_run_is_continued_and_any_executor_gives_the_same_ranks(tmp_path):
         calibrate(simulations=30, run=tmp_path / "run", seed=2)
 
 
+@pytest.mark.thorough
 def test_the_seed_is_recorded_and_that_of_the_folder(tmp_path):
     few = {"simulations": 20, "run": tmp_path}
     first = calibrate(seed=None, **few)
@@ -131,6 +133,7 @@ def test_a_file_that_is_something_else_is_refused(tmp_path, text):
     assert (tmp_path / "replicates.jsonl").read_text() == text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("old", "new", "facts"),
     [
@@ -161,6 +164,7 @@ def test_a_generator_that_draws_nothing_is_refused(generator):
         calibrate(generator=generator)
 
 
+@pytest.mark.thorough
 def test_empty_blocks_of_a_generator_are_no_parameters():
     whole = GENERATOR.replace("generated", "parameters { } model {\n}\ngenerated")
     np.testing.assert_array_equal(
@@ -168,6 +172,7 @@ def test_empty_blocks_of_a_generator_are_no_parameters():
     )
 
 
+@pytest.mark.thorough
 def test_a_generator_that_throws_is_reported():
     throwing = GENERATOR.replace("gamma_rng(4, 2)", "normal_rng(0.3, 1)")
     study = calibrate(generator=throwing, simulations=60)

@@ -74,6 +74,7 @@ def test_seconds_that_were_not_recorded_do_not_win(tmp_path):
     assert "timeless" in text
 
 
+@pytest.mark.thorough
 def test_one_chain_alone_is_not_trusted(tmp_path):
     one = made_up.fit(1, shape=(1, 250))
     page = page_of({"a": one}, tmp_path)
@@ -81,6 +82,7 @@ def test_one_chain_alone_is_not_trusted(tmp_path):
     assert "one_chain" in page.codes("problems", "a")
 
 
+@pytest.mark.thorough
 def test_one_chain_is_trusted_as_far_as_it_agrees_with_several(tmp_path):
     fits = {"one": made_up.fit(1, shape=(1, 1000)), "four": made_up.fit(2, shape=(4, 250))}
     assert page_of(fits, tmp_path).codes("conclusion")[0] == "all_fits_usable"
@@ -95,6 +97,7 @@ def test_one_chain_is_trusted_as_far_as_it_agrees_with_several(tmp_path):
     assert "four" in problem
 
 
+@pytest.mark.thorough
 def test_constant_and_not_finite_quantities(tmp_path):
     posterior = made_up.draws(1) | {"size": np.full(made_up.SHAPE, 7.0)}
     broken = made_up.draws(2)["a"]
@@ -116,6 +119,7 @@ def test_nothing_but_constants_and_nan(tmp_path):
         assert "x (do not use)" in text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("draws", [1, 3])
 def test_very_few_draws(draws, tmp_path):
     fits = {"few": made_up.fit(1, shape=(4, draws)), "b": made_up.fit(2)}
@@ -124,6 +128,7 @@ def test_very_few_draws(draws, tmp_path):
     assert "few (" in text
 
 
+@pytest.mark.thorough
 def test_an_interrupted_fit(tmp_path):
     cut = made_up.fit(1, shape=(4, 150), interrupted=True)
     fits = {"cut": cut, "whole": made_up.fit(2)}
@@ -131,6 +136,7 @@ def test_an_interrupted_fit(tmp_path):
     assert "150 of 250" in text
 
 
+@pytest.mark.thorough
 def test_chains_that_share_only_some_variables(tmp_path):
     posterior = {name: x for name, x in made_up.draws(1).items() if name != "b"}
     fits = {"some": made_up.fit(1, posterior=posterior), "all": made_up.fit(2)}

@@ -43,6 +43,7 @@ def test_the_conclusion_answers_both_questions(page):
     assert "nuts" in choice
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "code", "fact"),
     [
@@ -127,6 +128,7 @@ def test_the_origin_suffices_to_reproduce_the_fits(page):
         assert expected in words
 
 
+@pytest.mark.thorough
 def test_names_are_escaped(tmp_path):
     posterior = {"<i>$a$": made_up.draws(1)["a"], "b&c": made_up.draws(1)["c"]}
     fits = {
@@ -144,6 +146,7 @@ def test_names_are_escaped(tmp_path):
     assert "<i>$a$" in page.words()
 
 
+@pytest.mark.thorough
 def test_repeats_are_shown_as_a_spread(tmp_path):
     fits = {
         "slow": [made_up.fit(i, seconds=s) for i, s in enumerate((8.0, 10.0, 16.0))],
@@ -160,6 +163,7 @@ def test_repeats_are_shown_as_a_spread(tmp_path):
     assert "fast, repeat 3" in page.words("origin")
 
 
+@pytest.mark.thorough
 def test_a_bad_repeat_condemns_its_sampler(tmp_path):
     fits = {
         "fast": [made_up.fit(1, seconds=0.5), made_up.in_another_mode(2)],
@@ -172,6 +176,7 @@ def test_a_bad_repeat_condemns_its_sampler(tmp_path):
     assert page.messages("problems", "fast, repeat 2 do not use")
 
 
+@pytest.mark.thorough
 def test_a_report_ignores_settings_of_matplotlib_and_changes_none(tmp_path):
     fits = {"a": made_up.fit(1)}
     plain = sa.report(fits, tmp_path / "plain.html").read_text()
@@ -183,6 +188,7 @@ def test_a_report_ignores_settings_of_matplotlib_and_changes_none(tmp_path):
     assert pictures[0] == pictures[1]
 
 
+@pytest.mark.thorough
 def test_a_report_can_be_written_in_a_thread(tmp_path):
     fits = {"a": made_up.fit(1)}
     threads = [
@@ -195,6 +201,7 @@ def test_a_report_can_be_written_in_a_thread(tmp_path):
     assert all("</html>" in (tmp_path / f"{i}.html").read_text() for i in range(2))
 
 
+@pytest.mark.thorough
 def test_thousands_of_parameters(tmp_path):
     """The odd ones are found among three thousand, and the page stays small."""
     fits = {}

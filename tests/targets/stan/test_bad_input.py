@@ -289,6 +289,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("sampler", "name", "bad"), SETTINGS)
 def test_value_out_of_range(target, sampler, name, bad):
     error = refused("settings", [sampler, name], sa.sample, target, sampler, **RUN, **{name: bad})

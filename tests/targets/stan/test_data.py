@@ -244,6 +244,7 @@ def wrong_shapes(x):
                 yield x.swapaxes(axis, other)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("base", TYPES)
 @pytest.mark.parametrize("seed", range(4))
 def test_right_shapes_are_accepted_and_wrong_ones_refused(base, seed):

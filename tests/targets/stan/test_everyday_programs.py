@@ -269,6 +269,7 @@ def test_every_program_has_positions_of_its_own():
     assert set(CLOSED_FORMS) == set(POSITIONS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CLOSED_FORMS)
 def test_density_and_gradient_equal_the_closed_form(name):
     """Values up to the constant that `propto` drops; gradients in units of the spreads."""

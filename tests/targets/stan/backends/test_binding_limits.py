@@ -214,6 +214,7 @@ def interrupted_after(seconds, work):
     return time.monotonic() - began - seconds
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_the_trial_and_its_process():
     assert interrupted_after(1.0, lambda: bound(400_000)) < 5.0
     assert children() == []

@@ -75,6 +75,7 @@ def test_a_program_is_compiled_once_for_threads(tree):
     assert "schools" in line
 
 
+@pytest.mark.thorough
 def test_relevant_changes_lead_to_a_new_compilation(tree, monkeypatch):
     keys = [compiled().key]
     (tree / "make").mkdir()

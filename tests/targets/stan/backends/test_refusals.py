@@ -199,6 +199,7 @@ def test_chains_share_a_model_that_takes_long_to_bind(monkeypatch):
     assert long.model_of(1) is long.model
 
 
+@pytest.mark.thorough
 def test_a_binding_that_takes_long_is_announced(monkeypatch, capsys):
     construct = backends.stanli.construct
 

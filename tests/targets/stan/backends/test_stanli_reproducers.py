@@ -225,6 +225,7 @@ def verdicts(request):
     return request.param, dict(zip(REPRODUCERS, verdicts, strict=True))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", REPRODUCERS)
 def test_each_fault_exists_and_is_guarded_against(verdicts, name):
     guards, by_name = verdicts

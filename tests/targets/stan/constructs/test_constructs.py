@@ -39,6 +39,7 @@ def test_the_table_has_no_empty_cell():
         assert {row[column] for column in table.FIELDS[4:]} <= codes, name
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TAKEN)
 def test_values_and_gradients_are_right(name):
     construct = ALL[name]
