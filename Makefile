@@ -12,17 +12,17 @@ DOCS_READY := $(VENV)/.docs-ready
 demo: $(READY)
 	$(BIN)/python -m workflows.quickstart
 
-# every feature, every sampler and bad input on the embedded backend: no compiler, about ten minutes
-# from an empty home; two files at a time, in the order of collection: ordered by number of tests,
-# the longest file would run last, alone
+# every feature, every sampler and bad input on the embedded backend: no compiler, less than ten minutes
+# from an empty home. `pytest` alone leaves out tests that take a second or more
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	sh .ci/tests "not cmdstan and not slow and not soak" tests/samplers
 
 # the tests that `make test` leaves out: with CmdStan, which is installed first, statistics, all variants of
 # samplers, the commands of the documentation, pages in a browser
 test-long: $(READY)
 	$(BIN)/stanadapt install-cmdstan
-	sh .ci/test-long
+	sh .ci/tests "(slow or cmdstan) and not soak" tests/samplers/tempering tests/samplers tests/runs \
+	  tests/targets
 
 # all tests but those of soak
 test-all: test test-long test-newer-stan test-newest-python
@@ -53,12 +53,13 @@ fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --programs 1000
 	$(BIN)/python -m tests.fuzz --programs 100 --seed 1000 --native
 
-# every planted bug, the longest statistics, all programs on a newer Stan, fresh names, labels and
-# limits, runs killed at a thousand random moments, and memory after 10^7 gradients and 1,000 targets;
-# more than an hour
+# every planted bug, the longest statistics, all programs on a newer Stan, all pages on a newer Python,
+# fresh names, labels and limits, runs killed at a thousand random moments, and memory after 10^7
+# gradients and 1,000 targets; more than an hour
 soak: $(READY)
 	$(BIN)/stanadapt install-cmdstan
 	sh .ci/test-newer-stan
+	sh .ci/test-newest-python cells
 	$(BIN)/python -m pytest -m soak -n 2
 	$(BIN)/python -m tests.soak.kill_runs --kills 80
 	$(BIN)/python -m tests.soak.memory_growth
@@ -80,13 +81,14 @@ bench: $(READY)
 docs: $(DOCS_READY)
 	$(BIN)/python -m sphinx -E -W --keep-going -q -d output/docs/doctrees docs output/docs/html
 
+# to bytecode, modules are compiled when they are imported: most never are, and it takes half a minute
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -e ".[test]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[test]"
 	touch $(READY)
 
 $(DOCS_READY): $(READY)
-	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	$(BIN)/python -m pip install --quiet --no-compile -e ".[docs]"
 	touch $(DOCS_READY)
 
 clean:
