@@ -22,6 +22,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
+from stanadapt.engine.interrupts import interruptible
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.messages import (
@@ -419,12 +420,13 @@ def _run(command: list[str], folder: Path, log: Path, seconds: float) -> int:
             start_new_session=True,  # so that its compilers can be stopped with it
         )
         try:
-            return process.wait(seconds)
+            with interruptible():  # a batch system ends a job with SIGTERM
+                return process.wait(seconds)
         except subprocess.TimeoutExpired:
             _stop(process)
             sink.write(f"\nstopped after {seconds:.0f} s\n".encode())
             return 1
-        except BaseException:  # Ctrl-C
+        except BaseException:
             _stop(process)
             raise
 

@@ -3,7 +3,10 @@
 import os
 import platform
 import shutil
+import signal
 import stat
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -26,6 +29,7 @@ from tests.helpers.fake_cmdstan import (
     wheel,
     working_tree,
 )
+from tests.helpers.repository import ROOT
 
 __all__ = ["home", "wheel"]  # fixtures
 
@@ -191,6 +195,32 @@ def test_a_command_that_exceeds_its_time_is_stopped_with_its_children(tmp_path):
     assert code != 0
     assert log.read_text().split("\n") == ["hello", "", "stopped after 0 s", ""]
     assert not (tmp_path / "late").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_an_installation_with_its_compilers_and_its_folder(tmp_path, sent):
+    code = """
+import sys
+from pathlib import Path
+from stanadapt.targets.stan import install_cmdstan as installer
+root = Path(sys.argv[1])
+with installer._work_folder(root) as work:
+    command = ["/bin/sh", "-c", "touch ../begun; (sleep 1; touch ../late) & wait"]
+    installer._run(command, work, root / "log", 60)
+"""
+    started = subprocess.Popen(
+        [sys.executable, "-c", code, tmp_path], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    deadline = time.monotonic() + 30.0
+    while not (tmp_path / "begun").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    started.send_signal(sent)
+    assert "KeyboardInterrupt" in started.communicate(timeout=10)[1]
+    time.sleep(1.2)
+    assert {path.name for path in tmp_path.iterdir()} == {"begun", "home", "log"}
 
 
 # -- CmdStanPy's installer -----------------------------------------------------------------------
