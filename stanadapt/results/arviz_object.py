@@ -44,7 +44,11 @@ class Fit(Protocol):
 
 @functools.cache  # called for every column of a table, by several threads at once
 def arviz_module() -> Any:
-    """Return the installed ArviZ, imported at the first call."""
+    """Return the installed ArviZ, imported at the first call.
+
+    In 0.23 it computes variances without Numba from then on, which it would use for the first
+    R-hat of every process: compilation takes longer than all R-hats of most fits.
+    """
     with stand_in_home(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ArviZ 0.23 announces 1.0 at import
         try:
@@ -52,6 +56,8 @@ def arviz_module() -> Any:
         except OSError:  # 0.23 cannot record in the user's cache that it showed its announcement
             with tempfile.TemporaryDirectory() as folder, environment(XDG_CACHE_HOME=folder):
                 import arviz
+    if hasattr(arviz, "Numba"):
+        arviz.Numba.disable_numba()
     return arviz
 
 

@@ -19,6 +19,7 @@ from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.results import files
 from tests.helpers.codes import raises
+from tests.helpers.repository import ROOT
 
 CODE = """
 parameters { matrix[2, 3] M; real<lower=0> s; }
@@ -152,6 +153,26 @@ def test_attributes_of_a_fit_have_types_that_netcdf_holds(fit):
         storable = isinstance(value, str | int | float | np.number) and not isinstance(value, bool)
         storable |= isinstance(value, np.ndarray) and value.dtype.kind in "if"
         assert storable, f"{name}: {value!r}"
+
+
+def test_the_first_r_hat_of_a_process_compiles_nothing():
+    code = """
+import numba.core.event as event
+compiled = []
+class Listener(event.Listener):
+    def on_start(self, occurred):
+        compiled.append(occurred.data["dispatcher"].py_func.__module__)
+    def on_end(self, occurred):
+        pass
+event.register("numba:compile", Listener())
+import numpy as np
+from stanadapt.diagnostics.mixing import mixing
+print(mixing(np.random.default_rng(1).normal(size=(4, 100))))
+assert not compiled, compiled
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "nan" not in done.stdout
 
 
 def test_attribute_has_a_default():
