@@ -155,10 +155,12 @@ def _function(sampler: Sampler, part: str) -> Iterator[str]:
     function = getattr(sampler, part)
     if function is None or function is keep:
         return
-    if not isinstance(function, Dispatcher):
+    if part == "init" and callable(function):  # called once per chain, and from Python
+        yield from _arity(part, getattr(function, "py_func", function), SIGNATURES[part])
+    elif not isinstance(function, Dispatcher):
         yield f"{part} must be compiled: decorate it with jit"
-        return
-    yield from _arity(part, function.py_func, SIGNATURES[part])
+    else:
+        yield from _arity(part, function.py_func, SIGNATURES[part])
 
 
 def _check(sampler: Sampler) -> Iterator[str]:

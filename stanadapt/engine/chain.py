@@ -181,7 +181,8 @@ class ChainDesign(NamedTuple):
 def compiled_functions(sampler: Sampler) -> tuple[Callable, ...]:
     """Return the compiled functions that Python calls for a chain."""
     called = (sampler.init, sampler.freeze, *sampler.compiled_parts)
-    return _advance, *(function for function in called if function is not keep)
+    compiled = (function for function in called if hasattr(function, "py_func"))
+    return _advance, *(function for function in compiled if function is not keep)
 
 
 class Chain:
@@ -266,9 +267,6 @@ class Chain:
     def compile(self) -> float:
         """Compile, or load from the cache, without moving; returns seconds."""
         began = time.perf_counter()
-        pooling = self.sampler.pooling
-        if pooling and pooling.rehearse and self.warming_up:
-            pooling.rehearse(self.density, self.state)
         self._run(0, 0, 0, True, 0)
         # a state is replaced, not changed: the result is not needed
         self.sampler.freeze(self.compiled_settings, self.state)

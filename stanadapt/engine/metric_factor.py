@@ -15,6 +15,8 @@ does not write out a factor of low rank, which therefore costs memory of its siz
 `written_out` does, for few parameters.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.linalg import solve_triangular
 
@@ -84,7 +86,45 @@ def _stretch(factor, vector, n):
             vector[i] += amount * direction[i]
 
 
-# --- many vectors, in Python ----------------------------------------------------------------------
+# --- in Python ------------------------------------------------------------------------------------
+
+
+class Products(NamedTuple):
+    """Products of L with one vector, shape (n,), by NumPy, for a few calls: see `products`.
+
+    Sums are NumPy's own and not those of BLAS, which depend on the number of its threads.
+    """
+
+    scales: np.ndarray | None
+    directions: np.ndarray
+    amounts: np.ndarray
+    lower: np.ndarray
+
+    def times(self, vector: np.ndarray) -> np.ndarray:
+        """Return L x."""
+        if self.scales is None:
+            return np.einsum("ij,j->i", self.lower, vector)
+        return self.scales * self._stretched(vector)
+
+    def transposed_times(self, vector: np.ndarray) -> np.ndarray:
+        """Return L^T g."""
+        if self.scales is None:
+            return np.einsum("ji,j->i", self.lower, vector)
+        return self._stretched(self.scales * vector)
+
+    def _stretched(self, vector: np.ndarray) -> np.ndarray:
+        if not len(self.amounts):
+            return vector
+        shares = self.amounts * np.einsum("ij,j->i", self.directions, vector)
+        return vector + np.einsum("ij,i->j", self.directions, shares)
+
+
+def products(factor: np.ndarray, n: int) -> Products:
+    """Return the products of a factor of n coordinates, stored in any way."""
+    none = np.empty(0)
+    if len(factor) > 1 and factor.shape[1] == n:
+        return Products(None, none, none, written_out(factor, n))
+    return Products(factor[0, :n], factor[1:, :n], factor[1:, -1], none)
 
 
 def inverse_times_rows(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -9,8 +9,9 @@
 3. `State.current` is a NamedTuple with at least `position`, shape (dim,), and `log_density`.
    A State is built by keyword and changed by `replace(state, scale=...)`.
 4. `check(settings)` is plain Python and raises StanadaptError for values out of range.
-5. `init`, `step`, `adapt`, `freeze` are compiled (`jit`). They neither raise nor print: a
-   failure is a value (`-inf` is a rejection, `diverging` is a field of Info).
+5. `step`, `adapt`, `freeze` are compiled (`jit`). They neither raise nor print: a failure is a
+   value (`-inf` is a rejection, `diverging` is a field of Info). `init` may be compiled; it is
+   called once per chain, and a sampler that takes long to compile leaves it to Python.
 6. `step` does not allocate. Arrays of `State` that hold the rejected point are overwritten in
    the next step; large tuning arrays are updated in place in `adapt`. Nothing else is edited.
 7. Randomness comes from `rng` alone, a numpy Generator.
@@ -241,10 +242,7 @@ class Pooling(NamedTuple):
         `metric`, a `FisherMetric`: for a sampler that learns these for other samplers too.
     prepare
         (density, state) -> state: work of each chain alone, in its thread, before its next
-        iterations, if its state asks for any. For what is too rare to be a part of `step`, and
-        compiled by itself.
-    rehearse
-        (density, state): compile what `prepare` calls, without an evaluation of the density.
+        iterations, if its state asks for any. For what is too rare to be a part of `step`.
 
     """
 
@@ -252,7 +250,6 @@ class Pooling(NamedTuple):
     pool: Callable[[Any, Any, list], tuple[Any, list]]
     pool_for_scales: Callable[[Any, Any, list], tuple[Any, list]] | None = None
     prepare: Callable[[Any, Any], Any] | None = None
-    rehearse: Callable[[Any, Any], None] | None = None
 
 
 class Sampler(NamedTuple):

@@ -138,8 +138,7 @@ class MappedDensity(NamedTuple):
     dim: int
 
 
-@jit
-def no_map():
+def no_map() -> TriangularMap:
     """Return a map that leaves every coordinate as it is."""
     return TriangularMap(np.empty((0, COLUMNS)), np.empty((WORK, 0)))
 

@@ -192,6 +192,15 @@ def inlined(function: Callable) -> Callable:
     return _cached(function, _folder_for([function]), **(OPTIONS | {"forceinline": True}))
 
 
+def once(compiled: Any) -> Callable:
+    """Return the Python function behind one of `jit`, for calls that are not worth compiling.
+
+    Only for those that do what they do in Python: they divide by no zero and call no intrinsic.
+    """
+    function: Callable = compiled.py_func
+    return function
+
+
 @intrinsic
 def never_inline(context: Any) -> Any:
     """Keep the function that calls this from being inlined into its callers.

@@ -7,20 +7,18 @@ density counts as too long.
 
 References
 ----------
-The inverse Hessian and its diagonal: `engine/compiled/inverse_hessian`. The bisection: Lewis and
-Overton (2013), Mathematical Programming 141.
+The inverse Hessian and its diagonal: `engine/inverse_hessian`. The bisection: Lewis and Overton
+(2013), Mathematical Programming 141.
 
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled import inverse_hessian
-from stanadapt.engine.compiled.inverse_hessian import LARGEST
-from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import copy, inner_product
+from stanadapt.engine import inverse_hessian
 from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.inverse_hessian import LARGEST, inner_product
 
 SUFFICIENT, CURVATURE, TRIES = 1e-4, 0.9, 60
 # the climb ends if a quadratic predicts a smaller rise in log density
@@ -49,58 +47,52 @@ class Path(NamedTuple):
     useful: np.ndarray
 
 
-def climb(density, start: np.ndarray, iterations: int, history: int) -> Path:
+def climb(density: Any, start: np.ndarray, iterations: int, history: int) -> Path:
     """Climb from start, shape (dim,), for at most `iterations`, with the last `history` pairs."""
     n = density.dim
     shape = (iterations + 1, n)
     path = Path(np.empty(shape), np.empty(shape), np.empty(shape[0]), np.empty(shape),
                 np.zeros(shape[0], np.bool_))  # fmt: skip
-    points = _climb(density, start, path, history)
+    with np.errstate(all="ignore"):  # a step that is too long may overflow, and is shortened
+        points = _climb(density, start, path, history)
     return Path(*(part[:points].copy() for part in path))
 
 
-@jit
-def _climb(density, start, path, history):
+def _climb(density: Any, start: np.ndarray, path: Path, history: int) -> int:
     """Fill a path; return the number of its points, 0 if the start fails."""
-    n, last = density.dim, path.positions.shape[0] - 1
-    steps, slopes = np.empty((history, n)), np.empty((history, n))
-    curvatures, kept = np.empty(history), 0
-    direction, work = np.empty(n), np.empty(history)
-    copy(start, path.positions[0])
+    pairs, kept = inverse_hessian.no_pairs(history, density.dim), 0
+    path.positions[0] = start
     path.log_density[0] = value_and_gradient(density, path.positions[0], path.gradients[0])
     if path.log_density[0] == -np.inf:
         return 0
-    inverse_hessian.start_diagonal(path.scales[0], path.gradients[0])
+    path.scales[0] = inverse_hessian.first_diagonal(path.gradients[0])
+    last = len(path.positions) - 1
     for k in range(last):
-        gradient = path.gradients[k]
-        copy(gradient, direction)
-        inverse_hessian.times(path.scales[k], steps, slopes, curvatures, kept, direction, work)
-        slope = inner_product(gradient, direction, n)
-        if not 0.5 * slope > PROMISED:
+        direction = inverse_hessian.times(path.scales[k], pairs, kept, path.gradients[k])
+        slope = inner_product(path.gradients[k], direction)
+        if not 0.5 * slope > PROMISED or not _search(density, path, k, direction, slope):
             return k + 1
-        if not _search(density, path, k, direction, slope):
-            return k + 1
-        row = kept % history
-        path.useful[k + 1] = _learn(path, k, steps[row], slopes[row])
-        if path.useful[k + 1]:
-            curvatures[row] = inner_product(steps[row], slopes[row], n)
+        step = path.positions[k + 1] - path.positions[k]
+        fall = path.gradients[k] - path.gradients[k + 1]
+        learned = inverse_hessian.learned_diagonal(path.scales[k], step, fall)
+        path.useful[k + 1] = learned is not None
+        path.scales[k + 1] = path.scales[k] if learned is None else learned
+        if learned is not None:
+            pairs.keep(kept, step, fall)
             kept += 1
     return last + 1
 
 
-@jit
-def _search(density, path, k, direction, slope):
+def _search(density: Any, path: Path, k: int, direction: np.ndarray, slope: float) -> bool:
     """Fill point k + 1 of a path; False if no point along the direction is good enough."""
-    n = density.dim
-    low, high, size = 0.0, np.inf, 1.0
+    low, high, size, there = 0.0, np.inf, 1.0, -np.inf
+    position, gradient = path.positions[k + 1], path.gradients[k + 1]
     for _ in range(TRIES):
-        for i in range(n):
-            path.positions[k + 1, i] = path.positions[k, i] + size * direction[i]
-        there = value_and_gradient(density, path.positions[k + 1], path.gradients[k + 1])
-        path.log_density[k + 1] = there
+        position[:] = path.positions[k] + size * direction
+        path.log_density[k + 1] = there = value_and_gradient(density, position, gradient)
         if not there >= path.log_density[k] + SUFFICIENT * size * slope:
             high = size
-        elif inner_product(path.gradients[k + 1], direction, n) > CURVATURE * slope:
+        elif inner_product(gradient, direction) > CURVATURE * slope:
             low = size
         else:
             return True
@@ -109,16 +101,3 @@ def _search(density, path, k, direction, slope):
             return False
     # a higher point that is still steep is acceptable, if the density does not fail
     return low > 0.0 and there > path.log_density[k]
-
-
-@jit
-def _learn(path, k, step, slope):
-    """Fill in step s and fall of the gradient y, and the scales of point k + 1.
-
-    Returns False, and leaves the scales as they are, if the curvature is not positive.
-    """
-    for i in range(step.shape[0]):
-        step[i] = path.positions[k + 1, i] - path.positions[k, i]
-        slope[i] = path.gradients[k, i] - path.gradients[k + 1, i]
-    copy(path.scales[k], path.scales[k + 1])
-    return inverse_hessian.learn_diagonal(path.scales[k + 1], step, slope)

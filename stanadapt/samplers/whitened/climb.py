@@ -13,9 +13,12 @@ quadratics describe nothing. There -log(-log density) is climbed, which has the 
 
 At the end of the climb, gradients along the columns of L can be differenced: `curvature_at`.
 
+All of this is Python: a chain climbs a few times in a run, if at all, and compilation would take
+longer than the climbs.
+
 References
 ----------
-L-BFGS and its diagonal: `engine/compiled/inverse_hessian`. The weak Wolfe conditions: Lewis and
+L-BFGS and its diagonal: `engine/inverse_hessian`. The weak Wolfe conditions: Lewis and
 Overton (2013), Mathematical Programming 141; steps are lengthened and shortened faster, by a
 factor of 4. The end of the climb, the logarithm and the spacing of the differences are ours.
 
@@ -25,13 +28,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine import metric_factor
-from stanadapt.engine.compiled import inverse_hessian
-from stanadapt.engine.compiled.jit import jit, seldom
-from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import copy, inner_product
-from stanadapt.engine.density import FAILED_CALLS, value_and_gradient
-from stanadapt.engine.points import GradientPoint, gradient_at
+from stanadapt.engine import inverse_hessian, metric_factor
+from stanadapt.engine.density import FAILED_CALLS, Density, gradient_of_program
+from stanadapt.engine.inverse_hessian import inner_product
+from stanadapt.engine.points import GradientPoint
 
 SUFFICIENT, FLATTER, TRIES = 1e-4, 0.9, 30
 LONGER, SHORTER, LONGEST = 4.0, 0.25, 1e20
@@ -76,8 +76,7 @@ class Climb(NamedTuple):
     rise: float
 
 
-@jit
-def no_climb():
+def no_climb() -> Climb:
     """Return a Climb of a chain that stays where it is."""
     return Climb(
         gradients=0, begin=np.empty(0), enough=0.0, level=np.inf, highest=np.inf, newton=False,
@@ -85,7 +84,7 @@ def no_climb():
     )  # fmt: skip
 
 
-def climb_if_due(density: Any, state: Any) -> Any:
+def climb_if_due(density: Density, state: Any) -> Any:
     """Let a chain climb by its Climb, if that asks for it."""
     plan = state.climb
     if plan.gradients == 0 and not len(plan.begin):
@@ -94,24 +93,28 @@ def climb_if_due(density: Any, state: Any) -> Any:
     return state._replace(current=point, climb=found)
 
 
-def compile_climb(density: Any, state: Any) -> None:
-    """Climb nowhere, without an evaluation of the density."""
-    climb(density, state.current, state.leapfrog.factor, no_climb())
-
-
-@seldom
-def climb(density, start, factor, plan):
+def climb(
+    density: Density, start: GradientPoint, factor: np.ndarray, plan: Climb
+) -> tuple[GradientPoint, Climb]:
     """Climb from a GradientPoint by a Climb; return the end, and the Climb with its results."""
-    if plan.begin.shape[0] > 0:
-        start = gradient_at(density, plan.begin)
-    end = _ascend(density, start, factor, plan)
-    arrived = plan.sides > 0 and (plan.level == np.inf or end.log_density >= plan.level)
-    n = density.dim if arrived else 0
-    curvature, force = np.empty((n, n)), np.empty(n)
-    if arrived:
-        curvature_at(density, end, factor, plan.sides, curvature)
-        metric_factor.transposed_times(factor, end.gradient, force)
-    return end, replace(plan, gradients=0, begin=np.empty(0), curvature=curvature, force=force)
+    with np.errstate(all="ignore"):  # a step that is too long may overflow, and is shortened
+        if len(plan.begin):
+            start = start_at(density, plan.begin)
+        metric = metric_factor.products(factor, density.dim)
+        end = _ascend(density, start, metric, plan)
+        arrived = plan.sides > 0 and (plan.level == np.inf or end.log_density >= plan.level)
+        curvature, force = np.empty((0, 0)), np.empty(0)
+        if arrived:
+            curvature = curvature_at(density, end, metric, plan.sides)
+            force = metric.transposed_times(end.gradient)
+    return end, plan._replace(gradients=0, begin=np.empty(0), curvature=curvature, force=force)
+
+
+def start_at(density: Density, position: np.ndarray) -> GradientPoint:
+    """Return the GradientPoint at a copy of position."""
+    gradient = np.empty(density.dim)
+    position = np.array(position, order="C")
+    return GradientPoint(position, gradient_of_program(density, position, gradient), gradient)
 
 
 # --- the climb ------------------------------------------------------------------------------------
@@ -124,131 +127,126 @@ class Place(NamedTuple):
     """
 
     position: np.ndarray
+    log_density: float
     gradient: np.ndarray
     slope: np.ndarray
 
-
-class Ends(NamedTuple):
-    """Limits of a search: log densities as in Climb, and the largest number of gradients."""
-
-    level: float
-    highest: float
-    most: int
+    @property
+    def deep(self) -> bool:
+        """Whether the logarithm of the log density is climbed from here."""
+        return self.log_density < DEEP
 
 
 class Found(NamedTuple):
-    """The end of a search: its log density, step, number of gradients, and whether it is good."""
+    """The end of a search: its place, step, number of gradients, and whether it is good."""
 
-    log_density: float
+    place: Place
     size: float
     tried: int
     good: bool
 
 
-@jit
-def _ascend(density, start, factor, plan):
+def _ascend(
+    density: Density, start: GradientPoint, metric: metric_factor.Products, plan: Climb
+) -> GradientPoint:
     """Return the GradientPoint at the end of the climb."""
-    n, log_density, used, kept, gained = density.dim, start.log_density, 0, 0, 0.0
-    steps, slopes = np.empty((HISTORY, n)), np.empty((HISTORY, n))
-    curvatures, work, diagonal = np.empty(HISTORY), np.empty(HISTORY), np.ones(n)
-    here = Place(start.position.copy(), start.gradient.copy(), np.empty(n))
-    there = Place(np.empty(n), np.empty(n), np.empty(n))
-    direction, along = np.empty(n), np.empty(n)
-    _set_slope(factor, here, log_density, log_density < DEEP)
-    if log_density < DEEP or not plan.newton:
-        inverse_hessian.start_diagonal(diagonal, here.slope)
+    used, kept, gained = 0, 0, 0.0
+    pairs, diagonal = inverse_hessian.no_pairs(HISTORY, density.dim), np.ones(density.dim)
+    deep = start.log_density < DEEP
+    here = _place(*start, metric, deep=deep)
+    if deep or not plan.newton:
+        diagonal = inverse_hessian.first_diagonal(here.slope)
     while used < plan.gradients:
-        deep = log_density < DEEP
-        copy(here.slope, direction)
-        inverse_hessian.times(diagonal, steps, slopes, curvatures, kept, direction, work)
-        rise = inner_product(here.slope, direction, n)
+        deep = here.deep
+        direction = inverse_hessian.times(diagonal, pairs, kept, here.slope)
+        rise = inner_product(here.slope, direction)
         # before the first pair, without curvature in the metric, the rise is that of any scales
         known = not deep and (kept > 0 or plan.newton)
         # a step that gained more shows that the slope far out is no measure of what is left
         ended = known and 0.5 * rise <= plan.enough and gained <= plan.enough
-        if not rise > 0.0 or ended or log_density >= plan.level:
+        if not rise > 0.0 or ended or here.log_density >= plan.level:
             break
-        metric_factor.times(factor, direction, along)
-        ends = Ends(plan.level, plan.highest, min(TRIES, plan.gradients - used))
-        found = _search(density, factor, here, there, log_density, direction, along, rise, ends)
-        used += found.tried
-        if not found.log_density > log_density:
+        most = min(TRIES, plan.gradients - used)
+        found = _search(density, metric, here, direction, rise, plan, most)
+        there, used = found.place, used + found.tried
+        if not there.log_density > here.log_density:
             break
-        gained = found.log_density - log_density
-        log_density = found.log_density
-        if deep and not log_density < DEEP:  # other units from here on
+        gained = there.log_density - here.log_density
+        if deep and not there.deep:  # other units from here on
             kept = 0
-            _set_slope(factor, there, log_density, False)
-            inverse_hessian.start_diagonal(diagonal, there.slope)
+            there = there._replace(slope=metric.transposed_times(there.gradient))
+            diagonal = inverse_hessian.first_diagonal(there.slope)
         elif found.good:
-            row = kept % HISTORY
-            for i in range(n):
-                steps[row, i] = found.size * direction[i]
-                slopes[row, i] = here.slope[i] - there.slope[i]
-            if inverse_hessian.learn_diagonal(diagonal, steps[row], slopes[row]):
-                curvatures[row] = inner_product(steps[row], slopes[row], n)
+            step, fall = found.size * direction, here.slope - there.slope
+            learned = inverse_hessian.learned_diagonal(diagonal, step, fall)
+            if learned is not None:
+                diagonal = learned
+                pairs.keep(kept, step, fall)
                 kept += 1
-        here, there = there, here
+        here = there
         if not found.good:
             break
-    return GradientPoint(here.position, log_density, here.gradient)
+    return GradientPoint(here.position, float(here.log_density), here.gradient)
 
 
-@jit
-def _set_slope(factor, place, log_density, deep):
-    metric_factor.transposed_times(factor, place.gradient, place.slope)
-    if deep:
-        for i in range(place.slope.shape[0]):
-            place.slope[i] /= -log_density
+def _place(
+    position: np.ndarray, log_density: float, gradient: np.ndarray,
+    metric: metric_factor.Products, *, deep: bool,
+) -> Place:  # fmt: skip
+    slope = metric.transposed_times(gradient)
+    return Place(position, log_density, gradient, slope / -log_density if deep else slope)
 
 
-@jit
-def _evaluate(density, position, gradient):
-    """Return the log density; -inf where it is not finite, which is no failure of a chain.
+def _evaluate(density: Density, position: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return log density and gradient; -inf where it is not finite, which is no failure of a chain.
 
     A search along a line that has gone too far is shortened, as any search is.
     """
-    for i in range(density.dim):
-        if not np.abs(position[i]) < np.inf:
-            return -np.inf
-    log_density = value_and_gradient(density, position, gradient)
+    gradient = np.zeros(density.dim)
+    if not np.isfinite(position).all():
+        return -np.inf, gradient
+    log_density = gradient_of_program(density, position, gradient)
     if log_density == -np.inf:
         density.calls[FAILED_CALLS] -= 1
-    return log_density
+    return log_density, gradient
 
 
-@jit
-def _search(density, factor, here, there, log_density, direction, along, rise, ends):
-    """Fill `there` with a point along a direction, in coordinates of the metric and in raw ones.
+def _search(
+    density: Density, metric: metric_factor.Products, here: Place, direction: np.ndarray,
+    rise: float, plan: Climb, most: int,
+) -> Found:  # fmt: skip
+    """Return a place along a direction, found with so many gradients at most.
 
-    rise is the slope along the direction.
+    The direction is one of the metric's coordinates; rise is the slope along it.
     """
-    n, deep = density.dim, log_density < DEEP
-    low, high, size, reached = 0.0, np.inf, 1.0, -np.inf
-    for tried in range(1, ends.most + 1):
-        for i in range(n):
-            there.position[i] = here.position[i] + size * along[i]
-        reached = _evaluate(density, there.position, there.gradient)
-        _set_slope(factor, there, reached, deep)
-        gain = reached - log_density
-        if deep and -np.inf < reached < 0.0:
-            gain = np.log(-log_density) - np.log(-reached)
-        if not gain >= SUFFICIENT * size * rise or reached > ends.highest:
+    along, deep = metric.times(direction), here.deep
+    low, high, size = 0.0, np.inf, 1.0
+    for tried in range(1, most + 1):
+        position = here.position + size * along
+        there = _place(position, *_evaluate(density, position), metric, deep=deep)
+        gain = there.log_density - here.log_density
+        if deep and -np.inf < there.log_density < 0.0:
+            gain = np.log(-here.log_density) - np.log(-there.log_density)
+        too_high = there.log_density > plan.highest
+        if not gain >= SUFFICIENT * size * rise or too_high:
             high = size
-        elif reached < ends.level and inner_product(there.slope, direction, n) > FLATTER * rise:
+        elif there.log_density < plan.level and (
+            inner_product(there.slope, direction) > FLATTER * rise
+        ):
             low = size
         else:
-            return Found(reached, size, tried, True)
+            return Found(there, size, tried, True)
         if high == np.inf:
             longer = LONGER * low
         elif low > 0.0:
             longer = 0.5 * (low + high)
         else:
             longer = SHORTER * high
-        if not longer < LONGEST or tried == ends.most:
-            return Found(reached if reached <= ends.highest else -np.inf, size, tried, False)
+        if not longer < LONGEST or tried == most:
+            return Found(there._replace(log_density=-np.inf) if too_high else there, size, tried,
+                         False)  # fmt: skip
         size = longer
-    return Found(reached, size, 0, False)
+    return Found(here, size, 0, False)
 
 
 # --- the curvature at its end ---------------------------------------------------------------------
@@ -261,53 +259,46 @@ SPACING = 1e-3
 WIDE, NARROW, GOOD, LEAST, AGAIN = 1e-2, 1e-14, 1e-6, 1e-3, 4
 
 
-@jit
-def curvature_at(density, point, factor, sides, curvature):
-    """Write -L^T H L at a GradientPoint, shape (n, n), from differences along the columns of L.
+def curvature_at(
+    density: Density, point: GradientPoint, metric: metric_factor.Products, sides: int
+) -> np.ndarray:
+    """Return -L^T H L at a GradientPoint, shape (n, n), from differences along the columns of L.
 
     A row whose differences fail is filled with nan. The result is not symmetrized.
     """
     n = density.dim
-    column, position = np.empty(n), np.empty(n)
-    forward, backward = np.empty(n), np.empty(n)
-    for i in range(n):
-        position[:] = 0.0
-        position[i] = 1.0
-        metric_factor.times(factor, position, column)
-        spacing, known = SPACING, False
+    curvature = np.empty((n, n))
+    for i, unit in enumerate(np.eye(n)):
+        column, spacing, known = metric.times(unit), SPACING, False
         for _ in range(AGAIN + 1):
-            known = _gradients_beside(
-                density, point, column, spacing, sides, position, forward, backward
-            )
-            for j in range(n):
-                forward[j] = (backward[j] - forward[j]) / (sides * spacing)
-            metric_factor.transposed_times(factor, forward, curvature[i])
-            change = abs(curvature[i, i]) * spacing * spacing
-            if not known or not change < np.inf:
+            change, known = _change_of_gradient(density, point, spacing * column, sides)
+            curvature[i] = metric.transposed_times(change / (sides * spacing))
+            size = np.abs(curvature[i, i]) * spacing * spacing
+            if not known or not size < np.inf:
                 spacing *= LEAST
-            elif change > WIDE:
-                spacing *= max(LEAST, np.sqrt(GOOD / change))
-            elif change < NARROW:
+            elif size > WIDE:
+                spacing *= max(LEAST, np.sqrt(GOOD / size))
+            elif size < NARROW:
                 spacing /= LEAST**0.5
             else:
                 break
         if not known:
             curvature[i] = np.nan
+    return curvature
 
 
-@jit
-def _gradients_beside(density, point, column, spacing, sides, position, forward, backward):
-    """Fill in the gradients at two points along a column of L; False if the density fails there.
+def _change_of_gradient(
+    density: Density, point: GradientPoint, step: np.ndarray, sides: int
+) -> tuple[np.ndarray, bool]:
+    """Return how far the gradient falls over a step, and whether the density is finite there.
 
-    With one side, the backward point is the point itself.
+    With two sides, over one step back and one forward; with one, from the point itself.
     """
-    n = density.dim
-    for j in range(n):
-        position[j] = point.position[j] + spacing * column[j]
-    known = _evaluate(density, position, forward) > -np.inf
+    log_density, forward = _evaluate(density, point.position + step)
+    known = log_density > -np.inf
     if sides == 1:
-        copy(point.gradient, backward)
-        return known
-    for j in range(n):
-        position[j] = point.position[j] - spacing * column[j]
-    return known and _evaluate(density, position, backward) > -np.inf
+        return point.gradient - forward, known
+    if known:
+        log_density, backward = _evaluate(density, point.position - step)
+        return backward - forward, log_density > -np.inf
+    return -forward, False

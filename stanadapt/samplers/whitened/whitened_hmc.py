@@ -22,9 +22,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import adaptation, metric_factor, nuts_tree
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, once
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
+from stanadapt.engine.density import Density
 from stanadapt.engine.leapfrog import (
     LARGEST_ENERGY_ERROR,
     Leapfrog,
@@ -34,7 +35,6 @@ from stanadapt.engine.leapfrog import (
 from stanadapt.engine.points import (
     GradientPoint,
     acceptance_probability,
-    gradient_at,
     unused_gradient,
 )
 from stanadapt.engine.protocol import Pooling, Sampler, Traits
@@ -64,8 +64,9 @@ from stanadapt.samplers.whitened.block import (
     Tuning,
     no_block,
 )
-from stanadapt.samplers.whitened.climb import Climb, climb_if_due, compile_climb, no_climb
+from stanadapt.samplers.whitened.climb import Climb, climb_if_due, no_climb, start_at
 from stanadapt.samplers.whitened.fisher_metric import Metric
+from stanadapt.samplers.whitened.next_block import NUTS_CENTER
 from stanadapt.samplers.whitened.progress import Trajectory
 
 
@@ -172,35 +173,35 @@ def check(settings: Settings) -> None:
     require_at_most(settings, nuts_tree.LARGEST_DEPTH, "max_treedepth")
 
 
-@seldom
-def init(density, settings, position, rng):
-    """Start at position, shape (dim,), with NUTS, and with scales from the gradient."""
-    n = density.dim
-    point, tree = gradient_at(density, position), nuts_tree.make_tree(n, settings.max_treedepth)
+def init(
+    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
+) -> State:
+    """Start at position, shape (dim,), with NUTS, and with scales from the gradient.
+
+    Not compiled, since it makes one evaluation. The first iteration searches for a step size.
+    """
+    n, point = density.dim, start_at(density, position)
+    steep = point.gradient != 0.0
     factor = np.ones((1, n))
-    for i in range(n):
-        if point.gradient[i] != 0.0:
-            factor[0, i] = 1.0 / np.sqrt(np.abs(point.gradient[i]))
-    leapfrog = Leapfrog(factor, np.empty(n), np.empty(n))
-    step_size = first_step(density, leapfrog, nuts_tree.end_of(tree, 1), point, 1.0, rng)
+    factor[0, steep] = 1.0 / np.sqrt(np.abs(point.gradient[steep]))
     tuning = Tuning(
         two_stage=False,
-        step_size=step_size,
+        step_size=1.0,
         n_steps=1,
-        averaging=adaptation.start(step_size),
+        averaging=once(adaptation.centered)(1.0, NUTS_CENTER),
         learns_step=False,
-        search=0.0,
+        search=NUTS_CENTER,
         nuts_target_accept=settings.nuts_target_accept,
         max_treedepth=settings.max_treedepth,
         force_known=False,
     )
     return State(
         current=point,
-        scratch=unused_gradient(n),
-        tree=tree,
-        leapfrog=leapfrog,
+        scratch=once(unused_gradient)(n),
+        tree=once(nuts_tree.make_tree)(n, settings.max_treedepth),
+        leapfrog=Leapfrog(factor, np.empty(n), np.empty(n)),
         tuning=tuning,
-        block=no_block(n),
+        block=once(no_block)(n),
         force=np.empty(n),
         straightening=no_map(),
         climb=no_climb(),
@@ -336,7 +337,7 @@ register(
         iter_warmup=2000, iter_sampling=1000, standardize="no",
         pooling=Pooling(
             schedule.begin, schedule.pool,
-            schedule.pool_for_scales, prepare=climb_if_due, rehearse=compile_climb,
+            schedule.pool_for_scales, prepare=climb_if_due,
         ),
         traits=Traits(
             arrays_in_place=True, replaced=("current", "scratch", "tuning", "block"),
