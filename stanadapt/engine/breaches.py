@@ -155,7 +155,7 @@ def _function(sampler: Sampler, part: str) -> Iterator[str]:
     function = getattr(sampler, part)
     if function is None or function is keep:
         return
-    if part == "init" and callable(function):  # called once per chain, and from Python
+    if part in ("init", "freeze") and callable(function):  # called once per chain, by Python
         yield from _arity(part, getattr(function, "py_func", function), SIGNATURES[part])
     elif not isinstance(function, Dispatcher):
         yield f"{part} must be compiled: decorate it with jit"

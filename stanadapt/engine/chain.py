@@ -31,7 +31,6 @@ from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import (
     Sampler,
     adapt,
-    keep,
     restored_state,
     state_by_reference,
     step,
@@ -181,8 +180,7 @@ class ChainDesign(NamedTuple):
 def compiled_functions(sampler: Sampler) -> tuple[Callable, ...]:
     """Return the compiled functions that Python calls for a chain."""
     called = (sampler.init, sampler.freeze, *sampler.compiled_parts)
-    compiled = (function for function in called if hasattr(function, "py_func"))
-    return _advance, *(function for function in compiled if function is not keep)
+    return _advance, *(function for function in called if hasattr(function, "py_func"))
 
 
 class Chain:
@@ -268,8 +266,9 @@ class Chain:
         """Compile, or load from the cache, without moving; returns seconds."""
         began = time.perf_counter()
         self._run(0, 0, 0, True, 0)
-        # a state is replaced, not changed: the result is not needed
-        self.sampler.freeze(self.compiled_settings, self.state)
+        if self.sampler.freeze in compiled_functions(self.sampler):
+            # a state is replaced, not changed: the result is not needed
+            self.sampler.freeze(self.compiled_settings, self.state)
         nothing = np.empty((0, self.density.size))
         self.sampling.constrain(nothing, self.sampling.constrained[:0])
         return time.perf_counter() - began

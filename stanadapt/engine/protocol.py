@@ -9,9 +9,9 @@
 3. `State.current` is a NamedTuple with at least `position`, shape (dim,), and `log_density`.
    A State is built by keyword and changed by `replace(state, scale=...)`.
 4. `check(settings)` is plain Python and raises StanadaptError for values out of range.
-5. `step`, `adapt`, `freeze` are compiled (`jit`). They neither raise nor print: a failure is a
-   value (`-inf` is a rejection, `diverging` is a field of Info). `init` may be compiled; it is
-   called once per chain, and a sampler that takes long to compile leaves it to Python.
+5. `step` and `adapt` are compiled (`jit`). They neither raise nor print: a failure is a value
+   (`-inf` is a rejection, `diverging` is a field of Info). `init` and `freeze` may be compiled:
+   Python calls them once per chain, and short ones would take longer to compile than to run.
 6. `step` does not allocate. Arrays of `State` that hold the rejected point are overwritten in
    the next step; large tuning arrays are updated in place in `adapt`. Nothing else is edited.
 7. Randomness comes from `rng` alone, a numpy Generator.
@@ -89,7 +89,7 @@ def accept_run(settings: Any, dim: int, standardized: bool) -> None:
 
 
 def keep(settings, state):
-    """Leave the state as it is at the end of warm-up; not compiled, as all `freeze` of samplers."""
+    """Leave the state as it is at the end of warm-up."""
     return state
 
 

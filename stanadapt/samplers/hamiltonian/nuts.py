@@ -175,12 +175,11 @@ def adapt(density, settings, state, info, t, iter_warmup):
     )  # fmt: skip
 
 
-@seldom
-def freeze(settings, state):
+def freeze(settings: Settings, state: State) -> State:
     """Take the averaged step size; without warm-up, keep the first one."""
     if state.averaging.count == 0:
         return state
-    return replace(state, step_size=np.exp(state.averaging.log_mean))
+    return state._replace(step_size=float(np.exp(state.averaging.log_mean)))
 
 
 register(

@@ -222,12 +222,11 @@ def adapt(density, settings, state, info, t, iter_warmup):
     )  # fmt: skip
 
 
-@seldom
-def freeze(settings, state):
+def freeze(settings: Settings, state: State) -> State:
     """Take the averaged macro step; without warm-up, keep the first one."""
     if state.averaging.count == 0:
-        return replace(state, descending=False)
-    return replace(state, step_size=np.exp(state.averaging.log_mean), descending=False)
+        return state._replace(descending=False)
+    return state._replace(step_size=float(np.exp(state.averaging.log_mean)), descending=False)
 
 
 register(

@@ -385,7 +385,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, past=past, scale=scale)
 
 
-@jit
+@seldom
 def freeze(settings, state):
     """Keep the subsample, and end with the mean scale if `average` is set."""
     past, scale, here = state.past, state.scale, state.here

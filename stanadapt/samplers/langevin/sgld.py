@@ -131,10 +131,9 @@ def step(density, settings, state, rng):
     return replace(state, scratch=proposal, t=t), info
 
 
-@seldom
-def freeze(settings, state):
+def freeze(settings: Settings, state: State) -> State:
     """Let steps become smaller from here on."""
-    return replace(state, warming_up=False)
+    return state._replace(warming_up=False)
 
 
 register(

@@ -128,10 +128,9 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, step_size=min(step_size, _largest_step(settings)))
 
 
-@seldom
-def freeze(settings, state):
+def freeze(settings: Settings, state: State) -> State:
     """Stop testing moves."""
-    return replace(state, testing=False)
+    return state._replace(testing=False)
 
 
 register(

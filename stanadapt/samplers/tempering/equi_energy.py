@@ -178,12 +178,11 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, phase=FILING, moving=moving, filing=max(filing, 1))
 
 
-@seldom
-def freeze(settings, state):
+def freeze(settings: Settings, state: State) -> State:
     """Move all chains, and file all but the coldest, from now on."""
     if state.phase == EXPLORING:  # there was no warm-up
         engine.set_floors(state.chains)
-    return replace(state, phase=FROZEN, moving=0, filing=1)
+    return state._replace(phase=FROZEN, moving=0, filing=1)
 
 
 def bytes_of_files(settings: Settings, dim: int) -> int:

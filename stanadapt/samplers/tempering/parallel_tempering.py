@@ -200,10 +200,9 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, current=current)
 
 
-@seldom
-def freeze(settings, state):
+def freeze(settings: Settings, state: State) -> State:
     """Stop tuning."""
-    return replace(state, learning=False)
+    return state._replace(learning=False)
 
 
 @jit

@@ -205,10 +205,9 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, current=path_engine.coldest_point(state.tempering, current.position))
 
 
-@seldom
-def freeze(settings, state):
+def freeze(settings: Settings, state: State) -> State:
     """Stop tuning."""
-    return replace(state, phase=FROZEN)
+    return state._replace(phase=FROZEN)
 
 
 @jit

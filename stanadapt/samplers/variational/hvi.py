@@ -230,10 +230,9 @@ def _forget_weight(state):
     return replace(state, current=Weighed(x.position, x.log_density, -np.inf))
 
 
-@jit
-def freeze(settings, state):
+def freeze(settings: Settings, state: State) -> State:
     """Stop drawing the noise that only fitting needs."""
-    return replace(state, fitting=False)
+    return state._replace(fitting=False)
 
 
 def coordinates(settings):

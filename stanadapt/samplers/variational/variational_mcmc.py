@@ -262,10 +262,9 @@ def _update_q(density, settings, state):
     return _refresh(settings, replace(state, averaged=0))
 
 
-@jit
-def freeze(settings, state):
+def freeze(settings: Settings, state: State) -> State:
     """Stop drawing the noise that only fitting needs."""
-    return replace(state, fitting=False)
+    return state._replace(fitting=False)
 
 
 def coordinates(settings):
