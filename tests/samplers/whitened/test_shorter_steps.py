@@ -43,7 +43,7 @@ def diverging(fit):
 @pytest.mark.filterwarnings("ignore::stanadapt.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:.*no finite density")
 def test_steps_are_shorter_after_divergences(nested):
-    shorter, usual = fit_of(nested, 2), fit_of(nested, 2, shorten=False)
+    shorter, usual = fit_of(nested, 3), fit_of(nested, 3, shorten=False)
     assert SAID in attribute(shorter, "trajectory")
     assert SAID not in attribute(usual, "trajectory")
     assert (attribute(shorter, "acceptance_target"), attribute(usual, "acceptance_target")) == (
@@ -80,7 +80,8 @@ def test_when_a_pilot_is_made(changed, steep_share, left, stage):
     )
     states = [make_room(state, 50) for state in states]
     for state in states:
-        state.block.numbers[:] = 0.0
+        for rows in (state.block.positions, state.block.gradients, state.block.numbers):
+            rows[:] = 0.0
     states = [state._replace(block=state.block._replace(rows=50)) for state in states]
     progress, _ = schedule.pool(settings, progress, states)
     assert progress.stage is stage
@@ -93,6 +94,8 @@ def test_steps_are_not_shortened_for_hard_edges():
     assert attribute(fit, "acceptance_target") == 0.8
 
 
+# the search for a first step size may try one that overflows
+@pytest.mark.filterwarnings("ignore:.*no finite density")
 def test_a_posterior_without_divergences_is_sampled_as_before():
     program = (
         "parameters { vector<lower=0>[3] x; } model { x ~ lognormal(log([1e-3, 1, 1e3]), 0.5); }"

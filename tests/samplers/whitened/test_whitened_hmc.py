@@ -44,7 +44,7 @@ def test_moments_of_a_gaussian_in_raw_units(trajectory):
 
 def test_several_steps_per_trajectory_leave_the_target_alone():
     """Beyond the pilot: three steps, with their number drawn at random, too long for the wall."""
-    chains = drawn(Awkward(), starts(4, 1), draws=20_000, trajectory="fixed", trajectory_length=4.5)
+    chains = drawn(Awkward(), starts(4, 2), draws=20_000, trajectory="fixed", trajectory_length=4.5)
     assert chains[0].progress.n_steps > 2
     draws = draws_of(chains)
     counts = column(chains[0], "n_steps")
