@@ -58,3 +58,15 @@ def test_a_factor_of_low_rank_is_never_written_out():
     rows = np.ones((2, n))
     np.testing.assert_allclose(metric_factor.inverse_times_rows(factor, rows), 0.25)
     np.testing.assert_allclose(metric_factor.transposed_times_rows(factor, rows), 4.0)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_products_with_one_vector_in_python(factor, twice):
+    stored = metric_factor.twofold(factor) if twice else factor
+    products = metric_factor.products(stored, N)
+    for name in ("times", "transposed_times"):
+        for vector in RNG.standard_normal((3, N)):
+            expected = np.empty(N)
+            getattr(metric_factor, name)(stored, vector, expected)
+            ours = getattr(products, name)(vector)
+            np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-12 * SCALES.max())

@@ -8,7 +8,7 @@ from stanadapt.engine.chain import run
 from stanadapt.engine.points import gradient_at
 from stanadapt.results import attribute
 from stanadapt.samplers.whitened.block import NUMBERS, Window
-from stanadapt.samplers.whitened.climb import climb, climb_if_due, no_climb
+from stanadapt.samplers.whitened.climb import climb, climb_if_due, no_climb, start_at
 from stanadapt.samplers.whitened.climb_rounds import mean_metric, rough_metric
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
@@ -84,6 +84,20 @@ def test_a_chain_returns_before_it_climbs():
     np.testing.assert_allclose(end.log_density, -2.0 * len(SD))
     assert used == 1
     assert len(found.begin) == 0
+
+
+def test_the_logarithm_is_climbed_where_gradients_grow_with_the_density():
+    """At the start the log density is -1e64 and its slope 1e66; at the maximum it is about -1."""
+    model = "target += -exp(exp(x[1])) - x[1]^2 - 1e4 * x[2]^2;"
+    code = f"parameters {{ vector[2] x; }} model {{ {model} }}"
+    target = sa.Target(code, backend="stanli", show_progress=False)
+    density = target.density()
+    start = start_at(density, np.array([5.0, 0.1]))
+    chosen = no_climb()._replace(gradients=450, enough=2.0)
+    end, _ = climb(density, start, np.array([[5.0, 1.0]]), chosen)
+    assert start.log_density < -1e60
+    assert end.log_density > -10.0
+    assert int(density.calls.sum()) < 200
 
 
 @pytest.mark.parametrize("sides", [1, 2])
