@@ -25,6 +25,8 @@ from stanadapt.samplers.tempering.path import (
 from tests.helpers.tempered_formula import TemperedDistribution, standard_errors_off
 from tests.helpers.tempering import make_tempering
 
+pytestmark = pytest.mark.slow  # kernels that are compiled for these tests alone
+
 LEVELS = np.array([0.0, 0.02, 0.1, 0.4, 1.0])
 REPLICATES, LONGEST, STEP = 20_000, 10**6, 0.6
 JOINT, GIBBS = Design(6, 0.5, 0.8), Design(4, 0.0, 0.8)
@@ -88,7 +90,6 @@ def at_the_target(rng, count):
     return EXACT.draws(count, rng), np.log(q) - np.log1p(-q)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("u", [-3.0, -1.1, 0.2, 1.0, 3.0])
 def test_forces_are_derivatives_of_the_joint_density(u):
     walker, h = make_walker(), 1e-6
@@ -105,7 +106,6 @@ def test_forces_are_derivatives_of_the_joint_density(u):
     assert engine.force(walker, at) == pytest.approx(slope_u, rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.slow
 def test_with_a_fixed_coordinate_trajectories_leave_its_temperature_invariant():
     walker, u = make_walker(), 0.8
     b = place_of(walker.coordinate, u).b
@@ -116,7 +116,6 @@ def test_with_a_fixed_coordinate_trajectories_leave_its_temperature_invariant():
     assert np.abs(standard_errors_off(x, exact)).max() < 4.5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("design", [JOINT, GIBBS], ids=["joint", "gibbs"])
 def test_the_target_alone_is_left_invariant_by_a_whole_excursion(design):
     """From exact draws of the target back to it, through all temperatures: still exact.
@@ -134,7 +133,6 @@ def test_the_target_alone_is_left_invariant_by_a_whole_excursion(design):
     assert np.abs(standard_errors_off(x, EXACT)).max() < 4.5
 
 
-@pytest.mark.slow
 def test_an_excursion_ends_with_a_draw_or_after_the_longest():
     walker, rng = make_walker(), np.random.default_rng(6)
     x, u = TemperedDistribution(0.0).draws(500, rng), np.full(500, -3.0)
@@ -142,7 +140,6 @@ def test_an_excursion_ends_with_a_draw_or_after_the_longest():
     assert 0 < np.sum(expit(u) >= 0.8) < 500
 
 
-@pytest.mark.thorough
 def test_learning_tunes_the_step_to_the_acceptance_that_is_asked_for():
     walker, rng = make_walker(), np.random.default_rng(8)
     x, u = at_the_target(rng, 2000)
@@ -160,7 +157,6 @@ def test_learning_tunes_the_step_to_the_acceptance_that_is_asked_for():
     np.testing.assert_array_equal(walker.averaging, learned)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("design", [JOINT, GIBBS], ids=["joint", "gibbs"])
 def test_the_error_of_the_log_constant_is_that_of_repeated_runs(design):
     """60 runs: standardized errors have variance 1, +- 0.6 being 3.3 of its standard errors."""
@@ -180,7 +176,6 @@ def test_the_error_of_the_log_constant_is_that_of_repeated_runs(design):
     assert abs(np.mean(surprises)) < 4 / np.sqrt(60)
 
 
-@pytest.mark.thorough
 def test_without_an_atom_weighted_positions_become_draws():
     """Means of draws are weighted means of positions; unweighted means are far from them."""
     walker, rng = make_walker(atom=0.0), np.random.default_rng(9)

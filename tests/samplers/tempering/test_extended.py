@@ -24,7 +24,7 @@ def target():
     return sa.Target(CODE, {"n": 3, "y": [0.5, 1.0, 2.0]}, **QUIET)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 @pytest.mark.parametrize("name", registered())
 def test_draws_of_every_sampler_have_stan_shapes_and_counts_are_of_the_program(target, name):

@@ -18,6 +18,8 @@ from stanadapt.samplers.tempering.path import POSITION, REFERENCE, TARGET, evalu
 from tests.helpers.tempered_formula import TemperedDistribution, standard_errors_off
 from tests.helpers.tempering import make_tempering
 
+pytestmark = pytest.mark.slow  # kernels that are compiled for these tests alone
+
 LEVELS = np.array([0.0, 0.05, 0.3, 1.0])
 REPLICATES = 20_000
 LONGEST = 10**6
@@ -54,7 +56,6 @@ def _excursions(walker, x, levels, longest, rng, learning):
     return moves
 
 
-@pytest.mark.slow
 def test_levels_are_drawn_by_the_formula():
     walker = make_walker()
     b, log_z = LEVELS, walker.ladder.levels[:4, LOG_Z]
@@ -68,7 +69,6 @@ def test_levels_are_drawn_by_the_formula():
         np.testing.assert_allclose(log_r, target - reference - logsumexp(logs), rtol=1e-10)
 
 
-@pytest.mark.slow
 def test_the_target_alone_is_left_invariant_by_a_whole_excursion():
     """From exact draws of the target back to it, through all levels: still exact."""
     walker, rng = make_walker(), np.random.default_rng(4)
@@ -82,7 +82,6 @@ def test_the_target_alone_is_left_invariant_by_a_whole_excursion():
     assert moves / REPLICATES == pytest.approx(1 / shares[3], rel=0.1)
 
 
-@pytest.mark.slow
 def test_the_extended_target_is_left_invariant_by_one_move():
     walker, rng = make_walker(), np.random.default_rng(6)
     shares = softmax(exact_constants() - walker.ladder.levels[:4, LOG_Z])
@@ -129,7 +128,6 @@ def test_learning_tunes_steps_to_the_acceptance_that_is_asked_for():
     np.testing.assert_array_equal(walker.ladder.levels, learned)
 
 
-@pytest.mark.slow
 def test_the_error_of_the_ratio_is_that_of_repeated_runs():
     """60 runs: standardized errors have variance 1, +- 0.6 being 3.3 of its standard errors."""
     truth = exact_constants()[3] - exact_constants()[0]

@@ -19,6 +19,8 @@ from tests.helpers.targets import MEAN
 from tests.helpers.tempered_formula import LOG_EVIDENCE, TemperedDistribution, log_ratios
 from tests.helpers.tempering import make_tempering
 
+pytestmark = pytest.mark.slow  # kernels that are compiled for these tests alone
+
 RUNS, PARTICLES = 60, 300
 
 
@@ -56,7 +58,6 @@ def positions(population):
     return population.replicas.vectors[:, POSITION].copy()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("wall", [np.inf, 0.2])
 @pytest.mark.parametrize("resamples", [True, False])
 def test_moments_and_evidence_are_exact(resamples, wall):
@@ -83,7 +84,6 @@ def test_moments_and_evidence_are_exact(resamples, wall):
         assert exact.log_z == pytest.approx(LOG_EVIDENCE, abs=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kernel", list(MoveKernel))
 def test_every_kernel_moves_the_particles(kernel):
     found = annealed(3, kernel=kernel, particles=2000)
@@ -94,7 +94,6 @@ def test_every_kernel_moves_the_particles(kernel):
     assert len(np.unique(x[:, 0])) > 1900
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("resamples", [True, False])
 def test_one_stage_is_importance_sampling(resamples):
     rng = np.random.default_rng(1)

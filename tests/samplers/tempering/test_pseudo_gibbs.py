@@ -18,6 +18,8 @@ from stanadapt.samplers.tempering.pseudo_gibbs import BEEN_HOT, LEVEL, SWEEPS, W
 from tests.helpers.tempered_formula import TemperedDistribution, log_ratios, standard_errors_off
 from tests.helpers.tempering import make_tempering
 
+pytestmark = pytest.mark.slow  # kernels that are compiled for these tests alone
+
 LEVELS = np.array([0.0, 0.05, 0.3, 1.0])
 REPLICATES = 20_000
 
@@ -78,7 +80,6 @@ def _choose_repeatedly(pseudo, rng, index, levels):
         index[i], levels[i] = pseudo.index[0], pseudo.where[LEVEL]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_the_extended_target_is_left_invariant(count):
     """Moments by level, levels, index and draw; each within 4.5 standard errors or p > 1e-5."""
@@ -161,7 +162,6 @@ def test_index_and_levels_are_drawn_with_their_probabilities():
         assert stats.chisquare(counts, counts.sum() * probabilities[j, :4]).pvalue > 1e-5
 
 
-@pytest.mark.slow
 def test_round_trips_are_from_index_to_reference_and_back():
     pseudo, rng = make_pseudo_samples(3), np.random.default_rng(3)
     x, levels, index, _ = draw_extended(pseudo, 1, seed=4)
@@ -178,7 +178,6 @@ def test_round_trips_are_from_index_to_reference_and_back():
     assert total > 20
 
 
-@pytest.mark.thorough
 def test_the_report_of_a_sweep():
     pseudo, rng = make_pseudo_samples(3), np.random.default_rng(5)
     x, levels, index, _ = draw_extended(pseudo, 1, seed=6)

@@ -35,6 +35,8 @@ from tests.helpers.tempered_formula import (
 )
 from tests.helpers.tempering import make_tempering
 
+pytestmark = pytest.mark.slow  # kernels that are compiled for these tests alone
+
 LEVELS = np.array([0.0, 0.02, 0.15, 0.45, 1.0])
 REPLICATES, ROUNDS = 20_000, 3
 
@@ -68,7 +70,6 @@ def _record_orders(tempering, sweeps, rng, orders, out):
 # --- invariance and constants --------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_every_level_is_left_invariant():
     """Seven moments of five levels within 4.5 standard errors: one false alarm in 4,000 tests."""
     tempering, x = make_tempering(LEVELS), exact_draws(REPLICATES, LEVELS)
@@ -107,7 +108,6 @@ def test_rejections_and_constants_are_those_of_exact_draws():
     assert abs(log_z[4] - LOG_EVIDENCE) < 5 * np.sqrt((error**2).sum())
 
 
-@pytest.mark.slow
 def test_moments_of_a_round_are_those_of_its_levels():
     tempering, x = make_tempering(LEVELS), exact_draws(2000, LEVELS, seed=6)
     _swept(tempering, x, 2, np.random.default_rng(7), np.zeros(2000, np.int64), learning=True)
@@ -137,7 +137,6 @@ def test_constants_if_the_target_fails():
     np.testing.assert_allclose(log_z[:5], exact, atol=5 * 2 * 0.014)
 
 
-@pytest.mark.thorough
 def test_constants_if_reference_and_target_each_fail():
     """Three regions: in the support of the reference only, of both, of the target only."""
     tempering, rng = make_tempering([0.0, 1.0], room=2), np.random.default_rng(16)
@@ -157,7 +156,6 @@ def test_constants_if_reference_and_target_each_fail():
     assert log_z[1] == pytest.approx(np.log(target.sum()), abs=5 * np.sqrt(0.6 / n))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("guess", [0.0, 2.0, -3.0])
 def test_constants_of_levels_that_hardly_overlap(guess):
     """N(0, 8^2) and N(0, 0.1^2): five standard errors, at most 0.07 each.
@@ -230,7 +228,6 @@ def test_a_row_if_the_target_fails_sinks_to_the_reference_and_never_rises():
     assert np.isfinite(log_z).all()
 
 
-@pytest.mark.slow
 def test_round_trips_are_counted_when_they_end():
     tempering, x = make_tempering(LEVELS), exact_draws(1, LEVELS, seed=9)
     _swept(tempering, x, 0, np.random.default_rng(10), np.zeros(1, np.int64))
@@ -249,7 +246,6 @@ def test_round_trips_are_counted_when_they_end():
 # --- redrawn levels and step sizes ---------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [MoveKernel.hmc, MoveKernel.random_walk])
 def test_the_hottest_level_is_redrawn(kernel):
     """And evaluated once; levels at b > 0, and other kinds of reference, are not redrawn."""
