@@ -340,5 +340,6 @@ def test_planted_bug_is_caught(tmp_path, name):
 
     # it is the copy that is tested, not the package that is installed
     assert str(tmp_path) in python("-c", "import stanadapt; print(stanadapt.__file__)").stdout
-    done = python("-m", "pytest", "-q", "-x", f"tests/{bug.test}", "-k", bug.chosen)
+    marks = "not cmdstan and not soak"  # the tests that catch a bug may take long
+    done = python("-m", "pytest", "-q", "-x", "-m", marks, f"tests/{bug.test}", "-k", bug.chosen)
     assert done.returncode == (1 if name else 0), done.stdout[-3000:]
