@@ -28,7 +28,7 @@ REFUSED = {
 }
 TAKEN = sorted(set(SIMULATIONS) - set(REFUSED))
 # verdicts other than `fine`, with the code of their reason: a funnel
-ADMITTED = {"gaussian_process_counts": "divergences"}
+ADMITTED = dict.fromkeys(("gaussian_process_counts", "pharmacokinetics"), "divergences")
 # relative tolerances: solvers of differential equations, otherwise rounding
 OF_SOLVERS = {"sir_ode": 1e-4, "pharmacokinetics_ode": 1e-4}
 # the transform of simplexes depends on the release of Stan
