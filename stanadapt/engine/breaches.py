@@ -155,12 +155,11 @@ def _function(sampler: Sampler, part: str) -> Iterator[str]:
     function = getattr(sampler, part)
     if function is None or function is keep:
         return
-    if part in ("init", "freeze") and callable(function):  # called once per chain, by Python
-        yield from _arity(part, getattr(function, "py_func", function), SIGNATURES[part])
-    elif not isinstance(function, Dispatcher):
+    by_python = part in ("init", "freeze")  # called once per chain: a plain function will do
+    if not (isinstance(function, Dispatcher) or (by_python and callable(function))):
         yield f"{part} must be compiled: decorate it with jit"
-    else:
-        yield from _arity(part, function.py_func, SIGNATURES[part])
+        return
+    yield from _arity(part, getattr(function, "py_func", function), SIGNATURES[part])
 
 
 def _check(sampler: Sampler) -> Iterator[str]:
