@@ -9,6 +9,7 @@ import pytest
 
 from stanadapt.engine import authoring
 from stanadapt.errors import NOTE, Code, StanadaptError
+from stanadapt.samplers import registered
 from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE as PAGE
 from tests.helpers.authoring_page import SMALLEST_SAMPLER
 
@@ -181,6 +182,7 @@ def refusal(tmp_path, monkeypatch):
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_line_at_registration(refusal, mistake):
     name, source, code, facts = MISTAKES[mistake]
+    assert "rwm" in registered()  # a name is taken only once the samplers are imported
     error = refusal(name, source)
     assert (error.stage, error.code) == ("sampler", code)
     assert error.message.startswith(f"{name}: ")
