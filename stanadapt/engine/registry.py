@@ -7,6 +7,7 @@ they are looked up, since a value of another type would be compiled for a second
 
 from collections.abc import Callable
 from enum import IntEnum
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ ABOUT_PRESETS = (
     "Presets: published settings, by first author and year (preset=NAME). Settings that are given, "
     "and standardize, override them."
 )
+SAMPLERS = "stanadapt.samplers"
 # a message shows the first and last of more numbers; the dimension of an example
 MOST_SHOWN, SOME = 8, 100
 
@@ -41,6 +43,8 @@ def register(sampler: Sampler) -> None:
         Stage "sampler": a line for each breach of the protocol.
 
     """
+    if not sampler.settings.__module__.startswith(f"{SAMPLERS}."):
+        import_module(SAMPLERS)  # their names are taken, whether or not they were needed so far
     problems = breaches(sampler, registered())
     if problems:
         code = problems[0].code if len(problems) == 1 else INVALID_SAMPLER

@@ -182,12 +182,16 @@ def refusal(tmp_path, monkeypatch):
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_line_at_registration(refusal, mistake):
     name, source, code, facts = MISTAKES[mistake]
-    assert "rwm" in registered()  # a name is taken only once the samplers are imported
     error = refusal(name, source)
     assert (error.stage, error.code) == ("sampler", code)
     assert error.message.startswith(f"{name}: ")
     assert "\n" not in error.message
     assert [fact for fact in facts if fact not in error.message] == []
+
+
+def test_names_are_taken_before_any_sampler_is_imported(tmp_path):
+    printed = run(tmp_path, "rwm", PAGE)
+    assert "the name is taken by the sampler of stanadapt.samplers.rwm" in printed
 
 
 def test_all_mistakes_are_reported_at_once(refusal):
