@@ -43,9 +43,15 @@ class Info(NamedTuple):
     moves: int
 
 
-@jit
+# `init` and `freeze` may be compiled or not: the author of `SAMPLER` below chose to
+
+
 def init(density, settings, position, rng):
     return State(0, unused_value(density.size), value_at(density, position))
+
+
+def freeze(settings, state):
+    return state._replace(moves=state.moves + 1000)
 
 
 @jit
@@ -68,7 +74,9 @@ def adapt(target, mine, now, what, t, n):
 
 @pytest.fixture
 def registered(monkeypatch):
-    sampler = protocol.Sampler(Settings, State, Info, lambda settings: None, init, step, adapt)
+    sampler = protocol.Sampler(
+        Settings, State, Info, lambda settings: None, init, step, adapt, freeze=freeze
+    )
     monkeypatch.setitem(protocol.REGISTRY, Settings, sampler)  # to be removed again
     register(sampler)
     return sampler
@@ -81,7 +89,7 @@ def test_it_runs_and_adapts_in_warmup_alone(registered):
     assert np.ptp(chain.sampling.constrained[:, 0]) > 0
     counted = chain.stat_names.index("moves")
     np.testing.assert_array_equal(chain.warmup.stats[:, counted], np.arange(50))
-    np.testing.assert_array_equal(chain.sampling.stats[:, counted], 50)
+    np.testing.assert_array_equal(chain.sampling.stats[:, counted], 1050)
 
 
 @pytest.mark.thorough
