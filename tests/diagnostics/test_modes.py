@@ -195,6 +195,7 @@ def test_heavy_tails_in_strongly_correlated_units():
     assert table.loc[1, "position"]["x"] == pytest.approx([1, 2, 3], rel=1e-2)
 
 
+@pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
 def test_a_funnel_is_reported_as_a_region():
     target = sa.Target(
         *bundled.find("eight_schools_centered", "eight_schools"), show_progress=False

@@ -6,6 +6,7 @@ FASTER = {
     "gad_mala": {"learning_rate": 5e-3},
     "gad_hmc": {"learning_rate": 5e-3},
     "kameleon": {"subsample": 100},
+    "nice": {"local_share": 0.3},
 }
 # settings that switch on features that the defaults do not use
 VARIANTS = {
@@ -24,7 +25,7 @@ VARIANTS = {
     ],
     "hvi": [
         {},
-        {"approximation": "full_rank", "transitions": 2, "leapfrogs": 1},
+        {"approximation": "full_rank", "transitions": 4, "leapfrogs": 1},
         {"exact": False, "transitions": 1},
     ],
     "nuts": [{}, {"dense": True, "max_treedepth": 4}],
@@ -72,7 +73,7 @@ VARIANTS = {
         {},
         {"temperature_update": "gibbs", "coordinate": "uniform", "leapfrogs": 5},
         {"atom": 0.0, "reference_family": "student_t", "levels": 6},
-        {"coordinate": "uniform", "atom": 0.0, "learn_log_zeta": False, "log_zeta": 0.5},
+        {"coordinate": "uniform", "atom": 0.1, "learn_log_zeta": False, "log_zeta": 0.5},
     ],
     "equi_energy": [{}, {"levels": 2, "file_size": 100, "jump_probability": 0.5}],
     "smc": [
@@ -88,8 +89,8 @@ VARIANTS = {
         {},
         {"kernel": "independence", "approximation": "mean_field", "degrees": 8.0},
         {"kernel": "mixture_proposal", "degrees": 5.0},
-        {"kernel": "block", "block_size": 2},
-        {"kernel": "block", "block_size": 1, "approximation": "mean_field"},
+        {"kernel": "block", "block_size": 2, "degrees": 5.0},
+        {"kernel": "block", "block_size": 1, "approximation": "mean_field", "degrees": 3.0},
     ],
     "whitened_hmc": [
         {},

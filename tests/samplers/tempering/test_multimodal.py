@@ -78,6 +78,8 @@ DISTRIBUTION = ReferenceDistribution([3.0, -1.5], [3.0, 1.0])
 PRECISION = 1 / 4 + 3 / 1.5**2
 POSTERIOR = np.array([(1 / 4 + Y.sum() / 1.5**2) / PRECISION, -2.0])
 VARIANCES = np.array([1 / PRECISION, 0.25])
+# standard deviation of the evidence of one chain, over 40 chains; of the others, 0.03 at most
+SPREAD = {"pseudo_extended": 0.05}
 
 
 def fitted(name, program, data=DATA, **chosen):
@@ -108,7 +110,7 @@ def assert_posterior(fit, mean, variances):
     ],
 )
 def test_posterior_and_evidence_of_a_conjugate_normal(name, began):
-    """Four chains' evidences: within 5 of their standard errors, which are below 0.05."""
+    """Four chains' evidences: their mean is within 5 standard errors, those of `SPREAD`."""
     options = {
         "prior": {"prior_data": NOTHING},
         "law": {"reference_distribution": DISTRIBUTION},
@@ -117,9 +119,9 @@ def test_posterior_and_evidence_of_a_conjugate_normal(name, began):
     fit = fitted(name, NORMAL, **options[began])
     assert_posterior(fit, POSTERIOR, VARIANCES)
     evidence = results.dataset(fit, "tempering")["log_evidence"].values
-    error = max(evidence.std(ddof=1) / 2, 0.005)
-    assert error < 0.05
-    assert abs(evidence.mean() - EVIDENCE) < 5 * error
+    spread = SPREAD.get(name, 0.03)
+    assert evidence.std(ddof=1) < 2.5 * spread
+    assert abs(evidence.mean() - EVIDENCE) < 5 * spread / 2
     assert EVIDENCE < -8
 
 
