@@ -1,4 +1,4 @@
-"""Every general sampler against Stan's NUTS, on programs of an everyday kind in raw units.
+"""Samplers against Stan's NUTS, on programs of an everyday kind in raw units.
 
     python -m workflows.benchmarks.against_nuts                  # the default sampler, five seeds
     python -m workflows.benchmarks.against_nuts --samplers auto,nuts,gad_mala --seeds 3

@@ -17,7 +17,7 @@ from workflows.benchmarks.against_nuts import MEASURES, NUTS, cases, mean_of, su
 from workflows.conclude import markdown_table
 
 DOCS = Path("docs/benchmarks")
-PREAMBLE = """# Every general sampler against Stan's NUTS
+PREAMBLE = """# Samplers against Stan's NUTS
 
 Smallest effective sample size over the parameters, divided by that of Stan's NUTS with its defaults
 in the same run, warm-up counted: of the bulk, of squared deviations from the mean, and of the tails
