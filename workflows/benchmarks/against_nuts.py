@@ -15,7 +15,8 @@ the largest difference of a median from that of all NUTS runs together, in half 
 posterior's central 68 percent: for a normal posterior, that of the mean in standard deviations. A
 posterior with the tails of a half-Cauchy prior may have neither.
 
-Left out are programs with separate modes, which neither reaches, and those without a gradient.
+Left out are programs with separate modes, between which neither sampler moves, and those without a
+gradient.
 """
 
 import json

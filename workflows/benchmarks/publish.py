@@ -28,7 +28,8 @@ below 1.01 and bulk and tail effective sample sizes are above 400. The error is 
 difference of a median from that of all runs of NUTS together, in half widths of the central 68
 percent, of the worst seed.
 
-Left out are programs with separate modes, which neither reaches, and those without a gradient.
+Left out are programs with separate modes, between which neither sampler moves, and those without a
+gradient.
 """
 OVERALL = """## All data sets
 
