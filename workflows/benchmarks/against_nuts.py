@@ -163,11 +163,20 @@ def mean_of(ratios):
     return float(np.exp(np.log(np.maximum(ratios, 1e-12)).mean()))
 
 
+def with_usable_nuts(table):
+    """Return the rows of data sets on which every run of Stan's NUTS is usable.
+
+    If NUTS fails, its effective sample size measures how badly, and a ratio to it means nothing.
+    """
+    counts = table["NUTS usable"].str.split("/")
+    return table[counts.str[0] == counts.str[1]]
+
+
 def with_overall(table):
-    """Add, for each sampler, geometric means and the worst over all programs."""
+    """Add, for each sampler, geometric means and the worst over `with_usable_nuts`."""
     numbers = [c for c in table if "/" in c]
     extra = []
-    for sampler, part in table.groupby("sampler", sort=False):
+    for sampler, part in with_usable_nuts(table).groupby("sampler", sort=False):
         for title, of in (("geometric mean", mean_of), ("worst", np.min)):
             values = {c: of(part[c]) for c in numbers}
             extra.append({"program": title, "data": "", "sampler": sampler, **values})

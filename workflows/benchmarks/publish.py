@@ -13,7 +13,14 @@ import numpy as np
 import pandas as pd
 
 from workflows import terminal
-from workflows.benchmarks.against_nuts import MEASURES, NUTS, cases, mean_of, summary
+from workflows.benchmarks.against_nuts import (
+    MEASURES,
+    NUTS,
+    cases,
+    mean_of,
+    summary,
+    with_usable_nuts,
+)
 from workflows.conclude import markdown_table
 
 DOCS = Path("docs/benchmarks")
@@ -45,7 +52,7 @@ def overall(table, runs):
         ours, stan = (runs[runs["sampler"] == name] for name in (sampler, NUTS))
         both = ours.merge(stan, on=["program", "data", "seed"], suffixes=("", " NUTS"))
         served = both[both["usable NUTS"]]
-        part = part[[_always(text) for text in part["NUTS usable"]]]
+        part = with_usable_nuts(part)
         row = {"sampler": sampler, "data sets": len(part)}
         row["usable"] = f"{ours['usable'].mean():.0%}"
         row["usable when NUTS is"] = f"{served['usable'].mean():.0%}"
@@ -55,12 +62,6 @@ def overall(table, runs):
             row[f"lowest bulk/{unit}"] = figure(part[f"bulk/{unit}"].min())
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _always(text):
-    """Whether "3/3" counts all runs."""
-    usable, runs = text.split("/")
-    return usable == runs
 
 
 def by_program(table, sampler):
