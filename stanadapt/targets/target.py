@@ -99,7 +99,6 @@ def require_same_parameters(target: Any, prior: Any) -> None:
 SHARED_ABOVE = 200_000
 # seconds for which the embedded backend binds a program; then its unrolled loops are as large
 LONG = 3.0
-# rules for data that compiled Stan reads but stanli does not
 Data = Mapping[str, Any] | str | PathLike | None
 
 
