@@ -48,6 +48,7 @@ class RunRecord:
 
     Attributes
     ----------
+    attributes
         Attributes of the result: how coordinates were chosen, seconds of compilation, and the like.
     notes
         Messages for the user.
