@@ -317,6 +317,15 @@ def element(name: Any, index: tuple[int, ...]) -> str:
     return f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
 
 
+def scalars(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scalars of variables by Stan's names, such as "w[2]"."""
+    found = {}
+    for name, value in values.items():
+        for index in np.ndindex(np.shape(value)):
+            found[element(name, index)] = np.asarray(value)[index]
+    return found
+
+
 def _holds_draws(variable: xr.DataArray) -> bool:
     return variable.dtype.kind in "fiub" and {"chain", "draw"} <= set(variable.dims)
 
