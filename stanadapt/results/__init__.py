@@ -27,6 +27,7 @@ from stanadapt.results.arviz_object import (
     scalars,
     shapes,
     source_name,
+    variable_name,
     variables,
 )
 from stanadapt.results.cmdstan_csv import other_csv_files
@@ -73,6 +74,7 @@ __all__ = [
     "scalars",
     "shapes",
     "source_name",
+    "variable_name",
     "variables",
     "write_bytes",
     "write_text",

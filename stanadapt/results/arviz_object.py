@@ -3,6 +3,7 @@
 import datetime
 import functools
 import json
+import re
 import tempfile
 import warnings
 from collections.abc import Collection, Iterable, Mapping
@@ -310,6 +311,11 @@ def columns(
             label = element(name, index)
             scalars[label] = values[(..., *index)] if index else values
     return scalars
+
+
+def variable_name(column: str) -> str:
+    """Return the name of the variable that a column belongs to: "theta" for "theta.1.2"."""
+    return re.split(r"[.:]", column, maxsplit=1)[0]
 
 
 def element(name: Any, index: tuple[int, ...]) -> str:
