@@ -71,7 +71,7 @@ def _group(
 def require_names(target: Target) -> None:
     """Raise StanadaptError if the program has variables with names that the group itself uses."""
     reserved = ("chain", "draw", PSEUDO, TEMPERATURE, WEIGHT)
-    names = {name.split(".")[0].split(":")[0] for name in _columns(target)}
+    names = set(map(results.variable_name, _columns(target)))
     taken = [name for name in reserved if name in names]
     if taken:
         raise StanadaptError(
