@@ -390,6 +390,7 @@ TAIL_MISSED = Code(
 SHAPE_UNKNOWN = Code(
     "shape_unknown",
     NOTE,
-    "The distance from a Gaussian cannot be computed, for want of draws with a finite gradient.",
-    "Sample longer; if the gradient fails at most draws, mend the program.",
+    "The distance from a Gaussian cannot be computed, because too few draws have a finite "
+    "gradient.",
+    "Sample longer; if the gradient fails at most draws, correct the program.",
 )
