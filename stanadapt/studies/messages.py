@@ -91,7 +91,7 @@ DIVERGENT_TRIALS = Code(
     "divergent_trials",
     NOTE,
     "Trajectories of a trial diverged.",
-    "Use a non-centered parameterization for scales that may be near zero.",
+    "Use a noncentered parameterization for scales that may be near zero.",
 )
 UNFINISHED_TRIAL = Code(
     "unfinished_trial",
