@@ -28,6 +28,7 @@ from stanadapt.results.arviz_object import (
     shapes,
     source_name,
     variable_name,
+    variable_of,
     variables,
 )
 from stanadapt.results.cmdstan_csv import other_csv_files
@@ -75,6 +76,7 @@ __all__ = [
     "shapes",
     "source_name",
     "variable_name",
+    "variable_of",
     "variables",
     "write_bytes",
     "write_text",

@@ -323,6 +323,11 @@ def element(name: Any, index: tuple[int, ...]) -> str:
     return f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
 
 
+def variable_of(element: str) -> str:
+    """Return the name of the variable that an element belongs to: "w" for "w[2,1]"."""
+    return element.partition("[")[0]
+
+
 def scalars(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the scalars of variables by Stan's names, such as "w[2]"."""
     found = {}
