@@ -26,14 +26,14 @@ from workflows.conclude import markdown_table
 DOCS = Path("docs/benchmarks")
 PREAMBLE = """# Samplers against Stan's NUTS
 
-Smallest effective sample size over the parameters, divided by that of Stan's NUTS with its defaults
-in the same run, warm-up counted: of the bulk, of squared deviations from the mean, and of the tails
-(5 and 95 percent quantiles); per gradient (of samplers without gradients: per density) and per
-processor second of the whole call. Numbers above 1 are in favor of our sampler. Four chains and
-{seeds} seeds for each data set; the worst is that of a single seed. A fit is usable if R-hat is
-below 1.01 and bulk and tail effective sample sizes are above 400. The error is the largest
-difference of a median from that of all runs of NUTS together, in half widths of the central 68
-percent, of the worst seed.
+The tables have the smallest effective sample size over the parameters, divided by that of Stan's
+NUTS with its defaults in the same run, with warm-up included. It is that of the bulk, of squared
+deviations from the mean, and of the tails (5 and 95 percent quantiles), per gradient (for samplers
+without gradients: per density) and per processor second of the whole call. Numbers above 1 are in
+favor of our sampler. Each data set has four chains and {seeds} seeds; the worst is that of a single
+seed. A fit is usable if R-hat is below 1.01 and bulk and tail effective sample sizes are above
+400. The error is the largest difference of a median from that of all runs of NUTS together, in
+half widths of the central 68 percent, for the worst seed.
 
 Left out are programs with separate modes, between which neither sampler moves, and those without a
 gradient.
