@@ -27,7 +27,7 @@ EXPERIMENTS = (
         "a minute", "a few seconds",
     ),
     Experiment(
-        "gad.rejections", "the same: adaptation while every proposal is rejected, beside AM",
+        "gad.rejections", "the same: adaptation while every proposal is rejected, compared with AM",
         "half a minute", "a few seconds",
     ),
     Experiment(
@@ -41,7 +41,7 @@ EXPERIMENTS = (
     Experiment(
         "gad.digits",
         "the same, table 7, figures 6 and 7: 785 dimensions, 1,000 handwritten digits, after "
-        "`pip install 'stanadapt[data]'`; memory, cost of an iteration", None, None,
+        "`pip install 'stanadapt[data]'`; also memory and the cost of an iteration", None, None,
     ),
     Experiment(
         "kameleon.synthetic",
@@ -131,7 +131,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "learned.exact_paths",
-        "random walk on a correlated Gaussian; oscillator and puck beside their exact paths",
+        "random walk on a correlated Gaussian; oscillator and puck compared with their exact paths",
         "a few seconds", "a few seconds",
     ),
 )  # fmt: skip

@@ -16,7 +16,7 @@ QUICK_NOTE = "quick run: too short for its numbers to mean anything."
 
 
 def text_table(lines: list[dict[str, str]]) -> pd.DataFrame:
-    """Lines as a table, with the columns of the longest line in their order."""
+    """Return rows as a table, with the columns, and their order, of the row that has most."""
     return pd.DataFrame(lines, columns=list(max(lines, key=len))).fillna("")
 
 

@@ -61,8 +61,8 @@ def _show_sampler(console: Console, sampler: Any) -> None:
     settings = as_chosen(sampler.settings())
     defaults = ", ".join(f"{k}={v}" for k, v in settings.items())
     summary = " ".join(sampler.documentation.split("\n\n")[0].split())
-    exact, _ = find(sampler.name)
-    mark = "" if exact.exact else "  (not exact)"
+    sampler, _ = find(sampler.name)  # `exact` holds under the default settings
+    mark = "" if sampler.exact else "  (not exact)"
     console.print(f"[bold]{sampler.name}[/bold]{mark}  {plain(summary)}", highlight=False)
     lengths = f"iter_warmup={sampler.iter_warmup}, iter_sampling={sampler.iter_sampling}"
     console.print(f"    {defaults}; {lengths}", highlight=False)

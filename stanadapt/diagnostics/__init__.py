@@ -1,1 +1,1 @@
-"""Diagnostics of fits: comparison, efficiency, modes, coverage."""
+"""Diagnostics of fits: verdict, comparison, efficiency, modes."""

@@ -163,6 +163,8 @@ def compare(
         - `seconds_*` are sums over chains (time of one core), without compilation.
         - `gradients` includes warm-up. `ess_per_second` and `ess_per_gradient` are the smallest
           bulk ESS divided by the cost of warm-up and sampling.
+        - `failed` counts evaluations of the density that failed and were rejected, and draws at
+          which generated quantities failed.
         - `z_mean` and `z_sd` are the largest differences from the baseline, in joint Monte Carlo
           standard errors: with many parameters, 3 to 4 is usual by chance.
         - `missed` is the largest share of another fit's draws in regions without draws of this

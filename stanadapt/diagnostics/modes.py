@@ -70,7 +70,7 @@ class Modes(pd.DataFrame):
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Return titles, and the cells of each row."""
-        positions = [_scalars(position) for position in self["position"]]
+        positions = [results.scalars(position) for position in self["position"]]
         names = list(dict.fromkeys(name for position in positions for name in position))
         names = names[:SHOWN_COLUMNS]
         chains = [name for name in self.columns if name.startswith("weight_")][:SHOWN_CHAINS]
@@ -84,18 +84,8 @@ class Modes(pd.DataFrame):
 
     def scalar_columns(self) -> pd.DataFrame:
         """Return a table with one column per scalar parameter in place of `position`."""
-        positions = pd.DataFrame([_scalars(p) for p in self["position"]], index=self.index)
+        positions = pd.DataFrame([results.scalars(p) for p in self["position"]], index=self.index)
         return self.drop(columns="position").join(positions)
-
-
-def _scalars(position: dict[str, Any]) -> dict[str, Any]:
-    """Return scalars by Stan's names, such as "w[2]"."""
-    scalars = {}
-    for name, value in position.items():
-        for index in np.ndindex(np.shape(value)):
-            label = results.element(name, index)
-            scalars[label] = np.asarray(value)[index]
-    return scalars
 
 
 def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:

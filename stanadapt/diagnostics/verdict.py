@@ -163,8 +163,9 @@ def _parameters(fit: Fit) -> tuple[Columns, list[str]]:
     moving = {n: x for n, x in columns.items() if not (is_constant(x) and np.isfinite(x.flat[0]))}
     if not moving:
         return columns, []
-    variables = {name.split("[")[0]: None for name in columns}
-    return moving, [name for name in variables if name not in {n.split("[")[0] for n in moving}]
+    variables = {results.variable_of(name): None for name in columns}
+    vary = set(map(results.variable_of, moving))
+    return moving, [name for name in variables if name not in vary]
 
 
 def _report_constant(constant: list[str]) -> Iterator[Reason]:

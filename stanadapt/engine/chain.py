@@ -470,7 +470,7 @@ def run(
 
     Chains take turns by chunks, so that all have about as many draws, whenever the run is stopped.
     Chains that learn from each other are pooled when all of them have reached the end of a block.
-    After Ctrl-C each thread finishes its chunk if that takes less than a second. Otherwise the
+    After Ctrl-C each thread finishes its chunk if that takes less than 0.4 seconds. Otherwise the
     chunk is abandoned, since a single iteration may take minutes. Returns whether the run was
     interrupted.
     """

@@ -11,7 +11,7 @@ funnel given its neck. The map replaces each of them by its standardized residua
 k and h are the scale drivers of j, and l its location driver; each may be absent. Every other
 coordinate stays as it is: x_i = y_i. A normal prior with scale exp(x_k), or exp(x_k) exp(x_h) as in
 a horseshoe, and mean x_l, times a normal likelihood, is of exactly this form: P1 is the prior's
-precision, and P0 and d are the likelihood's precision and mean. Without P0 it is a non-centered
+precision, and P0 and d are the likelihood's precision and mean. Without P0 it is a noncentered
 parameterization, with P0 far above P1 nearly a centered one. With constant P1 and q it straightens
 a curved ridge.
 
@@ -22,7 +22,7 @@ variables, so draws are exact even if the numbers fit badly.
 References
 ----------
 Conditional scales that are learned from scores: Kailas, Vihola and Wallin (2026), arXiv 2604.09832.
-Partial non-centering: Papaspiliopoulos, Roberts and Skold (2007), Statistical Science 22. The form
+Partial noncentering: Papaspiliopoulos, Roberts and Skold (2007), Statistical Science 22. The form
 with two precisions and a location is ours.
 
 """

@@ -24,8 +24,11 @@ from stanadapt.results.arviz_object import (
     pareto_smoothed,
     quantile,
     require_draws,
+    scalars,
     shapes,
     source_name,
+    variable_name,
+    variable_of,
     variables,
 )
 from stanadapt.results.cmdstan_csv import other_csv_files
@@ -69,8 +72,11 @@ __all__ = [
     "require_draws",
     "require_format",
     "save",
+    "scalars",
     "shapes",
     "source_name",
+    "variable_name",
+    "variable_of",
     "variables",
     "write_bytes",
     "write_text",

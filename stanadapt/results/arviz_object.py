@@ -3,6 +3,7 @@
 import datetime
 import functools
 import json
+import re
 import tempfile
 import warnings
 from collections.abc import Collection, Iterable, Mapping
@@ -312,9 +313,28 @@ def columns(
     return scalars
 
 
+def variable_name(column: str) -> str:
+    """Return the name of the variable that a column belongs to: "theta" for "theta.1.2"."""
+    return re.split(r"[.:]", column, maxsplit=1)[0]
+
+
 def element(name: Any, index: tuple[int, ...]) -> str:
     """Return the name of an element, such as "w[2,1]" for index (1, 0); the variable's for ()."""
     return f"{name}[{','.join(str(i + 1) for i in index)}]" if index else str(name)
+
+
+def variable_of(element: str) -> str:
+    """Return the name of the variable that an element belongs to: "w" for "w[2,1]"."""
+    return element.partition("[")[0]
+
+
+def scalars(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scalars of variables by Stan's names, such as "w[2]"."""
+    found = {}
+    for name, value in values.items():
+        for index in np.ndindex(np.shape(value)):
+            found[element(name, index)] = np.asarray(value)[index]
+    return found
 
 
 def _holds_draws(variable: xr.DataArray) -> bool:

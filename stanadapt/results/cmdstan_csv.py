@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from stanadapt.errors import StanadaptError
+from stanadapt.results.arviz_object import variable_name
 from stanadapt.results.cmdstan_header import (
     File,
     adaptation_lines,
@@ -222,16 +223,11 @@ def _variables(
     """Yield the variables of a phase with their names in the program, parameters first."""
     place = {name: i for i, name in enumerate(parameters)}
     posterior = groups[f"{prefix}posterior"].data_vars
-    for name in sorted(posterior, key=lambda x: place.get(_stem(x), len(place))):
+    for name in sorted(posterior, key=lambda x: place.get(variable_name(str(x)), len(place))):
         yield str(name), posterior[name]
     for group in () if prefix else ("posterior_predictive", "log_likelihood"):
         for name, variable in groups.get(group, xr.Dataset()).data_vars.items():
             yield str(variable.attrs.get(STAN_VARIABLE, name)), variable
-
-
-def _stem(name: Any) -> str:
-    """Return the variable that a column belongs to: "t" of "t.1:2"."""
-    return re.split("[.:]", str(name))[0]
 
 
 def _elements(name: str, variable: xr.DataArray) -> dict[str, np.ndarray]:

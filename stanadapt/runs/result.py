@@ -48,6 +48,7 @@ class RunRecord:
 
     Attributes
     ----------
+    attributes
         Attributes of the result: how coordinates were chosen, seconds of compilation, and the like.
     notes
         Messages for the user.
@@ -141,19 +142,10 @@ def _point(target: Samplable, chain: int, position: np.ndarray) -> str:
     position = target.original(position)
     values: dict[str, Any] = dict(zip(program.coordinate_names, position, strict=True))
     with contextlib.suppress(RuntimeError):  # quantities computed on the way may throw
-        values = _scalars(program.constrain(position))
+        values = results.scalars(program.constrain(position))
     shown = [f"{name} = {value:.4g}" for name, value in list(values.items())[:VALUES_SHOWN]]
     more = f" and {len(values) - VALUES_SHOWN} more" if len(values) > VALUES_SHOWN else ""
     return f" The last of them in chain {chain + 1} was at {', '.join(shown)}{more}."
-
-
-def _scalars(values: dict[str, np.ndarray]) -> dict[str, float]:
-    found = {}
-    for name, value in values.items():
-        for index in np.ndindex(np.shape(value)):
-            label = results.element(name, index)
-            found[label] = float(np.asarray(value)[index])
-    return found
 
 
 @np.errstate(all="ignore")  # reports on draws and densities that may be too large

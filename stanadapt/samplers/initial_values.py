@@ -236,7 +236,7 @@ def _check_names_and_shapes(target: Target, start: Mapping, values: Mapping) -> 
     if not start:
         raise _wrong(f"the mapping is empty: give a value for some parameter of {program}.")
     # draws from other software may have transformed parameters and generated quantities too
-    variables = {name.split(".")[0].split(":")[0] for name in target.column_names}
+    variables = set(map(results.variable_name, target.column_names))
     unknown = sorted(str(name) for name in start if name not in variables)
     if unknown or not values:
         names = ", ".join(unknown or map(str, start))

@@ -91,7 +91,7 @@ DIVERGENT_TRIALS = Code(
     "divergent_trials",
     NOTE,
     "Trajectories of a trial diverged.",
-    "Use a non-centered parameterization for scales that may be near zero.",
+    "Use a noncentered parameterization for scales that may be near zero.",
 )
 UNFINISHED_TRIAL = Code(
     "unfinished_trial",
@@ -390,6 +390,7 @@ TAIL_MISSED = Code(
 SHAPE_UNKNOWN = Code(
     "shape_unknown",
     NOTE,
-    "The distance from a Gaussian cannot be computed, for want of draws with a finite gradient.",
-    "Sample longer; if the gradient fails at most draws, mend the program.",
+    "The distance from a Gaussian cannot be computed, because too few draws have a finite "
+    "gradient.",
+    "Sample longer; if the gradient fails at most draws, correct the program.",
 )

@@ -10,6 +10,7 @@ import re
 
 import numpy as np
 
+from stanadapt import results
 from stanadapt.engine.triangular_map import A, B, C, S, T
 from stanadapt.samplers.whitened.findings import clear_members
 from stanadapt.samplers.whitened.priors import Prior
@@ -28,8 +29,8 @@ def noncentered_lines(target: Target, found: Straightened, positions: np.ndarray
     """Return lines of Stan for each vector whose elements are all members of groups."""
     names, lines = target.coordinate_names, []
     priors = {j: group.prior for group in found.groups for j in clear_members(group, names)}
-    for stem in dict.fromkeys(names[j].partition("[")[0] for j in sorted(priors)):
-        elements = [j for j, name in enumerate(names) if name.partition("[")[0] == stem]
+    for stem in dict.fromkeys(results.variable_of(names[j]) for j in sorted(priors)):
+        elements = [j for j, name in enumerate(names) if results.variable_of(name) == stem]
         if all(j in priors for j in elements):
             lines += _of_vector(target, found, stem, {j: priors[j] for j in elements}, positions)
     return lines
@@ -80,7 +81,7 @@ def _elements(target: Target, drivers: list[int]) -> str | None:
     names = [target.coordinate_names[k] for k in drivers] if min(drivers) >= 0 else []
     if len(set(names)) <= 1:
         return names[0] if names else None
-    stems = {name.partition("[")[0] for name in names}
+    stems = set(map(results.variable_of, names))
     indices = [name.partition("[")[2].rstrip("]") for name in names]
     if len(stems) > 1 or not all(index.isdigit() for index in indices):
         return None

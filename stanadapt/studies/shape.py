@@ -54,7 +54,7 @@ class Shape(NamedTuple):
     program
         Lines of the noncentered program, for the groups of the map.
     names
-        Of the coordinates.
+        Names of the coordinates.
     was_straightened
         Whether the fit was drawn in the coordinates of such a map.
 

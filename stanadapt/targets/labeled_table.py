@@ -70,7 +70,7 @@ def read_labeled_table(
     label
         Column of the labels: "last", a number from 1, or a name in the header.
     delimiter
-        "comma", "semicolon", "tab", "space", or a character; by default it is found.
+        "comma", "semicolon", "tab", "space", or a character; by default it is detected.
     header
         Whether the first row has names; by default, whether it has a word where numbers follow.
     classes

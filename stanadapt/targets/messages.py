@@ -114,7 +114,7 @@ TABLE_SHAPE = Code(
     "table_shape",
     "data",
     "Rows of a table have one column, or different numbers of columns: the delimiter is another.",
-    "Name the delimiter (--delimiter comma, semicolon, tab or space), or mend the row.",
+    "Name the delimiter (--delimiter comma, semicolon, tab or space), or correct the row.",
 )
 TABLE_COLUMN = Code(
     "table_column",

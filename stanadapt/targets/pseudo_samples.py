@@ -1,13 +1,12 @@
 """The group `pseudo` of a result: weighted pseudo-samples of each draw, constrained."""
 
-import ctypes
-
 import numpy as np
 
 from stanadapt import results
 from stanadapt.engine.density import constrain_parameters
 from stanadapt.errors import StanadaptError
 from stanadapt.results import PSEUDO
+from stanadapt.targets.constrainer import address_of
 from stanadapt.targets.messages import RESERVED_VARIABLE
 from stanadapt.targets.target import Target
 
@@ -43,7 +42,7 @@ def pseudo_group(
         columns = rows
     else:
         columns = np.empty((len(rows), len(names)))
-        address = ctypes.cast(model.stanlib.bs_param_constrain, ctypes.c_void_p).value
+        address = address_of(model.stanlib.bs_param_constrain)
         constrain_parameters(address, model.model, rows, columns)
     return _group(names, columns, temperature, weight)
 
@@ -72,7 +71,7 @@ def _group(
 def require_names(target: Target) -> None:
     """Raise StanadaptError if the program has variables with names that the group itself uses."""
     reserved = ("chain", "draw", PSEUDO, TEMPERATURE, WEIGHT)
-    names = {name.split(".")[0].split(":")[0] for name in _columns(target)}
+    names = set(map(results.variable_name, _columns(target)))
     taken = [name for name in reserved if name in names]
     if taken:
         raise StanadaptError(

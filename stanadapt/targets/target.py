@@ -7,7 +7,6 @@ data. `require_target` and its companions check arguments.
 """
 
 import contextlib
-import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,6 +22,7 @@ from stanadapt import results
 from stanadapt.engine.console import status
 from stanadapt.engine.density import Density, make_density
 from stanadapt.errors import StanadaptError, require_flag, require_names, warn
+from stanadapt.results import variable_name
 from stanadapt.results.labels import data_groups, make_labels, merge_labels
 from stanadapt.targets.constrainer import Constrainer, address_of
 from stanadapt.targets.messages import (
@@ -39,11 +39,6 @@ from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.declarations import Declaration, parse
 from stanadapt.targets.stan.program import Program, block, has_random_data, read, without_block
-
-
-def variable_name(column: str) -> str:
-    """Return the name of the variable that a column belongs to: "theta" for "theta.1.2"."""
-    return re.split(r"[.:]", column, maxsplit=1)[0]
 
 
 def element_name(column: str) -> str:
@@ -99,7 +94,6 @@ def require_same_parameters(target: Any, prior: Any) -> None:
 SHARED_ABOVE = 200_000
 # seconds for which the embedded backend binds a program; then its unrolled loops are as large
 LONG = 3.0
-# rules for data that compiled Stan reads but stanli does not
 Data = Mapping[str, Any] | str | PathLike | None
 
 

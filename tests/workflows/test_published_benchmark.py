@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.repository import ROOT
 from workflows.benchmarks import publish
-from workflows.benchmarks.against_nuts import NUTS
+from workflows.benchmarks.against_nuts import NUTS, summary
 
 
 def run(program, sampler, seed, ess, usable=True):
@@ -55,6 +55,18 @@ def test_ratios_to_a_sampler_that_failed_are_not_averaged(folder):
     assert float(row["lowest bulk/s"]) == 4.0
     assert row["usable when NUTS is"] == "100%"
     assert cells(text, "| hard |")[3] == "1/2"
+
+
+def test_the_printed_means_leave_out_data_sets_on_which_nuts_fails():
+    table = summary(pd.DataFrame(RUNS)).set_index("program")
+    assert table.loc["geometric mean", "bulk/gradient"] == pytest.approx(4.0)
+    assert table.loc["worst", "bulk/gradient"] == pytest.approx(4.0)
+    assert table.loc["hard", "bulk/gradient"] > 100
+
+
+def test_no_means_are_printed_if_nuts_fails_everywhere():
+    table = summary(pd.DataFrame([row for row in RUNS if row["program"] == "hard"]))
+    assert table["program"].tolist() == ["hard"]
 
 
 def test_versions_and_engine_are_told_and_numbers_can_be_read(folder):

@@ -1,4 +1,4 @@
-"""Every general sampler against Stan's NUTS, on programs of an everyday kind in raw units.
+"""Samplers against Stan's NUTS, on programs of an everyday kind in raw units.
 
     python -m workflows.benchmarks.against_nuts                  # the default sampler, five seeds
     python -m workflows.benchmarks.against_nuts --samplers auto,nuts,gad_mala --seeds 3
@@ -15,7 +15,8 @@ the largest difference of a median from that of all NUTS runs together, in half 
 posterior's central 68 percent: for a normal posterior, that of the mean in standard deviations. A
 posterior with the tails of a half-Cauchy prior may have neither.
 
-Left out are programs with separate modes, which neither reaches, and those without a gradient.
+Left out are programs with separate modes, between which neither sampler moves, and those without a
+gradient.
 """
 
 import json
@@ -162,11 +163,20 @@ def mean_of(ratios):
     return float(np.exp(np.log(np.maximum(ratios, 1e-12)).mean()))
 
 
+def with_usable_nuts(table):
+    """Return the rows of data sets on which every run of Stan's NUTS is usable.
+
+    If NUTS fails, its effective sample size measures how badly, and a ratio to it means nothing.
+    """
+    counts = table["NUTS usable"].str.split("/")
+    return table[counts.str[0] == counts.str[1]]
+
+
 def with_overall(table):
-    """Add, for each sampler, geometric means and the worst over all programs."""
+    """Add, for each sampler, geometric means and the worst over `with_usable_nuts`."""
     numbers = [c for c in table if "/" in c]
     extra = []
-    for sampler, part in table.groupby("sampler", sort=False):
+    for sampler, part in with_usable_nuts(table).groupby("sampler", sort=False):
         for title, of in (("geometric mean", mean_of), ("worst", np.min)):
             values = {c: of(part[c]) for c in numbers}
             extra.append({"program": title, "data": "", "sampler": sampler, **values})

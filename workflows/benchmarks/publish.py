@@ -13,22 +13,30 @@ import numpy as np
 import pandas as pd
 
 from workflows import terminal
-from workflows.benchmarks.against_nuts import MEASURES, NUTS, cases, mean_of, summary
+from workflows.benchmarks.against_nuts import (
+    MEASURES,
+    NUTS,
+    cases,
+    mean_of,
+    summary,
+    with_usable_nuts,
+)
 from workflows.conclude import markdown_table
 
 DOCS = Path("docs/benchmarks")
-PREAMBLE = """# Every general sampler against Stan's NUTS
+PREAMBLE = """# Samplers against Stan's NUTS
 
-Smallest effective sample size over the parameters, divided by that of Stan's NUTS with its defaults
-in the same run, warm-up counted: of the bulk, of squared deviations from the mean, and of the tails
-(5 and 95 percent quantiles); per gradient (of samplers without gradients: per density) and per
-processor second of the whole call. Numbers above 1 are in favor of our sampler. Four chains and
-{seeds} seeds for each data set; the worst is that of a single seed. A fit is usable if R-hat is
-below 1.01 and bulk and tail effective sample sizes are above 400. The error is the largest
-difference of a median from that of all runs of NUTS together, in half widths of the central 68
-percent, of the worst seed.
+The tables have the smallest effective sample size over the parameters, divided by that of Stan's
+NUTS with its defaults in the same run, with warm-up included. It is that of the bulk, of squared
+deviations from the mean, and of the tails (5 and 95 percent quantiles), per gradient (for samplers
+without gradients: per density) and per processor second of the whole call. Numbers above 1 are in
+favor of our sampler. Each data set has four chains and {seeds} seeds; the worst is that of a single
+seed. A fit is usable if R-hat is below 1.01 and bulk and tail effective sample sizes are above
+400. The error is the largest difference of a median from that of all runs of NUTS together, in
+half widths of the central 68 percent, for the worst seed.
 
-Left out are programs with separate modes, which neither reaches, and those without a gradient.
+Left out are programs with separate modes, between which neither sampler moves, and those without a
+gradient.
 """
 OVERALL = """## All data sets
 
@@ -44,7 +52,7 @@ def overall(table, runs):
         ours, stan = (runs[runs["sampler"] == name] for name in (sampler, NUTS))
         both = ours.merge(stan, on=["program", "data", "seed"], suffixes=("", " NUTS"))
         served = both[both["usable NUTS"]]
-        part = part[[_always(text) for text in part["NUTS usable"]]]
+        part = with_usable_nuts(part)
         row = {"sampler": sampler, "data sets": len(part)}
         row["usable"] = f"{ours['usable'].mean():.0%}"
         row["usable when NUTS is"] = f"{served['usable'].mean():.0%}"
@@ -54,12 +62,6 @@ def overall(table, runs):
             row[f"lowest bulk/{unit}"] = figure(part[f"bulk/{unit}"].min())
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _always(text):
-    """Whether "3/3" counts all runs."""
-    usable, runs = text.split("/")
-    return usable == runs
 
 
 def by_program(table, sampler):

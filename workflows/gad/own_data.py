@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--label", default=LAST, help="column of the label: last (default), a number or a name"
     )
     options.add_argument(
-        "--delimiter", help="comma, semicolon, tab, space or a character; default: found"
+        "--delimiter", help="comma, semicolon, tab, space or a character; default: detected"
     )
     options.add_argument(
         "--header", choices=["auto", "yes", "no"], default="auto",

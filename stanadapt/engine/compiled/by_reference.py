@@ -127,7 +127,7 @@ def _owned(
 ) -> Any:
     """Return the value with the owner's arrays; the owner itself if the value is a pointer.
 
-    Of fields named in `replaced`, the arrays are those of the value.
+    The arrays of the fields named in `replaced` are those of the value.
     """
     if isinstance(kind, types.Array) or isinstance(value.type, ir.PointerType):
         return owner

@@ -293,7 +293,6 @@ def _attributes(
     return {
         **({} if metric is None else {"inverse_metric": json.dumps(metric.tolist())}),
         **origin(target, plan),
-        # CmdStan draws them anew in each run, from its seed
         # Stan draws them anew in each run, from its seed
         **({"random_data": f"{outcome.engine}, seed {plan.seed}"} if target.random_data else {}),
         "sampler": "nuts",

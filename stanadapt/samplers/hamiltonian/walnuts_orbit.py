@@ -9,10 +9,10 @@ end of the leaf, so that the leaf's log weight is
     log weight before + energy before - energy + log p(level | backward) - log p(level | forward)
 
 with p(i | i) = 1 - e, p(i + 1 | i) = e, and 0 otherwise, where `forward` and `backward` are the
-smallest levels that pass from either end; no level has a
-probability where none passes. The corrections add up from leaf to leaf, separately on
-both sides of the start. With e = 0, a leaf whose reverse step would pass at a smaller level has no
-weight; with e > 0 most of such leaves have one.
+smallest levels that pass from either end; no level has a probability where none passes. The
+corrections add up from leaf to leaf, separately on both sides of the start. With e = 0, a leaf
+whose reverse step would pass at a smaller level has no weight; with e > 0 most such leaves have
+one.
 
 A leaf without weight ends the orbit, and its doubling is discarded, like one that turns back: this
 depends on the orbit and its levels alone, and not on the point from which it was started. The same

@@ -117,7 +117,7 @@ def fit(fits: Fits, draws: Draws, iterations: int = ITERATIONS) -> Fits:
 def fit_best(beginnings: list[Fits], draws: Draws, iterations: int = ITERATIONS) -> Fits:
     """Fit the same models from several beginnings, and return the best fit of each.
 
-    Of fits that are equally good, the first is returned.
+    If several fits are equally good, the first is returned.
     """
     fits = fit(join(beginnings), draws, iterations)
     count = len(beginnings[0].coordinate)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stanadapt import results
 from stanadapt.diagnostics.sampler_checks import FAR_BELOW
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.triangular_map import NONE, TriangularMap
@@ -157,12 +158,8 @@ def _without_group(straightening: TriangularMap, members: set[int], names: list[
 
 def clear_members(group: Group, names: list[str]) -> list[int]:
     """Return the members of which it is clear, or which are elements of a vector with such ones."""
-    stems = {_stem(names[j]) for j in set(group.members) - set(group.unclear)}
-    return [j for j in group.members if _stem(names[j]) in stems]
-
-
-def _stem(name: str) -> str:
-    return name.partition("[")[0]
+    stems = {results.variable_of(names[j]) for j in set(group.members) - set(group.unclear)}
+    return [j for j in group.members if results.variable_of(names[j]) in stems]
 
 
 def _in_words(groups: list[Group], names: list[str]) -> str:

@@ -42,8 +42,8 @@ class Prior(NamedTuple):
 class Group(NamedTuple):
     """Coordinates with the same prior, by their numbers.
 
-    Of unclear members, the draws do not tell whether they have this prior, since the data say much
-    more: to map one too many costs nothing, and one too few cuts off a neck.
+    The draws do not tell whether unclear members have this prior, since the data say much more: to
+    map one too many costs nothing, and one too few cuts off a neck.
     """
 
     prior: Prior

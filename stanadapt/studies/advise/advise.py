@@ -231,7 +231,7 @@ class _TrialSeries:
             messages.append(shape)
         elif any(self._diverged(trial) for trial in self.trials):
             text = (
-                "Trajectories diverged. If a scale can be near zero, a non-centered "
+                "Trajectories diverged. If a scale can be near zero, a noncentered "
                 "parameterization helps more than any sampler."
             )
             messages.append(Message(DIVERGENT_TRIALS, text))

@@ -15,7 +15,11 @@ from stanadapt.runs.rehearsal import rehearse_draws
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.samplers.variational.methods import Fitted, Method, choose_method, require_size
 from stanadapt.studies.approximate.importance_draws import Draws, importance_draws
-from stanadapt.studies.approximate.pack_approximation import STATISTICS, Run, pack_approximation
+from stanadapt.studies.approximate.pack_approximation import (
+    STATISTICS,
+    ApproximationRecord,
+    pack_approximation,
+)
 from stanadapt.studies.messages import APPROXIMATION_TOO_FAR, NO_DENSITY_AT_DRAWS
 from stanadapt.targets.messages import ESTIMATED_DENSITY
 from stanadapt.targets.target import Samplable, require_samplable
@@ -147,7 +151,7 @@ def _approximate(
         fitted.parts, density, np.random.default_rng(drawing), plan.iter_sampling
     )
     _require_proper_draws(target, name, draws)
-    run = Run(
+    run = ApproximationRecord(
         name, settings, plan, int(quantities.generate_state(1, np.uint32)[0]),
         compile_seconds, fit_seconds, time.perf_counter() - began,
     )  # fmt: skip

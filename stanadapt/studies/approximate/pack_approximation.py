@@ -27,7 +27,7 @@ CHECKED = 5  # draws; a coordinate is flat if its gradient is zero at all of the
 NAMED = 3  # coordinates that a message lists
 
 
-class Run(NamedTuple):
+class ApproximationRecord(NamedTuple):
     """The settings and the times of an approximation.
 
     Attributes
@@ -47,7 +47,11 @@ class Run(NamedTuple):
 
 
 def pack_approximation(
-    target: Samplable, run: Run, fitted: Fitted, draws: Draws, save_unconstrained: bool
+    target: Samplable,
+    run: ApproximationRecord,
+    fitted: Fitted,
+    draws: Draws,
+    save_unconstrained: bool,
 ) -> Any:
     """Return the ArviZ object of an approximation, and warn of its problems."""
     program = target.target
@@ -121,7 +125,9 @@ def _flat_coordinates(target: Samplable, draws: Draws) -> list[Message]:
     return [Message(FLAT_COORDINATE, text)]
 
 
-def _attributes(target: Samplable, run: Run, fitted: Fitted, draws: Draws) -> dict[str, Any]:
+def _attributes(
+    target: Samplable, run: ApproximationRecord, fitted: Fitted, draws: Draws
+) -> dict[str, Any]:
     program, each = target.target, target.evaluations_per_call
     calls = np.sum([density.calls for density in fitted.densities], axis=0)
     final = fitted.elbo[np.isfinite(fitted.elbo)] if fitted.elbo.size else np.empty(0)

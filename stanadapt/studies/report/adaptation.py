@@ -14,13 +14,13 @@ from stanadapt.studies.report.canvas import (
     new_figure,
     shorten,
 )
-from stanadapt.studies.report.fits import Run, statistics
+from stanadapt.studies.report.fits import ReportedFit, statistics
 
 BLOCKS = 60  # means per phase that are drawn
 FAINTEST = 0.4  # opacity of the last chain
 
 
-def draw(runs: list[Run], places: dict[str, int]) -> Picture | None:
+def draw(runs: list[ReportedFit], places: dict[str, int]) -> Picture | None:
     """Draw a row per run with acceptance rates or step sizes; return None if no run has any."""
     shown = [run for run in runs if {"acceptance_rate", "step_size"} & run.statistics.keys()]
     if not shown:
@@ -44,7 +44,7 @@ def draw(runs: list[Run], places: dict[str, int]) -> Picture | None:
     return Picture("Adaptation", caption, as_svg(figure, "adaptation", description))
 
 
-def _draw_panel(axes: Any, run: Run, name: str, color: str) -> None:
+def _draw_panel(axes: Any, run: ReportedFit, name: str, color: str) -> None:
     warmup, sampling = (
         statistics(run.fit, group).get(name, np.zeros((1, 0)))
         for group in ("warmup_sample_stats", "sample_stats")
@@ -72,7 +72,7 @@ def _draw_panel(axes: Any, run: Run, name: str, color: str) -> None:
             label_log_axis(axes.yaxis)
 
 
-def _caption(runs: list[Run], shown: list[Run]) -> str:
+def _caption(runs: list[ReportedFit], shown: list[ReportedFit]) -> str:
     text = (
         "Means over blocks of iterations, one line per chain. Warm-up is left of the dashed line; "
         "right of it, lines should be alike and stay at one level."

@@ -14,7 +14,7 @@ from stanadapt.studies.messages import (
     SOME_FITS_USABLE,
     UNKNOWN_SPEED,
 )
-from stanadapt.studies.report.fits import Assessment, Run
+from stanadapt.studies.report.fits import Assessment, ReportedFit
 
 # with one run each, smaller ratios of ESS per second may be due to the seed
 CLEARLY_AHEAD = 1.25
@@ -37,12 +37,12 @@ class Cost(NamedTuple):
     repeats: int
 
 
-def per_second(runs: list[Run], name: str) -> Cost:
+def per_second(runs: list[ReportedFit], name: str) -> Cost:
     """Return the smallest ESS per second of one core, with warm-up; NaN without seconds."""
     return _cost([run.ess_per_second for run in runs if run.name == name])
 
 
-def per_gradient(runs: list[Run], name: str) -> Cost:
+def per_gradient(runs: list[ReportedFit], name: str) -> Cost:
     """Return the smallest ESS per gradient, with warm-up; NaN for samplers without gradients."""
     return _cost([float(run.row["ess_per_gradient"]) for run in runs if run.name == name])
 
@@ -54,7 +54,7 @@ def _cost(values: list[float]) -> Cost:
     return Cost(float(np.median(finite)), min(finite), max(finite), len(finite))
 
 
-def conclude(runs: list[Run], assessment: Assessment) -> Conclusion:
+def conclude(runs: list[ReportedFit], assessment: Assessment) -> Conclusion:
     """Answer both questions.
 
     The sampler to use has the largest median of the smallest bulk ESS per second, among those that
@@ -100,7 +100,9 @@ def choose(
     return choice.extended(suffix=f"{_compare_gradients(ranked, gradients)}{without}."), ranked[0]
 
 
-def _trust(runs: list[Run], assessment: Assessment, names: list[str], usable: list[str]) -> Message:
+def _trust(
+    runs: list[ReportedFit], assessment: Assessment, names: list[str], usable: list[str]
+) -> Message:
     reference = assessment.reference
     if usable == names:
         if names == [reference.name]:
@@ -123,7 +125,7 @@ def _trust(runs: list[Run], assessment: Assessment, names: list[str], usable: li
     )
 
 
-def _objections(runs: list[Run], assessment: Assessment, name: str) -> str:
+def _objections(runs: list[ReportedFit], assessment: Assessment, name: str) -> str:
     objections = [assessment.objections[run.label] for run in runs if run.name == name]
     bad = [objection for objection in objections if objection]
     text = ", ".join(dict.fromkeys(map(str, bad)))

@@ -14,10 +14,10 @@ from stanadapt.studies.report.canvas import (
     shorten,
 )
 from stanadapt.studies.report.conclusion import Cost, number, per_gradient, per_second
-from stanadapt.studies.report.fits import Run
+from stanadapt.studies.report.fits import ReportedFit
 
 
-def draw(runs: list[Run], refused: list[str]) -> Picture | None:
+def draw(runs: list[ReportedFit], refused: list[str]) -> Picture | None:
     """Draw a row per name and a panel per cost; return None if no cost was recorded.
 
     Parameters
@@ -73,7 +73,7 @@ def _draw_panel(axes: Any, title: str, costs: list[Cost], hollow: list[bool]) ->
         )
 
 
-def _caption(runs: list[Run], refused: list[str]) -> str:
+def _caption(runs: list[ReportedFit], refused: list[str]) -> str:
     several = any(run.repeat for run in runs)
     spread = (
         "Dots are medians over repeats, lines their range: if lines overlap, the order is not "

@@ -34,7 +34,7 @@ from stanadapt.studies.messages import (
 Repeats = dict[str, list[Any]]
 
 
-class Run(NamedTuple):
+class ReportedFit(NamedTuple):
     """One fit of a report.
 
     Attributes
@@ -139,7 +139,7 @@ def _require_common_variable(fits: Repeats) -> None:
 class RunSet(NamedTuple):
     """All runs; the name of the baseline, if there is one; notes on densities and samplers."""
 
-    runs: list[Run]
+    runs: list[ReportedFit]
     baseline: str | None
     notes: list[str]
 
@@ -157,7 +157,7 @@ def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> 
         The result of `compare` for the first repeats, if there is one.
 
     """
-    runs: dict[tuple[str, int], Run] = {}
+    runs: dict[tuple[str, int], ReportedFit] = {}
     rounds = max(len(repeats) for repeats in fits.values())
     notes: dict[str, None] = {}  # in order, without repetition
     for k in range(rounds):
@@ -177,9 +177,9 @@ def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> 
 
 def _run(
     name: str, repeat: int, several: bool, fit: Any, columns: Columns, table: pd.DataFrame
-) -> Run:
+) -> ReportedFit:
     columns = {k: np.asarray(x, dtype=float) for k, x in columns.items()}
-    return Run(
+    return ReportedFit(
         name=name,
         repeat=repeat,
         label=f"{name}, repeat {repeat + 1}" if several else name,
@@ -193,7 +193,7 @@ def _run(
     )
 
 
-def parameters(run: Run) -> list[str]:
+def parameters(run: ReportedFit) -> list[str]:
     """Return the names of the columns that move and are finite."""
     return [
         name
@@ -204,9 +204,9 @@ def parameters(run: Run) -> list[str]:
     ]
 
 
-def representatives(runs: list[Run]) -> list[Run]:
+def representatives(runs: list[ReportedFit]) -> list[ReportedFit]:
     """Return one run per name, for the pictures: the worst by verdict, then by ESS per second."""
-    worst: dict[str, Run] = {}
+    worst: dict[str, ReportedFit] = {}
     for run in runs:
         other = worst.get(run.name)
         if other is None or _quality(run) < _quality(other):
@@ -214,7 +214,7 @@ def representatives(runs: list[Run]) -> list[Run]:
     return list(worst.values())
 
 
-def _quality(run: Run) -> tuple[int, float]:
+def _quality(run: ReportedFit) -> tuple[int, float]:
     return -ORDER.index(run.row["verdict"]), float(np.nan_to_num(run.ess_per_second, nan=-1.0))
 
 
@@ -240,17 +240,17 @@ class Assessment(NamedTuple):
 
     """
 
-    reference: Run
+    reference: ReportedFit
     sound: bool
     z: dict[str, tuple[float, float]]
     objections: dict[str, Message | None]
 
-    def usable(self, runs: list[Run], name: str) -> bool:
+    def usable(self, runs: list[ReportedFit], name: str) -> bool:
         """Return whether every repeat of a name can be used."""
         return not any(self.objections[run.label] for run in runs if run.name == name)
 
 
-def assess(runs: list[Run], baseline: str | None) -> Assessment:
+def assess(runs: list[ReportedFit], baseline: str | None) -> Assessment:
     """Choose the reference, and compare every run with it.
 
     The reference is the baseline if that passes every check; otherwise, of the runs that do, the
@@ -268,12 +268,14 @@ def assess(runs: list[Run], baseline: str | None) -> Assessment:
     return Assessment(reference, bool(sound), z, objections)
 
 
-def _is_sound(run: Run) -> bool:
+def _is_sound(run: ReportedFit) -> bool:
     fine = run.row["verdict"] == FINE and not run.missed
     return bool(fine and run.row["exact"] and run.row["chains"] > 1)
 
 
-def _object(run: Run, reference: Run, sound: bool, z: tuple[float, float]) -> Message | None:
+def _object(
+    run: ReportedFit, reference: ReportedFit, sound: bool, z: tuple[float, float]
+) -> Message | None:
     if run.row["verdict"] not in (FINE, NOT_EXACT):
         return Message(UNUSABLE_VERDICT, str(run.row["verdict"]))
     if run.missed:
@@ -288,7 +290,7 @@ def _object(run: Run, reference: Run, sound: bool, z: tuple[float, float]) -> Me
     return None
 
 
-def largest_z(run: Run, reference: Run) -> float:
+def largest_z(run: ReportedFit, reference: ReportedFit) -> float:
     """Return the bound that a fit's largest z exceeds with probability CHANCE at most.
 
     It is Bonferroni's bound for the means and sds of all common columns.

@@ -7,14 +7,14 @@ import numpy as np
 from stanadapt.diagnostics.compare import disagreement
 from stanadapt.diagnostics.mixing import Efficiency
 from stanadapt.studies.report.canvas import MUTED, Picture, as_svg, dash, hue, new_figure, shorten
-from stanadapt.studies.report.fits import Run, parameters
+from stanadapt.studies.report.fits import ReportedFit, parameters
 
 MOST = 16  # parameters
 WIDEST = 6.0  # standard deviations beyond which the axis is cut
 PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def most_different(runs: list[Run], reference: Run) -> list[str]:
+def most_different(runs: list[ReportedFit], reference: ReportedFit) -> list[str]:
     """Sort the parameters of the reference, those with the largest differences from it first.
 
     The order is by the largest z of means and sds over all runs; without another run, by the
@@ -32,13 +32,13 @@ def most_different(runs: list[Run], reference: Run) -> list[str]:
     return sorted(scores, key=lambda name: (-scores[name], np.nan_to_num(ess[name]), name))
 
 
-def _select(run: Run, name: str) -> Efficiency:
+def _select(run: ReportedFit, name: str) -> Efficiency:
     i = run.measured.names.index(name)
     names, *measures = run.measured
     return Efficiency(names[i : i + 1], *(values[i : i + 1] for values in measures))
 
 
-def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | None:
+def draw(runs: list[ReportedFit], reference: ReportedFit, places: dict[str, int]) -> Picture | None:
     """Draw a row per parameter and a line per run; return None if no parameter can be drawn."""
     ordered = most_different(runs, reference)
     most = set(ordered[:MOST])
@@ -72,7 +72,7 @@ def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | N
     )
 
 
-def _standardize(run: Run, name: str, reference: Run) -> np.ndarray:
+def _standardize(run: ReportedFit, name: str, reference: ReportedFit) -> np.ndarray:
     i = reference.measured.names.index(name)
     quantiles = np.quantile(run.columns[name], PROBABILITIES)
     return (quantiles - reference.measured.mean[i]) / reference.measured.sd[i]

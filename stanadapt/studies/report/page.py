@@ -13,7 +13,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.studies.report.canvas import HUES
-from stanadapt.studies.report.fits import Run
+from stanadapt.studies.report.fits import ReportedFit
 
 HERE = "stanadapt.studies.report"
 
@@ -83,7 +83,7 @@ class Origin(NamedTuple):
     page: str
 
 
-def origin(runs: list[Run]) -> Origin:
+def origin(runs: list[ReportedFit]) -> Origin:
     """Collect the origin of the fits from their attributes."""
     shared, different = [], []
     for name, title in FIELDS.items():

@@ -14,7 +14,7 @@ from stanadapt.studies.report.canvas import (
     new_figure,
     shorten,
 )
-from stanadapt.studies.report.fits import Run
+from stanadapt.studies.report.fits import ReportedFit
 from stanadapt.studies.report.forest import most_different
 
 MOST_POINTS, MOST_DIVERGENCES = 1600, 300  # draws of all runs together
@@ -23,7 +23,7 @@ FEWEST_POINTS = 100
 FARTHEST = 12.0  # standard deviations of the reference
 
 
-def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | None:
+def draw(runs: list[ReportedFit], reference: ReportedFit, places: dict[str, int]) -> Picture | None:
     """Draw a panel per run over draws of the reference; return None if a panel lacks an axis."""
     names = most_different(runs, reference)[:2]
     able = [run for run in runs if all(_is_finite(run, name) for name in names)]
@@ -56,11 +56,13 @@ def draw(runs: list[Run], reference: Run, places: dict[str, int]) -> Picture | N
     )
 
 
-def _is_finite(run: Run, name: str) -> bool:
+def _is_finite(run: ReportedFit, name: str) -> bool:
     return name in run.columns and bool(np.isfinite(run.columns[name]).all())
 
 
-def _points(run: Run, names: list[str], most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _points(
+    run: ReportedFit, names: list[str], most: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return evenly thinned draws of both, and the indices of all divergent draws."""
     x, y = (run.columns[name].reshape(-1) for name in names)
     at = np.unique(np.linspace(0, x.size - 1, min(most, x.size)).round().astype(int))
@@ -68,7 +70,7 @@ def _points(run: Run, names: list[str], most: int) -> tuple[np.ndarray, np.ndarr
     return x[at], y[at], np.flatnonzero(diverging)
 
 
-def _draw_divergences(axes: Any, run: Run, names: list[str], at: np.ndarray) -> None:
+def _draw_divergences(axes: Any, run: ReportedFit, names: list[str], at: np.ndarray) -> None:
     if not len(at):
         return
     at = at[np.linspace(0, len(at) - 1, min(len(at), MOST_DIVERGENCES)).round().astype(int)]
@@ -76,7 +78,7 @@ def _draw_divergences(axes: Any, run: Run, names: list[str], at: np.ndarray) -> 
     axes.plot(x, y, "x", ms=4, mew=1.1, color=INK)
 
 
-def _limit_axes(axes: Any, reference: Run, names: list[str]) -> str:
+def _limit_axes(axes: Any, reference: ReportedFit, names: list[str]) -> str:
     """Cut off draws very far from the reference, which would shrink all others to a dot."""
     cut = ""
     for name, get, put in (
@@ -92,7 +94,7 @@ def _limit_axes(axes: Any, reference: Run, names: list[str]) -> str:
     return cut
 
 
-def _caption(runs: list[Run], reference: Run, able: list[Run]) -> str:
+def _caption(runs: list[ReportedFit], reference: ReportedFit, able: list[ReportedFit]) -> str:
     behind = f", grey: those of {reference.label}" if len(able) > 1 else ""
     crosses = (
         " Crosses are divergences: where they crowd, a region may be missing."

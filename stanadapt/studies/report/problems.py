@@ -22,14 +22,14 @@ from stanadapt.studies.messages import (
     STEPS_TOO_LARGE,
     THINNED_DRAWS,
 )
-from stanadapt.studies.report.fits import Assessment, Run, largest_z
+from stanadapt.studies.report.fits import Assessment, ReportedFit, largest_z
 
 # mean acceptance rate below which the steps of a chain are too large, whatever its target is
 SMALLEST_RATE = 0.05
 MOST_MEANS = 12  # chains with a mean in a message
 
 
-def problems(run: Run, assessment: Assessment) -> list[Message | str]:
+def problems(run: ReportedFit, assessment: Assessment) -> list[Message | str]:
     """Return the reasons of the verdict, the notes of the run, and the results of the comparison.
 
     Notes that a file stored have no codes.
@@ -47,7 +47,7 @@ def problems(run: Run, assessment: Assessment) -> list[Message | str]:
     ]
 
 
-def _regions(run: Run) -> list[Message]:
+def _regions(run: ReportedFit) -> list[Message]:
     if run.regions < 2:
         return []
     means = ""
@@ -58,7 +58,7 @@ def _regions(run: Run) -> list[Message]:
     return [Message(SEPARATE_REGIONS, f"Its chains lie in {run.regions} separate regions.{means}")]
 
 
-def _disagreement(run: Run, assessment: Assessment) -> list[Message]:
+def _disagreement(run: ReportedFit, assessment: Assessment) -> list[Message]:
     z = assessment.z[run.label]
     limit = largest_z(run, assessment.reference)
     if not assessment.sound or not np.fmax(*z) > limit:
@@ -72,7 +72,7 @@ def _disagreement(run: Run, assessment: Assessment) -> list[Message]:
     return [Message(DISAGREEMENT, text)]
 
 
-def _steps(run: Run) -> list[Message]:
+def _steps(run: ReportedFit) -> list[Message]:
     rates = run.statistics.get("acceptance_rate")
     if rates is None or not rates.size:
         return []
@@ -88,7 +88,7 @@ def _steps(run: Run) -> list[Message]:
     return [Message(STEPS_TOO_LARGE, text)]
 
 
-def _length(run: Run) -> list[Message]:
+def _length(run: ReportedFit) -> list[Message]:
     messages, row = [], run.row
     thin = int(results.attribute(run.fit, "thin", 1))
     if thin > 1:
@@ -118,13 +118,13 @@ def _length(run: Run) -> list[Message]:
     return messages
 
 
-def _requested(run: Run) -> str:
+def _requested(run: ReportedFit) -> str:
     iterations = results.attribute(run.fit, "iter_sampling")
     thin = int(results.attribute(run.fit, "thin", 1))
     return f"{int(iterations) // thin:,}" if iterations is not None else "more"
 
 
-def _values(run: Run) -> list[Message]:
+def _values(run: ReportedFit) -> list[Message]:
     messages = []
     broken = {n: ~np.isfinite(x) for n, x in run.columns.items() if not np.isfinite(x).all()}
     if broken:
@@ -150,7 +150,7 @@ def _count(names: Sized) -> str:
     return "One quantity has" if count == 1 else f"{count:,} quantities have"
 
 
-def _missing(run: Run) -> list[Message]:
+def _missing(run: ReportedFit) -> list[Message]:
     messages = []
     if not run.statistics:
         text = (

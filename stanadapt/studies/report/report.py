@@ -26,7 +26,7 @@ from stanadapt.studies.report.canvas import Picture, report_style
 from stanadapt.studies.report.conclusion import conclude
 from stanadapt.studies.report.fits import (
     Assessment,
-    Run,
+    ReportedFit,
     assess,
     collect,
     list_repeats,
@@ -126,21 +126,21 @@ def check_report(path: str | os.PathLike) -> Path:
     return results.check_writable(path)
 
 
-def _title(runs: list[Run]) -> str:
+def _title(runs: list[ReportedFit]) -> str:
     model = results.attribute(runs[0].fit, "model", "")
     names = len({run.name for run in runs})
     subject = f"{names} samplers compared" if names > 1 else "one sampler"
     return f"{model}: {subject}" if model else subject.capitalize()
 
 
-def _places(runs: list[Run]) -> dict[str, int]:
+def _places(runs: list[ReportedFit]) -> dict[str, int]:
     """Return the number of the color of each name."""
     return {name: i for i, name in enumerate(dict.fromkeys(run.name for run in runs))}
 
 
 def _problems(
-    runs: list[Run], assessment: Assessment
-) -> list[tuple[Run, int, bool, list[Message | str]]]:
+    runs: list[ReportedFit], assessment: Assessment
+) -> list[tuple[ReportedFit, int, bool, list[Message | str]]]:
     """Return (run, its color, whether it can be used, messages) of runs that have messages."""
     places = _places(runs)
     return [
@@ -151,7 +151,7 @@ def _problems(
 
 
 def _describe_reference(
-    runs: list[Run], baseline: str | None, assessment: Assessment
+    runs: list[ReportedFit], baseline: str | None, assessment: Assessment
 ) -> Message | None:
     label = assessment.reference.label
     if len(runs) == 1:
@@ -167,10 +167,10 @@ def _describe_reference(
     return Message(REFERENCE_FIT, text)
 
 
-def _select_traced(shown: list[Run], assessment: Assessment) -> list[Run]:
+def _select_traced(shown: list[ReportedFit], assessment: Assessment) -> list[ReportedFit]:
     """Return the runs with traces: if there are many, unusable ones first, then the slowest."""
 
-    def order(run: Run) -> tuple[bool, float]:
+    def order(run: ReportedFit) -> tuple[bool, float]:
         usable = not assessment.objections[run.label]
         return usable, float(np.nan_to_num(run.row["ess_bulk_min"], nan=-1.0))
 
@@ -178,7 +178,7 @@ def _select_traced(shown: list[Run], assessment: Assessment) -> list[Run]:
     return [run for run in shown if run.label in selected]
 
 
-def _describe_traces(runs: list[Run]) -> Message | None:
+def _describe_traces(runs: list[ReportedFit]) -> Message | None:
     count = len({run.name for run in runs})
     if count <= MOST_TRACED:
         return None
@@ -189,7 +189,7 @@ def _describe_traces(runs: list[Run]) -> Message | None:
     )
 
 
-def _pictures(runs: list[Run], assessment: Assessment) -> list[Picture]:
+def _pictures(runs: list[ReportedFit], assessment: Assessment) -> list[Picture]:
     places, reference = _places(runs), assessment.reference
     shown = [reference if run.name == reference.name else run for run in representatives(runs)]
     refused = [name for name in places if not assessment.usable(runs, name)]

@@ -14,12 +14,12 @@ from stanadapt.studies.report.canvas import (
     new_figure,
     shorten,
 )
-from stanadapt.studies.report.fits import Run, parameters
+from stanadapt.studies.report.fits import ReportedFit, parameters
 
 POINTS = 80  # of a line
 
 
-def running_error(run: Run, reference: Run) -> tuple[np.ndarray, np.ndarray]:
+def running_error(run: ReportedFit, reference: ReportedFit) -> tuple[np.ndarray, np.ndarray]:
     """Return evaluations spent, warm-up included, and the largest error of a mean by then.
 
     Means are over all chains, errors in standard deviations of the reference. Evaluations are
@@ -38,7 +38,7 @@ def running_error(run: Run, reference: Run) -> tuple[np.ndarray, np.ndarray]:
     return warmup + (total - warmup) * at / length, np.max(np.abs(means - mean) / sd, axis=1)
 
 
-def evaluations(run: Run) -> tuple[float, float]:
+def evaluations(run: ReportedFit) -> tuple[float, float]:
     """Return gradients and densities of warm-up, and of the whole run; zero if unknown."""
 
     def count(name: str) -> float:
@@ -50,7 +50,9 @@ def evaluations(run: Run) -> tuple[float, float]:
     )
 
 
-def draw(runs: list[Run], reference: Run, sound: bool, places: dict[str, int]) -> Picture | None:
+def draw(
+    runs: list[ReportedFit], reference: ReportedFit, sound: bool, places: dict[str, int]
+) -> Picture | None:
     """Draw a line per run with counted evaluations; return None if there is no such run."""
     shown = [
         run
@@ -94,7 +96,9 @@ def _draw_slope(axes: Any, through: tuple[float, float]) -> None:
     label_log_axis(axes.yaxis)
 
 
-def _caption(runs: list[Run], shown: list[Run], reference: Run, sound: bool) -> str:
+def _caption(
+    runs: list[ReportedFit], shown: list[ReportedFit], reference: ReportedFit, sound: bool
+) -> str:
     measured = "the mean" if sound else "the mean, itself in doubt,"
     text = (
         f"Largest distance of a running mean from {measured} of {reference.label}: lower and "

@@ -10,14 +10,14 @@ import numpy as np
 from stanadapt import results
 from stanadapt.samplers.straightened_pair import DRIVER, MEMBER, RESIDUAL, STRAIGHTENED
 from stanadapt.studies.report.canvas import Picture, as_svg, hue, new_figure, shorten
-from stanadapt.studies.report.fits import Run
+from stanadapt.studies.report.fits import ReportedFit
 
 MOST_ROWS = 4
 # share of draws beyond each end of a vertical axis: the mouth of a funnel would hide its neck
 CUT = 0.005
 
 
-def draw(runs: list[Run], places: dict[str, int]) -> Picture | None:
+def draw(runs: list[ReportedFit], places: dict[str, int]) -> Picture | None:
     """Draw a row per run that was straightened; return None if none was."""
     shown = [run for run in runs if _has_pair(run.fit)][:MOST_ROWS]
     if not shown:

@@ -7,7 +7,7 @@ import numpy as np
 
 from stanadapt.diagnostics.reasons import FINE, NOT_EXACT, ORDER
 from stanadapt.studies.report.conclusion import Cost, number, per_gradient, per_second
-from stanadapt.studies.report.fits import Assessment, Run
+from stanadapt.studies.report.fits import Assessment, ReportedFit
 
 TITLES = {
     "ESS/s": "smallest bulk effective sample size per second of one core, warm-up included",
@@ -37,7 +37,7 @@ class Line(NamedTuple):
     cells: list[tuple[str, str]]
 
 
-def table_lines(runs: list[Run], assessment: Assessment) -> list[Line]:
+def table_lines(runs: list[ReportedFit], assessment: Assessment) -> list[Line]:
     """Return one row per name: medians over repeats, but the worst R-hat, z and share missed."""
     names = list(dict.fromkeys(run.name for run in runs))
     lines = []
@@ -51,7 +51,9 @@ def table_lines(runs: list[Run], assessment: Assessment) -> list[Line]:
     return lines
 
 
-def _cells(runs: list[Run], repeats: list[Run], assessment: Assessment) -> list[tuple[str, str]]:
+def _cells(
+    runs: list[ReportedFit], repeats: list[ReportedFit], assessment: Assessment
+) -> list[tuple[str, str]]:
     def row(column: str, form: str, over: Callable = np.median) -> tuple[str, str]:
         return _cell([float(run.row[column]) for run in repeats], form, over)
 

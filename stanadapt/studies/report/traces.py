@@ -16,7 +16,7 @@ from stanadapt.studies.report.canvas import (
     new_figure,
     shorten,
 )
-from stanadapt.studies.report.fits import Run, parameters
+from stanadapt.studies.report.fits import ReportedFit, parameters
 
 WORST, BINS = 3, 20
 MOST_POINTS = 1200  # of a trace, all chains together
@@ -25,7 +25,7 @@ FAINTEST = 0.4  # opacity of the last chain
 TALLEST = 4.0  # bar of a rank plot, relative to equal chains; higher ones are cut
 
 
-def worst_parameters(run: Run) -> list[str]:
+def worst_parameters(run: ReportedFit) -> list[str]:
     """Return the three with the largest R-hat above 1.01, then with the smallest ESS."""
     measured, moving = run.measured, set(parameters(run))
     scores = {}
@@ -38,7 +38,7 @@ def worst_parameters(run: Run) -> list[str]:
     return sorted(scores, key=scores.__getitem__)[:WORST]
 
 
-def draw(run: Run, place: int) -> Picture | None:
+def draw(run: ReportedFit, place: int) -> Picture | None:
     """Draw a row per parameter: trace, and ranks by chain; return None if no parameter moves."""
     names = worst_parameters(run)
     if not names:
@@ -57,7 +57,7 @@ def draw(run: Run, place: int) -> Picture | None:
     return Picture(title, _caption(run, names), as_svg(figure, f"traces{place}", description))
 
 
-def _title(run: Run, name: str) -> str:
+def _title(run: ReportedFit, name: str) -> str:
     i = run.measured.names.index(name)
     r_hat, ess = run.measured.r_hat[i], run.measured.ess_bulk[i]
     shown = f"R-hat {r_hat:.3f}, " if np.isfinite(r_hat) else ""
@@ -104,7 +104,7 @@ def _unusual_chains(draws: np.ndarray) -> list[int]:
     return sorted(unusual.tolist())
 
 
-def _caption(run: Run, names: list[str]) -> str:
+def _caption(run: ReportedFit, names: list[str]) -> str:
     which = {1: "The only parameter", 2: "The two parameters"}.get(len(names), "The three worst")
     chains = run.row["chains"]
     shown = f" (the {MOST_CHAINS} least usual of {chains})" if chains > MOST_CHAINS else ""
