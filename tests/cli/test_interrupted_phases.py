@@ -93,7 +93,7 @@ def runs(number):
         return False
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_while_a_program_is_compiled_no_compiler_is_left(files):
     seconds, code, errors = interrupted(files, WHEN_STARTED, "bridgestan")
     assert (code, errors) == (130, NOTHING)
@@ -103,7 +103,7 @@ def test_while_a_program_is_compiled_no_compiler_is_left(files):
     assert not (files / "fit.nc").exists()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_while_llvm_does_not_return(files):
     seconds, code, errors = interrupted(files, WHEN_COMPILING % DEAF, "stanli", after=0.3)
     assert (code, errors) == (130, NOTHING)

@@ -62,7 +62,7 @@ def test_a_wheel_holds_every_file(wheel):
     assert packed == expected
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_experiments_run_from_a_wheel(wheel, tmp_path):
     """In a process that cannot see the repository."""
     wheel.extractall(tmp_path)
@@ -85,7 +85,7 @@ app()
     assert (tmp_path / "out" / "integrators.csv").is_file()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_options_go_to_the_experiment():
     done = subprocess.run(
         [sys.executable, "-m", "stanadapt", "paper", "gad_neal", "--help"],
@@ -96,7 +96,7 @@ def test_options_go_to_the_experiment():
     assert "--methods" in done.stdout
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_reason_of_an_experiment_that_ends_is_printed(tmp_path):
     (tmp_path / "mine.csv").write_text("dose,ill\n1,yes\n,no\n2,yes\n")
     done = subprocess.run(
@@ -143,7 +143,7 @@ def made_up(monkeypatch, tmp_path):
     return commands
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_all_continues_after_a_failure_and_ends_with_a_summary(made_up, tmp_path):
     shown = call("paper", "--all", "--quick", "--out", "there", status=1)
     assert [command[command.index("paper") + 1] for command in made_up] == [

@@ -38,7 +38,7 @@ def test_the_width_is_that_of_a_fine_grid(model):
     assert exact > 0.1
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_latent_values_lean_to_the_labels(model):
     """Their mean is the mode: its gradient, labels - p - K^-1 f, is 0 there."""
     rng, theta = np.random.default_rng(6), np.array([1.0, 1.0])

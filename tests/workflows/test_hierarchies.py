@@ -68,7 +68,7 @@ def test_the_table_has_the_shares_of_failures():
     assert row["p-values of ranks"] == "mu nan, tau nan"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("model", hierarchies.MODELS)
 def test_each_model_is_fitted(model, monkeypatch):
     monkeypatch.setenv("STANADAPT_BACKEND", "stanli")

@@ -36,7 +36,7 @@ def test_the_density_is_that_of_two_gaussians():
     assert np.diff(log_density(x)) == pytest.approx([-0.5, -1.5])
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_moves_leave_the_target_invariant():
     """Exact draws, moved by a proposal that depends on the position, are exact draws."""
     rng, count = np.random.default_rng(3), 200_000
@@ -55,7 +55,7 @@ def test_training_raises_the_reward():
     assert rewards[-10:].mean() > 1.5 * rewards[:5].mean()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_wide_walk_crosses_and_a_narrow_one_does_not():
     rng = np.random.default_rng(5)
     rows = [

@@ -244,7 +244,7 @@ def test_kameleon_tables_of_one_chain():
     assert "- a note" in text
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_glass_curves_are_prefixes_with_burn_in():
     """Two made-up chains: at each tenth, mean and error of the distances of all draws so far."""
     rng = np.random.default_rng(5)
@@ -298,7 +298,7 @@ def test_tempering_chains_use_up_their_budget():
             assert chain.vector().shape == (chain.draws, 1)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_particles_and_walks_use_up_their_budget_too():
     """The number of particles fits the budget to within a fifth; densities if without gradient."""
     target = sa.Target(*bundled.find("mixture", "twenty"))

@@ -103,7 +103,7 @@ def test_extra_groups_are_saved(target, short_slices):
     assert_same(draw(target, "whitened_hmc", options), there)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_program_under_prior_data_is_made_by_workers(target, short_slices):
     options = {"prior_data": {"prior": 1}, "threads_per_chain": 2}
     there = draw(target, "parallel_tempering", options, executor=Post())
@@ -203,7 +203,7 @@ def test_it_can_be_stopped(target, short_slices):
     assert fit.attrs["interrupted"] == 0
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_stopping_does_not_wait_for_workers(target):
     with ThreadPoolExecutor(3) as executor:
         began = time.monotonic()
@@ -238,7 +238,7 @@ def test_other_objects_are_not_executors(target, value):
         draw(target, "nuts", {}, executor=value)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -259,7 +259,7 @@ def test_a_target_of_another_kind_cannot_be_sent(target):
         require_sendable("my own", made)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_worker_keeps_few_targets(target):
     before = set(workers._made)
     for seed in range(workers.KEPT + 2):

@@ -270,7 +270,7 @@ def funnel_features(x):
     return np.column_stack([v, v**2, z, np.abs(z) < 0.5, *inside])
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("extra_halving", [0.0, THIRD])
 def test_a_funnel_is_left_alone(extra_halving):
     """Ten features within 4.5 errors, the neck's mass among them."""
@@ -281,7 +281,7 @@ def test_a_funnel_is_left_alone(extra_halving):
     assert refined > 20_000
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_neck_of_a_funnel_has_its_mass():
     """P(v < -5) of 20 chains within four errors, which are at most 40 % of it."""
     starts = Funnel.exact(20, np.random.default_rng(4))

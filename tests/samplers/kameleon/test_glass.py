@@ -102,7 +102,7 @@ def test_data_are_those_of_the_paper():
     np.testing.assert_allclose(np.cov(whitened(inputs).T), np.eye(9), atol=1e-10)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(("convention", "samples"), [(1, 1), (2, 3)])
 def test_density_equals_the_other_way(convention, samples):
     data = content(convention=convention, M=samples)
@@ -173,7 +173,7 @@ def whitened_column(inputs):
     return (x - x.mean()) / x.std(ddof=1)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [7, 1, 0])
 @pytest.mark.parametrize("theta", [-1.5, 0.7])
 def test_estimates_are_unbiased_for_any_number_of_steps(steps, theta):
@@ -190,7 +190,7 @@ def test_estimates_are_unbiased_for_any_number_of_steps(steps, theta):
     assert 4 * error < 0.06 * exact  # so that a wrong determinant would be seen
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_newton_has_converged_all_over_the_prior():
     """Seven steps give the same as twelve, at 20 prior draws; three do not."""
     few, usual, many = target(steps=3), target(), target(steps=12)
@@ -203,7 +203,7 @@ def test_newton_has_converged_all_over_the_prior():
     assert differences[:, 0].max() > 1e-4
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(("samples", "expected"), [(1, 0.46), (25, 0.10)])
 def test_noise_is_as_measured(samples, expected):
     """Check the standard deviation of the log estimate at a point, within a third for 80 draws."""

@@ -114,7 +114,7 @@ def test_a_run_is_continued_and_any_executor_gives_the_same_ranks(tmp_path):
         calibrate(simulations=30, run=tmp_path / "run", seed=2)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_seed_is_recorded_and_that_of_the_folder(tmp_path):
     few = {"simulations": 20, "run": tmp_path}
     first = calibrate(seed=None, **few)
@@ -164,7 +164,7 @@ def test_a_generator_that_draws_nothing_is_refused(generator):
         calibrate(generator=generator)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_empty_blocks_of_a_generator_are_no_parameters():
     whole = GENERATOR.replace("generated", "parameters { } model {\n}\ngenerated")
     np.testing.assert_array_equal(
@@ -172,7 +172,7 @@ def test_empty_blocks_of_a_generator_are_no_parameters():
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_generator_that_throws_is_reported():
     throwing = GENERATOR.replace("gamma_rng(4, 2)", "normal_rng(0.3, 1)")
     study = calibrate(generator=throwing, simulations=60)

@@ -74,7 +74,7 @@ def test_seconds_that_were_not_recorded_do_not_win(tmp_path):
     assert "timeless" in text
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_one_chain_alone_is_not_trusted(tmp_path):
     one = made_up.fit(1, shape=(1, 250))
     page = page_of({"a": one}, tmp_path)
@@ -82,7 +82,7 @@ def test_one_chain_alone_is_not_trusted(tmp_path):
     assert "one_chain" in page.codes("problems", "a")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_one_chain_is_trusted_as_far_as_it_agrees_with_several(tmp_path):
     fits = {"one": made_up.fit(1, shape=(1, 1000)), "four": made_up.fit(2, shape=(4, 250))}
     assert page_of(fits, tmp_path).codes("conclusion")[0] == "all_fits_usable"
@@ -97,7 +97,7 @@ def test_one_chain_is_trusted_as_far_as_it_agrees_with_several(tmp_path):
     assert "four" in problem
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_constant_and_not_finite_quantities(tmp_path):
     posterior = made_up.draws(1) | {"size": np.full(made_up.SHAPE, 7.0)}
     broken = made_up.draws(2)["a"]
@@ -119,7 +119,7 @@ def test_nothing_but_constants_and_nan(tmp_path):
         assert "x (do not use)" in text
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [1, 3])
 def test_very_few_draws(draws, tmp_path):
     fits = {"few": made_up.fit(1, shape=(4, draws)), "b": made_up.fit(2)}

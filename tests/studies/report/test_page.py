@@ -176,7 +176,7 @@ def test_a_bad_repeat_condemns_its_sampler(tmp_path):
     assert page.messages("problems", "fast, repeat 2 do not use")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_report_ignores_settings_of_matplotlib_and_changes_none(tmp_path):
     fits = {"a": made_up.fit(1)}
     plain = sa.report(fits, tmp_path / "plain.html").read_text()
@@ -188,7 +188,7 @@ def test_a_report_ignores_settings_of_matplotlib_and_changes_none(tmp_path):
     assert pictures[0] == pictures[1]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_report_can_be_written_in_a_thread(tmp_path):
     fits = {"a": made_up.fit(1)}
     threads = [
@@ -201,7 +201,7 @@ def test_a_report_can_be_written_in_a_thread(tmp_path):
     assert all("</html>" in (tmp_path / f"{i}.html").read_text() for i in range(2))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_thousands_of_parameters(tmp_path):
     """The odd ones are found among three thousand, and the page stays small."""
     fits = {}

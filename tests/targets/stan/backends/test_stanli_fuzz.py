@@ -78,7 +78,7 @@ def test_admitted_programs_are_right():
     assert outcomes["right"] > 110
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_admitted_programs_with_parameter_branches_are_right():
     outcomes, faults = judge(BRANCHING, range(50))
     assert not faults
@@ -86,7 +86,7 @@ def test_admitted_programs_with_parameter_branches_are_right():
     assert outcomes["refused"] > 25
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_nested_loops_are_right():
     outcomes, faults = judge(NESTED_LOOPS, NESTED_NUMBERS)
     assert not faults
@@ -105,7 +105,7 @@ def test_admitted_programs_of_a_thousand_are_right():
 # --- without the guards --------------------------------------------------------------------------
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(("factory", "seeds"), [(PLAIN, WRONG_PLAIN), (BRANCHING, WRONG_BRANCHING)])
 def test_the_harness_detects_the_faults_that_the_guards_prevent(factory, seeds):
     outcomes, faults = judge(factory, seeds, guards=False)
