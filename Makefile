@@ -15,14 +15,13 @@ demo: $(READY)
 # every feature, every sampler and bad input on the embedded backend: no compiler, less than ten minutes
 # from an empty home. `pytest` alone leaves out tests that take a second or more
 test: $(READY)
-	sh .ci/tests "not cmdstan and not slow and not soak" tests/samplers/tempering tests/samplers
+	sh .ci/tests "not cmdstan and not slow and not soak"
 
 # the tests that `make test` leaves out: with CmdStan, which is installed first, statistics, all variants of
 # samplers, the commands of the documentation, pages in a browser
 test-long: $(READY)
 	$(BIN)/stanadapt install-cmdstan
-	sh .ci/tests "(slow or cmdstan) and not soak" tests/samplers/tempering tests/samplers tests/runs \
-	  tests/targets
+	sh .ci/tests "(slow or cmdstan) and not soak"
 
 # all tests but those of soak
 test-all: test test-long test-newer-stan test-newest-python
