@@ -54,12 +54,12 @@ from stanadapt.samplers.tempering.path import (
     no_replicas,
     path_of_worker,
 )
+from stanadapt.samplers.tempering.reference_distribution import SMALLEST_SD
 from stanadapt.samplers.tempering.warmup_rounds import NO_LEVELS
 
 HALVINGS = 60
 # with more stages than these, the last one goes straight to the target
 MOST_STAGES = 200
-SMALLEST_SCALE = 1e-10
 # kinds of task in the queue; those of parallel tempering before it and of others are 0 to 2
 TASK_SWEEP, TASK_ONE = np.int64(3), np.int64(4)
 
@@ -371,8 +371,8 @@ def _set_scales(population, level):
     for i in range(dim):
         new = np.sqrt(scale[i])
         if p.mover.options.kernel != RANDOM_WALK:
-            new = 1.0 / max(new, SMALLEST_SCALE)
-        scale[i] = new if SMALLEST_SCALE < new < np.inf else old[i]
+            new = 1.0 / new
+        scale[i] = new if SMALLEST_SD < new < 1.0 / SMALLEST_SD else old[i]
         change += np.log(scale[i] / old[i]) / dim
     if level > 1:
         p.ladder.levels[level, LOG_STEP] = p.ladder.levels[level - 1, LOG_STEP] - change

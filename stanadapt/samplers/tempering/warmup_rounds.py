@@ -36,6 +36,7 @@ from stanadapt.samplers.tempering.path import (
     evaluate_reference,
     no_replicas,
 )
+from stanadapt.samplers.tempering.reference_distribution import SMALLEST_SD
 from stanadapt.samplers.tempering.swaps import (
     DEVIATIONS,
     MEAN,
@@ -64,7 +65,7 @@ INFLATION_2D, EARLY_INFLATION = 2.0, 4.0
 FIRST_LEVELS, FEWEST_LEVELS, ROOM = 10, 4, 64
 # radius of random starts, as in Stan, and the number of attempts
 RADIUS, ATTEMPTS = 2.0, 100
-SMALLEST_SCALE, PRIOR_DRAWS = 1e-10, 5.0
+PRIOR_DRAWS = 5.0
 # read-only, like the inverse temperatures that a user gives
 NO_LEVELS = np.empty(0)
 
@@ -211,7 +212,7 @@ def end_short_chains(tempering, design):
             # on a path between Gaussians the precisions are averaged with weights b and 1 - b
             b = ladder.levels[k, B]
             share = (1.0 - b) * hot if tempering.path.kind == DISTRIBUTION else 0.0
-            ladder.scale[k, i] = 1.0 / np.sqrt(max(b * target + share, SMALLEST_SCALE))
+            ladder.scale[k, i] = 1.0 / np.sqrt(max(b * target + share, SMALLEST_SD**2))
     _evaluate_references(tempering, design)
     tempering.order[1] = 0
     reset(tempering.statistics)
@@ -281,8 +282,10 @@ def _learn_scales(tempering, design):
     """Set each level's scales from its round: from gradients if the moves use them, or positions.
 
     1 / sqrt(mean of the squared gradient) is the standard deviation of a Gaussian; with several
-    modes it is the width of one, which the overall standard deviation does not show. The step size
-    is adjusted so that its product with the scales, on average over parameters, is unchanged.
+    modes it is the width of one, which the overall standard deviation does not show. Its logarithm
+    is averaged with the former one's, which counts as PRIOR_DRAWS draws: a first scale may be wrong
+    by any factor. The step size is adjusted so that its product with the scales, on average over
+    parameters, is unchanged.
     """
     ladder, statistics, n = (
         tempering.ladder,
@@ -294,14 +297,12 @@ def _learn_scales(tempering, design):
         for i in range(ladder.scale.shape[1]):
             old = ladder.scale[k, i]
             if design.uses_gradient:
-                mean = weight * statistics.vectors[k, SQUARES, i] / n + (1.0 - weight) * old**-2.0
-                new = 1.0 / np.sqrt(max(mean, SMALLEST_SCALE))
+                change = -0.5 * np.log(statistics.vectors[k, SQUARES, i] / n) - np.log(old)
             else:
-                new = np.sqrt(
-                    weight * statistics.vectors[k, DEVIATIONS, i] / n + (1.0 - weight) * old * old
-                )
-            if SMALLEST_SCALE < new < np.inf:
-                ladder.levels[k, LOG_STEP] -= np.log(new / old) / ladder.scale.shape[1]
+                change = 0.5 * np.log(statistics.vectors[k, DEVIATIONS, i] / n) - np.log(old)
+            new = old * np.exp(weight * change)
+            if SMALLEST_SD < new < 1.0 / SMALLEST_SD:
+                ladder.levels[k, LOG_STEP] -= weight * change / ladder.scale.shape[1]
                 ladder.scale[k, i] = new
 
 
@@ -332,7 +333,7 @@ def _refit(tempering, design, least):
                 + (statistics.vectors[k, MEAN, i] - mean) ** 2
             )
         scale = inflation * np.sqrt(square / (count - first))
-        if np.isfinite(mean) and SMALLEST_SCALE < scale < np.inf:
+        if np.isfinite(mean) and SMALLEST_SD < scale < 1.0 / SMALLEST_SD:
             reference.mean[i], reference.factor[0, i] = mean, scale
     reference_distribution.normalize(reference)
 

@@ -7,7 +7,7 @@ from stanadapt.engine.chain import Chain, ChainDesign
 from stanadapt.engine.checks import copy_draws
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.registry import as_chosen
-from stanadapt.samplers import find
+from stanadapt.samplers import find, registered
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.path import (
@@ -31,6 +31,7 @@ from stanadapt.samplers.tempering.warmup_rounds import (
     ROOM,
 )
 from tests.helpers.chains import column, finish, make_chains
+from tests.helpers.gaussian_target import Gaussian, drawn, draws_of
 from tests.helpers.moves import moved
 from tests.helpers.targets import MEAN, SD, Awkward, starts
 from tests.helpers.tempered_formula import (
@@ -239,6 +240,19 @@ def test_scales_follow_the_gradient(chains):
     np.testing.assert_allclose(ladder.scale[0], REFERENCE_SD, rtol=0.1)
     conditional = SD[1:] * np.sqrt(1 - 0.7**2)
     np.testing.assert_allclose(ladder.scale[5, 1:], conditional, rtol=0.1)
+
+
+@pytest.mark.parametrize("name", [n for n, s in registered().items() if s.tempering is not None])
+def test_scales_of_any_size_are_learned(name):
+    """In the first round, all scales are 1; sds differ by a factor of 10^10."""
+    mean, sd = np.array([0.0, 2e7, 1e-3]), np.array([1.0, 1e7, 1e-3])
+    starts = np.random.default_rng(1).uniform(-2.0, 2.0, (4, 3))
+    lengths = {"warmup": 4000, "draws": 4000}
+    chains = drawn(Gaussian(mean, sd), starts, sampler=name, **lengths)
+    draws = (draws_of(chains) - mean) / sd
+    # at least 400 effective draws: 5 standard errors
+    assert np.abs(draws.mean(axis=(0, 1))).max() < 0.25
+    assert np.abs(np.log(draws.std(axis=(0, 1)))).max() < 0.18
 
 
 def test_the_number_of_levels_follows_the_barrier():
