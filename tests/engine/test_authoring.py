@@ -9,7 +9,6 @@ import pytest
 
 from stanadapt.engine import authoring
 from stanadapt.errors import NOTE, Code, StanadaptError
-from stanadapt.samplers import registered
 from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE as PAGE
 from tests.helpers.authoring_page import SMALLEST_SAMPLER
 
