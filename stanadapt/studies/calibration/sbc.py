@@ -244,7 +244,9 @@ def _rank_truth(task: Task, seed: int, sampling_seed: int) -> dict[str, Any]:
         smallest = min(measured.ess_bulk.min(initial=np.inf), measured.ess_tail.min(initial=np.inf))
         if smallest >= task.largest:
             break
-        options["iter_sampling"] = FACTOR * results.dataset(fit, "posterior").sizes["draw"]
+        kept = results.dataset(fit, "posterior").sizes["draw"]
+        thin = int(results.attribute(fit, "thin", 1))
+        options["iter_sampling"] = FACTOR * kept * thin
     spaced = {name: _space(x, task.largest) for name, x in draws.items()}
     truth = _truth_by_column(target, simulated.truth)
     spaced[LOG_DENSITY], truth[LOG_DENSITY] = _log_densities(target, spaced, truth)
