@@ -1,6 +1,6 @@
 """Calibration: correct programs and samplers pass; wrong ones of several kinds are flagged."""
 
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -197,6 +197,22 @@ def test_an_unknown_sampler_ends_the_calibration():
     with pytest.raises(sa.StanadaptError) as caught:
         calibrate(sampler="none")
     assert caught.value.stage == "settings"
+
+
+def test_after_an_error_no_other_simulation_begins():
+    futures = []
+
+    class Pool:
+        def submit(self, *arguments):
+            futures.append(Future())
+            if len(futures) == 3:
+                futures[-1].set_exception(RuntimeError("lost"))
+            return futures[-1]
+
+    with pytest.raises(RuntimeError, match="lost"):
+        calibrate(executor=Pool())
+    assert len(futures) == QUICK["simulations"]
+    assert sum(future.cancelled() for future in futures) == QUICK["simulations"] - 1
 
 
 @pytest.mark.thorough
