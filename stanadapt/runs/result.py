@@ -140,7 +140,7 @@ def _point(target: Samplable, chain: int, position: np.ndarray) -> str:
         return ""  # of several pseudo-samples: their message says which one
     position = target.original(position)
     values: dict[str, Any] = dict(zip(program.coordinate_names, position, strict=True))
-    with contextlib.suppress(RuntimeError):  # quantities computed on the way may throw
+    with contextlib.suppress(RuntimeError):  # transformed parameters may throw here
         values = _scalars(program.constrain(position))
     shown = [f"{name} = {value:.4g}" for name, value in list(values.items())[:VALUES_SHOWN]]
     more = f" and {len(values) - VALUES_SHOWN} more" if len(values) > VALUES_SHOWN else ""
