@@ -70,9 +70,10 @@ def sample(
         A Stan program with its data; or its pseudo-extension (`Extended`), or its rows in batches
         (`Minibatches`, for sgld).
     sampler : str or Settings
-        Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`. The
-        default, "auto", is whitened_hmc if the density has a usable gradient, and am otherwise.
-        Attributes of the result record the choice and the reason.
+        Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`. A
+        field of an instance that equals its default counts as not given. The default, "auto", is
+        whitened_hmc if the density has a usable gradient, and am otherwise. Attributes of the
+        result record the choice and the reason.
     chains : int
         Number of chains.
     iter_warmup, iter_sampling : int, optional
