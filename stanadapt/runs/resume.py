@@ -53,7 +53,7 @@ def resume(
         many as the run then needs if it has a target for the effective sample size.
     until_ess : float, optional
         Sample until the smallest bulk and tail ESS of the parameters is at least this, and R-hat
-        below 1.01.
+        below 1.01. A run that comes no closer in three extensions ends with a note.
     max_minutes : float, optional
         Stop after this many minutes; return the draws so far.
     parallel_chains, executor, show_progress

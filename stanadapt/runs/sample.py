@@ -92,7 +92,7 @@ def sample(
         draws as if they were its own.
     until_ess : float, optional
         Sample until the smallest bulk and tail ESS of the parameters is at least this, and R-hat
-        below 1.01.
+        below 1.01. A run that comes no closer in three extensions ends with a note.
     max_minutes : float, optional
         Stop after this many minutes of pre-run, warm-up and sampling, without compilation; return
         the draws so far, about as many of each chain. If there are none yet, it is an error.
