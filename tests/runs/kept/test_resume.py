@@ -225,6 +225,12 @@ class TestOfAFinishedRun:
             assert attributes[name] == getattr(target, name)
         assert attributes["exact"] == 1
 
+    def test_a_run_of_an_earlier_version_can_be_read(self, run):
+        manifest = json.loads((run / "run.json").read_text())
+        del manifest["attributes"]
+        (run / "run.json").write_text(json.dumps(manifest))
+        assert "backend_version" not in sa.load(run).attrs
+
     def test_changing_a_result_does_not_change_the_folder(self, run):
         fit = resume(run)
         before = results.dataset(fit, "posterior")["s"].values.copy()
