@@ -31,6 +31,7 @@ def command() -> str:
     if "--out" in words:
         place = words.index("--out")
         del words[place : place + 2]
+    words = [word for word in words if not word.startswith("--out=")]
     program = sys.argv[0] if sys.argv[0].startswith("stanadapt ") else None
     if program is None:
         program = f"python -m {spec.name}" if spec else Path(sys.argv[0]).name

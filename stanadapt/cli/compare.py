@@ -12,7 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from stanadapt import results
-from stanadapt.cli.messages import DUPLICATE_TARGET, NO_PUBLISHED_DRAWS, OPTIONS_CONFLICT
+from stanadapt.cli.messages import (
+    DUPLICATE_TARGET,
+    NO_PUBLISHED_DRAWS,
+    OPTIONS_CONFLICT,
+    UNUSED_PUBLISHED_DRAWS,
+)
 from stanadapt.cli.options import (
     Backend,
     Budget,
@@ -114,7 +119,7 @@ def compare(
             require_sampler(name, **settings[name])
         _require_plan(chains, parallel_chains, iter_warmup, iter_sampling, thin, seed)
         rows = _rows(names, stan_nuts)
-        _require_repeatable(repeats, more, budget=budget)
+        _require_repeatable(repeats, more, budget=budget, float32=float32 or None)
         continued = repeats is not None and _continues(out, report)
         _require_free(rows if repeats is None else None, out, report, force or continued)
         options = target_options(include, backend, unsafe, noise, rho, labels, exclude, quiet)
@@ -125,6 +130,8 @@ def compare(
         }  # fmt: skip
         lengths: Any = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
         if repeats is not None:
+            if posteriordb is not None:
+                _note_unused_draws(posteriordb, model)
             _compare_repeats(
                 _all_targets(target, model, data, more, **options), settings, repeats=repeats,
                 engine=stan_nuts, out=out, force=force, report=report,
@@ -227,6 +234,13 @@ def _reference_draws(database: Path | None, name: str, target: Any) -> dict[str,
         warn(Message(NO_PUBLISHED_DRAWS, f"posteriordb has no reference draws of {name}."))
         return {}
     return {"posteriordb": posteriors.reference_draws(name, target)}
+
+
+def _note_unused_draws(database: Path, name: str) -> None:
+    """Say that repeats are not compared with reference draws, if a posteriordb has them."""
+    if PosteriorDatabase(database).posterior(name).reference is not None:
+        text = f"the reference draws of {name} are not used: --repeats compares samplers only."
+        warn(Message(UNUSED_PUBLISHED_DRAWS, text))
 
 
 def _draw_all(

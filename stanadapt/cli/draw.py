@@ -286,8 +286,9 @@ def _row(run: Path, done: int, total: int, chains: list[str]) -> Table:
         summary = efficiency(results.columns(fit, wanted=results.parameters(fit)))
         stats = results.dataset(fit, "sample_stats")
         values["draws"] = f"{results.dataset(fit, 'posterior').sizes['draw']:,} per chain"
-        values["min ESS"] = f"{min(summary.ess_bulk.min(), summary.ess_tail.min()):,.0f}"
-        values["R-hat"] = f"{summary.r_hat.max():.3f}"
+        if summary.names:  # none if no parameter has moved yet
+            values["min ESS"] = f"{min(summary.ess_bulk.min(), summary.ess_tail.min()):,.0f}"
+            values["R-hat"] = f"{summary.r_hat.max():.3f}"
         if "diverging" in stats:
             values["divergences"] = f"{int(stats['diverging'].sum()):,}"
         values["verdict"] = results.attribute(fit, "verdict")

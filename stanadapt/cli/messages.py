@@ -57,6 +57,12 @@ NO_PUBLISHED_DRAWS = Code(
     "The posteriordb has no reference draws of this posterior, so fits are not compared with any.",
     "Compare with Stan's NUTS, or choose a posterior that has reference draws.",
 )
+UNUSED_PUBLISHED_DRAWS = Code(
+    "unused_published_draws",
+    NOTE,
+    "Repeats are compared with each other, and not with the reference draws of the posteriordb.",
+    "Leave out --repeats to compare one fit of each sampler with them.",
+)
 OUTPUT_NOT_WRITTEN = Code(
     "output_not_written",
     "files",

@@ -39,7 +39,7 @@ DIVERGENCES = Code(
     VERDICT,
     "Trajectories diverged: if more than 0.1% did, draws from regions of high curvature may be "
     "underrepresented.",
-    "Raise target_accept (adapt_delta of Stan's NUTS), or reparameterize the model.",
+    "Raise adapt_delta (target_accept for the sampler nuts), or reparameterize the model.",
 )
 HARD_EDGES = Code(
     "hard_edges",

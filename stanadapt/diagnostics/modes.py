@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import stanio
 from rich.table import Table
 from scipy.spatial import cKDTree
 
@@ -271,18 +270,10 @@ def _table(target: Target, visited: np.ndarray, group: np.ndarray, ends: Ends) -
             | {f"weight_{c}": weight for c, weight in enumerate(by_chain, 1)}
             | {
                 "log_density": ends.log_density[best] if inside else np.nan,
-                "position": _constrained(target, ends.position[best]) if inside else {},
+                "position": target.constrain(ends.position[best]) if inside else {},
             }
         )
     return Modes(rows, index=pd.RangeIndex(1, len(rows) + 1, name="mode"))
-
-
-def _constrained(target: Target, position: np.ndarray) -> dict[str, np.ndarray]:
-    try:
-        return target.constrain(position)
-    except RuntimeError:  # generated quantities threw: the backend stanli runs them too
-        flat = target.without_generated_quantities().param_constrain(position)
-        return stanio.stan_variables(target.parameters, flat)
 
 
 def _error(visits: np.ndarray) -> float:

@@ -174,13 +174,24 @@ def _check_divergences(fit: Fit, stats: Statistics) -> Iterator[Reason]:
             messages.DIVERGENCES,
             f"{count_draws(share, diverging.size)} come from trajectories that diverged: "
             + (
-                "regions of high curvature may be underrepresented. Raise target_accept "
-                "(adapt_delta of Stan's NUTS), or reparameterize the model."
+                "regions of high curvature may be underrepresented. Raise "
+                f"{_target_setting(fit)}, or reparameterize the model."
                 if share > FEW_DIVERGENCES
-                else "too few to be a sign of a region that is underrepresented. A higher "
-                "target_accept avoids most of them."
+                else "too few to indicate an underrepresented region. A higher "
+                f"{_target_setting(fit)} avoids most of them."
             ),
         )
+
+
+def _target_setting(fit: Fit) -> str:
+    """Name the setting with which the sampler of a fit takes shorter steps."""
+    settings = results.from_json(fit, "settings", {})
+    fixed = results.attribute(fit, "fixed_trajectories", False)
+    if "adapt_delta" in settings or ("nuts_target_accept" in settings and not fixed):
+        return "adapt_delta"
+    if "target_accept" in settings:
+        return "target_accept"
+    return "adapt_delta (target_accept for the sampler nuts)"
 
 
 def _check_tree_depth(fit: Fit, stats: Statistics) -> Iterator[Reason]:

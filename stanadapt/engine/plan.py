@@ -13,6 +13,12 @@ LARGEST_SEED = 2**32 - 1  # CmdStan's
 MOST_CHAINS = 10_000  # each has its memory, and is one thread
 
 
+def usable_cores() -> int:
+    """Return the number of cores that this process may use: batch systems give it only some."""
+    usable = getattr(os, "sched_getaffinity", None)  # only on Linux
+    return len(usable(0)) if usable else os.cpu_count() or 1
+
+
 class Plan(NamedTuple):
     """Numbers and flags that determine a run, checked. Names are CmdStanPy's.
 
@@ -69,10 +75,9 @@ def make_plan(
     one, which the attributes of the result record.
     """
     chains = require_whole("chains", chains, 1, MOST_CHAINS)
-    cores = os.cpu_count() or 1
     threads = require_whole("threads_per_chain", threads_per_chain, 1, MOST_CHAINS)
     if parallel_chains is None:
-        parallel = max(cores // threads, 1)
+        parallel = max(usable_cores() // threads, 1)
     else:
         parallel = require_whole("parallel_chains", parallel_chains, 1)
     iter_warmup = require_whole("iter_warmup", iter_warmup, 0)

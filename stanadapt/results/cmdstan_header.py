@@ -100,6 +100,8 @@ def _entries(file: File) -> list[Entry]:
     warmup, seed = file.num_warmup, file.attributes.get("seed", 0)
     settings = _settings(file.attributes)
     delta = settings.get("adapt_delta", settings.get("target_accept"))
+    # the target of the trajectories that a sampler chose, if it chooses them
+    delta = file.attributes.get("acceptance_target", delta)
     trees = "treedepth__" not in file.absent
     return [
         (2, "sample", None, None),

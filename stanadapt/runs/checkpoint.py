@@ -253,10 +253,19 @@ class WriteCheckpoints(Keeper):
             return
         began = time.thread_time()
         with self._recorded_trouble():
-            self.folder.flush()  # a checkpoint must not count draws that the disk lacks
-            for name, arrays in files.items():
-                self.folder.write_arrays(name, arrays)
-            self.trouble = []
+            try:
+                self.folder.flush()  # a checkpoint must not count draws that the disk lacks
+                for name in list(files):
+                    self.folder.write_arrays(name, files[name])
+                    del files[name]
+            finally:
+                # other files are tried again: without the states of all chains at the last pooling,
+                # no later file of a chain counts
+                with self._lock:
+                    self._waiting = {**files, **self._waiting}
+                    all_written = not self._waiting
+            if all_written:
+                self.trouble = []
         self._seconds = time.thread_time() - began
 
     @contextlib.contextmanager

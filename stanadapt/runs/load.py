@@ -125,4 +125,5 @@ def _attributes(manifest: dict[str, Any]) -> dict[str, Any]:
         "sampler": manifest["sampler"],
         "settings": json.dumps(manifest["settings"]),
         "backend": manifest["target"]["backend"],
+        **manifest.get("attributes", {}),  # runs of earlier versions have none
     }

@@ -147,6 +147,13 @@ NOT_EXTENDED = Code(
     "Sampling stopped before the draws were enough.",
     "See the reason in the message.",
 )
+OUT_OF_REACH = Code(
+    "out_of_reach",
+    NOTE,
+    "The run came no closer to until_ess although it was extended several times.",
+    "See the verdict: chains in separate modes, or one that does not move, need another sampler or "
+    "other inits. stanadapt.resume continues a run that is kept in a folder.",
+)
 STOPPED_ON_REQUEST = Code(
     "stopped_on_request",
     NOTE,

@@ -93,7 +93,6 @@ def add_prior(
         "show_progress": show_progress,
     }  # fmt: skip
     seed = int(results.attribute(fit, "seed", 0))
-    fit.attrs["prior_data_hash"] = prior_target.data_hash
     try:
         prior = _draw(prior_target, chains, seed, limits)
         groups, short = _groups(target, prior, _seeds(seed)[1], max_minutes)
@@ -104,6 +103,7 @@ def add_prior(
         _add_note(fit, f"the prior could not be drawn. {error.message}")
         return fit
     results.add_groups(fit, groups)
+    fit.attrs["prior_data_hash"] = prior_target.data_hash
     verdict = results.attribute(prior, "verdict")
     fit.attrs["prior_verdict"] = verdict
     if verdict != FINE:

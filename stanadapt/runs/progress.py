@@ -206,7 +206,8 @@ class Watch:
             self.stopped_by_user = True
             text = f"stopped because the progress function raised {type(error).__name__}: {error}"
             return Message(STOPPED_ON_REQUEST, text)
-        self.stopped_by_user = stop is True
+        # comparisons of NumPy's numbers are no `bool`
+        self.stopped_by_user = isinstance(stop, bool | np.bool_) and bool(stop)
         if not self.stopped_by_user:
             return ""
         text = f"stopped by the progress function after {progress.seconds:.3g} s."

@@ -141,7 +141,7 @@ def _point(target: Samplable, chain: int, position: np.ndarray) -> str:
         return ""  # of several pseudo-samples: their message says which one
     position = target.original(position)
     values: dict[str, Any] = dict(zip(program.coordinate_names, position, strict=True))
-    with contextlib.suppress(RuntimeError):  # quantities computed on the way may throw
+    with contextlib.suppress(RuntimeError):  # transformed parameters may throw here
         values = results.scalars(program.constrain(position))
     shown = [f"{name} = {value:.4g}" for name, value in list(values.items())[:VALUES_SHOWN]]
     more = f" and {len(values) - VALUES_SHOWN} more" if len(values) > VALUES_SHOWN else ""
@@ -337,20 +337,32 @@ def statistics(labels: Sequence[Sequence], table: np.ndarray) -> dict[str, np.nd
     }
 
 
-def _attributes(target: Samplable, chains: list[Chain]) -> dict[str, Any]:
-    program, each = target.target, target.evaluations_per_call
+def attributes_at_start(target: Samplable, sampler: Sampler) -> dict[str, Any]:
+    """Return attributes that are known before the first iteration, except settings and plan.
+
+    A run folder has them from the start, so that draws of an unfinished run are judged by them.
+    """
+    program = target.target
     return {
-        **origin(program, chains[0].plan),
         **target.description,
-        "sampler": chains[0].sampler.name,
-        "exact": chains[0].sampler.exact,
-        "settings": json.dumps(as_chosen(chains[0].settings)),
+        "sampler": sampler.name,
+        "exact": sampler.exact,
         "backend": program.backend,
         "backend_reason": program.backend_reason,
         "density_check": program.density_check,
         "backend_version": program.backend_version,
         "noise": list(program.noise),
         "rho": program.rho,
+        **({"random_data": program.random_data} if program.random_data else {}),
+    }
+
+
+def _attributes(target: Samplable, chains: list[Chain]) -> dict[str, Any]:
+    program, each = target.target, target.evaluations_per_call
+    return {
+        **origin(program, chains[0].plan),
+        **attributes_at_start(target, chains[0].sampler),
+        "settings": json.dumps(as_chosen(chains[0].settings)),
         "warmup_seconds": [chain.warmup_seconds for chain in chains],
         "sampling_seconds": [chain.sampling_seconds for chain in chains],
         "warmup_processor_seconds": [chain.warmup_processor_seconds for chain in chains],

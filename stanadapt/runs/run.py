@@ -35,11 +35,12 @@ from stanadapt.runs.messages import (
     INTERRUPTED,
     NO_DRAWS,
     NOT_EXTENDED,
+    OUT_OF_REACH,
 )
 from stanadapt.runs.progress import LEARNING, Watch
 from stanadapt.runs.result import RunRecord, SavedGroups, no_draws, pack_result
 from stanadapt.runs.spec import RunSpec, spec_of
-from stanadapt.runs.stopping_rule import Shortfall, shortfall
+from stanadapt.runs.stopping_rule import Shortfall, is_out_of_reach, shortfall
 from stanadapt.runs.tree import packed
 from stanadapt.runs.workers import Reference, RunOnWorkers, prior_reference, run_on_workers
 from stanadapt.samplers.initial_values import initial_positions
@@ -220,6 +221,7 @@ class Run:
         are the result.
         """
         reasons = self.keeper.folder.lengthened if self.keeper else []
+        lacked: list[float] = []
         while True:
             workers = self._workers()
             interrupted = advance_chains(self.chains, self.keeper, watch, workers)
@@ -231,6 +233,10 @@ class Run:
                 # time may be up just when chains have reached their length
                 interrupted = missing is not None and bool(watch.note)
                 if missing is None or interrupted:
+                    break
+                lacked.append(missing.missing)
+                if not self.plan.most_iterations and is_out_of_reach(lacked):
+                    self.record.notes.append(_out_of_reach(missing))
                     break
                 self.extend(missing, reasons)
             except KeyboardInterrupt:
@@ -401,6 +407,14 @@ def _initial_positions(
         f"{watch.note.rstrip('.')}, while starting points were sought: there are no draws. Random "
         "starting points (inits=None) need no search.",
     )
+
+
+def _out_of_reach(missing: Shortfall) -> Message:
+    text = (
+        "until_ess seems out of reach, so that the run was not extended again: in its last "
+        f"extensions it came no closer; {missing.reason}."
+    )
+    return Message(OUT_OF_REACH, text)
 
 
 def _find_start(

@@ -70,9 +70,10 @@ def sample(
         A Stan program with its data; or its pseudo-extension (`Extended`), or its rows in batches
         (`Minibatches`, for sgld).
     sampler : str or Settings
-        Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`. The
-        default, "auto", is whitened_hmc if the density has a usable gradient, and am otherwise.
-        Attributes of the result record the choice and the reason.
+        Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`. A
+        field of an instance that equals its default counts as not given. The default, "auto", is
+        whitened_hmc if the density has a usable gradient, and am otherwise. Attributes of the
+        result record the choice and the reason.
     chains : int
         Number of chains.
     iter_warmup, iter_sampling : int, optional
@@ -91,7 +92,7 @@ def sample(
         draws as if they were its own.
     until_ess : float, optional
         Sample until the smallest bulk and tail ESS of the parameters is at least this, and R-hat
-        below 1.01.
+        below 1.01. A run that comes no closer in three extensions ends with a note.
     max_minutes : float, optional
         Stop after this many minutes of pre-run, warm-up and sampling, without compilation; return
         the draws so far, about as many of each chain. If there are none yet, it is an error.

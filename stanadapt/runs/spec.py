@@ -29,7 +29,7 @@ from stanadapt.runs.messages import (
     RUN_MISMATCH,
     RUN_NEEDS_TARGET,
 )
-from stanadapt.runs.result import SavedGroups, stat_labels
+from stanadapt.runs.result import SavedGroups, attributes_at_start, stat_labels
 from stanadapt.samplers import find
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.program import Program
@@ -148,6 +148,7 @@ class RunSpec(NamedTuple):
             "parameters": program.recorded_parameters,
             "columns": program.column_names,
             "statistics": stat_labels(target, chain.sampler),
+            "attributes": _plain(attributes_at_start(target, chain.sampler)),
         }
 
     def write_texts(self, folder: RunFolder) -> None:

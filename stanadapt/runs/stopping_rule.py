@@ -4,6 +4,7 @@ A run of default length continues until its fit is usable, if that is within rea
 `until_ess` until the smallest effective sample size is reached and R-hat is below its limit.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,9 @@ from stanadapt.targets.target import Target
 LEAST_GROWTH, MOST_GROWTH, MARGIN = 1.2, 3.0, 1.1
 # the most iterations of a run of default length, in units of that length
 MOST_BY_DEFAULT = 4
+# a run comes no closer to its target if after so many extensions it still lacks more than this
+# share of the draws that it lacked before them
+STALLED_AFTER, LEFT = 3, 0.9
 
 
 class Shortfall(NamedTuple):
@@ -32,11 +36,14 @@ class Shortfall(NamedTuple):
         or if more of them would not help.
     reason
         What is not enough yet, for a message.
+    missing
+        How many times as many draws the run needs; inf if that is not known.
 
     """
 
     iter_sampling: int
     reason: str
+    missing: float = 1.0
 
 
 def with_stopping_rule(
@@ -93,7 +100,17 @@ def shortfall(target: Target, chains: list[Chain]) -> Shortfall:
     if plan.most_iterations and missing * plan.iter_sampling > plan.most_iterations:
         return enough
     reason = f"the smallest effective sample size was {smallest:.0f}, the largest R-hat {r_hat:.3f}"
-    return Shortfall(_rounded(plan, float(np.clip(missing, LEAST_GROWTH, MOST_GROWTH))), reason)
+    growth = float(np.clip(missing, LEAST_GROWTH, MOST_GROWTH))
+    return Shortfall(_rounded(plan, growth), reason, float(missing))
+
+
+def is_out_of_reach(missing: Sequence[float]) -> bool:
+    """Whether a run comes no closer to its target, from its shortfall before each extension.
+
+    If chains stay in separate modes, or one does not move, no number of draws is enough.
+    """
+    before, after = missing[:-STALLED_AFTER], missing[-STALLED_AFTER:]
+    return len(before) > 0 and not min(after) < LEFT * min(before)
 
 
 def _rounded(plan: Plan, growth: float) -> int:

@@ -67,11 +67,12 @@ def prior_reference(target: Target, data: str | None) -> Reference | None:
 
 
 class Made(NamedTuple):
-    """What a worker has made for a run."""
+    """Objects that a worker has made for a run, and whether it has compiled the sampler."""
 
     start: Start
     design: ChainDesign
     reference: Reference | None
+    compiled: threading.Event
 
 
 _made: OrderedDict[str, Made] = OrderedDict()
@@ -111,7 +112,8 @@ def _make(spec: RunSpec) -> Made:
     calls = np.zeros((chains, 3), np.int64)
     start = Start(target, nowhere, calls, np.zeros((chains, 2)), 0.0, {})
     design = spec.make_design(target.target)
-    return Made(start, design, prior_reference(target.target, spec.prior_data))
+    reference = prior_reference(target.target, spec.prior_data)
+    return Made(start, design, reference, threading.Event())
 
 
 def advance_slice(
@@ -131,14 +133,20 @@ def advance_slice(
     held
         Its checkpoint.
     seconds
-        How long; compilation is not counted.
+        How long; compilation is not counted, neither here nor as time of the chain.
 
     """
-    start, design, reference = made_for(key, spec)
-    source, handle = randomness(design.plan)[number], reference.handle if reference else 0
+    start, design, reference, compiled = made_for(key, spec)
+    handle = reference.handle if reference else 0
+    if not compiled.is_set():
+        # on a chain for this alone: compiling may draw random numbers and change arrays in place
+        source = randomness(design.plan)[number]
+        resumed(held, start, design, source, number, handle).compile()
+        compiled.set()
+    source = randomness(design.plan)[number]
     chain = resumed(held, start, design, source, number, handle)
     before = {phase: getattr(chain, phase).rows for phase in PHASES}
-    chain.advance(1)  # compiles, if this has not been done
+    chain.advance(1)  # also in a slice of no time
     end = time.monotonic() + seconds
     while not (chain.finished or chain.waiting) and time.monotonic() < end:
         chain.advance()

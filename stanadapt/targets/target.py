@@ -479,7 +479,11 @@ class Target(Samplable):
 
     def constrain(self, position: np.ndarray) -> dict[str, np.ndarray]:
         """Return the parameters on the constrained scale by name, in Stan's shapes."""
-        flat = self.model.param_constrain(np.ascontiguousarray(position, dtype=float))
+        position = np.ascontiguousarray(position, dtype=float)
+        try:
+            flat = self.model.param_constrain(position)
+        except RuntimeError:  # generated quantities threw: the backend stanli runs them too
+            flat = self.without_generated_quantities().param_constrain(position)
         return stanio.stan_variables(self.parameters, flat)
 
     def unconstrain(self, values: Mapping[str, Any]) -> np.ndarray:
@@ -537,8 +541,7 @@ class Target(Samplable):
     def without_generated_quantities(self) -> Any:
         """Return a model without generated quantities, which is made at the first call.
 
-        stanli always runs them. If they throw, only a model without them can constrain the
-        parameters.
+        stanli always runs them. If they throw, only this model can constrain the parameters.
         """
         if self._native:
             return self.model

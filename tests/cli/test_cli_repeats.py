@@ -3,8 +3,11 @@
 import pandas as pd
 import pytest
 
+from stanadapt.cli import compare
 from stanadapt.studies.repeats import compare_repeats as module
+from tests.helpers.codes import warns
 from tests.helpers.command_line import TINY, call, refused
+from tests.helpers.tiny_posteriordb import NAME, tiny
 
 COMPARE = ["compare", "my.stan", "-d", "my.json", "-s", "rwm", "--stan-nuts", "none"]
 
@@ -47,6 +50,7 @@ def test_the_page_of_repeats_is_updated_and_no_other_file(files):
 @pytest.mark.parametrize(("options", "code", "fact"), [
     (["--repeats", "0"], "out_of_range", "repeats"),
     (["--repeats", "2", "--budget", "seconds"], "options_conflict", "--budget"),
+    (["--repeats", "2", "--float32"], "options_conflict", "--float32"),
     (["--target", "my.stan"], "options_conflict", "--target"),
     (["--repeats", "2", "--target", "my.stan:my.json"], "duplicate_target", "my my"),
 ])  # fmt: skip
@@ -62,3 +66,10 @@ def test_an_interruption_ends_with_the_repeats_so_far(files, monkeypatch):
     monkeypatch.setattr(module, "sample", interrupt)
     printed = call(*COMPARE, "--repeats", 2, "--out", "r", *TINY, status=130)
     assert "2 of 2" in printed
+
+
+def test_reference_draws_that_repeats_do_not_use_are_noted(tmp_path):
+    database = tiny(tmp_path)
+    with warns("unused_published_draws"):
+        compare._note_unused_draws(database, NAME)
+    compare._note_unused_draws(database, "bare")  # a warning would be an error

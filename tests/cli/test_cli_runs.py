@@ -5,6 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.cli import draw
 from tests.helpers.command_line import TINY, call
 
 
@@ -22,6 +23,14 @@ def test_a_run_in_a_folder_is_watched_and_made_longer(files):
     longer = results.dataset(sa.load("longer.nc"), "posterior")
     assert longer.sizes["draw"] == 3 * count
     np.testing.assert_array_equal(longer["x"][:, :count], draws["x"])
+
+
+def test_a_run_in_which_nothing_has_moved_yet_is_watched(monkeypatch):
+    groups = {"posterior": {"x": np.ones((2, 3))}, "sample_stats": {"lp": np.ones((2, 3))}}
+    still = results.build(groups, {})
+    monkeypatch.setattr(draw, "load", lambda run: still)
+    (row,) = zip(*(column.cells for column in draw._row("run", 3, 9, []).columns), strict=True)
+    assert "3 per chain" in row
 
 
 def test_folders_without_a_run(files):

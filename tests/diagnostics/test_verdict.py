@@ -245,6 +245,29 @@ def test_each_message_names_a_remedy(fault):
 
 
 @pytest.mark.parametrize(
+    ("attributes", "setting"),
+    [
+        ({"settings": '{"target_accept": 0.87, "nuts_target_accept": 0.8}'}, "adapt_delta"),
+        (
+            {
+                "settings": '{"target_accept": 0.87, "nuts_target_accept": 0.8}',
+                "fixed_trajectories": True,
+            },
+            "target_accept",
+        ),
+        ({"settings": '{"target_accept": 0.8}'}, "target_accept"),
+        ({"settings": '{"adapt_delta": 0.8}'}, "adapt_delta"),
+        ({"settings": "{}"}, "adapt_delta (target_accept for the sampler nuts)"),
+    ],
+)
+@pytest.mark.parametrize("every", [400, CHAINS * DRAWS])
+def test_divergences_name_the_setting_of_the_sampler(attributes, setting, every):
+    diverging = np.arange(CHAINS * DRAWS).reshape(CHAINS, DRAWS) % every == 0
+    text = message(made({"diverging": diverging}, attributes), "divergences")
+    assert f" {setting}{',' if every == 400 else ' avoids'}" in text
+
+
+@pytest.mark.parametrize(
     ("used", "named", "not_named"),
     [
         (DEFAULT, "parallel_tempering", "default"),

@@ -124,6 +124,13 @@ def test_cmdstanr_finds_its_fields(tmp_path):
         assert sum(bool(re.match("[a-zA-Z]", line)) for line in lines) == 1
 
 
+def test_the_target_of_a_sampler_that_chooses_its_trajectories(tmp_path):
+    """The default sampler has a setting for NUTS, and another for fixed trajectories."""
+    settings = '{"target_accept": 0.87, "nuts_target_accept": 0.8}'
+    fit = fits_for_csv.fit(sampler="whitened_hmc", settings=settings, acceptance_target=0.95)
+    assert entries(written(fit, tmp_path)[0])["delta"] == "0.95"
+
+
 def test_the_times_are_those_of_the_chain(tmp_path):
     lines = written(fits_for_csv.fit(), tmp_path)[2]
     assert lines[-6:] == [

@@ -128,6 +128,7 @@ def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target, mon
         sa.add_prior(fit, target, NOTHING, show_progress=False)
     assert results.dataset(fit, "posterior").sizes["draw"] == 40
     assert "prior" not in results.group_names(fit)
+    assert not {"prior_data_hash", "prior_verdict"} & set(fit.attrs)
     assert "no finite density." in fit.attrs["notes"]
     assert "prior_not_drawn" in fit.attrs["note_codes"]
 

@@ -172,6 +172,15 @@ def test_stopping_a_finished_run_changes_nothing(target):
     assert not results.from_json(fit, "notes", [])
 
 
+@pytest.mark.parametrize(
+    ("answer", "stops"), [(True, True), (np.True_, True), (np.False_, False), (1, False)]
+)
+def test_true_of_numpy_stops_too(answer, stops):
+    watch = progress.Watch(None, lambda progress: answer)
+    assert bool(watch._ask(SimpleNamespace(seconds=1.0))) is stops
+    assert watch.stopped_by_user is stops
+
+
 def test_only_true_stops(target):
     fit = draw(target, lambda progress: 1, iter_sampling=30)
     assert results.dataset(fit, "posterior").sizes["draw"] == 30

@@ -199,9 +199,16 @@ def test_a_number_of_threads_is_whole_and_positive(twenty, bad):
 
 @pytest.mark.parametrize(("cores", "threads", "at_once"), [(8, 3, 2), (2, 3, 1), (8, 1, 4)])
 def test_chains_at_once_leave_cores_for_threads(monkeypatch, cores, threads, at_once):
-    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)), raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)  # of the machine, of which the run has a part
     made = plan.make_plan(
         chains=4, parallel_chains=None, iter_warmup=1, iter_sampling=1, thin=1, seed=1,
         save_warmup=False, show_progress=False, threads_per_chain=threads,
     )  # fmt: skip
     assert made.parallel_chains == at_once
+
+
+def test_without_affinity_all_cores_count(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert plan.usable_cores() == 3

@@ -52,6 +52,16 @@ def test_a_chain_draws_quantities_in_blocks_that_can_be_resumed(target):
     assert len(np.unique(whole[:, -1])) == 700
 
 
+def test_parameters_are_constrained_although_generated_quantities_throw():
+    program = """
+    parameters { real<lower=0> s; } model { s ~ gamma(2, 1); }
+    generated quantities { real z = normal_rng(0, s - 3); }
+    """
+    target = sa.Target(program, backend="stanli", show_progress=False)
+    for position in (0.5, 2.0):
+        assert target.constrain(np.array([position])) == {"s": pytest.approx(np.exp(position))}
+
+
 @pytest.mark.parametrize("name", ["chain", "draw"])
 def test_names_that_no_result_can_hold_are_refused_before_sampling(name):
     program = f"parameters {{ real {name}; }} model {{ {name} ~ normal(0, 1); }}"

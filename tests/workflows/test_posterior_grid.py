@@ -1,10 +1,13 @@
 """The published grid: its totals, its gates, and a run on a made-up posteriordb."""
 
 import sys
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from stanadapt import results
 from tests.helpers.tiny_posteriordb import NAME, tiny
 from workflows.benchmarks import posterior_grid
 
@@ -33,6 +36,17 @@ def test_a_fit_on_the_edge_of_every_gate_passes():
 )
 def test_each_gate_alone_stops_a_fit(change, diverged, missed):
     assert posterior_grid.gates({**GOOD, **change}, diverged) == [missed]
+
+
+def test_a_variable_without_draws_is_missed(monkeypatch):
+    draws = np.random.default_rng(1).standard_normal((4, 1000))
+    fit = results.build({"posterior": {"mu": draws}, "sample_stats": {"lp": draws}}, {})
+    monkeypatch.setattr(posterior_grid, "run", lambda *_: (fit, 1.0))
+    monkeypatch.setattr(posterior_grid, "divergences", lambda fit: 0)
+    target = SimpleNamespace(name="made up")
+    for variables, missed in ((["mu"], ""), (["mu", "tau"], "no draws of tau")):
+        row = posterior_grid.cell(target, variables, "auto", 1, {})
+        assert (row["passed"], row["missed"]) == (not missed, missed)
 
 
 def test_the_grid_counts_seeds_beside_the_published_ones():

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.helpers.repository import ROOT
-from workflows.benchmarks import publish
+from workflows.benchmarks import against_nuts, publish
 from workflows.benchmarks.against_nuts import NUTS, summary
 
 
@@ -90,3 +90,25 @@ def test_the_readme_shows_the_published_table():
     rows = [line for line in page.splitlines() if line.startswith(("| sampler |", "| auto |"))]
     assert len(rows) == 2
     assert all(row in readme for row in rows)
+
+
+def test_an_unknown_program_is_refused_before_anything_is_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["against_nuts", "--programs", "logistic/pima,logistik"])
+    with pytest.raises(SystemExit):
+        against_nuts.main()
+    assert "'logistik'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_part_of_the_benchmark_can_go_to_a_folder_of_its_own(tmp_path, monkeypatch):
+    def made(case, samplers, *_):
+        return [run(case[0], sampler, 1, 100.0) for sampler in (NUTS, *samplers)]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(against_nuts, "rows_of", made)
+    words = ["against_nuts", "--programs", "logistic/pima", "--out", "part"]
+    monkeypatch.setattr(sys, "argv", words)
+    against_nuts.main()
+    assert [path.name for path in tmp_path.iterdir()] == ["part"]
+    assert set(pd.read_csv("part/runs.csv")["sampler"]) == {NUTS, "auto"}

@@ -185,6 +185,8 @@ def test_the_recorded_command_has_no_path(monkeypatch):
     words = ["stanadapt paper gad-neal", "--out", "/a/b", "--seed", "2"]
     monkeypatch.setattr(record.sys, "argv", words)
     assert record.command() == "stanadapt paper gad-neal --seed 2"
+    monkeypatch.setattr(record.sys, "argv", ["stanadapt paper gad-neal", "--out=here", "--quick"])
+    assert record.command() == "stanadapt paper gad-neal --quick"
 
 
 # --- keeping results -----------------------------------------------------------------------------

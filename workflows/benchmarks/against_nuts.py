@@ -23,6 +23,7 @@ import json
 import resource
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -192,12 +193,16 @@ def main():
         "--programs", default="", help="NAME or NAME/DATA, separated by commas; default: all"
     )
     parser.add_argument("--engine", default="auto", help="of NUTS: auto, cmdstan or stanli")
+    parser.add_argument("--out", type=Path, help="folder; default: output/benchmarks/against_nuts")
     parser.add_argument("--quick", action="store_true", help="two programs, short chains")
     args = parser.parse_args()
     wanted = set(filter(None, args.programs.split(",")))
+    known = dict.fromkeys(name for case in cases() for name in (case[0], "/".join(case)))
+    if unknown := wanted - set(known):
+        parser.error(f"no program {sorted(unknown)[0]!r} among {', '.join(known)}")
     listed = QUICK if args.quick else [c for c in cases() if is_wanted(c, wanted)]
     seeds, samplers = 1 if args.quick else args.seeds, args.samplers.split(",")
-    folder, rows = record.folder("benchmarks/against_nuts"), []
+    folder, rows = record.folder("benchmarks/against_nuts", args.out), []
     with terminal.progress_bar() as bar:
         task = bar.add_task("", total=len(listed))
         for case in listed:

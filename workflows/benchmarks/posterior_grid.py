@@ -75,9 +75,10 @@ def cell(target, variables, sampler, seed, lengths):
     except Exception as error:  # also of a foreign package: the other cells go on
         lines = str(error).splitlines() or [type(error).__name__]
         return {**row, "passed": False, "missed": lines[0]}
-    present = set(variables) & set(fit.posterior.data_vars)
+    present = [name for name in variables if name in fit.posterior.data_vars]
     measures = measured(fit, present)
-    missed = gates(measures, divergences(fit))
+    missed = [f"no draws of {name}" for name in variables if name not in present]
+    missed += gates(measures, divergences(fit))
     calls = fit.attrs.get("n_gradients", 0) + fit.attrs.get("n_density", 0)
     return {
         **row, **measures, "divergences": divergences(fit), "calls": calls, "seconds": seconds,

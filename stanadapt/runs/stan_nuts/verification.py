@@ -237,10 +237,7 @@ def _rounding(
         before = target.evaluate(near)[0]
         if not np.isfinite(before):
             continue
-        try:
-            values = target.constrain(near)
-        except RuntimeError:  # generated quantities may throw: stanli runs them here too
-            continue
+        values = target.constrain(near)
         for name in sorted(simplexes):
             values[name] = values[name] + rng.choice([-EPSILON, EPSILON], values[name].shape)
         back = _position(target, values)

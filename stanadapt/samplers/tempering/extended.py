@@ -468,8 +468,8 @@ def _compile_reference(reference: Any, dim: int) -> CompiledReference:
     if not isinstance(reference, ReferenceDistribution):
         raise _option_error(
             EXTENSION_OPTION,
-            "reference_distribution must be a ReferenceDistribution(mean, sd), which "
-            f"stanadapt.fit_reference makes from Pathfinder or a fit, got {reference!r}.",
+            "reference_distribution must be a ReferenceDistribution(mean, sd), which stanadapt."
+            f"runs.reference.fit_reference makes from Pathfinder or a fit, got {reference!r}.",
         )
     return reference.compiled(dim)
 

@@ -2,8 +2,8 @@
 
 After a run of variational_mcmc, new draws are made from each chain's proposal distribution q, and
 their weights p / q are examined: a chain stays at points with large weights, and their Pareto k
-indicates whether such stays are bounded. The paths of hvi carry weights already, which also give a
-lower bound on the log evidence and an estimate of it.
+shows how heavy the tail of these weights is, and hence how long such stays may be. The paths of
+hvi carry weights already, which also give a lower bound on the log evidence and an estimate of it.
 
 References
 ----------
@@ -38,13 +38,17 @@ LARGEST_SHARE, LONGEST_STAY, SHORT = 0.1, 0.01, 20
 def report_proposals(view: RunView) -> Findings:
     """Report the importance weights of each chain's proposal distribution, and long stays."""
     weights = [_log_weights(view.target, i, chain) for i, chain in enumerate(view.chains)]
-    return Findings(*examine_weights(view.chains, weights, view.length))
+    remedy = "approximation='full_rank', kernel='mixture' or degrees above 0 if these are not set"
+    return Findings(*examine_weights(view.chains, weights, view.length, remedy))
 
 
 def examine_weights(
-    chains: list[Chain], weights: list[np.ndarray], length: int
+    chains: list[Chain], weights: list[np.ndarray], length: int, remedy: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return attributes and notes from log weights of independent proposals of each chain."""
+    """Return attributes and notes from log weights of independent proposals of each chain.
+
+    remedy names settings of the sampler that bring its proposals closer to the posterior.
+    """
     k = np.array([results.pareto_smoothed(w)[1] for w in weights])
     shares = np.array([_largest_share(w) for w in weights])
     stays = np.array([_longest_stay(chain, length) for chain in chains]) * chains[0].plan.thin
@@ -53,7 +57,7 @@ def examine_weights(
         "proposal_largest_weight": shares,
         "longest_stay": stays,
     }
-    notes = _note_weights(chains[0], k, shares, len(weights[0]))
+    notes = _note_weights(chains[0], k, shares, len(weights[0]), remedy)
     return attributes, [*notes, *_note_stays(chains[0], stays, length)]
 
 
@@ -92,7 +96,9 @@ def _longest_stay(chain: Chain, length: int) -> int:
     return int(np.diff(ends).max())
 
 
-def _note_weights(chain: Chain, k: np.ndarray, shares: np.ndarray, count: int) -> list[str]:
+def _note_weights(
+    chain: Chain, k: np.ndarray, shares: np.ndarray, count: int, remedy: str
+) -> list[str]:
     worst = int(np.argmax(np.where(np.isnan(k), np.inf, k)))
     # k of one chain is too uncertain; a q that failed shows in its largest weight
     if np.median(k) <= HIGHEST and shares.max() <= LARGEST_SHARE:
@@ -100,10 +106,9 @@ def _note_weights(chain: Chain, k: np.ndarray, shares: np.ndarray, count: int) -
     text = (
         f"{chain.sampler.name}: the distribution of its independent proposals misses a part of the "
         f"posterior. The Pareto k of its importance weights is {k[worst]:.2f} in chain {worst + 1} "
-        f"(above {HIGHEST}, there is no bound on how long a chain can stay in one place), and the "
-        f"largest of {count} weights is {shares.max():.0%} of their sum. Use "
-        "approximation='full_rank', kernel='mixture' or degrees above 0 if these are not set; "
-        "otherwise another sampler."
+        f"(above {HIGHEST}, importance-weighted averages are unreliable, and a chain may stay in "
+        f"one place for very long), and the largest of {count} weights is {shares.max():.0%} of "
+        f"their sum. Use {remedy}; otherwise another sampler."
     )
     return [Message(POOR_PROPOSALS, text)]
 
@@ -132,7 +137,8 @@ def report_paths(view: RunView) -> Findings:
     chains, logs = view.chains, view.sample_stats["log_weight"]
     failed = logs <= LOWEST
     logs = np.where(failed, -np.inf, logs) + _shift(view.target, chains[0])
-    attributes, notes = examine_weights(chains, list(logs), view.length)
+    remedy = "approximation='full_rank' or more transitions"
+    attributes, notes = examine_weights(chains, list(logs), view.length, remedy)
     attributes |= bound_and_evidence(logs)
     if failed.any():
         text = (

@@ -79,8 +79,9 @@ POOR_PROPOSALS = Code(
     "poor_proposals",
     "note",
     "The distribution of independent proposals misses a part of the posterior, in which chains "
-    "can stay for any length of time.",
-    "Use approximation='full_rank', kernel='mixture' or degrees above 0, or another sampler.",
+    "may stay for very long.",
+    "Use approximation='full_rank'; for variational_mcmc kernel='mixture' or degrees above 0, for "
+    "hvi more transitions; otherwise another sampler.",
 )
 LONG_STAY = Code(
     "long_stay",

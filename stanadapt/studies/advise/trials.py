@@ -1,6 +1,5 @@
 """Trials: which samplers are worth one, how one is run, and whether its chains found modes."""
 
-import os
 import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from stanadapt.diagnostics.sampler_checks import FEW_DIVERGENCES, divergent_shar
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import Verdict, verdict
 from stanadapt.engine.console import slow_step
+from stanadapt.engine.plan import usable_cores
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.choose_sampler import DEFAULT
 from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
@@ -218,7 +218,7 @@ def run_trial(
         After Ctrl-C, with or without draws.
 
     """
-    took, stopped, cores = 0.0, False, min(chains, os.cpu_count() or 1)
+    took, stopped, cores = 0.0, False, min(chains, usable_cores())
 
     def stop(progress: RunProgress) -> bool:
         nonlocal took, stopped

@@ -40,7 +40,8 @@ class Uniformity(NamedTuple):
     ----------
     p_value
         Share of uniform samples with a distribution function as far outside its pointwise
-        quantiles.
+        quantiles. If none of those simulated is, an upper bound of this probability, which may be
+        below one over the number of simulations: tests of many quantities need smaller p-values.
     shape
         What the ranks imply about the posteriors; "" if they look uniform.
 
@@ -80,8 +81,12 @@ class RankBands:
 
     def judge(self, ranks: np.ndarray) -> Uniformity:
         """Test ranks of shape (count,)."""
-        reached = np.searchsorted(self._depths, self._smallest(ranks), side="right")
-        p_value = (1.0 + reached) / (1.0 + SIMULATIONS)
+        depth = self._smallest(ranks)
+        reached = np.searchsorted(self._depths, depth, side="right")
+        p_value = (1.0 + float(reached)) / (1.0 + SIMULATIONS)
+        if not reached:
+            # Bonferroni: each of the L pointwise tests rejects with at most this probability
+            p_value = min(p_value, self.largest * depth)
         return Uniformity(p_value, self._shape(ranks))
 
     def _shape(self, ranks: np.ndarray) -> str:

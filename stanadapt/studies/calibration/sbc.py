@@ -3,8 +3,9 @@
 import json
 import secrets
 import warnings
-from collections.abc import Iterator
+from collections import abc
 from concurrent.futures import as_completed
+from contextlib import closing
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -129,9 +130,10 @@ def sbc(
     task = Task(drawing, backend, sampler, {**OPTIONS, **options}, largest)
     rows = [row for row in store.open(_identity(task, seed)) if row["number"] < count]
     missing = sorted(set(range(count)) - {row["number"] for row in rows})
-    with warnings.catch_warnings():
+    simulated = closing(_simulate(task, missing, seed, executor, show_progress))
+    with warnings.catch_warnings(), simulated as new_rows:
         warnings.simplefilter("ignore")  # the result counts failures and short runs
-        for row in _simulate(task, missing, seed, executor, show_progress):
+        for row in new_rows:
             store.add(row)
             rows.append(row)
     return _calibration(task, sorted(rows, key=lambda row: row["number"]), seed)
@@ -148,7 +150,7 @@ def _seeds(seed: int, number: int) -> tuple[int, int]:
 
 def _simulate(
     task: "Task", missing: list[int], seed: int, executor: Any, show: bool
-) -> Iterator[dict[str, Any]]:
+) -> abc.Generator[dict[str, Any], None, None]:
     """Run the missing simulations, here or on workers, with a bar."""
     with Progress(console=Console(stderr=True), disable=not show) as bar:
         progress = bar.add_task("calibrating", total=len(missing))
@@ -159,9 +161,13 @@ def _simulate(
             return
         workers = as_executor(executor)
         futures = [workers.submit(simulate, task, n, _seeds(seed, n)) for n in missing]
-        for future in as_completed(futures):
-            yield future.result()
-            bar.advance(progress)
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+                bar.advance(progress)
+        finally:  # an error, or Ctrl-C, does not wait for simulations that have not begun
+            for future in futures:
+                future.cancel()
 
 
 def _calibration(task: "Task", rows: list[dict[str, Any]], seed: int) -> Calibration:
@@ -244,7 +250,9 @@ def _rank_truth(task: Task, seed: int, sampling_seed: int) -> dict[str, Any]:
         smallest = min(measured.ess_bulk.min(initial=np.inf), measured.ess_tail.min(initial=np.inf))
         if smallest >= task.largest:
             break
-        options["iter_sampling"] = FACTOR * results.dataset(fit, "posterior").sizes["draw"]
+        kept = results.dataset(fit, "posterior").sizes["draw"]
+        thin = int(results.attribute(fit, "thin", 1))
+        options["iter_sampling"] = FACTOR * kept * thin
     spaced = {name: _space(x, task.largest) for name, x in draws.items()}
     truth = _truth_by_column(target, simulated.truth)
     spaced[LOG_DENSITY], truth[LOG_DENSITY] = _log_densities(target, spaced, truth)

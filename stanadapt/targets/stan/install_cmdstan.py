@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 from stanadapt.engine.interrupts import interruptible
+from stanadapt.engine.plan import usable_cores
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.messages import (
@@ -374,8 +375,7 @@ def _require_newest(root: Path) -> None:
 
 
 def _cores() -> int:
-    usable = getattr(os, "sched_getaffinity", None)
-    return min(8, len(usable(0)) if usable else os.cpu_count() or 1)
+    return min(8, usable_cores())
 
 
 @contextlib.contextmanager

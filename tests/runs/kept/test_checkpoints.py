@@ -115,3 +115,37 @@ def test_chains_that_are_pooled_again_and_again_are_written_every_few_seconds(
     draw(target, "whitened_hmc", run=tmp_path / "run")
     # as they were made, and as they were pooled last, for their own files to count
     assert names.count(checkpoint.TOGETHER) == 2
+
+
+class FolderThatFailsOnce:
+    """Keeps the arrays that are written; the first file cannot be written."""
+
+    def __init__(self):
+        self.files, self.failed = {}, False
+
+    def flush(self):
+        pass
+
+    def write_arrays(self, name, arrays):
+        if not self.failed:
+            self.failed = True
+            raise OSError(28, "No space left on device")
+        self.files[name] = arrays
+
+
+@pytest.mark.parametrize("retried", [True, False])
+def test_a_file_that_could_not_be_written_is_written_later(retried, monkeypatch):
+    """Later files of single chains do not count without that of all chains."""
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
+    monkeypatch.setattr(checkpoint, "checkpoint_of", lambda chain, generation: {"g": generation})
+    folder, chains = FolderThatFailsOnce(), [object(), object()]
+    keeper = checkpoint.WriteCheckpoints(folder, chains)
+    keeper.pooled(chains)
+    if retried:
+        keeper.write(chains[0])
+    keeper.finish()
+    assert folder.failed
+    if retried:
+        assert folder.files == {"chains.npz": {"0.g": 1, "1.g": 1}, "chain_1.npz": {"g": 1}}
+    assert [message.code for message in keeper.trouble] == ["checkpoint_failed"] * (not retried)

@@ -219,6 +219,18 @@ class TestOfAFinishedRun:
         assert fit.attrs["interrupted"] == 0
         assert fit.attrs["verdict"] == whole.attrs["verdict"]
 
+    def test_what_is_known_at_the_start_is_read_too(self, target, run):
+        attributes = sa.load(run).attrs
+        for name in ("backend_reason", "backend_version", "density_check"):
+            assert attributes[name] == getattr(target, name)
+        assert attributes["exact"] == 1
+
+    def test_a_run_of_an_earlier_version_can_be_read(self, run):
+        manifest = json.loads((run / "run.json").read_text())
+        del manifest["attributes"]
+        (run / "run.json").write_text(json.dumps(manifest))
+        assert "backend_version" not in sa.load(run).attrs
+
     def test_changing_a_result_does_not_change_the_folder(self, run):
         fit = resume(run)
         before = results.dataset(fit, "posterior")["s"].values.copy()
@@ -302,6 +314,15 @@ class TestOfAFinishedRun:
         ):
             resume(run)
         assert sa.load(run) is not None
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+def test_draws_that_are_not_exact_are_judged_so_from_the_folder(target, tmp_path):
+    draw(target, ("ula", {}), run=tmp_path / "run", standardize=False)
+    fit = sa.load(tmp_path / "run")
+    assert fit.attrs["exact"] == 0
+    assert "not_exact" in fit.attrs["verdict_codes"]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -12,6 +12,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import chain as chain_module
+from stanadapt.engine.chain import Chain
 from stanadapt.runs import run as run_module
 from stanadapt.runs import workers
 from stanadapt.runs.spec import require_sendable
@@ -266,3 +267,22 @@ def test_a_worker_keeps_few_targets(target):
         draw(target, "nuts", {"seed": seed, "iter_sampling": 5}, executor=Post())
     assert len(workers._made) == workers.KEPT
     assert not before & set(workers._made)
+
+
+def test_a_worker_compiles_on_a_chain_for_this_alone(target, monkeypatch):
+    """What is compiled by a chain that goes on would count as its time."""
+    compiled, moved, compile_chain, advance = [], [], Chain.compile, Chain.advance
+
+    def compiling(chain):
+        compiled.append(chain)
+        return compile_chain(chain)
+
+    def advancing(chain, chunk=None):
+        moved.append(chain)
+        advance(chain, chunk)
+
+    monkeypatch.setattr(Chain, "compile", compiling)
+    monkeypatch.setattr(Chain, "advance", advancing)
+    draw(target, "rwm", {"standardize": False}, executor=Post())
+    assert len(compiled) == 2  # here, and by the worker for all of its chains
+    assert not any(chain is other for chain in compiled for other in moved)

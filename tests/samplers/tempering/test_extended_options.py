@@ -1,5 +1,7 @@
 """Invalid options of a pseudo-extension are reported; impropriety gives a warning."""
 
+import importlib
+import re
 import subprocess
 import sys
 import warnings
@@ -212,3 +214,10 @@ def test_fits_of_another_target_are_refused(target):
     other_program = sa.Target(CODE.replace("x[1], 1", "x[2], 1"), target.data, **QUIET)
     for other, fact in ((other_data, "data_hash"), (other_program, "program_hash")):
         assert fact in refusal(target, learned_from(other)).message
+
+
+def test_the_function_that_an_error_recommends_exists(target):
+    with raises("extension_option", "fit_reference") as caught:
+        Extended(target, reference_distribution="pathfinder")
+    module, _, name = re.search(r"(stanadapt[\w.]+)", caught.value.message)[1].rpartition(".")
+    assert callable(getattr(importlib.import_module(module), name))

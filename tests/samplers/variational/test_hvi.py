@@ -1,12 +1,15 @@
 """Hamiltonian variational inference: its bound, the evidence, draws made exact, and raw ones."""
 
+import re
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import stanadapt as sa
 from stanadapt.samplers import find
+from stanadapt.samplers.variational import findings, hvi
 from tests.helpers.codes import raises
 
 # unit variances, correlation 0.9; the log of its integral is log(2 pi sqrt(0.19))
@@ -168,3 +171,24 @@ def test_lengths_below_the_least_are_refused(setting, value):
     least = 100 if setting == "paths" else 1
     with raises("invalid_setting", setting, least):
         find("hvi", **{setting: value})
+
+
+def test_notes_on_weights_name_settings_that_the_sampler_has():
+    """There is no mixture of kernels, and no degrees of freedom in hvi."""
+    logs = np.zeros((2, 200))
+    logs[:, 0] = 50.0
+    state = SimpleNamespace(current=SimpleNamespace(position=np.zeros(1)))
+    chain = SimpleNamespace(
+        sampler=SimpleNamespace(name="hvi"), plan=SimpleNamespace(thin=1), state=state,
+        sampling=SimpleNamespace(constrained=np.arange(200.0)[:, None]),
+    )  # fmt: skip
+    target = SimpleNamespace(log_volume=0.0, dropped_constant=lambda position: 0.0)
+    view = SimpleNamespace(
+        target=target, chains=[chain] * 2, length=200, sample_stats={"log_weight": logs}
+    )
+    (note,) = findings.report_paths(view).messages
+    assert note.code == "poor_proposals"
+    for setting in re.findall(r"(\w+)=", note):
+        assert setting in hvi.Settings._fields
+    assert "transitions" in note
+    assert "degrees" not in note

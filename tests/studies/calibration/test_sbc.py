@@ -1,14 +1,16 @@
 """Calibration: correct programs and samplers pass; wrong ones of several kinds are flagged."""
 
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import stanadapt as sa
+from stanadapt import results
 from stanadapt.errors import codes_of
 from stanadapt.studies.calibration import ranks as shapes
+from stanadapt.studies.calibration import sbc as module
 from tests.helpers.codes import raises
 
 PROGRAM = """
@@ -195,3 +197,36 @@ def test_an_unknown_sampler_ends_the_calibration():
     with pytest.raises(sa.StanadaptError) as caught:
         calibrate(sampler="none")
     assert caught.value.stage == "settings"
+
+
+def test_after_an_error_no_other_simulation_begins():
+    futures = []
+
+    class Pool:
+        def submit(self, *arguments):
+            futures.append(Future())
+            if len(futures) == 3:
+                futures[-1].set_exception(RuntimeError("lost"))
+            return futures[-1]
+
+    with pytest.raises(RuntimeError, match="lost"):
+        calibrate(executor=Pool())
+    assert len(futures) == QUICK["simulations"]
+    assert sum(future.cancelled() for future in futures) == QUICK["simulations"] - 1
+
+
+@pytest.mark.thorough
+def test_a_lengthened_run_counts_the_iterations_that_thinning_drops(monkeypatch):
+    class Enough(Exception):
+        pass
+
+    def too_short(target, sampler, **options):
+        if options["iter_sampling"] != 150:
+            raise Enough(options["iter_sampling"])
+        drift = np.linspace(1.0, 2.0, 15)
+        draws = {"b": np.tile(drift[:, None], (2, 1, 2)), "s": np.tile(drift, (2, 1))}
+        return results.build({"posterior": draws}, {"thin": options["thin"]})
+
+    monkeypatch.setattr(module, "sample", too_short)
+    with pytest.raises(Enough, match="450"):
+        calibrate(iter_sampling=150, thin=10)

@@ -1,6 +1,7 @@
 """Ranks: coverage of the bands, small p-values if ranks are not uniform, and their shapes."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import kstest
 
@@ -9,6 +10,7 @@ from stanadapt.studies.calibration.ranks import (
     TOO_LOW,
     TOO_NARROW,
     TOO_WIDE,
+    Calibration,
     RankBands,
 )
 
@@ -63,3 +65,19 @@ def test_departures_are_found_and_named(bands, power, shape):
 def test_ranks_at_both_ends(bands):
     assert bands.judge(np.zeros(COUNT, int)).p_value < 1e-4
     assert bands.judge(np.full(COUNT, LARGEST)).p_value < 1e-4
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_one_wrong_quantity_of_a_thousand_is_found(bands, wrong):
+    """Its p-value must be below 1e-5, although there are 20,000 simulations of uniform ranks."""
+    ranks = pd.DataFrame(np.stack([uniform(seed) for seed in range(1000)], axis=1))
+    for quantity in range(wrong):
+        ranks[quantity] //= 2
+    study = Calibration(ranks, bands, [], 0, 1)
+    assert study.verdict == ("not calibrated" if wrong else "calibrated")
+
+
+def test_the_bound_of_small_p_values_holds(bands):
+    """The depths that 20,000 samples reach are no more frequent than the bound says."""
+    shares = np.arange(1, 201) / len(bands._depths)
+    assert np.all(shares[20:] <= 1.5 * LARGEST * bands._depths[20:200])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stanadapt.engine.console import Report
+from stanadapt.engine.plan import usable_cores
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends import native
@@ -212,7 +213,7 @@ def _build_solvers(recipe: Recipe, folder: Path, report: Report) -> None:
         source = re.sub(r"\.o$", ".c", target)
         _run([*flags, source, "-o", str(folder / f"{number}.o")], recipe.root, f"{source} failed")
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         list(pool.map(compile_one, enumerate(dict.fromkeys(recipe.words(*names)))))
 
 
