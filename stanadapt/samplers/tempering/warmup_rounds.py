@@ -66,6 +66,8 @@ FIRST_LEVELS, FEWEST_LEVELS, ROOM = 10, 4, 64
 # radius of random starts, as in Stan, and the number of attempts
 RADIUS, ATTEMPTS = 2.0, 100
 PRIOR_DRAWS = 5.0
+# precision of a hot level over that of the target, where the hottest is unknown: of a prior
+LEAST_PRECISION = 1e-4
 # read-only, like the inverse temperatures that a user gives
 NO_LEVELS = np.empty(0)
 
@@ -212,7 +214,7 @@ def end_short_chains(tempering, design):
             # on a path between Gaussians the precisions are averaged with weights b and 1 - b
             b = ladder.levels[k, B]
             share = (1.0 - b) * hot if tempering.path.kind == DISTRIBUTION else 0.0
-            ladder.scale[k, i] = 1.0 / np.sqrt(max(b * target + share, SMALLEST_SD**2))
+            ladder.scale[k, i] = 1.0 / np.sqrt(max(b * target + share, LEAST_PRECISION * target))
     _evaluate_references(tempering, design)
     tempering.order[1] = 0
     reset(tempering.statistics)
