@@ -126,8 +126,8 @@ def _wrong_rows(message: str) -> StanadaptError:
 
 RADIUS = 2.0  # range of random points in the unconstrained space, as for Stan's initial values
 POINTS, TRIES = 2, 100
-# relative difference of gradients that rounding may leave
-AGREEMENT = 1e-7
+# difference that rounding may leave, over the sum of the sizes of a coordinate's terms
+AGREEMENT = 1e-6
 # the largest number of rows that a program may require, plus one
 FEWEST_ROWS = 4
 CURE = (
@@ -297,7 +297,7 @@ class Minibatches(Samplable):
             each, fixed = self._gradients(position)
             scale = np.abs(each).sum(axis=0) + np.abs(fixed) + np.abs(whole)
             wrong = np.abs(each.sum(axis=0) + fixed - whole)
-            if not np.all(wrong <= AGREEMENT * scale.max()):
+            if not np.all(wrong <= AGREEMENT * scale):
                 i = int(np.nanargmax(np.where(np.isfinite(wrong), wrong, np.inf)))
                 raise _wrong(
                     f"the rows of {self.name} are not independent given the parameters: the "

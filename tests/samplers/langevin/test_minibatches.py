@@ -139,6 +139,9 @@ def test_rows_that_depend_on_each_other_are_refused():
     )
     data = {"N": 5, "y": [1.0, 2.0, -1.0, 0.5, 3.0]}
     refused("dependent_rows", series, data, ["y"], 2, "coordinate 1")
+    # another coordinate has derivatives that are 10^12 times larger
+    scaled = series.replace("> a;", "> a; real b;").replace("{ for", "{ b ~ normal(0, 1e-6); for")
+    refused("dependent_rows", scaled, data, ["y"], 2, "coordinate 1")
     program, data = bundled.find("logistic", "ripley")  # standardizes all rows itself
     with raises("dependent_rows"):
         Minibatches(sa.Target(program, data, backend="stanli"), ROWS, 4)

@@ -24,6 +24,8 @@ from stanadapt.targets.stan.unrolled_size import unrolled_size
 MOST_CHARACTERS, MOST_ITERATIONS, MOST_PARAMETERS = 20_000, 500, 300
 # allows for the approximations of _lcdf functions and solvers, which differ between releases
 TOLERANCE = 1e-3
+# relative to the largest derivative, or to the log density, of which others are differences
+ROUNDING = 1e-11
 STEP = 1e-5
 CHILD_SECONDS = 60
 # prints value, gradient and value without autodiff at each point; run in another process if the
@@ -148,15 +150,15 @@ def _disagreement(ours: list[Answer] | None, theirs: list[Answer]) -> int | None
         return 0
     # constants may differ, so the first point is the reference of log densities
     constant = ours[0][0] - theirs[0][0]
+    # of each coordinate, since their units differ; at one point, a derivative may be near zero
+    slopes = np.max([np.abs(gradient) for _, gradient in theirs], axis=0)
+    allowed = TOLERANCE * slopes + ROUNDING * slopes.max(initial=0.0)
     for i, ((value, gradient), (other, other_gradient)) in enumerate(
         zip(ours, theirs, strict=True)
     ):
-        scale = 1.0 + abs(other) + abs(theirs[0][0])
+        scale = 1.0 + abs(other - theirs[0][0]) + ROUNDING / TOLERANCE * abs(other)
         near = abs(value - other - constant) <= TOLERANCE * scale
-        unit = max(1.0, float(np.max(np.abs(other_gradient))))  # its square may be too large
-        steepness = 1.0 / unit + np.linalg.norm(other_gradient / unit)
-        apart = np.linalg.norm((gradient - other_gradient) / unit)
-        if not near or not apart <= TOLERANCE * steepness:
+        if not near or not np.all(np.abs(gradient - other_gradient) <= allowed):
             return i
     return None
 

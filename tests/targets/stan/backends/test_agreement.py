@@ -122,6 +122,14 @@ def test_an_error_of_approximation_is_not_a_disagreement():
     assert compared(NORMAL, near).startswith("agrees")
 
 
+def test_a_derivative_is_compared_in_its_own_unit():
+    """It is 10^10 times smaller than the other one, and half of what it should be."""
+    narrow = NORMAL.replace("normal(1, 2)", "normal(1, [1e-2, 1e3]')")
+    assert narrow != NORMAL
+    with raises("densities_disagree", "coordinate 2"):
+        compared(narrow, narrow.replace("1e3", "1414.2"))
+
+
 # --- what is not compared ------------------------------------------------------------------------
 
 
