@@ -90,8 +90,9 @@ def describe_path(path: TemperingPath, ladder: Ladder, short_chain_ends: np.ndar
             learned["reference_covariance"] = lower.T @ lower
         if reference.numbers[DEGREES] < np.inf:
             learned["reference_degrees"] = float(reference.numbers[DEGREES])
-    # without a reference the ratio of normalizing constants is not the evidence
-    learned["log_evidence"] = float("nan") if path.kind == POWER else float(levels[-1, LOG_Z])
+    # without a reference at its end the ratio of normalizing constants is not the evidence
+    complete = path.kind != POWER and levels[0, B] == 0.0
+    learned["log_evidence"] = float(levels[-1, LOG_Z]) if complete else float("nan")
     return learned
 
 
@@ -116,18 +117,20 @@ def group(learned: Sequence[Learned], constant: float) -> xr.Dataset:
     return dataset
 
 
-def path_notes(name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndarray]) -> list[str]:
+def path_notes(
+    name: str, tempering: xr.Dataset, stats: Mapping[str, np.ndarray], powers: bool = False
+) -> list[str]:
     """Return notes on a run, each with a remedy.
 
     tempering is the group of that name; stats holds the sample statistics of all chains, shape
-    (chain, draw), by name.
+    (chain, draw), by name; powers says that the path has no reference.
     """
     notes: list[str] = []
     barrier = float(tempering["barrier"].max())
     trips, weights = int(stats["round_trips"].sum()), stats.get("largest_weight")
     if weights is not None and "occupancy" not in tempering:
         return []  # one pseudo-sample: nothing is tempered
-    if np.isnan(tempering["log_evidence"]).all():
+    if powers:
         text = (
             f"{name}: with reference_family=power the hot chains sample pure powers of the "
             "density. For most programs these are improper (the power at the smallest inverse "

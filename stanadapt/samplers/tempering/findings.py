@@ -42,6 +42,7 @@ from stanadapt.samplers.tempering.messages import (
     UNEQUAL_MODE_VOLUMES,
     UNVISITED_REGIONS,
 )
+from stanadapt.samplers.tempering.settings import ReferenceFamily
 from stanadapt.targets.pseudo_samples import pseudo_group
 from stanadapt.targets.target import Samplable, Target
 
@@ -256,15 +257,16 @@ def report(view: RunView) -> Findings:
     constant = target.dropped_constant(position) if sampler.uses_gradient else 0.0
     assert sampler.tempering is not None
     learned = [sampler.tempering.learned(chain.state) for chain in chains]
+    powers = getattr(chains[0].settings, "reference_family", None) == ReferenceFamily.power
     if target.factor is not None:
-        learned = [_in_original_coordinates(target, one) for one in learned]
+        learned = [_in_original_coordinates(target, one, powers) for one in learned]
     group = evidence.group(learned, constant)
     evidence.add_errors(group)
     if "ancestors" in group:
         given = bool(getattr(chains[0].settings, "inverse_temperatures", ()))
         notes = evidence.particle_notes(name, group, stats, given)
     else:
-        notes = evidence.path_notes(name, group, stats)
+        notes = evidence.path_notes(name, group, stats, powers)
     notes += _note_chains(name, chains, view.length)
     # positions of a pseudo-extension are not those of its draws
     if target.base.moves_parameters:
@@ -272,7 +274,9 @@ def report(view: RunView) -> Findings:
     return Findings({}, notes, {"tempering": group})
 
 
-def _in_original_coordinates(target: Samplable, learned: dict[str, Any]) -> dict[str, Any]:
+def _in_original_coordinates(
+    target: Samplable, learned: dict[str, Any], powers: bool
+) -> dict[str, Any]:
     """Translate results in coordinates z to x = m + L z, with a diagonal L.
 
     The reference is a density of z, that of x times |det L|: an integral over z of p^b p0^(1 - b)
@@ -280,8 +284,7 @@ def _in_original_coordinates(target: Samplable, learned: dict[str, Any]) -> dict
     """
     assert target.factor is not None
     volume, values = target.log_volume, dict(learned)
-    has_reference = np.isfinite(learned["log_evidence"])
-    power = learned["temperature"] if has_reference else 1.0
+    power = 1.0 if powers else learned["temperature"]
     values["log_normalizer"] = learned["log_normalizer"] + power * volume
     values["log_evidence"] = learned["log_evidence"] + volume
     values["short_chain"] = target.original(learned["short_chain"])

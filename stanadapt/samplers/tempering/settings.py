@@ -77,9 +77,9 @@ COMMON = {
     ),
     "inverse_temperatures": (
         "Ladder of your own in place of a learned one: inverse temperatures from 1, the target,\n"
-        "strictly downward to 0, the reference, or to a smaller power of the target; for\n"
-        "temperatures such as 1, 2.8, ..., 60, one over each. Constants, step sizes and the\n"
-        "reference are learned all the same."
+        "strictly downward to 0, the reference, or to a number above 0; the evidence is then not\n"
+        "estimated. For temperatures such as 1, 2.8, ..., 60, one over each. Constants, step\n"
+        "sizes and the reference are learned all the same."
     ),
     "reference_family": (
         "Family of the reference: gaussian, student_t (5 degrees of freedom), or power, which has\n"
@@ -89,7 +89,10 @@ COMMON = {
         "Spread of a learned reference over that of the draws it is learned from; 0: 2^sqrt(2 /\n"
         "d), which is 2 in two dimensions. Before the last fit of warm-up it is at least 4."
     ),
-    "min_inverse_temperature": "Smallest inverse temperature, in [0, 1); above 0 for power.",
+    "min_inverse_temperature": (
+        "Smallest inverse temperature, in [0, 1); above 0 for power. Above 0, the evidence is not\n"
+        "estimated."
+    ),
     "step_size": "Initial step size, in units of the unconstrained parameters; > 0.",
 }
 

@@ -11,7 +11,7 @@ from stanadapt.samplers.tempering.evidence import (
     group,
     path_notes,
 )
-from stanadapt.samplers.tempering.ladder import LOG_Z, first_ladder, measure, no_ladder
+from stanadapt.samplers.tempering.ladder import LOG_Z, B, first_ladder, measure, no_ladder
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, PRIOR, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 
@@ -123,6 +123,16 @@ def test_other_references_have_no_moments_and_a_power_no_evidence():
     assert np.isnan(power["log_evidence"])
     assert prior["log_evidence"] == 4.5
     assert not {"reference_mean", "reference_sd"} & {*power, *prior}
+
+
+def test_a_path_that_ends_above_its_reference_has_no_evidence():
+    """The last constant is then log Z(1) - log Z(b) of its hottest level."""
+    ladder = make_ladder()
+    ladder.levels[0, B] = 0.01
+    for kind in (DISTRIBUTION, PRIOR):
+        assert np.isnan(describe_path(make_path(kind, sd=1.0), ladder, ENDS)["log_evidence"])
+    cut = {**learned(), "log_evidence": np.nan}
+    assert notes([cut]) == []  # only powers may be improper
 
 
 def test_the_description_is_a_copy():
