@@ -310,7 +310,8 @@ def _choose_coordinate(walker, design, learning, rng):
     if coordinate.atom > 0.0:
         numbers[COPIES] = 1.0 if at.q >= 1.0 - coordinate.atom else 0.0
     else:
-        numbers[COPIES] = np.floor(cold / _weight_of_a_draw(walker) + rng.random())
+        copies = np.floor(cold / _weight_of_a_draw(walker) + rng.random())
+        numbers[COPIES] = copies if copies < np.inf else 1.0
     return _count_trip(walker, at.q)
 
 
@@ -318,7 +319,9 @@ def _choose_coordinate(walker, design, learning, rng):
 def _weight_of_a_draw(walker):
     """Weight of a position that becomes one draw on average; fixed while draws are kept."""
     count = walker.averaging[WEIGHED]
-    return MOVES_PER_DRAW * (walker.averaging[WEIGHT] / count if count > 0.0 else 1.0)
+    # all weights of warm-up may be below the smallest number
+    known = count > 0.0 and walker.averaging[WEIGHT] > 0.0
+    return MOVES_PER_DRAW * (walker.averaging[WEIGHT] / count if known else 1.0)
 
 
 @inlined

@@ -7,7 +7,9 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers import find
 from stanadapt.samplers.tempering import ReferenceDistribution
+from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.codes import raises
+from tests.helpers.targets import Awkward
 
 NAME, ZETA = "continuous_tempering", {"coordinate": "uniform", "learn_log_zeta": False}
 PAIR = """
@@ -30,6 +32,14 @@ model { target += log_mix(0.6, normal_lpdf(x | -8, 1), normal_lpdf(x | 8, 2)); }
 def test_wrong_settings_are_refused(settings, code, facts):
     with raises(code, *facts):
         find(NAME, **settings)
+
+
+def test_a_constant_far_off_leaves_a_chain_moving():
+    """All weights are below the smallest number: none can become a draw."""
+    chosen = {**ZETA, "log_zeta": 1e3, "atom": 0.0, "longest_excursion": 5}
+    (chain,) = finish(make_chains((NAME, chosen), Awkward()))
+    assert column(chain, "n_moves")[-1] == 5
+    assert not column(chain, "returned").any()
 
 
 @pytest.mark.thorough
