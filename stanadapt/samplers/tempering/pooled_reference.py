@@ -112,9 +112,7 @@ def _from_pathfinder(target: Samplable, seed: int | None) -> tuple[Moments, str,
     fitted = fit_pathfinder(target, settings, starts, rngs)
     for remark in fitted.remarks:
         warn(cast(Message, remark).extended(prefix="reference_distribution: "))
-    highest = fitted.elbo.max(axis=1, where=np.isfinite(fitted.elbo), initial=-np.inf)
-    # paths without a Gaussian have no ELBO either
-    parts = parts_of_mass(fitted.parts, highest[np.isfinite(highest)])
+    parts = parts_of_mass(fitted.parts, highest_elbos(fitted.elbo))
     every = [VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS]
     cost = Cost(
         calls=np.sum([density.calls[every] for density in fitted.densities], axis=0),
@@ -131,6 +129,15 @@ def parts_of_mass(parts: list[Gaussian], elbo: np.ndarray) -> list[Gaussian]:
         return parts
     lowest = elbo.max() - (LEAST_GAP + GAP_PER_PARAMETER * parts[0].dim)
     return [part for part, bound in zip(parts, elbo, strict=True) if bound >= lowest]
+
+
+def highest_elbos(elbo: np.ndarray) -> np.ndarray:
+    """Return the highest ELBO of each path that has one, from an array of shape (path, iteration).
+
+    A path that failed has neither an ELBO nor a Gaussian.
+    """
+    highest = np.max(elbo, axis=1, where=np.isfinite(elbo), initial=-np.inf)
+    return highest[np.isfinite(highest)]
 
 
 def pooled_moments(parts: list[Gaussian]) -> Moments:
@@ -166,8 +173,7 @@ def _from_fit(target: Samplable, fit: Any) -> tuple[Moments, str]:
         parts = gaussians_of(fit)
         _require_coordinates(program.name, fit, parts, draws)
         elbo = results.dataset(fit, "approximation").get("elbo")
-        bounds = np.empty(0) if elbo is None else np.nanmax(elbo.values, axis=1)
-        parts = parts_of_mass(parts, bounds)
+        parts = parts_of_mass(parts, np.empty(0) if elbo is None else highest_elbos(elbo.values))
         return pooled_moments(parts), f"an approximation by {name}: {len(parts)} Gaussians"
     draws = draws[np.isfinite(draws).all(axis=1)]
     if len(draws) < FEWEST_DRAWS or not np.all(np.ptp(draws, axis=0) > 0.0):

@@ -8,7 +8,11 @@ from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.reference import fit_reference
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution, pooled_reference
-from stanadapt.samplers.tempering.pooled_reference import parts_of_mass, pooled_moments
+from stanadapt.samplers.tempering.pooled_reference import (
+    highest_elbos,
+    parts_of_mass,
+    pooled_moments,
+)
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.samplers.variational.methods import gaussians_of
 from stanadapt.targets.stan import bundled
@@ -63,6 +67,13 @@ def test_paths_without_mass_are_left_out():
     """The gap is 20 and one a parameter: 23 here."""
     assert len(parts_of_mass(parts(), np.array([-100.0, -122.9, -123.1]))) == 2
     assert len(parts_of_mass(parts(), np.array([1e9, 0.0, 1.0]))) == 1
+
+
+def test_a_path_that_failed_has_no_elbo():
+    nan = np.nan
+    elbo = np.array([[-5.0, nan, -2.0], [nan, nan, nan], [-np.inf, -90.0, nan], [0.0, 1.0, nan]])
+    np.testing.assert_array_equal(highest_elbos(elbo), [-2.0, -90.0, 1.0])
+    assert len(parts_of_mass(parts(), highest_elbos(elbo))) == 2
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
