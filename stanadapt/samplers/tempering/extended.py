@@ -458,6 +458,8 @@ def _read_learned(
         )
     name = "covariance" if "reference_covariance" in group else "sd"
     spread: dict[str, Any] = {name: group[f"reference_{name}"].values}
+    if "reference_degrees" in group:
+        spread["degrees"] = float(group["reference_degrees"])
     reference = ReferenceDistribution(group["reference_mean"].values, **spread)
     present = np.isfinite(group["temperature"].values)  # shorter ladders are padded with NaN
     columns = (group[name].values[present] for name in ("temperature", "log_normalizer"))

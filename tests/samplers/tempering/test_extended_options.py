@@ -162,9 +162,11 @@ def test_the_constant_of_native_values_is_measured(target):
 
 
 @SHORT_RUNS
-def test_learned_references_and_ladders_can_be_reused(target):
+@pytest.mark.parametrize(("family", "degrees"), [("gaussian", np.inf), ("student_t", 5.0)])
+def test_learned_references_and_ladders_can_be_reused(target, family, degrees):
     fit = sa.sample(
-        target, "parallel_tempering", chains=2, iter_warmup=200, iter_sampling=100, seed=1, **QUIET
+        target, "parallel_tempering", chains=2, iter_warmup=200, iter_sampling=100, seed=1,
+        reference_family=family, **QUIET,
     )  # fmt: skip
     group, extended = fit["tempering"], Extended(target, temperature="collapsed", learned=fit)
     count = int(np.isfinite(group["temperature"][0]).sum())
@@ -172,7 +174,7 @@ def test_learned_references_and_ladders_can_be_reused(target):
         extended.description["ladder"], group["temperature"][0].values[:count]
     )
     reference = ReferenceDistribution(
-        group["reference_mean"][0].values, group["reference_sd"][0].values
+        group["reference_mean"][0].values, group["reference_sd"][0].values, degrees=degrees
     )
     ladder = [group[name][0].values[:count] for name in ("temperature", "log_normalizer")]
     same = Extended(
