@@ -49,6 +49,8 @@ class Arrival(NamedTuple):
         far less mass around. A chain that is none of these still climbs by itself.
     level
         Mean log density of the chains that are near.
+    mass
+        Log mass around each chain, by Laplace's method; -inf for one that still climbs.
 
     """
 
@@ -56,6 +58,7 @@ class Arrival(NamedTuple):
     behind: np.ndarray
     lost: np.ndarray
     level: float
+    mass: np.ndarray
 
 
 def judge(known: Sequence[Newton | None], means: np.ndarray, dim: int) -> Arrival:
@@ -63,14 +66,14 @@ def judge(known: Sequence[Newton | None], means: np.ndarray, dim: int) -> Arriva
     sd = np.sqrt(dim / 2)  # standard deviation of the log density of a Gaussian
     small = np.array([own is not None and own.rise <= 10.0 * (sd + 1.0) for own in known])
     if not small.any():
-        return Arrival(small, small, small, np.inf)
+        return Arrival(small, small, small, np.inf, np.full(len(known), -np.inf))
     volumes = np.array([own.log_volume if own else -np.inf for own in known])
     mass = np.where(small, means + volumes, -np.inf)
     near = mass >= mass.max() - LEAST_MASS * (3.0 * sd + 2.0)
     level = float(means[near].mean())
     behind = means < level - FAR * (3.0 * sd + 2.0)
     near &= ~behind
-    return Arrival(near, behind, small & ~near & ~behind, level)
+    return Arrival(near, behind, small & ~near & ~behind, level, mass)
 
 
 def highest_allowed(level: float, dim: int) -> float:

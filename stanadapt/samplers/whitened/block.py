@@ -157,6 +157,12 @@ class Window(NamedTuple):
         means = self.log_density.mean(axis=1)
         return means < means.max() - 10.0 * (3.0 * np.sqrt(dim / 2) + 2.0)
 
+    def stuck(self, former: np.ndarray, dim: int) -> np.ndarray:
+        """Which chains stay on a level below that of the highest, by the bounds of `settled`."""
+        means, sd = self.log_density.mean(axis=1), np.sqrt(dim / 2)
+        lower = means < means.max() - 3.0 * sd - 2.0
+        return lower & (np.abs(means - former) < sd + 1.0)
+
     @property
     def r_hat(self) -> float:
         """Largest split R-hat of all coordinates and the log density, of chains that moved."""

@@ -8,7 +8,8 @@ the others with NUTS.
 
 A chain far below those near pursues them: it climbs to their level in the coordinates of their mean
 curvature, or, in every second round, in the scales of these. In its own coordinates it would follow
-a canyon for long. A chain that ended high up with little mass around first returns to its start.
+a canyon for long. A chain that ended high up with little mass around first returns to its start. If
+there is even less around where it then ends, in a local mode, it goes back to where it had been.
 
 The metric of all chains is the inverse of their mean precision matrix |-H|, which no matrix
 product forms: that would square the condition, and the scales of a regression in raw units with
@@ -71,8 +72,9 @@ def begin_climb(
     changed = []
     for k, (state, own) in enumerate(zip(states, known, strict=True)):
         if arrival is not None and shared is not None and (arrival.behind | arrival.lost)[k]:
-            begin = progress.starts[k] if arrival.lost[k] else np.empty(0)
-            progress = progress._replace(returned=progress.returned + int(arrival.lost[k]))
+            begin = np.empty(0)
+            if arrival.lost[k]:
+                begin, progress = progress.starts[k], _abandon(progress, k, state, arrival)
             state = _prepare_pursuit(state, shared, arrival.level, begin)
         else:
             if own is not None:
@@ -149,12 +151,24 @@ def after_climb(
     progress, states = begin_travel(progress, states)
     if progress.stage is Stage.TRAVEL:
         for k, (state, own) in enumerate(zip(states, known, strict=True)):
-            if arrival.lost[k]:
+            if not arrival.near[k] and progress.abandoned_mass[k] > arrival.mass[k]:
+                states[k] = state._replace(climb=no_climb()._replace(begin=progress.abandoned[k]))
+            elif arrival.lost[k]:
                 states[k] = state._replace(climb=no_climb()._replace(begin=progress.starts[k]))
                 progress = progress._replace(returned=progress.returned + 1)
             elif own is not None and not arrival.near[k]:
                 states[k] = _with_root(state, own)
     return progress, states
+
+
+def _abandon(progress: Progress, k: int, state: Any, arrival: Arrival) -> Progress:
+    """Keep the place that chain k leaves for its start, if it is the best that it has left."""
+    progress = progress._replace(returned=progress.returned + 1)
+    if not arrival.mass[k] > progress.abandoned_mass[k]:
+        return progress
+    abandoned, mass = progress.abandoned.copy(), progress.abandoned_mass.copy()
+    abandoned[k], mass[k] = state.current.position, arrival.mass[k]
+    return progress._replace(abandoned=abandoned, abandoned_mass=mass)
 
 
 def _most_rounds(arrival: Arrival, rises: np.ndarray, dim: int) -> int:

@@ -54,7 +54,9 @@ def set_own_scales(states: States, window: Window, former: list[np.ndarray] | No
         factor = np.ones((1, dim))
         if former is not None:
             positions, gradients = window.positions[chain], window.gradients[chain]
-            factor = diagonal_metric(positions, gradients, former[chain][0, :dim]).factor
+            rows = metric_factor.written_out(former[chain], dim)
+            scales = np.sqrt((rows * rows).sum(axis=1))
+            factor = diagonal_metric(positions, gradients, scales).factor
         changed.append(state._replace(leapfrog=state.leapfrog._replace(factor=factor)))
     return changed
 

@@ -142,6 +142,9 @@ class Progress(NamedTuple):
         of TRAVEL so far.
     starts
         Positions in which chains started, shape (chain, dim).
+    abandoned, abandoned_mass
+        Where chains were when they returned to their start, shape (chain, dim), and the log mass
+        around; nan and -inf for a chain that did not return.
     metric, location
         The latest metric, and the mean of the draws that it was learned from, shape (dim,).
     step_size, n_steps, target_accept
@@ -164,6 +167,8 @@ class Progress(NamedTuple):
     steep_share
         Share of trajectories of NUTS that diverged within the support in its last window for the
         metric or the map.
+    restarted
+        Whether chains on a lower level than others have returned to their start in TRAVEL.
     shortened
         Whether NUTS is tuned to `nuts_steps.SHORTER`, since trajectories diverged in its pilot.
 
@@ -181,6 +186,8 @@ class Progress(NamedTuple):
     returned: int
     traveled: int
     starts: np.ndarray
+    abandoned: np.ndarray
+    abandoned_mass: np.ndarray
     metric: FisherMetric
     location: np.ndarray
     step_size: float
@@ -194,6 +201,7 @@ class Progress(NamedTuple):
     straightened: Straightened = UNCHANGED
     attempts: int = 0
     steep_share: float = 0.0
+    restarted: bool = False
     shortened: bool = False
 
     @property

@@ -6,7 +6,9 @@ crude, and trees on it deep as well, so their depth is capped; the cap rises if 
 
 Chains far below the others carry no information about the typical set. They are left out when the
 metric is learned, and continue with scales of their own, or scales of 1 in turn, until they are no
-longer far below. No chain is moved to the place of another.
+longer far below. A chain that stays on a lower level than others for several windows may be in a
+local mode, into which it has climbed: once, it returns to its own start and goes from there with
+NUTS, on the metric of all. No chain is moved to the place of another.
 
 If a chain is far away, all climb first (`climb_rounds`), and again after a window in which they
 were still clearly moving.
@@ -25,6 +27,7 @@ from stanadapt.samplers.whitened.choose_metric import (
     choose_metric,
     draws_of,
 )
+from stanadapt.samplers.whitened.climb import no_climb
 from stanadapt.samplers.whitened.climb_rounds import MOST_ROUNDS, begin_climb, rough_metric
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric, Metric, diagonal_metric
 from stanadapt.samplers.whitened.next_block import (
@@ -86,11 +89,14 @@ def after_travel(
     )  # fmt: skip
     if settled or progress.used > TRAVEL_SHARE * progress.ceiling or progress.window == MOST_TRAVEL:
         return _arrive(settings, progress, states, window)
-    if traveling and progress.rounds < MOST_ROUNDS:
+    if traveling and progress.rounds < MOST_ROUNDS and not progress.restarted:
         return begin_climb(settings, progress, states)
     if settings.straighten and progress.window == SURVEY_AFTER and not far_below.any():
         progress = progress._replace(stage=Stage.SURVEY)
         return set_up_nuts(progress, states, SURVEY_LENGTH, max_treedepth=TRAVEL_DEPTH)
+    stuck = window.stuck(former, dim)
+    if stuck.any() and progress.window > SURVEY_AFTER and not progress.restarted:
+        return _restart(progress, states, stuck)
     former_factors = [state.leapfrog.factor for state in states]
     progress, states = begin_travel(progress, states)
     if progress.stage is Stage.TRAVEL and (far_below.any() or progress.used >= PATIENCE):
@@ -98,6 +104,19 @@ def after_travel(
         unit = progress.traveled % 2 == 0
         own = set_own_scales(states, window, None if unit else former_factors)
         states = [own[k] if alone[k] else states[k] for k in range(len(states))]
+    return progress, states
+
+
+def _restart(progress: Progress, states: States, stuck: np.ndarray) -> tuple[Progress, States]:
+    """Let chains that stay below the others return to their start."""
+    returned = progress.returned + int(stuck.sum())
+    progress = progress._replace(restarted=True, returned=returned, window=0)
+    progress, states = begin_travel(progress, states)
+    if progress.stage is Stage.TRAVEL:
+        states = [
+            state._replace(climb=no_climb()._replace(begin=begin)) if alone else state
+            for state, begin, alone in zip(states, progress.starts, stuck, strict=True)
+        ]
     return progress, states
 
 

@@ -4,7 +4,8 @@ import numpy as np
 
 from stanadapt.samplers.whitened import schedule
 from stanadapt.samplers.whitened.arrival import FAR, LEAST_MASS, Newton, highest_allowed, judge
-from stanadapt.samplers.whitened.climb_rounds import begin_climb
+from stanadapt.samplers.whitened.block import LOG_DENSITY, make_room, make_window
+from stanadapt.samplers.whitened.climb_rounds import MOST_RISING, after_climb, begin_climb
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 
 DIM = 8
@@ -65,3 +66,35 @@ def test_a_lost_chain_returns_to_its_own_start_and_no_other_moves():
     assert [plan.level for plan in plans[1:]] == [0.0, 0.0]
     assert progress.returned == 1
     np.testing.assert_array_equal([state.current.position for state in states], begin)
+
+
+def test_a_chain_that_ends_with_even_less_mass_goes_back_to_where_it_had_been():
+    begin = np.random.default_rng(2).uniform(-2, 2, (4, DIM))
+    made = make_chains_at(Gaussian(np.zeros(DIM), np.ones(DIM)), begin)
+    settings, states = made[0].settings, [chain.state for chain in made]
+    progress, states = schedule.begin(settings, states, 1000)
+    for state in states:
+        state.current.position[:] += 1.0
+    newtons = [known()] + [known(np.exp(-40.0))] * 3
+    found = judge(newtons, np.array([0.0, 10.0, 10.0, 10.0]), DIM)
+    progress, states = begin_climb(settings, progress, states, newtons, found)
+    np.testing.assert_array_equal(progress.abandoned[1:], begin[1:] + 1.0)
+    # the next climbs end in a local mode far below, in a worse neck, and in a better one
+    ends = [(0.0, 1.0), (-50.0, 1.0), (10.0, np.exp(-60.0)), (10.0, np.exp(-35.0))]
+    states = [
+        make_room(state, 4)._replace(
+            leapfrog=state.leapfrog._replace(factor=known(volume).root),
+            climb=state.climb._replace(rise=1.0),
+        )
+        for state, (_, volume) in zip(states, ends, strict=True)
+    ]
+    for state, (level, _) in zip(states, ends, strict=True):
+        state.block.numbers[:4, LOG_DENSITY] = level
+        state.block.positions[:4] = state.block.gradients[:4] = 1.0
+    states = [state._replace(block=state.block._replace(rows=4)) for state in states]
+    progress = progress._replace(rounds=MOST_RISING)
+    _, states = after_climb(settings, progress, states, make_window(states))
+    plans = [state.climb.begin for state in states]
+    assert len(plans[0]) == 0
+    np.testing.assert_array_equal(plans[1:3], begin[1:3] + 1.0)
+    np.testing.assert_array_equal(plans[3], begin[3])  # lost again, but not as far: its start
