@@ -5,6 +5,7 @@ import pytest
 
 from stanadapt.samplers.whitened import schedule, travel
 from stanadapt.samplers.whitened.block import LOG_DENSITY, NUMBERS
+from stanadapt.samplers.whitened.climb import no_climb
 from stanadapt.samplers.whitened.progress import Stage
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 
@@ -42,3 +43,37 @@ def test_own_scales_and_unit_scales_take_turns(chains):
             kinds.append(bool(np.all(states[0].leapfrog.factor == 1.0)))
     assert len(kinds) > 4
     assert all(now != then for now, then in zip(kinds[1:], kinds[:-1], strict=True))
+
+
+def on_level(state, length, level):
+    """A block on a level of the log density, at draws that settle nothing."""
+    state = rising(state, length, 1)
+    state.block.numbers[:, LOG_DENSITY] = level
+    return state
+
+
+def test_a_chain_that_stays_on_a_lower_level_returns_once_to_its_start():
+    """In three dimensions levels differ from 5.7 on; far below is ten times that."""
+    begin = np.random.default_rng(1).uniform(-2, 2, (4, len(SD)))
+    made = make_chains_at(Gaussian(np.zeros(len(SD)), SD), begin)
+    settings, states = made[0].settings._replace(straighten=False), [c.state for c in made]
+    progress, states = schedule.begin(settings, states, 4000)
+    returned = []
+    for _ in range(100):
+        levels = [100.0, 101.0, 92.0, 99.0]
+        states = [
+            on_level(s, progress.block, level) for s, level in zip(states, levels, strict=True)
+        ]
+        for state in states:
+            state.current.position[:] = 0.5
+        progress, states = schedule.pool(settings, progress, states)
+        if progress.stage > Stage.TRAVEL:
+            break
+        plans = [state.climb.begin for state in states]
+        if any(len(plan) for plan in plans):
+            assert [len(plan) for plan in plans] == [0, 0, len(SD), 0]
+            np.testing.assert_array_equal(plans[2], begin[2])
+            assert progress.traveled > travel.SURVEY_AFTER
+            returned.append(progress.traveled)
+        states = [state._replace(climb=no_climb()) for state in states]
+    assert len(returned) == progress.returned == 1
