@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from stanadapt.engine import metric_factor
 from stanadapt.samplers.whitened import schedule, travel
-from stanadapt.samplers.whitened.block import LOG_DENSITY, NUMBERS
+from stanadapt.samplers.whitened.block import LOG_DENSITY, NUMBERS, make_window
 from stanadapt.samplers.whitened.climb import no_climb
+from stanadapt.samplers.whitened.next_block import set_own_scales
 from stanadapt.samplers.whitened.progress import Stage
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 
@@ -77,3 +79,14 @@ def test_a_chain_that_stays_on_a_lower_level_returns_once_to_its_start():
             returned.append(progress.traveled)
         states = [state._replace(climb=no_climb()) for state in states]
     assert len(returned) == progress.returned == 1
+
+
+def test_scales_of_a_chain_that_did_not_move_are_those_of_its_metric():
+    covariance = np.array([[1.0, -0.5, 0.0], [-0.5, 1.0, 0.0], [0.0, 0.0, 4.0]])
+    factor = metric_factor.twofold(np.linalg.cholesky(covariance))
+    made = make_chains_at(Gaussian(np.zeros(3), SD), np.ones((1, 3)))
+    states = [on_level(made[0].state, 10, 0.0)]
+    for rows in (states[0].block.positions, states[0].block.gradients):
+        rows[:] = 1.0
+    (state,) = set_own_scales(states, make_window(states), [factor])
+    np.testing.assert_allclose(state.leapfrog.factor, [[1.0, 1.0, 2.0]])
