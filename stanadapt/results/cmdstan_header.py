@@ -15,6 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 DEFAULT_DEPTH = 10  # CmdStan's
+# attributes with which a sampler tells how its draws are to be judged
+JUDGED = (
+    "acceptance_target", "acceptance_range", "fixed_trajectories", "hard_edges", "share_at_edges",
+    "unsettled", "warmup_cut_short",
+)  # fmt: skip
 FIRST_LINE = b"# stan_version_major"
 # an entry of the header, as CmdStan writes it: indentation, name, value, its default
 Entry = tuple[int, str, Any, Any]
@@ -173,8 +178,15 @@ def _record(file: File) -> list[str]:
         for name, attribute in kept.items()
         if attribute in file.attributes
     }
+    judged = {name: file.attributes[name] for name in JUDGED if name in file.attributes}
+    entries["judged_from"] = json.dumps(judged, default=_plain) if judged else ""
     entries |= {"parameters": " ".join(file.parameters), "not_recorded": " ".join(file.absent)}
     return [f"{name} = {_one_line(value)}" for name, value in entries.items() if value]
+
+
+def _plain(value: Any) -> Any:
+    """Return an array or a number of NumPy as one of Python, for JSON."""
+    return value.tolist()
 
 
 def _one_line(text: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from stanadapt.errors import StanadaptError
 from stanadapt.results.arviz_object import Fit, Groups, build, shapes, variables
 from stanadapt.results.cmdstan_csv import STATISTICS
-from stanadapt.results.cmdstan_header import is_stan_csv
+from stanadapt.results.cmdstan_header import JUDGED, is_stan_csv
 from stanadapt.results.files import as_path
 from stanadapt.results.labels import make_labels, phase_groups
 from stanadapt.results.messages import FILE_MISSING, FILE_UNREADABLE, NO_CHAINS_IN_CSV
@@ -192,12 +192,22 @@ def _attributes(chains: Sequence[Chain], parameters: Sequence[str]) -> dict[str,
     if "written_by" in entries:
         kept = {"engine": "stan_engine", "settings": "settings"}
         attributes |= {name: entries[entry] for name, entry in kept.items() if entry in entries}
+        attributes |= _judged_from(first)
     else:
         attributes["engine"] = f"cmdstan {'.'.join(map(str, stan))}"
         attributes["settings"] = json.dumps(
             {"adapt_delta": _real(first, "delta"), "max_treedepth": _number(first, "max_depth", 10)}
         )
     return attributes
+
+
+def _judged_from(chain: Chain) -> dict[str, Any]:
+    """Return the attributes that the verdict on a fit of this package depends on."""
+    try:
+        recorded = json.loads(chain.entries.get("judged_from", "{}"))
+        return {name: recorded[name] for name in JUDGED if name in recorded}
+    except (ValueError, TypeError):
+        raise _error(chain.path, "is damaged: judged_from in its header is not JSON") from None
 
 
 def _real(chain: Chain, name: str) -> float:

@@ -85,6 +85,30 @@ def test_every_bit_comes_back(tmp_path):
     assert "verdict" in whole.attrs
 
 
+@pytest.mark.thorough
+def test_the_verdict_comes_back(tmp_path):
+    """The default sampler tunes to a target of its own, here far above that of `target_accept`."""
+    program = "parameters { vector[2] x; } model { x ~ normal([1, -300], [0.1, 200]); }"
+    target = sa.Target(program, backend="stanli", show_progress=False)
+    tuned = {"trajectory": "nuts", "adapt_delta": 0.98}
+    fit = sa.sample(target, "whitened_hmc", seed=1, show_progress=False, **tuned)
+    whole = sa.load(sa.save(fit, tmp_path, format="cmdstan"))
+    assert (fit.attrs["verdict"], whole.attrs["verdict"]) == ("fine", "fine")
+    for name in ("acceptance_target", "acceptance_range", "verdict_codes"):
+        assert np.array_equal(whole.attrs[name], fit.attrs[name]), name
+
+
+def test_a_damaged_record_of_the_verdict_is_an_error(tmp_path):
+    fit = fits_for_csv.fit(acceptance_target=0.9, acceptance_range=[0.5, 1.0])
+    file = min(sa.save(fit, tmp_path, format="cmdstan").glob("*.csv"))
+    text = file.read_text()
+    assert text.count('{"acceptance_target"') == 1
+    for record in ('{"acceptance_target', "3"):
+        file.write_text(re.sub(r"(judged_from = ).*", rf"\g<1>{record}", text))
+        with raises("no_chains_in_csv", "judged_from", file.name):
+            sa.load(str(file))
+
+
 def test_a_list_in_any_order_gives_the_same_chains(tmp_path):
     fit = fits_for_csv.fit()
     files = sorted(sa.save(fit, tmp_path, format="cmdstan").glob("*.csv"))
