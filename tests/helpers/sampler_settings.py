@@ -73,7 +73,7 @@ VARIANTS = {
         {},
         {"temperature_update": "gibbs", "coordinate": "uniform", "leapfrogs": 5},
         {"atom": 0.0, "reference_family": "student_t", "levels": 6},
-        {"coordinate": "uniform", "atom": 0.1, "learn_log_zeta": False, "log_zeta": 0.5},
+        {"coordinate": "uniform", "atom": 0.0, "learn_log_zeta": False, "log_zeta": 0.5},
     ],
     "equi_energy": [{}, {"levels": 2, "file_size": 100, "jump_probability": 0.5}],
     "smc": [

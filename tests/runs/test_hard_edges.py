@@ -79,8 +79,10 @@ def test_the_end_of_a_neck_is_no_edge():
 
 @pytest.mark.parametrize("sampler", ["whitened_hmc", "nuts"])
 def test_a_right_fit_with_edges_is_fine(sampler):
-    fit = sa.sample(target(BOX), sampler, seed=1, **SILENT)
-    assert fit.attrs["verdict"] in ("fine", "too short")  # NUTS mixes slowly between edges
+    # trajectories mix slowly between edges
+    plan = {"iter_sampling": 10_000, "adapt_delta": 0.95, **SILENT}
+    fit = sa.sample(target(BOX), sampler, seed=1, **plan)
+    assert fit.attrs["verdict"] == "fine"
     assert "hard_edges" in codes_of(verdict(fit).reasons)
     assert {note.code for note in results.notes(fit)} == set()  # not improper, nothing else failed
     (reason,) = (m for m in verdict(fit).reasons if m.code == "hard_edges")
@@ -102,18 +104,21 @@ def test_divergences_in_a_neck_are_not_excused_by_an_edge_elsewhere():
     program = """
     parameters { real theta; real v; vector[9] x; }
     model { theta ~ normal(0, 1); target += uniform_lpdf(theta | -3.5, 50);
-            v ~ normal(20, 3); x ~ normal(0, exp((v - 20) / 2)); }
+            v ~ normal(20, 6); x ~ normal(0, exp((v - 20) / 2)); }
     """
-    fit = sa.sample(target(program), "nuts", seed=1, iter_sampling=2000, **SILENT)
-    reasons = verdict(fit).reasons
-    assert "divergences" in codes_of(reasons)
-    assert fit.attrs["verdict"] != "fine"
-    # those at the edge are not among the number that is named
-    diverging = fit["sample_stats"]["diverging"].values
-    at_edge = fit.attrs.get("share_at_edges", 0.0)
-    (text,) = (m for m in reasons if m.code == "divergences")
-    assert text.startswith(f"{round(diverging.sum() - at_edge * diverging.size)} of 8000 draws")
-    assert 0.0 < at_edge < 0.9 * diverging.mean()
+    posterior, at_edges, all_of_them = target(program), 0.0, 0
+    for seed in (1, 2, 3, 4):
+        fit = sa.sample(posterior, "nuts", seed=seed, iter_sampling=2000, **SILENT)
+        reasons = verdict(fit).reasons
+        assert "divergences" in codes_of(reasons)
+        assert fit.attrs["verdict"] != "fine"
+        # those at the edge are not among the number that is named
+        diverging = fit["sample_stats"]["diverging"].values
+        at_edge = fit.attrs.get("share_at_edges", 0.0) * diverging.size
+        (text,) = (m for m in reasons if m.code == "divergences")
+        assert text.startswith(f"{round(diverging.sum() - at_edge)} of 8000 draws")
+        at_edges, all_of_them = at_edges + at_edge, all_of_them + diverging.sum()
+    assert 0.0 < at_edges < 0.5 * all_of_them
 
 
 def test_a_coordinate_without_edges_costs_two_evaluations(monkeypatch):

@@ -30,8 +30,7 @@ CASES = [(name, chosen) for name in registered() for chosen in VARIANTS.get(name
 FIRST = [(name, VARIANTS.get(name, [{}])[0]) for name in registered()]  # those of `pytest` alone
 # Stan's averaged step size is accepted more often than its target, by a random amount, since the
 # last buffer of warm-up has 50 iterations. On eight schools CmdStan's chains end at 0.88 +- 0.04
-MISSED = {"nuts": 0.2, "walnuts": 0.2, "whitened_hmc": 0.2}
-LARGEST_MISS = 0.07  # of others, in one chain; 0.05 is rarely exceeded
+MISSED = {"nuts": 0.16, "walnuts": 0.16, "whitened_hmc": 0.16}
 
 
 @pytest.fixture(
@@ -172,19 +171,25 @@ def test_a_chain_without_a_finite_density_is_stopped_at_the_same_iteration(case)
 
 
 def test_adaptation_reaches_its_target(case):
-    (chain,) = finish(make_chains(case, Awkward(), warmup=20_000, draws=10_000))
-    rates, target = tuned_moves(chain)
-    if target is None:
-        return
-    rate = rates.mean()
-    # the target is a lower bound if something other than the step size limits trajectories
-    fault = max(target - rate, 0.0) if target_is_lower_bound(chain) else abs(rate - target)
-    assert fault < MISSED.get(case[0], LARGEST_MISS)
+    """The mean fault of two runs, each with one chain."""
+    faults = []
+    for seed in (1, 2):
+        (chain,) = finish(make_chains(case, Awkward(), warmup=20_000, draws=10_000, seed=seed))
+        rates, target = tuned_moves(chain)
+        if target is None:
+            return
+        fault = target - rates.mean()
+        # the target is a lower bound if something other than the step size limits trajectories
+        faults.append(max(fault, 0.0) if target_is_lower_bound(chain) else abs(fault))
+    assert np.mean(faults) < MISSED.get(case[0], 0.05)
 
 
 def tuned_moves(chain):
     """Return the acceptance rates of the moves that are tuned, and their target; None without."""
     settings, rates = chain.settings, column(chain, "acceptance_rate")
+    if chain.sampler.name.startswith("gad_"):
+        # gad tunes its entropy by steps of one size, and ends at any of the values around the best
+        rates = chain.warmup.stats[10_000:, chain.stat_names.index("acceptance_rate")]
     if hasattr(settings, "local_target"):  # only local moves are tuned, if there are any
         local = column(chain, "local") > 0
         kind = as_chosen(settings).get("kernel", "mixture")

@@ -82,8 +82,14 @@ def factor(grid):
 
 @jit
 def measure(grid, start, end, rate, evaluations):
-    """Add a move between two positions, accepted with probability `rate`, and its cost."""
+    """Add a move between two positions, accepted with probability `rate`, and its cost.
+
+    If `rate` is 0 the end may never have been written, since a search was given up.
+    """
     spread, square = grid.spread, factor(grid) ** 2
+    grid.evaluations[grid.index] += evaluations
+    if rate == 0.0:
+        return
     jump = 0.0
     for i in range(spread.shape[0]):
         jump += ((end[i] - start[i]) / spread[i]) ** 2
@@ -91,7 +97,6 @@ def measure(grid, start, end, rate, evaluations):
     for i in range(spread.shape[0]):
         grid.shares[i] += weight * ((end[i] - start[i]) / spread[i]) ** 2 / (2.0 * square)
     grid.jumps[grid.index] += weight
-    grid.evaluations[grid.index] += evaluations
     grid.sums[WEIGHTS] += weight
     grid.sums[SQUARED_WEIGHTS] += weight * weight
 

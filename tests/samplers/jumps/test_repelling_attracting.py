@@ -212,18 +212,22 @@ def test_notes():
 
 
 @pytest.mark.thorough
-def test_twenty_modes():
-    """They are all visited, most by every chain; moments are within 4.5 standard errors."""
+@pytest.mark.parametrize(("chosen", "least"), [({"preset": "tak2018"}, 4), ({}, 3)])
+def test_twenty_modes(chosen, least):
+    """Chains visit all of them; moments are within 4 standard errors.
+
+    If scales are learned, one chain in 30 sees no other mode in warm-up, and its scales remain
+    too small.
+    """
     path, file = bundled.find("mixture", "twenty")
     content = json.loads(file.read_text())
-    fit = sa.sample(sa.Target(path, file), NAME, chains=4, seed=1, **QUIET)
+    fit = sa.sample(sa.Target(path, file), NAME, chains=4, seed=1, **QUIET, **chosen)
     x = fit["posterior"]["x"].values
     for i, (first, second) in enumerate(((4.478, 25.60468), (4.905, 33.91964))):
         for values, truth in ((x[..., i], first), (x[..., i] ** 2, second)):
             error = values.std(ddof=1) / np.sqrt(float(az.ess(values, method="mean")))
-            assert abs(values.mean() - truth) < 4.5 * error
+            assert abs(values.mean() - truth) < 4 * error
     centers = np.array(content["means"])
     near = np.sum((x[:, :, None] - centers) ** 2, axis=-1).argmin(axis=-1)
-    assert set(near.ravel()) == set(range(20))
-    assert all(len(set(chain)) >= 10 for chain in near)
+    assert sum(set(chain) == set(range(20)) for chain in near) >= least
     assert 6 < fit["sample_stats"]["n_tries"].values.mean() < 10

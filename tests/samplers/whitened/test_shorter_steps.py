@@ -51,8 +51,8 @@ def test_steps_are_shorter_after_divergences(nested):
     assert targets == [0.95, 0.8]
     stats = [dataset(fit, "sample_stats") for fit in (shorter, usual)]
     steps, rates = ([s[name].values for s in stats] for name in ("step_size", "acceptance_rate"))
-    assert steps[0].mean() < 0.9 * steps[1].mean()
-    assert np.median(rates[0]) > np.median(rates[1])
+    assert steps[0].mean() < 0.8 * steps[1].mean()
+    assert rates[0].mean() > rates[1].mean() + 0.03
     # once: the step sizes of sampling are fixed
     assert np.ptp(steps[0], axis=1).max() == 0.0
 
@@ -95,11 +95,18 @@ def test_steps_are_not_shortened_for_hard_edges():
 
 # the search for a first step size may try one that overflows
 @pytest.mark.filterwarnings("ignore:.*no finite density")
-def test_a_posterior_without_divergences_is_sampled_with_usual_steps():
+def test_a_posterior_without_divergences_is_sampled_as_before():
     program = (
         "parameters { vector<lower=0>[3] x; } model { x ~ lognormal(log([1e-3, 1, 1e3]), 0.5); }"
     )
     target = sa.Target(program, backend="stanli", show_progress=False)
-    fit = fit_of(target, trajectory="nuts")
-    assert attribute(fit, "acceptance_target") == 0.8
-    assert SAID not in attribute(fit, "trajectory")
+    # of ten pairs of runs, those in which a trajectory diverged while steps were adapted make a
+    # pilot, and differ; which ones depends on the last bits of a processor
+    same = 0
+    for seed in range(10):
+        usual, shortened = (
+            fit_of(target, seed, trajectory="nuts", shorten=s) for s in (False, True)
+        )
+        assert attribute(shortened, "acceptance_target") == 0.8
+        same += np.array_equal(usual["posterior"]["x"], shortened["posterior"]["x"])
+    assert same >= 1
