@@ -228,7 +228,7 @@ def learned(state: State) -> dict:
     engine.log_normalizers(statistics, tempering.ladder, values["log_normalizer"])
     values["rejection"] = rejection
     values["barrier"] = float(rejection.sum())
-    if np.isfinite(values["log_evidence"]):  # from the reference on
+    if np.isfinite(values["log_evidence"]):
         values["log_evidence"] = float(values["log_normalizer"][-1])
     if state.rings.members.size > 0:
         values["ring_boundary"] = state.rings.boundaries.copy()

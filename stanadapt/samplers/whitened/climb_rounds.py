@@ -35,7 +35,7 @@ from stanadapt.samplers.whitened.arrival import (
 )
 from stanadapt.samplers.whitened.block import Window
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, dense_metric
-from stanadapt.samplers.whitened.climb import DEEP, no_climb
+from stanadapt.samplers.whitened.climb import DEEP, no_climb, returned_to
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric, Metric, diagonal_metric
 from stanadapt.samplers.whitened.next_block import States, begin_travel, set_up_nuts
 from stanadapt.samplers.whitened.progress import Progress, Stage
@@ -152,9 +152,9 @@ def after_climb(
     if progress.stage is Stage.TRAVEL:
         for k, (state, own) in enumerate(zip(states, known, strict=True)):
             if not arrival.near[k] and progress.abandoned_mass[k] > arrival.mass[k]:
-                states[k] = state._replace(climb=no_climb()._replace(begin=progress.abandoned[k]))
+                states[k] = returned_to(state, progress.abandoned[k])
             elif arrival.lost[k]:
-                states[k] = state._replace(climb=no_climb()._replace(begin=progress.starts[k]))
+                states[k] = returned_to(state, progress.starts[k])
                 progress = progress._replace(returned=progress.returned + 1)
             elif own is not None and not arrival.near[k]:
                 states[k] = _with_root(state, own)

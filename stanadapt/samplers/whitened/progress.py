@@ -138,8 +138,8 @@ class Progress(NamedTuple):
     windows
         Lengths of the windows of METRIC.
     rounds, returned, traveled
-        Numbers of rounds of CLIMB, of chains that returned to their start after one, and of windows
-        of TRAVEL so far.
+        Numbers of rounds of CLIMB, of returns of a chain to its start, and of windows of TRAVEL so
+        far.
     starts
         Positions in which chains started, shape (chain, dim).
     abandoned, abandoned_mass

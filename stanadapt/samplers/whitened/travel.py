@@ -27,7 +27,7 @@ from stanadapt.samplers.whitened.choose_metric import (
     choose_metric,
     draws_of,
 )
-from stanadapt.samplers.whitened.climb import no_climb
+from stanadapt.samplers.whitened.climb import returned_to
 from stanadapt.samplers.whitened.climb_rounds import MOST_ROUNDS, begin_climb, rough_metric
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric, Metric, diagonal_metric
 from stanadapt.samplers.whitened.next_block import (
@@ -114,7 +114,7 @@ def _restart(progress: Progress, states: States, stuck: np.ndarray) -> tuple[Pro
     progress, states = begin_travel(progress, states)
     if progress.stage is Stage.TRAVEL:
         states = [
-            state._replace(climb=no_climb()._replace(begin=begin)) if alone else state
+            returned_to(state, begin) if alone else state
             for state, begin, alone in zip(states, progress.starts, stuck, strict=True)
         ]
     return progress, states

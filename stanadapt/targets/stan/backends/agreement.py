@@ -156,8 +156,10 @@ def _disagreement(ours: list[Answer] | None, theirs: list[Answer]) -> int | None
     for i, ((value, gradient), (other, other_gradient)) in enumerate(
         zip(ours, theirs, strict=True)
     ):
-        scale = 1.0 + abs(other - theirs[0][0]) + ROUNDING / TOLERANCE * abs(other)
-        near = abs(value - other - constant) <= TOLERANCE * scale
+        difference = abs(other - theirs[0][0])
+        near = abs(value - other - constant) <= TOLERANCE * (1.0 + difference) + ROUNDING * abs(
+            other
+        )
         if not near or not np.all(np.abs(gradient - other_gradient) <= allowed):
             return i
     return None
