@@ -93,6 +93,8 @@ class Settings(NamedTuple):
     initial_scale
         L starts as initial_scale / sqrt(dim) times the identity; 0: a quarter of the period of
         standard normal parameters. Standardized: 0.
+        Diagonal entries of L stay above 1e-3, as in the paper; unless standardized, in the units
+        of the parameters.
     adapt_every
         Number of iterations of warm-up between steps of L, at least 1: a step takes one gradient
         and O(N dim^2) operations. Standardized, since L starts near its optimum: 4.

@@ -50,6 +50,8 @@ class Settings(NamedTuple):
     initial_scale
         L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardized: 2.38, the
         optimum for a normal posterior.
+        Diagonal entries of L stay above 1e-3, as in the paper; unless standardized, in the units
+        of the parameters.
     adapt_every
         Number of iterations of warm-up between steps of L, at least 1: a step takes O(dim^2)
         operations, 5 us for 100 parameters. Standardized, since L starts near its optimum: 4.
