@@ -33,6 +33,8 @@ from stanadapt.targets.target import Samplable
 
 VALUES_SHOWN = 6  # of the point at which a density failed
 EDGES_FROM = 400  # draws from which hard edges are sought
+# share of evaluations up to which failures in warm-up alone are not worth a note
+FEW_FAILURES = 0.01
 
 
 class SavedGroups(NamedTuple):
@@ -79,11 +81,14 @@ def failures(
 ) -> Iterator[str]:
     """Yield one note per kind of failure, however many there were.
 
-    If the density fails `at_edges`, the verdict names these.
+    If the density fails `at_edges`, the verdict names these. A few failures in warm-up alone are
+    steps that were tried and found too long, and need no note.
     """
     evaluations = sum(chain.calls["values"] + chain.calls["gradients"] for chain in chains)
     failed = sum(chain.calls["failed"] for chain in chains)
-    if failed and not at_edges:
+    in_warmup = sum(int(chain.warmup_calls[2]) for chain in chains)
+    trials = failed == in_warmup and failed <= FEW_FAILURES * evaluations
+    if failed and not trials and not at_edges:
         worst = max(chains, key=lambda chain: chain.calls["failed"])
         message = " ".join(stan_message_at(target, worst).split())
         yield Message(

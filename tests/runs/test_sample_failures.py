@@ -78,6 +78,28 @@ def test_the_point_of_a_failure_is_the_one_that_stan_speaks_of(standardize):
     assert 90 < first < 110
 
 
+CLIFF = "parameters { real x; } model { x ~ std_normal(); 1 ~ gamma(2, %g - x); }"
+
+
+def test_a_few_failures_in_warmup_alone_are_not_reported():
+    """The first proposals are thirty standard deviations long, and later ones shorter.
+
+    Failures while drawing are reported, however few: here 0.4 % of proposals.
+    """
+    lengths = {"iter_warmup": 2000, "iter_sampling": 2000, "standardize": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", sa.errors.StanadaptWarning)
+        warnings.simplefilter("ignore", sa.errors.ConvergenceWarning)
+        fit = draw(sa.Target(CLIFF % 20), "rwm", initial_scale=30.0, **lengths)
+    assert fit.attrs["n_failed"] > 0
+    with warns("failed_evaluations"):
+        fit = draw(
+            sa.Target(CLIFF % 4), "rwm", initial_scale=1.0, inits={"x": 0.0},
+            **lengths | {"iter_warmup": 0},
+        )  # fmt: skip
+    assert 0 < fit.attrs["n_failed"] < 0.01 * fit.attrs["n_density"]
+
+
 def test_divergences_are_reported():
     steps = {"tune": {"step_size": 0.1}, "too_long": {"step_size": 60.0}}
     target = sa.Target(NORMAL)
