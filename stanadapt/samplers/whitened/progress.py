@@ -18,6 +18,10 @@ from stanadapt.samplers.whitened.straighten import UNCHANGED, Straightened
 LEAST_STEP = 1.5
 # proposals with an acceptance probability below LOW, and the largest acceptable share of them
 LOW, LARGEST_SHARE = 0.1, 0.05
+# the verdict counts proposals with an acceptance probability below REJECTED; a pilot with more than
+# a DOUBTFUL share of them continues, and then at most LARGEST_REJECTED is acceptable: the verdict
+# doubts draws if it is 0.025, and 600 proposals determine it to 0.006
+REJECTED, DOUBTFUL, LARGEST_REJECTED = 0.01, 0.005, 0.02
 
 
 class Trajectory(IntEnum):
@@ -57,7 +61,13 @@ def steps_too_short(step_size: float, n_steps: int) -> str:
 
 
 def choose(
-    *, settled: bool, divergences: int, step_size: float, n_steps: int, acceptance: np.ndarray
+    *,
+    settled: bool,
+    divergences: int,
+    step_size: float,
+    n_steps: int,
+    acceptance: np.ndarray,
+    continued: bool = False,
 ) -> Choice:
     """Choose the kernel from a pilot run without adaptation.
 
@@ -71,6 +81,8 @@ def choose(
         Step size and number of steps of the pilot's trajectories.
     acceptance
         Acceptance probabilities of its proposals.
+    continued
+        Whether it was continued because of doubts.
 
     """
     low = float((acceptance < LOW).mean())
@@ -84,7 +96,15 @@ def choose(
     if low > LARGEST_SHARE:
         reason = f"{low:.0%} of the pilot's proposals were almost surely rejected"
         return Choice(False, f"{reason}: curvature varies")
+    if continued and (acceptance < REJECTED).mean() > LARGEST_REJECTED:
+        reason = f"{(acceptance < REJECTED).mean():.1%} of the pilot's proposals were rejected"
+        return Choice(False, f"{reason}: curvature varies")
     return Choice(True, f"whitened steps of {step_size:.2f} suffice")
+
+
+def is_doubtful(acceptance: np.ndarray) -> bool:
+    """Whether a pilot that chose fixed trajectories has too few proposals to decide."""
+    return bool((acceptance < REJECTED).mean() > DOUBTFUL)
 
 
 class Stage(IntEnum):
@@ -171,6 +191,8 @@ class Progress(NamedTuple):
         Whether chains on a lower level than others have returned to their start in TRAVEL.
     shortened
         Whether NUTS is tuned to `nuts_steps.SHORTER`, since trajectories diverged in its pilot.
+    piloted
+        Acceptance probabilities in the first part of a pilot run of fixed trajectories.
 
     """
 
@@ -203,6 +225,7 @@ class Progress(NamedTuple):
     steep_share: float = 0.0
     restarted: bool = False
     shortened: bool = False
+    piloted: np.ndarray = np.empty(0)
 
     @property
     def label(self) -> str:

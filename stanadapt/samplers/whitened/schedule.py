@@ -74,6 +74,7 @@ from stanadapt.samplers.whitened.progress import (
     Stage,
     Trajectory,
     choose,
+    is_doubtful,
     steps_too_short,
 )
 from stanadapt.samplers.whitened.straighten import UNCHANGED, in_coordinates_of, straighten
@@ -93,7 +94,7 @@ TUNE_BLOCK, TUNE_BLOCKS, TUNE_GAIN = 8, 8, 2.5
 MOST_STEPS, ROUND_UP = 16, 0.8
 # acceptance rate for one step if the target of the settings would need several
 LOWER_TARGET = 0.75
-PILOT_PROPOSALS = 120
+PILOT_PROPOSALS, MORE_PROPOSALS = 120, 480
 # windows of NUTS on a map, which is learned again after each but the last; that one judges it
 STRAIGHTEN_WINDOWS = (60, 100, 60)
 # share of its trajectories that may diverge while NUTS still tries steps that are too long: on a
@@ -317,7 +318,7 @@ def _after_tune_step(
         return _begin_nuts(settings, progress, states, reason)
     progress = progress._replace(stage=Stage.PILOT, window=0)
     proposals = PILOT_PROPOSALS * (1 if progress.n_steps == 1 else 2)
-    return set_up_two_stage(progress, states, proposals // 4)
+    return set_up_two_stage(progress._replace(piloted=np.empty(0)), states, proposals // 4)
 
 
 def _allow_more_steps(settings: Any, progress: Progress) -> Progress:
@@ -333,12 +334,21 @@ def _allow_more_steps(settings: Any, progress: Progress) -> Progress:
 def _after_pilot(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
+    acceptance = np.append(progress.piloted, window.acceptance)
+    progress = progress._replace(divergences=progress.divergences + window.divergences)
+    continued = progress.piloted.size > 0
     choice = choose(
-        settled=progress.settled, divergences=progress.divergences + window.divergences,
-        step_size=progress.step_size, n_steps=progress.n_steps, acceptance=window.acceptance,
+        settled=progress.settled, divergences=progress.divergences,
+        step_size=progress.step_size, n_steps=progress.n_steps, acceptance=acceptance,
+        continued=continued,
     )  # fmt: skip
     if settings.trajectory == Trajectory.fixed:
         choice = Choice(True, ASKED_FOR)
+    elif choice.two_stage and not continued and is_doubtful(acceptance):
+        more = progress._replace(piloted=acceptance)
+        more, prepared = set_up_two_stage(more, states, MORE_PROPOSALS // 4)
+        if more.stage is Stage.PILOT:  # otherwise no iterations are left for it
+            return more, prepared
     progress = progress._replace(choice=choice)
     if choice.two_stage:
         return finish(progress, states)
