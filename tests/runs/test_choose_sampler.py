@@ -11,6 +11,7 @@ from stanadapt.runs import choose_sampler as module
 from stanadapt.runs.choose_sampler import choose_sampler, gradient_problem
 from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises, warns
+from tests.helpers.soak_parameters import soak_except
 
 LINE = np.array([[-1.0, 0.5, 0.3], [1.5, -0.4, 1.0], [0.2, 1.7, -1.9]])
 
@@ -85,7 +86,9 @@ def test_the_check_costs_little():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", bundled.available())
+@pytest.mark.parametrize(
+    "name", soak_except({"garch", "horseshoe", "lotka_volterra", "ring"}, bundled.available())
+)
 def test_every_bundled_program_with_a_gradient_gets_the_default(name, monkeypatch):
     for data in bundled.available()[name].data:
         target = sa.Target(*bundled.find(name, data), backend="stanli", show_progress=False)

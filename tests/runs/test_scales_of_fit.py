@@ -11,6 +11,7 @@ from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import Extended
 from tests.helpers.codes import raises, raises_in, warns
 from tests.helpers.sampler_settings import FASTER
+from tests.helpers.soak_parameters import soak_except
 
 # two correlated slopes in raw units and a scale; `width` changes the posterior, not its parameters
 PROGRAM = """
@@ -68,7 +69,7 @@ def test_the_scales_are_those_of_the_posterior(target, earlier, gradient, diagon
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", registered())
+@pytest.mark.parametrize("name", soak_except({"whitened_hmc", "nuts", "am", "smc"}, registered()))
 def test_every_sampler_begins_with_an_earlier_fit(target, earlier, name):
     fit = sa.sample(
         target, name, chains=2, iter_warmup=200, iter_sampling=400, seed=3, warm_start=earlier,

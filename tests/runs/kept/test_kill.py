@@ -13,7 +13,7 @@ from tests.helpers.repository import ROOT
 KILLS = 6
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are killed after a fork")
 def test_killed_runs_of_every_sampler_are_resumed_draw_for_draw():
     command = [sys.executable, "-m", "tests.soak.kill_runs", "--kills", str(KILLS)]

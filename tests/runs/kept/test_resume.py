@@ -93,12 +93,18 @@ def assert_same(one, two):
 QUICK_CRASHES = {("whitened_hmc", 40), ("gad_mala", 40)}
 
 
+def marks_of(name, after):
+    """Every sampler crashes while it draws; in `make soak` also at the beginning and the end."""
+    if (name, after) in QUICK_CRASHES:
+        return []
+    return [pytest.mark.slow] if after == 40 else [pytest.mark.soak]
+
+
 @pytest.mark.parametrize(
     ("case", "after"),
     [
         pytest.param(
-            case, after, id=f"{case[0]}-{after}",
-            marks=[] if (case[0], after) in QUICK_CRASHES else pytest.mark.slow,
+            case, after, id=f"{case[0]}-{after}", marks=marks_of(case[0], after)
         )
         for case in CASES
         for after in (2, 40, 75)

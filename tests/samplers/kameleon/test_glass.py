@@ -114,6 +114,7 @@ def test_density_equals_the_other_way(convention, samples):
 
 
 @pytest.mark.cmdstan
+@pytest.mark.soak
 @pytest.mark.parametrize(("convention", "samples"), [(1, 1), (2, 3)])
 def test_native_density_equals_the_other_way(convention, samples):
     """Values come with all constants there, gradients' values with none."""

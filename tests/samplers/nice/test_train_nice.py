@@ -72,7 +72,7 @@ def test_the_loss_of_v_is_the_energy_in_the_acceptance_ratio(size):
     assert abs(loss - size / 4) < 4 * np.sqrt(size / 2 / 192) / 2
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_moves_are_accepted_in_many_dimensions():
     """20 exact normal coordinates, 400 steps: one move in ten, acceptance in closed form.
 
@@ -90,7 +90,7 @@ def test_moves_are_accepted_in_many_dimensions():
     assert np.exp(np.minimum(log_ratio, 0.0)).mean() > 0.05
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_training_depends_on_the_seed_alone():
     made, rows = Network.untrained(2, 2, [[4], [4]]), np.random.default_rng(1).normal(size=(50, 2))
     ends = []
@@ -121,7 +121,7 @@ def test_a_network_is_described_and_used(mog2, tmp_path):
     assert "for mixture" in fit.attrs["network"]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_two_modes_are_joined(mog2):
     """Both in every chain, and at least 355 effective draws of 1000, as published."""
     made = train_nice(mog2, seed=1, show_progress=False)

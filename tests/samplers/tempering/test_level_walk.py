@@ -128,6 +128,7 @@ def test_learning_tunes_steps_to_the_acceptance_that_is_asked_for():
     np.testing.assert_array_equal(walker.ladder.levels, learned)
 
 
+@pytest.mark.soak
 def test_the_error_of_the_ratio_is_that_of_repeated_runs():
     """60 runs: standardized errors have variance 1, +- 0.6 being 3.3 of its standard errors."""
     truth = exact_constants()[3] - exact_constants()[0]

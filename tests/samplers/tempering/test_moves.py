@@ -7,6 +7,7 @@ from scipy import stats
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.samplers.tempering.moves import SMALLEST_B, MoveKernel
 from tests.helpers.moves import MOVES, moved
+from tests.helpers.soak_parameters import soak_except
 from tests.helpers.tempered_formula import TemperedDistribution, standard_errors_off
 
 REPLICATES = 20_000
@@ -15,7 +16,7 @@ TEMPERATURES = [0.0, 0.1 * SMALLEST_B, 0.05, 0.4, 1.0]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wall", [np.inf, 1.0])
-@pytest.mark.parametrize("b", TEMPERATURES)
+@pytest.mark.parametrize("b", soak_except({0.0, 0.4}, TEMPERATURES))
 @pytest.mark.parametrize("kernel", MoveKernel)
 def test_exact_draws_stay_exact(kernel, b, wall):
     """Seven moments within 4.5 standard errors: for a normal, one test in 20,000 fails by chance.

@@ -15,6 +15,7 @@ from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import ReferenceDistribution
 from stanadapt.targets.stan.bundled import ROOT, find
 from tests.helpers.codes import warns
+from tests.helpers.soak_parameters import soak_except
 from workflows.tempering import runs
 
 QUIET = {"show_progress": False}
@@ -145,7 +146,13 @@ DROPPED_PRIOR, DROPPED_OBSERVATIONS = np.log(2 * np.pi), 3 * (0.5 * np.log(2 * n
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "kernel"), [pair for pair in KERNELS if pair[1] != "nuts"])
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    soak_except(
+        {("parallel_tempering", "hmc"), ("smc", "random_walk")},
+        [pair for pair in KERNELS if pair[1] != "nuts"],
+    ),
+)
 def test_the_embedded_backend_lacks_the_constants_that_tilde_drops(name, kernel):
     """Those of the prior cancel if prior-only data are the reference. `target +=` has them.
 
@@ -176,7 +183,10 @@ model {
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
-@pytest.mark.parametrize(("name", "kernel"), KERNELS)
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    soak_except({("parallel_tempering", "hmc"), ("smc", "random_walk")}, KERNELS),
+)
 def test_a_density_that_throws_at_hot_places_is_counted_and_cut_off(name, kernel):
     """With 60,000 draws of pseudo_extended the error of four chains' mean evidence is 0.031, with
     6000 of parallel_tempering 0.045, found from ten and 24 seeds: a fourth of the tolerance here.
@@ -235,7 +245,7 @@ def test_plans_have_every_exact_sampler():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("plan", soak_except({"two", "tempering", "continuous"}, PLANS))
 def test_twenty_modes_after_equally_many_calls(plan):
     """Every chain is in all of them; moments within 4 standard errors."""
     target, content = bundled("mixture", "twenty")
@@ -345,7 +355,7 @@ def test_shares_of_eight_modes(name):
 @pytest.mark.filterwarnings(r"ignore:.*\[chains_disagree_on_modes\]")
 # of continuous_tempering, in one run of seven here
 @pytest.mark.filterwarnings(r"ignore:.*\[uneven_visits\]")
-@pytest.mark.parametrize("name", ALONG_THE_PATH)
+@pytest.mark.parametrize("name", soak_except({"parallel_tempering"}, ALONG_THE_PATH))
 def test_modes_of_very_unequal_width_are_reported(name):
     """In 20 dimensions two of eight modes, with widths of 2 and 1.5, are about all it finds."""
     target, content = bundled("mixture", "eight_widths")

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from tests.helpers.soak_parameters import soak_except
 from workflows.reproduction.agreement import Published, compare_with_spread, limit
 from workflows.reproduction.recorded import runs
 from workflows.tempering import boltzmann, mixture
@@ -65,7 +66,9 @@ def test_moments_and_their_spread_on_twenty_gaussians(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ON_MACHINES)
+@pytest.mark.parametrize(
+    "name", soak_except(set(ON_MACHINES) - {"simulated tempering"}, ON_MACHINES)
+)
 def test_evidence_and_errors_on_a_boltzmann_machine(name, system):
     """The authors' log evidence, 0.01 from the exact one, and the error of the means.
 

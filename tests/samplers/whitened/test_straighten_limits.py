@@ -51,7 +51,7 @@ def test_a_coordinate_that_does_not_vary_changes_nothing(gradient):
     assert FUNNEL.dim not in found.straightening.scale_driver
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_thousands_of_members_are_one_group():
     large = Hierarchy(np.zeros(2000), np.zeros(2000))
     x = large.draws(300, np.random.default_rng(2))

@@ -13,6 +13,7 @@ import pytest
 import stanadapt as sa
 from stanadapt.targets.stan import toolchain
 from tests.helpers.codes import raises
+from tests.helpers.soak_parameters import soak_except
 from tests.targets.everyday.simulated import PROGRAMS, SIMULATIONS, distance, limit, of
 from tests.targets.stan.constructs.check import Part, differences, merge, parts_of
 from tests.targets.stan.constructs.construct import Construct
@@ -27,6 +28,7 @@ REFUSED = {
     "sir_steps": "parameter_branches",
 }
 TAKEN = sorted(set(SIMULATIONS) - set(REFUSED))
+LONG = {"pharmacokinetics_ode", "sir_ode", "two_parameter_items"}
 # verdicts other than `fine`, with the code of their reason: a funnel
 ADMITTED = dict.fromkeys(("gaussian_process_counts", "pharmacokinetics"), "divergences")
 # relative tolerances: solvers of differential equations, otherwise rounding
@@ -81,7 +83,7 @@ def find_truth(name, backend):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("name", soak_except(set(TAKEN) - LONG, TAKEN))
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 def test_the_default_sampler_finds_the_truth(name):
     find_truth(name, "stanli")

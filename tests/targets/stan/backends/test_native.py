@@ -21,6 +21,7 @@ from tests.helpers.native_targets import (
 __all__ = ["backend", "every_type", "schools"]  # fixtures
 
 pytestmark = pytest.mark.cmdstan
+SOAK = pytest.mark.soak
 
 # Sums of up to 6000 terms in another order: 6000 roundings, 1.3e-12, amplified by cancellation.
 ROUNDING = 1e-10
@@ -29,9 +30,15 @@ SOLVED = {"lotka_volterra": 1e-4}
 SIMPLEXES = ("s.", "many_s.", "weights.")
 
 
-@pytest.fixture(
-    params=[*CASES, ("every type", None)], ids=lambda case: "-".join(filter(None, case))
-)
+# a compiler takes half a minute for each program: each change tests these, the soak tests all
+OFTEN = {"every type", "eight_schools_centered", "varying_slopes", "lotka_volterra", "horseshoe"}
+PAIRS = [
+    pytest.param(case, id="-".join(filter(None, case)), marks=() if case[0] in OFTEN else SOAK)
+    for case in [*CASES, ("every type", None)]
+]
+
+
+@pytest.fixture(params=PAIRS)
 def pair(request, backend):
     """The same program and data in a native and in the embedded backend."""
     return make_target(backend, *request.param), make_target("stanli", *request.param)

@@ -93,7 +93,7 @@ def test_nested_loops_are_right():
     assert not outcomes["refused"]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_admitted_programs_of_a_thousand_are_right():
     plain, faults = judge(PLAIN, range(1000, 1700))
     branching, more_faults = judge(BRANCHING, range(1000, 1300))
@@ -139,6 +139,7 @@ def test_the_fuzzer_names_wrong_seeds(options, status):
 
 
 @pytest.mark.cmdstan
+@pytest.mark.soak
 def test_native_backend_agrees_with_the_oracle():
     """Stan itself checks the oracle, also for programs that the guards refuse."""
     programs = [random_program(seed, parameter_branches=seed % 2 == 1) for seed in range(6)]

@@ -238,6 +238,7 @@ def test_each_fault_exists_and_is_guarded_against(verdicts, name):
 
 
 @pytest.mark.cmdstan
+@pytest.mark.soak
 @pytest.mark.parametrize("name", REPRODUCERS)
 def test_stan_itself_agrees(name):
     """For programs that the guards refuse, only this shows that stanli is at fault."""
