@@ -24,7 +24,7 @@ import numpy as np
 # smallest y's over the lengths of y and s: flatter pairs carry no information
 LEAST_CURVATURE = 1e-10
 # entries of the diagonal stay in this range
-SMALLEST, LARGEST = 1e-20, 1e20
+SMALLEST, LARGEST = 1e-100, 1e100
 
 
 def inner_product(x: np.ndarray, y: np.ndarray) -> np.float64:

@@ -122,12 +122,14 @@ def found_by_pathfinder(target, start, seed=1):
     return pathfinder.find(density, start, rng(seed), **settings), density
 
 
-def test_pathfinder_finds_a_gaussian_in_any_units():
-    found, density = found_by_pathfinder(Independent(MEAN, SD), np.array([1.0, -1, 0.5, -1, 1]))
-    np.testing.assert_allclose((found.best.location - MEAN) / SD, 0.0, atol=1e-3)
-    np.testing.assert_allclose(found.best.sd() / SD, 1.0, atol=0.1)
+@pytest.mark.parametrize("unit", [1.0, 1e-9])  # 1 is 1e13 of the smallest scale then
+def test_pathfinder_finds_a_gaussian_in_any_units(unit):
+    mean, sd = unit * MEAN, unit * SD
+    found, density = found_by_pathfinder(Independent(mean, sd), np.array([1.0, -1, 0.5, -1, 1]))
+    np.testing.assert_allclose((found.best.location - mean) / sd, 0.0, atol=1e-3)
+    np.testing.assert_allclose(found.best.sd() / sd, 1.0, atol=0.1)
     # the log of the integral of exp(-z'z / 2): no ELBO is above it, but by the error of its draws
-    evidence = 2.5 * np.log(2 * np.pi) + np.log(SD).sum()
+    evidence = 2.5 * np.log(2 * np.pi) + np.log(sd).sum()
     assert found.elbo.max() == pytest.approx(evidence, abs=0.1)
     assert density.calls[VALUE_CALLS] == 25 * len(found.elbo)
     assert density.calls[GRADIENT_CALLS] >= len(found.elbo)
