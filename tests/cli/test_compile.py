@@ -71,7 +71,11 @@ print(len(HISTORY), sorted({f"{f.__module__}.{f.__name__}" for f in HISTORY}))
     [
         ("whitened_hmc", [{}, {"trajectory": "nuts"}, {"standardize": False, "thin": 2}]),
         ("rwm", [{}, {"save": "unconstrained", "save_warmup": True}, {"tune_scale": False}]),
-        ("kameleon", [{"subsample": 50}, {"kernel": "matern32", "standardize": False}]),
+        pytest.param(
+            "kameleon",
+            [{"subsample": 50}, {"kernel": "matern32", "standardize": False}],
+            marks=pytest.mark.soak,
+        ),
     ],
 )
 def test_nothing_is_compiled_afterwards(tmp_path, name, variants):
