@@ -16,12 +16,12 @@ from stanadapt.samplers.whitened.straighten import UNCHANGED, Straightened
 
 # a shorter step indicates regions of high curvature, even if it is accepted
 LEAST_STEP = 1.5
-# proposals with an acceptance probability below LOW, and the largest acceptable share of them
-LOW, LARGEST_SHARE = 0.1, 0.05
-# the verdict counts proposals with an acceptance probability below REJECTED; a pilot with more than
-# a DOUBTFUL share of them continues, and then at most LARGEST_REJECTED is acceptable: the verdict
-# doubts draws if it is 0.025, and 600 proposals determine it to 0.006
-REJECTED, DOUBTFUL, LARGEST_REJECTED = 0.01, 0.005, 0.02
+# proposals with an acceptance probability below LOW: the share of them from which on a pilot is
+# continued, and the largest acceptable one
+LOW, DOUBTFUL_SHARE, LARGEST_SHARE = 0.1, 0.03, 0.05
+# the same for proposals below REJECTED, which the verdict counts, too: it doubts draws if their share
+# is 0.025, and a continued pilot determines it to 0.006. Regressions have 0.003
+REJECTED, DOUBTFUL_REJECTED, LARGEST_REJECTED = 0.01, 0.01, 0.02
 
 
 class Trajectory(IntEnum):
@@ -104,7 +104,8 @@ def choose(
 
 def is_doubtful(acceptance: np.ndarray) -> bool:
     """Whether a pilot that chose fixed trajectories has too few proposals to decide."""
-    return bool((acceptance < REJECTED).mean() > DOUBTFUL)
+    low, rejected = (float((acceptance < bound).mean()) for bound in (LOW, REJECTED))
+    return low > DOUBTFUL_SHARE or rejected > DOUBTFUL_REJECTED
 
 
 class Stage(IntEnum):

@@ -43,9 +43,10 @@ def test_shares_that_are_acceptable(count, low, rejected, continued, fixed):
 
 
 def test_doubts():
-    assert not is_doubtful(proposals(120, low=6))
-    assert is_doubtful(proposals(120, rejected=1))
-    assert not is_doubtful(proposals(240, rejected=1))
+    assert not is_doubtful(proposals(120, low=2, rejected=1))
+    assert is_doubtful(proposals(120, rejected=2))
+    assert is_doubtful(proposals(120, low=3, rejected=1))
+    assert not is_doubtful(proposals(240, low=5, rejected=2))
 
 
 def after_pilot(parts, ceiling=2000, **changes):
