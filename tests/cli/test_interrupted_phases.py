@@ -146,10 +146,10 @@ function = %s
     ("name", "slowly"),
     [
         pytest.param("results.build", "time.sleep(1.0)", marks=pytest.mark.slow),
-        pytest.param("verdict.verdict", "time.sleep(60)", marks=pytest.mark.slow),
+        pytest.param("verdict.verdict", "time.sleep(60)", marks=pytest.mark.soak),
         ("verdict.verdict", DEAF_FOR_SECONDS),
-        pytest.param("files._write", "time.sleep(1.0)", marks=pytest.mark.slow),
-        pytest.param("compare._add_missed", "time.sleep(60)", marks=pytest.mark.slow),
+        pytest.param("files._write", "time.sleep(1.0)", marks=pytest.mark.soak),
+        pytest.param("compare._add_missed", "time.sleep(60)", marks=pytest.mark.soak),
     ],
 )
 def test_no_draw_is_lost_while_a_result_is_built_judged_or_written(files, name, slowly):

@@ -262,7 +262,7 @@ def test_command_of_the_page_for_authors(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
-    soak_except({"calibration", "many_modes"}, [name for name, cells in CELLS.items() if cells]),
+    soak_except({"many_modes"}, [name for name, cells in CELLS.items() if cells]),
 )
 def test_cells_end_in_usable_fits(folder, page):
     (folder / "page.py").write_text("\n".join(CELLS[page]) + PRINT_VERDICTS)

@@ -17,7 +17,7 @@ def judge(seeds):
     return [fault for faults, _ in judged for fault in faults], Counter(c for _, c in judged)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_what_is_accepted_is_kept():
     faults, outcomes = judge(range(24))
     assert not faults

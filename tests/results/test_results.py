@@ -133,7 +133,7 @@ def test_a_path_under_an_ascii_locale_is_stored_as_text(fit, tmp_path):
     assert loaded.attrs["other"] == "half of a pair: ?"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_home_that_is_a_file_does_not_prevent_a_result(tmp_path):
     """ArviZ 0.23 makes a folder in the user's cache when it is imported."""
     (tmp_path / "home").write_text("")
@@ -155,6 +155,7 @@ def test_attributes_of_a_fit_have_types_that_netcdf_holds(fit):
         assert storable, f"{name}: {value!r}"
 
 
+@pytest.mark.slow
 def test_the_first_r_hat_of_a_process_compiles_nothing():
     code = """
 import numba.core.event as event

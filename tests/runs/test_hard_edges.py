@@ -99,6 +99,7 @@ def test_a_right_fit_with_edges_is_fine(sampler):
             assert abs(below.mean() - share) < 5.0 * error
 
 
+@pytest.mark.slow
 def test_divergences_in_a_neck_are_not_excused_by_an_edge_elsewhere():
     """A funnel in v whose members are far from the edge of theta: few trajectories end at it."""
     program = """

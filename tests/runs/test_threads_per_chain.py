@@ -110,7 +110,7 @@ def test_a_hopeless_chain_stops_at_the_same_iteration(name):
     assert stops[0][0] > 150
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHARING)
 def test_helpers_help_and_go(name):
     """They leave no thread behind, between chunks or at the end."""

@@ -28,6 +28,15 @@ from tests.helpers.targets import Awkward
 
 CASES = [(name, chosen) for name in registered() for chosen in VARIANTS.get(name, [{}])]
 FIRST = [(name, VARIANTS.get(name, [{}])[0]) for name in registered()]  # those of `pytest` alone
+
+
+def marks_of(name, chosen):
+    """Return the marks of a sampler's settings; those of tempering take half of the time."""
+    if (name, chosen) in FIRST:
+        return []
+    return [pytest.mark.slow if registered()[name].tempering else pytest.mark.thorough]
+
+
 # Stan's averaged step size is accepted more often than its target, by a random amount, since the
 # last buffer of warm-up has 50 iterations. On eight schools CmdStan's chains end at 0.88 +- 0.04
 MISSED = {"nuts": 0.16, "walnuts": 0.16, "whitened_hmc": 0.16}
@@ -35,11 +44,7 @@ MISSED = {"nuts": 0.16, "walnuts": 0.16, "whitened_hmc": 0.16}
 
 @pytest.fixture(
     params=[
-        pytest.param(
-            (name, chosen),
-            id="-".join([name, *chosen]),
-            marks=[pytest.mark.thorough] if (name, chosen) not in FIRST else [],
-        )
+        pytest.param((name, chosen), id="-".join([name, *chosen]), marks=marks_of(name, chosen))
         for name, chosen in CASES
     ]
 )

@@ -88,14 +88,30 @@ def all_quick(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workflow", WRITTEN)
-def test_quick_run_writes_its_files(workflow, all_quick):
-    folder = all_quick.joinpath(*workflow.split("."))
-    printed = (folder / "log.txt").read_text()
+def assert_written(workflow, folder, printed):
     for name in WRITTEN[workflow]:
         assert (folder / name).stat().st_size > 0
         assert name in printed
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("workflow", WRITTEN)
+def test_quick_run_writes_its_files(workflow, all_quick):
+    folder = all_quick.joinpath(*workflow.split("."))
+    assert_written(workflow, folder, (folder / "log.txt").read_text())
+
+
+# one of each group of experiments
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "workflow", ["gad.rejections", "kameleon.synthetic", "tempering.curved", "learned.sgld"]
+)
+def test_one_quick_run_writes_its_files(workflow, tmp_path):
+    (name,) = (experiment.name for experiment in EXPERIMENTS if experiment.module == workflow)
+    command = [sys.executable, "-m", "stanadapt", "paper", name, "--quick", "--out", tmp_path]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_written(workflow, tmp_path, done.stdout)
 
 
 def test_every_experiment_is_in_the_list():

@@ -185,7 +185,7 @@ def test_the_comparison_reports_another_backend(target, engine):
 # a gradient takes 30 ms, so trees of eight leaves would take four minutes
 SMALL_TREES = {"glass": 1}
 # CmdStan compiles each program for this test only: each change tests these, the soak tests all
-OFTEN = {"eight_schools_centered", "varying_slopes", "galaxies"}
+OFTEN = {"eight_schools_centered", "galaxies"}
 BUNDLED = [
     pytest.param(p.name, data, marks=() if p.name in OFTEN else pytest.mark.soak)
     for p in bundled.available().values()

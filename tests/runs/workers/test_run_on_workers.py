@@ -114,7 +114,7 @@ def test_the_program_under_prior_data_is_made_by_workers(target, short_slices):
     assert_same(draw(target, "parallel_tempering", options), there)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_other_processes(target):
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=context) as executor:

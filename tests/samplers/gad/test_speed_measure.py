@@ -185,7 +185,9 @@ def test_diagonal_and_beta_stay_above_their_lower_bounds():
     assert tuning.entropy_weight == 1e-4
 
 
-@pytest.mark.parametrize("name", ["gad_rwm", "gad_mala", "gad_hmc"])
+@pytest.mark.parametrize(
+    "name", ["gad_mala", *(pytest.param(n, marks=pytest.mark.slow) for n in ("gad_rwm", "gad_hmc"))]
+)
 def test_failed_proposals_make_moves_shorter(name):
     target = Awkward()
     sampler, settings = find(name, learning_rate=0.01)

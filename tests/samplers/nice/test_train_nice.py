@@ -54,7 +54,7 @@ def test_the_map_of_the_trainer_is_that_of_the_sampler():
             assert error < 1e-6
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 40])
 def test_the_loss_of_v_is_the_energy_in_the_acceptance_ratio(size):
     """A network of zeros leaves v, a critic of zeros has no loss: half the energy of v is left.
