@@ -258,7 +258,7 @@ def test_command_of_the_page_for_authors(folder):
     assert "FAILED" not in printed
 
 
-# the other pages have this test on the newest Python, and `make docs` executes them on this one
+# `make docs` executes all pages on this Python; those of six others are tested on the newest one
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "page",

@@ -19,8 +19,8 @@ LEAST_STEP = 1.5
 # proposals with an acceptance probability below LOW: the share of them from which on a pilot is
 # continued, and the largest acceptable one
 LOW, DOUBTFUL_SHARE, LARGEST_SHARE = 0.1, 0.03, 0.05
-# the same for proposals below REJECTED, which the verdict counts, too: it doubts draws if their share
-# is 0.025, and a continued pilot determines it to 0.006. Regressions have 0.003
+# the same for proposals below REJECTED, which the verdict counts, too: it doubts draws if their
+# share is 0.025, and a continued pilot determines it to 0.006. Regressions have 0.003
 REJECTED, DOUBTFUL_REJECTED, LARGEST_REJECTED = 0.01, 0.01, 0.02
 
 
