@@ -26,7 +26,7 @@ test-long: $(READY)
 # all tests but those of soak
 test-all: test test-long test-newer-stan test-newest-python
 
-# the example, the default tests of what meets ArviZ and most examples of the pages on Python 3.12 or
+# the example, the default tests of what meets ArviZ most and the examples of six pages on Python 3.12 or
 # later, which has ArviZ 1.x, if that is installed
 test-newest-python:
 	sh .ci/test-newest-python
@@ -58,7 +58,7 @@ fuzz: $(READY)
 soak: $(READY)
 	$(BIN)/stanadapt install-cmdstan
 	sh .ci/test-newer-stan
-	sh .ci/test-newest-python cells
+	sh .ci/test-newest-python everything
 	$(BIN)/python -m pytest -m soak -n 2
 	$(BIN)/python -m tests.soak.kill_runs --kills 80
 	$(BIN)/python -m tests.soak.memory_growth
