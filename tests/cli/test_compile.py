@@ -70,7 +70,11 @@ print(len(HISTORY), sorted({f"{f.__module__}.{f.__name__}" for f in HISTORY}))
     ("name", "variants"),
     [
         ("whitened_hmc", [{}, {"trajectory": "nuts"}, {"standardize": False, "thin": 2}]),
-        ("rwm", [{}, {"save": "unconstrained", "save_warmup": True}, {"tune_scale": False}]),
+        pytest.param(
+            "rwm",
+            [{}, {"save": "unconstrained", "save_warmup": True}, {"tune_scale": False}],
+            marks=pytest.mark.soak,
+        ),
         pytest.param(
             "kameleon",
             [{"subsample": 50}, {"kernel": "matern32", "standardize": False}],
