@@ -161,6 +161,22 @@ def test_derivatives_too_large_for_single_precision_are_forgotten():
     np.testing.assert_allclose(moved, 1e-3 / 2.0, rtol=0.01)
 
 
+@pytest.mark.parametrize("left", [1e25, -1e200, np.inf, np.nan])
+@pytest.mark.parametrize("terms", [1, 2])
+@pytest.mark.parametrize("kind", [(False, 0), (True, 0), (False, 1)])
+def test_no_derivative_makes_a_step_without_a_bound(kind, terms, left):
+    """A step of RMSProp is at most eta / sqrt(0.1) = 3.2 eta, of any derivative."""
+    diagonal, rank = kind
+    tuning = speed_measure.start(3, 2.0, diagonal, terms=3, rank=rank)
+    for size in (1.0, left, 1.0):
+        tuning.left[:terms], tuning.right[:terms] = [0.5, size, -0.2], [1.0, 0.3, 2.0]
+        before = tuning.factor.copy()
+        speed_measure.ascend(tuning, terms, 1.0, 1e-3)
+        tuning = speed_measure.after_step(tuning, True, 0.3)
+        assert np.isfinite(tuning.factor).all()
+        assert np.abs(tuning.factor - before).max() < 3.3e-3
+
+
 def test_a_long_way_does_not_wind_the_entropy_weight_up():
     """L goes from 0.01 to about 1 by steps of 1e-4: beta would be 1e60, and end at its lower bound.
 
