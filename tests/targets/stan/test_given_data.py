@@ -203,6 +203,27 @@ def test_values_in_other_forms_get_the_sentence_that_helps(value, fact):
     assert read("int N;", {"y": value, "N": 3}) == {"N": 3}
 
 
+@pytest.mark.parametrize("container", [list, tuple])
+def test_masked_elements_within_lists_are_missing(container):
+    """NumPy makes an array of the lists without the masks."""
+    pair = container([np.ma.array([1.0, 2.0], mask=[0, 1]), np.ma.array([3, 4])])
+    with raises("data_not_finite", "y[1, 2] is NaN"):
+        data.to_json({"y": pair}, stan("matrix[2, 2] y;"))
+    with raises("data_not_finite", "y[1, 1, 2] is NaN"):
+        data.to_json({"y": [pair]}, stan("array[1] matrix[2, 2] y;"))
+    with raises("data_not_finite", "y[2] is NaN"):
+        data.to_json({"y": container([1, np.ma.masked])}, stan("array[2] int y;"))
+    none_masked = container([[1, 2], np.ma.array([3, 4])])
+    assert read("matrix[2, 2] y;", {"y": none_masked}) == {"y": [[1, 2], [3, 4]]}
+
+
+def test_masked_text_is_refused_like_other_text():
+    masked = np.ma.array(["a", "b"], mask=[0, 1])
+    with raises("data_not_numeric", "y[1]"):
+        data.to_json({"y": masked}, stan("vector[2] y;"))
+    assert read("int N;", {"y": masked, "N": 3}) == {"N": 3}
+
+
 def test_categories_are_to_be_numbered():
     with raises("data_not_numeric", "group[1]", "pandas.factorize(group)[0] + 1"):
         data.to_json(TABLE, stan("array[2] int group;"))
