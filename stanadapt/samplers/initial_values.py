@@ -6,7 +6,6 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from stanio.reshape import VariableType
 
 from stanadapt import results
 from stanadapt.errors import Code, StanadaptError, is_real
@@ -21,7 +20,7 @@ from stanadapt.samplers.messages import (
 from stanadapt.samplers.values_in_support import unconstrained
 from stanadapt.samplers.variational.methods import PATHFINDER, pathfinder_positions
 from stanadapt.targets.stan.program import user_path
-from stanadapt.targets.target import Samplable, Target
+from stanadapt.targets.target import Samplable, Target, shape_of
 
 TRIES, RADIUS = 100, 2.0
 SHOWN = 6  # values at which a start failed
@@ -174,7 +173,11 @@ def _draws(fit: Any, target: Target, what: str = "inits") -> dict[str, np.ndarra
     if lacking:
         message = f"the earlier fit lacks {', '.join(lacking)}: it is not a fit of {target.name}."
         raise _wrong(message, UNSUITABLE_FIT, what)
-    return {name: posterior[name].values for name in needed}
+    values = {name: posterior[name].values for name in needed}
+    wrong = target.wrong_shape({name: value.shape[2:] for name, value in values.items()})
+    if wrong:
+        raise _wrong(f"the earlier fit is not one of {target.name}: {wrong}.", UNSUITABLE_FIT, what)
+    return values
 
 
 def _find_start(
@@ -241,14 +244,6 @@ def _check_names_and_shapes(target: Target, start: Mapping, values: Mapping) -> 
     if unknown or not values:
         names = ", ".join(unknown or map(str, start))
         raise _wrong(f"there is no parameter {names} in {program}.", UNKNOWN_PARAMETER)
-    for name, value in values.items():
-        declared = target.parameters[name]
-        if declared.type is VariableType.SCALAR and _shape(value) != declared.dimensions:
-            raise _wrong(f"{name} must have shape {declared.dimensions}, got {_shape(value)}.")
-
-
-def _shape(value: Any) -> Any:
-    try:
-        return np.shape(value)
-    except (TypeError, ValueError, RecursionError):
-        return "none: it is not a number or array, or its lists differ in length or are too deep"
+    wrong = target.wrong_shape({name: shape_of(value) for name, value in values.items()})
+    if wrong:
+        raise _wrong(f"{wrong}.")
