@@ -77,6 +77,10 @@ def test_values_of_a_dump(text, value):
     ("y <- structure(1:5, .Dim = c(2, 2))", ["4", "5"]),
     ("y <- 1:2.5", ["whole numbers"]),
     ("N <- 3 +", ["line 1"]),
+    ("N <- 3\ny <- numeric(-1)", ["line 2", "length"]), ("y <- numeric(0.5)", ["length"]),
+    ("y <- 1:100000000000000", ["length"]), ("y <- numeric(1e30)", ["length"]),
+    ("y <- structure('a', .Dim='b')", ["dimensions"]), ("y <- c(list(1:2, 3), 4)", ["dimensions"]),
+    ("y <- " + "c(" * 5000, ["dimensions"]),
 ])  # fmt: skip
 def test_other_text_of_r_is_refused_at_its_line(tmp_path, text, facts):
     path = tmp_path / "data.R"
