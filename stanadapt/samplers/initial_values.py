@@ -19,8 +19,9 @@ from stanadapt.samplers.messages import (
 )
 from stanadapt.samplers.values_in_support import unconstrained
 from stanadapt.samplers.variational.methods import PATHFINDER, pathfinder_positions
+from stanadapt.targets.shapes import shapes_of, wrong_shape
 from stanadapt.targets.stan.program import user_path
-from stanadapt.targets.target import Samplable, Target, shape_of
+from stanadapt.targets.target import Samplable, Target
 
 TRIES, RADIUS = 100, 2.0
 SHOWN = 6  # values at which a start failed
@@ -174,8 +175,8 @@ def _draws(fit: Any, target: Target, what: str = "inits") -> dict[str, np.ndarra
         message = f"the earlier fit lacks {', '.join(lacking)}: it is not a fit of {target.name}."
         raise _wrong(message, UNSUITABLE_FIT, what)
     values = {name: posterior[name].values for name in needed}
-    wrong = target.wrong_shape({name: value.shape[2:] for name, value in values.items()})
-    if wrong:
+    shapes = {name: value.shape[2:] for name, value in values.items()}
+    if wrong := wrong_shape(target.parameters, shapes):
         raise _wrong(f"the earlier fit is not one of {target.name}: {wrong}.", UNSUITABLE_FIT, what)
     return values
 
@@ -244,6 +245,5 @@ def _check_names_and_shapes(target: Target, start: Mapping, values: Mapping) -> 
     if unknown or not values:
         names = ", ".join(unknown or map(str, start))
         raise _wrong(f"there is no parameter {names} in {program}.", UNKNOWN_PARAMETER)
-    wrong = target.wrong_shape({name: shape_of(value) for name, value in values.items()})
-    if wrong:
+    if wrong := wrong_shape(target.parameters, shapes_of(values)):
         raise _wrong(f"{wrong}.")

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import stanio
-from stanio.reshape import VariableType
 
 from stanadapt import results
 from stanadapt.engine.console import status
@@ -36,6 +35,7 @@ from stanadapt.targets.messages import (
 )
 from stanadapt.targets.noise import noise_size, require_correlation
 from stanadapt.targets.projection import Violation, project
+from stanadapt.targets.shapes import shapes_of, wrong_shape
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.declarations import Declaration, parse
@@ -46,14 +46,6 @@ def element_name(column: str) -> str:
     """Return Stan's name of a column as users write it: "theta[1,2]" for "theta.1.2"."""
     stem, *index = column.split(".")
     return f"{stem}[{','.join(index)}]" if index else stem
-
-
-def shape_of(value: Any) -> Any:
-    """Return the shape of a value, or a text that says why it has none."""
-    try:
-        return np.shape(value)
-    except (TypeError, ValueError, RecursionError):
-        return "none: it is not a number or array, or its lists differ in length or are too deep"
 
 
 def require_computed(
@@ -501,8 +493,7 @@ class Target(Samplable):
         Values that rounding has moved off a constraint are moved back onto it; see `projection`.
         """
         complete = {**self.empty_parameters(), **values}
-        wrong = self.wrong_shape({name: shape_of(value) for name, value in values.items()})
-        if wrong:
+        if wrong := wrong_shape(self.parameters, shapes_of(values)):
             raise self._invalid_position(wrong)
         try:
             return self._position(complete)
@@ -515,20 +506,6 @@ class Target(Samplable):
         except (RuntimeError, TypeError, ValueError):
             pass
         raise self._invalid_position(reason, refused)
-
-    def wrong_shape(self, shapes: Mapping[str, Any]) -> str:
-        """Say which parameter has another shape than is declared; "" if none has.
-
-        The check is needed because the embedded backend only counts elements: of a transposed
-        matrix it makes another one.
-        """
-        for name, declared in self.parameters.items():
-            # parts of complex numbers and tuples are left to Stan
-            if name not in shapes or declared.type is not VariableType.SCALAR:
-                continue
-            if shapes[name] != declared.dimensions:
-                return f"{name} must have shape {declared.dimensions}, got {shapes[name]}"
-        return ""
 
     def _invalid_position(self, reason: str, stan: str = "") -> StanadaptError:
         text = f"these values are not a position of {self.name}: {reason}."
