@@ -142,7 +142,9 @@ def compare(
             row: partial(draw_fit, target, row, **settings[row], **lengths) for row in names
         }
         if len(rows) > len(names):
-            runs = {rows[0]: partial(draw_stan_nuts, target, backend=stan_nuts), **runs}
+            given = {name: value for name, value in lengths.items() if value is not None}
+            nuts = partial(draw_stan_nuts, target, backend=stan_nuts, **given)
+            runs = {rows[0]: nuts, **runs}
         common["save_warmup"] = report is not None
         published = _reference_draws(posteriordb, model, target)
         fits = {**published, **_draw_all(runs, common, out, float32)}

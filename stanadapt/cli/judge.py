@@ -34,7 +34,7 @@ from stanadapt.results import write_text
 from stanadapt.runs.choose_sampler import AUTO
 from stanadapt.runs.load import load
 from stanadapt.studies.advise.advise import advise as try_samplers
-from stanadapt.studies.calibration.ranks import NOT_CALIBRATED
+from stanadapt.studies.calibration.ranks import NOT_CALIBRATED, require_picture
 from stanadapt.studies.calibration.sbc import sbc as calibrate
 from stanadapt.studies.diagnose import diagnose as judge_fit
 from stanadapt.targets.stan.program import read
@@ -170,9 +170,13 @@ def sbc(
     choices: Choices = None,
     backend: Backend = "auto",
     quiet: Quiet = False,
+    force: Force = False,
 ) -> None:
     """Check a program and a sampler on simulated data: are the ranks of true values uniform?"""
     with report_errors():
+        path = None
+        if out is not None:
+            (path,) = require_writable([require_picture(out)], force)
         settings: Any = read_settings(choices)
         ranks = calibrate(
             read(model), read(generator), data, sampler, simulations=simulations, seed=seed,
@@ -180,9 +184,9 @@ def sbc(
             iter_sampling=iter_sampling, **settings,
         )  # fmt: skip
         print(ranks)
-        if out is not None:
-            ranks.plot(out)
-            print(f"picture: {out}")
+        if path is not None:
+            ranks.plot(path)
+            print(f"picture: {path}")
         if ranks.verdict == NOT_CALIBRATED:
             raise typer.Exit(1)
 

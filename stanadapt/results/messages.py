@@ -83,8 +83,8 @@ RESULT_REFUSED = Code(
 UNKNOWN_FORMAT = Code(
     "unknown_format",
     "settings",
-    "No format of files has this name.",
-    "Choose netcdf, cmdstan or zarr.",
+    "No format of files has this name, or no format of pictures this ending.",
+    "Choose one that the message lists, such as netcdf, or .png for a picture.",
 )
 NOT_OF_THE_FORMAT = Code(
     "not_of_the_format",

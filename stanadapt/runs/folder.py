@@ -27,7 +27,7 @@ import numpy as np
 from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
-from stanadapt.results import replace_file
+from stanadapt.results import as_path, replace_file
 from stanadapt.runs.messages import (
     FOLDER_NOT_EMPTY,
     NO_RUN,
@@ -85,8 +85,9 @@ class RunFolder:
     @classmethod
     def open(cls, path: str | os.PathLike) -> "RunFolder":
         """Open the folder of a run that has started; StanadaptError, stage "files", if none is."""
+        path = as_path(path)
         try:
-            manifest = json.loads((Path(path) / MANIFEST).read_text(encoding="utf-8"))
+            manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
             written = manifest["format"]
         except FileNotFoundError:
             raise StanadaptError(
@@ -96,7 +97,7 @@ class RunFolder:
                 "stopped before that, remove the folder and sample again.",
             ) from None
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise _unreadable(Path(path) / MANIFEST, error) from None
+            raise _unreadable(path / MANIFEST, error) from None
         if written != FORMAT:
             raise StanadaptError(
                 OTHER_FORMAT,
@@ -105,7 +106,7 @@ class RunFolder:
                 f"{manifest.get('stanadapt', 'of unknown version')}, or sample again in another "
                 "folder.",
             )
-        return cls(Path(path), manifest)
+        return cls(path, manifest)
 
     def lock(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context that excludes other writers; StanadaptError if there is one already."""

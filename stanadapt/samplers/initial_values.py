@@ -6,7 +6,6 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from stanio.reshape import VariableType
 
 from stanadapt import results
 from stanadapt.errors import Code, StanadaptError, is_real
@@ -20,6 +19,7 @@ from stanadapt.samplers.messages import (
 )
 from stanadapt.samplers.values_in_support import unconstrained
 from stanadapt.samplers.variational.methods import PATHFINDER, pathfinder_positions
+from stanadapt.targets.shapes import shapes_of, wrong_shape
 from stanadapt.targets.stan.program import user_path
 from stanadapt.targets.target import Samplable, Target
 
@@ -174,7 +174,11 @@ def _draws(fit: Any, target: Target, what: str = "inits") -> dict[str, np.ndarra
     if lacking:
         message = f"the earlier fit lacks {', '.join(lacking)}: it is not a fit of {target.name}."
         raise _wrong(message, UNSUITABLE_FIT, what)
-    return {name: posterior[name].values for name in needed}
+    values = {name: posterior[name].values for name in needed}
+    shapes = {name: value.shape[2:] for name, value in values.items()}
+    if wrong := wrong_shape(target.parameters, shapes):
+        raise _wrong(f"the earlier fit is not one of {target.name}: {wrong}.", UNSUITABLE_FIT, what)
+    return values
 
 
 def _find_start(
@@ -241,14 +245,5 @@ def _check_names_and_shapes(target: Target, start: Mapping, values: Mapping) -> 
     if unknown or not values:
         names = ", ".join(unknown or map(str, start))
         raise _wrong(f"there is no parameter {names} in {program}.", UNKNOWN_PARAMETER)
-    for name, value in values.items():
-        declared = target.parameters[name]
-        if declared.type is VariableType.SCALAR and _shape(value) != declared.dimensions:
-            raise _wrong(f"{name} must have shape {declared.dimensions}, got {_shape(value)}.")
-
-
-def _shape(value: Any) -> Any:
-    try:
-        return np.shape(value)
-    except (TypeError, ValueError, RecursionError):
-        return "none: it is not a number or array, or its lists differ in length or are too deep"
+    if wrong := wrong_shape(target.parameters, shapes_of(values)):
+        raise _wrong(f"{wrong}.")

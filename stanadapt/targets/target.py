@@ -35,6 +35,7 @@ from stanadapt.targets.messages import (
 )
 from stanadapt.targets.noise import noise_size, require_correlation
 from stanadapt.targets.projection import Violation, project
+from stanadapt.targets.shapes import shapes_of, wrong_shape
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.declarations import Declaration, parse
@@ -492,6 +493,8 @@ class Target(Samplable):
         Values that rounding has moved off a constraint are moved back onto it; see `projection`.
         """
         complete = {**self.empty_parameters(), **values}
+        if wrong := wrong_shape(self.parameters, shapes_of(values)):
+            raise self._invalid_position(wrong)
         try:
             return self._position(complete)
         except (RuntimeError, TypeError, ValueError) as error:
@@ -502,11 +505,11 @@ class Target(Samplable):
             reason = str(error)
         except (RuntimeError, TypeError, ValueError):
             pass
-        raise StanadaptError(
-            INVALID_POSITION,
-            f"these values are not a position of {self.name}: {reason}.",
-            refused,
-        )
+        raise self._invalid_position(reason, refused)
+
+    def _invalid_position(self, reason: str, stan: str = "") -> StanadaptError:
+        text = f"these values are not a position of {self.name}: {reason}."
+        return StanadaptError(INVALID_POSITION, text, stan)
 
     def _position(self, values: Mapping[str, Any]) -> np.ndarray:
         return self.model.param_unconstrain_json(stanio.dump_stan_json(values))

@@ -304,6 +304,21 @@ def test_compare_our_nuts_with_stans(files):
     assert "engine" not in sa.load(files / "r" / "nuts.nc").attrs
 
 
+@pytest.mark.parametrize("lengths", [{}, {"iter_warmup": 70, "iter_sampling": 90}])
+def test_compare_gives_stan_nuts_the_same_lengths(files, monkeypatch, lengths):
+    given = {}
+
+    def stan_nuts(target, **arguments):
+        given.update(arguments)
+        return constructed(interrupted=True)
+
+    monkeypatch.setattr(compare_command, "draw_stan_nuts", stan_nuts)
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in lengths.items()]
+    command = ["compare", "my.stan", "-d", "my.json", "-s", "rwm", "--backend", "stanli", "-q"]
+    call(*command, "--stan-nuts", "stanli", *options, status=130)
+    assert {name: given[name] for name in given if name.startswith("iter_")} == lengths
+
+
 def test_compare_without_stan_nuts(files):
     printed = call("compare", "neal", "--stan-nuts", "none", *TINY)
     assert "whitened_hmc" in printed

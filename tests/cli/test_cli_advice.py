@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from stanadapt import results
+from stanadapt.cli import judge
 from stanadapt.errors import all_codes
 from stanadapt.samplers import registered
 from stanadapt.studies.advise import advise as module
@@ -99,6 +100,21 @@ def test_sbc(files):
     assert "mu" in first
     # the second call reads all ranks from the folder
     assert call("sbc", wrong, *common, "--run", kept, status=1) == first
+
+
+def test_sbc_checks_its_picture_before_it_simulates(files, monkeypatch):
+    def simulate(*arguments, **options):
+        raise AssertionError("simulations began")
+
+    monkeypatch.setattr(judge, "calibrate", simulate)
+    command = ["sbc", files / "model.stan", "--generator", files / "generator.stan", "--quiet"]
+    (files / "ranks.png").write_text("kept")
+    refused("would_overwrite", *command, "-o", files / "ranks.png", facts=["ranks.png", "--force"])
+    refused("not_writable", *command, "-o", files / "model.stan" / "ranks.png", facts=["ranks.png"])
+    for name in ("ranks.foo", "ranks"):
+        refused("unknown_format", *command, "-o", files / name, facts=[name, ".png", ".svg"])
+    with pytest.raises(AssertionError, match="simulations began"):
+        call(*command, "-o", files / "ranks.png", "--force")
 
 
 def test_sbc_without_a_generator(files):

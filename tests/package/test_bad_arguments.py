@@ -89,6 +89,7 @@ class TestOfOtherKinds:
 
     def test_of_a_run_folder(self, value, known):
         refused("not_a_path", lambda: sa.sample(known, run=value))
+        refused("not_a_path", lambda: sa.resume(value))
 
 
 @pytest.mark.parametrize("value", NEITHER_TRUE.values(), ids=NEITHER_TRUE)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.samplers.initial_values import RADIUS, TRIES, initial_positions
+from stanadapt import results
+from stanadapt.samplers.initial_values import RADIUS, TRIES, initial_positions, positions_of_fit
 from tests.helpers.codes import raises
 
 CODE = """
@@ -273,6 +274,21 @@ def test_fit_of_another_program(fit):
     other = sa.Target("parameters { real quite_else; } model { quite_else ~ normal(0, 1); }")
     error = refused("unsuitable_fit", other, fit, "quite_else", other.name)
     assert "Could not find node" not in str(error)  # which is xarray's message
+
+
+def test_a_fit_of_other_sizes():
+    """The embedded backend would take the elements in another order."""
+    code = """
+    data { int R; int C; } parameters { matrix[R, C] M; } model { to_vector(M) ~ cauchy(0, 1); }
+    """
+    long, wide = (
+        sa.Target(code, {"R": r, "C": 5 - r}, backend="stanli", show_progress=False) for r in (3, 2)
+    )
+    fit = results.build({"posterior": {"M": np.ones((2, 9, 2, 3))}}, {})
+    refused("unsuitable_fit", long, fit, "M", "(3, 2)", "(2, 3)")
+    with raises("unsuitable_fit", "warm_start", "M", "(3, 2)", "(2, 3)"):
+        positions_of_fit(long, fit)
+    assert positions_of_fit(wide, fit).shape == (18, 6)
 
 
 # --- no finite density ---------------------------------------------------------------------------

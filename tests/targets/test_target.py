@@ -52,6 +52,21 @@ def test_a_chain_draws_quantities_in_blocks_that_can_be_resumed(target):
     assert len(np.unique(whole[:, -1])) == 700
 
 
+def test_a_transposed_matrix_is_no_position():
+    """The embedded backend counts its elements only."""
+    program = """
+    parameters { matrix[3, 2] m; array[2] vector[3] v; real x; }
+    model { to_vector(m) ~ std_normal(); v[1] ~ std_normal(); v[2] ~ std_normal();
+            x ~ std_normal(); }
+    """
+    target = sa.Target(program, backend="stanli", show_progress=False)
+    values = {"m": np.arange(6.0).reshape(3, 2), "v": np.ones((2, 3)).tolist(), "x": 1.0}
+    np.testing.assert_array_equal(target.unconstrain(values)[:6], [0, 2, 4, 1, 3, 5])
+    for name, wrong in {"m": values["m"].T, "v": np.ones(6), "x": [1.0]}.items():
+        with raises("invalid_position", name, np.shape(values[name]), np.shape(wrong)):
+            target.unconstrain({**values, name: wrong})
+
+
 def test_parameters_are_constrained_although_generated_quantities_throw():
     program = """
     parameters { real<lower=0> s; } model { s ~ gamma(2, 1); }

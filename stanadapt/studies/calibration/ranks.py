@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
-from stanadapt.errors import Message
+from stanadapt.errors import Message, StanadaptError
+from stanadapt.results.messages import UNKNOWN_FORMAT
 from stanadapt.studies.messages import (
     CORRELATED_RANKS,
     FAILED_SIMULATIONS,
@@ -215,6 +217,18 @@ class Calibration:
 
 
 # --- the picture ---------------------------------------------------------------------------------
+
+
+def require_picture(path: Path) -> Path:
+    """Return the path; StanadaptError, stage "settings", if its ending is no format of pictures."""
+    formats = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix[1:].lower() in formats:
+        return path
+    raise StanadaptError(
+        UNKNOWN_FORMAT,
+        f"the picture {path} must end in one of {', '.join(f'.{name}' for name in formats)}.",
+    )
+
 
 PROBABILITY = 0.95  # that a band contains the whole function
 

@@ -90,7 +90,7 @@ def compare_repeats(
     chains, parallel_chains, thin, inits
         As for `sample`; they apply to all samplers.
     iter_warmup, iter_sampling : int, optional
-        As for `sample`; Stan's NUTS uses its defaults.
+        As for `sample`. If given, they apply to Stan's NUTS as well.
     executor : Executor or Dask client, optional
         Workers for the chains of our samplers, as for `sample`; Stan's NUTS runs here. Draws are
         the same, and seconds are those of the workers.
@@ -180,7 +180,7 @@ def _jobs(
     }
     if engine == NO_NUTS:
         return jobs
-    stan_job = _Job(partial(stan_nuts, target, backend=engine, **common), 0.0)
+    stan_job = _Job(partial(stan_nuts, target, backend=engine, **options), 0.0)
     return {_name_of_stan_nuts(settings_by_sampler): stan_job, **jobs}
 
 

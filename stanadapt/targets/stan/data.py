@@ -157,9 +157,19 @@ def _numbers(value: Any, variable: _Variable, booleans: bool) -> np.ndarray:
         problem = f"is ragged ({_raggedness(value, variable.name)})"
         hint = "Lists of one level must have equal lengths."
         raise variable.error(DATA_WRONG_SHAPE, (), problem, hint) from None
+    if array.dtype.kind in "mM":  # as objects, those in nanoseconds would be Python's integers
+        raise _time_error(array, variable)
     if array.dtype.kind not in "iuf" or booleans:
         array = _one_by_one(np.asarray(value, dtype=object), variable)
     return array if variable.declaration.is_int else array.astype(np.float64, copy=False)
+
+
+def _time_error(array: np.ndarray, variable: _Variable) -> StanadaptError:
+    date = array.dtype.kind == "M"
+    amount = f"({variable.name} - {variable.name}.min())" if date else variable.name
+    problem = f"holds {'dates' if date else 'durations'} ({array.dtype})"
+    hint = f"Give numbers, such as days: {amount} / np.timedelta64(1, 'D')."
+    return variable.error(DATA_NOT_NUMERIC, (), problem, hint)
 
 
 def _one_by_one(objects: np.ndarray, variable: _Variable) -> np.ndarray:
@@ -168,6 +178,8 @@ def _one_by_one(objects: np.ndarray, variable: _Variable) -> np.ndarray:
     for index, leaf in np.ndenumerate(objects):
         if isinstance(leaf, str) and leaf in _NONFINITE:
             flat.append(_NONFINITE[leaf])
+        elif isinstance(leaf, np.timedelta64):  # to NumPy an integer
+            raise _time_error(np.asarray(leaf), variable)
         elif not isinstance(leaf, _NUMBERS) or (isinstance(leaf, bool) and variable.from_json):
             missing = leaf is None or type(leaf).__name__ in ("NAType", "NaTType")
             hint = _MODEL_MISSING if missing else "Stan's data are numbers."

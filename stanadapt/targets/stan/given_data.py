@@ -10,6 +10,7 @@ import json
 import lzma
 import zlib
 from collections.abc import Iterator, Mapping, MappingView, Set
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from stanadapt.targets.stan.r_dump import looks_like_r_dump, read_r_dump
 _COMPRESSED = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\x00": lzma}
 _BINARY_R = (b"RDX", b"RDA", b"X\n\x00", b"A\n2", b"A\n3")
 _IN_R = "In R, write the data as JSON by cmdstanr's write_stan_json."
+MOST_LEVELS = 64  # of lists in lists, as in NumPy; a list may hold itself
 EXPECTED = (
     "The data must be a mapping of names to values, a table, JSON text, the path of a JSON file or "
     "None"
@@ -153,9 +155,8 @@ def _plain(value: Any) -> Any:
 
     What cannot be converted is kept: it may be an entry that the program does not declare.
     """
-    if isinstance(value, np.ma.MaskedArray):
-        masked = np.ma.is_masked(value)
-        return np.ma.filled(value.astype(float), np.nan) if masked else value.data
+    if isinstance(value, np.ma.MaskedArray) or _holds_masked(value):
+        return _filled(value)
     try:
         if hasattr(value, "to_numpy"):
             return value.to_numpy()
@@ -164,6 +165,32 @@ def _plain(value: Any) -> Any:
     except Exception as error:  # of another package: a tensor on a GPU, or with a gradient
         return Unreadable(value, str(error))
     return np.asarray(value) if isinstance(value, range) else value
+
+
+def _holds_masked(value: Any) -> bool:
+    """Return whether lists or tuples hold masked arrays, without a call for each number."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        kinds = set(map(type, level))
+        if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
+            return True
+        if not any(issubclass(kind, list | tuple) for kind in kinds):
+            return False
+        level = list(chain.from_iterable(x for x in level if isinstance(x, list | tuple)))
+    return False
+
+
+def _filled(value: Any) -> Any:
+    """Replace masked elements, which NumPy would read as if they were not masked, by NaN."""
+    if isinstance(value, list | tuple):
+        filled = [_filled(item) for item in value]
+        return filled if isinstance(value, list) else tuple(filled)
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    if not np.ma.is_masked(value) or value.dtype.kind in "mM":  # which are no numbers at all
+        return value.data
+    numeric = value.dtype.kind in "biuf"
+    return np.ma.filled(value.astype(float if numeric else object), np.nan)
 
 
 class Unreadable(NamedTuple):

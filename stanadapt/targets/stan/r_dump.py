@@ -4,6 +4,7 @@ R writes it by dump and rstan's stan_rdump. The text is parsed, not evaluated: i
 numbers, ranges, vectors, and arrays with dimensions, whose first index runs fastest.
 """
 
+import contextlib
 import re
 from typing import Any, NoReturn
 
@@ -50,7 +51,11 @@ def read_r_dump(text: str, source: str) -> dict[str, Any]:
     {'N': 2, 'y': array([ 1.5, -2. ])}
 
     """
-    return _Reader(text, source).assignments()
+    reader = _Reader(text, source)
+    with contextlib.suppress(ValueError, TypeError, OverflowError, MemoryError, RecursionError):
+        return reader.assignments()
+    # NumPy's errors, of lengths and dimensions that no array has
+    reader.fail("a length and dimensions that an array can have")
 
 
 class _Reader:

@@ -90,7 +90,7 @@ def test_stans_nuts_takes_part(schools):
         )  # fmt: skip
     assert sum("stanli" in str(one.message) for one in warned) == 1  # not in every repeat
     assert list(found.summary.index) == ["nuts", "rwm"]
-    assert found.rows["draws"].tolist() == [1000, 50] * 2
+    assert found.rows["draws"].tolist() == [50, 50] * 2
     assert found.origin["samplers"]["nuts"] == {"engine": "stanli"}
 
 

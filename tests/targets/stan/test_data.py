@@ -303,8 +303,19 @@ def test_missing_values_of_tables_are_reported_as_missing():
 def test_values_that_are_not_numbers():
     refuse(KIND, REGRESSION, changed(y={0, 1}), "y is a set, which has no order")
     refuse(KIND, REGRESSION, changed(s=1j), "s is complex 1j")
-    date = np.array(["2020"], dtype="datetime64[Y]")
-    refuse(KIND, "vector[1] x;", {"x": date}, "x[1] is")
+
+
+@pytest.mark.parametrize("unit", ["[ns]", "[us]", "[D]", ""])
+@pytest.mark.parametrize("declared", ["vector[2] x;", "array[2] int x;"])
+def test_dates_and_durations_are_not_numbers(declared, unit):
+    """NumPy makes integers of those in nanoseconds, and of durations without a unit."""
+    durations = np.array([1, 2], dtype=f"timedelta64{unit}")
+    for x in (durations, list(durations), np.array([durations[0], 1], dtype=object)):
+        refuse(KIND, declared, {"x": x}, "x holds durations", "x / np.timedelta64(1, 'D')")
+    if unit:
+        dates = np.array(["2020-01-01", "2020-01-02"], dtype=f"datetime64{unit}")
+        for x in (dates, list(dates), pd.Series(dates)):
+            refuse(KIND, declared, {"x": x}, "x holds dates", "(x - x.min()) / np.timedelta64")
 
 
 def test_nonfinite_reals_where_they_are_allowed():

@@ -77,6 +77,10 @@ def test_values_of_a_dump(text, value):
     ("y <- structure(1:5, .Dim = c(2, 2))", ["4", "5"]),
     ("y <- 1:2.5", ["whole numbers"]),
     ("N <- 3 +", ["line 1"]),
+    ("N <- 3\ny <- numeric(-1)", ["line 2", "length"]), ("y <- numeric(0.5)", ["length"]),
+    ("y <- 1:100000000000000", ["length"]), ("y <- numeric(1e30)", ["length"]),
+    ("y <- structure('a', .Dim='b')", ["dimensions"]), ("y <- c(list(1:2, 3), 4)", ["dimensions"]),
+    ("y <- " + "c(" * 5000, ["dimensions"]),
 ])  # fmt: skip
 def test_other_text_of_r_is_refused_at_its_line(tmp_path, text, facts):
     path = tmp_path / "data.R"
@@ -201,6 +205,27 @@ def test_values_in_other_forms_get_the_sentence_that_helps(value, fact):
         data.to_json({"y": value}, stan("vector[2] y;"))
     # an entry that is not declared is no matter
     assert read("int N;", {"y": value, "N": 3}) == {"N": 3}
+
+
+@pytest.mark.parametrize("container", [list, tuple])
+def test_masked_elements_within_lists_are_missing(container):
+    """NumPy makes an array of the lists without the masks."""
+    pair = container([np.ma.array([1.0, 2.0], mask=[0, 1]), np.ma.array([3, 4])])
+    with raises("data_not_finite", "y[1, 2] is NaN"):
+        data.to_json({"y": pair}, stan("matrix[2, 2] y;"))
+    with raises("data_not_finite", "y[1, 1, 2] is NaN"):
+        data.to_json({"y": [pair]}, stan("array[1] matrix[2, 2] y;"))
+    with raises("data_not_finite", "y[2] is NaN"):
+        data.to_json({"y": container([1, np.ma.masked])}, stan("array[2] int y;"))
+    none_masked = container([[1, 2], np.ma.array([3, 4])])
+    assert read("matrix[2, 2] y;", {"y": none_masked}) == {"y": [[1, 2], [3, 4]]}
+
+
+def test_masked_text_is_refused_like_other_text():
+    masked = np.ma.array(["a", "b"], mask=[0, 1])
+    with raises("data_not_numeric", "y[1]"):
+        data.to_json({"y": masked}, stan("vector[2] y;"))
+    assert read("int N;", {"y": masked, "N": 3}) == {"N": 3}
 
 
 def test_categories_are_to_be_numbered():

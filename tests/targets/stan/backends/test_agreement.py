@@ -130,6 +130,13 @@ def test_a_derivative_is_compared_in_its_own_unit():
         compared(narrow, narrow.replace("1e3", "1414.2"))
 
 
+def test_generated_quantities_that_throw_do_not_prevent_the_comparison():
+    code = NORMAL + " generated quantities { real<lower=100> z = x[1]; }"
+    assert compared(code, NORMAL).startswith("agrees")
+    with raises("densities_disagree", "Compiled 1"):
+        compared(code, NORMAL.replace("2)", "2.1)"))
+
+
 # --- what is not compared ------------------------------------------------------------------------
 
 
@@ -146,7 +153,16 @@ def test_random_transformed_data_are_not_compared():
 def test_other_coordinates_are_not_compared():
     outcome = compared(NORMAL, param_constrain=lambda point: point[::-1])
     assert outcome.startswith("not compared")
-    assert "transform" in outcome
+    assert "releases" in outcome
+
+
+def test_a_transform_that_throws_is_not_called_another_one():
+    def throw(point):
+        raise RuntimeError("z is below its bound")
+
+    outcome = compared(NORMAL, param_constrain=throw)
+    assert outcome.startswith("not compared")
+    assert "throws" in outcome
 
 
 def test_a_program_that_the_embedded_backend_refuses_is_not_compared():
