@@ -51,10 +51,15 @@ def check_sampler_statistics(fit: Fit) -> Iterator[Reason]:
 
 
 def _statistics(fit: Fit) -> Statistics:
+    """Return the statistics with a value for each draw, shape (chain, draw)."""
     if "sample_stats" not in results.group_names(fit):
         return {}
     variables = results.dataset(fit, "sample_stats").data_vars
-    return {str(n): v.values for n, v in variables.items() if v.values.ndim == 2}
+    return {
+        str(name): v.transpose("chain", "draw").values  # other libraries use other orders
+        for name, v in variables.items()
+        if set(v.dims) == {"chain", "draw"}
+    }
 
 
 def _check_warmup(fit: Fit) -> Iterator[Reason]:

@@ -16,6 +16,7 @@ from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import judge, skip_judging, verdict
 from stanadapt.errors import codes_of
 from stanadapt.runs.choose_sampler import DEFAULT
+from stanadapt.studies.report.fits import statistics
 from tests.helpers.codes import warns
 
 CHAINS, DRAWS = 4, 1000
@@ -355,6 +356,26 @@ def test_a_warm_up_that_had_not_settled_and_was_cut_is_too_short():
     assert codes(fit) == ["warmup_not_settled"]
     cut = {"unsettled": text, "warmup_cut_short": True}
     assert verdict(made(attributes=cut)) == ("too short", [text])
+
+
+def test_statistics_with_dimensions_in_another_order():
+    """The checks of each chain are along draws; a variable without chains is no statistic."""
+    rates = np.full((CHAINS, DRAWS), 0.8)
+    rates[1] = 0.0
+    fit = made()
+    for dims, values, level in [
+        (("chain", "draw"), rates, "do not use"),
+        (("draw", "chain"), rates.T, "do not use"),
+        (("draw", "other"), rates.T, "fine"),
+    ]:
+        stats = xr.Dataset({"acceptance_rate": (dims, values)})
+        results.add_groups(fit, {"sample_stats": stats})
+        assert verdict(fit).verdict == level
+        shown = statistics(fit, "sample_stats")
+        if "other" in dims:
+            assert not shown
+        else:
+            np.testing.assert_array_equal(shown["acceptance_rate"], rates)
 
 
 def test_the_target_of_stans_nuts_is_read():
