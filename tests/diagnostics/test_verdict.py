@@ -12,6 +12,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics import mixing, screening
 from stanadapt.diagnostics.comparison_table import remarks
+from stanadapt.diagnostics.sampler_checks import divergent_share
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import judge, skip_judging, verdict
 from stanadapt.errors import codes_of
@@ -358,6 +359,52 @@ def test_a_warm_up_that_had_not_settled_and_was_cut_is_too_short():
     assert verdict(made(attributes=cut)) == ("too short", [text])
 
 
+ONE_LOST = np.arange(DRAWS) == 9  # of each chain
+
+
+@pytest.mark.parametrize(
+    ("stats", "level", "expected"),
+    [
+        (
+            {"diverging": np.where(ONE_LOST, np.nan, np.arange(DRAWS) % 40 == [[0]] * CHAINS)},
+            "suspect",
+            ["not_finite", "divergences"],
+        ),
+        (
+            {"diverging": np.where(ONE_LOST, None, np.zeros((CHAINS, DRAWS), bool))},
+            "suspect",
+            ["not_finite"],
+        ),
+        ({"energy": np.where(ONE_LOST, np.nan, ENERGY)}, "suspect", ["not_finite"]),
+        (
+            {"energy": np.where(ONE_LOST, np.inf, ENERGY), "diverging": DIVERGED},
+            "fine",
+            ["divergences", "not_finite"],
+        ),
+        (
+            {"reached_max_treedepth": np.where(ONE_LOST, np.nan, np.ones((CHAINS, 1)))},
+            "fine",
+            ["max_treedepth"],
+        ),
+    ],
+)
+def test_a_statistic_that_is_not_a_number_at_some_draws_counts_as_failed(stats, level, expected):
+    fit = made(stats)
+    assert verdict(fit).verdict == level
+    assert codes(fit) == expected
+    if "not_finite" in expected:
+        assert "4 of 4000" in message(fit, "not_finite")
+    if expected[-1] == "divergences":
+        assert "100 of 3996 draws (2.50%)" in message(fit, "divergences")
+
+
+@pytest.mark.parametrize("name", ["acceptance_rate", "diverging", "tree_depth", "energy"])
+def test_statistics_may_be_empty(name):
+    fit = made({name: np.full((CHAINS, DRAWS), np.nan)})
+    assert verdict(fit) == ("fine", [])
+    assert np.isnan(divergent_share(fit))
+
+
 def test_statistics_with_dimensions_in_another_order():
     """The checks of each chain are along draws; a variable without chains is no statistic."""
     rates = np.full((CHAINS, DRAWS), 0.8)
@@ -406,10 +453,6 @@ def test_attributes_of_other_libraries_are_ignored(settings):
     assert (
         verdict(made(attributes={"settings": settings, "parameters": settings})).verdict == "fine"
     )
-
-
-def test_acceptance_rates_may_be_missing():
-    assert verdict(made({"acceptance_rate": np.full((CHAINS, DRAWS), np.nan)})) == ("fine", [])
 
 
 def test_only_parameters_are_judged_if_they_are_recorded():
