@@ -214,6 +214,35 @@ def test_fixed_trajectories_that_are_rejected(every, level, share):
     assert verdict(made(stats, {"fixed_trajectories": False})) == ("fine", [])
 
 
+EDGES = {"hard_edges": '["x: lower = 0"]', "share_at_edges": 0.1, "fixed_trajectories": True}
+CUT = {
+    "thinned": {"thin": 10},
+    "cut": {"iter_sampling": DRAWS + 10},
+    "interrupted": {"interrupted": 1},
+    "a chain left out": {"chains_kept": [1, 2, 3, 4, 5]},
+}
+
+
+@pytest.mark.parametrize("cut", CUT.values(), ids=list(CUT))
+def test_chance_in_draws_that_lack_iterations_is_no_divergence(cut):
+    """The share among the draws is 0.114 for 0.1 of all iterations, 3 errors above, or 0.12."""
+    number = np.arange(CHAINS * DRAWS).reshape(CHAINS, DRAWS)
+    whole = {"iter_sampling": DRAWS, "thin": 1, "interrupted": 0, "chains_kept": [1, 2, 3, 4]}
+    for count, chance in ((456, True), (480, False)):
+        ended = number < count
+        stats = {"diverging": ended, "acceptance_rate": np.where(ended, 0.0, 0.9)}
+        for attributes, level in (
+            (whole, "suspect"),
+            (whole | cut, "fine" if chance else "suspect"),
+        ):
+            fit = made(stats, EDGES | attributes)
+            assert verdict(fit).verdict == level
+            other = [] if level == "fine" else ["divergences"]
+            assert [code for code in codes(fit) if code != "rejected_trajectories"] == [
+                "hard_edges", *other,
+            ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("rate", "level"), [(0.3, "fine"), (0.2, "too short"), (0.96, "too short")]
 )
