@@ -30,6 +30,7 @@ from stanadapt.results.messages import (
     NOT_A_PATH,
     NOT_A_RESULT,
     NOT_WRITABLE,
+    RESULT_REFUSED,
     UNKNOWN_VARIABLE,
 )
 
@@ -201,6 +202,7 @@ def save_netcdf(
     compression: int = COMPRESSION,
 ) -> Path:
     """Write the groups of a fit to a netCDF file, of which an older one is replaced as a whole."""
+    require_storable(groups)
     groups = prepare_groups(groups)
     encodings = {name: encoding(name, data, float32, compression) for name, data in groups.items()}
     path = check_writable(path)
@@ -318,6 +320,22 @@ def _write(
             data.to_netcdf(path, mode="a", group=name, engine="h5netcdf", encoding=encodings[name])
     except RuntimeError as error:  # a file that cannot be closed, since the disk is full
         raise OSError(f"{error}") from None
+
+
+def require_storable(groups: Mapping[str, xr.Dataset]) -> None:
+    """Raise StanadaptError, before anything is written, for names that files cannot hold.
+
+    Both formats take "/" for a folder; a zarr store would lose the variable without a word.
+    """
+    for group, data in groups.items():
+        for name in dict.fromkeys([*data.variables, *data.dims]):
+            if not isinstance(name, str) or name in ("", ".", "..") or "/" in name:
+                raise StanadaptError(
+                    RESULT_REFUSED,
+                    f"the fit could not be saved: a file cannot hold the name {name!r} in the "
+                    f"group {group}. Rename it, for example with xarray's rename, to a text "
+                    "without '/'.",
+                )
 
 
 def prepare_groups(groups: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:

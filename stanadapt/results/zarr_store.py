@@ -26,6 +26,7 @@ from stanadapt.results.files import (
     partial_path,
     prepare_groups,
     report_failures,
+    require_storable,
     storable_attributes,
 )
 from stanadapt.results.messages import NOT_A_RESULT, NOT_WRITABLE, ZARR_MISSING
@@ -67,6 +68,7 @@ def save_store(
         "zarr_missing" without zarr, "not_writable" if the path cannot be written.
 
     """
+    require_storable(groups)
     path = check_store(path)
     options: dict[str, Any] = {"mode": "a", "zarr_format": 2, "consolidated": False}
     with report_failures(path), _replace_folder(path) as partial:

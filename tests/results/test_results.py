@@ -316,6 +316,19 @@ def test_an_unwritable_folder_is_reported(fit, tmp_path, monkeypatch):
         sa.save(fit, tmp_path / "fit.nc")
 
 
+@pytest.mark.parametrize("form", ["netcdf", "zarr"])
+@pytest.mark.parametrize(
+    ("dims", "name"), [("d", "site/beta"), ("d/e", "beta"), ("d", "."), ("d", ""), ("d", 3)]
+)
+def test_names_that_no_file_holds_are_refused(tmp_path, form, dims, name):
+    """Both formats take "/" for a folder; the scopes of other libraries contain it."""
+    draws = xr.Dataset({name: (("chain", "draw", dims), np.zeros((2, 4, 1)))})
+    fit = results.build({"posterior": draws.assign(x=draws[name] + 1.0)}, {})
+    with raises("result_refused", repr(dims if "/" in dims else name), "posterior"):
+        sa.save(fit, tmp_path / "folder" / "fit", format=form)
+    assert not os.listdir(tmp_path)
+
+
 def test_only_fits_can_be_saved(tmp_path):
     with raises("not_a_fit", "dict"):
         sa.save({"x": 1}, tmp_path / "fit.nc")
