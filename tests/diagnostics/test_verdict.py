@@ -490,6 +490,19 @@ def test_only_parameters_are_judged_if_they_are_recorded():
     assert verdict(made(y_rep=shifted(3.0))).verdict == "do not use"
 
 
+@pytest.mark.parametrize("bad", ["z.imag", "t:2"])
+@pytest.mark.parametrize("parameters", [["mu", "z", "t"], ["z", "t"]])
+def test_the_parts_of_complex_numbers_and_tuples_are_judged(bad, parameters):
+    """The attribute has the names in the program."""
+    parts = {"z.real": normal(5), "z.imag": normal(6), "t:1": normal(7), "t:2": normal(8)}
+    attributes = {"parameters": json.dumps(parameters)}
+    rest = {"y_rep": shifted(3.0), "y_rep2.real": shifted(3.0)}
+    assert verdict(made({}, attributes, **parts, **rest)) == ("fine", [])
+    fit = made({}, attributes, **{**parts, bad: shifted(1.0)}, **rest)
+    assert verdict(fit).verdict == "do not use"
+    assert bad in message(fit, "high_r_hat")
+
+
 def test_all_variables_are_judged_if_parameters_were_renamed():
     fit = made({}, {"parameters": json.dumps(["renamed"])}, mu=shifted(1.0))
     assert verdict(fit).verdict == "do not use"

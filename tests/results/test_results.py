@@ -86,6 +86,13 @@ def test_tuples_and_complex_numbers_become_real_columns():
     np.testing.assert_array_equal(arrays["t:2"], draws[..., 3])
 
 
+def test_a_name_stands_for_its_parts_unless_a_variable_has_it():
+    names = ("z.real", "z.imag", "t:1", "a", "a.b")
+    fit = results.build({"posterior": {name: np.zeros((1, 4)) for name in names}}, {})
+    assert list(results.columns(fit, wanted={"z", "t"})) == ["z.real", "z.imag", "t:1"]
+    assert list(results.columns(fit, wanted={"a", "t:1"})) == ["t:1", "a"]
+
+
 def test_indices_of_columns_count_from_one(fit):
     columns = results.columns(fit)
     assert list(columns) == [f"M[{i},{j}]" for i in (1, 2) for j in (1, 2, 3)] + ["s"]
