@@ -270,8 +270,8 @@ def _check_energy(stats: Statistics) -> Iterator[Reason]:
     # divergences: no fit with few of these and no other fault was wrong in
     # `workflows.benchmarks.verdict_study`. Without a record of them the two look alike
     level = FINE if "diverging" in stats else SUSPECT
-    empty = np.isnan(energy).all(axis=1)
-    lost = ~np.isfinite(energy) & ~empty[:, None]
+    empty = np.isnan(energy).all(axis=1, keepdims=True)
+    lost = ~np.isfinite(energy) & ~empty
     if lost.any():
         yield reason(
             level,

@@ -271,14 +271,14 @@ def report_failures(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def report_refusals(path: Path) -> Iterator[None]:
-    """Turn an error of xarray about what a format cannot hold into a StanadaptError."""
+    """Turn an error of xarray, about a thing that no file holds, into a StanadaptError."""
     try:
         yield
     except (ValueError, TypeError, NotImplementedError) as error:
         raise StanadaptError(
             RESULT_REFUSED,
-            f"the fit could not be saved in {path}: {error}. Convert or rename what the message "
-            "names, or choose another format.",
+            f"the fit could not be saved in {path}: {error}. Convert or rename it, or "
+            "choose another format.",
         ) from None
 
 
@@ -332,7 +332,7 @@ def _write(
         xr.Dataset(attrs=attributes).to_netcdf(path, mode="w", engine="h5netcdf")
         for name, data in groups.items():
             data.to_netcdf(path, mode="a", group=name, engine="h5netcdf", encoding=encodings[name])
-    except NotImplementedError:  # of what the format cannot hold
+    except NotImplementedError:  # of xarray, about a thing that no file holds
         raise
     except RuntimeError as error:  # a file that cannot be closed, since the disk is full
         raise OSError(f"{error}") from None

@@ -1,4 +1,4 @@
-"""What files hold: names that are no paths, values that are numbers or text, and labels.
+"""Names, values and labels that files hold: no paths, but numbers, text and dates.
 
 Fits of other libraries have more. Labels become text; other things are refused before anything is
 written, since xarray names neither the variable nor a remedy.
@@ -19,7 +19,7 @@ STORED_OBJECTS = ("string", "bytes", "integer", "floating", "empty")
 
 
 def require_storable(groups: Mapping[str, xr.Dataset]) -> None:
-    """Raise StanadaptError, before anything is written, for what files cannot hold.
+    """Raise StanadaptError, before anything is written, for things that files cannot hold.
 
     These are names with "/", which both formats take for a folder, so that a zarr store would lose
     the variable without a word; and variables of objects that are neither numbers nor text.
