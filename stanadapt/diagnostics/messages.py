@@ -70,7 +70,7 @@ WARMUP_NOT_SETTLED = Code(
 NOT_FINITE = Code(
     "not_finite",
     VERDICT,
-    "Some draws or acceptance rates are infinite or not a number.",
+    "Some draws, or some of the sampler's statistics, are infinite or not a number.",
     "Check that the data or a prior bounds the variable, or start elsewhere (inits).",
 )
 HIGH_R_HAT = Code(

@@ -265,10 +265,12 @@ def parameters(fit: Fit) -> set[str] | None:
     """Return the names of the program's parameters, without transformed ones; None if unknown.
 
     They are unknown too if the posterior has none of these names because its variables were
-    renamed.
+    renamed. A tuple or a complex number has the name in the program, "z", of which the posterior
+    has the parts: "z.real".
     """
     names = {str(name) for name in from_json(fit, "parameters", [])}
-    return names if names & set(dataset(fit, "posterior").data_vars) else None
+    present = {str(name) for name in dataset(fit, "posterior").data_vars}
+    return names if names & (present | set(map(variable_name, present))) else None
 
 
 def source_name(fit: Fit) -> str:
@@ -282,6 +284,8 @@ def columns(
 ) -> dict[str, np.ndarray]:
     """Return the scalar columns of a group by name, such as "w[2]"; indices start at 1.
 
+    A complex variable "z" of another library has the columns "z.real" and "z.imag", as Stan's have.
+
     Parameters
     ----------
     fit
@@ -289,7 +293,8 @@ def columns(
     group
         Name of the group.
     wanted
-        Names of variables; default: all. Variables that are not numeric draws are left out.
+        Names of variables; default: all. That of a tuple or of a complex number in the program
+        stands for all of its parts. Variables that are not numeric draws are left out.
 
     Returns
     -------
@@ -299,18 +304,28 @@ def columns(
     """
     scalars = {}
     leading = ("chain", "draw", PSEUDO) if group == PSEUDO else ("chain", "draw")
-    for name, variable in dataset(fit, group).data_vars.items():
-        if wanted is not None and name not in wanted:
+    present = dataset(fit, group).data_vars
+    whole = set() if wanted is None else set(wanted) - set(present)
+    for name, variable in present.items():
+        if wanted is not None and name not in wanted and variable_name(str(name)) not in whole:
             continue
         if not _holds_draws(variable):
             continue
         values = variable.transpose(*leading, ...).values  # other libraries use other orders
-        # small files have four bytes; differences of truth values or of unsigned integers fail
-        values = values.astype(float, copy=False)
-        for index in np.ndindex(values.shape[len(leading) :]):
-            label = element(name, index)
-            scalars[label] = values[(..., *index)] if index else values
+        for label, part in _real_parts(name, values).items():
+            for index in np.ndindex(part.shape[len(leading) :]):
+                scalars[element(label, index)] = part[(..., *index)] if index else part
     return scalars
+
+
+def _real_parts(name: Any, values: np.ndarray) -> dict[Any, np.ndarray]:
+    """Return values as floats by name; those of complex numbers as two parts."""
+    if values.dtype.kind == "c":
+        parts = {f"{name}.real": values.real, f"{name}.imag": values.imag}
+    else:
+        parts = {name: values}
+    # small files have four bytes; differences of truth values or of unsigned integers fail
+    return {label: part.astype(float, copy=False) for label, part in parts.items()}
 
 
 def variable_name(column: str) -> str:
@@ -338,7 +353,7 @@ def scalars(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _holds_draws(variable: xr.DataArray) -> bool:
-    return variable.dtype.kind in "fiub" and {"chain", "draw"} <= set(variable.dims)
+    return variable.dtype.kind in "fiubc" and {"chain", "draw"} <= set(variable.dims)
 
 
 def pareto_smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:

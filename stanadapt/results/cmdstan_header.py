@@ -190,7 +190,12 @@ def _plain(value: Any) -> Any:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.replace("=", " ").split())
+    """Return text as one line without "=", at which readers split; JSON keeps its meaning."""
+    try:
+        # in JSON, "=" occurs in strings only
+        return json.dumps(json.loads(text)).replace("=", r"\u003d")
+    except ValueError:
+        return " ".join(text.replace("=", " ").split())
 
 
 def _remarks(file: File) -> list[str]:

@@ -30,8 +30,10 @@ from stanadapt.results.messages import (
     NOT_A_PATH,
     NOT_A_RESULT,
     NOT_WRITABLE,
+    RESULT_REFUSED,
     UNKNOWN_VARIABLE,
 )
+from stanadapt.results.storable import require_storable, with_storable_labels
 
 # largest rounding error, in standard deviations of a variable: far below any Monte Carlo error
 LARGEST_ROUNDING = 1e-4
@@ -201,10 +203,11 @@ def save_netcdf(
     compression: int = COMPRESSION,
 ) -> Path:
     """Write the groups of a fit to a netCDF file, of which an older one is replaced as a whole."""
+    require_storable(groups)
     groups = prepare_groups(groups)
     encodings = {name: encoding(name, data, float32, compression) for name, data in groups.items()}
     path = check_writable(path)
-    with report_failures(path), replace_file(path) as partial:
+    with report_failures(path), report_refusals(path), replace_file(path) as partial:
         _require_space(path.parent, groups, float32)
         _write(groups, storable_attributes(attributes), str(partial), encodings)
     return path
@@ -266,6 +269,19 @@ def report_failures(path: Path) -> Iterator[None]:
         ) from None
 
 
+@contextlib.contextmanager
+def report_refusals(path: Path) -> Iterator[None]:
+    """Turn an error of xarray, about a thing that no file holds, into a StanadaptError."""
+    try:
+        yield
+    except (ValueError, TypeError, NotImplementedError) as error:
+        raise StanadaptError(
+            RESULT_REFUSED,
+            f"the fit could not be saved in {path}: {error}. Convert or rename it, or "
+            "choose another format.",
+        ) from None
+
+
 def reason(error: Exception) -> str:
     """Return the system's words for an error; HDF5 adds addresses and times to them."""
     return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
@@ -316,21 +332,23 @@ def _write(
         xr.Dataset(attrs=attributes).to_netcdf(path, mode="w", engine="h5netcdf")
         for name, data in groups.items():
             data.to_netcdf(path, mode="a", group=name, engine="h5netcdf", encoding=encodings[name])
+    except NotImplementedError:  # of xarray, about a thing that no file holds
+        raise
     except RuntimeError as error:  # a file that cannot be closed, since the disk is full
         raise OSError(f"{error}") from None
 
 
 def prepare_groups(groups: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
-    """Return shallow copies with attributes that files can hold."""
+    """Return shallow copies with attributes and labels that files can hold."""
     return {name: _prepare(data) for name, data in groups.items()}
 
 
 def _prepare(data: xr.Dataset) -> xr.Dataset:
-    """Return a shallow copy with attributes that netCDF can hold.
+    """Return a shallow copy with attributes and labels that netCDF can hold.
 
     The encoding of the file that it was read from is dropped, since sizes may have changed.
     """
-    data = data.drop_encoding()
+    data = with_storable_labels(data.drop_encoding())
     owners: list[Any] = [data, *data.variables.values()]
     for owner in owners:
         owner.attrs = storable_attributes(owner.attrs)

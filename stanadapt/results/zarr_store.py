@@ -26,9 +26,11 @@ from stanadapt.results.files import (
     partial_path,
     prepare_groups,
     report_failures,
+    report_refusals,
     storable_attributes,
 )
 from stanadapt.results.messages import NOT_A_RESULT, NOT_WRITABLE, ZARR_MISSING
+from stanadapt.results.storable import require_storable
 
 MARKS = (".zgroup", "zarr.json")  # files at the root of a store, of the formats 2 and 3
 
@@ -67,9 +69,10 @@ def save_store(
         "zarr_missing" without zarr, "not_writable" if the path cannot be written.
 
     """
+    require_storable(groups)
     path = check_store(path)
     options: dict[str, Any] = {"mode": "a", "zarr_format": 2, "consolidated": False}
-    with report_failures(path), _replace_folder(path) as partial:
+    with report_failures(path), report_refusals(path), _replace_folder(path) as partial:
         xr.Dataset(attrs=storable_attributes(attributes)).to_zarr(partial, **options)
         for name, data in prepare_groups(groups).items():
             kept = encoding(name, data, float32, compression)

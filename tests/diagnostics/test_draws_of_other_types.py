@@ -1,4 +1,4 @@
-"""Fits of other libraries with draws that are truth values, integers or no real numbers."""
+"""Fits of other libraries with draws that are truth values, integers complex or no numbers."""
 
 import warnings
 
@@ -7,6 +7,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.diagnostics.verdict import verdict
 from tests.helpers.codes import raises
 
 RNG = np.random.default_rng(1)
@@ -19,7 +20,6 @@ REAL = {
     "two bytes": RNG.normal(size=SHAPE).astype(np.float16),
 }
 OTHER = {
-    "complex": RNG.normal(size=SHAPE) + 1j,
     "objects": RNG.normal(size=SHAPE).astype(object),
     "text": RNG.integers(0, 3, SHAPE).astype(str),
 }
@@ -47,8 +47,19 @@ def test_draws_of_every_real_type_are_compared_as_floats(x):
     np.testing.assert_array_equal(column, x.astype(float))
 
 
+def test_complex_draws_are_two_columns():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(*SHAPE, 2)) + 1j * rng.normal(size=(*SHAPE, 2))
+    one, several = results.columns(fit(x[..., 0])), results.columns(fit(x), wanted={"x"})
+    assert list(one) == ["x.real", "x.imag", "y"]
+    assert list(several) == ["x.real[1]", "x.real[2]", "x.imag[1]", "x.imag[2]"]
+    np.testing.assert_array_equal(several["x.imag[2]"], x[..., 1].imag)
+    far = x + 1j * np.arange(SHAPE[0])[:, None, None]
+    assert (verdict(fit(x)).verdict, verdict(fit(far)).verdict) == ("fine", "do not use")
+
+
 @pytest.mark.parametrize("x", OTHER.values(), ids=list(OTHER))
-def test_what_is_no_real_number_is_left_out(x):
+def test_what_is_no_number_is_left_out(x):
     assert list(results.columns(fit(x))) == ["y"]
     assert len(table(x)) == 2
     only = results.build({"posterior": {"x": x}}, {})

@@ -12,10 +12,12 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics import mixing, screening
 from stanadapt.diagnostics.comparison_table import remarks
+from stanadapt.diagnostics.sampler_checks import divergent_share
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import judge, skip_judging, verdict
 from stanadapt.errors import codes_of
 from stanadapt.runs.choose_sampler import DEFAULT
+from stanadapt.studies.report.fits import statistics
 from tests.helpers.codes import warns
 
 CHAINS, DRAWS = 4, 1000
@@ -212,6 +214,35 @@ def test_fixed_trajectories_that_are_rejected(every, level, share):
     assert verdict(made(stats, {"fixed_trajectories": False})) == ("fine", [])
 
 
+EDGES = {"hard_edges": '["x: lower = 0"]', "share_at_edges": 0.1, "fixed_trajectories": True}
+CUT = {
+    "thinned": {"thin": 10},
+    "cut": {"iter_sampling": DRAWS + 10},
+    "interrupted": {"interrupted": 1},
+    "a chain left out": {"chains_kept": [1, 2, 3, 4, 5]},
+}
+
+
+@pytest.mark.parametrize("cut", CUT.values(), ids=list(CUT))
+def test_chance_in_draws_that_lack_iterations_is_no_divergence(cut):
+    """The share among the draws is 0.114 for 0.1 of all iterations, 3 errors above, or 0.12."""
+    number = np.arange(CHAINS * DRAWS).reshape(CHAINS, DRAWS)
+    whole = {"iter_sampling": DRAWS, "thin": 1, "interrupted": 0, "chains_kept": [1, 2, 3, 4]}
+    for count, chance in ((456, True), (480, False)):
+        ended = number < count
+        stats = {"diverging": ended, "acceptance_rate": np.where(ended, 0.0, 0.9)}
+        for attributes, level in (
+            (whole, "suspect"),
+            (whole | cut, "fine" if chance else "suspect"),
+        ):
+            fit = made(stats, EDGES | attributes)
+            assert verdict(fit).verdict == level
+            other = [] if level == "fine" else ["divergences"]
+            assert [code for code in codes(fit) if code != "rejected_trajectories"] == [
+                "hard_edges", *other,
+            ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("rate", "level"), [(0.3, "fine"), (0.2, "too short"), (0.96, "too short")]
 )
@@ -357,6 +388,72 @@ def test_a_warm_up_that_had_not_settled_and_was_cut_is_too_short():
     assert verdict(made(attributes=cut)) == ("too short", [text])
 
 
+ONE_LOST = np.arange(DRAWS) == 9  # of each chain
+
+
+@pytest.mark.parametrize(
+    ("stats", "level", "expected"),
+    [
+        (
+            {"diverging": np.where(ONE_LOST, np.nan, np.arange(DRAWS) % 40 == [[0]] * CHAINS)},
+            "suspect",
+            ["not_finite", "divergences"],
+        ),
+        (
+            {"diverging": np.where(ONE_LOST, None, np.zeros((CHAINS, DRAWS), bool))},
+            "suspect",
+            ["not_finite"],
+        ),
+        ({"energy": np.where(ONE_LOST, np.nan, ENERGY)}, "suspect", ["not_finite"]),
+        (
+            {"energy": np.where(ONE_LOST, np.inf, ENERGY), "diverging": DIVERGED},
+            "fine",
+            ["divergences", "not_finite"],
+        ),
+        (
+            {"reached_max_treedepth": np.where(ONE_LOST, np.nan, np.ones((CHAINS, 1)))},
+            "fine",
+            ["max_treedepth"],
+        ),
+    ],
+)
+def test_a_statistic_that_is_not_a_number_at_some_draws_counts_as_failed(stats, level, expected):
+    fit = made(stats)
+    assert verdict(fit).verdict == level
+    assert codes(fit) == expected
+    if "not_finite" in expected:
+        assert "4 of 4000" in message(fit, "not_finite")
+    if expected[-1] == "divergences":
+        assert "100 of 3996 draws (2.50%)" in message(fit, "divergences")
+
+
+@pytest.mark.parametrize("name", ["acceptance_rate", "diverging", "tree_depth", "energy"])
+def test_statistics_may_be_empty(name):
+    fit = made({name: np.full((CHAINS, DRAWS), np.nan)})
+    assert verdict(fit) == ("fine", [])
+    assert np.isnan(divergent_share(fit))
+
+
+def test_statistics_with_dimensions_in_another_order():
+    """The checks of each chain are along draws; a variable without chains is no statistic."""
+    rates = np.full((CHAINS, DRAWS), 0.8)
+    rates[1] = 0.0
+    fit = made()
+    for dims, values, level in [
+        (("chain", "draw"), rates, "do not use"),
+        (("draw", "chain"), rates.T, "do not use"),
+        (("draw", "other"), rates.T, "fine"),
+    ]:
+        stats = xr.Dataset({"acceptance_rate": (dims, values)})
+        results.add_groups(fit, {"sample_stats": stats})
+        assert verdict(fit).verdict == level
+        shown = statistics(fit, "sample_stats")
+        if "other" in dims:
+            assert not shown
+        else:
+            np.testing.assert_array_equal(shown["acceptance_rate"], rates)
+
+
 def test_the_target_of_stans_nuts_is_read():
     """It is called adapt_delta there."""
     stan = {"settings": json.dumps({"adapt_delta": 0.9, "max_treedepth": 10})}
@@ -387,14 +484,23 @@ def test_attributes_of_other_libraries_are_ignored(settings):
     )
 
 
-def test_acceptance_rates_may_be_missing():
-    assert verdict(made({"acceptance_rate": np.full((CHAINS, DRAWS), np.nan)})) == ("fine", [])
-
-
 def test_only_parameters_are_judged_if_they_are_recorded():
     fit = made(attributes={"parameters": json.dumps(["mu"])}, y_rep=shifted(3.0))
     assert verdict(fit).verdict == "fine"
     assert verdict(made(y_rep=shifted(3.0))).verdict == "do not use"
+
+
+@pytest.mark.parametrize("bad", ["z.imag", "t:2"])
+@pytest.mark.parametrize("parameters", [["mu", "z", "t"], ["z", "t"]])
+def test_the_parts_of_complex_numbers_and_tuples_are_judged(bad, parameters):
+    """The attribute has the names in the program."""
+    parts = {"z.real": normal(5), "z.imag": normal(6), "t:1": normal(7), "t:2": normal(8)}
+    attributes = {"parameters": json.dumps(parameters)}
+    rest = {"y_rep": shifted(3.0), "y_rep2.real": shifted(3.0)}
+    assert verdict(made({}, attributes, **parts, **rest)) == ("fine", [])
+    fit = made({}, attributes, **{**parts, bad: shifted(1.0)}, **rest)
+    assert verdict(fit).verdict == "do not use"
+    assert bad in message(fit, "high_r_hat")
 
 
 def test_all_variables_are_judged_if_parameters_were_renamed():

@@ -1,5 +1,6 @@
 """CSV files of CmdStan: what is written, read back bit for bit, or refused."""
 
+import json
 import os
 import re
 
@@ -96,6 +97,20 @@ def test_the_verdict_comes_back(tmp_path):
     assert (fit.attrs["verdict"], whole.attrs["verdict"]) == ("fine", "fine")
     for name in ("acceptance_target", "acceptance_range", "verdict_codes"):
         assert np.array_equal(whole.attrs[name], fit.attrs[name]), name
+
+
+def test_text_in_records_comes_back(tmp_path):
+    """Readers split the header at "=", which is written otherwise."""
+    edges, settings = ["x: lower = 0", "a  b\n(c)"], {"file": "a = b  c", "x": 1.5}
+    fit = fits_for_csv.fit(hard_edges=json.dumps(edges), settings=json.dumps(settings, indent=1))
+    folder = sa.save(fit, tmp_path, format="cmdstan")
+    whole = sa.load(folder)
+    assert json.loads(whole.attrs["hard_edges"]) == edges
+    assert json.loads(whole.attrs["settings"]) == settings
+    for file in folder.glob("*.csv"):
+        records = re.findall("^# (?:judged_from|settings) = (.*)$", file.read_text(), re.MULTILINE)
+        assert len(records) == 2
+        assert not any("=" in record for record in records)
 
 
 def test_a_damaged_record_of_the_verdict_is_an_error(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -84,6 +85,13 @@ def test_tuples_and_complex_numbers_become_real_columns():
     arrays = results.variables(names, draws)
     assert set(arrays) == set(names)
     np.testing.assert_array_equal(arrays["t:2"], draws[..., 3])
+
+
+def test_a_name_stands_for_its_parts_unless_a_variable_has_it():
+    names = ("z.real", "z.imag", "t:1", "a", "a.b")
+    fit = results.build({"posterior": {name: np.zeros((1, 4)) for name in names}}, {})
+    assert list(results.columns(fit, wanted={"z", "t"})) == ["z.real", "z.imag", "t:1"]
+    assert list(results.columns(fit, wanted={"a", "t:1"})) == ["t:1", "a"]
 
 
 def test_indices_of_columns_count_from_one(fit):
@@ -314,6 +322,84 @@ def test_an_unwritable_folder_is_reported(fit, tmp_path, monkeypatch):
     monkeypatch.setattr(files.tempfile, "TemporaryFile", refuse)
     with raises("not_writable", "Permission denied"):
         sa.save(fit, tmp_path / "fit.nc")
+
+
+@pytest.mark.parametrize("form", ["netcdf", "zarr"])
+@pytest.mark.parametrize(
+    ("dims", "name"), [("d", "site/beta"), ("d/e", "beta"), ("d", "."), ("d", ""), ("d", 3)]
+)
+def test_names_that_no_file_holds_are_refused(tmp_path, form, dims, name):
+    """Both formats take "/" for a folder; the scopes of other libraries contain it."""
+    draws = xr.Dataset({name: (("chain", "draw", dims), np.zeros((2, 4, 1)))})
+    fit = results.build({"posterior": draws.assign(x=draws[name] + 1.0)}, {})
+    with raises("result_refused", repr(dims if "/" in dims else name), "posterior"):
+        sa.save(fit, tmp_path / "folder" / "fit", format=form)
+    assert not os.listdir(tmp_path)
+
+
+def objects(*values):
+    made = np.empty(len(values), object)
+    made[:] = values
+    return made
+
+
+LEVELS = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["p", "q"])
+LABELS = {
+    "of several types": (objects("a", 1), ["a", "1"]),
+    "tuples": (objects(("a", 1), ("b", 2)), ["(a, 1)", "(b, 2)"]),
+    "periods": (pd.PeriodIndex(["2020-01", "2020-02"], freq="M"), ["2020-01", "2020-02"]),
+    "categories": (pd.CategoricalIndex(["u", "v"]), ["u", "v"]),
+    "a time zone": (
+        pd.DatetimeIndex(["2020-01-01", "2020-07-01"], tz="Europe/Berlin"),
+        ["2020-01-01 00:00:00+01:00", "2020-07-01 00:00:00+02:00"],
+    ),
+    "truth values": (objects(True, False), [True, False]),
+    "several levels": (
+        xr.Coordinates.from_pandas_multiindex(LEVELS, "d"),
+        ["(a, 1)", "(b, 2)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["netcdf", "zarr"])
+@pytest.mark.parametrize(("labels", "read"), LABELS.values(), ids=list(LABELS))
+def test_labels_that_no_file_holds_are_saved_as_text(tmp_path, form, labels, read):
+    draws = xr.Dataset({"x": (("chain", "draw", "d"), np.zeros((2, 4, 2)))})
+    draws = draws.assign_coords(labels if isinstance(labels, xr.Coordinates) else {"d": labels})
+    before = draws.copy()
+    again = sa.load(sa.save(results.build({"posterior": draws}, {}), tmp_path / "fit", format=form))
+    posterior = results.dataset(again, "posterior")
+    assert posterior["d"].values.tolist() == read
+    if isinstance(labels, xr.Coordinates):
+        assert posterior["p"].values.tolist() == ["a", "b"]
+        assert posterior["q"].values.tolist() == [1, 2]
+    xr.testing.assert_identical(draws, before)  # saving changes nothing
+
+
+@pytest.mark.parametrize("form", ["netcdf", "zarr"])
+def test_values_that_no_file_holds_are_refused(tmp_path, form):
+    x = xr.Dataset({"x": (("chain", "draw"), np.zeros((1, 2)))})
+    mixed = objects("a", 1)
+    for groups, left_out in [
+        ({"posterior": x.assign(o=(("chain", "draw"), mixed[None]))}, "o"),
+        ({"posterior": x, "constant_data": xr.Dataset({"o": ("d", mixed)})}, "constant_data"),
+    ]:
+        fit = results.build(groups, {})
+        with raises("result_refused", f"exclude='{left_out}'"):
+            sa.save(fit, tmp_path / "folder" / "fit", format=form)
+        assert not os.listdir(tmp_path)
+    path = sa.save(fit, tmp_path / "fit", format=form, exclude=left_out)
+    assert "x" in results.dataset(sa.load(path), "posterior")
+
+
+def test_what_xarray_refuses_is_no_fault_of_the_disk(tmp_path, monkeypatch):
+    def refuse(self, *arguments, **keywords):
+        raise NotImplementedError("variable 'x' cannot be serialized")
+
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", refuse)
+    with raises("result_refused", "variable 'x'", tmp_path / "fit.nc"):
+        sa.save(small(), tmp_path / "fit.nc")
+    assert not os.listdir(tmp_path)
 
 
 def test_only_fits_can_be_saved(tmp_path):

@@ -87,7 +87,11 @@ def statistics(fit: Any, group: str) -> dict[str, np.ndarray]:
     if group not in results.group_names(fit):
         return {}
     variables = results.dataset(fit, group).data_vars
-    return {str(name): v.values for name, v in variables.items() if v.values.ndim == 2}
+    return {
+        str(name): v.transpose("chain", "draw").values  # other libraries use other orders
+        for name, v in variables.items()
+        if set(v.dims) == {"chain", "draw"}
+    }
 
 
 def list_repeats(fits: Any) -> Repeats:
