@@ -322,6 +322,74 @@ class TestOfAFinishedRun:
         assert sa.load(run) is not None
 
 
+NOISY = """
+parameters { real x; vector[2] u; }
+transformed parameters { real a = 100 + x; real b = -100 + x; vector[2] c = [a, b]'; }
+model { u ~ std_normal(); target += normal_lpdf(x | 0, 1) + 0.3 * sum(u); }
+"""
+NOISY_OPTIONS = {
+    "noise": "u", "rho": 0.5, "exclude": ["b", "c"], "backend": "stanli", "show_progress": False,
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+class TestTargetThatIsGivenAgain:
+    """Its options change draws, or columns, or names alone."""
+
+    @pytest.fixture(scope="class")
+    def finished(self, tmp_path_factory):
+        run = tmp_path_factory.mktemp("noisy") / "run"
+        draw(sa.Target(NOISY, **NOISY_OPTIONS), ("rwm", {}), run=run)
+        return run
+
+    @pytest.fixture
+    def run(self, finished, tmp_path):
+        return shutil.copytree(finished, tmp_path / "run")
+
+    @pytest.mark.parametrize(
+        ("changed", "facts"),
+        [
+            ({"exclude": ["a", "c"]}, ["exclude", "a, c", "b, c"]),  # as many columns
+            ({"exclude": "b"}, ["exclude", "b, c"]),
+            ({"exclude": ()}, ["exclude", "none", "b, c"]),
+            ({"rho": 0.25}, ["rho", "0.25", "0.5"]),
+            ({"noise": (), "rho": 0.5}, ["noise", "none", "u"]),
+        ],
+    )
+    def test_it_has_the_same_draws_and_columns(self, run, changed, facts):
+        other = sa.Target(NOISY, **NOISY_OPTIONS | changed)
+        with raises("run_mismatch", *facts):
+            resume(run, target=other, iter_sampling=70)
+        assert results.dataset(sa.load(run), "posterior").sizes["draw"] == 60
+
+    def test_names_to_exclude_come_in_any_order(self, run):
+        same = sa.Target(NOISY, **NOISY_OPTIONS | {"exclude": ["c", "b"]})
+        assert set(results.dataset(resume(run, target=same), "posterior")) == {"x", "a"}
+
+    def test_its_labels_are_those_of_the_folder_from_then_on(self, tmp_path):
+        program = "parameters { vector[2] x; } model { x ~ normal(0, 1); }"
+        quiet = {"backend": "stanli", "show_progress": False}
+        draw(sa.Target(program, **quiet), ("rwm", {}), run=tmp_path / "run")
+        named = sa.Target(program, dims={"x": ["k"]}, coords={"k": ["p", "q"]}, **quiet)
+        for fit in (resume(tmp_path / "run", target=named), sa.load(tmp_path / "run")):
+            draws = results.dataset(fit, "posterior")["x"]
+            assert draws.dims == ("chain", "draw", "k")
+            assert list(draws["k"].values) == ["p", "q"]
+
+    def test_arrays_of_another_run_are_refused(self, run):
+        path = run / "sampling_constrained.npy"
+        np.save(path, np.load(path)[:, :, :1])
+        with raises("run_unreadable", path.name, "1"):
+            resume(run)
+
+    def test_columns_of_another_run_are_refused(self, run):
+        manifest = json.loads((run / "run.json").read_text())
+        manifest["columns"].reverse()
+        (run / "run.json").write_text(json.dumps(manifest))
+        with raises("run_mismatch", "columns"):
+            resume(run)
+
+
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
 def test_draws_that_are_not_exact_are_judged_so_from_the_folder(target, tmp_path):
