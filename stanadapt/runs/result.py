@@ -94,7 +94,7 @@ def failures(
         yield Message(
             FAILED_EVALUATIONS,
             f"{failed} of {evaluations} evaluations of {target.name} ({failed / evaluations:.2%}) "
-            f"had no finite density and were rejected{_quoted(message)}"
+            f"had no finite density and were rejected{quoted(message)}"
             f"{_point(target, chains.index(worst), worst.density.failed_position)} If there are "
             "many, bound the parameters in the program, or give them tighter priors.",
         )
@@ -105,7 +105,7 @@ def failures(
         message = " ".join(constrain.explain().split())
         yield Message(
             FAILED_QUANTITIES,
-            f"generated quantities failed at {quantities} draws, which hold NaN{_quoted(message)} "
+            f"generated quantities failed at {quantities} draws, which hold NaN{quoted(message)} "
             "Parameters are unaffected. Fix the block, or remove the failing statement.",
         )
     stopped = [str(i + 1) for i, chain in enumerate(chains) if chain.stopped]
@@ -133,7 +133,8 @@ def _chains(numbers: list[str]) -> str:
     return f"chain{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 
 
-def _quoted(message: str) -> str:
+def quoted(message: str) -> str:
+    """Return the end of a sentence, with Stan's message if there is one."""
     if not message:
         return "."
     return f"; Stan says: {message}{'' if message.endswith(('.', '!', '?')) else '.'}"

@@ -311,7 +311,8 @@ class Target(Samplable):
         self.rho = require_correlation(rho)
         self.program = program if isinstance(program, Program) else read(program, include_paths)
         self.name = self.program.name
-        self._lock, self._without_quantities = threading.Lock(), None
+        self._lock = threading.Lock()
+        self._reduced: dict[tuple[str, ...], Any] = {}  # models without some blocks
         self._chain_models: list[Any] = []
         with status(show_progress) as report:
             first = backends.load_first(
@@ -543,13 +544,25 @@ class Target(Samplable):
 
         stanli always runs them. If they throw, only this model can constrain the parameters.
         """
+        return self._without("generated quantities")
+
+    def parameters_alone(self) -> Any:
+        """Return a model without computed quantities and density, which is made at the first call.
+
+        stanli always runs transformed parameters too. If they throw, this model can constrain.
+        """
+        return self._without("generated quantities", "transformed parameters", "model")
+
+    def _without(self, *blocks: str) -> Any:
         if self._native:
             return self.model
         with self._lock:
-            if self._without_quantities is None:
-                code = without_block(self.program.code, "generated quantities")
-                self._without_quantities = self._load_again(self.program._replace(code=code))
-            return self._without_quantities
+            if blocks not in self._reduced:
+                code = self.program.code
+                for name in blocks:
+                    code = without_block(code, name)
+                self._reduced[blocks] = self._load_again(self.program._replace(code=code))
+            return self._reduced[blocks]
 
     def constrainer(self, seed: int, chain: int = 0) -> Constrainer:
         """Make a callable that constrains draws of one chain and computes generated quantities."""
