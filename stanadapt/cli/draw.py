@@ -156,10 +156,13 @@ def sample(
             save=read_names(groups) or (), run=run, show_progress=not quiet, **settings,
         )  # fmt: skip
         if prior_data is not None and not results.attribute(fit, "interrupted"):
-            fit = add_prior(
-                fit, target, prior_data, max_minutes=max_minutes, parallel_chains=parallel_chains,
-                show_progress=not quiet,
-            )  # fmt: skip
+            limits: Any = {"max_minutes": max_minutes, "parallel_chains": parallel_chains}
+            try:
+                fit = add_prior(fit, target, prior_data, **limits, show_progress=not quiet)
+            except BaseException:  # whatever it is, no draw of the posterior is lost
+                save(fit, path, float32, format, force)
+                print(f"{OUTPUTS[format][1]}: {path}")
+                raise
         save(fit, path, float32, format, force)
         print(compare({results.attribute(fit, "sampler"): fit}))
         print(f"{OUTPUTS[format][1]}: {path}")

@@ -39,6 +39,20 @@ def test_folders_without_a_run(files):
 
 
 @pytest.mark.usefixtures("files")
+def test_draws_are_written_whatever_ends_the_prior(monkeypatch):
+    def failing(*arguments, **options):
+        raise RuntimeError("of the prior")
+
+    monkeypatch.setattr(draw, "add_prior", failing)
+    with pytest.raises(RuntimeError, match="of the prior"):
+        call(
+            "sample", "my.stan", "-d", "my.json", "-s", "rwm", "--prior-data", "my.json",
+            "-o", "fit.nc", *TINY,
+        )  # fmt: skip
+    assert results.dataset(sa.load("fit.nc"), "posterior").sizes["draw"] == 40
+
+
+@pytest.mark.usefixtures("files")
 def test_an_unknown_reference_distribution():
     wrong = ["sample", "my.stan", "-d", "my.json", "-s", "smc", "--reference", "pathfindr"]
     printed = call(*wrong, *TINY, status=1)
