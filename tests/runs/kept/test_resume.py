@@ -237,6 +237,45 @@ class TestOfAFinishedRun:
         (run / "run.json").write_text(json.dumps(manifest))
         assert "backend_version" not in sa.load(run).attrs
 
+    @staticmethod
+    def set_back(run, number, **changes):
+        """Let a chain of a folder be where it was earlier; `rows` are those of sampling."""
+        folder = folder_module.RunFolder.open(run)
+        arrays = checkpoint.newest(folder, 3)[number - 1]
+        summary = checkpoint.summary_of(arrays)
+        summary["rows"]["sampling"] = changes.pop("rows", 0)
+        text = json.dumps({**summary, "done": 50, **changes})
+        arrays[checkpoint.SUMMARY] = np.frombuffer(text.encode(), np.uint8)
+        folder.write_arrays(checkpoint.chain_file(number - 1), arrays)
+
+    @pytest.mark.parametrize("rows", [0, 3])
+    def test_a_chain_that_is_far_behind_does_not_hide_the_others(self, run, rows):
+        self.set_back(run, 2, rows=rows)
+        fit = sa.load(run)
+        assert results.dataset(fit, "posterior")["s"].shape == (2, 60)
+        assert list(fit.attrs["chains_kept"]) == [1, 3]
+        assert fit.attrs["interrupted"] == 1
+        assert "chains_too_short" in fit.attrs["note_codes"]
+
+    def test_chains_that_were_stopped_are_left_out(self, run):
+        self.set_back(run, 2, rows=40, stopped=True)
+        fit = sa.load(run)
+        assert list(fit.attrs["chains_kept"]) == [1, 3]
+        assert fit.attrs["interrupted"] == 0
+        assert "chains_too_short" not in fit.attrs.get("note_codes", "")
+
+    def test_what_each_chain_has_done_is_said_if_none_has_draws(self, run):
+        for number in (1, 2):
+            self.set_back(run, number, done=10 * number)
+        self.set_back(run, 3, rows=40, stopped=True)
+        with raises("no_draws_yet", "chain 1 has done 10 ", "chain 2 has done 20 ", "chain 3 was"):
+            sa.load(run)
+        for number in (1, 2):
+            self.set_back(run, number, rows=40, stopped=True)
+        with raises("no_draws", run, "inits") as caught:
+            sa.load(run)
+        assert "later" not in caught.value.message
+
     def test_changing_a_result_does_not_change_the_folder(self, run):
         fit = resume(run)
         before = results.dataset(fit, "posterior")["s"].values.copy()
