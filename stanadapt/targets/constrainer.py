@@ -9,6 +9,8 @@ from stanadapt.engine.density import constrain
 
 # rows between two seeds of Stan's generator; creating a generator takes 25 us
 BLOCK = 256
+# the blocks of a program that parameters do not need; stanli runs the first two with them
+AFTER_PARAMETERS = ("transformed parameters", "generated quantities", "model")
 
 
 def address_of(function: Any) -> int:
@@ -107,7 +109,7 @@ class Constrainer:
             try:
                 values = model.param_constrain(positions[i], include_tp=True)
             except RuntimeError:
-                values = self._target.parameters_alone().param_constrain(positions[i])
+                values = self._target.without(*AFTER_PARAMETERS).param_constrain(positions[i])
             out[i, : values.size] = values
 
     def explain(self) -> str:

@@ -38,7 +38,7 @@ from stanadapt.targets.projection import Violation, project
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.declarations import Declaration, parse
-from stanadapt.targets.stan.program import Program, block, has_random_data, read, without_block
+from stanadapt.targets.stan.program import Program, block, has_random_data, read, without_blocks
 
 
 def element_name(column: str) -> str:
@@ -544,23 +544,15 @@ class Target(Samplable):
 
         stanli always runs them. If they throw, only this model can constrain the parameters.
         """
-        return self._without("generated quantities")
+        return self.without("generated quantities")
 
-    def parameters_alone(self) -> Any:
-        """Return a model without computed quantities and density, which is made at the first call.
-
-        stanli always runs transformed parameters too. If they throw, this model can constrain.
-        """
-        return self._without("generated quantities", "transformed parameters", "model")
-
-    def _without(self, *blocks: str) -> Any:
+    def without(self, *blocks: str) -> Any:
+        """Return a model without the contents of these blocks, or one that can leave them out."""
         if self._native:
             return self.model
         with self._lock:
             if blocks not in self._reduced:
-                code = self.program.code
-                for name in blocks:
-                    code = without_block(code, name)
+                code = without_blocks(self.program.code, blocks)
                 self._reduced[blocks] = self._load_again(self.program._replace(code=code))
             return self._reduced[blocks]
 
