@@ -303,7 +303,9 @@ def require_same(what: str, now: str, then: str) -> None:
 
 def _shown(option: Any) -> str:
     """Text of an option that is the same if it has the same effect: names may be in any order."""
-    return str(float(option)) if np.isscalar(option) else ", ".join(sorted(option))
+    if isinstance(option, int | float):
+        return str(float(option))
+    return ", ".join(sorted(option))
 
 
 def new_key() -> str:
