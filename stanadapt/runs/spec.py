@@ -235,13 +235,7 @@ def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool
     """
     manifest = folder.manifest
     if given is None:
-        if spec.described:
-            raise StanadaptError(
-                RUN_NEEDS_TARGET,
-                f"the target of the run is {spec.described}: make it again and give it as "
-                "`target`.",
-            )
-        given = spec._replace(location=None, factor=None, map_rows=None).make_target(show_progress)
+        given = program_of(spec, show_progress)
     where = f" in {folder.path}"
     require_same(f"program{where}", given.target.program.hash, manifest["program"]["hash"])
     require_same(f"data{where}", stan_data.digest(given.target.data), manifest["data_hash"])
@@ -254,6 +248,24 @@ def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool
     described = "" if given.target is given else repr(given)
     require_same(f"pseudo-extension{where}", described, spec.described)
     return spec.in_coordinates(given)
+
+
+def program_of(spec: RunSpec, show_progress: bool) -> Target:
+    """Make the target of a run from its description, in its own coordinates.
+
+    Raises
+    ------
+    StanadaptError
+        "run_needs_target" if it is more than the program under its data.
+
+    """
+    if spec.described:
+        raise StanadaptError(
+            RUN_NEEDS_TARGET,
+            f"the target of the run is {spec.described}: make it again and give it as `target`.",
+        )
+    original = spec._replace(location=None, factor=None, map_rows=None)
+    return original.make_target(show_progress).target
 
 
 def record_labels(folder: RunFolder, target: Samplable) -> None:
