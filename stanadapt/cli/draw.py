@@ -1,6 +1,8 @@
 """Commands that draw: `sample`, `approximate`, and `resume` and `watch` for runs in a folder."""
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,10 +60,12 @@ from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.choose_sampler import AUTO, require_sampler
+from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.load import load, progress_of
 from stanadapt.runs.prior import add_prior
 from stanadapt.runs.resume import resume as continue_run
 from stanadapt.runs.sample import sample as draw_fit
+from stanadapt.runs.spec import program_of, read_spec
 from stanadapt.samplers import registered
 from stanadapt.samplers.variational.methods import METHODS, choose_method
 from stanadapt.studies.approximate.approximate import approximate as fit_approximation
@@ -155,16 +159,26 @@ def sample(
             warm_start=warm_start, standardize=coordinates, save_warmup=save_warmup,
             save=read_names(groups) or (), run=run, show_progress=not quiet, **settings,
         )  # fmt: skip
+        write = partial(save, path=path, float32=float32, format=format, force=force)
         if prior_data is not None and not results.attribute(fit, "interrupted"):
-            fit = add_prior(
-                fit, target, prior_data, max_minutes=max_minutes, parallel_chains=parallel_chains,
-                show_progress=not quiet,
-            )  # fmt: skip
-        save(fit, path, float32, format, force)
+            limits: Any = {"max_minutes": max_minutes, "parallel_chains": parallel_chains}
+            fit = _with_prior(fit, target, prior_data, write, show_progress=not quiet, **limits)
+        write(fit)
         print(compare({results.attribute(fit, "sampler"): fit}))
         print(f"{OUTPUTS[format][1]}: {path}")
         if results.attribute(fit, "interrupted"):
             raise typer.Exit(130)
+
+
+def _with_prior(
+    fit: Any, target: Any, data: Path, write: Callable[[Any], Path], **options: Any
+) -> Any:
+    """Add the prior to a fit, and write the fit if that fails: no draw may be lost."""
+    try:
+        return add_prior(fit, target, data, **options)
+    except BaseException:
+        print(f"the fit without its prior: {write(fit)}")
+        raise
 
 
 def _coordinates(standardize: bool | None, straighten: bool) -> bool | str | None:
@@ -241,6 +255,10 @@ def resume(
     until_ess: UntilEss = None,
     max_minutes: MaxMinutes = None,
     parallel_chains: Parallel = None,
+    prior_data: Annotated[
+        Path | None,
+        typer.Option(help="JSON file of data without observations: adds the group prior."),
+    ] = None,
     float32: Float32 = False,
     quiet: Quiet = False,
     force: Force = False,
@@ -249,11 +267,19 @@ def resume(
     with report_errors():
         path = require_output(out, format, force, float32)
         interruption.runs.append(run)
-        fit = continue_run(
-            run, iter_sampling=iter_sampling, until_ess=until_ess, max_minutes=max_minutes,
-            parallel_chains=parallel_chains, show_progress=not quiet,
-        )  # fmt: skip
-        save(fit, path, float32, format, force)
+        target = None
+        limits: Any = {
+            "max_minutes": max_minutes, "parallel_chains": parallel_chains,
+            "show_progress": not quiet,
+        }  # fmt: skip
+        if prior_data is not None:
+            target = program_of(read_spec(RunFolder.open(run)), not quiet)
+            target.with_prior_data(prior_data)  # find mistakes in the file before sampling
+        fit = continue_run(run, target, iter_sampling=iter_sampling, until_ess=until_ess, **limits)
+        write = partial(save, path=path, float32=float32, format=format, force=force)
+        if prior_data is not None and not results.attribute(fit, "interrupted"):
+            fit = _with_prior(fit, target, prior_data, write, **limits)
+        write(fit)
         print(compare({results.attribute(fit, "sampler"): fit}))
         print(f"{OUTPUTS[format][1]}: {path}")
         if results.attribute(fit, "interrupted"):

@@ -197,9 +197,9 @@ class Chain:
     rng
         numpy Generator, the chain's only source of randomness.
     make_constrain
-        Called once per phase, so that keeping warm-up does not change the random numbers of
-        sampling. Returns a function (positions, out) -> number of rows in which generated
-        quantities threw, to be called for the kept draws in order.
+        Called once for warm-up, then once for sampling, so that keeping warm-up does not change the
+        random numbers of sampling. Returns a function (positions, out) -> number of rows in which
+        generated quantities threw, to be called for the kept draws in order.
     workers
         Densities of further threads that share the moves of this chain.
 

@@ -4,7 +4,6 @@ Memory is checked before the first draw: a system may promise more than it has, 
 when the memory is used. Draws of hours would be lost without a message.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,38 +74,39 @@ class Randomness(NamedTuple):
 
     moves, scales
         Generators for its start and its moves, and for the pre-run that learns scales.
-    quantities
-        Seed of Stan's generator, for generated quantities.
+    quantities, warmup_quantities
+        Seeds of Stan's generator, for generated quantities of sampling and of warm-up.
 
     """
 
     moves: np.random.Generator
     quantities: int
+    warmup_quantities: int
     scales: np.random.Generator
 
 
 def randomness(plan: Plan) -> list[Randomness]:
     """Return the sources of every chain of a plan."""
-    sources = [source.spawn(3) for source in plan.seeds()]
-    return [
-        Randomness(
-            np.random.default_rng(moves), int(quantities.generate_state(1, np.uint32)[0]),
-            np.random.default_rng(scales),
-        )
-        for moves, quantities, scales in sources
-    ]  # fmt: skip
+    made = []
+    for source in plan.seeds():
+        moves, quantities, scales = source.spawn(3)
+        sampling, warmup = map(int, quantities.generate_state(2, np.uint32))
+        generators = np.random.default_rng(moves), np.random.default_rng(scales)
+        made.append(Randomness(generators[0], sampling, warmup, generators[1]))
+    return made
 
 
 def make_chain(start: Start, design: ChainDesign, source: Randomness, number: int) -> Chain:
     """Return chain `number`, 0, 1, ..., at its position of a start."""
     plan, target = design.plan, start.target
+    seeds = iter((source.warmup_quantities, source.quantities))
     last = plan.chains * plan.threads_per_chain  # each worker gets a number as a chain does
     return Chain(
         design,
         start.counted(target.density(number), number),
         start.positions[number],
         source.moves,
-        partial(target.constrainer, source.quantities, number),
+        lambda: target.constrainer(next(seeds), number),
         [target.density(worker) for worker in range(plan.chains + number, last, plan.chains)],
     )
 

@@ -200,6 +200,10 @@ class RunFolder:
             array = _open(path, "r+")
             if array.shape == shape:
                 return array
+            if array.ndim != 3 or (array.shape[0], array.shape[2]) != (shape[0], shape[2]):
+                chains, _, numbers = shape
+                other = f"{chains} chains and {numbers} numbers per draw do not fit {array.shape}"
+                raise _unreadable(path, ValueError(other))
             partial = path.with_name(f".{name}.partial")
             longer = _allocate(partial, shape)
             rows = min(array.shape[1], shape[1])

@@ -9,6 +9,7 @@ from typing import Any
 
 from stanadapt import results
 from stanadapt.diagnostics.verdict import judge
+from stanadapt.engine.chain import FAILURES_BEFORE_STOP
 from stanadapt.errors import StanadaptError
 from stanadapt.results import Fit
 from stanadapt.results.attributes import origin_attributes
@@ -18,8 +19,8 @@ from stanadapt.results.read_cmdstan_csv import chains_in, load_csv
 from stanadapt.results.zarr_store import is_store, load_store
 from stanadapt.runs.checkpoint import newest, summary_of
 from stanadapt.runs.folder import MANIFEST, RunFolder
-from stanadapt.runs.messages import NO_DRAWS_YET
-from stanadapt.runs.result import statistics
+from stanadapt.runs.messages import NO_DRAWS, NO_DRAWS_YET
+from stanadapt.runs.result import common_length, short_chains, statistics
 from stanadapt.runs.spec import DATA
 
 
@@ -40,7 +41,8 @@ def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
     Raises
     ------
     StanadaptError
-        Stage "files" if it is no such file; "no_draws_yet" if a run is still warming up.
+        Stage "files" if it is no such file; "no_draws_yet" if all chains of a run are still warming
+        up; "no_draws" if all were stopped.
 
     Examples
     --------
@@ -74,25 +76,43 @@ def _load_run(path: Path) -> Fit:
     folder = RunFolder.open(path)
     manifest, labels = folder.manifest, read_labels(folder.manifest["target"]["labels"])
     progress = [summary_of(held) for held in newest(folder, manifest["plan"]["chains"])]
-    kept = [i for i, chain in enumerate(progress) if not chain["stopped"]]
-    length = min((progress[i]["rows"]["sampling"] for i in kept), default=0)
+    stopped = [chain["stopped"] for chain in progress]
+    rows = [0 if chain["stopped"] else chain["rows"]["sampling"] for chain in progress]
+    kept, length = common_length(rows)  # as `resume` keeps them
     if not length:
-        done = ", ".join(str(chain["done"]) for chain in progress)
-        raise StanadaptError(
-            NO_DRAWS_YET,
-            f"the run in {path} has no draws yet: its chains have done {done} iterations of "
-            "warm-up. Read it again later, or resume it.",
-        )
+        raise _no_draws(path, progress)
     arrays = folder.private_arrays()
     draws = results.variables(manifest["columns"], arrays["sampling_constrained"][kept, :length])
     stats = statistics(manifest["statistics"], arrays["sampling_stats"][kept, :length])
     groups = phase_groups(labels, "", draws, stats)
     groups |= data_groups(labels, folder.read_text(DATA))
     attributes = {**_attributes(manifest), "run": str(path), "chains_kept": [i + 1 for i in kept]}
-    attributes["interrupted"] = length < -(
-        -manifest["plan"]["iter_sampling"] // manifest["plan"]["thin"]
-    )
+    whole = -(-manifest["plan"]["iter_sampling"] // manifest["plan"]["thin"])
+    going_on = [count for count, ended in zip(rows, stopped, strict=True) if not ended]
+    attributes["interrupted"] = min(going_on) < whole
+    attributes["notes"] = list(short_chains(stopped, kept, length))
     return judge(results.build(groups, attributes))
+
+
+def _no_draws(path: Path, progress: list[dict[str, Any]]) -> StanadaptError:
+    """Return the error of a run in which no chain has a draw that counts."""
+    if all(chain["stopped"] for chain in progress):
+        return StanadaptError(
+            NO_DRAWS,
+            f"the run in {path} has no draws: all its chains were stopped, since their last "
+            f"{FAILURES_BEFORE_STOP} evaluations all failed. Check the priors and the constraints, "
+            "and sample again in another folder, from elsewhere (`inits`).",
+        )
+    chains = ", ".join(
+        f"chain {number} was stopped after {chain['done']} iterations"
+        if chain["stopped"]
+        else f"chain {number} has done {chain['done']} iterations of warm-up"
+        for number, chain in enumerate(progress, 1)
+    )
+    return StanadaptError(
+        NO_DRAWS_YET,
+        f"the run in {path} has no draws yet: {chains}. Read it again later, or resume it.",
+    )
 
 
 def progress_of(path: str | PathLike) -> tuple[int, int, list[str]]:

@@ -76,7 +76,7 @@ WORKERS_FAILED = Code(
 RUN_MISMATCH = Code(
     "run_mismatch",
     "settings",
-    "The program, the data, the backend or the sampler differ from those of the run.",
+    "The program, the data, options of the target, or the sampler differ from those of the run.",
     "Resume with what the run began with, or start a new run.",
 )
 RUN_NEEDS_TARGET = Code(

@@ -14,8 +14,9 @@ from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results import Fit
 from stanadapt.results.labels import phase_groups
-from stanadapt.runs.messages import PRIOR_NOT_DRAWN
+from stanadapt.runs.messages import FAILED_QUANTITIES, PRIOR_NOT_DRAWN
 from stanadapt.runs.progress import RunProgress
+from stanadapt.runs.result import quoted
 from stanadapt.runs.sample import sample
 from stanadapt.targets.target import Data, Target, require_target
 
@@ -59,8 +60,9 @@ def add_prior(
     Returns
     -------
     Fit
-        The same object. If the prior could not be drawn, or its draws are not fine, a note says
-        why. The attribute `prior_verdict` is the verdict on the prior's draws.
+        The same object. If the prior could not be drawn, its draws are not fine, or quantities
+        failed at some of them, a note says why. The attribute `prior_verdict` is the verdict on the
+        prior's draws.
 
     Raises
     ------
@@ -95,7 +97,7 @@ def add_prior(
     seed = int(results.attribute(fit, "seed", 0))
     try:
         prior = _draw(prior_target, chains, seed, limits)
-        groups, short = _groups(target, prior, _seeds(seed)[1], max_minutes)
+        groups, notes = _groups(target, prior, _seeds(seed)[1], max_minutes)
     except KeyboardInterrupt:
         _add_note(fit, "the prior was not drawn: interrupted.")
         return fit
@@ -109,8 +111,8 @@ def add_prior(
     if verdict != FINE:
         reasons = " ".join(results.from_json(prior, "verdict_reasons", []))
         _add_note(fit, f"the draws in the group prior: {verdict}. {reasons}")
-    if short:
-        _add_note(fit, short)
+    for note in notes:
+        _record(fit, note)
     return fit
 
 
@@ -129,27 +131,32 @@ def _draw(target: Target, chains: int, seed: int, limits: dict[str, Any]) -> Any
 
 def _groups(
     target: Target, prior: Any, seed: int, max_minutes: float | None
-) -> tuple[results.Groups, str]:
-    """Groups of the prior, under their names in ArviZ, and why they have fewer draws, if so."""
+) -> tuple[results.Groups, list[Message]]:
+    """Groups of the prior, under their names in ArviZ, and notes on draws that they lack."""
     positions = results.dataset(prior, "unconstrained_posterior")["position"].values
-    constrained, reason = _predicted(target, positions, seed, max_minutes)
+    constrained, reason, failed = _predicted(target, positions, seed, max_minutes)
     rows = constrained.shape[1]
     named = results.variables(target.column_names, constrained)
     held = results.dataset(prior, "sample_stats")
     stats = {str(name): values.values[:, :rows] for name, values in held.data_vars.items()}
     groups = phase_groups(target.labels, "", named, stats)
-    kept = f"the first {rows} of {positions.shape[1]} draws of the prior per chain are kept"
-    text = f"{kept}: their predictions were {reason}." if reason else ""
-    return {GROUPS[name]: group for name, group in groups.items() if name in GROUPS}, text
+    notes = []
+    if reason:
+        kept = f"the first {rows} of {positions.shape[1]} draws of the prior per chain are kept"
+        notes.append(Message(PRIOR_NOT_DRAWN, f"{kept}: their predictions were {reason}."))
+    if failed:
+        notes.append(Message(FAILED_QUANTITIES, failed))
+    return {GROUPS[name]: group for name, group in groups.items() if name in GROUPS}, notes
 
 
 def _predicted(
     target: Target, positions: np.ndarray, seed: int, max_minutes: float | None
-) -> tuple[np.ndarray, str]:
+) -> tuple[np.ndarray, str, str]:
     """Return the columns of the program at positions, of all chains equally many.
 
     Generated quantities may take longer than draws: Ctrl-C and the time limit end them as well,
-    and then the second value says so.
+    and then the second value says so. The third says at how many positions quantities failed: the
+    data of the posterior are not those under which these were drawn.
 
     Raises
     ------
@@ -160,12 +167,15 @@ def _predicted(
     chains, draws, _ = positions.shape
     constrained = np.empty((chains, draws, len(target.column_names)))
     constrainers = [target.constrainer(seed, chain) for chain in range(chains)]
+    failed = np.zeros(chains, int)
     began, rows, size, reason = time.monotonic(), 0, 1, ""
     try:
         while rows < draws and not reason:
             part, started = slice(rows, min(rows + size, draws)), time.monotonic()
-            for constrain, own, out in zip(constrainers, positions, constrained, strict=True):
+            failed += [
                 constrain(np.ascontiguousarray(own[part]), out[part])
+                for constrain, own, out in zip(constrainers, positions, constrained, strict=True)
+            ]
             rows, now = part.stop, time.monotonic()
             pace = CHUNK_SECONDS / max(now - started, 1e-6)
             size = int(np.clip(size * min(pace, 4.0), 1, LARGEST_CHUNK))
@@ -175,11 +185,22 @@ def _predicted(
         if not rows:
             raise
         reason = "interrupted"
-    return constrained[:, :rows], reason
+    if not failed.any():
+        return constrained[:, :rows], reason, ""
+    stan = " ".join(constrainers[int(failed.argmax())].explain().split())
+    text = (
+        f"transformed parameters or generated quantities failed at {failed.sum()} of "
+        f"{chains * rows} draws of the prior, which hold NaN{quoted(stan)} Parameters are "
+        "unaffected."
+    )
+    return constrained[:, :rows], reason, text
 
 
 def _add_note(fit: Any, text: str) -> None:
+    _record(fit, Message(PRIOR_NOT_DRAWN, text))
+
+
+def _record(fit: Any, note: Message) -> None:
     """Warn, and record the note."""
-    note = Message(PRIOR_NOT_DRAWN, text)
     warn(note)
     results.add_notes(fit, [note])

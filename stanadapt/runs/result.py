@@ -94,7 +94,7 @@ def failures(
         yield Message(
             FAILED_EVALUATIONS,
             f"{failed} of {evaluations} evaluations of {target.name} ({failed / evaluations:.2%}) "
-            f"had no finite density and were rejected{_quoted(message)}"
+            f"had no finite density and were rejected{quoted(message)}"
             f"{_point(target, chains.index(worst), worst.density.failed_position)} If there are "
             "many, bound the parameters in the program, or give them tighter priors.",
         )
@@ -105,7 +105,7 @@ def failures(
         message = " ".join(constrain.explain().split())
         yield Message(
             FAILED_QUANTITIES,
-            f"generated quantities failed at {quantities} draws, which hold NaN{_quoted(message)} "
+            f"generated quantities failed at {quantities} draws, which hold NaN{quoted(message)} "
             "Parameters are unaffected. Fix the block, or remove the failing statement.",
         )
     stopped = [str(i + 1) for i, chain in enumerate(chains) if chain.stopped]
@@ -118,14 +118,17 @@ def failures(
         )
 
 
-def short_chains(chains: list[Chain], kept: list[int], length: int) -> Iterator[str]:
-    """Yield a note on the chains that an interruption left too short to keep."""
-    short = [str(i + 1) for i, c in enumerate(chains) if i not in kept and not c.stopped]
+def short_chains(stopped: Sequence[bool], kept: list[int], length: int) -> Iterator[str]:
+    """Yield a note on the chains that an interruption left too short to keep.
+
+    Chains that were stopped, since their density failed, have a note of their own.
+    """
+    short = [str(i + 1) for i, ended in enumerate(stopped) if i not in kept and not ended]
     if short:
         yield Message(
             CHAINS_TOO_SHORT,
-            f"interrupted: {len(kept)} of {len(chains)} chains are kept, with {length} draws each; "
-            f"left out, with fewer draws: {_chains(short)}.",
+            f"interrupted: {len(kept)} of {len(stopped)} chains are kept, with {length} draws "
+            f"each; left out, with fewer draws: {_chains(short)}.",
         )
 
 
@@ -133,7 +136,8 @@ def _chains(numbers: list[str]) -> str:
     return f"chain{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 
 
-def _quoted(message: str) -> str:
+def quoted(message: str) -> str:
+    """Return the end of a sentence, with Stan's message if there is one."""
     if not message:
         return "."
     return f"; Stan says: {message}{'' if message.endswith(('.', '!', '?')) else '.'}"
@@ -167,7 +171,7 @@ def pack_result(
     """
     lengths = [_usable(chain) for chain in chains]
     whole = record.keep_all_chains
-    numbers, length = _all_begun(lengths) if whole else _common_length(lengths)
+    numbers, length = _all_begun(lengths) if whole else common_length(lengths)
     if not length:
         raise no_draws(target, chains, record.interrupted, record.stopped)
     kept = [chains[i] for i in numbers]
@@ -183,7 +187,7 @@ def pack_result(
         "chains_kept": [number + 1 for number in numbers],
     }
     notes = [*record.notes, *failures(target, chains, numbers, at_edges=bool(edges))]
-    notes += short_chains(chains, numbers, length)
+    notes += short_chains([chain.stopped for chain in chains], numbers, length)
     sampler = chains[0].sampler
     view = RunView(target, kept, length, stats, frozenset(edge.coordinate for edge in edges))
     hooks = [sampler.after_run, None if target.map_rows is None else _report_map]
@@ -239,7 +243,7 @@ def _usable(chain: Chain) -> int:
     return 0 if chain.stopped else chain.sampling.rows
 
 
-def _common_length(lengths: list[int]) -> tuple[list[int], int]:
+def common_length(lengths: list[int]) -> tuple[list[int], int]:
     """Choose the chains and the length to keep, all chains equally long.
 
     The largest product of draws and chains: draws alone would keep one fast chain of two, whose

@@ -18,7 +18,7 @@ from stanadapt.runs.progress import RunProgress, Watch
 from stanadapt.runs.rehearsal import rehearse_run
 from stanadapt.runs.result import RunRecord
 from stanadapt.runs.run import START, Run
-from stanadapt.runs.spec import other_versions, read_spec, target_for
+from stanadapt.runs.spec import other_versions, read_spec, record_labels, target_for
 from stanadapt.runs.stopping_rule import require_limits
 from stanadapt.runs.tree import unpacked
 from stanadapt.runs.workers import require_executor
@@ -47,7 +47,7 @@ def resume(
         The folder.
     target : Target, optional
         The target. Default: made from the program and the data in the folder. Needed for an
-        `Extended`.
+        `Extended`. Its labels, which change no draw, replace those in the folder.
     iter_sampling : int, optional
         Iterations per chain in all, no fewer than are planned for the run. Default: as many, or as
         many as the run then needs if it has a target for the effective sample size.
@@ -68,7 +68,8 @@ def resume(
     ------
     StanadaptError
         Stage "files" for a folder without a run, or one that another process is writing;
-        "run_mismatch" if program, data, backend or sampler differ from those of the run.
+        "run_mismatch" if program, data, backend, noise, excluded quantities or sampler differ
+        from those of the run.
 
     Examples
     --------
@@ -94,6 +95,8 @@ def resume(
         plan = _changed(spec.plan, iter_sampling, until_ess, parallel_chains)
         spec = spec._replace(plan=plan._replace(show_progress=shown))
         made = target_for(spec, folder, target, shown)
+        # they are those of the result: `load` and a later `resume` must name its draws alike
+        record_labels(folder, made)
         nothing = np.zeros((plan.chains, 3), np.int64)
         start = Start(made, held["positions"], nothing, np.zeros((plan.chains, 2)), 0.0, {})
         record = RunRecord(dict(held["attributes"]), [*held["notes"], *other_versions(spec)])

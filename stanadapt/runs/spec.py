@@ -229,26 +229,48 @@ def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool
     Raises
     ------
     StanadaptError
-        "run_mismatch" if program, data or backend differ from those of the run;
-        "run_needs_target" if a pseudo-extension is not given.
+        "run_mismatch" if program, data, backend, noise or the stored columns differ from those of
+        the run; "run_needs_target" if a pseudo-extension is not given.
 
     """
     manifest = folder.manifest
     if given is None:
-        if spec.described:
-            raise StanadaptError(
-                RUN_NEEDS_TARGET,
-                f"the target of the run is {spec.described}: make it again and give it as "
-                "`target`.",
-            )
-        given = spec._replace(location=None, factor=None, map_rows=None).make_target(show_progress)
+        given = program_of(spec, show_progress)
     where = f" in {folder.path}"
     require_same(f"program{where}", given.target.program.hash, manifest["program"]["hash"])
     require_same(f"data{where}", stan_data.digest(given.target.data), manifest["data_hash"])
     require_same(f"backend{where}", given.target.backend, manifest["target"]["backend"])
+    for option in ("noise", "rho", "exclude"):
+        now, then = getattr(given.target, option), manifest["target"][option]
+        require_same(f"target's {option}", _shown(now), _shown(then))
+    columns = given.target.column_names, manifest["columns"]
+    require_same(f"list of columns{where}", *(stan_data.digest("\n".join(c)) for c in columns))
     described = "" if given.target is given else repr(given)
     require_same(f"pseudo-extension{where}", described, spec.described)
     return spec.in_coordinates(given)
+
+
+def program_of(spec: RunSpec, show_progress: bool) -> Target:
+    """Make the target of a run from its description, in its own coordinates.
+
+    Raises
+    ------
+    StanadaptError
+        "run_needs_target" if it is more than the program under its data.
+
+    """
+    if spec.described:
+        raise StanadaptError(
+            RUN_NEEDS_TARGET,
+            f"the target of the run is {spec.described}: make it again and give it as `target`.",
+        )
+    original = spec._replace(location=None, factor=None, map_rows=None)
+    return original.make_target(show_progress).target
+
+
+def record_labels(folder: RunFolder, target: Samplable) -> None:
+    """Let the manifest, when it is written next, have the labels of a target."""
+    folder.manifest["target"]["labels"] = _plain(plain_labels(target.target.labels))
 
 
 def source_hash(sampler: Sampler) -> str:
@@ -289,6 +311,13 @@ def require_same(what: str, now: str, then: str) -> None:
             f"the {what} is not that of the run ({now or 'none'} instead of {then or 'none'}): "
             "continue with what the run began with, or start a new run.",
         )
+
+
+def _shown(option: Any) -> str:
+    """Text of an option that is the same if it has the same effect: names may be in any order."""
+    if isinstance(option, int | float):
+        return str(float(option))
+    return ", ".join(sorted(option))
 
 
 def new_key() -> str:

@@ -9,6 +9,8 @@ from stanadapt.engine.density import constrain
 
 # rows between two seeds of Stan's generator; creating a generator takes 25 us
 BLOCK = 256
+# the blocks of a program that parameters do not need; stanli runs the first two with them
+AFTER_PARAMETERS = ("transformed parameters", "generated quantities", "model")
 
 
 def address_of(function: Any) -> int:
@@ -45,7 +47,7 @@ class Constrainer:
         self.failed_position = np.full(target.dim, np.nan)
 
     def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
-        """Fill out (draw, column); return the number of rows with failed generated quantities.
+        """Fill out (draw, column); return the number of rows with failed computed quantities.
 
         These quantities are NaN in such rows.
         """
@@ -97,10 +99,17 @@ class Constrainer:
         self._row, self.failed_position = state["row"], state["failed_position"]
 
     def _recover(self, positions: np.ndarray, out: np.ndarray) -> None:
-        """Fill in the other columns of rows with failed generated quantities."""
+        """Fill in the other columns of rows with failed generated quantities.
+
+        Transformed parameters may throw too where they are not part of the density that was drawn
+        from, as at draws of a prior: then only parameters are filled in.
+        """
         model = self._target.without_generated_quantities()
         for i in np.flatnonzero(np.isnan(out).all(axis=1)):
-            values = model.param_constrain(positions[i], include_tp=True)
+            try:
+                values = model.param_constrain(positions[i], include_tp=True)
+            except RuntimeError:
+                values = self._target.without(*AFTER_PARAMETERS).param_constrain(positions[i])
             out[i, : values.size] = values
 
     def explain(self) -> str:

@@ -39,7 +39,7 @@ from stanadapt.targets.shapes import shapes_of, wrong_shape
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.declarations import Declaration, parse
-from stanadapt.targets.stan.program import Program, block, has_random_data, read, without_block
+from stanadapt.targets.stan.program import Program, block, has_random_data, read, without_blocks
 
 
 def element_name(column: str) -> str:
@@ -312,7 +312,8 @@ class Target(Samplable):
         self.rho = require_correlation(rho)
         self.program = program if isinstance(program, Program) else read(program, include_paths)
         self.name = self.program.name
-        self._lock, self._without_quantities = threading.Lock(), None
+        self._lock = threading.Lock()
+        self._reduced: dict[tuple[str, ...], Any] = {}  # models without some blocks
         self._chain_models: list[Any] = []
         with status(show_progress) as report:
             first = backends.load_first(
@@ -546,13 +547,17 @@ class Target(Samplable):
 
         stanli always runs them. If they throw, only this model can constrain the parameters.
         """
+        return self.without("generated quantities")
+
+    def without(self, *blocks: str) -> Any:
+        """Return a model without the contents of these blocks, or one that can leave them out."""
         if self._native:
             return self.model
         with self._lock:
-            if self._without_quantities is None:
-                code = without_block(self.program.code, "generated quantities")
-                self._without_quantities = self._load_again(self.program._replace(code=code))
-            return self._without_quantities
+            if blocks not in self._reduced:
+                code = without_blocks(self.program.code, blocks)
+                self._reduced[blocks] = self._load_again(self.program._replace(code=code))
+            return self._reduced[blocks]
 
     def constrainer(self, seed: int, chain: int = 0) -> Constrainer:
         """Make a callable that constrains draws of one chain and computes generated quantities."""

@@ -39,6 +39,36 @@ def test_folders_without_a_run(files):
 
 
 @pytest.mark.usefixtures("files")
+def test_a_resumed_run_gets_the_prior_of_one_that_was_never_stopped(tmp_path):
+    (tmp_path / "prior.json").write_text('{"m": 0}')
+    prior = ["--prior-data", "prior.json"]
+    sample = ["sample", "my.stan", "-d", "my.json", "-s", "rwm", *TINY]
+    call(*sample, *prior, "-o", "whole.nc")
+    call(*sample, "--run", "run", "-o", "first.nc")
+    assert call("resume", "run", "--prior-data", "missing.json", "-o", "no.nc", status=1)
+    call("resume", "run", *prior, "-o", "resumed.nc", "--quiet")
+    whole, resumed = sa.load("whole.nc"), sa.load("resumed.nc")
+    for group in ("posterior", "prior"):
+        np.testing.assert_array_equal(
+            results.dataset(resumed, group)["x"], results.dataset(whole, group)["x"]
+        )
+
+
+@pytest.mark.usefixtures("files")
+def test_draws_are_written_whatever_ends_the_prior(monkeypatch):
+    def failing(*arguments, **options):
+        raise RuntimeError("of the prior")
+
+    monkeypatch.setattr(draw, "add_prior", failing)
+    with pytest.raises(RuntimeError, match="of the prior"):
+        call(
+            "sample", "my.stan", "-d", "my.json", "-s", "rwm", "--prior-data", "my.json",
+            "-o", "fit.nc", *TINY,
+        )  # fmt: skip
+    assert results.dataset(sa.load("fit.nc"), "posterior").sizes["draw"] == 40
+
+
+@pytest.mark.usefixtures("files")
 def test_an_unknown_reference_distribution():
     wrong = ["sample", "my.stan", "-d", "my.json", "-s", "smc", "--reference", "pathfindr"]
     printed = call(*wrong, *TINY, status=1)

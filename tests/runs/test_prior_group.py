@@ -133,6 +133,32 @@ def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target, mon
     assert "prior_not_drawn" in fit.attrs["note_codes"]
 
 
+@pytest.mark.parametrize("quantities", [True, False])
+def test_transformed_parameters_may_throw_at_draws_of_the_prior(quantities):
+    """A covariance under data without observations is empty, and that of the posterior is not."""
+    code = """
+    data { int N; vector[N] x; vector[N] y; }
+    parameters { real a; real<lower=0> c; }
+    transformed parameters {
+      matrix[N, N] L = cholesky_decompose(add_diag(rep_matrix(c, N, N), 1 - c));
+    }
+    model { a ~ normal(0, 1); c ~ exponential(1); y ~ multi_normal_cholesky(rep_vector(a, N), L); }
+    """
+    code += "generated quantities { real z = normal_rng(a, 1); }" if quantities else ""
+    target = sa.Target(code, DATA | {"y": [0.5, -1.0, 0.3]}, backend="stanli", show_progress=False)
+    fit = sa.sample(target, "rwm", **RUN)
+    with warns("failed_quantities", "Matrix m is not positive definite"):
+        sa.add_prior(fit, target, NOTHING, show_progress=False)
+    drawn = results.dataset(fit, "prior")
+    failed = drawn["c"].values >= 1.0
+    assert f"{failed.sum()} of {failed.size} draws of the prior" in fit.attrs["notes"]
+    assert failed.any()
+    np.testing.assert_array_equal(np.isnan(drawn["L"].values[..., 0, 0]), failed)
+    assert np.isfinite(drawn["a"]).all()
+    if quantities:
+        np.testing.assert_array_equal(np.isnan(drawn["z"]), failed)
+
+
 def test_limits_reach_the_prior(target):
     fit, seen = sa.sample(target, "nuts", **RUN), []
     with warns("prior_not_drawn", "the time limit"):

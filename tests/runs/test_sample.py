@@ -256,6 +256,11 @@ def test_save_warmup_adds_and_changes_nothing(full, plain):
     )
 
 
+def test_quantities_of_both_phases_have_random_numbers_of_their_own(full):
+    phases = [values(full, "r", group) for group in ("posterior", "warmup_posterior")]
+    assert not np.intersect1d(*phases).size
+
+
 def test_no_warmup_at_all(shapes):
     fit = draw(shapes, iter_warmup=0, save_warmup=True)
     assert "warmup_posterior" not in results.group_names(fit)

@@ -150,11 +150,14 @@ def block(code: str, name: str) -> str:
     return stripped[start:end]
 
 
-def without_block(code: str, name: str) -> str:
-    """Replace the body of one block by blanks; line numbers stay the same."""
-    start, end = _spans(strip(code)).get(name, (0, 0))
-    blank = re.sub(r"[^\n]", " ", code[start:end])
-    return code[:start] + blank + code[end:]
+def without_blocks(code: str, names: Iterable[str]) -> str:
+    """Replace the bodies of blocks by blanks; line numbers stay the same."""
+    spans = _spans(strip(code))
+    for name in names:
+        start, end = spans.get(name, (0, 0))
+        blank = re.sub(r"[^\n]", " ", code[start:end])
+        code = code[:start] + blank + code[end:]
+    return code
 
 
 def branches(code: str) -> list[tuple[int, str]]:

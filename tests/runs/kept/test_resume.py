@@ -237,6 +237,45 @@ class TestOfAFinishedRun:
         (run / "run.json").write_text(json.dumps(manifest))
         assert "backend_version" not in sa.load(run).attrs
 
+    @staticmethod
+    def set_back(run, number, **changes):
+        """Let a chain of a folder be where it was earlier; `rows` are those of sampling."""
+        folder = folder_module.RunFolder.open(run)
+        arrays = checkpoint.newest(folder, 3)[number - 1]
+        summary = checkpoint.summary_of(arrays)
+        summary["rows"]["sampling"] = changes.pop("rows", 0)
+        text = json.dumps({**summary, "done": 50, **changes})
+        arrays[checkpoint.SUMMARY] = np.frombuffer(text.encode(), np.uint8)
+        folder.write_arrays(checkpoint.chain_file(number - 1), arrays)
+
+    @pytest.mark.parametrize("rows", [0, 3])
+    def test_a_chain_that_is_far_behind_does_not_hide_the_others(self, run, rows):
+        self.set_back(run, 2, rows=rows)
+        fit = sa.load(run)
+        assert results.dataset(fit, "posterior")["s"].shape == (2, 60)
+        assert list(fit.attrs["chains_kept"]) == [1, 3]
+        assert fit.attrs["interrupted"] == 1
+        assert "chains_too_short" in fit.attrs["note_codes"]
+
+    def test_chains_that_were_stopped_are_left_out(self, run):
+        self.set_back(run, 2, rows=40, stopped=True)
+        fit = sa.load(run)
+        assert list(fit.attrs["chains_kept"]) == [1, 3]
+        assert fit.attrs["interrupted"] == 0
+        assert "chains_too_short" not in fit.attrs.get("note_codes", "")
+
+    def test_what_each_chain_has_done_is_said_if_none_has_draws(self, run):
+        for number in (1, 2):
+            self.set_back(run, number, done=10 * number)
+        self.set_back(run, 3, rows=40, stopped=True)
+        with raises("no_draws_yet", "chain 1 has done 10 ", "chain 2 has done 20 ", "chain 3 was"):
+            sa.load(run)
+        for number in (1, 2):
+            self.set_back(run, number, rows=40, stopped=True)
+        with raises("no_draws", run, "inits") as caught:
+            sa.load(run)
+        assert "later" not in caught.value.message
+
     def test_changing_a_result_does_not_change_the_folder(self, run):
         fit = resume(run)
         before = results.dataset(fit, "posterior")["s"].values.copy()
@@ -320,6 +359,74 @@ class TestOfAFinishedRun:
         ):
             resume(run)
         assert sa.load(run) is not None
+
+
+NOISY = """
+parameters { real x; vector[2] u; }
+transformed parameters { real a = 100 + x; real b = -100 + x; vector[2] c = [a, b]'; }
+model { u ~ std_normal(); target += normal_lpdf(x | 0, 1) + 0.3 * sum(u); }
+"""
+NOISY_OPTIONS = {
+    "noise": "u", "rho": 0.5, "exclude": ["b", "c"], "backend": "stanli", "show_progress": False,
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+class TestTargetThatIsGivenAgain:
+    """Its options change draws, or columns, or names alone."""
+
+    @pytest.fixture(scope="class")
+    def finished(self, tmp_path_factory):
+        run = tmp_path_factory.mktemp("noisy") / "run"
+        draw(sa.Target(NOISY, **NOISY_OPTIONS), ("rwm", {}), run=run)
+        return run
+
+    @pytest.fixture
+    def run(self, finished, tmp_path):
+        return shutil.copytree(finished, tmp_path / "run")
+
+    @pytest.mark.parametrize(
+        ("changed", "facts"),
+        [
+            ({"exclude": ["a", "c"]}, ["exclude", "a, c", "b, c"]),  # as many columns
+            ({"exclude": "b"}, ["exclude", "b, c"]),
+            ({"exclude": ()}, ["exclude", "none", "b, c"]),
+            ({"rho": 0.25}, ["rho", "0.25", "0.5"]),
+            ({"noise": (), "rho": 0.5}, ["noise", "none", "u"]),
+        ],
+    )
+    def test_it_has_the_same_draws_and_columns(self, run, changed, facts):
+        other = sa.Target(NOISY, **NOISY_OPTIONS | changed)
+        with raises("run_mismatch", *facts):
+            resume(run, target=other, iter_sampling=70)
+        assert results.dataset(sa.load(run), "posterior").sizes["draw"] == 60
+
+    def test_names_to_exclude_come_in_any_order(self, run):
+        same = sa.Target(NOISY, **NOISY_OPTIONS | {"exclude": ["c", "b"]})
+        assert set(results.dataset(resume(run, target=same), "posterior")) == {"x", "a"}
+
+    def test_its_labels_are_those_of_the_folder_from_then_on(self, tmp_path):
+        program = "parameters { vector[2] x; } model { x ~ normal(0, 1); }"
+        quiet = {"backend": "stanli", "show_progress": False}
+        draw(sa.Target(program, **quiet), ("rwm", {}), run=tmp_path / "run")
+        named = sa.Target(program, dims={"x": ["k"]}, coords={"k": ["p", "q"]}, **quiet)
+        for fit in (resume(tmp_path / "run", target=named), sa.load(tmp_path / "run")):
+            draws = results.dataset(fit, "posterior")["x"]
+            assert draws.dims == ("chain", "draw", "k")
+            assert list(draws["k"].values) == ["p", "q"]
+
+    def test_arrays_of_another_run_are_refused(self, run):
+        path = run / "sampling_constrained.npy"
+        np.save(path, np.load(path)[:, :, :1])
+        with raises("run_unreadable", path.name, "1"):
+            resume(run)
+
+    def test_columns_of_another_run_are_refused(self, run):
+        manifest = json.loads((run / "run.json").read_text())
+        manifest["columns"].reverse()
+        (run / "run.json").write_text(json.dumps(manifest))
+        with raises("run_mismatch", "columns"):
+            resume(run)
 
 
 @pytest.mark.thorough
