@@ -104,7 +104,7 @@ class Constrainer:
         Transformed parameters may throw too where they are not part of the density that was drawn
         from, as at draws of a prior: then only parameters are filled in.
         """
-        model = self._target.without_generated_quantities()
+        model = self._target.without("generated quantities")
         for i in np.flatnonzero(np.isnan(out).all(axis=1)):
             try:
                 values = model.param_constrain(positions[i], include_tp=True)

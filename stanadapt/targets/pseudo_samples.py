@@ -36,7 +36,7 @@ def pseudo_group(
     """
     require_names(target)
     rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, positions.shape[-1])
-    model = target.without_generated_quantities()
+    model = target.without("generated quantities")
     names = _columns(target)
     if target.is_unconstrained:
         columns = rows
@@ -56,7 +56,7 @@ def empty_group(target: Target) -> dict[str, np.ndarray]:
 
 def _columns(target: Target) -> list[str]:
     """Return the names of the columns in the group: excluded quantities and noise have some too."""
-    return target.without_generated_quantities().param_names(include_tp=True)
+    return target.without("generated quantities").param_names(include_tp=True)
 
 
 def _group(

@@ -485,7 +485,7 @@ class Target(Samplable):
         try:
             flat = self.model.param_constrain(position)
         except RuntimeError:  # generated quantities threw: the backend stanli runs them too
-            flat = self.without_generated_quantities().param_constrain(position)
+            flat = self.without("generated quantities").param_constrain(position)
         return stanio.stan_variables(self.parameters, flat)
 
     def unconstrain(self, values: Mapping[str, Any]) -> np.ndarray:
@@ -542,15 +542,11 @@ class Target(Samplable):
         """The declarations of the block `parameters`."""
         return list(parse(block(self.program.code, "parameters")))
 
-    def without_generated_quantities(self) -> Any:
-        """Return a model without generated quantities, which is made at the first call.
-
-        stanli always runs them. If they throw, only this model can constrain the parameters.
-        """
-        return self.without("generated quantities")
-
     def without(self, *blocks: str) -> Any:
-        """Return a model without the contents of these blocks, or one that can leave them out."""
+        """Return a model without these blocks, made at the first call, or one that can omit them.
+
+        stanli always runs all. If they throw, only this model can constrain the parameters.
+        """
         if self._native:
             return self.model
         with self._lock:
