@@ -25,8 +25,8 @@ FORGETTING, WEIGHT_RATE = 0.9, 0.02
 # from this number of parameters on, G of a triangle has single precision, since a climb waits for
 # memory, roots and divisions
 SINGLE_FROM = 256
-# bounds of derivatives, and of G, which could not recover from infinity: a derivative whose square is
-# above the bound of G would make a step without a bound
+# bounds of derivatives, and of G, which could not recover from infinity: a derivative whose square
+# is above the bound of G would make a step without a bound
 LARGEST_DERIVATIVE, LARGEST_SQUARE = 1e18, 1e38
 # numbers in the longest vectors of today's processors
 BLOCK = 8

@@ -17,7 +17,7 @@ import numpy as np
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.backends import known_faults, stanli
 from stanadapt.targets.stan.backends.messages import DENSITIES_DISAGREE
-from stanadapt.targets.stan.program import Program, has_random_data, without_block
+from stanadapt.targets.stan.program import Program, has_random_data, without_blocks
 from stanadapt.targets.stan.unrolled_size import unrolled_size
 
 # the embedded backend unrolls loops: above these sizes binding may take more than 0.3 s
@@ -79,7 +79,7 @@ def check(program: Program, data: str, native: Any, name: str, version: str) -> 
     if reason:
         return f"not compared: {reason}"
     # the embedded backend also computes generated quantities, which may throw, with parameters
-    without = program._replace(code=without_block(program.code, "generated quantities"))
+    without = program._replace(code=without_blocks(program.code, ["generated quantities"]))
     try:
         embedded = stanli.second_opinion(without, data)
     except StanadaptError as error:
