@@ -29,7 +29,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.engine import inverse_hessian, metric_factor
-from stanadapt.engine.density import FAILED_CALLS, Density, gradient_of_program
+from stanadapt.engine.density import (
+    FAILED_CALLS,
+    FAILED_IN_A_ROW,
+    Density,
+    gradient_of_program,
+)
 from stanadapt.engine.inverse_hessian import inner_product
 from stanadapt.engine.points import GradientPoint
 
@@ -210,9 +215,11 @@ def _evaluate(density: Density, position: np.ndarray) -> tuple[float, np.ndarray
     gradient = np.zeros(density.dim)
     if not np.isfinite(position).all():
         return -np.inf, gradient
+    in_a_row = density.calls[FAILED_IN_A_ROW]
     log_density = gradient_of_program(density, position, gradient)
     if log_density == -np.inf:
         density.calls[FAILED_CALLS] -= 1
+        density.calls[FAILED_IN_A_ROW] = in_a_row
     return log_density, gradient
 
 

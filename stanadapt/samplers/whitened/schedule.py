@@ -278,6 +278,8 @@ def _after_straighten(
         window = in_coordinates_of(straightening, make_window(states))
         progress = _learn_metric(settings, _with_scales(progress), window)
         if not progress.straightened.map_is_used:  # better draws do not support it
+            if settings.trajectory == Trajectory.nuts:
+                return _begin_nuts(settings, progress, states, ASKED_FOR)
             progress = progress._replace(window=0, windows=METRIC_WINDOWS)
             return begin_find_step(progress, states)
         draws, dim = np.shape(window.pooled[0])

@@ -82,10 +82,12 @@ class Settings(NamedTuple):
     nuts_target_accept
         The same for NUTS, a mean over each trajectory.
     trajectory_length
-        Length of a fixed trajectory, in units of the whitened posterior; > 0. Above 1.8 the mean
-        is estimated better, but all other quantities worse.
+        Largest length of a fixed trajectory before jitter, in units of the whitened posterior; > 0.
+        It is shorter if its steps must be. Above 1.8 the mean is estimated better, but all other
+        quantities worse.
     jitter
-        Each fixed trajectory's length is drawn from trajectory_length * (1 +- jitter), in [0, 1).
+        The step size of each fixed trajectory is drawn from step_size * (1 +- jitter), in [0, 1).
+        If there are three or more steps, their number n is drawn too, from 0.6 n to 1.4 n.
     shorten
         Whether NUTS is tuned to an acceptance rate of 0.95 if its trajectories diverge in a pilot.
     straighten

@@ -5,6 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine.chain import run
+from stanadapt.engine.density import FAILED_CALLS, FAILED_IN_A_ROW
 from stanadapt.engine.points import gradient_at
 from stanadapt.results import attribute
 from stanadapt.samplers.whitened.block import NUMBERS, Window
@@ -114,6 +115,20 @@ def test_differences_give_the_curvature_in_the_coordinates_of_the_metric(sides):
 def test_differences_recover_from_scales_that_are_wrong(wrong):
     _, found, _ = climbed(wrong * SD[None], plan(gradients=1))
     np.testing.assert_allclose(found.curvature / wrong**2, np.eye(8), atol=1e-2)
+
+
+@pytest.mark.filterwarnings("ignore:.*checks of this program were omitted")
+def test_steps_that_go_too_far_are_no_failures_of_the_chain():
+    """Else chains with many parameters would be stopped: differences are made five times each."""
+    code = 'parameters { real x; real y; } model { if (x != 0 || y != 0) reject(""); target += x; }'
+    target = sa.Target(code, backend="stanli", unsafe=True, show_progress=False)
+    density = target.density()
+    start = start_at(density, np.zeros(2))
+    chosen = no_climb()._replace(gradients=20, enough=0.0, sides=2)
+    end, found = climb(density, start, np.ones((1, 2)), chosen)
+    np.testing.assert_array_equal(end.position, 0.0)
+    assert np.isnan(found.curvature).all()
+    assert density.calls[[FAILED_CALLS, FAILED_IN_A_ROW]].tolist() == [0, 0]
 
 
 def test_the_metric_is_the_inverse_of_the_mean_precision():

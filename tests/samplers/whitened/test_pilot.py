@@ -7,9 +7,17 @@ and with 1e-4 what the verdict counts too.
 import numpy as np
 import pytest
 
+from stanadapt.engine.triangular_map import NUMBERS, make_map
 from stanadapt.samplers.whitened import schedule
 from stanadapt.samplers.whitened.block import ACCEPTANCE, make_room
-from stanadapt.samplers.whitened.progress import Stage, Trajectory, choose, is_doubtful
+from stanadapt.samplers.whitened.progress import (
+    ASKED_FOR,
+    Stage,
+    Trajectory,
+    choose,
+    is_doubtful,
+)
+from stanadapt.samplers.whitened.straighten import UNCHANGED
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 
 PILOT = {"settled": True, "divergences": 0, "step_size": 1.8, "n_steps": 1}
@@ -92,3 +100,30 @@ def test_without_iterations_for_more_the_first_part_decides():
 
 def test_trajectories_that_are_asked_for_have_no_longer_pilot():
     assert after_pilot([2], trajectory=Trajectory.fixed).stage is Stage.DONE
+
+
+def after_a_map_was_dropped(trajectory):
+    """Return the progress after a window of a Gaussian, on a map that it does not support."""
+    made = make_chains_at(Gaussian(np.zeros(3), np.ones(3)), np.ones((4, 3)))
+    settings = made[0].settings._replace(trajectory=trajectory)
+    progress, states = schedule.begin(settings, [chain.state for chain in made], 2000)
+    useless = make_map(np.array([1]), *np.array([[0], [-1], [-1]]), np.zeros((1, NUMBERS)))
+    progress = progress._replace(
+        stage=Stage.STRAIGHTEN, block=60, used=100,
+        straightened=UNCHANGED._replace(straightening=useless),
+    )  # fmt: skip
+    states, rng = [make_room(state, 60) for state in states], np.random.default_rng(1)
+    for state in states:
+        block = state.block
+        block.positions[:] = rng.standard_normal((60, 3))
+        block.gradients[:], block.numbers[:] = -block.positions, 0.0
+    states = [state._replace(block=state.block._replace(rows=60)) for state in states]
+    progress, _ = schedule.pool(settings, progress, states)
+    assert not progress.straightened.map_is_used
+    return progress
+
+
+def test_nuts_that_is_asked_for_has_no_pilot_after_a_map_was_dropped():
+    progress = after_a_map_was_dropped(Trajectory.nuts)
+    assert (progress.stage, progress.choice.reason) == (Stage.NUTS_METRIC, ASKED_FOR)
+    assert after_a_map_was_dropped(Trajectory.chosen).stage is Stage.FIND_STEP
