@@ -54,7 +54,7 @@ def reachable(functions: Iterable[Callable]) -> set[Callable]:
 
 def _named_by(function: Callable) -> Iterator[Dispatcher]:
     """Yield the compiled functions that a function names, directly or as module.name."""
-    names = _names(function.__code__)
+    names = names_in(function.__code__)
     for name in names & function.__globals__.keys():
         value = function.__globals__[name]
         members = vars(value) if isinstance(value, ModuleType) else {name: value}
@@ -65,6 +65,7 @@ def _named_by(function: Callable) -> Iterator[Dispatcher]:
         )
 
 
-def _names(code: CodeType) -> set[str]:
-    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+def names_in(code: CodeType) -> set[str]:
+    """Return the names of globals and attributes in a code object and those within it."""
+    inner = (names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*inner)

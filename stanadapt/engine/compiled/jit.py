@@ -6,15 +6,20 @@ a folder named after a hash of all sources of compiled code: after an edit of an
 is rebuilt once.
 
 A user's sampler is compiled into our loop, and edited more often than anything else. Its functions,
-and the loop around them (`jit_with`), are kept in another folder, named after its files as well.
+and the loop around them (`jit_with`), are kept in another folder, named after its files as well,
+and after those that they import: Numba compiles the values of globals as constants.
 """
 
+import ast
 import contextlib
 import functools
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
+import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -36,12 +41,13 @@ from stanadapt.engine.compiled.callees import (
     EntryDispatcher,
     SeldomEntry,
 )
-from stanadapt.engine.compiled.compilations import HISTORY
+from stanadapt.engine.compiled.compilations import HISTORY, names_in
 from stanadapt.engine.compiled.machine_code import CalleeCode, MachineCode
 from stanadapt.engine.compiled.messages import JIT_CANNOT_BE_DISABLED
 from stanadapt.errors import Message, warn
 
 PACKAGE = Path(__file__).parents[2]
+INSTALLED = {PACKAGE, *map(Path, map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))}
 IMPORTED = re.compile(
     rb"^\s*(?:from|import) stanadapt\.([\w.]+)(?: import (\([^)]*\)|[^\n]*))?", re.MULTILINE
 )
@@ -144,6 +150,7 @@ def _folder_for(functions: Iterable[Callable]) -> Path:
         if file in sources or Path(file).is_relative_to(PACKAGE):
             continue
         sources[file] = _source(function)
+        add_imports(sources, file, function.__globals__.get("__package__") or "")
         pending += [callee.py_func for callee in _compiled_functions(function.__globals__)]
     if not sources:
         return CACHE
@@ -161,7 +168,37 @@ def _source(function: Callable) -> bytes:
     try:
         return Path(function.__code__.co_filename).read_bytes()
     except OSError:
-        return repr((function.__code__.co_code, function.__code__.co_consts)).encode()
+        code, values = function.__code__, []
+        for name in sorted(names_in(code) & function.__globals__.keys()):
+            value = function.__globals__[name]
+            if isinstance(value, (bool, int, float, complex, str)):
+                values.append((name, value))
+        return repr((code.co_code, code.co_consts, values)).encode()
+
+
+def add_imports(sources: dict[str, bytes], file: str, package: str) -> None:
+    """Add the files of the user's modules that a source imports, and that those import."""
+    try:
+        tree = ast.parse(sources[file])
+    except (SyntaxError, ValueError):  # of a function that was typed at a prompt
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            name = "." * node.level + (node.module or "")
+            name = importlib.util.resolve_name(name, package) if node.level else name
+            names = [name, *(f"{name}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for module in (sys.modules[name] for name in names if name in sys.modules):
+            other = getattr(module, "__file__", None)
+            if other is None or other in sources or not other.endswith(".py"):
+                continue
+            # packages that are installed are not edited; looking at all would take long
+            if not any(Path(other).is_relative_to(place) for place in INSTALLED):
+                sources[other] = Path(other).read_bytes()
+                add_imports(sources, other, module.__package__ or "")
 
 
 def _compiled_functions(names: dict[str, Any]) -> Iterator[Dispatcher]:

@@ -1,5 +1,6 @@
 """The cache of machine code: the edits that it notices; and Numba's configuration."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -35,6 +36,42 @@ def test_files_that_no_compiled_code_imports_do_not_count():
         name.startswith(("cli/", "studies/", "runs/", "diagnostics/", "targets/"))
         for name in sources()
     )
+
+
+STEPS = """
+from numba import njit
+from further_away import START
+
+@njit
+def {name}(x):
+    return x * START
+"""
+
+
+@pytest.mark.parametrize("edited", ["its_constants.py", "further_away.py", "its_steps.py"])
+def test_a_users_functions_are_kept_apart_by_all_files_that_they_depend_on(
+    tmp_path, monkeypatch, edited
+):
+    """Numba compiles the values of globals as constants, from whichever file they come."""
+    texts = {
+        "its_constants.py": "STEP = 1.0\n",
+        "further_away.py": "from its_constants import STEP\nSTART = 2 * STEP\n",
+        "its_steps.py": STEPS.format(name="step"),
+    }
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def folder():
+        for name, text in texts.items():
+            (tmp_path / name).write_text(text)
+            sys.modules.pop(name.removesuffix(".py"), None)
+        importlib.invalidate_caches()
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        return jit._folder_for([importlib.import_module("its_steps").step.py_func])
+
+    first = folder()
+    assert folder() == first
+    texts[edited] += "\n# another\n"
+    assert folder() != first
 
 
 @pytest.mark.thorough
