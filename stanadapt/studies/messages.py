@@ -291,6 +291,12 @@ DISAGREEMENT = Code(
     "Means or standard deviations of a fit differ from the reference by more than chance.",
     "Run both longer; if they still differ, look for modes that one of them missed.",
 )
+NOT_COMPARED = Code(
+    "not_compared",
+    VERDICT,
+    "No quantity of a fit could be compared with the reference.",
+    "Give fits with the same parameters.",
+)
 UNCHECKED_CHAIN = Code(
     "unchecked_chain",
     VERDICT,

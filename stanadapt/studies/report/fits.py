@@ -24,6 +24,7 @@ from stanadapt.studies.messages import (
     DISAGREEMENT,
     INEXACT_SAMPLER,
     MISSED_BY_FIT,
+    NOT_COMPARED,
     NOTHING_IN_COMMON,
     NOTHING_TO_STUDY,
     SELECTED_COLUMNS,
@@ -234,7 +235,7 @@ class Assessment(NamedTuple):
         Whether the reference itself passes every check.
     z
         By label: largest differences of means and of sds from the reference, in joint Monte Carlo
-        standard errors; NaN for the reference.
+        standard errors; NaN for the reference and fits that cannot be compared with it.
     objections
         By label: a short reason why the run cannot be used; None if it can.
 
@@ -248,6 +249,11 @@ class Assessment(NamedTuple):
     def usable(self, runs: list[ReportedFit], name: str) -> bool:
         """Return whether every repeat of a name can be used."""
         return not any(self.objections[run.label] for run in runs if run.name == name)
+
+    def uncompared(self, runs: list[ReportedFit]) -> list[str]:
+        """Return the labels of the runs of which nothing was compared with the reference."""
+        labels = [run.label for run in runs if run is not self.reference]
+        return [label for label in labels if not np.isfinite(np.fmax(*self.z[label]))]
 
 
 def assess(runs: list[ReportedFit], baseline: str | None) -> Assessment:
@@ -285,8 +291,11 @@ def _object(
     largest = np.fmax(*z)
     if sound and largest > largest_z(run, reference):
         return Message(DISAGREEMENT, f"disagrees with {reference.name}")
-    if run.row["chains"] == 1 and not (sound and np.isfinite(largest)):
+    compared = sound and np.isfinite(largest)
+    if run.row["chains"] == 1 and not compared:
         return Message(UNCHECKED_CHAIN, "a single chain with no reference fit")
+    if sound and not compared and run is not reference:
+        return Message(NOT_COMPARED, f"not comparable with {reference.name}")
     return None
 
 
