@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare, counted_variables, disagreement
+from stanadapt.diagnostics.densities import has_same_data
 from stanadapt.diagnostics.messages import NOT_FITS_BY_NAME
 from stanadapt.diagnostics.missed_modes import Columns
 from stanadapt.diagnostics.mixing import Efficiency, efficiency
@@ -268,8 +269,9 @@ def assess(runs: list[ReportedFit], baseline: str | None) -> Assessment:
     reference = max(preferred, key=lambda run: np.nan_to_num(run.row["ess_bulk_min"], nan=-1.0))
     z, objections = {}, {}
     for run in runs:
-        same = run is reference
-        z[run.label] = (np.nan, np.nan) if same else disagreement(run.measured, reference.measured)
+        z[run.label] = np.nan, np.nan
+        if run is not reference and has_same_data(run.fit, reference.fit):
+            z[run.label] = disagreement(run.measured, reference.measured)
         objections[run.label] = _object(run, reference, bool(sound), z[run.label])
     return Assessment(reference, bool(sound), z, objections)
 
@@ -294,7 +296,8 @@ def _object(
     compared = sound and np.isfinite(largest)
     if run.row["chains"] == 1 and not compared:
         return Message(UNCHECKED_CHAIN, "a single chain with no reference fit")
-    if sound and not compared and run is not reference:
+    same_data = has_same_data(run.fit, reference.fit)  # random data of its own are no fault
+    if sound and not compared and same_data and run is not reference:
         return Message(NOT_COMPARED, f"not comparable with {reference.name}")
     return None
 

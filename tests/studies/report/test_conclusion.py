@@ -138,6 +138,26 @@ def test_a_fit_of_which_nothing_was_compared_is_not_said_to_agree():
     assert "not_compared" not in codes_of(problems(runs[0], assessment))
 
 
+def test_fits_of_other_random_data_neither_disagree_nor_agree():
+    """Six standard deviations lie between their posteriors, which is no fault."""
+    posterior = made_up.draws(3)
+    posterior["a"] = posterior["a"] + 6.0
+    fits = {
+        "a": made_up.fit(1, posterior=made_up.draws(1, (4, 500)), random_data="A"),
+        "b": made_up.fit(2, random_data="A"),
+        "c": made_up.fit(3, posterior=posterior, random_data="B"),
+    }
+    result, assessment, runs = draw_conclusion(**fits)
+    assert set(codes(assessment.objections).values()) == {None}
+    assert np.isnan(assessment.z["c"]).all()
+    assert result.trust.code == "all_fits_usable"
+    assert "b agrees with a" in result.trust
+    assert result.trust.endswith("drawn differently: c.")
+    assert "disagreement" not in codes_of(problems(runs[2], assessment))
+    result, _, _ = draw_conclusion(a=fits["a"], c=fits["c"])
+    assert "agree" not in result.trust
+
+
 def test_the_table_is_that_of_the_worst_repeat():
     fits = {"a": [made_up.fit(1), made_up.in_another_mode(2)], "b": made_up.fit(3)}
     _, assessment, runs = draw_conclusion(**fits)
