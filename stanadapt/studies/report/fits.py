@@ -14,7 +14,7 @@ from scipy.stats import norm
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare, counted_variables, disagreement
 from stanadapt.diagnostics.densities import has_same_data
-from stanadapt.diagnostics.messages import NOT_FITS_BY_NAME
+from stanadapt.diagnostics.messages import NOT_FITS_BY_NAME, WRONG_FIT_NAME
 from stanadapt.diagnostics.missed_modes import Columns
 from stanadapt.diagnostics.mixing import Efficiency, efficiency
 from stanadapt.diagnostics.reasons import FINE, NOT_EXACT, ORDER
@@ -93,7 +93,7 @@ def statistics(fit: Any, group: str) -> dict[str, np.ndarray]:
 
 
 def list_repeats(fits: Any) -> Repeats:
-    """Return fits as a list for each name; StanadaptError unless there is a fit in each."""
+    """Return fits as a list for each name, made text; StanadaptError unless each has a fit."""
     if not isinstance(fits, Mapping) or hasattr(fits, "attrs"):
         raise StanadaptError(
             NOT_FITS_BY_NAME,
@@ -102,8 +102,13 @@ def list_repeats(fits: Any) -> Repeats:
         )
     if not fits:
         raise StanadaptError(NOTHING_TO_STUDY, "report needs at least one fit, got none.")
-    listed = {}
+    listed: Repeats = {}
     for name, value in fits.items():
+        if str(name) in listed:
+            raise StanadaptError(
+                WRONG_FIT_NAME,
+                f"Two names of fits are printed alike, as {str(name)!r}: rename one.",
+            )
         repeats = list(value) if isinstance(value, list | tuple) else [value]
         for fit in repeats:
             if not results.is_fit(fit):
@@ -158,7 +163,11 @@ def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> 
     table
         The result of `compare` for the first repeats, if there is one.
 
+    Names in `baseline` and `table` may be numbers; those of `fits` are text.
+
     """
+    baseline = None if baseline is None else str(baseline)
+    table = None if table is None else _with_names_as_text(table)
     runs: dict[tuple[str, int], ReportedFit] = {}
     rounds = max(len(repeats) for repeats in fits.values())
     notes: dict[str, None] = {}  # in order, without repetition
@@ -175,6 +184,20 @@ def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> 
                 runs[key] = _run(*key, len(fits[name]) > 1, fit, columns, table)
         baseline = table.attrs["baseline"]
     return RunSet(list(runs.values()), baseline, list(notes))
+
+
+def _with_names_as_text(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a result of `compare` with the names of fits as text."""
+    # an index of numbers turns 1 into 1.0; the attributes keep each name as it was given
+    texts = {name: str(name) for name in table.attrs["reasons"]}
+    attributes = table.attrs
+    renamed = table.set_axis([texts[name] for name in table.index])
+    renamed.attrs = dict(attributes)
+    for key in ("reasons", "missed", "separate_regions"):
+        renamed.attrs[key] = {texts[name]: value for name, value in attributes[key].items()}
+    baseline = attributes["baseline"]
+    renamed.attrs["baseline"] = None if baseline is None else texts[baseline]
+    return renamed
 
 
 def _run(

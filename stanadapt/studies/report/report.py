@@ -163,7 +163,7 @@ def _describe_reference(
             "No fit passes every check, so fits are not compared with each other. Pictures that "
             f"need a reference use {label}, which has the largest effective sample size."
         )
-    elif baseline and assessment.reference.name != baseline:
+    elif baseline is not None and assessment.reference.name != baseline:
         text = f"{baseline}, the baseline, does not pass every check: the reference is {label}."
     return Message(REFERENCE_FIT, text)
 
