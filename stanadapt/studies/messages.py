@@ -159,6 +159,12 @@ GENERATOR_FAILED = Code(
     "The generator threw an exception.",
     "Restrict its priors to values that its distributions accept.",
 )
+NO_RANK = Code(
+    "no_rank",
+    "sampling",
+    "A draw or a true value is infinite or not a number, so that it has no rank.",
+    "Restrict the priors of generator and program to values that can be represented.",
+)
 TOO_FEW_SIMULATIONS = Code(
     "too_few_simulations",
     "sampling",
