@@ -199,7 +199,7 @@ def compare(
     """
     require_comparable(fits, baseline)
     wanted = counted_variables(fits, var_names)
-    baseline = baseline or _default_baseline(fits)
+    baseline = _default_baseline(fits) if baseline is None else baseline
     columns = {name: results.columns(fit, wanted=wanted) for name, fit in fits.items()}
     measured = {name: efficiency(values) for name, values in columns.items()}
     judgments = {name: verdict(fit) for name, fit in fits.items()}
@@ -207,13 +207,15 @@ def compare(
     rows = {name: _row(fit, measured[name], judgments[name]) for name, fit in fits.items()}
     for name, row in rows.items():
         mean, sd = np.nan, np.nan
-        if baseline and name != baseline and has_same_data(fits[name], fits[baseline]):
+        compared = baseline is not None and name != baseline  # 0 and "" are names
+        compared = compared and has_same_data(fits[name], fits[baseline])
+        if compared:
             mean, sd = disagreement(measured[name], measured[baseline])
         row |= {"z_mean": mean, "z_sd": sd, "bias_mean": np.nan, "bias_sd": np.nan}
         row["exact"] = is_exact(fits[name])
         if not row["exact"]:
             row |= {"ess_per_second": np.nan, "ess_per_gradient": np.nan}
-            if baseline and name != baseline and has_same_data(fits[name], fits[baseline]):
+            if compared:
                 row |= bias(measured[name], measured[baseline])
     table = Comparison(pd.DataFrame.from_dict(rows, orient="index"))
     table.attrs |= {"baseline": baseline, "density": density_remarks(fits)}

@@ -272,8 +272,8 @@ NO_FITS = Code(
 WRONG_FIT_NAME = Code(
     "wrong_fit_name",
     "settings",
-    "The name of a fit cannot be printed in a table.",
-    "Use text or numbers as names.",
+    "The name of a fit cannot be printed in a table, or reads like that of another fit.",
+    "Use different texts or numbers as names.",
 )
 UNKNOWN_BASELINE = Code(
     "unknown_baseline",

@@ -159,6 +159,12 @@ GENERATOR_FAILED = Code(
     "The generator threw an exception.",
     "Restrict its priors to values that its distributions accept.",
 )
+NO_RANK = Code(
+    "no_rank",
+    "sampling",
+    "A draw or a true value is infinite or not a number, so that it has no rank.",
+    "Restrict the priors of generator and program to values that can be represented.",
+)
 TOO_FEW_SIMULATIONS = Code(
     "too_few_simulations",
     "sampling",
@@ -290,6 +296,12 @@ DISAGREEMENT = Code(
     VERDICT,
     "Means or standard deviations of a fit differ from the reference by more than chance.",
     "Run both longer; if they still differ, look for modes that one of them missed.",
+)
+NOT_COMPARED = Code(
+    "not_compared",
+    VERDICT,
+    "No quantity of a fit could be compared with the reference.",
+    "Give fits with the same parameters.",
 )
 UNCHECKED_CHAIN = Code(
     "unchecked_chain",

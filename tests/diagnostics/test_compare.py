@@ -163,6 +163,13 @@ def test_a_chosen_baseline():
     assert np.isfinite(table.loc["c", "z_mean"])
 
 
+@pytest.mark.parametrize("name", [0, "", 0.0])
+def test_a_baseline_with_a_name_that_counts_as_false(name):
+    table = sa.compare({name: normal(1), "nuts": nuts(2)}, name)
+    assert table.attrs["baseline"] == name
+    assert table["z_mean"].notna().tolist() == [False, True]
+
+
 # --- errors --------------------------------------------------------------------------------------
 
 

@@ -26,6 +26,7 @@ from stanadapt.runs.workers import as_executor, require_executor
 from stanadapt.studies.calibration.generator import Generator, require_parameters
 from stanadapt.studies.calibration.ranks import Calibration, RankBands
 from stanadapt.studies.messages import (
+    NO_RANK,
     OTHER_STUDY,
     TOO_FEW_SIMULATIONS,
     UNREADABLE_STUDY,
@@ -180,7 +181,7 @@ def _calibration(task: "Task", rows: list[dict[str, Any]], seed: int) -> Calibra
             f"first failure: {failed[0] if failed else 'none'}",
         )
     table = pd.DataFrame([row["ranks"] for row in ranked], index=[row["number"] for row in ranked])
-    short = sum(row["ess"] < task.largest for row in ranked)
+    short = sum(not row["ess"] >= task.largest for row in ranked)  # earlier folders may hold NaN
     bands = RankBands(len(ranked), task.largest)
     return Calibration(table.rename_axis("simulation"), bands, failed, short, seed)
 
@@ -242,29 +243,48 @@ def _rank_truth(task: Task, seed: int, sampling_seed: int) -> dict[str, Any]:
         task.generator.studied, simulated.data, backend=task.backend, show_progress=False
     )
     require_parameters(simulated, target)
+    truth = _truth_by_column(target, simulated.truth)
+    _require_finite("the true value", truth)
     options = {**task.options, "seed": sampling_seed, "show_progress": False}
     for _ in range(MOST_LENGTHENED + 1):
         fit = sample(target, task.sampler, **options)
         draws = _parameter_draws(fit)
-        measured = efficiency(draws)
-        smallest = min(measured.ess_bulk.min(initial=np.inf), measured.ess_tail.min(initial=np.inf))
+        _require_finite("a draw", draws)
+        smallest = _smallest_ess(draws)
         if smallest >= task.largest:
             break
         kept = results.dataset(fit, "posterior").sizes["draw"]
         thin = int(results.attribute(fit, "thin", 1))
         options["iter_sampling"] = FACTOR * kept * thin
     spaced = {name: _space(x, task.largest) for name, x in draws.items()}
-    truth = _truth_by_column(target, simulated.truth)
     spaced[LOG_DENSITY], truth[LOG_DENSITY] = _log_densities(target, spaced, truth)
     rng = np.random.default_rng(sampling_seed)
     ranks = {name: _rank(spaced[name], truth[name], rng) for name in truth}
-    return {"ranks": ranks, "ess": float(smallest), "verdict": fit.attrs["verdict"]}
+    return {"ranks": ranks, "ess": smallest, "verdict": fit.attrs["verdict"]}
 
 
 def _parameter_draws(fit: Any) -> dict[str, np.ndarray]:
     """Return draws of the parameters by column, shape (chain, draw)."""
     columns = results.columns(fit, wanted=results.parameters(fit))
     return {name: np.asarray(x, float) for name, x in columns.items()}
+
+
+def _require_finite(what: str, values: abc.Mapping[str, Any]) -> None:
+    """Raise StanadaptError if values by name are not all finite: they would rank above the rest."""
+    broken = [name for name, x in values.items() if not np.isfinite(x).all()]
+    if broken:
+        raise StanadaptError(
+            NO_RANK, f"{what} of {broken[0]} is infinite or not a number, so that it has no rank."
+        )
+
+
+def _smallest_ess(draws: dict[str, np.ndarray]) -> float:
+    """Return the smallest effective sample size; 0 if it is unknown, as when nothing moved."""
+    measured = efficiency(draws)
+    if not measured.names:
+        return 0.0
+    smallest = float(min(measured.ess_bulk.min(), measured.ess_tail.min()))
+    return smallest if np.isfinite(smallest) else 0.0
 
 
 def _truth_by_column(target: Target, truth: dict[str, np.ndarray]) -> dict[str, float]:

@@ -107,12 +107,7 @@ def _trust(
     if usable == names:
         if names == [reference.name]:
             return Message(ALL_FITS_USABLE, f"The fit of {names[0]} passes every check.")
-        count = "Both" if len(names) == 2 else f"All {len(names)}"
-        return Message(
-            ALL_FITS_USABLE,
-            f"{count} samplers can be trusted: their fits pass every check, none missed a mode "
-            f"that another found, and they agree with {reference.name} within Monte Carlo error.",
-        )
+        return Message(ALL_FITS_USABLE, _describe_agreement(runs, assessment, names))
     refused = [name for name in names if name not in usable]
     reasons = _enumerate([f"{name} ({_objections(runs, assessment, name)})" for name in refused])
     if not usable:
@@ -122,6 +117,25 @@ def _trust(
         SOME_FITS_USABLE,
         f"{len(usable)} of {len(names)} samplers can be trusted, {_enumerate(usable)}, but not "
         f"{reasons}.",
+    )
+
+
+def _describe_agreement(runs: list[ReportedFit], assessment: Assessment, names: list[str]) -> str:
+    """Describe what makes all samplers usable, without fits that could not be compared."""
+    count = "Both" if len(names) == 2 else f"All {len(names)}"
+    checked = f"{count} samplers can be trusted: their fits pass every check"
+    reference, apart = assessment.reference, assessment.uncompared(runs)
+    if not apart:
+        return (
+            f"{checked}, none missed a mode that another found, and they agree with "
+            f"{reference.name} within Monte Carlo error."
+        )
+    compared = [run.label for run in runs if run is not reference and run.label not in apart]
+    verb = "agrees" if len(compared) == 1 else "agree"
+    agreement = f". {_enumerate(compared)} {verb} with {reference.label}" if compared else ""
+    return (
+        f"{checked}{agreement}. Not compared with {reference.label}, since random data were drawn "
+        f"differently: {_enumerate(apart)}."
     )
 
 

@@ -13,7 +13,8 @@ from scipy.stats import norm
 
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare, counted_variables, disagreement
-from stanadapt.diagnostics.messages import NOT_FITS_BY_NAME
+from stanadapt.diagnostics.densities import has_same_data
+from stanadapt.diagnostics.messages import NOT_FITS_BY_NAME, WRONG_FIT_NAME
 from stanadapt.diagnostics.missed_modes import Columns
 from stanadapt.diagnostics.mixing import Efficiency, efficiency
 from stanadapt.diagnostics.reasons import FINE, NOT_EXACT, ORDER
@@ -24,6 +25,7 @@ from stanadapt.studies.messages import (
     DISAGREEMENT,
     INEXACT_SAMPLER,
     MISSED_BY_FIT,
+    NOT_COMPARED,
     NOTHING_IN_COMMON,
     NOTHING_TO_STUDY,
     SELECTED_COLUMNS,
@@ -95,7 +97,7 @@ def statistics(fit: Any, group: str) -> dict[str, np.ndarray]:
 
 
 def list_repeats(fits: Any) -> Repeats:
-    """Return fits as a list for each name; StanadaptError unless there is a fit in each."""
+    """Return fits as a list for each name, made text; StanadaptError unless each has a fit."""
     if not isinstance(fits, Mapping) or hasattr(fits, "attrs"):
         raise StanadaptError(
             NOT_FITS_BY_NAME,
@@ -104,8 +106,13 @@ def list_repeats(fits: Any) -> Repeats:
         )
     if not fits:
         raise StanadaptError(NOTHING_TO_STUDY, "report needs at least one fit, got none.")
-    listed = {}
+    listed: Repeats = {}
     for name, value in fits.items():
+        if str(name) in listed:
+            raise StanadaptError(
+                WRONG_FIT_NAME,
+                f"Two names of fits are printed alike, as {str(name)!r}: rename one.",
+            )
         repeats = list(value) if isinstance(value, list | tuple) else [value]
         for fit in repeats:
             if not results.is_fit(fit):
@@ -160,7 +167,11 @@ def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> 
     table
         The result of `compare` for the first repeats, if there is one.
 
+    Names in `baseline` and `table` may be numbers; those of `fits` are text.
+
     """
+    baseline = None if baseline is None else str(baseline)
+    table = None if table is None else _with_names_as_text(table)
     runs: dict[tuple[str, int], ReportedFit] = {}
     rounds = max(len(repeats) for repeats in fits.values())
     notes: dict[str, None] = {}  # in order, without repetition
@@ -177,6 +188,20 @@ def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> 
                 runs[key] = _run(*key, len(fits[name]) > 1, fit, columns, table)
         baseline = table.attrs["baseline"]
     return RunSet(list(runs.values()), baseline, list(notes))
+
+
+def _with_names_as_text(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a result of `compare` with the names of fits as text."""
+    # an index of numbers turns 1 into 1.0; the attributes keep each name as it was given
+    texts = {name: str(name) for name in table.attrs["reasons"]}
+    attributes = table.attrs
+    renamed = table.set_axis([texts[name] for name in table.index])
+    renamed.attrs = dict(attributes)
+    for key in ("reasons", "missed", "separate_regions"):
+        renamed.attrs[key] = {texts[name]: value for name, value in attributes[key].items()}
+    baseline = attributes["baseline"]
+    renamed.attrs["baseline"] = None if baseline is None else texts[baseline]
+    return renamed
 
 
 def _run(
@@ -238,7 +263,7 @@ class Assessment(NamedTuple):
         Whether the reference itself passes every check.
     z
         By label: largest differences of means and of sds from the reference, in joint Monte Carlo
-        standard errors; NaN for the reference.
+        standard errors; NaN for the reference and fits that cannot be compared with it.
     objections
         By label: a short reason why the run cannot be used; None if it can.
 
@@ -253,6 +278,11 @@ class Assessment(NamedTuple):
         """Return whether every repeat of a name can be used."""
         return not any(self.objections[run.label] for run in runs if run.name == name)
 
+    def uncompared(self, runs: list[ReportedFit]) -> list[str]:
+        """Return the labels of the runs of which nothing was compared with the reference."""
+        labels = [run.label for run in runs if run is not self.reference]
+        return [label for label in labels if not np.isfinite(np.fmax(*self.z[label]))]
+
 
 def assess(runs: list[ReportedFit], baseline: str | None) -> Assessment:
     """Choose the reference, and compare every run with it.
@@ -266,8 +296,9 @@ def assess(runs: list[ReportedFit], baseline: str | None) -> Assessment:
     reference = max(preferred, key=lambda run: np.nan_to_num(run.row["ess_bulk_min"], nan=-1.0))
     z, objections = {}, {}
     for run in runs:
-        same = run is reference
-        z[run.label] = (np.nan, np.nan) if same else disagreement(run.measured, reference.measured)
+        z[run.label] = np.nan, np.nan
+        if run is not reference and has_same_data(run.fit, reference.fit):
+            z[run.label] = disagreement(run.measured, reference.measured)
         objections[run.label] = _object(run, reference, bool(sound), z[run.label])
     return Assessment(reference, bool(sound), z, objections)
 
@@ -289,8 +320,12 @@ def _object(
     largest = np.fmax(*z)
     if sound and largest > largest_z(run, reference):
         return Message(DISAGREEMENT, f"disagrees with {reference.name}")
-    if run.row["chains"] == 1 and not (sound and np.isfinite(largest)):
+    compared = sound and np.isfinite(largest)
+    if run.row["chains"] == 1 and not compared:
         return Message(UNCHECKED_CHAIN, "a single chain with no reference fit")
+    same_data = has_same_data(run.fit, reference.fit)  # random data of its own are no fault
+    if sound and not compared and same_data and run is not reference:
+        return Message(NOT_COMPARED, f"not comparable with {reference.name}")
     return None
 
 

@@ -19,6 +19,7 @@ from stanadapt.studies.messages import (
     NO_SECONDS,
     NO_STATISTICS,
     NONFINITE_QUANTITY,
+    NOT_COMPARED,
     STEPS_TOO_LARGE,
     THINNED_DRAWS,
 )
@@ -40,6 +41,7 @@ def problems(run: ReportedFit, assessment: Assessment) -> list[Message | str]:
         *_regions(run),
         *run.missed,
         *_disagreement(run, assessment),
+        *_not_compared(run, assessment),
         *_steps(run),
         *_length(run),
         *_values(run),
@@ -70,6 +72,17 @@ def _disagreement(run: ReportedFit, assessment: Assessment) -> list[Message]:
         f"gives less than {limit:.1f}."
     )
     return [Message(DISAGREEMENT, text)]
+
+
+def _not_compared(run: ReportedFit, assessment: Assessment) -> list[Message]:
+    objection = assessment.objections[run.label]
+    if objection is None or objection.code != NOT_COMPARED:
+        return []
+    text = (
+        f"Nothing was compared with {assessment.reference.label}: no quantity that is measured "
+        "varies in both fits."
+    )
+    return [Message(NOT_COMPARED, text)]
 
 
 def _steps(run: ReportedFit) -> list[Message]:

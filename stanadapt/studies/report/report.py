@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from stanadapt import results
+from stanadapt.diagnostics.densities import has_same_data
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.studies.messages import REFERENCE_FIT, REPORT_LIBRARY_MISSING, SELECTED_TRACES
 from stanadapt.studies.report import (
@@ -162,7 +163,7 @@ def _describe_reference(
             "No fit passes every check, so fits are not compared with each other. Pictures that "
             f"need a reference use {label}, which has the largest effective sample size."
         )
-    elif baseline and assessment.reference.name != baseline:
+    elif baseline is not None and assessment.reference.name != baseline:
         text = f"{baseline}, the baseline, does not pass every check: the reference is {label}."
     return Message(REFERENCE_FIT, text)
 
@@ -192,18 +193,28 @@ def _describe_traces(runs: list[ReportedFit]) -> Message | None:
 def _pictures(runs: list[ReportedFit], assessment: Assessment) -> list[Picture]:
     places, reference = _places(runs), assessment.reference
     shown = [reference if run.name == reference.name else run for run in representatives(runs)]
+    same = [run for run in shown if has_same_data(run.fit, reference.fit)]
     refused = [name for name in places if not assessment.usable(runs, name)]
     with report_style(), np.errstate(all="ignore"):
         pictures = [costs.draw(runs, refused)]
         if parameters(reference):
-            pictures += [
-                forest.draw(shown, reference, places),
-                pairs.draw(shown, reference, places),
-                running_error.draw(shown, reference, assessment.sound, places),
-                straightening.draw(shown, places),
+            compared = [
+                forest.draw(same, reference, places),
+                pairs.draw(same, reference, places),
+                running_error.draw(same, reference, assessment.sound, places),
             ]
+            left_out = [run.label for run in shown if run not in same]
+            pictures += [_add_left_out(picture, left_out) for picture in compared]
+            pictures.append(straightening.draw(shown, places))
         pictures += [
             traces.draw(run, places[run.name]) for run in _select_traced(shown, assessment)
         ]
         pictures.append(adaptation.draw(shown, places))
     return [picture for picture in pictures if picture is not None]
+
+
+def _add_left_out(picture: Picture | None, labels: list[str]) -> Picture | None:
+    if picture is None or not labels:
+        return picture
+    text = f" Not shown, as their random data were drawn differently: {', '.join(labels)}."
+    return picture._replace(caption=picture.caption + text)

@@ -237,3 +237,47 @@ def test_a_lengthened_run_counts_the_iterations_that_thinning_drops(monkeypatch)
     monkeypatch.setattr(module, "sample", too_short)
     with pytest.raises(Enough, match="450"):
         calibrate(iter_sampling=150, thin=10)
+
+
+def made_up_draws(monkeypatch, change):
+    """Replace runs by draws of b and s around the prior's mean, after a change; count the runs."""
+    runs = []
+
+    def draw(target, sampler, **options):
+        runs.append(options["iter_sampling"])
+        b, s = np.random.default_rng(options["seed"]).normal(size=(2, 2, 150))
+        draws = {"b": np.stack([200 + 50 * b, 0.01 * b], axis=-1), "s": np.exp(s)}
+        change(draws, len(runs))
+        return results.build({"posterior": draws}, {"verdict": "fine"})
+
+    monkeypatch.setattr(module, "sample", draw)
+    return runs
+
+
+def test_runs_that_never_moved_are_counted_as_short(monkeypatch):
+    def stop(draws, _):
+        draws.update({name: np.ones_like(x) for name, x in draws.items()})
+
+    runs = made_up_draws(monkeypatch, stop)
+    study = calibrate(simulations=20)
+    assert len(runs) == 4 * 20
+    assert (
+        "20 simulations"
+        in dict(zip(codes_of(study.messages), study.messages, strict=True))["correlated_ranks"]
+    )
+
+
+def test_draws_and_true_values_that_are_not_finite_have_no_ranks(monkeypatch):
+    def break_first(draws, run):
+        draws["s"][1, 5] = np.nan if run == 1 else 1.0
+
+    runs = made_up_draws(monkeypatch, break_first)
+    study = calibrate(simulations=21)
+    assert len(runs) == 21  # the first was not lengthened
+    assert len(study.ranks) == 20
+    assert "a draw of s is infinite" in study.failed[0]
+    assert codes_of(study.messages)[-1] == "failed_simulations"
+    infinite = GENERATOR.replace("= gamma_rng(4, 2)", "= gamma_rng(4, 2) + positive_infinity()")
+    infinite = infinite.replace("poisson_rng(s)", "1").replace("10 * s", "10")
+    with raises("too_few_simulations", "true value of s"):
+        calibrate(generator=infinite, simulations=20)

@@ -49,6 +49,23 @@ def test_values_that_are_no_fits_by_name(fits, code, facts, tmp_path):
         sa.report(fits, tmp_path / "report.html")
 
 
+def test_names_may_be_numbers(tmp_path):
+    """An index of numbers turns 1 into 1.0, which reads differently."""
+    fits = {1: made_up.fit(1), 2.5: made_up.fit(2)}
+    path = tmp_path / "report.html"
+    pages = [
+        sa.report(fits, path, **options).read_text()
+        for options in ({"baseline": 1}, {"table": sa.compare(fits, 1)})
+    ]
+    for page in map(Page, pages):
+        assert "agree with 1 within" in dict(page.messages("conclusion"))["all_fits_usable"]
+
+
+def test_names_that_read_alike_are_refused(tmp_path):
+    with raises("wrong_fit_name", "'1'"):
+        sa.report({1: made_up.fit(1), "1": made_up.fit(2)}, tmp_path / "report.html")
+
+
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(StanadaptError) as caught:
         sa.report({"a": made_up.fit(1)}, tmp_path)

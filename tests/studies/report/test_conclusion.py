@@ -5,8 +5,11 @@ import re
 import numpy as np
 import pytest
 
+from stanadapt import results
+from stanadapt.errors import codes_of
 from stanadapt.studies.report.conclusion import conclude, number
 from stanadapt.studies.report.fits import assess, collect, largest_z, list_repeats
+from stanadapt.studies.report.problems import problems
 from stanadapt.studies.report.table import TITLES, table_lines
 from tests.helpers import made_up_fits as made_up
 
@@ -119,6 +122,40 @@ def test_a_biased_fit_disagrees():
         _, assessment, runs = draw_conclusion(**fits)
         assert codes(assessment.objections)["x"] == code
         assert 4.0 < largest_z(runs[1], runs[0]) < 5.0
+
+
+def test_a_fit_of_which_nothing_was_compared_is_not_said_to_agree():
+    """It lacks the only parameter that is measured; the quantity in common differs by five sds."""
+    x, q = np.random.default_rng(1).normal(size=(2, 4, 500))
+    ours = made_up.fit(1, posterior={"x": x, "q": q}, parameters='["x"]')
+    foreign = results.build({"posterior": {"q": 5.0 + q[::-1]}}, {})
+    result, assessment, runs = draw_conclusion(ours=ours, foreign=foreign)
+    assert codes(assessment.objections) == {"ours": None, "foreign": "not_compared"}
+    assert result.trust.code == "some_fits_usable"
+    assert "agree" not in result.trust
+    assert "foreign (not comparable with ours)" in result.trust
+    assert "not_compared" in codes_of(problems(runs[1], assessment))
+    assert "not_compared" not in codes_of(problems(runs[0], assessment))
+
+
+def test_fits_of_other_random_data_neither_disagree_nor_agree():
+    """Six standard deviations lie between their posteriors, which is no fault."""
+    posterior = made_up.draws(3)
+    posterior["a"] = posterior["a"] + 6.0
+    fits = {
+        "a": made_up.fit(1, posterior=made_up.draws(1, (4, 500)), random_data="A"),
+        "b": made_up.fit(2, random_data="A"),
+        "c": made_up.fit(3, posterior=posterior, random_data="B"),
+    }
+    result, assessment, runs = draw_conclusion(**fits)
+    assert set(codes(assessment.objections).values()) == {None}
+    assert np.isnan(assessment.z["c"]).all()
+    assert result.trust.code == "all_fits_usable"
+    assert "b agrees with a" in result.trust
+    assert result.trust.endswith("drawn differently: c.")
+    assert "disagreement" not in codes_of(problems(runs[2], assessment))
+    result, _, _ = draw_conclusion(a=fits["a"], c=fits["c"])
+    assert "agree" not in result.trust
 
 
 def test_the_table_is_that_of_the_worst_repeat():

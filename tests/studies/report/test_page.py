@@ -91,6 +91,14 @@ def test_pictures_and_their_captions(page):
     assert page.tags.count("figure") == page.tags.count("svg")
 
 
+def test_pictures_leave_out_fits_of_other_random_data(tmp_path):
+    """Their intervals and means should not agree with those of the reference."""
+    fits = {"own": made_up.fit(1, random_data="A"), "other": made_up.fit(2, random_data="B")}
+    page = Page(sa.report(fits, tmp_path / "report.html", baseline="own").read_text())
+    left_out = "Not shown, as their random data were drawn differently: other."
+    assert " ".join(page.text[""].split()).count(left_out) == 3
+
+
 def test_nothing_is_fetched(planted, page):
     assert planted.stat().st_size < 5_000_000
     assert not {"script", "img", "iframe", "object", "embed"} & set(page.tags)
