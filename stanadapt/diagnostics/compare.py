@@ -207,16 +207,18 @@ def compare(
     rows = {name: _row(fit, measured[name], judgments[name]) for name, fit in fits.items()}
     for name, row in rows.items():
         mean, sd = np.nan, np.nan
-        compared = baseline is not None and name != baseline  # 0 and "" are names
-        compared = compared and has_same_data(fits[name], fits[baseline])
-        if compared:
-            mean, sd = disagreement(measured[name], measured[baseline])
+        # 0 and "" are names
+        reference = measured[baseline] if baseline is not None and name != baseline else None
+        if baseline is not None and not has_same_data(fits[name], fits[baseline]):
+            reference = None
+        if reference is not None:
+            mean, sd = disagreement(measured[name], reference)
         row |= {"z_mean": mean, "z_sd": sd, "bias_mean": np.nan, "bias_sd": np.nan}
         row["exact"] = is_exact(fits[name])
         if not row["exact"]:
             row |= {"ess_per_second": np.nan, "ess_per_gradient": np.nan}
-            if compared:
-                row |= bias(measured[name], measured[baseline])
+            if reference is not None:
+                row |= bias(measured[name], reference)
     table = Comparison(pd.DataFrame.from_dict(rows, orient="index"))
     table.attrs |= {"baseline": baseline, "density": density_remarks(fits)}
     table.attrs["baseline_is_ours"] = baseline is not None and shares_our_density(fits[baseline])

@@ -121,7 +121,7 @@ def failures(
 def short_chains(stopped: Sequence[bool], kept: list[int], length: int) -> Iterator[str]:
     """Yield a note on the chains that an interruption left too short to keep.
 
-    Chains that were stopped, since their density failed, have a note of their own.
+    Chains that were stopped, since their density failed, have another note.
     """
     short = [str(i + 1) for i, ended in enumerate(stopped) if i not in kept and not ended]
     if short:

@@ -323,7 +323,7 @@ def _object(
     compared = sound and np.isfinite(largest)
     if run.row["chains"] == 1 and not compared:
         return Message(UNCHECKED_CHAIN, "a single chain with no reference fit")
-    same_data = has_same_data(run.fit, reference.fit)  # random data of its own are no fault
+    same_data = has_same_data(run.fit, reference.fit)  # other random data are no fault
     if sound and not compared and same_data and run is not reference:
         return Message(NOT_COMPARED, f"not comparable with {reference.name}")
     return None
