@@ -95,14 +95,14 @@ def resume(
         plan = _changed(spec.plan, iter_sampling, until_ess, parallel_chains)
         spec = spec._replace(plan=plan._replace(show_progress=shown))
         made = target_for(spec, folder, target, shown)
-        # they are those of the result: `load` and a later `resume` must name its draws alike
-        record_labels(folder, made)
         nothing = np.zeros((plan.chains, 3), np.int64)
         start = Start(made, held["positions"], nothing, np.zeros((plan.chains, 2)), 0.0, {})
         record = RunRecord(dict(held["attributes"]), [*held["notes"], *other_versions(spec)])
         watch = Watch(made.target, on_progress, max_minutes)
         sampler, settings = spec.find_sampler()
         rehearse_run(made, sampler, settings, spec.plan, spec.save)
+        # they are those of the result: `load` and a later `resume` must name its draws alike
+        record_labels(folder, made)
         with explained(sampler):
             reopened = Run.reopen(folder, spec, start, record, executor)
         with uninterrupted():
