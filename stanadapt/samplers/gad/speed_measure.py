@@ -174,10 +174,11 @@ def _bound(tuning, rank):
             one += abs(left[r, j])
             other += abs(right[r, j])
         if not one * other <= LARGEST_DERIVATIVE:
-            share = LARGEST_DERIVATIVE / (one * other) if one * other < np.inf else 0.0
-            for j in range(n):
-                left[r, j] = share * left[r, j] if share > 0.0 else 0.0
-                right[r, j] = right[r, j] if share > 0.0 else 0.0
+            if not one * other < np.inf:
+                left[r, :n], right[r, :n] = 0.0, 0.0
+                continue
+            one, other = np.abs(left[r, :n]).max(), np.abs(right[r, :n]).max()
+            left[r, :n] *= min(1.0, LARGEST_DERIVATIVE / (one * other))
 
 
 @jit
