@@ -293,11 +293,11 @@ def _median(values: np.ndarray) -> float:
 
 def disagreement(one: Efficiency, other: Efficiency) -> tuple[float, float]:
     """Return the largest |difference| of means and of sds, in joint Monte Carlo errors."""
-    common = [name for name in one.names if name in set(other.names)]
+    at = {name: j for j, name in enumerate(other.names)}
+    common = [(i, at[name]) for i, name in enumerate(one.names) if name in at]
     if not common:
         return np.nan, np.nan
-    i = [one.names.index(name) for name in common]
-    j = [other.names.index(name) for name in common]
+    i, j = np.array(common).T
     z = []
     for value, error in (("mean", "mcse_mean"), ("sd", "mcse_sd")):
         difference = getattr(one, value)[i] - getattr(other, value)[j]

@@ -17,6 +17,7 @@ coincidences, Annals of Statistics 16, calibrates nearest neighbors in one sampl
 other; the statistic and the calibration used here are new.
 """
 
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -66,21 +67,25 @@ def missed_share(reference: Columns, fit: Columns, draws: int = DRAWS) -> Missed
         Largest number of draws used from each.
 
     """
-    names = [name for name in reference if name in fit and _varies(reference[name], fit[name])]
+    return _missed_share(_Described(reference), _Described(fit), draws)
+
+
+def _missed_share(reference: "_Described", fit: "_Described", draws: int) -> Missed:
+    names = reference.names_to_compare(fit)
     if not names:
         return Missed(np.nan, np.nan)
-    n = min(draws, reference[names[0]].size, fit[names[0]].size)
+    size = fit.columns[names[0]].size
+    n = min(draws, reference.columns[names[0]].size, size)
     n -= n % BLOCKS
     if n < FEWEST:
         return Missed(np.nan, np.nan)
     scale = np.array([_scale(reference[name], fit[name]) for name in names])
-    center = np.array([np.median(reference[name]) for name in names])
-    one, other = ((_thin(c, names, n) - center) / scale for c in (reference, fit))
+    center = np.array([reference[name].median for name in names])
+    one, other = ((x.thinned(names, n) - center) / scale for x in (reference, fit))
     result = _compare(one, other, other)
-    size = fit[names[0]].size
     if not result.clear or size < 2 * n:
         return result
-    more = (_thin(fit, names, min(size, MORE * n)) - center) / scale
+    more = (_thin(fit.columns, names, min(size, MORE * n)) - center) / scale
     return _compare(one, other, more)
 
 
@@ -94,13 +99,18 @@ def separate_regions(columns: Columns) -> int:
     if chains < 2:
         return chains
     draws = max(FEWEST, min(500, 4 * DRAWS // chains))
-    misses = np.zeros((chains, chains), dtype=bool)
-    for i in range(chains):
-        for j in range(chains):
-            one, other = ({k: v[c : c + 1] for k, v in columns.items()} for c in (i, j))
-            misses[i, j] = i != j and missed_share(one, other, draws).share > 0.5
+    each = [_Described({k: v[c : c + 1] for k, v in columns.items()}) for c in range(chains)]
+    region = list(range(chains))
+    for i, j in combinations(range(chains), 2):
+        # pairs that other chains connect need no comparison
+        if region[i] != region[j] and not _are_separate(each[i], each[j], draws):
+            region = [region[i] if r == region[j] else r for r in region]
+    return len(set(region))
+
+
+def _are_separate(one: "_Described", other: "_Described", draws: int) -> bool:
     # each must miss the other: a narrow chain inside a wide one is not separate
-    return _components(~(misses & misses.T))
+    return all(_missed_share(a, b, draws).share > 0.5 for a, b in ((one, other), (other, one)))
 
 
 def is_stationary(columns: Columns, largest_r_hat: float) -> bool:
@@ -118,16 +128,60 @@ def is_stationary(columns: Columns, largest_r_hat: float) -> bool:
     return True
 
 
-def _varies(one: np.ndarray, other: np.ndarray) -> bool:
-    finite = np.isfinite(one).all() and np.isfinite(other).all()
-    return bool(finite and max(np.ptp(one), np.ptp(other)) > 0)
+class _Column(NamedTuple):
+    """Whether all draws are finite, their range, their spread within chains, and their median.
+
+    The last three are NaN if some draws are not finite.
+    """
+
+    finite: bool
+    width: float
+    spread: float
+    median: float
 
 
-def _scale(one: np.ndarray, other: np.ndarray) -> float:
+class _Described:
+    """Columns of a fit or a chain; what is computed of each is kept for all comparisons."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self._described: dict[str, _Column] = {}
+        self._thinned: tuple[list[str], np.ndarray] | None = None
+
+    def __getitem__(self, name: str) -> _Column:
+        if name not in self._described:
+            self._described[name] = _describe(self.columns[name])
+        return self._described[name]
+
+    def names_to_compare(self, other: "_Described") -> list[str]:
+        """Return the columns that both have, finite, and not constant in both."""
+        return [
+            name
+            for name in self.columns
+            if name in other.columns and _varies(self[name], other[name])
+        ]
+
+    def thinned(self, names: list[str], n: int) -> np.ndarray:
+        """Return `_thin` of the columns; the last result is kept."""
+        if self._thinned is None or len(self._thinned[1]) != n or self._thinned[0] != names:
+            self._thinned = names, _thin(self.columns, names, n)
+        return self._thinned[1]
+
+
+def _describe(values: np.ndarray) -> _Column:
+    if not np.isfinite(values).all():
+        return _Column(False, np.nan, np.nan, np.nan)
+    return _Column(True, np.ptp(values), _spread(values), np.median(values))
+
+
+def _varies(one: _Column, other: _Column) -> bool:
+    return bool(one.finite and other.finite and max(one.width, other.width) > 0)
+
+
+def _scale(one: _Column, other: _Column) -> float:
     """Return the smaller spread within chains: the larger may be a distance between modes."""
-    spreads = [_spread(one), _spread(other)]
-    positive = [spread for spread in spreads if spread > 0]
-    return min(positive) if positive else max(np.ptp(one), np.ptp(other))
+    positive = [spread for spread in (one.spread, other.spread) if spread > 0]
+    return min(positive) if positive else max(one.width, other.width)
 
 
 def _spread(values: np.ndarray) -> float:
@@ -196,15 +250,3 @@ def _squares(one: np.ndarray, other: np.ndarray, within: bool = True) -> np.ndar
 
 def _smallest(squares: np.ndarray, count: int) -> np.ndarray:
     return np.partition(squares, count - 1, axis=1)[:, count - 1]
-
-
-def _components(joined: np.ndarray) -> int:
-    """Count the connected parts of a graph, shape (node, node)."""
-    remaining, count = set(range(len(joined))), 0
-    while remaining:
-        count, reached = count + 1, {remaining.pop()}
-        while reached:
-            near = set(np.flatnonzero(joined[reached.pop()]).tolist()) & remaining
-            remaining -= near
-            reached |= near
-    return count
