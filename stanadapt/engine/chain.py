@@ -197,8 +197,8 @@ class Chain:
     rng
         numpy Generator, the chain's only source of randomness.
     make_constrain
-        Called once for warm-up, then once for sampling, so that keeping warm-up does not change the
-        random numbers of sampling. Returns a function (positions, out) -> number of rows in which
+        Called with True for warm-up and with False for sampling, so that neither changes the random
+        numbers of the other. Returns a function (positions, out) -> number of rows in which
         generated quantities threw, to be called for the kept draws in order.
     workers
         Densities of further threads that share the moves of this chain.
@@ -211,7 +211,7 @@ class Chain:
         density: Density,
         position: np.ndarray,
         rng: np.random.Generator,
-        make_constrain: Callable[[], Constrain],
+        make_constrain: Callable[[bool], Constrain],
         workers: Sequence[Density] = (),
     ) -> None:
         sampler, settings, plan = design.sampler, design.settings, design.plan
@@ -224,8 +224,8 @@ class Chain:
         dim = density.dim if design.keep_unconstrained else 0
         widths = design.n_constrained, len(self.stat_names), dim
         n_extra = extra_size(design, density.dim)
-        self.warmup = Recording(plan.warmup_draws, make_constrain(), (*widths, 0))
-        self.sampling = Recording(plan.draws, make_constrain(), (*widths, n_extra))
+        self.warmup = Recording(plan.warmup_draws, make_constrain(True), (*widths, 0))
+        self.sampling = Recording(plan.draws, make_constrain(False), (*widths, n_extra))
         init = design.init or sampler.init
         self.state = init(density, self.compiled_settings, position, rng)
         self.thread_pool = ThreadPool(sampler, self.compiled_settings, self.state, workers)

@@ -241,7 +241,7 @@ def make_chains(case: Case, target: Awkward, length: Length, seed: int = 1) -> l
     design = ChainDesign(sampler, settings, plan, DIM)
     rngs = [np.random.default_rng(source) for source in plan.seeds()]
     return [
-        Chain(design, target.density(), start, rng, lambda: copy_draws)
+        Chain(design, target.density(), start, rng, lambda _: copy_draws)
         for start, rng in zip(starts(length.chains, seed), rngs, strict=True)
     ]
 

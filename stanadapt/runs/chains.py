@@ -99,14 +99,18 @@ def randomness(plan: Plan) -> list[Randomness]:
 def make_chain(start: Start, design: ChainDesign, source: Randomness, number: int) -> Chain:
     """Return chain `number`, 0, 1, ..., at its position of a start."""
     plan, target = design.plan, start.target
-    seeds = iter((source.warmup_quantities, source.quantities))
+
+    def make_constrain(warming_up: bool) -> Any:
+        seed = source.warmup_quantities if warming_up else source.quantities
+        return target.constrainer(seed, number)
+
     last = plan.chains * plan.threads_per_chain  # each worker gets a number as a chain does
     return Chain(
         design,
         start.counted(target.density(number), number),
         start.positions[number],
         source.moves,
-        lambda: target.constrainer(next(seeds), number),
+        make_constrain,
         [target.density(worker) for worker in range(plan.chains + number, last, plan.chains)],
     )
 

@@ -320,7 +320,11 @@ def learn_scales(
             # nothing is recorded: workers need constrainers, since they make chains from their
             # design
             Chain(
-                design, learned_of.density(i), position, rng, partial(learned_of.constrainer, 0, i)
+                design,
+                learned_of.density(i),
+                position,
+                rng,
+                partial(_constrainer, learned_of, i),
             )
             for i, (position, rng) in enumerate(zip(positions, rngs, strict=True))
         ]
@@ -330,6 +334,10 @@ def learn_scales(
     calls = np.array([chain.density.calls[COUNTED] for chain in chains])
     seconds = np.array([[c.warmup_seconds, c.warmup_processor_seconds] for c in chains])
     return start._replace(calls=calls, seconds=seconds, compile_seconds=compile_seconds)
+
+
+def _constrainer(target: Samplable, number: int, warming_up: bool) -> Any:
+    return target.constrainer(0, number)
 
 
 def _learning_design(target: Samplable, gradient: bool, kind: str, plan: Plan) -> ChainDesign:

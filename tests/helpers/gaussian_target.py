@@ -70,7 +70,7 @@ def make_chains_at(
     design = ChainDesign(found, settings, plan, starts.shape[1])
     rngs = [np.random.default_rng(source) for source in plan.seeds()]
     return [
-        Chain(design, target.density(), start, rng, lambda: copy_draws)
+        Chain(design, target.density(), start, rng, lambda _: copy_draws)
         for start, rng in zip(np.asarray(starts, float), rngs, strict=True)
     ]
 

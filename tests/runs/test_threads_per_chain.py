@@ -62,7 +62,7 @@ def make(found, threads, reference="learned", wall=1.0, draws=300):
 
     start, rng = MEAN + np.array([-1.0, 0.2, 3.0]), np.random.default_rng(2)
     design = ChainDesign(sampler, chosen, schedule, 3, init=init_on_path(reference, sampler))
-    chain = Chain(design, target.density(), start, rng, lambda: copy_draws, workers)
+    chain = Chain(design, target.density(), start, rng, lambda _: copy_draws, workers)
     return chain, workers, target
 
 

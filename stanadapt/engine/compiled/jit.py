@@ -150,7 +150,7 @@ def _folder_for(functions: Iterable[Callable]) -> Path:
         if file in sources or Path(file).is_relative_to(PACKAGE):
             continue
         sources[file] = _source(function)
-        add_imports(sources, file, function.__globals__.get("__package__") or "")
+        _add_imports(sources, file, function.__globals__.get("__package__") or "")
         pending += [callee.py_func for callee in _compiled_functions(function.__globals__)]
     if not sources:
         return CACHE
@@ -176,7 +176,7 @@ def _source(function: Callable) -> bytes:
         return repr((code.co_code, code.co_consts, values)).encode()
 
 
-def add_imports(sources: dict[str, bytes], file: str, package: str) -> None:
+def _add_imports(sources: dict[str, bytes], file: str, package: str) -> None:
     """Add the files of the user's modules that a source imports, and that those import."""
     try:
         tree = ast.parse(sources[file])
@@ -196,9 +196,11 @@ def add_imports(sources: dict[str, bytes], file: str, package: str) -> None:
             if other is None or other in sources or not other.endswith(".py"):
                 continue
             # packages that are installed are not edited; looking at all would take long
-            if not any(Path(other).is_relative_to(place) for place in INSTALLED):
+            if any(Path(other).is_relative_to(place) for place in INSTALLED):
+                continue
+            with contextlib.suppress(OSError):  # of a module within an archive
                 sources[other] = Path(other).read_bytes()
-                add_imports(sources, other, module.__package__ or "")
+                _add_imports(sources, other, module.__package__ or "")
 
 
 def _compiled_functions(names: dict[str, Any]) -> Iterator[Dispatcher]:

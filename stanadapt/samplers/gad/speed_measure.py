@@ -174,11 +174,13 @@ def _bound(tuning, rank):
             one += abs(left[r, j])
             other += abs(right[r, j])
         if not one * other <= LARGEST_DERIVATIVE:
-            if not one * other < np.inf:
-                left[r, :n], right[r, :n] = 0.0, 0.0
-                continue
-            one, other = np.abs(left[r, :n]).max(), np.abs(right[r, :n]).max()
-            left[r, :n] *= min(1.0, LARGEST_DERIVATIVE / (one * other))
+            finite, one, other = one * other < np.inf, 0.0, 0.0
+            for j in range(n):
+                one, other = max(one, abs(left[r, j])), max(other, abs(right[r, j]))
+            share = min(1.0, LARGEST_DERIVATIVE / (one * other))
+            for j in range(n):
+                left[r, j] = share * left[r, j] if finite else 0.0
+                right[r, j] = right[r, j] if finite else 0.0
 
 
 @jit

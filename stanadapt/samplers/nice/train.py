@@ -67,7 +67,7 @@ def rehearse(
 
     design = ChainDesign(sampler, settings, plan, 0, keep_unconstrained=True, init=init)
     chains = [
-        Chain(design, target.density(i), np.array(position), rng, lambda: _constrain_nothing)
+        Chain(design, target.density(i), np.array(position), rng, lambda _: _constrain_nothing)
         for i, (position, rng) in enumerate(zip(positions, rngs, strict=True))
     ]
     if run(chains, plan.parallel_chains):

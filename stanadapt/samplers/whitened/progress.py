@@ -60,6 +60,11 @@ def steps_too_short(step_size: float, n_steps: int) -> str:
     return f"whitened steps of {step_size:.2f}, below {LEAST_STEP:g}, are required"
 
 
+def shares_rejected(acceptance: np.ndarray) -> tuple[float, float]:
+    """Return the shares of acceptance probabilities below LOW and below REJECTED."""
+    return float((acceptance < LOW).mean()), float((acceptance < REJECTED).mean())
+
+
 def choose(
     *,
     settled: bool,
@@ -85,7 +90,7 @@ def choose(
         Whether it was continued because of doubts.
 
     """
-    low = float((acceptance < LOW).mean())
+    low, rejected = shares_rejected(acceptance)
     if not settled:
         return Choice(False, "the log density did not settle")
     if divergences:
@@ -96,15 +101,15 @@ def choose(
     if low > LARGEST_SHARE:
         reason = f"{low:.0%} of the pilot's proposals were almost surely rejected"
         return Choice(False, f"{reason}: curvature varies")
-    if continued and (acceptance < REJECTED).mean() > LARGEST_REJECTED:
-        reason = f"{(acceptance < REJECTED).mean():.1%} of the pilot's proposals were rejected"
+    if continued and rejected > LARGEST_REJECTED:
+        reason = f"{rejected:.1%} of the pilot's proposals were rejected"
         return Choice(False, f"{reason}: curvature varies")
     return Choice(True, f"whitened steps of {step_size:.2f} suffice")
 
 
 def is_doubtful(acceptance: np.ndarray) -> bool:
     """Whether a pilot that chose fixed trajectories has too few proposals to decide."""
-    low, rejected = (float((acceptance < bound).mean()) for bound in (LOW, REJECTED))
+    low, rejected = shares_rejected(acceptance)
     return low > DOUBTFUL_SHARE or rejected > DOUBTFUL_REJECTED
 
 

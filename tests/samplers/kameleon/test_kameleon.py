@@ -310,7 +310,7 @@ def test_curved_targets_are_covered(name, preset):
     design = ChainDesign(sampler, settings, plan, 8)
     chains = [
         Chain(
-            design, target.density(), np.zeros(8), np.random.default_rng(seed), lambda: copy_draws
+            design, target.density(), np.zeros(8), np.random.default_rng(seed), lambda _: copy_draws
         )
         for seed in plan.seeds()
     ]

@@ -78,7 +78,7 @@ def test_draws_do_not_depend_on_chunks_or_threads(target, temperature):
 
     def drawn(chunk):
         rng, density = np.random.default_rng(2), extended.density()
-        chain = Chain(design, density, start, rng, lambda: extended.constrainer(8))
+        chain = Chain(design, density, start, rng, lambda _: extended.constrainer(8))
         assert run([chain], 1, chunk=chunk) is False
         return chain.warmup.constrained, chain.sampling.constrained
 

@@ -64,7 +64,7 @@ def on_given_path(name, warmup, draws, seed=1, stop_after_warmup=False, **chosen
 
     design = ChainDesign(sampler, settings, plan, 3, init=init)
     rng = np.random.default_rng(seed)
-    chain = Chain(design, density, starts(1, seed)[0], rng, lambda: copy_draws)
+    chain = Chain(design, density, starts(1, seed)[0], rng, lambda _: copy_draws)
     while stop_after_warmup and chain.warming_up:
         chain.advance()
     return chain if stop_after_warmup else finish([chain])[0]

@@ -7,7 +7,9 @@ and with 1e-4 what the verdict counts too.
 import numpy as np
 import pytest
 
+from stanadapt.diagnostics import sampler_checks
 from stanadapt.engine.triangular_map import NUMBERS, make_map
+from stanadapt.samplers.whitened import progress as limits
 from stanadapt.samplers.whitened import schedule
 from stanadapt.samplers.whitened.block import ACCEPTANCE, make_room
 from stanadapt.samplers.whitened.progress import (
@@ -48,6 +50,11 @@ def test_shares_that_are_acceptable(count, low, rejected, continued, fixed):
     choice = choose(**PILOT, acceptance=proposals(count, low, rejected), continued=continued)
     assert choice.two_stage is fixed
     assert ("rejected: curvature varies" in choice.reason) is not fixed
+
+
+def test_the_limits_are_stricter_than_those_of_the_verdict():
+    assert limits.REJECTED == sampler_checks.REJECTED
+    assert limits.LARGEST_REJECTED < sampler_checks.MOST_REJECTED
 
 
 def test_doubts():
