@@ -22,9 +22,9 @@ THREADS = 4  # each has a few copies of a block
 SAMPLED = 1024  # draws of a column from which its quantiles are estimated
 # parts of a chain that R-hat compares: of a single chain, the verdict compares halves, each split
 HALVES, QUARTERS = 2, 4
-# Numbers of batches per chain, beside batches of sqrt(n) draws. If draws are correlated for longer
-# than a batch, batches count as independent. A few long ones show such a correlation, or a small
-# share of a trend, but estimate poorly. The smallest effective sample size counts.
+# Numbers of batches per chain, in addition to batches of sqrt(n) draws. If draws are correlated for
+# longer than a batch, batches count as independent. A few long ones show such a correlation, or a
+# small share of a trend, but estimate poorly. The smallest effective sample size counts.
 LONG_BATCHES = (64, 8)
 
 

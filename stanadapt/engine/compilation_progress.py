@@ -1,4 +1,4 @@
-"""A line that shows compilation while it goes on: what for, how many functions, for how long.
+"""A line that shows compilation while it runs: what for, how many functions, for how long.
 
 There is no such line if nothing is compiled, since all is in the cache. How many functions there
 will be is not known: those that the sampler names are counted, and some of them may be in the cache

@@ -63,7 +63,7 @@ def default_dimension(variable: str, number: int, taken: Collection[str]) -> str
 def _fit(
     dims: Sequence[str], shape: tuple[int, ...], sizes: Mapping[str, int], variables: Collection
 ) -> bool:
-    """Whether an array can have these dimensions beside others of these sizes."""
+    """Whether an array can have these dimensions together with others of these sizes."""
     return (
         len(dims) == len(set(dims)) == len(shape)
         and not set(dims) & set(variables)

@@ -38,7 +38,7 @@ FEW_FAILURES = 0.01
 
 
 class SavedGroups(NamedTuple):
-    """Groups that a result has beside the posterior and its statistics."""
+    """Groups that a result has in addition to the posterior and its statistics."""
 
     unconstrained: bool = False
     pseudo: bool = False
@@ -46,7 +46,7 @@ class SavedGroups(NamedTuple):
 
 @dataclass
 class RunRecord:
-    """What is known of a run beside its chains.
+    """What is known of a run in addition to its chains.
 
     Attributes
     ----------

@@ -73,7 +73,7 @@ class Run:
     executor
         Its workers run the chains; None: threads of this process.
     reference
-        The program under prior_data in a run that goes on; its chains hold the address of its
+        The program under prior_data in a run that continues; its chains hold the address of its
         density, which must live as long as they do.
 
     """
@@ -449,8 +449,8 @@ def _advance_learners(
     Raises
     ------
     StanadaptError
-        "no_draws" if the watch ends them, "interrupted" after Ctrl-C. To go on with the scales so
-        far would be another run, with draws that depend on the speed of the machine.
+        "no_draws" if the watch ends them, "interrupted" after Ctrl-C. With the scales so far it
+        would be another run, with draws that depend on the speed of the machine.
 
     """
     workers = None

@@ -225,7 +225,7 @@ def _saved_groups(save: Any) -> SavedGroups:
 
 
 def family_options() -> list[str]:
-    """Return the keywords that some families of samplers take beside their settings."""
+    """Return the keywords that some families of samplers take in addition to their settings."""
     return [*START_OPTIONS, "threads_per_chain"]
 
 

@@ -1,7 +1,7 @@
 """A run as plain data: what another process needs to make the same target and the same chains.
 
 A worker of an executor is sent a `RunSpec`; a run folder keeps it as `run.json`, with program, data
-and arrays in files beside it.
+and arrays in files next to it.
 """
 
 import inspect

@@ -1,4 +1,4 @@
-"""Runs that go on until they have enough draws: when, how far, and what may come between."""
+"""Runs that continue until they have enough draws: when, how far, and what may come between."""
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -99,7 +99,7 @@ class TestUntilEss:
     def test_a_crash_between_two_lengths_changes_no_draw(
         self, target, until_300, after, tmp_path, monkeypatch
     ):
-        """The n-th time that the run becomes longer; then it goes on by itself."""
+        """The n-th time that the run becomes longer; then it continues by itself."""
         lengthen, count = RunFolder.lengthen, iter(range(10))
 
         def crashing(folder, *arguments):

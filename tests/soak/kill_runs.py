@@ -3,7 +3,7 @@
     python -m tests.soak.kill_runs --kills 5
 
 For each sampler: one run that is left alone, and the same in processes that are ended by SIGKILL,
-one after another, five at most: the first begins it, each other goes on from what is on disk, the
+one after another, five at most: the first begins it, each other continues from what is on disk, the
 last while it samples, and what is left in the end is done here. The draws must be those of the run
 that was left alone, to the bit. Prints a line per sampler, with what the last checkpoints knew when
 the process was killed:
@@ -51,7 +51,7 @@ generated quantities { real y = normal_rng(x[1], s); }
 LENGTH = {"chains": 2, "seed": 9, "save_warmup": True}
 WARMUP, SAMPLING, SECONDS = 200, 1000, 0.3
 MOST = 16
-# beside each registered sampler as it is by default
+# in addition to each registered sampler as it is by default
 OTHERS = {"energy_rings": ("parallel_tempering", {"swaps": "energy_rings", "rings": 2})}
 # a ceiling, below which its warm-up ends by itself: it has another length than was asked for
 OWN = {"whitened_hmc": {"iter_warmup": 1500}}
@@ -112,7 +112,7 @@ class Drawing:
         return not sampling or not all(chain["warming_up"] for chain in summaries(self.folder))
 
     def go_on(self):
-        """Begin the run, or go on with it."""
+        """Begin the run, or continue it."""
         if (self.folder / MANIFEST).exists():
             return sa.resume(self.folder, show_progress=False)
         shutil.rmtree(self.folder, ignore_errors=True)

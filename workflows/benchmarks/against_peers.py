@@ -62,7 +62,7 @@ def row_of(target, sampler, seed, engine, lengths):
     """Return one row: cost and result of a run, or the reason for its failure."""
     try:
         fit, seconds = run(target, sampler, seed, engine, lengths)
-    except Exception as error:  # of a foreign package: any; the other samplers go on
+    except Exception as error:  # of a foreign package: any; the other samplers continue
         lines = str(error).splitlines() or [type(error).__name__]
         return {**FAILED, "usable": False, "failure": lines[0]}
     return {

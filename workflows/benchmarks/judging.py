@@ -4,7 +4,7 @@
     python -m workflows.benchmarks.judging --quick    # once each, a tenth of the draws
 
 First, runs of `gad_mala` on a hundred standard normal parameters: microseconds of the processor per
-iteration after warm-up, of the verdict, and of everything else that a run does beside its chains.
+iteration after warm-up, of the verdict, and of everything else that a run does.
 Then the verdict on autocorrelated draws of up to ten thousand parameters that are all fine, or of
 which one mixes slowly: microseconds per iteration and hundred parameters, and the peak of memory
 while judging, relative to the draws. Medians over `--repeats`; processor time of all threads, which

@@ -72,7 +72,7 @@ def cell(target, variables, sampler, seed, lengths):
     row = {"posterior": target.name, "sampler": sampler, "seed": seed}
     try:
         fit, seconds = run(target, sampler, seed, "auto", lengths)
-    except Exception as error:  # also of a foreign package: the other cells go on
+    except Exception as error:  # also of a foreign package: the other cells continue
         lines = str(error).splitlines() or [type(error).__name__]
         return {**row, "passed": False, "missed": lines[0]}
     present = [name for name in variables if name in fit.posterior.data_vars]
@@ -107,7 +107,7 @@ def cells_of(database, name, samplers, seeds, lengths):
 
 
 def grid(cells):
-    """One row per posterior: seeds that pass, by sampler, beside the published ones; and totals."""
+    """One row per posterior: seeds that pass, by sampler, with the published ones; and totals."""
     counts = cells.groupby(["posterior", "sampler"], sort=False)["passed"].agg(["sum", "size"])
     rows = []
     for name in cells["posterior"].unique():

@@ -85,7 +85,7 @@ def _circle() -> np.ndarray:
 
 
 def draw_figure_2(traces: pd.DataFrame, factors: pd.DataFrame, folder: Path) -> list[Path]:
-    """Draw Neal's Gaussian: traces of the last coordinate, and the diagonal of L beside the truth.
+    """Draw Neal's Gaussian: traces of the last coordinate, and the diagonal of L next to the truth.
 
     Each L is scaled to the mean of the truth: schemes differ in the size of their steps.
     """

@@ -1,4 +1,4 @@
-"""A random walk on a correlated Gaussian, and integrators beside paths that are known exactly.
+"""A random walk on a correlated Gaussian, and integrators next to paths that are known exactly.
 
     python -m workflows.learned.exact_paths --quick    # does it run?
     python -m workflows.learned.exact_paths            # a few seconds

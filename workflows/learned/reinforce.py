@@ -8,7 +8,7 @@ normal(x + shift(x), scale(x)), with shift and scale by a network of one hidden 
 a proposal is its acceptance probability times the squared distance, in standard deviations of the
 target: the expected squared jump. Its gradient is estimated by the score, with the mean reward as a
 baseline (Williams, 1992, Machine Learning 8), and Adam takes the steps. Chains then move by
-Metropolis-Hastings with the trained proposal, beside random walks of the best fixed scale.
+Metropolis-Hastings with the trained proposal, next to random walks of the best fixed scale.
 """
 
 import time

@@ -23,7 +23,7 @@ DIGITS = 3  # of a published number
 
 
 class Comparison(NamedTuple):
-    """Our mean and standard deviation over repeats beside the published number.
+    """Our mean and standard deviation over repeats next to the published number.
 
     joint_error
         Joint standard error of the difference.

@@ -241,7 +241,7 @@ class MachineCode(FunctionCache):
         return None if folder is None else SharedFiles(str(folder), self._name_base, self._stamp)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep compiled code; on a full disk, warn and go on with the code in memory."""
+        """Keep compiled code; on a full disk, warn and continue with the code in memory."""
         try:
             super().save_overload(sig, data)
         except OSError as error:

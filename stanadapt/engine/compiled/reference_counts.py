@@ -1,4 +1,4 @@
-"""Reference counts of arrays in tuples, without code for the numbers beside them.
+"""Reference counts of arrays in tuples, without code for the numbers next to them.
 
 To count a reference to the arrays of a tuple, Numba takes every number out of it, and of its arrays
 their shapes and strides, to see whether that has a count. For the state of a sampler, of a dozen

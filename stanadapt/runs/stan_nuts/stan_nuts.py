@@ -293,7 +293,7 @@ def _attributes(
     return {
         **({} if metric is None else {"inverse_metric": json.dumps(metric.tolist())}),
         **origin(target, plan),
-        # Stan draws them anew in each run, from its seed
+        # Stan draws them again in each run, from its seed
         **({"random_data": f"{outcome.engine}, seed {plan.seed}"} if target.random_data else {}),
         "sampler": "nuts",
         "exact": True,

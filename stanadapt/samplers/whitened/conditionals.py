@@ -29,7 +29,7 @@ ABSENT = -700.0
 LARGEST_EXPONENT = 60.0
 ITERATIONS, CHUNK = 30, 128
 # a fit ends when it has not improved by this share for so many iterations; those that have ended
-# are left out of the arrays when fewer than this share of them go on
+# are left out of the arrays when fewer than this share of them continue
 LEAST_GAIN, PATIENCE, SHARE_LEFT = 1e-4, 7, 0.7
 # of the logarithms a and c and the slopes b and s in one iteration
 LONGEST_STEP = 2.0

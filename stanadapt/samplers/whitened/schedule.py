@@ -168,7 +168,7 @@ def pool_for_scales(settings: Any, progress: Progress, states: States) -> tuple[
 def _after_survey(
     settings: Any, progress: Progress, states: States, window: Window
 ) -> tuple[Progress, States]:
-    """Go on to a map if one straightens the posterior; otherwise continue to travel.
+    """Begin a map if one straightens the posterior; otherwise continue to travel.
 
     The search is not counted: better draws may show a map that these did not.
     """

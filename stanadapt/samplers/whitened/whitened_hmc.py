@@ -243,7 +243,7 @@ def step(density, settings, state, rng):
 def _fixed(density, settings, leapfrog, tree, force, tuning, x, y, rng):
     """Follow a trajectory of fixed length from x, accept or reject its end; write it into y."""
     end = nuts_tree.end_of(tree, 1)
-    # the last iteration used NUTS or another metric; with a map, the gradient in y is computed anew
+    # the last iteration used NUTS or another metric; with a map, the gradient in y is recomputed
     # from that in x, so that a resumed chain continues with the same bits
     if not tuning.force_known or is_used(density.straightening):
         metric_factor.transposed_times(leapfrog.factor, x.gradient, force)

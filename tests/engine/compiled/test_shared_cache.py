@@ -53,7 +53,7 @@ def contents(root):
 
 @pytest.fixture(autouse=True)
 def forgetful(monkeypatch):
-    """Let each test find out anew what can be trusted, and be warned."""
+    """Let each test find out again what can be trusted, and be warned."""
     monkeypatch.setattr(shared_cache, "_reported", set())
     shared_cache._trusted_folder.cache_clear()
     yield
@@ -152,7 +152,7 @@ def test_a_file_that_others_can_write(shared, tmp_path, which, mode):
 
 
 def test_a_folder_above_it_that_others_can_write_to(tmp_path, monkeypatch):
-    """Whoever can rename the cache can put another in its place; not so in a folder like /tmp."""
+    """Who can rename the cache can put another in its place; not so in a folder like /tmp."""
     above = tmp_path / "above"
     root = above / "shared"
     root.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Checkpoints are written beside the chains, which do not wait; nor does Ctrl-C."""
+"""Checkpoints are written next to the chains, which do not wait; nor does Ctrl-C."""
 
 import os
 import signal
@@ -47,7 +47,7 @@ def assert_same(one, two):
 def test_ctrl_c_does_not_wait_for_an_iteration_that_takes_minutes(
     target, kept, tmp_path, monkeypatch
 ):
-    """The draws before it are returned, and a run that is kept goes on from a checkpoint."""
+    """The draws before it are returned, and a run that is kept continues from a checkpoint."""
     run = tmp_path / "run" if kept else None
     whole, quick = draw(target, "nuts"), chain_module.Chain._run
     monkeypatch.setattr(chain_module, "FIRST_CHUNK", 7)

@@ -1,4 +1,4 @@
-"""A run that ended anywhere goes on draw for draw, whichever sampler it is of."""
+"""A run that ended anywhere continues draw for draw, whichever sampler it is of."""
 
 import json
 import os

@@ -273,7 +273,7 @@ def test_a_worker_keeps_few_targets(target):
 
 
 def test_a_worker_compiles_on_a_chain_for_this_alone(target, monkeypatch):
-    """What is compiled by a chain that goes on would count as its time."""
+    """What is compiled by a chain that continues would count as its time."""
     compiled, moved, compile_chain, advance = [], [], Chain.compile, Chain.advance
 
     def compiling(chain):

@@ -136,7 +136,7 @@ def skewed(count, seed=3):
 @pytest.mark.thorough
 @pytest.mark.parametrize("count", [2, 60])
 def test_other_coordinates_have_no_say(count):
-    """A funnel is straightened, however many coordinates beside it no map would improve."""
+    """A funnel is straightened, however many coordinates next to it no map would improve."""
     (x, g), (others, slopes) = of(SCHOOLS), skewed(count)
     found = straighten(np.column_stack([x, others]), np.column_stack([g, slopes]), UNCHANGED, 1e9)
     assert found.distance_before < 1e9
