@@ -388,33 +388,37 @@ def extra_size(design: ChainDesign, dim: int) -> int:
 
 @np.errstate(all="ignore")  # numbers that are too large are checked there
 def pool_chains(chains: list[Any]) -> None:
-    """Let chains that wait learn from each other, by the `pooling` of their sampler.
+    """Let those chains that wait learn from each other, by the `pooling` of their sampler.
 
     All of them wait at the same iteration; chains that were stopped are left out. The time that
-    this takes is divided equally among the chains.
+    this takes is divided equally among the others.
     """
-    began, used, first = time.perf_counter(), time.thread_time(), chains[0]
+    waiting = [chain for chain in chains if chain.waiting]
+    began, used, first = time.perf_counter(), time.thread_time(), waiting[0]
     pooling, settings = first.sampler.pooling, first.compiled_settings
-    states = [chain.state for chain in chains]
+    states = [chain.state for chain in waiting]
     if first.progress is None:
         progress, states = pooling.begin(settings, states, first.iter_warmup)
     else:
-        progress, states = pooling.pool(settings, first.progress, states)
-    for chain, state in zip(chains, states, strict=True):
+        # those pooled last: blocks are not empty, so that others were stopped at an earlier pause
+        former = [chain for chain in chains if chain.pause == first.pause]
+        rows = [row for row, chain in enumerate(former) if chain.waiting]
+        kept = {name: getattr(first.progress, name)[rows] for name in pooling.rows_of_chains}
+        progress, states = pooling.pool(settings, first.progress._replace(**kept), states)
+    for chain, state in zip(waiting, states, strict=True):
         chain.state, chain.progress = state, progress
         chain.pause = chain.n_done + progress.block
         if not progress.block:
             chain.end_warmup()
     seconds, used = time.perf_counter() - began, time.thread_time() - used
-    for chain in chains:
-        chain.count_as_warmup(seconds / len(chains), used / len(chains))
+    for chain in waiting:
+        chain.count_as_warmup(seconds / len(waiting), used / len(waiting))
 
 
 def advance_together(chains: list[Chain], chunk: int | None = None) -> None:
     """Pool the chains that wait, then advance every chain by a chunk, one after the other."""
-    waiting = [chain for chain in chains if chain.waiting]
-    if waiting:
-        pool_chains(waiting)
+    if any(chain.waiting for chain in chains):
+        pool_chains(chains)
     for chain in chains:
         chain.advance(chunk)
 
@@ -492,10 +496,9 @@ def run(
         while True:
             running = {pool.submit(work) for _ in range(min(parallel_chains, len(chains)))}
             wait_for(running, lambda: on_progress(chains))
-            together = [chain for chain in chains if chain.waiting]
-            if not together:
+            if not any(chain.waiting for chain in chains):
                 break
-            pool_chains(together)
+            pool_chains(chains)
             keeper.pooled(chains)
     except KeyboardInterrupt:
         interrupted = True

@@ -243,6 +243,9 @@ class Pooling(NamedTuple):
     prepare
         (density, state) -> state: work of each chain alone, in its thread, before its next
         iterations, if its state asks for any. For what is too rare to be a part of `step`.
+    rows_of_chains
+        Names of the fields of progress that have a row for each chain: those of a chain that was
+        stopped are removed before the next `pool`.
 
     """
 
@@ -250,6 +253,7 @@ class Pooling(NamedTuple):
     pool: Callable[[Any, Any, list], tuple[Any, list]]
     pool_for_scales: Callable[[Any, Any, list], tuple[Any, list]] | None = None
     prepare: Callable[[Any, Any], Any] | None = None
+    rows_of_chains: tuple[str, ...] = ()
 
 
 class Sampler(NamedTuple):

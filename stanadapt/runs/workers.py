@@ -229,10 +229,9 @@ class RunOnWorkers:
         self._tries = [0] * len(chains)
         try:
             while self._advanced(on_progress, keeper):
-                together = [chain for chain in chains if chain.waiting]
-                if not together:
+                if not any(chain.waiting for chain in chains):
                     break
-                pool_chains(together)
+                pool_chains(chains)
                 keeper.pooled(chains)
         except KeyboardInterrupt:
             pass

@@ -139,7 +139,7 @@ class Window(NamedTuple):
         """
         means = self.log_density.mean(axis=1)
         sd = np.sqrt(dim / 2)  # standard deviation of the log density of a Gaussian
-        same = len(former) == len(means) and bool(np.abs(means - former).max() < sd + 1.0)
+        same = bool(np.abs(means - former).max() < sd + 1.0)
         return same and not self.levels_differ(dim)
 
     def levels_differ(self, dim: int) -> bool:
@@ -149,7 +149,7 @@ class Window(NamedTuple):
     def still_moving(self, former: np.ndarray, dim: int) -> bool:
         """Whether a chain is far below another, or still rises fast: ten times the bounds above."""
         means, sd = self.log_density.mean(axis=1), np.sqrt(dim / 2)
-        rises = means - former if len(former) == len(means) else np.zeros(1)
+        rises = means - former
         return bool(rises.max() > 10.0 * (sd + 1.0) or np.ptp(means) > 10.0 * (3.0 * sd + 2.0))
 
     def far_below(self, dim: int) -> np.ndarray:

@@ -162,6 +162,7 @@ register(
         uses_gradient=False, standardize="no",
         pooling=Pooling(
             walk_schedule.begin, walk_schedule.pool, walk_schedule.pool_for_scales,
+            rows_of_chains=("mean_log_density",),
         ),
     )
 )  # fmt: skip

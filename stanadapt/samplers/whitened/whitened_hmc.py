@@ -340,6 +340,7 @@ register(
         pooling=Pooling(
             schedule.begin, schedule.pool,
             schedule.pool_for_scales, prepare=climb_if_due,
+            rows_of_chains=("starts", "abandoned", "abandoned_mass", "mean_log_density"),
         ),
         traits=Traits(
             arrays_in_place=True, replaced=("current", "scratch", "tuning", "block"),
