@@ -52,9 +52,9 @@ fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --programs 1000
 	$(BIN)/python -m tests.fuzz --programs 100 --seed 1000 --native
 
-# every planted bug, the longest statistics, all programs on a newer Stan, all pages on a newer Python,
-# fresh names, labels and limits, runs killed at a thousand random moments, and memory after 10^7
-# gradients and 1,000 targets; more than an hour
+# every planted bug, repeats of long tests, the longest statistics, all programs on a newer Stan, all
+# pages on a newer Python, fresh names, labels and limits, runs killed at a thousand random moments, and
+# memory after 10^7 gradients and 1,000 targets; some three hours
 soak: $(READY)
 	$(BIN)/stanadapt install-cmdstan
 	sh .ci/test-newer-stan
