@@ -161,8 +161,8 @@ BUGS = {
     ),
     "chains_pooled_in_order_of_arrival": Bug(
         "engine/chain.py",
-        "together = [chain for chain in chains if chain.waiting]",
-        "together = sorted((c for c in chains if c.waiting), key=lambda c: c.warmup_seconds)",
+        "waiting = [chain for chain in chains if chain.waiting]",
+        "waiting = sorted((c for c in chains if c.waiting), key=lambda c: c.warmup_seconds)",
         WHITENED,
         "same_bits",
     ),
