@@ -14,7 +14,6 @@ Numbers are medians over `--repeats`. Needs an idle machine.
 """
 
 import time
-from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -88,7 +87,7 @@ def make_chains(
     return [
         Chain(
             design, densities[i] if densities else target.density(i),
-            rng.standard_normal(target.dim), rng, partial(target.constrainer, 1, i),
+            rng.standard_normal(target.dim), rng, lambda _, i=i: target.constrainer(1, i),
             workers=[target.density(number) for number in range(n + i, n * threads, n)],
         )
         for i, rng in enumerate(map(np.random.default_rng, plan.seeds()))
