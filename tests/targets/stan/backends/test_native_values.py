@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import stanio
 
 from tests.helpers.codes import raises
 from tests.helpers.native_targets import backend, every_type, points, schools
@@ -99,10 +100,17 @@ def test_values_outside_a_constraint_are_refused(every_type, name, value):
     ],
 )
 def test_values_of_another_shape_are_refused(every_type, name, value, shapes):
-    """Unchecked, CmdStan 2.27 reads beyond them in memory; from 2.33 on Stan checks shapes."""
-    x = every_type.constrain(points(every_type, 1)[0])
-    message = refused_values(every_type, x | {name: value})
+    """Unchecked, CmdStan 2.27 reads beyond them in memory; from 2.33 on Stan checks shapes.
+
+    `unconstrain` refuses them for any backend; the model itself is asked too.
+    """
+    x = every_type.constrain(points(every_type, 1)[0]) | every_type.empty_parameters()
+    with raises("invalid_position", every_type.name, f"{name} must have shape"):
+        every_type.unconstrain(x | {name: value})
     model = every_type.model
+    with pytest.raises(RuntimeError) as caught:
+        model.param_unconstrain_json(stanio.dump_stan_json(x | {name: value}))
+    message = str(caught.value)
     if "stanadapt's bridge" in model.model_info():
         ours, stans = f"{name} must have shape {shapes}", f"variable name={name};"
         assert message == ours or ("mismatch" in message and stans in message)
