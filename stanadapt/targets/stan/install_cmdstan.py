@@ -22,7 +22,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
-from stanadapt.engine.interrupts import interruptible
+from stanadapt.engine.interrupts import interruptible, uninterrupted
 from stanadapt.engine.plan import usable_cores
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import toolchain
@@ -409,7 +409,8 @@ def _run(command: list[str], folder: Path, log: Path, seconds: float) -> int:
     """Run a command, append its output to `log`, and return its exit code; 1 if time ran out."""
     inherited = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKELEVEL")  # from an outer make
     environment = {name: value for name, value in os.environ.items() if name not in inherited}
-    with log.open("ab") as sink:
+    # a signal waits until there is a process that can be stopped
+    with log.open("ab") as sink, uninterrupted():
         process = subprocess.Popen(
             command,
             cwd=folder,

@@ -198,29 +198,41 @@ def test_a_command_that_exceeds_its_time_is_stopped_with_its_children(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+@pytest.mark.parametrize("moment", ["starting", "running"])
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_an_installation_with_its_compilers_and_its_folder(tmp_path, sent):
+def test_a_signal_ends_an_installation_with_its_compilers_and_its_folder(tmp_path, sent, moment):
     code = """
-import sys
+import sys, time
 from pathlib import Path
 from stanadapt.targets.stan import install_cmdstan as installer
 root = Path(sys.argv[1])
+start = installer.subprocess.Popen
+def slow_start(*args, **options):  # the signal comes before the process is known
+    process = start(*args, **options)
+    if sys.argv[2] == "starting":
+        time.sleep(1.0)
+    return process
+installer.subprocess.Popen = slow_start
 with installer._work_folder(root) as work:
-    command = ["/bin/sh", "-c", "touch ../begun; (sleep 1; touch ../late) & wait"]
-    installer._run(command, work, root / "log", 60)
+    beat = "(for i in `seq 100`; do echo >> ../beats; sleep 0.1; done) & wait"
+    installer._run(["/bin/sh", "-c", beat], work, root / "log", 60)
 """
     started = subprocess.Popen(
-        [sys.executable, "-c", code, tmp_path], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-c", code, tmp_path, moment], cwd=ROOT, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     deadline = time.monotonic() + 30.0
-    while not (tmp_path / "begun").exists():
+    while not (tmp_path / "beats").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+    if moment == "running":
+        time.sleep(0.5)
     started.send_signal(sent)
     assert "KeyboardInterrupt" in started.communicate(timeout=10)[1]
-    time.sleep(1.2)
-    assert {path.name for path in tmp_path.iterdir()} == {"begun", "home", "log"}
+    beats = (tmp_path / "beats").read_text()
+    time.sleep(0.5)
+    assert (tmp_path / "beats").read_text() == beats
+    assert {path.name for path in tmp_path.iterdir()} == {"beats", "home", "log"}
 
 
 # -- CmdStanPy's installer -----------------------------------------------------------------------
