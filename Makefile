@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
+# where an image sets this, each of hundreds of processes would parse all packages again, which takes it seconds
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-long test-all test-newest-python test-newer-stan check-data lint fuzz soak bench docs clean
 
