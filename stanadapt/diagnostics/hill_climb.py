@@ -4,10 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from scipy.linalg import solve_triangular
-from scipy.optimize import minimize
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
-from scipy.spatial.distance import cdist, pdist, squareform
 
 from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 
@@ -77,7 +75,7 @@ def climb(evaluate: Evaluate, starts: np.ndarray, frame: np.ndarray) -> Ends:
     options = {"maxiter": ITERATIONS, "maxfun": 2 * ITERATIONS, "ftol": 1e-12, "gtol": 1e-5}
     with one_blas_thread():
         optima = [
-            minimize(
+            scipy.optimize.minimize(
                 _Negative(evaluate, frame), start, jac=True, method="L-BFGS-B", bounds=box,
                 options=options,
             )
@@ -133,9 +131,9 @@ def group_ends(evaluate: Evaluate, ends: Ends, frame: np.ndarray, dip: float) ->
     first = np.array([_best(ends, group == g) for g in range(group.max() + 1)])
     path = _Paths(evaluate, frame, dip)
     peaks = _Peaks(ends.log_density[first], dip)
-    gaps = squareform(pdist(scaled[first]))
+    gaps = scipy.spatial.distance.squareform(scipy.spatial.distance.pdist(scaled[first]))
     # SciPy treats a distance of zero as no edge, and two ends may differ in density alone
-    tree = minimum_spanning_tree(gaps + 1e-12).tocoo()
+    tree = scipy.sparse.csgraph.minimum_spanning_tree(gaps + 1e-12).tocoo()
     pairs = list(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
     for _ in range(2):
         with one_blas_thread():
@@ -149,9 +147,9 @@ def group_ends(evaluate: Evaluate, ends: Ends, frame: np.ndarray, dip: float) ->
 
 def _coincident(scaled: np.ndarray, log_density: np.ndarray) -> np.ndarray:
     """Group ends of nearly equal position and height; return group numbers, shape (start,)."""
-    near = cdist(scaled, scaled, "chebyshev") < 1e-3
+    near = scipy.spatial.distance.cdist(scaled, scaled, "chebyshev") < 1e-3
     near &= np.abs(log_density[:, None] - log_density) < 1e-3
-    return connected_components(near, directed=False)[1]
+    return scipy.sparse.csgraph.connected_components(near, directed=False)[1]
 
 
 def _best(ends: Ends, which: np.ndarray) -> int:
@@ -189,7 +187,7 @@ class _Paths(NamedTuple):
     def _climb(self, point: np.ndarray) -> tuple[np.ndarray, float]:
         z = solve_triangular(self.frame, point, lower=True)
         # default tolerances suffice to reach the ridge
-        end = minimize(
+        end = scipy.optimize.minimize(
             _Negative(self.evaluate, self.frame), z, jac=True, method="L-BFGS-B",
             options={"maxiter": ITERATIONS},
         )  # fmt: skip

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 from rich.table import Table
-from scipy.spatial import cKDTree
 
 from stanadapt import results
 from stanadapt.diagnostics import messages
@@ -250,7 +250,7 @@ def _assign(
     centers = np.array([np.median(start[group == g], axis=0) for g in range(group.max() + 1)])
     # the distance between modes must not stretch the unit of length
     scale = _spread(start - centers[group])
-    tree = cKDTree(start / scale)
+    tree = scipy.spatial.cKDTree(start / scale)
     nearest = group[tree.query(position / scale)[1]]
     two = tree.query(start / scale, k=2)[1]
     other = np.where(two[:, 0] == np.arange(len(start)), two[:, 1], two[:, 0])

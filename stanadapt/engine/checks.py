@@ -17,9 +17,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy
 from numba import carray
 from numba.core.runtime import _nrt_python, rtsys  # type: ignore[attr-defined]
-from scipy import stats
 from scipy.special import digamma, polygamma
 
 from stanadapt.engine.chain import Chain, ChainDesign, advance_together, run
@@ -269,7 +269,7 @@ def invariance(case: Case) -> str:
         text = f"{stopped} of {CHAINS} chains were stopped: every evaluation failed"
         return Message(FAILURES_NOT_REJECTED, text)
     draws = np.stack([chain.sampling.constrained for chain in chains])
-    bound = stats.t.isf(FALSE_ALARM / 12, CHAINS - 1)
+    bound = scipy.stats.t.isf(FALSE_ALARM / 12, CHAINS - 1)
     for power, truth, moment in ((1, 0.0 * SD, "mean"), (2, SD**2, "variance")):
         per_chain = ((draws - MEAN) ** power).mean(axis=1)
         error = per_chain.std(axis=0, ddof=1) / np.sqrt(CHAINS)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 
 from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 from stanadapt.engine.density import Density
@@ -398,7 +398,9 @@ def _mode(target: Target) -> np.ndarray:
         if np.isfinite(target.evaluate(start)[0]):
             options = {"maxiter": 2000}
             with one_blas_thread():
-                optimum = minimize(cost, start, jac=True, method="L-BFGS-B", options=options)
+                optimum = scipy.optimize.minimize(
+                    cost, start, jac=True, method="L-BFGS-B", options=options
+                )
             return optimum.x
     raise _wrong(f"no point was found at which the density of {target.name} is finite.")
 

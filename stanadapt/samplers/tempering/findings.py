@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy
 import xarray as xr
 from scipy.linalg import solve_triangular
-from scipy.spatial import cKDTree
 
 from stanadapt.diagnostics.hill_climb import Evaluate, climb, make_frame
 from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE
@@ -166,8 +166,10 @@ def count_unvisited(
         return 0
     scale = np.where(spread > 0, spread, np.inf)
     half = len(draws) // 2
-    usual = np.quantile(cKDTree(draws[:half] / scale).query(draws[half:] / scale)[0], QUANTILE)
-    distance, nearest = cKDTree(draws / scale).query(positions / scale)
+    usual = np.quantile(
+        scipy.spatial.cKDTree(draws[:half] / scale).query(draws[half:] / scale)[0], QUANTILE
+    )
+    distance, nearest = scipy.spatial.cKDTree(draws / scale).query(positions / scale)
     isolated = np.flatnonzero(arrived & (distance > usual))
     return sum(_dips(positions[i], draws[nearest[i]], log_density) for i in isolated)
 

@@ -11,14 +11,11 @@ applications in goodness-of-fit evaluation and multiple sample comparison, Stati
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.backend_bases import FigureCanvasBase
-from matplotlib.figure import Figure
-from scipy.stats import binom
+import scipy
 
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.results.messages import UNKNOWN_FORMAT
@@ -28,6 +25,9 @@ from stanadapt.studies.messages import (
     NONUNIFORM_RANKS,
     UNIFORM_RANKS,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # --- uniformity ----------------------------------------------------------------------------------
 
@@ -60,8 +60,8 @@ class RankBands:
         self.count, self.largest = count, largest
         below = np.arange(1, largest + 1) / (largest + 1)  # P(rank < k), k = 1, ..., L
         numbers = np.arange(count + 1)
-        lower = binom.cdf(numbers, count, below[:, None])
-        upper = binom.sf(numbers - 1, count, below[:, None])
+        lower = scipy.stats.binom.cdf(numbers, count, below[:, None])
+        upper = scipy.stats.binom.sf(numbers - 1, count, below[:, None])
         self.below = below
         self._depth = np.minimum(1.0, 2.0 * np.minimum(lower, upper))
         rng = np.random.default_rng(SEED)
@@ -78,7 +78,7 @@ class RankBands:
     def limits(self, probability: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the limits of the numbers of ranks below k, all inside with this probability."""
         level = np.quantile(self._depths, 1.0 - probability) / 2.0
-        low, high = (binom.ppf(q, self.count, self.below) for q in (level, 1.0 - level))
+        low, high = (scipy.stats.binom.ppf(q, self.count, self.below) for q in (level, 1.0 - level))
         return low, high
 
     def judge(self, ranks: np.ndarray) -> Uniformity:
@@ -221,6 +221,8 @@ class Calibration:
 
 def require_picture(path: Path) -> Path:
     """Return the path; StanadaptError, stage "settings", if its ending is no format of pictures."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
     formats = FigureCanvasBase.get_supported_filetypes()
     if path.suffix[1:].lower() in formats:
         return path
@@ -233,8 +235,11 @@ def require_picture(path: Path) -> Path:
 PROBABILITY = 0.95  # that a band contains the whole function
 
 
-def draw_ranks(ranks: Mapping[str, np.ndarray], bands: RankBands) -> Figure:
+def draw_ranks(ranks: Mapping[str, np.ndarray], bands: RankBands) -> "Figure":
     """Draw ranks by quantity, each of shape (count,), in panels with common axes."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
     columns = min(4, len(ranks))
     rows = -(-len(ranks) // columns)
     with matplotlib.rc_context({"font.size": 8}):

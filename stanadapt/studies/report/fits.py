@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
+import scipy
 
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare, counted_variables, disagreement
@@ -335,7 +335,7 @@ def largest_z(run: ReportedFit, reference: ReportedFit) -> float:
     It is Bonferroni's bound for the means and sds of all common columns.
     """
     count = len(set(run.measured.names) & set(reference.measured.names))
-    return float(norm.isf(CHANCE / (4 * max(count, 1))))
+    return float(scipy.stats.norm.isf(CHANCE / (4 * max(count, 1))))
 
 
 # --- fits with very many columns -----------------------------------------------------------------

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
+import scipy
 
 from stanadapt.diagnostics.mixing import R_HAT
 from stanadapt.studies.report.canvas import (
@@ -78,7 +78,7 @@ def _draw_trace(axes: Any, draws: np.ndarray, color: str) -> None:
 def _draw_ranks(axes: Any, draws: np.ndarray, color: str) -> None:
     """Draw a histogram per chain; the dashed line is the height of equal chains."""
     chains = _unusual_chains(draws)
-    ranks = rankdata(draws).reshape(draws.shape) / draws.size
+    ranks = scipy.stats.rankdata(draws).reshape(draws.shape) / draws.size
     expected = draws.shape[1] / BINS
     counts = {c: np.histogram(ranks[c], BINS, (0, 1))[0] / expected for c in chains}
     tallest = min(TALLEST, max(1.5, *(count.max() for count in counts.values())))
