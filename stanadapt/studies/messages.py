@@ -202,7 +202,7 @@ INTERVALS = Code(
     "intervals",
     NOTE,
     "The numbers of a summary are medians with an interval over the repeats.",
-    "Use five repeats or more for the central 80 % instead of the range.",
+    "Use five repeats or more for the central 80% instead of the range.",
 )
 FAILED_REPEATS = Code(
     "failed_repeats",

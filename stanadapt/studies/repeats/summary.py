@@ -22,7 +22,7 @@ MEASURES = (
 )  # fmt: skip
 # quantiles of fewer repeats would be little more than the extremes
 FEWEST_FOR_QUANTILES = 5
-CENTRAL, EXTREMES = "central 80 %", "smallest to largest"
+CENTRAL, EXTREMES = "central 80%", "smallest to largest"
 Key = str | tuple[str, str]
 
 
