@@ -90,15 +90,16 @@ class Modes(pd.DataFrame):
 def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
     """Find the modes that the draws of a fit visited, and estimate their weights.
 
-    The log density is climbed on the unconstrained scale, from `starts` evenly spaced draws. Two
-    ends belong to one mode if the density dips by no more than 0.5 on a path between them. Each
-    draw (of at most 20,000, evenly thinned) is assigned to the mode of the nearest climbed draw. A
-    long curved ridge may be split if climbs are too few to follow it: raise `starts`.
+    From `starts` evenly spaced draws, an optimizer climbs the log density on the unconstrained
+    scale. Two end points belong to the same mode if the log density falls by no more than 0.5 on a
+    path between them. Each draw (of at most 20,000, evenly thinned) is assigned to the mode of the
+    nearest climbed draw. A long curved ridge may be split if there are too few climbs to follow it:
+    raise `starts`.
 
     Parameters
     ----------
     target : Target
-        The target that was sampled, without noise.
+        The target that was sampled; it must not have noise.
     fit : InferenceData or DataTree
         Result of `sample` or `stan_nuts` for the same program and data, with one chain or more.
     starts : int
@@ -114,8 +115,9 @@ def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
         - `weight`, and `weight_1`, ... by chain.
         - `error` is the Monte Carlo standard error of the weight: the larger of ArviZ's and that
           from the spread of chains.
-        - `log_density` is that of the unconstrained scale, with Jacobian, up to a constant.
-        - `position` has constrained values in Stan's shapes by parameter.
+        - `log_density` is on the unconstrained scale, includes the Jacobian, and is known up to a
+          constant.
+        - `position` has the constrained values by parameter, in Stan's shapes.
 
         If climbs leave the neighborhood of the draws (the density has no maximum, as in a funnel),
         `log_density` is NaN and `position` empty: the row is a region, not a mode.

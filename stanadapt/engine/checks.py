@@ -52,7 +52,7 @@ from stanadapt.errors import Message, codes_of
 def check_sampler(sampler: Any, **settings: Any) -> "CheckReport":
     """Run the checks that every sampler of the package passes.
 
-    A correct sampler fails one of them by chance once in ten thousand times. A sampler that
+    By chance, a correct sampler fails one of them about once in ten thousand calls. A sampler that
     declares that it is not exact (`Sampler.exact`) is not checked for invariance.
 
     Parameters

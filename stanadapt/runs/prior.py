@@ -41,33 +41,33 @@ def add_prior(
 ) -> Fit:
     """Add the prior to a result: the groups prior, prior_predictive and sample_stats_prior.
 
-    The prior is the program under data without observations. The default sampler draws its
-    parameters; predictions are computed under the data of the posterior, so that they have the
-    shapes of the observations.
+    The prior is the density of the program with data that contain no observations. The default
+    sampler draws its parameters; predictions are computed with the data of the posterior, so that
+    they have the shapes of the observations.
 
     Parameters
     ----------
     fit : Fit
         A result of `sample`; the groups are added to it.
     target : Target
-        Its target.
+        The target of the fit.
     data : dict or path
         Data of the program without observations.
     max_minutes, parallel_chains, show_progress
-        As for `sample`. The limit is that of the prior alone: of its draws, and once more of their
+        As for `sample`. The limit applies to the draws of the prior, and separately to their
         predictions.
 
     Returns
     -------
     Fit
-        The same object. If the prior could not be drawn, its draws are not fine, or quantities
-        failed at some of them, a note says why. The attribute `prior_verdict` is the verdict on the
-        prior's draws.
+        The same object. If the prior could not be sampled, if its draws are not fine, or if
+        quantities failed at some of them, a note gives the reason. The attribute `prior_verdict` is
+        the verdict on the draws of the prior.
 
     Raises
     ------
     StanadaptError
-        Stage "data" if these are not data of the program.
+        Stage "data" if the program does not accept the data.
 
     Examples
     --------
