@@ -43,7 +43,8 @@ NO_APPROXIMATION = Code(
 ESTIMATED_START_DENSITY = Code(
     "estimated_start_density",
     "initialization",
-    'inits="pathfinder" follows gradients, but the density of the target is an estimate.',
+    'Pathfinder (inits="pathfinder") follows gradients, but the density of the target is an '
+    "estimate.",
     "Give other inits.",
 )
 NO_PATHFINDER_START = Code(
