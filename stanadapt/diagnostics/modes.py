@@ -196,7 +196,7 @@ def require_fit_of(target: Target, fit: Any, user: str) -> None:
     if target.noise_size:
         raise StanadaptError(
             ESTIMATED_DENSITY,
-            f"The density of {target.name} is only estimated, so that it cannot be climbed. Give "
+            f"The density of {target.name} is only estimated, so it cannot be climbed. Give "
             f"{user} a target without noise.",
         )
     check_same_target(target, fit)
@@ -214,7 +214,7 @@ def parameter_rows(target: Target, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
         if name not in variables:
             raise StanadaptError(
                 messages.MISSING_PARAMETER,
-                f"The fit must hold every parameter of {target.name}, but lacks {name}.",
+                f"The fit must contain every parameter of {target.name}, but lacks {name}.",
             )
         entry: Any = (..., *(int(i) - 1 for i in index))
         columns.append(variables[name].values[entry])
@@ -346,7 +346,7 @@ def _describe_absent(mode: int, weight: np.ndarray) -> Message:
     plural = "chain's" if (weight > 0).sum() == 1 else "chains'"
     return Message(
         messages.RARE_MODE if rare else messages.CHAIN_MISSED_MODE,
-        f"{who} never visited mode {mode + 1}, which holds {others:.2g} of the other {plural} "
+        f"{who} never visited mode {mode + 1}, which has {others:.2g} of the other {plural} "
         f"draws{trust}.",
     )
 

@@ -262,8 +262,8 @@ def _check_agreement(columns: Columns, mixed: dict[str, Mixing], other: str) -> 
     yield reason(
         FINE,
         messages.ONE_CHAIN,
-        "There is one chain, so that it is unknown whether chains from other starting points would "
-        "agree. Run several (chains=4).",
+        "There is only one chain, so it is unknown whether chains from other starting points would "
+        "agree. Run several chains (chains=4).",
     )
     if draws >= 8:
         half = draws // 2

@@ -111,7 +111,7 @@ def require_format(format: Any, float32: bool = False) -> str:
     if format == "cmdstan" and require_flag("float32", float32):
         raise StanadaptError(
             NOT_OF_THE_FORMAT,
-            "float32 belongs to the formats netcdf and zarr: CSV files hold every bit of a draw. "
-            "thin and exclude make them smaller.",
+            "float32 belongs to the formats netcdf and zarr: CSV files contain draws at full "
+            "precision. thin and exclude make them smaller.",
         )
     return format

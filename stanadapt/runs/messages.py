@@ -36,7 +36,7 @@ TOO_MANY_THREADS = Code(
 CONFLICTING_STARTS = Code(
     "conflicting_starts",
     "settings",
-    "Two arguments that exclude each other say from what the chains start.",
+    "Two arguments that exclude each other determine the start of the chains.",
     "Give only one of them.",
 )
 CANNOT_STANDARDIZE = Code(

@@ -190,7 +190,7 @@ def _predicted(
     stan = " ".join(constrainers[int(failed.argmax())].explain().split())
     text = (
         f"transformed parameters or generated quantities failed at {failed.sum()} of "
-        f"{chains * rows} draws of the prior, which hold NaN{quoted(stan)} Parameters are "
+        f"{chains * rows} draws of the prior, and are NaN there{quoted(stan)} Parameters are "
         "unaffected."
     )
     return constrained[:, :rows], reason, text

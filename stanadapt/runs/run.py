@@ -411,8 +411,8 @@ def _initial_positions(
 
 def _out_of_reach(missing: Shortfall) -> Message:
     text = (
-        "until_ess seems out of reach, so that the run was not extended again: in its last "
-        f"extensions it came no closer; {missing.reason}."
+        "until_ess seems out of reach: the run came no closer in its last extensions, so it was "
+        f"not extended again; {missing.reason}."
     )
     return Message(OUT_OF_REACH, text)
 

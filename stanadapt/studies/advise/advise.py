@@ -193,7 +193,7 @@ class _TrialSeries:
         for name, draws in columns.items():
             for other, other_draws in columns.items():
                 if other != name and missed_share(other_draws, draws).clear:
-                    text = f"It missed a region that holds many draws of {other}."
+                    text = f"It missed a region with many draws of {other}."
                     excluded[name] = Message(MISSED_IN_TRIAL, text)
         # two that miss each other are two halves of an answer: the longer run may have both
         return excluded if len(excluded) < len(columns) else {}

@@ -66,7 +66,7 @@ def pack_approximation(
     if failed:
         stan = " ".join(constrain.explain().split())
         quoted = f". Stan says: {stan}" if stan else "."
-        text = f"generated quantities threw at {failed} draws, which hold NaN{quoted}"
+        text = f"generated quantities failed at {failed} draws, and are NaN there{quoted}"
         notes.append(Message(FAILED_QUANTITIES, text))
     values = (draws.log_density, draws.log_approximation, draws.log_weight)
     stats = dict(zip(STATISTICS, values, strict=True))

@@ -275,7 +275,7 @@ def _require_finite(what: str, values: abc.Mapping[str, Any]) -> None:
     broken = [name for name, x in values.items() if not np.isfinite(x).all()]
     if broken:
         raise StanadaptError(
-            NO_RANK, f"{what} of {broken[0]} is infinite or not a number, so that it has no rank."
+            NO_RANK, f"{what} of {broken[0]} is infinite or not a number, so it has no rank."
         )
 
 
@@ -379,7 +379,7 @@ class _RankFile:
         if differing:
             raise StanadaptError(
                 OTHER_STUDY,
-                f"run: {self._path} holds another calibration (with another "
+                f"run: {self._path} contains another calibration (with another "
                 f"{', '.join(differing)}). Name another folder.",
             )
         return rows
