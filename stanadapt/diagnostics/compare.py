@@ -387,8 +387,8 @@ def _add_missed(table: pd.DataFrame, columns: dict[str, Columns], fits: Fits) ->
             other = max(clear, key=lambda other: clear[other].share)
             note = " It is the baseline of z." if name == table.attrs["baseline"] else ""
             text = (
-                f"{clear[other].share:.0%} of the draws of {other} are in regions with "
-                f"almost none of its draws: it missed modes, or did not reach them.{note}"
+                f"{clear[other].share:.0%} of the draws of {other} are in regions with almost no "
+                f"draws of this fit: it missed modes, or did not reach these regions.{note}"
             )
             remarks[name] = [Message(messages.MISSED_MODES, text)]
         if table.loc[name, "r_hat_max"] > R_HAT_UNUSABLE:

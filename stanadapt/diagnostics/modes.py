@@ -316,10 +316,10 @@ def _describe_chains(visited: np.ndarray) -> list[Message]:
     modes, chains = weight.shape
     if chains == 1:
         count = "one mode" if modes == 1 else f"{modes} modes"
-        text = f"One chain, {count}: run several from different starting points, and compare them."
+        text = f"One chain, {count}: run several chains from different starts, and compare them."
         return [Message(messages.ONE_CHAIN, text)]
     if modes == 1:
-        text = f"All {chains} chains stayed in the same region, the only row of the table."
+        text = f"All {chains} chains stayed in the same region, which is the only row of the table."
         return [Message(messages.CHAINS_IN_ONE_MODE, text)]
     if np.all((weight == 0) | (weight == 1)):
         text = (
@@ -377,7 +377,7 @@ def _describe_doubt(share: float) -> list[Message]:
         return []
     text = (
         f"{share:.0%} of the climbed draws are nearest to a draw of another mode: the modes touch, "
-        "and weights may be wrong by as much."
+        "and weights may be wrong by the same amount."
     )
     return [Message(messages.TOUCHING_MODES, text)]
 

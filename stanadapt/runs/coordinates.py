@@ -412,8 +412,8 @@ def _unsettled(chain: Chain, progress: Any) -> list[str]:
     return [
         Message(
             SCALES_NOT_SETTLED,
-            "the log density had not settled when scales were learned: the chains may not have "
-            "reached the posterior. Give inits, raise iter_warmup, or compare with "
+            "the log density had not settled when the scales were learned: the chains may not "
+            "have reached the posterior. Give inits, raise iter_warmup, or compare with "
             "standardize=False.",
         )
     ]

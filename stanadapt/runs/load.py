@@ -102,7 +102,7 @@ def _no_draws(path: Path, progress: list[dict[str, Any]]) -> StanadaptError:
             NO_DRAWS,
             f"the run in {path} has no draws: all its chains were stopped, since their last "
             f"{FAILURES_BEFORE_STOP} evaluations all failed. Check the priors and the constraints, "
-            "and sample again in another folder, from elsewhere (`inits`).",
+            "and sample again in another folder, from other starting points (`inits`).",
         )
     chains = ", ".join(
         f"chain {number} was stopped after {chain['done']} iterations"

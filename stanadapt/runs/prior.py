@@ -87,7 +87,7 @@ def add_prior(
     try:
         prior_target = require_target(target).with_prior_data(data)
     except KeyboardInterrupt:  # the fit must not be lost
-        _add_note(fit, "the prior was not drawn: interrupted.")
+        _add_note(fit, "the prior was not sampled: interrupted.")
         return fit
     chains = results.dataset(fit, "posterior").sizes["chain"]
     limits = {
@@ -99,10 +99,10 @@ def add_prior(
         prior = _draw(prior_target, chains, seed, limits)
         groups, notes = _groups(target, prior, _seeds(seed)[1], max_minutes)
     except KeyboardInterrupt:
-        _add_note(fit, "the prior was not drawn: interrupted.")
+        _add_note(fit, "the prior was not sampled: interrupted.")
         return fit
     except StanadaptError as error:
-        _add_note(fit, f"the prior could not be drawn. {error.message}")
+        _add_note(fit, f"the prior could not be sampled. {error.message}")
         return fit
     results.add_groups(fit, groups)
     fit.attrs["prior_data_hash"] = prior_target.data_hash

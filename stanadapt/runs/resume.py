@@ -117,8 +117,8 @@ def _changed(plan: Plan, iter_sampling: Any, until_ess: Any, parallel_chains: An
         if require_whole("iter_sampling", iter_sampling, 1) < least:
             raise StanadaptError(
                 OUT_OF_RANGE,
-                f"iter_sampling counts all iterations, and {least} are already planned for this "
-                f"run: give {least} or more, got {iter_sampling}.",
+                f"iter_sampling counts all sampling iterations, and {least} are already planned "
+                f"for this run: give {least} or more, got {iter_sampling}.",
             )
         plan = plan._replace(iter_sampling=int(iter_sampling), until_ess=0.0, most_iterations=0)
     if until_ess is not None:

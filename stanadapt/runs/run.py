@@ -404,8 +404,8 @@ def _initial_positions(
             raise
     raise StanadaptError(
         NO_DRAWS,
-        f"{watch.note.rstrip('.')}, while starting points were sought: there are no draws. Random "
-        "starting points (inits=None) need no search.",
+        f"{watch.note.rstrip('.')}, during the search for starting points: there are no draws. "
+        "Random starting points (inits=None) need no search.",
     )
 
 

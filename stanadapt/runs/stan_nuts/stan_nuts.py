@@ -268,7 +268,7 @@ def _report_density(target: Target, verification: Verification, fit: Any) -> Non
     if verification.verdict == "close":
         text = (
             f"{target.backend_version}: {verification.summary}. Releases of Stan compute some "
-            "functions slightly differently; if that is not the cause, please report it."
+            "functions slightly differently. If this is not the cause, please report the problem."
         )
         warn(Message(DENSITY_CLOSE, text))
     if verification.verdict != "differs":
@@ -278,8 +278,8 @@ def _report_density(target: Target, verification: Verification, fit: Any) -> Non
         DENSITY_DIFFERS,
         f"do not trust draws of our samplers on {target.name} with backend {target.backend!r} "
         f"({target.backend_version}): its {verification.summary}. CmdStan's draws are in this "
-        f"error's `fit`. Make the target with {other}, or rewrite the program, and please report "
-        "this with the program.",
+        f"error's `fit`. Create the target with {other}, or rewrite the program. Please report the "
+        "problem, and include the program.",
         verification.stan,
         fit,
     )

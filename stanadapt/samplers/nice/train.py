@@ -143,7 +143,7 @@ def train_nice(
         Lengths of the longest chains in training that start from noise and from draws (B and M of
         the paper).
     batch : int
-        Number of positions in a batch.
+        Batch size of the training.
     learning_rate : float
         Learning rate of Adam, in (0, 1).
     rehearse_every : int

@@ -172,8 +172,8 @@ def _require_proper_draws(target: Samplable, name: str, draws: Draws) -> None:
     if len(draws.positions) > 1 and not np.all(np.ptp(draws.positions, axis=0) > 0.0):
         raise StanadaptError(
             APPROXIMATION_TOO_FAR,
-            f"the approximation of {target.name} by {name} lies so far away that its draws cannot "
-            "be distinguished: the posterior seems to be improper. Check that priors or data bound "
+            f"the approximation of {target.name} by {name} is so far out that rounding makes its "
+            "draws equal: the posterior seems to be improper. Check that priors or data bound "
             "every parameter, or start elsewhere (inits).",
         )
 

@@ -217,5 +217,5 @@ def _pictures(runs: list[ReportedFit], assessment: Assessment) -> list[Picture]:
 def _add_left_out(picture: Picture | None, labels: list[str]) -> Picture | None:
     if picture is None or not labels:
         return picture
-    text = f" Not shown, as their random data were drawn differently: {', '.join(labels)}."
+    text = f" Not shown, because their random data differ: {', '.join(labels)}."
     return picture._replace(caption=picture.caption + text)
