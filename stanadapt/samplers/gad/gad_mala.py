@@ -119,8 +119,8 @@ def check(settings: Settings) -> None:
     require_at_least(settings, 0, "rank")
     if settings.diagonal and settings.rank:
         raise setting_error(
-            f"gad_mala: L is diagonal or of low rank: got diagonal=True and rank={settings.rank}. "
-            "Omit one of them."
+            "gad_mala: L can be diagonal or of low rank, but not both, got diagonal=True and "
+            f"rank={settings.rank}. Omit one of them."
         )
 
 

@@ -131,8 +131,8 @@ AGREEMENT = 1e-6
 # the largest number of rows that a program may require, plus one
 FEWEST_ROWS = 4
 CURE = (
-    "a program that computes with all rows, such as one that standardizes them in transformed "
-    "data, must be given the result as data; a time series has no independent rows."
+    "if the program computes something from all rows, such as standardized predictors, pass the "
+    "result as data. The rows of a time series are never independent."
 )
 
 

@@ -227,7 +227,7 @@ def check_ladder(settings: Any, **replaced: float) -> None:
             raise StanadaptError(
                 TEMPERATURES_CONFLICT,
                 f"{name}: {other}={getattr(settings, other):g} and inverse_temperatures both set "
-                "the ladder: give one of them.",
+                "the ladder: give only one of them.",
             )
 
 
@@ -238,7 +238,7 @@ def _problem_of_ladder(given: Sequence[float]) -> str:
     if len(given) == 1:
         return "have at least two numbers"
     if given[-1] > given[0]:
-        return "decrease from 1 (of temperatures that increase, give one over each)"
+        return "decrease from 1 (if you have increasing temperatures, give 1 divided by each)"
     for k in range(1, len(given)):
         if given[k] >= given[k - 1]:
             return f"decrease strictly, and number {k + 1} is not below number {k}"
