@@ -85,7 +85,7 @@ def compare(
         typer.Option("--out", "-o", help="Folder for the ArviZ files and the table."),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="HTML file for a report: verdicts, table, pictures.")
+        Path | None, typer.Option(help="HTML file for a report with verdicts, table and pictures.")
     ] = None,
     chains: Chains = 4,
     parallel_chains: Parallel = None,
@@ -111,7 +111,7 @@ def compare(
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Draw with several samplers and Stan's NUTS, and print their cost and agreement."""
+    """Draw with several samplers and with Stan's NUTS, and compare their cost and their draws."""
     with report_errors():
         names = read_names(sampler) or []
         settings: Any = settings_by_sampler(choices, names)
@@ -203,8 +203,8 @@ def _require_repeatable(repeats: int | None, more: list[str] | None, **options: 
         if value is not None:
             raise StanadaptError(
                 OPTIONS_CONFLICT,
-                f"--{name} needs the draws of each fit, and --repeats keeps only measures of them: "
-                "leave out one of the two.",
+                f"--{name} needs the draws of each fit, but --repeats keeps only summaries of "
+                "them: leave out one of the two.",
             )
 
 

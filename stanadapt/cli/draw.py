@@ -94,14 +94,14 @@ def sample(
         Path | None,
         typer.Option(
             "--warm-start",
-            help="File or run folder of an earlier fit, to start from.",
+            help="File or run folder of an earlier fit from which chains start.",
         ),
     ] = None,
     prior_data: Annotated[
         Path | None,
         typer.Option(
-            help="JSON file of data without observations: adds the group prior; tempering samplers "
-            "use it as their reference distribution."
+            help="JSON file of data without observations: adds draws of the prior to the result; "
+            "tempering samplers use the prior as their reference distribution."
         ),
     ] = None,
     reference: Annotated[
@@ -113,10 +113,12 @@ def sample(
     network: Annotated[Path | None, typer.Option(help="A trained network, for nice.")] = None,
     standardize: Standardize = None,
     straighten: Straighten = False,
-    save_warmup: Annotated[bool, typer.Option("--save-warmup", help="Save warm-up too.")] = False,
+    save_warmup: Annotated[
+        bool, typer.Option("--save-warmup", help="Save the draws of warm-up too.")
+    ] = False,
     groups: Annotated[
         str | None,
-        typer.Option("--save", help="Further groups, separated by commas: unconstrained, pseudo."),
+        typer.Option("--save", help="Groups to add, separated by commas: unconstrained, pseudo."),
     ] = None,
     run: Annotated[
         Path | None,
@@ -135,7 +137,7 @@ def sample(
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Draw from the posterior of a Stan program with one sampler, and write an ArviZ file."""
+    """Draw from the posterior of a Stan program with one sampler, and save the fit."""
     with report_errors():
         path = require_output(out, format, force, float32)
         interruption.runs += [] if run is None else [run]
@@ -213,7 +215,7 @@ def approximate(
     inits: Inits = None,
     choices: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Setting of the method, NAME=VALUE; repeatable."),
+        typer.Option("--set", help="A setting of the method, NAME=VALUE; repeatable."),
     ] = None,
     labels: LabelsFile = None,
     posteriordb: Posteriordb = None,
@@ -250,14 +252,16 @@ def resume(
     format: Format = "netcdf",
     iter_sampling: Annotated[
         int | None,
-        typer.Option(help="Total iterations per chain; default: as first requested."),
+        typer.Option(help="Sampling iterations per chain in all; default: as planned for the run."),
     ] = None,
     until_ess: UntilEss = None,
     max_minutes: MaxMinutes = None,
     parallel_chains: Parallel = None,
     prior_data: Annotated[
         Path | None,
-        typer.Option(help="JSON file of data without observations: adds the group prior."),
+        typer.Option(
+            help="JSON file of data without observations: adds draws of the prior to the result."
+        ),
     ] = None,
     float32: Float32 = False,
     quiet: Quiet = False,
@@ -289,9 +293,9 @@ def resume(
 def watch(
     run: Folder,
     every: Annotated[float, typer.Option(help="Refresh interval in seconds.", min=0.1)] = 5.0,
-    once: Annotated[bool, typer.Option("--once", help="Print the state once, and exit.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Show the progress once, and exit.")] = False,
 ) -> None:
-    """Show the progress of a run in another process; Ctrl-C does not stop the run."""
+    """Show the progress of a run in another process. Ctrl-C ends the display, not the run."""
     with report_errors(), Live(console=Console(), auto_refresh=False) as live:
         while True:
             done, total, chains = progress_of(run)

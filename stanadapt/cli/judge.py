@@ -41,24 +41,32 @@ from stanadapt.targets.stan.program import read
 
 File = Annotated[
     Path,
-    typer.Argument(help="A netCDF file of stanadapt, or another one with a posterior."),
+    typer.Argument(
+        help="A saved fit: a netCDF file, a folder of CSV files, a zarr store, or the "
+        "folder of a run."
+    ),
 ]
-Files = Annotated[list[Path], typer.Argument(help="Two or more netCDF files of one program.")]
+Files = Annotated[
+    list[Path], typer.Argument(help="Saved fits of one program, in any of the formats of `sample`.")
+]
 
 
 def diagnose(
     fit: File,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: verdict, reasons, notes, and their codes.")
+        bool,
+        typer.Option(
+            "--json", help="Print JSON: the verdict, its reasons, the notes, and their codes."
+        ),
     ] = False,
     model: Annotated[
         str | None,
-        typer.Option(help="The program of the fit: also judge the shape of its posterior."),
+        typer.Option(help="The program of the fit, to judge the shape of its posterior too."),
     ] = None,
     data: Data = None,
     backend: Backend = "auto",
 ) -> None:
-    """Judge whether a fit can be used, and print the problems and their cures."""
+    """Judge whether a fit can be used, and print the problems and their remedies."""
     with report_errors():
         if model is None and data is not None:
             raise StanadaptError(
@@ -84,7 +92,7 @@ def _with_codes(messages: list[Any]) -> list[dict[str, str]]:
 def table(
     files: Files,
     baseline: Annotated[
-        str | None, typer.Option(help="Name of the baseline of z: its file without .nc.")
+        str | None, typer.Option(help="Name of the fit to compare with: its file name without .nc.")
     ] = None,
     variables: Variables = None,
     budget: Budget = None,
@@ -93,7 +101,7 @@ def table(
     ] = None,
     force: Force = False,
 ) -> None:
-    """Compare saved fits of this package or of others."""
+    """Compare saved fits, made by this package or by others."""
     with report_errors():
         if out is not None:
             require_writable([out], force)
@@ -113,7 +121,7 @@ def names_of(files: list[Path]) -> list[str]:
 
 def modes(
     model: Model,
-    fit: Annotated[Path, typer.Argument(help="A netCDF file written by `sample` or `compare`.")],
+    fit: Annotated[Path, typer.Argument(help="A fit that `sample` or `compare` saved.")],
     data: Data = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A CSV file for the table.")
@@ -143,7 +151,7 @@ def sbc(
     model: Annotated[str, typer.Argument(help="The .stan file to check.")],
     generator: Annotated[
         Path,
-        typer.Option(help="A .stan file without parameters that simulates parameters and data."),
+        typer.Option(help="A .stan file, without parameters, that simulates parameters and data."),
     ],
     data: Annotated[
         str | None, typer.Option("--data", "-d", help="A JSON file of sizes and covariates.")
@@ -158,11 +166,12 @@ def sbc(
     chains: Annotated[int, typer.Option(help="Number of chains of each run.")] = 2,
     iter_sampling: Annotated[int, typer.Option(help="Iterations per chain of each run.")] = 500,
     seed: Annotated[
-        int | None, typer.Option(help="Same seed, same ranks; default: random, and recorded.")
+        int | None,
+        typer.Option(help="Random seed: the same one gives the same ranks; default: a random one."),
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(help="Folder that stores the ranks; the same command continues from them."),
+        typer.Option(help="Folder for the ranks, from which the same command continues."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Picture of the ranks: .png, .pdf or .svg.")
@@ -172,7 +181,10 @@ def sbc(
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Check a program and a sampler on simulated data: are the ranks of true values uniform?"""
+    """Check a program and a sampler on simulated data: are the ranks of true values uniform?
+
+    The exit code is 1 if they are not.
+    """
     with report_errors():
         path = None
         if out is not None:
@@ -195,14 +207,15 @@ def advise(
     model: Model,
     data: Data = None,
     max_minutes: Annotated[
-        float, typer.Option(help="Time for all trials, without compilation.")
+        float, typer.Option(help="Time for all trials together, without compilation.")
     ] = 1.0,
     until_ess: Annotated[
         float, typer.Option(help="Effective sample size to reach for every parameter.")
     ] = 1000.0,
     chains: Annotated[int, typer.Option(help="Number of chains of each trial.")] = 4,
     seed: Annotated[
-        int | None, typer.Option(help="Random seed of the trials; default: random, and recorded.")
+        int | None,
+        typer.Option(help="Random seed of the trials; default: a random one, which is recorded."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="JSON file for the advice and the trials.")
@@ -216,7 +229,7 @@ def advise(
     quiet: Quiet = False,
     force: Force = False,
 ) -> None:
-    """Try several samplers for a minute; recommend one, with settings and number of draws."""
+    """Try several samplers for a minute, and recommend one, with settings and length of run."""
     with report_errors():
         (path,) = require_writable([out], force) if out is not None else (None,)
         target = make_target(

@@ -11,7 +11,7 @@ SETTING_SYNTAX = Code(
 SETTING_UNUSED = Code(
     "setting_unused",
     "settings",
-    "A setting given by --set belongs to none of the samplers that are compared.",
+    "None of the samplers that are compared has a setting that was given by --set.",
     "Correct the name, or add the sampler to --sampler; `stanadapt samplers NAME` lists its "
     "settings.",
 )
@@ -42,7 +42,7 @@ UNKNOWN_CODE = Code(
 WOULD_OVERWRITE = Code(
     "would_overwrite",
     "files",
-    "A command would replace a file that exists without having been asked to.",
+    "A command would replace an existing file, and was not asked to do so.",
     "Choose another --out or --report, or add --force.",
 )
 EXPERIMENTS_MISSING = Code(
@@ -54,18 +54,20 @@ EXPERIMENTS_MISSING = Code(
 NO_PUBLISHED_DRAWS = Code(
     "no_published_draws",
     NOTE,
-    "The posteriordb has no reference draws of this posterior, so fits are not compared with any.",
+    "The posteriordb has no reference draws of this posterior, so fits are not compared with "
+    "reference draws.",
     "Compare with Stan's NUTS, or choose a posterior that has reference draws.",
 )
 UNUSED_PUBLISHED_DRAWS = Code(
     "unused_published_draws",
     NOTE,
-    "Repeats are compared with each other, and not with the reference draws of the posteriordb.",
+    "Repeats are compared only with each other, not with the reference draws of the posteriordb.",
     "Leave out --repeats to compare one fit of each sampler with them.",
 )
 OUTPUT_NOT_WRITTEN = Code(
     "output_not_written",
     "files",
-    "The output of a command cannot be written where the shell has directed it.",
+    "The output of a command cannot be written to the file or the pipe to which the shell has "
+    "directed it.",
     "Free some space on the disk, or direct the output elsewhere.",
 )

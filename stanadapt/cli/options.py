@@ -19,18 +19,22 @@ Model = Annotated[
 Data = Annotated[
     str | None,
     typer.Option(
-        "--data", "-d", help="A file (JSON, R's dump format), or the name of a bundled data set."
+        "--data", "-d", help="A file (JSON or R's dump format), or the name of a bundled data set."
     ),
 ]
 Include = Annotated[
     list[Path] | None, typer.Option("--include", help="Folder for #include; repeatable.")
 ]
 Backend = Annotated[
-    str, typer.Option(help="How densities are computed: auto, or one listed by `stanadapt doctor`.")
+    str,
+    typer.Option(help="How densities are computed: auto, or a name that `stanadapt doctor` lists."),
 ]
 Unsafe = Annotated[
     bool,
-    typer.Option("--unsafe", help="Skip the checks that the embedded backend makes of a density."),
+    typer.Option(
+        "--unsafe",
+        help="Skip the embedded backend's checks of the density, which may then be wrong.",
+    ),
 ]
 Noise = Annotated[
     list[str] | None,
@@ -98,7 +102,7 @@ UntilEss = Annotated[
 MaxMinutes = Annotated[
     float | None, typer.Option(help="Stop after this many minutes, without compilation.")
 ]
-Thin = Annotated[int, typer.Option(help="Keep one of every THIN iterations.")]
+Thin = Annotated[int, typer.Option(help="Keep only every THIN-th iteration.")]
 Seed = Annotated[
     int | None, typer.Option(help="Random seed; default: a random one, which the result records.")
 ]
@@ -106,13 +110,13 @@ Repeats = Annotated[
     int | None,
     typer.Option(
         help="Number of runs of each sampler, with different seeds; prints medians and intervals. "
-        "The same command adds to the repeats in --out."
+        "A second call of the same command adds to the repeats in --out."
     ),
 ]
 MoreTargets = Annotated[
     list[str] | None,
     typer.Option(
-        "--target", help="With --repeats, another target, MODEL or MODEL:DATA; repeatable."
+        "--target", help="With --repeats: another target, MODEL or MODEL:DATA; repeatable."
     ),
 ]
 Inits = Annotated[
@@ -129,14 +133,14 @@ Straighten = Annotated[
     bool,
     typer.Option(
         "--straighten",
-        help="Learn a map in the pre-run too, on which funnels and curved valleys are nearly "
-        "Gaussian; whitened_hmc does so by itself.",
+        help="In the pre-run, also learn a map that makes funnels and curved valleys nearly "
+        "Gaussian; whitened_hmc does this by default.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Choices = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Setting of the sampler, NAME=VALUE; repeatable."),
+    typer.Option("--set", help="A setting of the sampler, NAME=VALUE; repeatable."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Variables = Annotated[
@@ -147,13 +151,15 @@ Variables = Annotated[
 ]
 Budget = Annotated[
     str | None,
-    typer.Option(help="seconds or gradients: also show effective sample sizes at equal cost."),
+    typer.Option(
+        help="seconds or gradients: also show effective sample sizes at equal cost in these."
+    ),
 ]
 SettingsBySampler = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="Setting, NAME=VALUE for all samplers that have it, or SAMPLER.NAME=VALUE; "
+        help="A setting: NAME=VALUE for all samplers that have it, SAMPLER.NAME=VALUE for one; "
         "repeatable.",
     ),
 ]

@@ -41,11 +41,12 @@ def paper(
         bool, typer.Option("--all", help="Run all experiments, one after another.")
     ] = False,
 ) -> None:
-    """Run an experiment of a paper, all of them, or list them; NAME --help shows its options.
+    """Run an experiment of the papers, or all of them, or list them.
 
-    --quick runs a short version. Results are written to output/ in the current folder, or to --out.
-    With --all, an experiment that fails does not stop the others; a summary comes at the end, and
-    the exit code is 1 if one failed.
+    `stanadapt paper NAME --help` shows the options of an experiment. --quick runs a short version.
+    Results are written to output/ in the current folder, or to --out. With --all, an experiment
+    that fails does not stop the others; a summary is printed at the end, and the exit code is 1 if
+    one failed.
     """
     with report_errors():
         catalogue = _catalogue()

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from stanadapt.cli.messages import UNKNOWN_CODE
-from stanadapt.cli.options import Posteriordb, Quiet
+from stanadapt.cli.options import Quiet
 from stanadapt.cli.terminal import plain, report_errors
 from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.engine.console import status
@@ -35,9 +35,11 @@ from stanadapt.targets.stan.install_cmdstan import install_cmdstan as install
 
 
 def samplers(
-    name: Annotated[str | None, typer.Argument(help="A sampler, to explain its settings.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The sampler to explain; if omitted, all.")
+    ] = None,
 ) -> None:
-    """List the samplers with their purpose, settings and defaults, or explain one."""
+    """List the samplers with their purpose and default settings, or explain one of them."""
     with report_errors():
         console = Console(soft_wrap=True)
         if name is None:
@@ -71,10 +73,10 @@ def _show_sampler(console: Console, sampler: Any) -> None:
 def explain(
     code: Annotated[
         str | None,
-        typer.Argument(help="The code at the end of a message; if omitted, all are listed."),
+        typer.Argument(help="The code at the end of a message; if omitted, all codes are listed."),
     ] = None,
 ) -> None:
-    """Explain a message by its code: its kind, meaning and cure."""
+    """Explain the code of a message: its kind, its meaning and the cure."""
     with report_errors():
         console, codes = Console(soft_wrap=True), all_codes()
         if code is None:
@@ -102,7 +104,12 @@ def _show_code(console: Console, code: Code) -> None:
         console.print(f"    {title}: {plain(text)}", highlight=False)
 
 
-def models(posteriordb: Posteriordb = None) -> None:
+def models(
+    posteriordb: Annotated[
+        Path | None,
+        typer.Option("--posteriordb", help="Folder of a posteriordb: list its posteriors instead."),
+    ] = None,
+) -> None:
     """List the bundled Stan programs and their data sets, or the posteriors of a posteriordb."""
     with report_errors():
         if posteriordb is not None:
@@ -131,14 +138,15 @@ def doctor() -> None:
 def compile_samplers(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SAMPLER]...", help="Samplers; if omitted, all of them."),
+        typer.Argument(metavar="[SAMPLER]...", help="Samplers to compile; if omitted, all."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Compile samplers into the cache ahead of their first run, for images and clusters.
+    """Compile samplers before their first run, for images and clusters.
 
-    No program and no C++ compiler is needed. STANADAPT_CACHE names another cache to fill, and
-    STANADAPT_SHARED_CACHE one that others have filled.
+    Neither a Stan program nor a C++ compiler is needed. The compiled code goes into the cache: the
+    folder that STANADAPT_CACHE names, or the default one. STANADAPT_SHARED_CACHE names a cache that
+    others have filled.
     """
     with report_errors():
         table = Table(box=None, header_style="bold")
@@ -159,10 +167,12 @@ def compile_samplers(
 def install_cmdstan(
     directory: Annotated[
         Path | None,
-        typer.Option(help="Folder to install it in, in place of ~/.cmdstan; then set CMDSTAN."),
+        typer.Option(
+            help="Folder in which to install it, instead of ~/.cmdstan; set CMDSTAN afterwards."
+        ),
     ] = None,
 ) -> None:
-    """Install CmdStan: the current release if GitHub is reachable, otherwise 2.27.0 by pip."""
+    """Install CmdStan: the current release if GitHub is reachable, otherwise 2.27.0 with pip."""
     with report_errors():
         installed = install(directory=directory)
         print(f"CmdStan: {installed}")

@@ -141,18 +141,18 @@ def compare(
     ----------
     fits : mapping of str to fit
         Results of `sample` and `stan_nuts`, or other ArviZ objects with a posterior of the same
-        variables, by the names of their rows. Numbers that a fit does not record, such as its time,
-        are NaN.
+        variables. The names become the rows of the table. Numbers that a fit does not record, such
+        as its time, are NaN.
     baseline : str, optional
         Name of the fit with which the others are compared. Default: the first result of
         `stan_nuts`, preferably by CmdStan; without one, there is no baseline.
     var_names : str or iterable of str, optional
         Variables to compare. Default: the parameters of the program, without transformed parameters
-        and generated quantities; if no fit records these names, all variables.
+        and generated quantities, or all variables if no fit records the names of the parameters.
     budget : {"seconds", "gradients"}, optional
         Also compute `ess_at_budget`: the smallest bulk ESS at the cost of the cheapest fit, warm-up
-        included, assuming that ESS is proportional to cost. Evaluations of the density without
-        gradient count as gradients.
+        included, assuming that ESS is proportional to cost. An evaluation of the density without a
+        gradient counts as a gradient.
 
     Returns
     -------
@@ -160,25 +160,26 @@ def compare(
         A pandas.DataFrame with one row per fit, which prints as a table with remarks.
 
         - `ess_*` are effective sample sizes of all chains together.
-        - `seconds_*` are sums over chains (time of one core), without compilation.
+        - `seconds_*` are sums over chains (the time that one core would need), without compilation.
         - `gradients` includes warm-up. `ess_per_second` and `ess_per_gradient` are the smallest
           bulk ESS divided by the cost of warm-up and sampling.
         - `failed` counts evaluations of the density that failed and were rejected, and draws at
           which generated quantities failed.
         - `z_mean` and `z_sd` are the largest differences from the baseline, in joint Monte Carlo
           standard errors: with many parameters, 3 to 4 is usual by chance.
-        - `missed` is the largest share of another fit's draws in regions without draws of this
-          one, over fits with chains that agree: about 0, unless it missed modes.
+        - `missed` is the largest share of another fit's draws that lie in regions without draws of
+          this fit. Only fits with chains that agree count as other fits. It is about 0, unless this
+          fit missed modes.
         - Fits that are not `exact` (approximations, and samplers that do not leave the target
           invariant) are listed separately, without ESS per cost, but with `bias_mean`, the largest
           difference of a mean from the baseline in standard deviations of the baseline, and
           `bias_sd`, the largest relative difference of a standard deviation. If z is small, both
           may be due to chance.
 
-        `attrs` holds the name of the `baseline`; `reasons`: the reasons of each verdict; `missed`:
-        remarks on fits that clearly missed modes, by fit; `density`: remarks on agreement of our
-        density with CmdStan's; `separate_regions`: the number of separate regions of chains that
-        disagree, by fit.
+        `attrs` contains: `baseline`, its name; `reasons`, the reasons of each verdict; `missed`,
+        remarks on fits that clearly missed modes, by fit; `density`, remarks on the agreement of
+        our density with CmdStan's; `separate_regions`, by fit, the number of separate regions if
+        its chains disagree.
 
     Raises
     ------
@@ -386,8 +387,8 @@ def _add_missed(table: pd.DataFrame, columns: dict[str, Columns], fits: Fits) ->
             other = max(clear, key=lambda other: clear[other].share)
             note = " It is the baseline of z." if name == table.attrs["baseline"] else ""
             text = (
-                f"{clear[other].share:.0%} of the draws of {other} are in regions with "
-                f"almost none of its draws: it missed modes, or did not reach them.{note}"
+                f"{clear[other].share:.0%} of the draws of {other} are in regions with almost no "
+                f"draws of this fit: it missed modes, or did not reach these regions.{note}"
             )
             remarks[name] = [Message(messages.MISSED_MODES, text)]
         if table.loc[name, "r_hat_max"] > R_HAT_UNUSABLE:

@@ -278,9 +278,9 @@ def _describe_bias(table: pd.DataFrame, baseline: Any) -> list[Message]:
         )
         return [Message(messages.BIAS_UNKNOWN, text)]
     text = (
-        f"not exact: bias mean is the largest difference from {baseline} in its standard "
-        "deviations, bias sd the largest relative difference of standard deviations; if z is below "
-        "about 4, either may be due to chance."
+        f"not exact: bias mean is the largest difference of a mean from {baseline}, in standard "
+        f"deviations of {baseline}, and bias sd is the largest relative difference of a standard "
+        "deviation; if z is below about 4, both may be due to chance."
     )
     return [Message(messages.HOW_TO_READ, text)]
 

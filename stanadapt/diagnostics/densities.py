@@ -49,7 +49,7 @@ def _other_data(fits: Mapping[str, Fit]) -> list[Message]:
         return []
     groups = "; ".join(", ".join(names) for names in by_data.values())
     text = (
-        f"the transformed data are random, and were not drawn alike for all fits ({groups}): their "
-        "posteriors differ, so that z and missed modes compare fits with the same data alone."
+        f"the transformed data are random, and differ between fits ({groups}): their posteriors "
+        "differ, so z and missed modes only compare fits that have the same data."
     )
     return [Message(messages.OTHER_RANDOM_DATA, text)]

@@ -54,10 +54,9 @@ def meaning(k: float, draws: int) -> str:
     limit = largest_usable(draws)
     if not is_usable(k, draws):
         return (
-            f"{value}, above {limit:.2f}: a few draws carry nearly all of the weight, since the "
-            "approximation misses a part of the posterior. Do not use it, with weights or "
-            "without; draw with sample, and use it for starting points at most "
-            "(inits='pathfinder')."
+            f"{value}, above {limit:.2f}: a few draws have nearly all of the weight, because the "
+            "approximation misses a part of the posterior. Do not use it, with or without the "
+            "weights, except perhaps for starting points (inits='pathfinder'): draw with sample."
         )
     if k > GOOD:
         return (

@@ -37,8 +37,8 @@ REJECTED_TRAJECTORIES = Code(
 DIVERGENCES = Code(
     "divergences",
     VERDICT,
-    "Trajectories diverged: if more than 0.1% did, draws from regions of high curvature may be "
-    "underrepresented.",
+    "Trajectories diverged. If more than 0.1% did, regions of high curvature may be "
+    "underrepresented in the draws.",
     "Raise adapt_delta (target_accept for the sampler nuts), or reparameterize the model.",
 )
 HARD_EDGES = Code(
@@ -57,8 +57,8 @@ MAX_TREEDEPTH = Code(
 LOW_BFMI = Code(
     "low_bfmi",
     VERDICT,
-    "The energy's Bayesian fraction of missing information (E-BFMI) of a chain is below 0.3: a "
-    "remark, unless the fit has no record of divergences.",
+    "The energy's Bayesian fraction of missing information (E-BFMI) of a chain is below 0.3. This "
+    "is only a remark, unless the fit has no record of divergences.",
     "Reparameterize the model, or run longer (iter_sampling).",
 )
 WARMUP_NOT_SETTLED = Code(
@@ -71,7 +71,7 @@ NOT_FINITE = Code(
     "not_finite",
     VERDICT,
     "Some draws, or some of the sampler's statistics, are infinite or not a number.",
-    "Check that the data or a prior bounds the variable, or start elsewhere (inits).",
+    "Check that the data or a prior keep the variable within bounds, or start elsewhere (inits).",
 )
 HIGH_R_HAT = Code(
     "high_r_hat",
@@ -100,7 +100,7 @@ ONE_CHAIN = Code(
 CONSTANT_VARIABLE = Code(
     "constant_variable",
     VERDICT,
-    "All draws of a variable are equal, so that it was not judged.",
+    "All draws of a variable are equal, so it was not judged.",
     "If the variable should vary, check the program, or give other inits.",
 )
 NOT_EXACT = Code(
@@ -127,19 +127,19 @@ NOT_JUDGED = Code(
 INTERRUPTED_FIT = Code(
     "interrupted_fit",
     NOTE,
-    "A run was interrupted: the fit holds the draws that were complete.",
+    "A run was interrupted: the fit contains the draws up to that point.",
     "Use stanadapt.resume if the run has a folder; otherwise repeat the call with the same seed.",
 )
 STOPPED_CHAINS = Code(
     "stopped_chains",
     NOTE,
-    "Chains were stopped since every evaluation of their density failed, and are left out.",
+    "Chains were stopped because every evaluation of their density failed; they are left out.",
     "Start elsewhere (inits), or use another seed.",
 )
 HOW_TO_READ = Code(
     "how_to_read",
     NOTE,
-    "Explains the units of columns of a comparison.",
+    "Explains the units of the columns of a comparison.",
     "No action is needed.",
 )
 HOW_DRAWN = Code(
@@ -151,7 +151,8 @@ HOW_DRAWN = Code(
 SHARED_DENSITY = Code(
     "shared_density",
     NOTE,
-    "The baseline uses the same compiled density as the other fits, so that it is not independent.",
+    "The baseline uses the same compiled density as the other fits, so it is not independent of "
+    "them.",
     "Use Stan's NUTS of CmdStan as the baseline.",
 )
 DENSITY_CHECK = Code(
@@ -169,9 +170,9 @@ DENSITY_UNCHECKED = Code(
 OTHER_RANDOM_DATA = Code(
     "other_random_data",
     NOTE,
-    "The transformed data of the program are random, and were not drawn alike for all fits: their "
-    "posteriors differ.",
-    "Draw the data outside the program, and give them as data.",
+    "The transformed data of the program are random, and differ between the fits, so their "
+    "posteriors differ too.",
+    "Draw these data outside the program, and pass them as data.",
 )
 BIAS_UNKNOWN = Code(
     "bias_unknown",
@@ -182,7 +183,7 @@ BIAS_UNKNOWN = Code(
 MISSED_MODES = Code(
     "missed_modes",
     NOTE,
-    "A fit has almost no draws in a region that holds draws of another fit.",
+    "A fit has almost no draws in a region in which another fit has many.",
     "Use a sampler for multimodal posteriors, such as parallel_tempering.",
 )
 SEPARATE_REGIONS = Code(
@@ -209,7 +210,7 @@ CHAINS_IN_ONE_MODE = Code(
 NO_MODE_SWITCHES = Code(
     "no_mode_switches",
     NOTE,
-    "No chain ever left its mode, so that weights only reflect the starting points.",
+    "No chain ever left its mode, so the weights only reflect the starting points.",
     "Use a sampler for multimodal posteriors, such as parallel_tempering.",
 )
 CHAIN_MISSED_MODE = Code(
@@ -221,7 +222,7 @@ CHAIN_MISSED_MODE = Code(
 RARE_MODE = Code(
     "rare_mode",
     NOTE,
-    "A chain never visited a mode that is so rare that this may be due to chance.",
+    "A chain never visited a certain mode, but the mode is so rare that this may be due to chance.",
     "Sample longer.",
 )
 MODE_WEIGHTS_AGREE = Code(
@@ -240,7 +241,7 @@ TOUCHING_MODES = Code(
     "touching_modes",
     NOTE,
     "Modes are so close that some draws may be assigned to the wrong one.",
-    "Raise starts.",
+    "Raise `starts`, the number of climbs.",
 )
 BOUNDARY_DRAWS = Code(
     "boundary_draws",
@@ -284,20 +285,20 @@ UNKNOWN_BASELINE = Code(
 DIFFERENT_TARGETS = Code(
     "different_targets",
     "settings",
-    "Fits have different programs, data or variables.",
+    "The fits have different programs, data or variables.",
     "Compare fits of one program and one data set.",
 )
 UNKNOWN_BUDGET = Code(
     "unknown_budget",
     "settings",
-    "The budget is neither seconds nor gradients.",
+    'The budget is neither "seconds" nor "gradients".',
     "Give 'seconds' or 'gradients'.",
 )
 COST_NOT_RECORDED = Code(
     "cost_not_recorded",
     "settings",
     "No fit records the cost that the budget refers to.",
-    "Leave out budget, or use the other one.",
+    "Leave out the budget, or use the other one.",
 )
 TOO_FEW_STARTS = Code(
     "too_few_starts",
@@ -308,6 +309,6 @@ TOO_FEW_STARTS = Code(
 MISSING_PARAMETER = Code(
     "missing_parameter",
     "settings",
-    "A fit does not hold every parameter of the target.",
+    "A fit does not contain every parameter of the target.",
     "Give a fit that still has all parameters.",
 )

@@ -90,15 +90,16 @@ class Modes(pd.DataFrame):
 def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
     """Find the modes that the draws of a fit visited, and estimate their weights.
 
-    The log density is climbed on the unconstrained scale, from `starts` evenly spaced draws. Two
-    ends belong to one mode if the density dips by no more than 0.5 on a path between them. Each
-    draw (of at most 20,000, evenly thinned) is assigned to the mode of the nearest climbed draw. A
-    long curved ridge may be split if climbs are too few to follow it: raise `starts`.
+    From `starts` evenly spaced draws, an optimizer climbs the log density on the unconstrained
+    scale. Two end points belong to the same mode if the log density falls by no more than 0.5 on a
+    path between them. Each draw (of at most 20,000, evenly thinned) is assigned to the mode of the
+    nearest climbed draw. A long curved ridge may be split if there are too few climbs to follow it:
+    raise `starts`.
 
     Parameters
     ----------
     target : Target
-        The target that was sampled, without noise.
+        The target that was sampled; it must not have noise.
     fit : InferenceData or DataTree
         Result of `sample` or `stan_nuts` for the same program and data, with one chain or more.
     starts : int
@@ -114,8 +115,9 @@ def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
         - `weight`, and `weight_1`, ... by chain.
         - `error` is the Monte Carlo standard error of the weight: the larger of ArviZ's and that
           from the spread of chains.
-        - `log_density` is that of the unconstrained scale, with Jacobian, up to a constant.
-        - `position` has constrained values in Stan's shapes by parameter.
+        - `log_density` is on the unconstrained scale, includes the Jacobian, and is known up to a
+          constant.
+        - `position` has the constrained values by parameter, in Stan's shapes.
 
         If climbs leave the neighborhood of the draws (the density has no maximum, as in a funnel),
         `log_density` is NaN and `position` empty: the row is a region, not a mode.
@@ -194,7 +196,7 @@ def require_fit_of(target: Target, fit: Any, user: str) -> None:
     if target.noise_size:
         raise StanadaptError(
             ESTIMATED_DENSITY,
-            f"The density of {target.name} is only estimated, so that it cannot be climbed. Give "
+            f"The density of {target.name} is only estimated, so it cannot be climbed. Give "
             f"{user} a target without noise.",
         )
     check_same_target(target, fit)
@@ -212,7 +214,7 @@ def parameter_rows(target: Target, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
         if name not in variables:
             raise StanadaptError(
                 messages.MISSING_PARAMETER,
-                f"The fit must hold every parameter of {target.name}, but lacks {name}.",
+                f"The fit must contain every parameter of {target.name}, but lacks {name}.",
             )
         entry: Any = (..., *(int(i) - 1 for i in index))
         columns.append(variables[name].values[entry])
@@ -314,10 +316,10 @@ def _describe_chains(visited: np.ndarray) -> list[Message]:
     modes, chains = weight.shape
     if chains == 1:
         count = "one mode" if modes == 1 else f"{modes} modes"
-        text = f"One chain, {count}: run several from different starting points, and compare them."
+        text = f"One chain, {count}: run several chains from different starts, and compare them."
         return [Message(messages.ONE_CHAIN, text)]
     if modes == 1:
-        text = f"All {chains} chains stayed in the same region, the only row of the table."
+        text = f"All {chains} chains stayed in the same region, which is the only row of the table."
         return [Message(messages.CHAINS_IN_ONE_MODE, text)]
     if np.all((weight == 0) | (weight == 1)):
         text = (
@@ -344,7 +346,7 @@ def _describe_absent(mode: int, weight: np.ndarray) -> Message:
     plural = "chain's" if (weight > 0).sum() == 1 else "chains'"
     return Message(
         messages.RARE_MODE if rare else messages.CHAIN_MISSED_MODE,
-        f"{who} never visited mode {mode + 1}, which holds {others:.2g} of the other {plural} "
+        f"{who} never visited mode {mode + 1}, which has {others:.2g} of the other {plural} "
         f"draws{trust}.",
     )
 
@@ -375,7 +377,7 @@ def _describe_doubt(share: float) -> list[Message]:
         return []
     text = (
         f"{share:.0%} of the climbed draws are nearest to a draw of another mode: the modes touch, "
-        "and weights may be wrong by as much."
+        "and weights may be wrong by the same amount."
     )
     return [Message(messages.TOUCHING_MODES, text)]
 

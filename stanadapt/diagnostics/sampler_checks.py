@@ -204,7 +204,7 @@ def _check_divergences(fit: Fit, stats: Statistics) -> Iterator[Reason]:
             SUSPECT,
             messages.NOT_FINITE,
             f"diverging is not a number for {count_draws(unknown.mean(), unknown.size)}, "
-            f"{_in_chains(unknown)}: divergences may have gone unnoticed. Give a fit with complete "
+            f"{_in_chains(unknown)}: divergences may have gone unnoticed. Use a fit with complete "
             "statistics.",
         )
     if not np.nansum(diverging):
@@ -217,7 +217,7 @@ def _check_divergences(fit: Fit, stats: Statistics) -> Iterator[Reason]:
             messages.HARD_EDGES,
             f"{at_edges:.0%} of the trajectories ended at hard edges of the density ({edges}), and "
             "were rejected: the draws are right, but cost more than with declared bounds. Declare "
-            "them in the parameters block, such as real<lower=0, upper=1>.",
+            "the bounds in the parameters block, as in real<lower=0, upper=1>.",
         )
     share = divergent_share(fit)
     if share > 0.0:
@@ -277,7 +277,7 @@ def _check_energy(stats: Statistics) -> Iterator[Reason]:
             level,
             messages.NOT_FINITE,
             f"The energy of {count_draws(lost.mean(), lost.size)} is not a finite number, "
-            f"{_in_chains(lost)}: E-BFMI cannot be computed. Give a fit with complete statistics.",
+            f"{_in_chains(lost)}: E-BFMI cannot be computed. Use a fit with complete statistics.",
         )
     with np.errstate(divide="ignore", invalid="ignore"):
         fraction = np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1)
@@ -288,9 +288,10 @@ def _check_energy(stats: Statistics) -> Iterator[Reason]:
         yield reason(
             level,
             messages.LOW_BFMI,
-            f"E-BFMI of chain {chain + 1} is {fraction[chain]:.2f}, below {BFMI:g}: momenta "
-            "explore the energies of this posterior slowly, and more iterations are needed for "
-            "as many effective draws. Reparameterize the model, or run longer (iter_sampling).",
+            f"E-BFMI of chain {chain + 1} is {fraction[chain]:.2f}, below {BFMI:g}: the chain "
+            "explores the energies of this posterior slowly, so more iterations are needed for "
+            "the same number of effective draws. Reparameterize the model, or run longer "
+            "(iter_sampling).",
         )
 
 

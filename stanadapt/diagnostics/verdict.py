@@ -211,7 +211,7 @@ def _check_moves(columns: Columns, other: str) -> list[Reason]:
             reason(
                 DO_NOT_USE,
                 messages.STUCK_CHAIN,
-                f"Chain {worst + 1} repeats one draw for {stays[worst]:.0%} of its length: it was "
+                f"Chain {worst + 1} repeats one draw for {stays[worst]:.0%} of its length: it got "
                 f"stuck. Lengthen warm-up (iter_warmup), or use {other}.",
             )
         ]
@@ -238,7 +238,7 @@ def _check_convergence(columns: Columns, thin: int, other: str) -> Iterator[Reas
             messages.NOT_FINITE,
             f"{bad[0]} has draws that are not finite: "
             f"{count_draws(failed.mean(), failed.size)}, in chain {chains}. "
-            "Check that the data or a prior bounds it, or start elsewhere (inits).",
+            "Check that the data or a prior keep it within bounds, or start elsewhere (inits).",
         )
         return
     draws = next(iter(columns.values())).shape[1]
@@ -262,8 +262,8 @@ def _check_agreement(columns: Columns, mixed: dict[str, Mixing], other: str) -> 
     yield reason(
         FINE,
         messages.ONE_CHAIN,
-        "There is one chain, so that it is unknown whether chains from other starting points would "
-        "agree. Run several (chains=4).",
+        "There is only one chain, so it is unknown whether chains from other starting points would "
+        "agree. Run several chains (chains=4).",
     )
     if draws >= 8:
         half = draws // 2

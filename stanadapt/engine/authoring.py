@@ -2,9 +2,9 @@
 
     import stanadapt.engine.authoring as sampler_api
 
-A sampler is one Python file; `stanadapt.engine.protocol` has the rules in full. The smallest one
-has a `Settings` without fields, a `State` with the current point, an `Info` with the acceptance
-rate, and three functions. This is a random walk with steps of standard deviation 1. Save it as
+A sampler is one Python file; `stanadapt.engine.protocol` has all rules. The smallest sampler has a
+`Settings` without fields, a `State` with the current point, an `Info` with the acceptance rate, and
+three functions. The following one is a random walk with steps of standard deviation 1. Save it as
 `unit_walk.py` and `import unit_walk`; `sa.sample(target, "unit_walk")` then compiles and runs it.
 
     '''Random-walk Metropolis with unit steps.'''
@@ -72,7 +72,7 @@ an error for a setting that it does not accept; `adapt` tunes the step size duri
     from stanadapt.engine.authoring import GradientPoint, jit, replace
 
     class Settings(NamedTuple):
-        '''target_accept: acceptance rate to tune to. step_size: the first one, > 0.'''
+        '''target_accept: acceptance rate to aim for. step_size: its initial value, > 0.'''
 
         target_accept: float = 0.57
         step_size: float = 0.5
@@ -156,9 +156,9 @@ an error for a setting that it does not accept; `adapt` tunes the step size duri
         after_run=report,
     ))
 
-`note` and `setting_error` use codes that all authors share. A program that has to distinguish
-messages needs codes: declare one with `Code(name, kind, meaning, cure)`, and give it to `Message`
-or `StanadaptError`.
+`note` and `setting_error` use codes that all authors share. If other programs have to distinguish
+your messages, declare your own codes with `Code(name, kind, meaning, cure)`, and pass them to
+`Message` or `StanadaptError`.
 
 `sa.check_sampler("barker")` runs the checks that every sampler of the package passes.
 """

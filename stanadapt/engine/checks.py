@@ -52,7 +52,7 @@ from stanadapt.errors import Message, codes_of
 def check_sampler(sampler: Any, **settings: Any) -> "CheckReport":
     """Run the checks that every sampler of the package passes.
 
-    A correct sampler fails one of them by chance once in ten thousand times. A sampler that
+    By chance, a correct sampler fails one of them about once in ten thousand calls. A sampler that
     declares that it is not exact (`Sampler.exact`) is not checked for invariance.
 
     Parameters
@@ -317,7 +317,7 @@ def own_randomness(case: Case) -> str:
     two.state = two.sampler.init(two.density, two.compiled_settings, position, two.rng)
     _finish([one, two])
     if np.array_equal(one.sampling.constrained, two.sampling.constrained):
-        text = "two chains from one position have the same draws: `rng` is not used"
+        text = "two chains with the same start have the same draws: `rng` is not used"
         return Message(DRAWS_NOT_REPRODUCIBLE, text)
     return ""
 
@@ -331,9 +331,9 @@ def failures_are_rejections(case: Case) -> str:
     _finish([chain])
     draws, problem = chain.sampling.constrained[: chain.sampling.rows], ""
     if chain.density.calls[FAILED_CALLS] == 0:
-        problem = "no evaluation met the wall: the chain hardly moves"
+        problem = "no evaluation failed near the wall of the test density: the chain hardly moves"
     elif not len(draws) or draws[:, 0].max() > WALL:
-        problem = "a draw lies where the density fails: log density -inf must be a rejection"
+        problem = "at one of the draws the density fails: log density -inf must be a rejection"
     elif not np.isfinite(chain.sampling.stats[: chain.sampling.rows]).all():
         problem = "a field of Info is not finite after a failed evaluation"
     elif not np.ptp(draws, axis=0).all():

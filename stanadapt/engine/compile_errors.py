@@ -33,7 +33,7 @@ def explained(sampler: Sampler) -> Iterator[None]:
     except MemoryError as error:
         raise StanadaptError(
             OUT_OF_MEMORY,
-            f"{sampler.name} needs more memory than there is with these settings ({error}): lower "
+            f"with these settings, {sampler.name} needs more memory than there is ({error}): lower "
             "the numbers of chains, levels, pseudo-samples or draws.",
         ) from None
     except NumbaError as error:

@@ -8,8 +8,8 @@ UNKNOWN_SAMPLER = Code(
     "unknown_sampler",
     "settings",
     "No sampler of this name is registered.",
-    "Give one of the names that `stanadapt samplers` lists; import the file of your own sampler "
-    "before you use it.",
+    "Use one of the names that `stanadapt samplers` lists. If it is your own sampler, import its "
+    "file first.",
 )
 UNKNOWN_SETTING = Code(
     "unknown_setting",
@@ -21,7 +21,8 @@ UNKNOWN_PRESET = Code(
     "unknown_preset",
     "settings",
     "The sampler has no preset of this name.",
-    "Give one of those that the message names; `stanadapt samplers NAME` lists their settings.",
+    "Choose one of the presets that the message lists; `stanadapt samplers NAME` shows their "
+    "settings.",
 )
 INVALID_SETTING = Code(
     "invalid_setting",
@@ -41,7 +42,7 @@ OUT_OF_MEMORY = Code(
 INVALID_SAMPLER = Code(
     "invalid_sampler",
     "sampler",
-    "A sampler cannot be registered, since it breaks the protocol in several ways.",
+    "A sampler cannot be registered, because it breaks several rules of the protocol.",
     "Correct each of them; `stanadapt.engine.authoring` has a complete example.",
 )
 SAMPLER_NAME_TAKEN = Code(
@@ -98,20 +99,23 @@ MIXES_TOO_SLOWLY = Code(
 DRAWS_NOT_REPRODUCIBLE = Code(
     "draws_not_reproducible",
     "sampler",
-    "The draws depend on the number of threads, on the size of chunks, or on no seed.",
-    "Keep everything that the next step needs in State, and draw random numbers from `rng` alone.",
+    "The draws depend on the number of threads or on the size of chunks, or do not depend on the "
+    "seed.",
+    "Keep everything that the next step needs in State, and draw random numbers only from `rng`.",
 )
 FAILURES_NOT_REJECTED = Code(
     "failures_not_rejected",
     "sampler",
-    "The sampler does not cope with a density that fails.",
+    "The sampler does not handle failed evaluations of the density correctly.",
     "Treat a log density of minus infinity as a rejection.",
 )
 CHANGES_AFTER_WARMUP = Code(
     "changes_after_warmup",
     "sampler",
-    "Tuning does not stop, or does not continue, after warm-up as the sampler declares.",
-    "Adapt in `adapt` alone, name workspace in `workspace`, and set `adapts_forever` if it does.",
+    "After warm-up, tuning does not stop, or does not continue, although the sampler declares "
+    "that it does.",
+    "Adapt only in `adapt`, name workspace in `workspace`, and set `adapts_forever` if adaptation "
+    "continues after warm-up.",
 )
 UNDECLARED_EVALUATIONS = Code(
     "undeclared_evaluations",

@@ -225,7 +225,9 @@ def _without_aliases(sampler: Sampler, values: dict[str, Any]) -> dict[str, Any]
     for name, value in values.items():
         setting = sampler.setting_aliases.get(name, name)
         if setting in named or (setting != name and setting in values):
-            raise setting_error(f"{sampler.name}: {name} is another name of {setting}: give one.")
+            raise setting_error(
+                f"{sampler.name}: {name} is another name of {setting}: give only one."
+            )
         named[setting] = value
     return named
 

@@ -1,6 +1,6 @@
 """Codes of messages: programs and tests read the code, people read the text.
 
-A code is declared once, in the `messages.py` of the room or the family of samplers that uses it,
+A code is declared once, in the `messages.py` of the layer or the family of samplers that uses it,
 with its meaning and its cure. The page "Messages" of the documentation and `stanadapt explain CODE`
 are made from these declarations.
 """

@@ -14,7 +14,7 @@ _IMPORT = "<frozen importlib"
 
 
 class StanadaptError(Exception):
-    """An error: the expected value, the actual one, and a remedy.
+    """An error, with a text that names the expected value, the actual one, and a remedy.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class StanadaptWarning(UserWarning):
 
 
 class ConvergenceWarning(StanadaptWarning):
-    """A fit is not fine, or has a remark: the text has the reason and a remedy."""
+    """A warning that a fit is not fine, or a remark on a fit, with the reason and a remedy."""
 
 
 # libraries that call us, such as decorators and caches

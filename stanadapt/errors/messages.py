@@ -1,4 +1,4 @@
-"""Codes of the checks of arguments that all rooms share."""
+"""Codes of the checks of arguments that all layers share."""
 
 from stanadapt.errors.codes import Code
 

@@ -1,6 +1,6 @@
 """Results are ArviZ objects: building, reading and saving them.
 
-Two lines of ArviZ are supported: 0.23 (InferenceData) and 1.x (xarray.DataTree). No other room
+Two lines of ArviZ are supported: 0.23 (InferenceData) and 1.x (xarray.DataTree). No other layer
 depends on which one is installed.
 """
 

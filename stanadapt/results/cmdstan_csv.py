@@ -129,10 +129,10 @@ def _require_room(folder: Any, names: Sequence[str], overwrite: bool) -> tuple[P
     if others and not overwrite:
         raise StanadaptError(
             OTHER_CSV_FILES,
-            f"{folder} holds {others[0].name}"
+            f"{folder} contains {others[0].name}"
             f"{f' and {len(others) - 1} more CSV files' if len(others) > 1 else ''}, which would "
-            "be read as chains of the fit. Choose another folder, or agree to remove files of "
-            "CmdStan there (overwrite=True, or --force in a shell).",
+            "be read as chains of the fit. Choose another folder, or allow files of CmdStan to be "
+            "removed there (overwrite=True, or --force in a shell).",
         )
     return folder, [path for path in others if is_stan_csv(path)]
 
@@ -145,8 +145,8 @@ def _require_chains(groups: Groups, attributes: Mapping[str, Any]) -> None:
     weights = [name for name in ("log_weight", "weight") if name in stats]
     if not exact and any(np.ptp(stats[name].values) for name in weights):
         raise _refused(
-            f"the draws of {source} have weights, which a CSV of CmdStan cannot hold: read without "
-            "them, they are draws from another distribution"
+            f"the draws of {source} have weights, which CmdStan's CSV files cannot contain: "
+            "without them, the draws come from another distribution"
         )
     if not exact and attributes.get("pareto_k") is not None:
         raise _refused(f"the draws of {source} are from an approximation, and not a chain")

@@ -203,7 +203,9 @@ def _remarks(file: File) -> list[str]:
     zeros = [name for name in file.absent if name in ("treedepth__", "n_leapfrog__", "divergent__")]
     unknown = [name for name in file.absent if name not in zeros]
     if zeros:
-        remarks.append(f"Columns of zeros, since the sampler has no such thing: {', '.join(zeros)}")
+        remarks.append(
+            f"Columns of zeros, since the sampler has no such statistic: {', '.join(zeros)}"
+        )
     if unknown:
         remarks.append(f"Columns of nan, since the sampler has no record: {', '.join(unknown)}")
     if _metric(file) is None:

@@ -154,7 +154,7 @@ def read_text(path: Path, role: str) -> str:
         code = FILE_MISSING
         message = f"There is no {role} at {Path(os.path.abspath(path))}. Check the path."
     except IsADirectoryError:
-        message = f"A {role} was expected at {path}, which is a folder. Give the file in it."
+        message = f"A {role} was expected at {path}, which is a folder. Give the name of a file."
     except (OSError, ValueError) as error:  # ValueError: the path contains a NUL byte
         message = f"The {role} {str(path)[:200]!r} cannot be read: {error}."
     raise StanadaptError(code, message) from None

@@ -27,7 +27,7 @@ def save(
     compression: int = COMPRESSION,
     overwrite: bool = False,
 ) -> Path:
-    """Write a fit to a file or a folder; an older one is replaced only by a complete one.
+    """Write a fit to a file or a folder; an existing one is replaced only when the new is complete.
 
     Parameters
     ----------
@@ -38,8 +38,9 @@ def save(
         created.
     format : {"netcdf", "cmdstan", "zarr"}
         A netCDF file; a folder with one CSV file per chain, as CmdStan writes them; or a zarr
-        store, which needs the package zarr. CSV files have draws, warm-up if it was saved, and
-        CmdStan's seven statistics, with every bit, but no labels and no other groups.
+        store, which needs the package zarr. CSV files have the draws at full precision, those of
+        warm-up if they were saved, and CmdStan's seven statistics, but no labels and no other
+        groups.
     thin : int
         Write every thin-th draw and its statistics. `fit` itself does not change.
     float32 : bool
@@ -49,11 +50,11 @@ def save(
     exclude : str or iterable of str
         Names of variables of draws, or of groups, to leave out.
     compression : int
-        Level of zlib in netCDF files, from 0 (none) to 9; a store has zarr's own, or none for 0.
-        Compression loses no information. CSV files have none.
+        Level of zlib in netCDF files, from 0 (none) to 9. Stores use zarr's default compression, or
+        none if this is 0. Compression loses no information. CSV files are not compressed.
     overwrite : bool
-        For cmdstan, remove other CSV files of CmdStan in the folder, which would be read as chains
-        of this fit.
+        For cmdstan: whether to remove other CSV files in the folder that CmdStan or stanadapt
+        wrote, which would be read as chains of this fit.
 
     Returns
     -------
@@ -110,7 +111,7 @@ def require_format(format: Any, float32: bool = False) -> str:
     if format == "cmdstan" and require_flag("float32", float32):
         raise StanadaptError(
             NOT_OF_THE_FORMAT,
-            "float32 belongs to the formats netcdf and zarr: CSV files hold every bit of a draw. "
-            "thin and exclude make them smaller.",
+            "float32 belongs to the formats netcdf and zarr: CSV files contain draws at full "
+            "precision. thin and exclude make them smaller.",
         )
     return format

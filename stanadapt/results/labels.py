@@ -36,7 +36,7 @@ class Labels(NamedTuple):
         Names of the dimensions of a variable of the program or the data: {"theta": ["school"]}.
     coords : mapping of str to list
         Labels along a dimension: {"school": ["A", "B"]}. A `Target` keeps numbers, text and dates;
-        labels that no file holds, such as periods or dates with a time zone, become text.
+        labels that files cannot store, such as periods or dates with a time zone, become text.
     posterior_predictive : mapping of str to str
         Variable that replicates an observed variable: {"y": "y_rep"}. Default: variables with
         names that end in _rep.

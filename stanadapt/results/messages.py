@@ -35,7 +35,7 @@ NOT_WRITABLE = Code(
 NOT_A_RESULT = Code(
     "not_a_result",
     "files",
-    "A file does not hold a fit, or is damaged.",
+    "A file does not contain a fit, or is damaged.",
     "Give a netCDF file that stanadapt.save or ArviZ has written.",
 )
 NOT_A_FIT = Code(
@@ -53,8 +53,8 @@ NO_NUMERIC_DRAWS = Code(
 UNKNOWN_VARIABLE = Code(
     "unknown_variable",
     "settings",
-    "A variable or a group is named that the fits do not have.",
-    "Choose among the names that the message lists.",
+    "The fits do not have a variable or a group with the given name.",
+    "Choose one of the names that the message lists.",
 )
 EMPTY_POSTERIOR = Code(
     "empty_posterior",
@@ -71,38 +71,38 @@ WRONG_LABELS = Code(
 RESERVED_NAME = Code(
     "reserved_name",
     "settings",
-    "A variable of the program has the name of a dimension of every ArviZ object.",
+    "A variable of the program has the name of a dimension that every ArviZ object has.",
     "Rename the variable in the program.",
 )
 RESULT_REFUSED = Code(
     "result_refused",
     "settings",
-    "The result of a run could not be built or saved: a name or an attribute is not possible.",
+    "The result of a run could not be built or saved, because of a name or an attribute.",
     "Rename the variable, the dimension, the statistic or the attribute that the message names.",
 )
 UNKNOWN_FORMAT = Code(
     "unknown_format",
     "settings",
-    "No format of files has this name, or no format of pictures this ending.",
-    "Choose one that the message lists, such as netcdf, or .png for a picture.",
+    "No file format has this name, or no picture format has this file extension.",
+    "Choose one of those that the message lists, such as netcdf, or .png for a picture.",
 )
 NOT_OF_THE_FORMAT = Code(
     "not_of_the_format",
     "settings",
-    "An option belongs to another format of files.",
+    "An option belongs to another file format.",
     "Leave the option out, or choose the format that the message names.",
 )
 NO_CMDSTAN_FORM = Code(
     "no_cmdstan_form",
     "settings",
-    "CmdStan's CSV files cannot hold the draws of a fit: they have weights, are not those of "
-    "chains, or have names that Stan does not allow.",
+    "The draws of a fit cannot be stored in CmdStan's CSV files: they have weights, do not come "
+    "from chains, or have names that Stan does not allow.",
     "Save the fit as netCDF or zarr, or exclude the variable that the message names.",
 )
 OTHER_CSV_FILES = Code(
     "other_csv_files",
     "files",
-    "A folder holds CSV files that would be read as chains of the fit that is saved there.",
+    "A folder contains CSV files that would be read as chains of the fit that is saved there.",
     "Choose another folder, or add overwrite=True (--force), which removes files of CmdStan there.",
 )
 ZARR_MISSING = Code(
@@ -114,6 +114,7 @@ ZARR_MISSING = Code(
 NO_CHAINS_IN_CSV = Code(
     "no_chains_in_csv",
     "files",
-    "CSV files are not those of chains that CmdStan or stanadapt wrote, or do not belong together.",
-    "Give the complete files of the chains of one run of CmdStan's method sample.",
+    "The CSV files do not contain chains that CmdStan or stanadapt wrote, or they belong to "
+    "different runs.",
+    "Give the complete files of all chains of one run of CmdStan's method `sample`.",
 )

@@ -84,7 +84,7 @@ def _read(path: Path) -> Chain:
         )
     if entries.get("method") != "sample":
         raise _error(
-            path, f"was written by CmdStan's method {entries.get('method')}, and holds no chain"
+            path, f"was written by CmdStan's method {entries.get('method')}, and contains no chain"
         )
     names = lines[rows[0]].decode("utf-8", "replace").strip().split(",")
     ends = [number for number, line in enumerate(lines) if line.startswith(ADAPTED)]

@@ -29,7 +29,7 @@ def require_storable(groups: Mapping[str, xr.Dataset]) -> None:
             if not isinstance(name, str) or name in ("", ".", "..") or "/" in name:
                 raise StanadaptError(
                     RESULT_REFUSED,
-                    f"the fit could not be saved: a file cannot hold the name {name!r} in the "
+                    f"the fit could not be saved: a file cannot contain the name {name!r} in the "
                     f"group {group}. Rename it, for example with xarray's rename, to a text "
                     "without '/'.",
                 )
@@ -38,7 +38,7 @@ def require_storable(groups: Mapping[str, xr.Dataset]) -> None:
                 left_out = str(name) if "draw" in data.dims else group
                 raise StanadaptError(
                     RESULT_REFUSED,
-                    f"the fit could not be saved: a file cannot hold {name} in the group {group}, "
+                    f"the fit could not be saved: a file cannot store {name} in the group {group}, "
                     "whose values are neither numbers nor text. Convert it, or leave it out "
                     f"(exclude={left_out!r}).",
                 )

@@ -185,7 +185,7 @@ def _parts(design: ChainDesign, dim: int, on_disk: bool) -> list[Part]:
         Part(
             matrices,
             f"matrices of {sampler.name} for {dim} parameters",
-            "Use the default sampler, which takes none, or diagonal=True where there is one.",
+            "Use the default sampler, which needs none, or diagonal=True if there is this setting.",
         ),
     ]
     memory = sampler.memory

@@ -247,8 +247,8 @@ def require_threads(sampler: Sampler, settings: Any, threads_per_chain: int) -> 
     if sampler.threading is None:
         able = names_of(lambda s: s.threading)
         why = (
-            f"{sampler.name} makes one move after the other, which occupies one thread per chain. "
-            f"Use more chains, or a sampler with several moves per iteration ({able})"
+            f"{sampler.name} makes one move at a time, so a chain can use only one thread. Use "
+            f"more chains, or a sampler with several moves per iteration ({able})"
         )
     else:
         most = sampler.threading.max_threads(settings)
@@ -266,7 +266,7 @@ def require_pseudo_samples(target: Samplable, sampler: Sampler) -> None:
     if not target.has_pseudo_samples and sampler.extra_output is None:
         raise StanadaptError(
             OPTION_NOT_USED,
-            f"save='pseudo' keeps pseudo-samples, but {sampler.name} has none on {target.name}: "
+            f"save='pseudo' keeps pseudo-samples, but {sampler.name} has none for {target.name}: "
             "leave it out, sample Extended(target), or use the sampler pseudo_extended.",
         )
     require_names(target.target)

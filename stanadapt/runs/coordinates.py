@@ -137,7 +137,7 @@ def _misfit(target: Target, draws: np.ndarray, gradients: np.ndarray, tried: int
         return Message(
             SCALES_CHANGED,
             f"the log density is not finite at {tried - len(draws)} of {tried} draws of "
-            "warm_start; re-learning scales.",
+            "warm_start, so the scales are learned again.",
         )
     with np.errstate(all="ignore"):
         means = -np.mean(gradients * (draws - draws.mean(axis=0)), axis=0)
@@ -152,7 +152,7 @@ def _misfit(target: Target, draws: np.ndarray, gradients: np.ndarray, tried: int
         SCALES_CHANGED,
         f"the draws of warm_start do not fit: {name} has become "
         f"{'narrower' if narrower else 'wider'} by a factor of {np.sqrt(factors[worst]):.2g}, or "
-        "has another shape; re-learning scales.",
+        "has another shape. The scales are learned again.",
     )
 
 
@@ -412,8 +412,8 @@ def _unsettled(chain: Chain, progress: Any) -> list[str]:
     return [
         Message(
             SCALES_NOT_SETTLED,
-            "the log density had not settled when scales were learned: the chains may not have "
-            "reached the posterior. Give inits, raise iter_warmup, or compare with "
+            "the log density had not settled when the scales were learned: the chains may not "
+            "have reached the posterior. Give inits, raise iter_warmup, or compare with "
             "standardize=False.",
         )
     ]

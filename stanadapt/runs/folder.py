@@ -92,8 +92,8 @@ class RunFolder:
         except FileNotFoundError:
             raise StanadaptError(
                 NO_RUN,
-                f"{path} holds no run that can be resumed. The folder must be one that was given "
-                "to sample as `run`, and the run must have reached its first iteration. If it was "
+                f"{path} contains no run that can be read. It must be the folder that was given to "
+                "sample as `run`, and the run must have reached its first iteration. If it was "
                 "stopped before that, remove the folder and sample again.",
             ) from None
         except (OSError, ValueError, TypeError, KeyError) as error:

@@ -36,13 +36,14 @@ def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
     Returns
     -------
     Fit
-        ArviZ object, judged if it comes from CSV files or the folder of a run.
+        ArviZ object. If it comes from CSV files or the folder of a run, its verdict is computed
+        now.
 
     Raises
     ------
     StanadaptError
-        Stage "files" if it is no such file; "no_draws_yet" if all chains of a run are still warming
-        up; "no_draws" if all were stopped.
+        Stage "files" if the file cannot be read as one of these. Code "no_draws_yet" if all chains
+        of a run are still in warm-up, and "no_draws" if all chains were stopped.
 
     Examples
     --------
@@ -101,7 +102,7 @@ def _no_draws(path: Path, progress: list[dict[str, Any]]) -> StanadaptError:
             NO_DRAWS,
             f"the run in {path} has no draws: all its chains were stopped, since their last "
             f"{FAILURES_BEFORE_STOP} evaluations all failed. Check the priors and the constraints, "
-            "and sample again in another folder, from elsewhere (`inits`).",
+            "and sample again in another folder, from other starting points (`inits`).",
         )
     chains = ", ".join(
         f"chain {number} was stopped after {chain['done']} iterations"

@@ -12,7 +12,7 @@ UNKNOWN_ARGUMENT = Code(
 UNKNOWN_METRIC = Code(
     "unknown_metric",
     "settings",
-    "Stan's NUTS is asked for a form of its metric that it cannot have here.",
+    "This form of the metric of Stan's NUTS is not available here.",
     "Use metric='diag_e', which is learned, or metric='unit_e', the identity.",
 )
 OPTION_NOT_USED = Code(
@@ -36,7 +36,7 @@ TOO_MANY_THREADS = Code(
 CONFLICTING_STARTS = Code(
     "conflicting_starts",
     "settings",
-    "Chains were given two things to begin from that exclude each other.",
+    "Two arguments that exclude each other determine the start of the chains.",
     "Give only one of them.",
 )
 CANNOT_STANDARDIZE = Code(
@@ -77,13 +77,13 @@ RUN_MISMATCH = Code(
     "run_mismatch",
     "settings",
     "The program, the data, options of the target, or the sampler differ from those of the run.",
-    "Resume with what the run began with, or start a new run.",
+    "Resume with the same program, data, options and sampler, or start a new run.",
 )
 RUN_NEEDS_TARGET = Code(
     "run_needs_target",
     "settings",
     "The target of the run cannot be made from the folder alone.",
-    "Make the target again and give it as `target`.",
+    "Create the target again and pass it as `target`.",
 )
 WORKER_VERSION = Code(
     "worker_version",
@@ -102,7 +102,7 @@ NO_DRAWS_YET = Code(
 SAMPLER_CHOSEN = Code(
     "sampler_chosen",
     NOTE,
-    "The density has no usable gradient, so that a sampler without gradients was chosen.",
+    "The density has no usable gradient, so a sampler without gradients was chosen.",
     "Check the program for branches and rounding if you expected a gradient.",
 )
 MUCH_MEMORY = Code(
@@ -120,7 +120,7 @@ FAILED_EVALUATIONS = Code(
 FAILED_QUANTITIES = Code(
     "failed_quantities",
     NOTE,
-    "Generated quantities failed at some draws, which hold NaN there.",
+    "Generated quantities failed at some draws, and are NaN there.",
     "Fix the block, or remove the failing statement. Parameters are unaffected.",
 )
 CHAINS_TOO_SHORT = Code(
@@ -132,19 +132,19 @@ CHAINS_TOO_SHORT = Code(
 SCALES_CHANGED = Code(
     "scales_changed",
     NOTE,
-    "The draws of warm_start do not fit the posterior any more; its scales were learned again.",
-    "Nothing, if the data or the program have changed; otherwise check the earlier fit.",
+    "The draws of warm_start no longer fit the posterior, so its scales were learned again.",
+    "No action is needed if the data or the program have changed; otherwise check the earlier fit.",
 )
 SCALES_NOT_SETTLED = Code(
     "scales_not_settled",
     NOTE,
-    "The log density had not settled when scales were learned.",
+    "The log density had not settled when the scales were learned.",
     "Give inits, raise iter_warmup, or compare with standardize=False.",
 )
 NOT_EXTENDED = Code(
     "not_extended",
     NOTE,
-    "Sampling stopped before the draws were enough.",
+    "Sampling stopped before there were enough draws.",
     "See the reason in the message.",
 )
 OUT_OF_REACH = Code(
@@ -169,13 +169,13 @@ REPORT_LEFT_OUT = Code(
 ENDED_EARLY = Code(
     "ended_early",
     NOTE,
-    "The run ended early since workers failed; the result has the draws until then.",
+    "The run ended early because workers failed; the result has the draws up to that point.",
     "See the error in the message.",
 )
 OTHER_VERSIONS = Code(
     "other_versions",
     NOTE,
-    "The run was resumed under other versions of the libraries.",
+    "The run was resumed with other versions of the libraries.",
     "Draws may differ in the last digits from those of an uninterrupted run.",
 )
 CHECKPOINT_FAILED = Code(
@@ -187,7 +187,7 @@ CHECKPOINT_FAILED = Code(
 PRIOR_NOT_DRAWN = Code(
     "prior_not_drawn",
     NOTE,
-    "The prior could not be drawn, or its draws are not fine; the fit itself is unaffected.",
+    "The prior could not be sampled, or its draws are not fine; the fit itself is unaffected.",
     "See the reason in the message.",
 )
 
@@ -231,13 +231,13 @@ RUN_IN_USE = Code(
 RUN_NOT_WRITABLE = Code(
     "run_not_writable",
     "files",
-    "The run folder cannot be written.",
+    "The run folder cannot be written to.",
     "Choose a folder for which you have write permission, on a disk with enough space.",
 )
 STATE_NOT_WRITABLE = Code(
     "state_not_writable",
     "sampler",
-    "The sampler's state contains an object that cannot be written to a run folder.",
+    "The state of the sampler contains an object that cannot be written to a run folder.",
     "Build states from named tuples of numbers and arrays, or sample without `run`.",
 )
 
@@ -272,18 +272,21 @@ DENSITY_CLOSE = Code(
     "density_close",
     NOTE,
     "Our log density is close to CmdStan's, but differs by more than rounding.",
-    "Releases of Stan compute some functions differently; if that is not the cause, report it.",
+    "Releases of Stan compute some functions differently. If this is not the cause, please report "
+    "the problem.",
 )
 DENSITY_DIFFERS = Code(
     "density_differs",
     "sampling",
-    "Our log density is not CmdStan's, so draws of our samplers on this target are wrong.",
-    "Use another backend, or rewrite the program; please report it with the program.",
+    "Our log density differs from CmdStan's, so draws of our samplers on this target are wrong.",
+    "Use another backend, or rewrite the program. Please report the problem, and include the "
+    "program.",
 )
 INCOMPARABLE_DENSITY = Code(
     "incomparable_density",
     NOTE,
-    "CmdStan's draws do not determine the density, so the two densities cannot be compared.",
+    "The log density is not determined by CmdStan's draws, so the two densities cannot be "
+    "compared.",
     "No action is needed; compare the draws of the samplers instead.",
 )
 FEW_COMPARABLE_DRAWS = Code(

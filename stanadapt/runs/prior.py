@@ -41,33 +41,33 @@ def add_prior(
 ) -> Fit:
     """Add the prior to a result: the groups prior, prior_predictive and sample_stats_prior.
 
-    The prior is the program under data without observations. The default sampler draws its
-    parameters; predictions are computed under the data of the posterior, so that they have the
-    shapes of the observations.
+    The prior is the density of the program with data that contain no observations. The default
+    sampler draws its parameters; predictions are computed with the data of the posterior, so that
+    they have the shapes of the observations.
 
     Parameters
     ----------
     fit : Fit
         A result of `sample`; the groups are added to it.
     target : Target
-        Its target.
+        The target of the fit.
     data : dict or path
         Data of the program without observations.
     max_minutes, parallel_chains, show_progress
-        As for `sample`. The limit is that of the prior alone: of its draws, and once more of their
+        As for `sample`. The limit applies to the draws of the prior, and separately to their
         predictions.
 
     Returns
     -------
     Fit
-        The same object. If the prior could not be drawn, its draws are not fine, or quantities
-        failed at some of them, a note says why. The attribute `prior_verdict` is the verdict on the
-        prior's draws.
+        The same object. If the prior could not be sampled, if its draws are not fine, or if
+        quantities failed at some of them, a note gives the reason. The attribute `prior_verdict` is
+        the verdict on the draws of the prior.
 
     Raises
     ------
     StanadaptError
-        Stage "data" if these are not data of the program.
+        Stage "data" if the program does not accept the data.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def add_prior(
     try:
         prior_target = require_target(target).with_prior_data(data)
     except KeyboardInterrupt:  # the fit must not be lost
-        _add_note(fit, "the prior was not drawn: interrupted.")
+        _add_note(fit, "the prior was not sampled: interrupted.")
         return fit
     chains = results.dataset(fit, "posterior").sizes["chain"]
     limits = {
@@ -99,10 +99,10 @@ def add_prior(
         prior = _draw(prior_target, chains, seed, limits)
         groups, notes = _groups(target, prior, _seeds(seed)[1], max_minutes)
     except KeyboardInterrupt:
-        _add_note(fit, "the prior was not drawn: interrupted.")
+        _add_note(fit, "the prior was not sampled: interrupted.")
         return fit
     except StanadaptError as error:
-        _add_note(fit, f"the prior could not be drawn. {error.message}")
+        _add_note(fit, f"the prior could not be sampled. {error.message}")
         return fit
     results.add_groups(fit, groups)
     fit.attrs["prior_data_hash"] = prior_target.data_hash
@@ -190,7 +190,7 @@ def _predicted(
     stan = " ".join(constrainers[int(failed.argmax())].explain().split())
     text = (
         f"transformed parameters or generated quantities failed at {failed.sum()} of "
-        f"{chains * rows} draws of the prior, which hold NaN{quoted(stan)} Parameters are "
+        f"{chains * rows} draws of the prior, and are NaN there{quoted(stan)} Parameters are "
         "unaffected."
     )
     return constrained[:, :rows], reason, text

@@ -72,7 +72,7 @@ def rehearse_draws(
     if twice:
         raise StanadaptError(
             RESULT_REFUSED,
-            f"the sampler has two statistics of the name {twice[0]!r}: rename the one of its own.",
+            f"the sampler has two statistics of the name {twice[0]!r}: rename the one in its Info.",
         )
     draws = results.variables(program.column_names, np.zeros((1, 1, len(program.column_names))))
     stats = {name: np.zeros((1, 1)) for name in statistics}

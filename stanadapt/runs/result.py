@@ -105,8 +105,9 @@ def failures(
         message = " ".join(constrain.explain().split())
         yield Message(
             FAILED_QUANTITIES,
-            f"generated quantities failed at {quantities} draws, which hold NaN{quoted(message)} "
-            "Parameters are unaffected. Fix the block, or remove the failing statement.",
+            f"generated quantities failed at {quantities} draws, and are NaN there"
+            f"{quoted(message)} Parameters are unaffected. Fix the block, or remove the failing "
+            "statement.",
         )
     stopped = [str(i + 1) for i, chain in enumerate(chains) if chain.stopped]
     if stopped:

@@ -36,7 +36,7 @@ def resume(
     executor: Any = None,
     show_progress: bool | Callable[[RunProgress], Any] = True,
 ) -> Fit:
-    """Continue a run that was given `run` and has stopped, or make it longer.
+    """Continue a run that is stored in a folder and has stopped, or make it longer.
 
     The draws are those of a run that was never stopped, to the bit, if libraries and processor are
     the same.
@@ -49,20 +49,20 @@ def resume(
         The target. Default: made from the program and the data in the folder. Needed for an
         `Extended`. Its labels, which change no draw, replace those in the folder.
     iter_sampling : int, optional
-        Iterations per chain in all, no fewer than are planned for the run. Default: as many, or as
-        many as the run then needs if it has a target for the effective sample size.
+        Sampling iterations per chain in all, no fewer than are planned for the run. Default: as
+        planned, or as many as the run needs if it has a target for the effective sample size.
     until_ess : float, optional
         Sample until the smallest bulk and tail ESS of the parameters is at least this, and R-hat
         below 1.01. A run that comes no closer in three extensions ends with a note.
     max_minutes : float, optional
-        Stop after this many minutes; return the draws so far.
+        Stop after this many minutes, and return the draws so far.
     parallel_chains, executor, show_progress
         As for `sample`.
 
     Returns
     -------
     Fit
-        As of `sample`.
+        As from `sample`.
 
     Raises
     ------
@@ -117,8 +117,8 @@ def _changed(plan: Plan, iter_sampling: Any, until_ess: Any, parallel_chains: An
         if require_whole("iter_sampling", iter_sampling, 1) < least:
             raise StanadaptError(
                 OUT_OF_RANGE,
-                f"iter_sampling counts all iterations, and {least} are already planned for this "
-                f"run: give {least} or more, got {iter_sampling}.",
+                f"iter_sampling counts all sampling iterations, and {least} are already planned "
+                f"for this run: give {least} or more, got {iter_sampling}.",
             )
         plan = plan._replace(iter_sampling=int(iter_sampling), until_ess=0.0, most_iterations=0)
     if until_ess is not None:

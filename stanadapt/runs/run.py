@@ -404,15 +404,15 @@ def _initial_positions(
             raise
     raise StanadaptError(
         NO_DRAWS,
-        f"{watch.note.rstrip('.')}, while starting points were sought: there are no draws. Random "
-        "starting points (inits=None) need no search.",
+        f"{watch.note.rstrip('.')}, during the search for starting points: there are no draws. "
+        "Random starting points (inits=None) need no search.",
     )
 
 
 def _out_of_reach(missing: Shortfall) -> Message:
     text = (
-        "until_ess seems out of reach, so that the run was not extended again: in its last "
-        f"extensions it came no closer; {missing.reason}."
+        "until_ess seems out of reach: the run came no closer in its last extensions, so it was "
+        f"not extended again; {missing.reason}."
     )
     return Message(OUT_OF_REACH, text)
 

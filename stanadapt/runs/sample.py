@@ -62,7 +62,7 @@ def sample(
     show_progress: bool | Callable[[RunProgress], Any] = True,
     **settings: Any,
 ) -> Fit:
-    """Draw from a target.
+    """Draw from the posterior of a Stan program.
 
     Parameters
     ----------
@@ -70,32 +70,36 @@ def sample(
         A Stan program with its data; or its pseudo-extension (`Extended`), or its rows in batches
         (`Minibatches`, for sgld).
     sampler : str or Settings
-        Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`. A
-        field of an instance that equals its default counts as not given. The default, "auto", is
+        Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`, in
+        which a field that equals its default counts as not given. The default, "auto", is
         whitened_hmc if the density has a usable gradient, and am otherwise. Attributes of the
         result record the choice and the reason.
     chains : int
         Number of chains.
     iter_warmup, iter_sampling : int, optional
         Iterations per chain. Default: chosen by the sampler. For whitened_hmc, iter_warmup is an
-        upper limit: its warm-up ends when it has settled. If iter_sampling is left out, chains of
-        an exact sampler (except smc) continue to up to four times their default length, if this
-        is likely to bring R-hat below 1.01 and bulk and tail ESS above 100 per chain.
+        upper limit: its warm-up ends when it has settled. If iter_sampling is not given, chains of
+        an exact sampler (except smc) continue to up to four times their default length, provided
+        that this is likely to bring R-hat below 1.01 and bulk and tail ESS above 100 per chain.
     seed : int, optional
-        0 to 2**32 - 1. Default: a random one. The result records it.
+        Seed of the random numbers, 0 to 2**32 - 1. Default: a random one, recorded in the result.
     inits : optional
-        Starting values: see `samplers.initial_values.initial_positions`. Default: random.
+        Starting values: a radius r (uniform on (-r, r) on the unconstrained scale); a mapping of
+        parameters to constrained values, or a list with one mapping per chain, or JSON text or a
+        JSON file of either; an array of unconstrained positions; an earlier fit, of which each
+        chain takes a random draw; or "pathfinder". Default: random, with radius 2.
     warm_start : fit or path, optional
-        An earlier fit of the same program, or its file or run folder, by any sampler, under the
-        same data or others. Chains start at its draws and use its scales instead of a pre-run. If
-        the posterior's scales have changed, warn and learn them again. kameleon learns from these
-        draws as if they were its own.
+        An earlier fit of the same program by any sampler, with the same or other data; or its file
+        or run folder. Chains start at its draws and use its scales instead of a pre-run. If the
+        scales of the posterior have changed, they are learned again, with a warning. kameleon
+        learns from these draws as if they were its own.
     until_ess : float, optional
         Sample until the smallest bulk and tail ESS of the parameters is at least this, and R-hat
         below 1.01. A run that comes no closer in three extensions ends with a note.
     max_minutes : float, optional
-        Stop after this many minutes of pre-run, warm-up and sampling, without compilation; return
-        the draws so far, about as many of each chain. If there are none yet, it is an error.
+        Stop after this many minutes of pre-run, warm-up and sampling, not counting compilation, and
+        return the draws so far, about the same number from each chain. If there are no draws yet,
+        an error is raised.
     thin : int
         Keep every thin-th iteration.
     parallel_chains : int, optional
@@ -103,7 +107,7 @@ def sample(
         depend on it.
     standardize : bool or str, optional
         Whether the sampler runs in coordinates that a pre-run of all chains has standardized by
-        location, scales and (except for samplers for many modes) correlations. Settings in units of
+        location, scales and, for most samplers, correlations. Settings that are given in units of
         the unconstrained parameters are then in units of their standard deviations. The draws are
         always saved in the program's own coordinates. The pre-run counts as warm-up. Default: yes,
         except with
@@ -113,43 +117,44 @@ def sample(
         - an `Extended` or `Minibatches`;
         - fewer than 50 iterations of warm-up.
 
-        False: as in the papers. "straighten": the pre-run also learns a map, as the default sampler
-        does, on which funnels and curved valleys are nearly Gaussian; for one region, not for
-        several modes.
+        False: the coordinates of the program, as in the papers. "straighten": the pre-run also
+        learns a map that makes funnels and curved valleys nearly Gaussian, as the default sampler
+        does; the map is for a single region, not for several modes.
     save_warmup : bool
         Add the groups `warmup_posterior` and `warmup_sample_stats`.
     save : str or sequence of str
         Further groups: "unconstrained", the draws on the unconstrained scale; "pseudo", all
         pseudo-samples with temperatures and weights (for an `Extended` or pseudo_extended).
     run : path, optional
-        New or empty folder in which draws and states are kept during the run. `resume` continues
-        from there in another process, draw for draw, after a crash or Ctrl-C, or to make the run
-        longer; `load` reads the draws so far.
+        New or empty folder in which draws and states are stored during the run. From there,
+        `resume` continues in another process, draw for draw, after a crash or Ctrl-C, or to make
+        the run longer; `load` reads the draws so far.
     executor : optional
         A `concurrent.futures.Executor` or a Dask client with workers that run the chains. Default:
         threads of this process. The draws are the same.
     show_progress : bool or callable
-        Show bars in a terminal, lines elsewhere; or a function that is given a `RunProgress` about
-        ten times a second and stops the run by returning True.
+        Whether to show bars in a terminal, and lines elsewhere; or a function that is called with a
+        `RunProgress` about ten times a second, and that stops the run by returning True.
     **settings
-        Settings of the sampler, by name (`stanadapt samplers NAME` lists them); `preset`, for the
-        published ones of a paper (`preset="titsias2019"`), which other settings, and `standardize`,
-        override; and, for the
-        families that have them: `reference_distribution` or `prior_data`, the hot end of tempering
-        samplers (see `runs.reference.fit_reference`); `network`, for nice; `threads_per_chain`, for
-        samplers that share the moves of a chain among threads.
+        Settings of the sampler, by name (`stanadapt samplers NAME` lists them). `preset` selects
+        the published settings of a paper (`preset="titsias2019"`); other settings, and
+        `standardize`, override it. Some families of samplers take further arguments:
+        `reference_distribution` or `prior_data`, the hot end of tempering samplers (see
+        `runs.reference.fit_reference`); `network`, for nice; `threads_per_chain`, for samplers that
+        share the moves of a chain among threads.
 
     Returns
     -------
     Fit
-        ArviZ object with the groups posterior, sample_stats and, if the program has one,
-        log_likelihood; attributes record how it was made, `verdict` and `verdict_codes` whether it
-        can be used. After Ctrl-C: the draws so far, with `interrupted` set.
+        ArviZ object with the groups posterior and sample_stats; with log_likelihood and
+        posterior_predictive if the program computes them; and with the data. Attributes record how
+        it was made; `verdict` and `verdict_codes` record whether it can be used. After Ctrl-C, it
+        has the draws so far, and the attribute `interrupted` is set.
 
     Raises
     ------
     StanadaptError
-        Before sampling for whatever is wrong with the arguments; after it only if there is no draw.
+        Before sampling, if an argument is wrong; after sampling, only if there are no draws.
 
     Examples
     --------

@@ -114,8 +114,8 @@ class RunSpec(NamedTuple):
             raise StanadaptError(
                 RUN_MISMATCH,
                 f"the sampler {self.sampler} of the run has changed or is not registered: "
-                f"{error.message} If it is one of your own, import its file first; on a worker, "
-                "when the worker starts.",
+                f"{error.message} If it is your own sampler, import its file first; workers must "
+                "import it when they start.",
             ) from None
         require_same(f"file of the sampler {self.sampler}", source_hash(sampler), self.sampler_hash)
         return sampler, settings
@@ -262,7 +262,7 @@ def program_of(spec: RunSpec, show_progress: bool) -> Target:
     if spec.described:
         raise StanadaptError(
             RUN_NEEDS_TARGET,
-            f"the target of the run is {spec.described}: make it again and give it as `target`.",
+            f"the target of the run is {spec.described}: create it again and pass it as `target`.",
         )
     original = spec._replace(location=None, factor=None, map_rows=None)
     return original.make_target(show_progress).target
@@ -297,7 +297,7 @@ def other_versions(spec: RunSpec) -> list[str]:
     return [
         Message(
             OTHER_VERSIONS,
-            f"the run began with {'; '.join(changed)}: from here on its draws may differ in the "
+            f"the run began with {'; '.join(changed)}: from now on, its draws may differ in the "
             "last digits from those of an uninterrupted run.",
         )
     ]
@@ -309,7 +309,7 @@ def require_same(what: str, now: str, then: str) -> None:
         raise StanadaptError(
             RUN_MISMATCH,
             f"the {what} is not that of the run ({now or 'none'} instead of {then or 'none'}): "
-            "continue with what the run began with, or start a new run.",
+            "use the one with which the run began, or start a new run.",
         )
 
 

@@ -1,15 +1,13 @@
 """Adaptive Metropolis: a random walk with the covariance of the chain so far.
 
-A baseline without gradients for correlated posteriors of moderate dimension. The proposal is
-N(x, s^2 L L^T); L L^T follows the running covariance, s the acceptance rate.
+A baseline without gradients for correlated posteriors of moderate dimension. The proposal is N(x,
+s^2 L L^T); L L^T follows the running covariance of the chain, and s is tuned to an acceptance rate.
 
-References
-----------
-Haario, Saksman and Tamminen (2001), Bernoulli 7(2), with a fixed s. The form without matrix
-decompositions is the baseline of Titsias and Dellaportas (2019):
-L <- L + rho_t L [z z^T - I]_lower, z = L^-1 (x - mu), rho_t = rate / (1 + t / decay). The defaults
-are the rates of their text; preset=titsias2019 has those of their programs, in which L is diagonal
-on Neal's Gaussian alone. preset=sejdinovic2014 is AM-LS of Kernel Adaptive Metropolis-Hastings.
+References ---------- Haario, Saksman and Tamminen (2001), Bernoulli 7(2), with a fixed s. The form
+without matrix decompositions is the baseline of Titsias and Dellaportas (2019): L <- L + rho_t L [z
+z^T - I]_lower, z = L^-1 (x - mu), rho_t = rate / (1 + t / decay). The defaults are the rates of
+their text; preset=titsias2019 has those of their programs, in which L is diagonal only on Neal's
+Gaussian. preset=sejdinovic2014 is AM-LS of Kernel Adaptive Metropolis-Hastings.
 
 """
 
@@ -40,7 +38,7 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     target_accept
-        Acceptance rate to tune s to, in (0, 1).
+        Acceptance rate to which s is tuned, in (0, 1).
     learning_rate
         Relative change of s per iteration, in (0, 1).
     covariance_rate
@@ -49,15 +47,17 @@ class Settings(NamedTuple):
     decay
         Number of iterations after which that weight is halved; > 0.
     mean_rate
-        Constant weight of the newest position in the mean, in (0, 1); 0: that of the covariance.
+        Constant weight of the newest position in the mean, in (0, 1); 0: the same weight as in the
+        covariance.
     initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardized: 2.38, the
-        optimum for a normal posterior.
+        L starts as initial_scale / sqrt(dim) times the identity; > 0. Default in standardized
+        coordinates: 2.38, the optimum for a normal posterior.
     tune_scale
         Whether s is tuned. Otherwise it is 2.38 / sqrt(dim) throughout, which is best for a normal
         posterior.
     diagonal
-        Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
+        Learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
+        correlations.
     save_factor
         Whether the result has s L, in the group `proposal_factor`.
 

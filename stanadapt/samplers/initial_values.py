@@ -124,7 +124,9 @@ def _one_per_chain(target: Target, inits: Any, rngs: Sequence[np.random.Generato
         return [inits] * chains
     if isinstance(inits, Sequence):
         if len(inits) != chains or not all(isinstance(i, Mapping) for i in inits):
-            raise _wrong(f"a list must hold one mapping per chain, {chains} in all, got {inits!r}.")
+            raise _wrong(
+                f"a list must contain one mapping per chain, {chains} in all, got {inits!r}."
+            )
         return list(inits)
     if hasattr(inits, "groups"):
         return [_random_draw(inits, target, rng) for rng in rngs]

@@ -8,7 +8,7 @@ from stanadapt.errors import Code
 INVALID_INITS = Code(
     "invalid_inits",
     "initialization",
-    "The initial values have a type, a shape or a value that they cannot have.",
+    "The initial values have a type, a shape or a value that is not allowed.",
     'Give None, a radius, "pathfinder", constrained values (a mapping, a list with a mapping for '
     "each chain, or JSON), an array of unconstrained positions, or an earlier fit.",
 )
@@ -21,7 +21,8 @@ UNREADABLE_INITS = Code(
 UNKNOWN_PARAMETER = Code(
     "unknown_parameter",
     "initialization",
-    "The initial values name no parameter of the program, or one that it does not have.",
+    "The initial values contain a name that is not a parameter of the program, or none of its "
+    "parameters.",
     "Check the spelling: the message lists the parameters of the program.",
 )
 UNSUITABLE_FIT = Code(
@@ -34,5 +35,6 @@ INITIALIZATION_FAILED = Code(
     "initialization_failed",
     "initialization",
     "The log density or its gradient is not finite at the initial values.",
-    "Check the data against the priors, or give initial values (inits) with a finite log density.",
+    "Check whether the data and the priors are compatible, or give initial values (inits) with a "
+    "finite log density.",
 )

@@ -34,15 +34,16 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     target_accept
-        Acceptance rate to tune to, in (0, 1).
+        Acceptance rate to which the scale is tuned, in (0, 1).
     initial_scale
         The proposal's standard deviation starts as initial_scale / sqrt(dim), in units of the
-        unconstrained parameters; > 0. Standardized: 2.38, the optimum for a normal posterior.
+        unconstrained parameters; > 0. Default in standardized coordinates: 2.38, the optimum for a
+        normal posterior.
     learning_rate
         Relative change of the scale per iteration, in (0, 1).
     tune_scale
-        Whether the scale is tuned. Otherwise it stays at its start; initial_scale = 2.38 is best
-        for a normal posterior with covariance I.
+        Whether the scale is tuned. Otherwise it keeps its initial value; initial_scale = 2.38 is
+        then best for a normal posterior with covariance I.
 
     """
 

@@ -143,6 +143,6 @@ def _require_kept() -> None:
     if is_temporary(jit.CACHE) or MachineCode.not_kept:
         raise StanadaptError(
             CACHE_NOT_WRITABLE,
-            f"compiled code is to be kept in {cache_root()}, which cannot be written or is full. "
-            "Make room, or set the environment variable STANADAPT_CACHE to another folder.",
+            f"compiled code is kept in {cache_root()}, which cannot be written to or is full. Free "
+            "some space, or set the environment variable STANADAPT_CACHE to another folder.",
         )

@@ -13,16 +13,17 @@ NOTHING_TO_STUDY = Code(
 CACHE_NOT_WRITABLE = Code(
     "cache_not_writable",
     "files",
-    "Samplers are to be compiled ahead, but compiled code would be lost with the process: the "
-    "cache cannot be written, is full, or others can write to it.",
-    "Make room, or set the environment variable STANADAPT_CACHE to a folder that only you can "
-    "write to.",
+    "Samplers were to be compiled in advance, but the compiled code would be lost when the "
+    "process ends: the cache cannot be written to, the disk is full, or others can write to the "
+    "cache.",
+    "Free some space on the disk, or set the environment variable STANADAPT_CACHE to a folder "
+    "that only you can write to.",
 )
 NOT_A_PLAIN_TARGET = Code(
     "not_a_plain_target",
     "settings",
-    "The study needs the target itself and was given one that was derived from it.",
-    "Pass the Target.",
+    "The study needs a Target, but was given something that was derived from one.",
+    "Pass the Target itself.",
 )
 SETTINGS_NOT_BY_NAME = Code(
     "settings_not_by_name",
@@ -39,14 +40,14 @@ NOTHING_IN_COMMON = Code(
 OTHER_STUDY = Code(
     "other_study",
     "files",
-    "The folder holds the results of a study with other settings.",
-    "Name another folder, or repeat the settings that the folder was made with.",
+    "The folder contains the results of a study with other settings.",
+    "Choose another folder, or use the settings with which the folder was made.",
 )
 UNREADABLE_STUDY = Code(
     "unreadable_study",
     "files",
-    "The folder holds a file that does not continue a study.",
-    "Name another folder, or remove the file.",
+    "The folder contains a file that does not belong to a study.",
+    "Choose another folder, or remove the file.",
 )
 UNWRITABLE_STUDY = Code(
     "unwritable_study",
@@ -58,7 +59,7 @@ REPORT_LIBRARY_MISSING = Code(
     "report_library_missing",
     "installation",
     "A library that reports need is not installed.",
-    "Install it with pip.",
+    "Install the library with pip.",
 )
 
 # --- advise --------------------------------------------------------------------------------------
@@ -72,13 +73,14 @@ RECOMMENDED = Code(
 NO_USABLE_TRIAL = Code(
     "no_usable_trial",
     NOTE,
-    "No trial gave draws that can be used.",
+    "No trial gave usable draws.",
     "Run the suggested sampler longer and read its verdict.",
 )
 PASSED_OVER = Code(
     "passed_over",
     NOTE,
-    "Samplers were passed over because trajectories with steps as long as theirs diverged.",
+    "Some samplers were not recommended, because trajectories with steps as long as theirs "
+    "diverged.",
     "Use the recommended sampler, or reparameterize the model.",
 )
 SEVERAL_MODES = Code(
@@ -103,7 +105,7 @@ MISSED_IN_TRIAL = Code(
     "missed_in_trial",
     VERDICT,
     "A trial has no draws in a region in which another trial has many.",
-    "Prefer the sampler that reached the region.",
+    "Choose the sampler that reached the region.",
 )
 
 # --- approximate ---------------------------------------------------------------------------------
@@ -117,7 +119,7 @@ NO_DENSITY_AT_DRAWS = Code(
 APPROXIMATION_TOO_FAR = Code(
     "approximation_too_far",
     "sampling",
-    "The approximation lies so far away that its draws have equal coordinates.",
+    "The approximation is so far out that rounding makes its draws equal in some coordinates.",
     "Check that priors or data bound every parameter, or start elsewhere (inits).",
 )
 DRAWS_WITHOUT_DENSITY = Code(
@@ -129,7 +131,7 @@ DRAWS_WITHOUT_DENSITY = Code(
 FEW_DISTINCT_DRAWS = Code(
     "few_distinct_draws",
     NOTE,
-    "Fewer than half of the draws differ, since the importance weights are very unequal.",
+    "Fewer than half of the draws are distinct, because the importance weights are very unequal.",
     "Use the approximation for a first look only.",
 )
 FLAT_COORDINATE = Code(
@@ -144,7 +146,7 @@ FLAT_COORDINATE = Code(
 UNSUITABLE_GENERATOR = Code(
     "unsuitable_generator",
     "settings",
-    "The generator is not a program that draws everything in generated quantities.",
+    "The generator is not a program that draws everything in its block of generated quantities.",
     "Remove its parameters, and draw with functions that end in _rng.",
 )
 GENERATOR_MISMATCH = Code(
@@ -162,7 +164,7 @@ GENERATOR_FAILED = Code(
 NO_RANK = Code(
     "no_rank",
     "sampling",
-    "A draw or a true value is infinite or not a number, so that it has no rank.",
+    "A draw or a true value is infinite or not a number, so it has no rank.",
     "Restrict the priors of generator and program to values that can be represented.",
 )
 TOO_FEW_SIMULATIONS = Code(
@@ -175,7 +177,7 @@ UNIFORM_RANKS = Code(
     "uniform_ranks",
     VERDICT,
     "The ranks of all quantities are as uniform as chance allows.",
-    "Nothing needs to be done.",
+    "No action is needed.",
 )
 NONUNIFORM_RANKS = Code(
     "nonuniform_ranks",
@@ -186,7 +188,7 @@ NONUNIFORM_RANKS = Code(
 FAILED_SIMULATIONS = Code(
     "failed_simulations",
     NOTE,
-    "Some simulations gave no ranks, so the others are a selection.",
+    "Some simulations gave no ranks, so the remaining ones may not be representative.",
     "Fix the first failure that the message quotes.",
 )
 CORRELATED_RANKS = Code(
@@ -202,7 +204,7 @@ INTERVALS = Code(
     "intervals",
     NOTE,
     "The numbers of a summary are medians with an interval over the repeats.",
-    "Use five repeats or more for the central 80 % instead of the range.",
+    "Use five repeats or more for the central 80% instead of the range.",
 )
 FAILED_REPEATS = Code(
     "failed_repeats",
@@ -213,13 +215,13 @@ FAILED_REPEATS = Code(
 MISSING_REPEATS = Code(
     "missing_repeats",
     NOTE,
-    "Some repeats were not made.",
-    "Repeat the call with the same folder to make them.",
+    "Some repeats were not run.",
+    "Repeat the call with the same folder to run them.",
 )
 MISSING_MEASURES = Code(
     "missing_measures",
     NOTE,
-    "A measure is not a number in some repeats and is left out there.",
+    "A measure is not a number in some repeats, which do not count for it.",
     "Read the verdicts of these repeats.",
 )
 DOUBTFUL_REPEATS = Code(
@@ -321,7 +323,8 @@ STEPS_TOO_LARGE = Code(
 THINNED_DRAWS = Code(
     "thinned_draws",
     NOTE,
-    "A fit was thinned: its effective sample sizes refer to the draws kept, its cost to all.",
+    "A fit was thinned: its effective sample sizes refer to the draws that were kept, but its "
+    "cost to all draws.",
     "Compare fits without thinning.",
 )
 NONFINITE_QUANTITY = Code(
@@ -334,7 +337,7 @@ CONSTANT_QUANTITY = Code(
     "constant_quantity",
     NOTE,
     "Some quantities have the same value in all draws and are left out of all measures.",
-    "Nothing needs to be done if they are constant by design.",
+    "No action is needed if they are constant by design.",
 )
 NO_STATISTICS = Code(
     "no_statistics",
@@ -345,7 +348,7 @@ NO_STATISTICS = Code(
 NO_SECONDS = Code(
     "no_seconds",
     NOTE,
-    "A fit did not record its seconds and is not ranked by speed.",
+    "A fit did not record its seconds, so it is not ranked by speed.",
     "Give a fit of sample or stan_nuts.",
 )
 REFERENCE_FIT = Code(
@@ -357,14 +360,14 @@ REFERENCE_FIT = Code(
 SELECTED_COLUMNS = Code(
     "selected_columns",
     NOTE,
-    "A report of very many columns measures the worst and the most different of them.",
-    "Use compare to measure all of them.",
+    "A report on very many columns evaluates only those that mix worst and those that differ most.",
+    "Use `compare` to evaluate all of them.",
 )
 SELECTED_TRACES = Code(
     "selected_traces",
     NOTE,
-    "A report of very many samplers shows the traces of some.",
-    "Report fewer samplers to see all traces.",
+    "A report on very many samplers shows the traces of only some of them.",
+    "Include fewer samplers to see all traces.",
 )
 
 # --- errors that end a study ---------------------------------------------------------------------
@@ -396,7 +399,8 @@ FAR_FROM_GAUSSIAN = Code(
 TAIL_MISSED = Code(
     "tail_missed",
     NOTE,
-    "The density has mass beyond all draws, in a tail of a parameter that others scale with.",
+    "The density has mass beyond all draws, in a tail of a parameter on which the scales of "
+    "others depend.",
     "Do not use the fit: sample with whitened_hmc, or write the noncentered program.",
 )
 SHAPE_UNKNOWN = Code(

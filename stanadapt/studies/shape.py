@@ -75,9 +75,11 @@ class Shape(NamedTuple):
             return [Message(SHAPE_UNKNOWN, text)]
         messages = []
         if distance > FAR:
-            text = f"Distance from a Gaussian {distance:.2g} (0 for a Gaussian)"
+            text = f"The distance from a Gaussian is {distance:.2g} (0 for a Gaussian)"
             if found.map_is_used:
-                text += f": {dependencies(found, self.names)}; {found.distance:.2g} without that"
+                text += (
+                    f": {dependencies(found, self.names)}; without that, it is {found.distance:.2g}"
+                )
             messages.append(Message(FAR_FROM_GAUSSIAN, f"{text}. {self._remedy}"))
         for tail in self.tails:
             text = (

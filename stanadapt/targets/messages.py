@@ -11,13 +11,13 @@ NOT_A_TARGET = Code(
 ESTIMATED_DENSITY = Code(
     "estimated_density",
     "settings",
-    "The method follows gradients, and the density is an estimate with noise.",
+    "The method follows gradients, but the density is an estimate with noise.",
     "Use sample, or make the target without noise.",
 )
 FIT_OF_ANOTHER_TARGET = Code(
     "fit_of_another_target",
     "settings",
-    "The fit has another program or other data than the target.",
+    "The fit and the target have different programs or different data.",
     "Give the target that was sampled, or a fit of this target.",
 )
 INVALID_NOISE = Code(
@@ -41,7 +41,7 @@ PARAMETER_SIZES = Code(
 PRIOR_DATA_MISPLACED = Code(
     "prior_data_misplaced",
     "settings",
-    "The distribution has an option for prior data, so `sample` does not take any.",
+    "For a distribution that has its own option for prior data, `sample` does not take any.",
     "Give prior_data when you create the distribution.",
 )
 RESERVED_VARIABLE = Code(
@@ -66,7 +66,8 @@ NOISY_ESTIMATE = Code(
     "noisy_estimate",
     NOTE,
     "The log density is estimated with so much noise that chains get stuck.",
-    "Average over more noise in the program, or correlate successive noise with rho.",
+    "Average over more noise in the program, or correlate the noise of successive iterations "
+    "(rho).",
 )
 INCONSISTENT_ESTIMATE = Code(
     "inconsistent_estimate",
@@ -113,13 +114,14 @@ TABLE_UNREADABLE = Code(
 TABLE_SHAPE = Code(
     "table_shape",
     "data",
-    "Rows of a table have one column, or different numbers of columns: the delimiter is another.",
+    "Rows of a table have only one column, or different numbers of columns: the delimiter may be "
+    "wrong.",
     "Name the delimiter (--delimiter comma, semicolon, tab or space), or correct the row.",
 )
 TABLE_COLUMN = Code(
     "table_column",
     "data",
-    "A table has no column with the number or name that was given for the label.",
+    "A table has no column with the number or the name given for the label.",
     "Give --label last, a number from 1, or a name in the header.",
 )
 TABLE_MISSING = Code(
@@ -132,23 +134,23 @@ TABLE_TEXT = Code(
     "table_text",
     "data",
     "A table has text where a number is expected, or labels that are text.",
-    "Code words as numbers; say which label is 1 and which is 0 (--classes ONE ZERO).",
+    "Replace words by numbers, and say which label is 1 and which is 0 (--classes ONE ZERO).",
 )
 TABLE_CONSTANT = Code(
     "table_constant",
     "data",
-    "A column of inputs has one value in all rows, and cannot be standardized.",
+    "A column of inputs has the same value in all rows, so it cannot be standardized.",
     "Remove the column: the program has an intercept.",
 )
 TABLE_CLASSES = Code(
     "table_classes",
     "data",
-    "The labels of a table are not of two classes.",
-    "Name the column of labels (--label), or two of several classes (--classes ONE ZERO).",
+    "The labels of a table do not form two classes.",
+    "Name the column of labels (--label), or choose two of several classes (--classes ONE ZERO).",
 )
 TABLE_RANGE = Code(
     "table_range",
     "data",
-    "A table of images has numbers that are no brightness.",
+    "A table of images has numbers that are not brightness values.",
     "Give pixels from 0 to 255, or from 0 to 1.",
 )

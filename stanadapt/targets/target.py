@@ -225,9 +225,9 @@ class Target(Samplable):
     program : str, path or Program
         Path of a .stan file, Stan code, or a `Program`.
     data : mapping, str or path, optional
-        Mapping of names to numbers, lists and arrays; a pandas.DataFrame, of which the columns are
-        vectors, or an xarray.Dataset; JSON text; or the path of a file with JSON or R's dump
-        format, which may be compressed by gzip.
+        Mapping of names to numbers, lists and arrays; a pandas.DataFrame, whose columns become
+        vectors, or an xarray.Dataset; JSON text; or the path of a file in JSON or R's dump format,
+        which may be compressed with gzip.
     include_paths : path or list of paths
         Folders searched for `#include`, in this order, before the program's folder.
     backend : str
@@ -236,16 +236,16 @@ class Target(Samplable):
         Skip the embedded backend's checks of the program (not of the data), and the comparison of
         a compiled density with the embedded backend's. The density may then be silently wrong.
     noise : str or list of str
-        Names of the parameters that are the noise of an estimated density: the last ones of the
-        program, with standard normal distributions (see `noise.py`). Only samplers without
-        gradients accept such a target.
+        Names of the parameters that are the noise of an estimated density. They must be the last
+        parameters of the program, and have standard normal distributions (see `noise.py`). Only
+        samplers without gradients accept such a target.
     rho : float
         Correlation of a proposal's noise with the current noise, in [0, 1).
     labels : Labels, mapping or path, optional
-        Names for ArviZ: a `Labels`, a mapping with its fields dims, coords, posterior_predictive
-        and log_likelihood, or a JSON file with them.
+        Names for ArviZ: a `Labels`; a mapping with the keys dims, coords, posterior_predictive and
+        log_likelihood; or a JSON file of such a mapping.
     dims, coords : mapping, optional
-        The same two fields by themselves, in ArviZ's format; `dims` may be a JSON file.
+        These two fields of `labels`, given separately in ArviZ's format; `dims` may be a JSON file.
     exclude : str or list of str
         Transformed parameters and generated quantities that are not stored.
     show_progress : bool

@@ -1,4 +1,4 @@
-"""The rooms of the package: imports between them point down only, and packages have their doors."""
+"""The layers of the package: imports point down only, and foreign packages have their doors."""
 
 import ast
 import functools

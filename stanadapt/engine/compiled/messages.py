@@ -8,30 +8,31 @@ CACHE_NOT_USED = Code(
     "The cache folder cannot be written to, or other users can write to it. Compiled code is kept "
     "in a temporary folder, and compiled again by the next process.",
     "Set the environment variable STANADAPT_CACHE to a folder that only you can write to. Code "
-    "that is in a read-only cache already is loaded.",
+    "that is already in a read-only cache is still loaded.",
 )
 NO_TEMPORARY_FOLDER = Code(
     "no_temporary_folder",
     "files",
-    "None of the folders for temporary files (TMPDIR, /tmp, the current folder) can be written, "
-    "and neither can the cache.",
+    "None of the folders for temporary files (TMPDIR, /tmp, the current folder) can be written "
+    "to, and neither can the cache.",
     "Set the environment variable TMPDIR to a folder with some space that you can write to.",
 )
 SHARED_CACHE_NOT_USED = Code(
     "shared_cache_not_used",
     NOTE,
-    "STANADAPT_SHARED_CACHE names a folder that does not exist, or one in which other users than "
-    "you, root and the owner of the package can change a file. Compiled code in it would run with "
-    "your rights, so that it is not read.",
-    "Ask its owner to give it to root (chown -R root) and to take away the right of others to "
-    "write (chmod -R go-w), also in the folders above it; or unset STANADAPT_SHARED_CACHE.",
+    "STANADAPT_SHARED_CACHE names a folder that does not exist, or one in which someone other "
+    "than you, root and the owner of the package can change a file. Compiled code in it would run "
+    "with your rights, so it is not read.",
+    "Ask its owner to give it to root (chown -R root) and to remove write permission for others "
+    "(chmod -R go-w), for the folders above it too; or unset STANADAPT_SHARED_CACHE.",
 )
 CODE_NOT_KEPT = Code(
     "code_not_kept",
     NOTE,
     "The disk is full, or the cache folder cannot be written to any more. The run continues with "
     "the compiled code in memory, and the next process compiles it again.",
-    "Make room, or set the environment variable STANADAPT_CACHE to another folder.",
+    "Free some space on the disk, or set the environment variable STANADAPT_CACHE to another "
+    "folder.",
 )
 JIT_CANNOT_BE_DISABLED = Code(
     "jit_cannot_be_disabled",

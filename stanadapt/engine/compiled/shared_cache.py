@@ -106,9 +106,9 @@ def _problem_of_folder(place: Path, above: bool = False) -> str:
 
 def _problem(place: Path, status: os.stat_result) -> str:
     if status.st_uid not in trusted_owners():
-        return f"{place} belongs to another user (number {status.st_uid}) than you or root"
+        return f"{place} belongs to a user other than you or root (number {status.st_uid})"
     if status.st_mode & OTHERS_MAY_WRITE:
-        return f"other users than its owner can write to {place}"
+        return f"users other than its owner can write to {place}"
     return ""
 
 

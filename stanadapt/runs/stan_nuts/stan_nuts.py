@@ -72,9 +72,9 @@ def stan_nuts(
     target : Target
         A Stan program with its data.
     backend : {"auto", "cmdstan", "stanli"}
-        The program that runs NUTS; "auto" is CmdStan if it is installed and not too old for the
-        program, and otherwise stanli. The result's attribute `engine` is its name and version, and
-        `engine_independent` is 0 if its density is the one that our samplers use.
+        The software that runs NUTS; "auto" is CmdStan if it is installed and not too old for the
+        program, and stanli otherwise. The attribute `engine` of the result is its name and version,
+        and `engine_independent` is 0 if its density is the one that our samplers use.
     chains, parallel_chains : int
         Number of chains, and of those that run at the same time (default: the number of cores).
     iter_warmup, iter_sampling : int
@@ -84,7 +84,8 @@ def stan_nuts(
     seed : int, optional
         From 0 to 2**32 - 1; default: random, recorded in the result's attributes.
     inits : optional
-        Initial values, as for `sample`; for the same seed, chains start from the same positions.
+        Initial values, as for `sample`; with the same seed, chains start from the same positions as
+        those of `sample`.
     save_warmup : bool
         Whether to keep the draws of warm-up.
     show_progress : bool
@@ -94,8 +95,8 @@ def stan_nuts(
     max_treedepth : int
         Largest depth of a trajectory's tree, at least 1.
     metric : {"diag_e", "unit_e"}
-        Form of the mass matrix, with CmdStan's names: a diagonal that warm-up learns, or the
-        identity, with which warm-up tunes the step size only.
+        Form of the metric, with CmdStan's names: a diagonal matrix that warm-up learns, or the
+        identity, with which warm-up tunes only the step size.
 
     Returns
     -------
@@ -107,9 +108,10 @@ def stan_nuts(
     Raises
     ------
     StanadaptError
-        Stage "installation" without CmdStan; "syntax" if it cannot compile the program; "sampling"
-        if every chain failed, or if our log density is not CmdStan's: the error's `fit` is then the
-        result. If only some chains failed, the others are returned with a warning.
+        Stage "installation" if `backend` is "cmdstan" and CmdStan is not installed; "syntax" if it
+        cannot compile the program; "sampling" if every chain failed, or if our log density differs
+        from CmdStan's: the error's attribute `fit` is then the result. If only some chains failed,
+        the others are returned with a warning.
 
     Examples
     --------
@@ -266,7 +268,7 @@ def _report_density(target: Target, verification: Verification, fit: Any) -> Non
     if verification.verdict == "close":
         text = (
             f"{target.backend_version}: {verification.summary}. Releases of Stan compute some "
-            "functions slightly differently; if that is not the cause, please report it."
+            "functions slightly differently. If this is not the cause, please report the problem."
         )
         warn(Message(DENSITY_CLOSE, text))
     if verification.verdict != "differs":
@@ -276,8 +278,8 @@ def _report_density(target: Target, verification: Verification, fit: Any) -> Non
         DENSITY_DIFFERS,
         f"do not trust draws of our samplers on {target.name} with backend {target.backend!r} "
         f"({target.backend_version}): its {verification.summary}. CmdStan's draws are in this "
-        f"error's `fit`. Make the target with {other}, or rewrite the program, and please report "
-        "this with the program.",
+        f"error's `fit`. Create the target with {other}, or rewrite the program. Please report the "
+        "problem, and include the program.",
         verification.stan,
         fit,
     )

@@ -144,7 +144,8 @@ def _shared_code(target: Target, version: str) -> str:
     if target.backend_version != f"CmdStan {version}":
         return ""
     if target.density_check.startswith("agrees"):
-        return f"CmdStan {version} computed both, and {target.density_check}, which is other code"
+        check = target.density_check
+        return f"CmdStan {version} computed both, and {check}, which is independent code"
     return f"CmdStan {version} computed both, so this does not reveal its faults"
 
 
@@ -156,7 +157,9 @@ def _incomparable(target: Target, column_names: list[str]) -> str:
     """Return why the densities cannot be compared; "" if they can."""
     code = target.program.code
     if re.search(r"\bunit_vector\b", block(code, "parameters")):
-        return "lp__ depends on the length of the vector behind a unit_vector, which is not written"
+        return (
+            "lp__ depends on the length of the vector behind a unit_vector, which is not recorded"
+        )
     if has_random_data(code):
         return "its transformed data are random, so every run has a different density"
     available = set(column_names)

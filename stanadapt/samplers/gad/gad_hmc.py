@@ -1,10 +1,11 @@
 """Hamiltonian trajectories with a mass matrix learned from gradients (entropy-based HMC).
 
-For smooth posteriors with strong correlations or unequal scales, instead of `gad_mala` if a few
-gradients per draw are worth their cost. A trajectory has N leapfrog steps; the factor L of the
-inverse mass matrix, which includes the step size, climbs the generalized speed measure. With one
-step it is `gad_mala`, move for move. In standardized coordinates L starts at its optimum for a
-normal posterior, and the climb gains little; in those of the program it has everything to learn.
+For smooth posteriors with strong correlations or unequal scales: use it instead of `gad_mala` if a
+few gradients per draw are worth their cost. A trajectory has N leapfrog steps. During warm-up, the
+factor L of the inverse mass matrix, which includes the step size, climbs the generalized speed
+measure. With one step, the moves are the same as those of `gad_mala`. In standardized coordinates,
+L starts at its optimum for a normal posterior, and the climb gains little; in the coordinates of
+the program, L has to learn all scales and correlations.
 
 References
 ----------
@@ -80,30 +81,33 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     leapfrogs
-        Number N of leapfrog steps per iteration, each one gradient; 1 to 1000. Standardized:
-        (dim / 2)^(1/4), rounded, at least 2: for a normal posterior, quarter periods of that many
-        steps are accepted at about the target, or more often.
+        Number N of leapfrog steps per iteration, each one gradient; 1 to 1000. Default in
+        standardized coordinates: (dim / 2)^(1/4), rounded, at least 2. For a normal posterior, a
+        quarter of a period in this number of steps is accepted at about the target rate, or more
+        often.
     target_accept
-        Acceptance rate to tune to, in (0, 1). It stays higher if trajectories of N steps reach a
-        quarter of a period first.
+        Acceptance rate to which L is tuned, in (0, 1). The rate stays higher if trajectories of N
+        steps reach a quarter of a period first.
     learning_rate
         eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly the
-        distance that an entry of L moves per iteration. Without standardization, the default
-        number of iterations of warm-up is too small for the default rate: take 20,000.
+        distance that an entry of L moves per iteration. Without standardization, the default number
+        of warm-up iterations is too small for the default rate: use 20,000.
     initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; 0: a quarter of the period of
-        standard normal parameters. Standardized: 0.
-        Diagonal entries of L stay above 1e-3, as in the paper; unless standardized, in the units
-        of the parameters.
+        L starts as initial_scale / sqrt(dim) times the identity; with 0, the trajectory is a
+        quarter of the period of standard normal parameters. Default in standardized coordinates: 0.
+        Diagonal entries of L stay above 1e-3, as in the paper (in units of the parameters if these
+        are not standardized).
     adapt_every
         Number of iterations of warm-up between steps of L, at least 1: a step takes one gradient
-        and O(N dim^2) operations. Standardized, since L starts near its optimum: 4.
+        and O(N dim^2) operations. Default in standardized coordinates: 4, since L starts near its
+        optimum.
     diagonal
-        Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
+        Learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
+        correlations.
     exact
-        Differentiate the gradients along the trajectory too, which are otherwise held constant, as
-        in the authors' code: N more gradients when L climbs after a negative log ratio. Steps are
-        better then, but the gain is smaller than the additional cost.
+        Also differentiate the gradients along the trajectory, which the authors' code treats as
+        constants. This takes N more gradients if L climbs after a negative log ratio. The steps of
+        L are better, but the gain is smaller than the additional cost.
     save_factor
         Whether the result has the learned L, in the group `proposal_factor`.
 

@@ -1,8 +1,8 @@
 """Langevin moves with a preconditioner learned from gradients (gadMALA).
 
-For smooth posteriors with strong correlations or very unequal scales, if a draw should cost one
-gradient and a few products with an n x n triangle. The proposal is N(x + L L^T g(x) / 2, L L^T);
-L climbs the generalized speed measure.
+For smooth posteriors with strong correlations or very unequal scales, if a draw should cost only
+one gradient and a few products with a triangular n x n matrix. The proposal is N(x + L L^T g(x) /
+2, L L^T), with g the gradient; during warm-up, L climbs the generalized speed measure.
 
 References
 ----------
@@ -42,26 +42,27 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     target_accept
-        Acceptance rate to tune to, in (0, 1).
+        Acceptance rate to which L is tuned, in (0, 1).
     learning_rate
         eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly the
-        distance that an entry of L moves per iteration. The paper takes 1e-5 for 785 parameters.
+        distance that an entry of L moves per iteration. The paper uses 1e-5 for 785 parameters.
     initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardized: 1.65 dim^(1/3),
-        the optimum for a normal posterior.
-        Diagonal entries of L stay above 1e-3, as in the paper; unless standardized, in the units
-        of the parameters.
+        L starts as initial_scale / sqrt(dim) times the identity; > 0. Default in standardized
+        coordinates: 1.65 dim^(1/3), the optimum for a normal posterior. Diagonal entries of L stay
+        above 1e-3, as in the paper (in units of the parameters if these are not standardized).
     adapt_every
         Number of iterations of warm-up between steps of L, at least 1: a step takes O(dim^2)
-        operations, 5 us for 100 parameters. Standardized, since L starts near its optimum: 4.
+        operations, 5 us for 100 parameters. Default in standardized coordinates: 4, since L starts
+        near its optimum.
     diagonal
-        Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
+        Learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
+        correlations.
     rank
         Learn L = diag(s) + U V^T with `rank` columns in U and V: O(rank dim) per iteration, for
-        hundreds of parameters if few of their combinations differ from the rest. 0, or half the
-        dimension and more: a full triangle.
+        hundreds of parameters, if only a few combinations of them differ from the rest. If it is 0,
+        or at least half the dimension, L is a full triangular matrix.
     exact
-        Keep the Hessian term of the derivative: two more gradients in about half of the
+        Keep the Hessian term of the derivative, which takes two more gradients in about half of the
         iterations of warm-up. Rarely better; see the paper's tables.
     save_factor
         Whether the result has the learned L, in the group `proposal_factor`.
@@ -118,8 +119,8 @@ def check(settings: Settings) -> None:
     require_at_least(settings, 0, "rank")
     if settings.diagonal and settings.rank:
         raise setting_error(
-            f"gad_mala: L is diagonal or of low rank: got diagonal=True and rank={settings.rank}. "
-            "Omit one of them."
+            "gad_mala: L can be diagonal or of low rank, but not both, got diagonal=True and "
+            f"rank={settings.rank}. Omit one of them."
         )
 
 

@@ -1,7 +1,8 @@
 """Random-walk Metropolis with a proposal covariance learned from gradients.
 
-For strongly correlated or unequally scaled targets, if the gradient is cheap but too rough for
-Langevin moves. The proposal is N(x, L L^T); L climbs the generalized speed measure.
+For posteriors with strong correlations or very unequal scales, if the gradient is cheap but too
+rough for Langevin moves. The proposal is N(x, L L^T); during warm-up, L climbs the generalized
+speed measure.
 
 References
 ----------
@@ -40,7 +41,7 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     target_accept
-        Acceptance rate to tune to, in (0, 1).
+        Acceptance rate to which L is tuned, in (0, 1).
     learning_rate
         eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly the
         distance that an entry of L moves per iteration. If it is too large, L never settles; if it
@@ -48,15 +49,16 @@ class Settings(NamedTuple):
         from its target. The paper's default suits scales near 0.1: an entry moves about 1 in 20,000
         iterations, so that standard deviations of 1 and more need 2e-4 or more.
     initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0. Standardized: 2.38, the
-        optimum for a normal posterior.
-        Diagonal entries of L stay above 1e-3, as in the paper; unless standardized, in the units
-        of the parameters.
+        L starts as initial_scale / sqrt(dim) times the identity; > 0. Default in standardized
+        coordinates: 2.38, the optimum for a normal posterior. Diagonal entries of L stay above
+        1e-3, as in the paper (in units of the parameters if these are not standardized).
     adapt_every
         Number of iterations of warm-up between steps of L, at least 1: a step takes O(dim^2)
-        operations, 5 us for 100 parameters. Standardized, since L starts near its optimum: 4.
+        operations, 5 us for 100 parameters. Default in standardized coordinates: 4, since L starts
+        near its optimum.
     diagonal
-        Learn a diagonal L: O(dim) instead of O(dim^2) per iteration, blind to correlations.
+        Learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
+        correlations.
     save_factor
         Whether the result has the learned L, in the group `proposal_factor`.
 

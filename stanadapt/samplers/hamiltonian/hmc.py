@@ -1,8 +1,8 @@
 """Hamiltonian Monte Carlo with a fixed number of leapfrog steps and fixed masses, by default 1.
 
 A baseline between `mala` (one leapfrog step) and NUTS, for smooth posteriors. In standardized
-coordinates the number of steps follows from their size and the length of a trajectory. In the
-coordinates of the program, which should have comparable scales, the user chooses it.
+coordinates, the number of steps follows from their size and the length of a trajectory. In the
+coordinates of the program, you choose it; these coordinates should have comparable scales.
 
 References
 ----------
@@ -44,27 +44,29 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     leapfrogs
-        Number of leapfrog steps per iteration, each one gradient; 0: the number that makes a
-        trajectory of `trajectory_length`, at most 100. Standardized: 0.
+        Number of leapfrog steps per iteration, each one gradient; 0: the number that gives a
+        trajectory the length `trajectory_length`, at most 100. Default in standardized coordinates:
+        0.
     trajectory_length
         Length of a trajectory if leapfrogs is 0, in units of the unconstrained parameters; > 0. For
-        normal coordinates of unit scale, trajectories above 1.8 estimate means better, and all
-        other expectations worse.
+        normal coordinates of unit scale, trajectories longer than 1.8 give better estimates of
+        means, but worse ones of all other expectations.
     target_accept
-        Acceptance rate to tune to, in (0, 1).
+        Acceptance rate to which the step size is tuned, in (0, 1).
     step_size
         The leapfrog's step starts as step_size / sqrt(dim), in units of the unconstrained
-        parameters; > 0. Standardized: dim^(1/4), which makes it dim^(-1/4).
+        parameters; > 0. Default in standardized coordinates: dim^(1/4), so that the step starts as
+        dim^(-1/4).
     learning_rate
         Relative change of the step size per iteration, in (0, 1).
     jitter
-        Each iteration's step size is drawn from step_size * (1 +- jitter), in [0, 1), so that
-        trajectories do not keep returning to their start. Standardized: 0.2.
+        In [0, 1): the step size of each iteration is drawn from step_size * (1 +- jitter), so that
+        trajectories do not keep returning to their start. Default in standardized coordinates: 0.2.
     mass
         Mass m_i of each unconstrained parameter, > 0, in the order of the program: one number for
         all, or one for each. The kinetic energy is the sum of p_i^2 / (2 m_i), and p_i is drawn
-        from N(0, m_i). Best in proportion to the inverse variances. Masses other than 1 belong to
-        the coordinates of the program: the sampler then runs in these.
+        from N(0, m_i). Masses are best proportional to the inverse variances. Masses other than 1
+        refer to the coordinates of the program, so the sampler then runs in these.
 
     """
 

@@ -1,14 +1,13 @@
 """Stan's No-U-Turn sampler (NUTS) on any density of this package.
 
-Trajectories that end as soon as they turn back, with a step size and a metric tuned during warm-up:
-the first choice for a smooth posterior if CmdStan is not available, and a baseline for comparisons.
+Its trajectories end as soon as they turn back, and warm-up tunes the step size and the metric. Use
+it for a smooth posterior if CmdStan is not available, and as a baseline for comparisons.
 
-References
-----------
-Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Betancourt (2017), A Conceptual
-Introduction to Hamiltonian Monte Carlo. Trajectory (`nuts_tree`), first step size (`leapfrog`),
-and dual averaging, metric and windows (`adaptation`) are those of Stan's adapt_diag_e_nuts and
-adapt_dense_e_nuts. Deviation: without warm-up the step size is that of `first_step`; Stan takes 1.
+References ---------- Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Betancourt (2017),
+A Conceptual Introduction to Hamiltonian Monte Carlo. Trajectory (`nuts_tree`), first step size
+(`leapfrog`), and dual averaging, metric and windows (`adaptation`) are those of Stan's
+adapt_diag_e_nuts and adapt_dense_e_nuts. Deviation: without warm-up, the step size is that of
+`first_step`; Stan uses 1.
 
 """
 
@@ -37,13 +36,13 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     target_accept
-        Acceptance rate, a mean over each trajectory, to tune the step size to, in (0, 1).
+        Acceptance rate, a mean over each trajectory, to which the step size is tuned, in (0, 1).
     max_treedepth
-        Largest number of doublings of a trajectory, which has at most 2^max_treedepth - 1
-        leapfrogs, each one gradient; 1 to 25.
+        Largest number of doublings of a trajectory, which has at most 2^max_treedepth - 1 leapfrog
+        steps, each one gradient; 1 to 25.
     dense
-        Learn a full metric, with O(dim^2) operations per leapfrog, instead of a diagonal one, which
-        is blind to correlations.
+        Learn a full metric, with O(dim^2) operations per leapfrog step, instead of a diagonal one,
+        which ignores correlations.
     step_size
         Start of the search for the first step size, in units of the unconstrained parameters; > 0.
 

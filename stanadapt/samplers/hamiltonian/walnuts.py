@@ -1,19 +1,17 @@
 """WALNUTS: the No-U-Turn sampler with step sizes that adapt within each trajectory.
 
-For smooth posteriors whose scales vary from place to place, such as funnels and horseshoes. Where
-the curvature is high, a step is divided into 2, 4, 8, ... leapfrogs until it keeps the energy, and
-a reverse search makes this exact. Divergences are rare, and draws reach the neck of a funnel;
-where scales do not vary, it costs more gradients than `nuts`.
+For smooth posteriors whose scales vary from place to place, such as funnels and horseshoes. In
+regions of high curvature, a step is divided into 2, 4, 8, ... leapfrog steps until the energy is
+conserved well enough, and a reverse search makes this exact. Divergences are rare, and draws reach
+the neck of a funnel. If scales do not vary, it needs more gradients than `nuts`.
 
-References
-----------
-Bou-Rabee, Carpenter, Kleppe and Liu (2026), The within-orbit adaptive leapfrog No-U-Turn sampler,
-JMLR 27, arXiv 2506.18746; orbit: `walnuts_orbit`. Metric, windows and dual averaging are those of
-`nuts`. As in appendix C of the paper, the macro step is tuned so that a given share of steps is not
-divided. Deviations: moves of dual averaging are a quarter as long as those of `nuts`; the tolerance
-of the energy is fixed, where appendix C tunes it; the share is one of all steps that were tried, so
-that an iteration whose first step fails counts as zero; before the first window of warm-up, which
-may begin far from the mass, the energy may fall by any amount.
+References ---------- Bou-Rabee, Carpenter, Kleppe and Liu (2026), The within-orbit adaptive
+leapfrog No-U-Turn sampler, JMLR 27, arXiv 2506.18746; orbit: `walnuts_orbit`. Metric, windows and
+dual averaging are those of `nuts`. As in appendix C of the paper, the macro step is tuned so that a
+given share of steps is not divided. Deviations: moves of dual averaging are a quarter as long as
+those of `nuts`; the tolerance of the energy is fixed, whereas appendix C tunes it; the share refers
+to all steps that were tried, so an iteration whose first step fails counts as zero; and before the
+first window of warm-up, which may begin far from the mass, the energy may fall by any amount.
 
 """
 
@@ -48,24 +46,24 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     target_accept
-        Share of macro steps, of a trajectory, that need no refinement, to tune their length to; in
-        (0, 1).
+        Share of the macro steps of a trajectory that need no refinement, to which the length of
+        macro steps is tuned; in (0, 1).
     energy_tolerance
         Largest difference between the energies at both ends of a macro step, in units of the log
         density; > 0. A step that exceeds it is refined.
     max_halvings
         Largest number of times that a macro step is halved, 0 to 12: it then consists of
-        2^max_halvings leapfrogs, each one gradient.
+        2^max_halvings leapfrog steps, each one gradient.
     extra_halving
-        Probability of one halving more than needed, in [0, 1); more refined steps then have a
-        reverse step. 0: such a step ends the trajectory instead, but a step that needs no
-        refinement costs one gradient, instead of two on average with 1/3.
+        Probability of one halving more than needed, in [0, 1). It makes refined steps reversible
+        more often; a refined step that is not reversible ends the trajectory. With 0, a step that
+        needs no refinement costs one gradient; with 1/3, it costs two on average.
     max_treedepth
         Largest number of doublings of a trajectory, which has at most 2^max_treedepth - 1 macro
         steps; 1 to 25.
     dense
-        Learn a full metric, with O(dim^2) operations per leapfrog, instead of a diagonal one, which
-        is blind to correlations.
+        Learn a full metric, with O(dim^2) operations per leapfrog step, instead of a diagonal one,
+        which ignores correlations.
     step_size
         Start of the search for the first macro step, in units of the unconstrained parameters; > 0.
 

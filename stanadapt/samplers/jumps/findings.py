@@ -28,16 +28,16 @@ def report(view: RunView) -> Findings:
     if dim > MANY_PARAMETERS:
         text = (
             f"repelling_attracting took {stats['n_tries'].mean():.1f} density evaluations per "
-            f"iteration for {dim} parameters. For steps as wide as the distance between modes the "
-            f"number grows exponentially with the parameters: with more than {MANY_PARAMETERS} it "
-            f"finds few modes or takes very long. {TEMPERING}"
+            f"iteration for {dim} parameters. For steps as wide as the distance between modes, "
+            "this number grows exponentially with the number of parameters: with more than "
+            f"{MANY_PARAMETERS}, it finds few modes or takes very long. {TEMPERING}"
         )
         notes.append(Message(MANY_EVALUATIONS, text))
     if stats["capped"].mean() > LARGEST_CAPPED:
         text = (
             f"repelling_attracting gave up a search after {settings.longest_search} tries "
             f"(longest_search) in {stats['capped'].mean():.2%} of iterations, and did not move: "
-            f"the draws are exact, but fewer of them are new. {TEMPERING}"
+            f"the draws are exact, but more of them repeat the previous one. {TEMPERING}"
         )
         notes.append(Message(SEARCH_GIVEN_UP, text))
     rates = stats["accepted"].mean(axis=1)
@@ -45,8 +45,8 @@ def report(view: RunView) -> Findings:
     if rates[worst] < SMALLEST_ACCEPTED:
         text = (
             f"repelling_attracting: chain {worst + 1} accepted {rates[worst]:.2%} of its moves, "
-            f"since their scale is too wide (step_size {stats['step_size'][worst, -1]:.3g}). "
-            "Lengthen warm-up (iter_warmup), in which the scale is learned, or lower "
+            f"because their scale is too large (step_size {stats['step_size'][worst, -1]:.3g}). "
+            "Lengthen warm-up (iter_warmup), during which the scale is learned, or lower "
             f"initial_scale. {TEMPERING}"
         )
         notes.append(Message(FEW_MOVES_ACCEPTED, text))

@@ -1,10 +1,11 @@
 """Repelling-attracting Metropolis: jumps between modes without gradients, in few dimensions.
 
 Each iteration is forced downhill, away from the current point, and then uphill, often to another
-mode. Together these take four to eight density evaluations in two dimensions. On a standard normal,
-steps with standard deviation 1 take 7 in ten dimensions, 15 in twenty and 30 in thirty; steps twice
-as wide take 62 in twenty, and one of 10,000 is accepted. Warm-up then learns short steps, which
-stay within a mode. For more than ten parameters use samplers that temper.
+mode. Together these take four to eight density evaluations in two dimensions. On a standard normal
+target, steps with standard deviation 1 take 7 evaluations in ten dimensions, 15 in twenty and 30 in
+thirty. Steps twice as wide take 62 in twenty dimensions, and one of 10,000 is accepted. Warm-up
+then learns short steps, which stay within a mode. For more than ten parameters, use samplers that
+temper.
 
 A downhill move from x proposes x' ~ q(. | x) = N(x, S) until one is accepted with probability
 
@@ -94,13 +95,14 @@ class Settings(NamedTuple):
 
     initial_scale
         The proposal's first standard deviation, in all directions, in units of the unconstrained
-        parameters; > 0. It should match distances between modes; standardized, these are about 1.
+        parameters; > 0. It should be of the size of the distances between modes, which are about 1
+        in standardized coordinates.
     tune_scale
-        Whether warm-up learns the standard deviation for each parameter with which the chain moves
-        farthest per evaluation. Otherwise it stays at its start.
+        Whether warm-up learns, for each parameter, the standard deviation with which the chain
+        moves farthest per evaluation. Otherwise initial_scale is used throughout.
     longest_search
-        Largest number of tries of a forced move, at least 1. If no try is accepted the chain does
-        not move; the draws are exact with any value.
+        Largest number of tries of a forced move, at least 1. If no try is accepted, the chain does
+        not move. The draws are exact with any value.
 
     """
 

@@ -1,9 +1,10 @@
 """MCMC Kameleon: a random walk with a covariance that depends on the position, learned by a kernel.
 
-For strongly curved posteriors without a usable gradient, if one density costs far more than
-0.05 ms: a proposal costs sums over 1000 points of the chain's past. From y it is N(y, R(y)),
-R(y) = gamma^2 I + nu^2 M H M^T, wide in the directions in which the past near y was wide; the
-densities of the move and its reverse enter the acceptance probability.
+For strongly curved posteriors without a usable gradient, if one density evaluation takes far more
+than 0.05 ms: a proposal needs sums over 1000 points of the chain's past. From y, the proposal is
+N(y, R(y)) with R(y) = gamma^2 I + nu^2 M H M^T, which is wide in the directions in which the past
+of the chain near y was wide. The densities of the move and of its reverse enter the acceptance
+probability.
 
 References
 ----------
@@ -76,56 +77,56 @@ KEPT_RATIO = 10.0
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler. The defaults are ours; preset=sejdinovic2014 are the authors'.
+    """Settings of the sampler. The defaults are ours; preset=sejdinovic2014 has the authors'.
 
     kernel
-        gaussian, matern32, matern52, inverse_multiquadric, (1 + r^2 / bandwidth^2)^(-1/2), with the
-        heaviest tails, or linear: Adaptive Metropolis with a floor.
+        gaussian, matern32, matern52, inverse_multiquadric, which is (1 + r^2 / bandwidth^2)^(-1/2)
+        and has the heaviest tails, or linear, which is Adaptive Metropolis with a minimum variance.
     subsample
-        n >= 2, the number of past positions in a proposal, which costs O(n dim^2). Before any are
-        recorded, proposals are isotropic.
+        n >= 2, the number of past positions that a proposal uses; it takes O(n dim^2) operations.
+        Before positions are recorded, proposals are isotropic.
     bandwidth
-        Bandwidth of the kernel, in the units of its distances; 0 to learn it from their median
-        after a quarter and after half of warm-up, it being infinite before. If it is small,
-        proposals follow the curvature, but use few points; if it is large, this is Adaptive
-        Metropolis.
+        Bandwidth of the kernel, in the units of its distances. With 0, it is learned from the
+        median distance after a quarter and after half of warm-up, and is infinite before. If it is
+        small, proposals follow the curvature, but use few points; if it is large, the sampler is
+        Adaptive Metropolis.
     bandwidth_factor
-        A bandwidth that is learned is this times the median distance over sqrt(2); > 0. The median
-        heuristic, 1, is the safe choice. With 0.5 proposals follow a ridge that closes on itself
-        better (the flower), and cover regions that warm-up rarely visited worse (Glass).
+        A learned bandwidth is this factor times the median distance divided by sqrt(2); > 0. The
+        median heuristic, 1, is the safe choice. With 0.5, proposals follow a closed ridge better
+        (the flower), but cover regions that warm-up rarely visited less well (Glass).
     normalize_weights
-        Keep proposals as large as the past nearby, however far they are from it. Otherwise they
-        shrink to gamma, as in the paper (see `kernel_proposal`).
+        Keep proposals as wide as the nearest part of the past, no matter how far they are from it.
+        Otherwise they shrink to gamma, as in the paper (see `kernel_proposal`).
     whiten
-        Take gamma in units of the past's covariance, learned as the bandwidth is. Otherwise it is
-        in units of the unconstrained parameters.
+        Take gamma in units of the covariance of the past, which is learned when the bandwidth is.
+        Otherwise gamma is in units of the unconstrained parameters.
     whiten_kernel
-        Measure the kernel's distances in units of that covariance too: for parameters with scales
-        that differ by orders of magnitude. Otherwise the widest parameters dominate distances,
-        which is better if these are the curved ones, as in the paper's examples.
+        Measure the kernel's distances in units of that covariance too: use this if the scales of
+        parameters differ by orders of magnitude. Otherwise the widest parameters dominate the
+        distances, which is better if the posterior is curved in these, as in the paper's examples.
     gamma
         Standard deviation of the isotropic part, > 0, well below 2.38 / sqrt(dim) if whitened.
     initial_scale
         The scale s starts as initial_scale / sqrt(dim); > 0.
     target_accept
-        Acceptance rate to tune s to, in (0, 1).
+        Acceptance rate to which s is tuned, in (0, 1).
     learning_power
         log s^2 moves by (a - target_accept) / t^learning_power in its t-th update; in (0, 1].
     average
-        End warm-up with the mean of log s over its second half, not with the last.
+        End warm-up with the mean of log s over its second half instead of the last value.
     discard
-        Number of first iterations that no subsample is taken from, at least 1 and at most a quarter
-        of warm-up.
+        Number of iterations at the beginning that are never part of a subsample, at least 1 and at
+        most a quarter of warm-up.
     tune_early
         Tune the isotropic proposals too; otherwise their standard deviation is gamma.
     redraw
         Probability of taking another subsample, per iteration of warm-up, in (0, 1].
     history
-        Largest number of past positions kept, evenly thinned, at least twice the subsample; each
-        takes 8 dim bytes per chain.
+        Largest number of past positions that are kept (evenly thinned), at least twice the
+        subsample; each takes 8 dim bytes per chain.
     adapts_forever
         Continue to adapt while draws are kept: subsamples are then redrawn with a probability that
-        falls as 1 / t (diminishing adaptation). Otherwise all is frozen after warm-up.
+        falls as 1 / t (diminishing adaptation). Otherwise nothing changes after warm-up.
 
     """
 

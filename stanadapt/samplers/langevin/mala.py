@@ -33,11 +33,11 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     target_accept
-        Acceptance rate to tune to, in (0, 1).
+        Acceptance rate to which the step size is tuned, in (0, 1).
     step_size
         The noise's standard deviation starts as step_size / sqrt(dim), in units of the
-        unconstrained parameters; > 0. Standardized: 1.65 dim^(1/3), the optimum for a normal
-        posterior.
+        unconstrained parameters; > 0. Default in standardized coordinates: 1.65 dim^(1/3), the
+        optimum for a normal posterior.
     learning_rate
         Relative change of the step size per iteration, in (0, 1).
 

@@ -6,14 +6,15 @@ BIAS_ABOVE_SETTING = Code(
     "bias_above_setting",
     NOTE,
     "The moves of ula are so large that their bias exceeds the setting variance_bias.",
-    "Lengthen warm-up (iter_warmup), in which the step is reduced, or use mala, which is exact.",
+    "Lengthen warm-up (iter_warmup), during which the step is reduced, or use mala, which is "
+    "exact.",
 )
 INVALID_BATCHES = Code(
     "invalid_batches",
     "settings",
     "The rows of a program cannot be split into the batches that were asked for.",
-    "Give a number of batches between 1 and the number of rows, of a program that is not an "
-    "estimate.",
+    "Give a number of batches between 1 and the number of rows, and a program whose density is "
+    "not an estimate.",
 )
 INVALID_ROWS = Code(
     "invalid_rows",
@@ -24,8 +25,8 @@ INVALID_ROWS = Code(
 DEPENDENT_ROWS = Code(
     "dependent_rows",
     "settings",
-    "The rows of a program are not independent given its parameters, so that the densities of "
+    "The rows of a program are not independent given its parameters, so the densities of the "
     "batches do not add up to the density of all rows.",
-    "Give the result of computations with all rows, such as standardized predictors, as data. A "
-    "time series has no independent rows.",
+    "If the program computes something from all rows, such as standardized predictors, pass the "
+    "result as data. The rows of a time series are never independent.",
 )

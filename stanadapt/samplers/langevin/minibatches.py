@@ -131,16 +131,17 @@ AGREEMENT = 1e-6
 # the largest number of rows that a program may require, plus one
 FEWEST_ROWS = 4
 CURE = (
-    "a program that computes with all rows, such as one that standardizes them in transformed "
-    "data, must be given the result as data; a time series has no independent rows."
+    "if the program computes something from all rows, such as standardized predictors, pass the "
+    "result as data. The rows of a time series are never independent."
 )
 
 
 class Minibatches(Samplable):
-    """A program with its data split into batches of rows, independent given the parameters.
+    """A program with its data split into batches of rows that are independent given the parameters.
 
-    For `sgld`, which evaluates one batch per move, and the program without rows: with many rows a
-    fraction of the cost. With few rows, the overhead of calls dominates.
+    For `sgld`, which evaluates one batch per move, and the program without rows. If there are many
+    rows, this is a small fraction of the cost of all rows; if there are few, the overhead of calls
+    dominates.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ class Minibatches(Samplable):
         Number of batches, of nearly equal size, into which rows are split at random; at least 1.
     control_variates : bool
         Also evaluate all batches at the mode of the density, and subtract the deviation of a batch
-        there: far less noise if the posterior is narrow compared with the prior.
+        there. This reduces the noise a lot if the posterior is narrow compared with the prior.
     seed : int
         Random seed of the split.
 
@@ -162,7 +163,7 @@ class Minibatches(Samplable):
     StanadaptError
         Stage "settings": for rows that are not data, or differ in length; if other variables have
         the same length; for more batches than rows; and if the batches do not add up to the density
-        of all rows, since rows depend on each other.
+        of all rows, because rows depend on each other.
 
     Examples
     --------

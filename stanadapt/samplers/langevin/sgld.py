@@ -1,9 +1,10 @@
-"""Langevin moves along gradients of some of the data: for many rows; not exact.
+"""Langevin moves with gradients computed from some of the data, for many rows: not exact.
 
 The target is `Minibatches(target, rows=..., batches=...)`. Each move takes the gradient of one
 batch of rows, drawn at random, and makes no acceptance step. R-hat and effective sample sizes do
-not detect the bias of the draws. It decreases with the size of the steps, by which
-`weighted_summary` weights the draws. If a `Target` itself is given, each gradient uses all rows.
+not detect the bias of the draws. The bias decreases with the size of the steps, which are the
+weights of the draws in `weighted_summary`. If a `Target` is given instead, each gradient uses all
+rows.
 
 References
 ----------
@@ -37,8 +38,8 @@ class Settings(NamedTuple):
     delay
         Number of draws after which steps become clearly smaller, > 0.
     decay
-        Exponent in [0, 1]. Above 0.5 the weighted means converge, more slowly for larger values;
-        with 0 the steps are constant, and so is the bias.
+        Exponent in [0, 1]. Above 0.5, the weighted means converge, more slowly for larger values.
+        With 0, the steps are constant, and so is the bias.
 
     """
 

@@ -1,18 +1,16 @@
 """Langevin moves without an acceptance step: not exact, its bias grows with the step.
 
 Every move is made, x' = x + (h / 2) g(x) + sqrt(h) eps. R-hat and effective sample sizes do not
-detect the bias of the draws, and it does not vanish with more draws: for comparison with `mala`,
-which corrects it. The step follows from the bias that is allowed.
+detect the bias of the draws, and it does not vanish with more draws. Use this sampler for
+comparison with `mala`, which corrects the bias. The step follows from the bias that is allowed.
 
-References
-----------
-Roberts and Tweedie (1996), Exponential convergence of Langevin distributions and their discrete
-approximations, Bernoulli 2(4). For a normal coordinate with standard deviation s, the variance of
-the draws is s^2 / (1 - h / (4 s^2)), and infinite from h = 4 s^2 on. The step rule is ours:
-h = 4 b / (1 + b) makes the variance too large by the share b if s = 1, as in standardized
-coordinates. For densities that are steeper in places, warm-up reduces it until a Metropolis test
-accepts nearly all moves. Only warm-up makes the test, without which steps that are still too large
-would take a chain far out.
+References ---------- Roberts and Tweedie (1996), Exponential convergence of Langevin distributions
+and their discrete approximations, Bernoulli 2(4). For a normal coordinate with standard deviation
+s, the variance of the draws is s^2 / (1 - h / (4 s^2)), and infinite from h = 4 s^2 on. The step
+rule is ours: h = 4 b / (1 + b) makes the variance too large by the share b if s = 1, as in
+standardized coordinates. For densities that are steeper in places, warm-up reduces it until a
+Metropolis test accepts nearly all moves. The test is made only during warm-up: without it, steps
+that are still too large would take a chain far out.
 
 """
 
@@ -40,8 +38,8 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     variance_bias
-        Share by which the variance of a normal coordinate of unit scale is too large, in (0, 1).
-        The smaller it is, the more correlated are the draws.
+        Relative error of the variance of a normal coordinate of unit scale, which is too large by
+        this share; in (0, 1). The smaller it is, the more the draws are correlated.
     least_accept
         Share of moves, in (0, 1), that a Metropolis test must accept in warm-up; the step is
         reduced until it does.

@@ -37,7 +37,7 @@ register_command(
         file_help="The .npz file to write.",
         options={
             "warm_start": Option(
-                Path | None, None, "File of an earlier fit, to begin training from its draws."
+                Path | None, None, "File of an earlier fit: training begins with its draws."
             ),
             "iterations": Option(int, 2000, "Training steps of the generator."),
             "width": Option(int, 128, "Hidden units of each coupling layer."),

@@ -6,7 +6,7 @@ NETWORK_MISMATCH = Code(
     "network_mismatch",
     "settings",
     "The arrays of a network do not fit together.",
-    "Give couplings, weights, mean and factor with the sizes that the message states.",
+    "Give couplings, weights, mean and factor of the sizes that the message states.",
 )
 NETWORK_VALUES = Code(
     "network_values",
@@ -17,7 +17,7 @@ NETWORK_VALUES = Code(
 WRONG_NETWORK = Code(
     "wrong_network",
     "settings",
-    "The network was trained for another program, or the file holds no network.",
+    "The network was trained for another program, or the file does not contain a network.",
     "Train a network for this program.",
 )
 NETWORK_UNREADABLE = Code(
@@ -30,7 +30,7 @@ NETWORK_UNWRITABLE = Code(
     "network_unwritable",
     "files",
     "A network cannot be written to this path.",
-    "Choose a folder in which you may write, on a disk with free space.",
+    "Choose a folder to which you can write, on a disk with free space.",
 )
 NETWORK_FORMAT = Code(
     "network_format",
@@ -53,7 +53,7 @@ CONSTANT_FIRST_DRAWS = Code(
 TRAINING_WITHOUT_RESULT = Code(
     "training_without_result",
     "sampling",
-    "Training was interrupted or diverged before a network had been measured.",
+    "Training was interrupted or diverged before any network had been evaluated.",
     "Let the training run longer, or lower learning_rate.",
 )
 TRAINING_STOPPED = Code(
@@ -65,6 +65,6 @@ TRAINING_STOPPED = Code(
 NETWORK_OTHER_DATA = Code(
     "network_other_data",
     "note",
-    "The network was trained under other data: draws are exact, but may be less efficient.",
-    "Train it again if they are.",
+    "The network was trained with other data: draws are exact, but sampling may be less efficient.",
+    "Train it again if sampling is inefficient.",
 )

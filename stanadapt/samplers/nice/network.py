@@ -40,10 +40,10 @@ class Network:
     Parameters
     ----------
     couplings : sequence of (str, sequence of int)
-        Couplings in the order of their application: the variable that moves, "z" or "v", and the
-        widths of the network from input to output. Hidden layers are ReLUs.
+        Couplings in the order in which they are applied: for each, the variable that moves, "z" or
+        "v", and the widths of its network from input to output. Hidden units are ReLUs.
     weights : array_like
-        Flat array: for each layer the matrix, shape (input, output), then the biases.
+        Flat array: for each layer, the matrix of shape (input, output), then the biases.
     mean : array_like
         Mean of x on the unconstrained scale, shape (dim,).
     factor : array_like

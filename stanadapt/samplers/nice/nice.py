@@ -3,8 +3,8 @@
 A network maps a position, together with auxiliary noise, to another position, and back. If it is
 trained well, it jumps from mode to mode, and draws are nearly independent; an iteration costs one
 density value and no gradient. Random-walk moves between the jumps reach regions that the network
-does not. Without `network=` it has random weights: the draws are exact, but hardly better than
-those of a random walk.
+does not reach. Without `network=`, the network has random weights: the draws are exact, but hardly
+better than those of a random walk.
 
 References
 ----------
@@ -53,11 +53,12 @@ class Settings(NamedTuple):
         Share of random-walk moves, in [0, 1). With 0, a chain may never reach a part of the
         posterior.
     local_target
-        Acceptance rate of these, to which their scale is tuned; in (0, 1).
+        Acceptance rate of random-walk moves, to which their scale is tuned; in (0, 1).
     width
-        Hidden units of each coupling of the random network, if no network is given; at least 1.
+        Number of hidden units in each coupling of the random network, if no network is given; at
+        least 1.
     network_seed
-        Seed of its weights, the same for all chains; at least 0.
+        Seed of the weights of this random network, the same for all chains; at least 0.
 
     """
 

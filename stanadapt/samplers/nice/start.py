@@ -30,8 +30,8 @@ def _with_network(
         warn(
             Message(
                 NETWORK_OTHER_DATA,
-                f"the network was trained on {target.name} under other data: draws are exact, but "
-                "may be far less efficient. If they are, train it again.",
+                f"the network was trained on {target.name} with other data: draws are exact, but "
+                "sampling may be far less efficient. If it is, train the network again.",
             )
         )
     init_from_network: Any = sampler.init_from["network"]

@@ -117,9 +117,10 @@ def train_nice(
 ) -> Network:
     """Train a network that proposes moves for `sample(target, "nice", network=...)`.
 
-    Every `rehearse_every` steps chains are run with the present network; training continues on
-    their draws. The network with the most effective draws is returned. Only density values are
-    used. Needs JAX and optax: pip install 'stanadapt[learn]'.
+    Every `rehearse_every` steps, chains are run with the current network (a rehearsal), and
+    training continues with their draws. The network with the most effective draws is returned.
+    Training uses no gradients of the density. It needs JAX and optax: pip install
+    'stanadapt[learn]'.
 
     Parameters
     ----------
@@ -127,31 +128,32 @@ def train_nice(
         A Stan program with its data; its density must not be an estimate.
     warm_start : fit, path or str, optional
         An earlier fit of the same program and data, or its file or run folder, which provides the
-        first draws: from a fit that has visited all modes the network learns to reach all.
-        Default: draws with a network of random weights, which reach modes only if chains start
-        in them or jump there by chance.
+        first draws. If this fit has visited all modes, the network learns to reach all of them.
+        Default: draws with a network of random weights, which reach a mode only if chains start in
+        it or jump there by chance.
     inits : str, mapping or sequence, optional
         Starting points of the first chains: see `initial_values.initial_positions`.
     iterations : int
-        Steps of the generator; the critic makes five steps for each.
+        Number of training steps of the generator; the critic makes five steps for each of them.
     width, critic_width : int
-        Hidden units of each coupling, and of each of three layers of the critic.
+        Number of hidden units in each coupling, and in each of the three layers of the critic.
     auxiliary : int, optional
-        Coordinates of v; default: as many as parameters.
+        Number of coordinates of v; default: the number of parameters.
     from_noise, from_data : int
-        Longest chains of the training, from noise and from draws (B and M of the paper).
+        Lengths of the longest chains in training that start from noise and from draws (B and M of
+        the paper).
     batch : int
-        Rows of a batch.
+        Batch size of the training.
     learning_rate : float
         Learning rate of Adam, in (0, 1).
     rehearse_every : int
-        Steps between rehearsals.
+        Number of steps between rehearsals.
     chains, draws : int
-        Chains of each rehearsal, and draws of each chain.
+        Number of chains in each rehearsal, and of draws of each chain.
     seed : int, optional
         0 to 2**32 - 1; default: a random one, recorded in `description`.
     show_progress : bool
-        Whether to show a line per rehearsal: losses, acceptance, effective draws.
+        Whether to show a line for each rehearsal, with losses, acceptance rate and effective draws.
 
     Returns
     -------

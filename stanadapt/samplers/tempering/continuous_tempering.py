@@ -84,33 +84,34 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     coordinate
-        barrier: spacing of temperatures by the learned barrier. uniform: b is the coordinate
-        itself, with log constants b times log_zeta, as published; it hardly moves if modes merge
-        only near b = 0.
+        barrier: temperatures are spaced by the learned barrier. uniform: the inverse temperature b
+        is the coordinate itself, with log constants b times log_zeta, as published; b hardly moves
+        if modes merge only near b = 0.
     temperature_update
-        joint: the coordinate moves along each trajectory. gibbs: trajectories at a fixed
-        temperature, which is drawn from its law given the position after each.
+        joint: the coordinate moves along each trajectory. gibbs: each trajectory has a fixed
+        temperature; after it, the temperature is drawn given the position.
     atom
-        Share of the coordinate at which b is 0, and at which it is 1; in [0, 0.45]. With 0 there
-        are no visits to the target: weighted positions are resampled, and the log evidence has no
-        error.
+        Share of the coordinate on which b is 0, and the share on which it is 1; in [0, 0.45]. With
+        0, there are no visits to the target: weighted positions are resampled, and no error of the
+        log evidence is estimated.
     leapfrogs
-        Largest number of leapfrogs of a trajectory, at least 1.
+        Largest number of leapfrog steps in a trajectory, at least 1.
     target_accept
-        Acceptance rate of trajectories to which their step size is tuned, in (0, 1).
+        Acceptance rate of trajectories, to which their step size is tuned; in (0, 1).
     coordinate_scale
-        Step of the coordinate, on the logit scale, for a step of a parameter of scale 1; > 0. Not
-        used by gibbs.
+        Step of the coordinate, on the logit scale, relative to the step of a parameter of scale 1;
+        > 0. Not used by gibbs.
     learn_log_zeta, log_zeta
-        With uniform: whether log_zeta is the log evidence that the first part of warm-up estimates;
-        otherwise its value, in nats.
+        For coordinate=uniform: whether log_zeta is the log evidence that the first part of warm-up
+        estimates, and otherwise its value, in nats.
     levels
-        Temperatures of the parallel tempering, at least 2; 0: two per unit of the barrier.
+        Number of temperatures of the parallel tempering in warm-up, at least 2; 0: two per unit of
+        the barrier.
     longest_excursion
-        Largest number of trajectories of an iteration, at least 1. If there is no draw by then, the
-        last one is repeated, and the next iteration continues from the present position.
+        Largest number of trajectories in an iteration, at least 1. If there is no draw by then, the
+        last one is repeated, and the next iteration continues from the current position.
     reference_family
-        Family of the reference: gaussian, or student_t (5 degrees of freedom).
+        Family of the reference distribution: gaussian, or student_t (5 degrees of freedom).
 
     """
 

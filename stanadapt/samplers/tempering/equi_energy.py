@@ -1,19 +1,17 @@
 """Equi-energy sampler, as published: jumps between modes of equal energy. Not exact.
 
-Chains at several temperatures walk one after another, the hottest first, and each jumps to states
-that the next hotter one has left in a file. The draws, those of the coldest chain, have the law of
-the posterior only as files grow. An error of the files is common to all draws of a chain, and may
-be two or three times the Monte Carlo error that the draws show. Compare at least four chains; for
-exact draws use parallel_tempering with swaps="energy_rings", which makes the same jumps between
-chains that run simultaneously.
+Chains at several temperatures run one after another, the hottest first. Each jumps to states that
+the next hotter chain has stored (its "file"). The draws are those of the coldest chain; they have
+the posterior distribution only in the limit of large files. An error in the files is common to all
+draws of a chain, and may be two or three times the Monte Carlo error that the draws show. Compare
+at least four chains. For exact draws, use parallel_tempering with swaps="energy_rings", which makes
+the same jumps between chains that run simultaneously.
 
-References
-----------
-Kou, Zhou and Wong (2006), Equi-energy sampler with applications in statistical inference and
-statistical mechanics, Annals of Statistics 34. The formulas: `samplers/tempering/energy_walk.py`.
-Deviations: floors and proposals are learned, in a first part of warm-up and in each chain's
-burn-in; theirs are given. Later analyses: Atchade, Roberts and Rosenthal (2011), Statistics and
-Computing 21, on interacting tempering.
+References ---------- Kou, Zhou and Wong (2006), Equi-energy sampler with applications in
+statistical inference and statistical mechanics, Annals of Statistics 34. The formulas:
+`samplers/tempering/energy_walk.py`. Deviations: energy floors and proposals are learned, in a first
+part of warm-up and in the burn-in of each chain; in the paper they are given. Later analyses:
+Atchade, Roberts and Rosenthal (2011), Statistics and Computing 21, on interacting tempering.
 
 """
 
@@ -47,16 +45,16 @@ class Settings(NamedTuple):
 
     levels
         Number of temperatures, and of energy rings, at least 2. An iteration evaluates the density
-        this many times, less the jumps.
+        once per temperature, except for jumps.
     highest_temperature
-        Temperature of the hottest chain, above 1, at which modes should merge; those between it and
-        1 are geometric.
+        Temperature of the hottest chain, above 1, at which modes should merge; the temperatures
+        between it and 1 are spaced geometrically.
     jump_probability
-        Share of the moves that are jumps, in (0, 1).
+        Share of moves that are jumps, in (0, 1).
     file_size
         Largest number of states kept per hot chain, at least 100, of 8 bytes for each parameter.
     target_accept
-        Acceptance rate of the random walks to which their scales are tuned, in (0, 1).
+        Acceptance rate of the random walks, to which their scales are tuned; in (0, 1).
     step_size
         Initial standard deviation of the coldest chain's proposals, in units of the unconstrained
         parameters; > 0.

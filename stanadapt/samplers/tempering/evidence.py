@@ -168,14 +168,15 @@ def _level_notes(name: str, tempering: xr.Dataset, returned: np.ndarray | None) 
     notes: list[str] = []
     if "without_pair" in tempering and tempering["without_pair"].max() > OFTEN_ALONE:
         text = (
-            f"{name}: in {float(tempering['without_pair'].max()):.0%} of sweeps no two "
-            "temperatures shared an energy ring, and nothing was swapped. Use fewer rings."
+            f"{name}: in {float(tempering['without_pair'].max()):.0%} of iterations, no two "
+            "temperatures had states in the same energy ring, so nothing was swapped. Use fewer "
+            "rings."
         )
         notes.append(Message(EMPTY_RINGS, text))
     if returned is not None and not returned.all():
         text = (
             f"{name}: {int((returned == 0).sum())} of {returned.size} draws are repeated: the "
-            "chain did not come back to the target within longest_excursion moves, since the "
+            "chain did not return to the target within longest_excursion moves, because the "
             "normalizing constants were not learned. Lengthen warm-up."
         )
         notes.append(Message(REPEATED_DRAWS, text))

@@ -164,8 +164,8 @@ class Extended(Samplable):
         N, at least 1. Each evaluation costs N evaluations of the target, and N more with
         `prior_data`; each saved draw costs N values of either density, for its weights.
     temperature : str
-        Treatment of the inverse temperatures b (b = 1 is the target itself): "free", each moves
-        within `between`; "fixed", all equal `fixed_at`; "collapsed", each is summed over `ladder`.
+        Treatment of the inverse temperatures b (b = 1 is the target itself): "free": each moves
+        within `between`; "fixed": all equal `fixed_at`; "collapsed": each is summed over `ladder`.
     between : pair of float
         Lowest and highest free inverse temperature, 0 <= lowest < highest <= 1.
     fixed_at : float
@@ -174,15 +174,15 @@ class Extended(Samplable):
         p0, the distribution at b = 0: at b the instrumental distribution is target^b p0^(1 - b).
         Default: target^b, as published, which is often improper; a warning reports this.
     prior_data : mapping, str or path, optional
-        Alternatively, data of the same program, for example without observations: the density
-        under these data is then p0. It must be proper; its constant need not be known. The sizes
-        of parameters must not depend on the data that change.
+        Alternatively, data of the same program, for example without observations: p0 is then the
+        density with these data. It must be proper; its normalizing constant need not be known. The
+        sizes of parameters must not depend on the data that change.
     ladder : pair of sequences of float, optional
         Inverse temperatures, increasing up to 1, and at each the log normalizing constant of the
         instrumental distribution, up to one common constant, with the target's density as
-        `target.evaluate` returns it and p0 normalized. Free temperatures then have
-        g(b) = 1 / Z(b), which makes b uniform under the instrumental distribution; log Z is
-        interpolated by monotone cubics. Without a ladder g is flat.
+        `target.evaluate` returns it and p0 normalized. Free temperatures then have g(b) = 1 / Z(b),
+        which makes b uniform under the instrumental distribution; log Z is interpolated by monotone
+        cubics. Without a ladder, g is flat.
     learned : fit, optional
         Instead of reference_distribution and ladder: a fit of the same program by
         parallel_tempering or pseudo_extended, in which the first chain has learned both.

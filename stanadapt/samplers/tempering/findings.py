@@ -200,8 +200,8 @@ def report_jumps(view: RunView) -> Findings:
     jumps, empty = stats["n_jumps"].sum(), stats["n_empty"].sum()
     if empty > OFTEN_EMPTY * (jumps + empty):
         text = (
-            f"equi_energy: {empty / (jumps + empty):.0%} of jumps found their energy ring empty "
-            "in the file of the hotter chain. Lengthen warm-up, or raise levels."
+            f"equi_energy: for {empty / (jumps + empty):.0%} of jumps, the hotter chain had stored "
+            "no state in the same energy ring. Lengthen warm-up, or raise levels."
         )
         notes.append(Message(EMPTY_FILES, text))
     if jumps and stats["n_jumps_accepted"].sum() < FEW_ACCEPTED * jumps:
@@ -212,8 +212,8 @@ def report_jumps(view: RunView) -> Findings:
         notes.append(Message(REJECTED_JUMPS, text))
     if len(stats["ring"]) < FEWEST_CHAINS:
         text = (
-            "equi_energy: the error of its files is common to all draws of a chain, and can only "
-            f"be seen by comparing several chains: run at least {FEWEST_CHAINS}."
+            "equi_energy: the stored states have an error that is common to all draws of a chain. "
+            f"Only a comparison of several chains shows it: run at least {FEWEST_CHAINS}."
         )
         notes.append(Message(SHARED_FILE_ERROR, text))
     return Findings(messages=notes)

@@ -8,8 +8,8 @@ from stanadapt.errors import Code
 IMPROPER_POWERS = Code(
     "improper_powers",
     "settings",
-    "With reference_family=power the hot end of the path is a power of the density, which this "
-    "sampler cannot draw from, or which is improper at the smallest inverse temperature.",
+    "With reference_family=power, the hot end of the path is a power of the density. This sampler "
+    "cannot draw from it, or it is improper at the smallest inverse temperature.",
     "Use reference_family=gaussian; or, if the sampler allows powers, a min_inverse_temperature "
     "above 0.",
 )
@@ -18,18 +18,20 @@ INVALID_TEMPERATURES = Code(
     "settings",
     "The setting inverse_temperatures does not start at 1, does not decrease strictly, or does not "
     "end where the sampler needs it.",
-    "Give numbers from 1 downward, such as 1,0.5,0.2,0; of temperatures, give one over each.",
+    "Give decreasing numbers that begin with 1, such as 1,0.5,0.2,0. If you have temperatures, "
+    "give 1 divided by each.",
 )
 TEMPERATURES_CONFLICT = Code(
     "temperatures_conflict",
     "settings",
-    "A ladder was given with inverse_temperatures, and another setting would set it too.",
-    "Leave one of the two settings out.",
+    "The temperatures were given with inverse_temperatures, and another setting would determine "
+    "them too.",
+    "Leave out one of the two settings.",
 )
 LOG_ZETA_UNUSED = Code(
     "log_zeta_unused",
     "settings",
-    "The setting log_zeta was given, although it is learned or the coordinate does not use it.",
+    "The setting log_zeta was given, but it is learned, or the coordinate does not use it.",
     "Leave log_zeta out, or set coordinate=uniform and learn_log_zeta=false.",
 )
 INVALID_REFERENCE = Code(
@@ -41,14 +43,14 @@ INVALID_REFERENCE = Code(
 REFERENCE_SIZE = Code(
     "reference_size",
     "settings",
-    "A reference distribution has another number of parameters than the target.",
-    "Give a mean on the unconstrained scale, with one entry per unconstrained parameter.",
+    "A reference distribution and the target have different numbers of parameters.",
+    "Give a mean on the unconstrained scale, with one entry for each unconstrained parameter.",
 )
 NO_REFERENCE = Code(
     "no_reference",
     "settings",
     "A tempering sampler cannot use the reference that it was given.",
-    "Follow the advice in the message: another reference, or another reference_family.",
+    "Follow the advice in the message: use another reference, or another reference_family.",
 )
 NOT_A_REFERENCE = Code(
     "not_a_reference",
@@ -59,19 +61,21 @@ NOT_A_REFERENCE = Code(
 REFERENCE_COORDINATES = Code(
     "reference_coordinates",
     "settings",
-    "The fit or approximation has other unconstrained coordinates than the target.",
-    "Fit or approximate this target, with this version of Stan, or give 'pathfinder'.",
+    "The unconstrained coordinates of the fit or approximation differ from those of the target.",
+    "Use a fit or an approximation of this target, made with this version of Stan, or "
+    "'pathfinder'.",
 )
 REFERENCE_DRAWS = Code(
     "reference_draws",
     "settings",
-    "The fit has too few distinct finite draws to estimate the spread of a reference distribution.",
+    "The fit has too few distinct, finite draws to estimate the spread of a reference "
+    "distribution.",
     "Give a longer fit in which every parameter moved.",
 )
 EXTENSION_OPTION = Code(
     "extension_option",
     "settings",
-    "An option of Extended has a value that it cannot have.",
+    "An option of Extended has a value that is not allowed.",
     "Give a value of the kind that the message states.",
 )
 EXTENSION_CONFLICT = Code(
@@ -83,9 +87,10 @@ EXTENSION_CONFLICT = Code(
 INVALID_LADDER = Code(
     "invalid_ladder",
     "settings",
-    "The ladder of Extended does not consist of increasing inverse temperatures up to 1 and as "
-    "many finite log normalizing constants.",
-    "Give two lists of equal length, with inverse temperatures from the lower end of between.",
+    "The ladder of Extended does not consist of increasing inverse temperatures up to 1 and an "
+    "equal number of finite log normalizing constants.",
+    "Give two lists of equal length; the inverse temperatures begin with the lower end of "
+    "`between`.",
 )
 NOT_EXTENSIBLE = Code(
     "not_extensible",
@@ -115,13 +120,13 @@ WRONG_FUNCTION = Code(
 IMPROPER_EXTENSION = Code(
     "improper_extension",
     "note",
-    "Without a reference distribution the extended target is improper for nearly every program.",
+    "Without a reference distribution, the extended target is improper for nearly every program.",
     "Give a reference_distribution about three times as wide as the posterior, or prior_data.",
 )
 IMPROPER_HOT_CHAINS = Code(
     "improper_hot_chains",
     "note",
-    "With reference_family=power the hot chains sample powers of the density, which are improper "
+    "With reference_family=power, the hot chains sample powers of the density, which are improper "
     "for most programs.",
     "Use reference_family=gaussian, or raise min_inverse_temperature.",
 )
@@ -136,7 +141,7 @@ FEW_ROUND_TRIPS = Code(
     "note",
     "There were few round trips between reference and target: the weights of modes depend on the "
     "starting points.",
-    "Sample longer, widen the reference (inflation), or give one.",
+    "Sample longer, widen the reference (inflation), or give a reference distribution.",
 )
 IDLE_PSEUDO_SAMPLES = Code(
     "idle_pseudo_samples",
@@ -147,14 +152,15 @@ IDLE_PSEUDO_SAMPLES = Code(
 EMPTY_RINGS = Code(
     "empty_rings",
     "note",
-    "In many sweeps no two temperatures shared an energy ring, and nothing was swapped.",
+    "In many iterations, no two temperatures had states in the same energy ring, so nothing was "
+    "swapped.",
     "Use fewer rings.",
 )
 REPEATED_DRAWS = Code(
     "repeated_draws",
     "note",
-    "The chain did not always come back to the target within the largest number of moves, and its "
-    "last draw was repeated.",
+    "The chain did not always return to the target within the largest number of moves "
+    "(longest_excursion), so its last draw was repeated.",
     "Lengthen warm-up, so that the normalizing constants are learned.",
 )
 UNEVEN_VISITS = Code(
@@ -167,14 +173,14 @@ UNEVEN_VISITS = Code(
 EVIDENCE_UNKNOWN = Code(
     "evidence_unknown",
     "note",
-    "No draw of the reference has a positive density, so that the log evidence is unknown.",
+    "No draw of the reference has a positive density, so the log evidence is unknown.",
     "Give a reference closer to the target, or lengthen warm-up.",
 )
 FEW_ANCESTORS = Code(
     "few_ancestors",
     "note",
-    "The particles descend from few of the first ones: modes may be missing, and errors are "
-    "underestimated.",
+    "The particles are descendants of only a few of the first ones: modes may be missing, and "
+    "errors are underestimated.",
     "Use more particles or sweeps, a threshold nearer 1, or a reference closer to the target.",
 )
 EVIDENCE_SPREAD = Code(
@@ -186,32 +192,32 @@ EVIDENCE_SPREAD = Code(
 TOO_MANY_STAGES = Code(
     "too_many_stages",
     "note",
-    "The largest number of stages did not reach the target, and the last one jumped to it.",
+    "The target was not reached in the largest number of stages, so the last stage jumped to it.",
     "Give a reference closer to the target, or lower the threshold.",
 )
 REUSED_PARTICLES = Code(
     "reused_particles",
     "note",
     "There are more draws than particles, and draws of the same particle are not independent.",
-    "Raise particles to the number of draws, or take fewer draws.",
+    "Raise `particles` to the number of draws, or take fewer draws.",
 )
 EMPTY_FILES = Code(
     "empty_files",
     "note",
-    "Many jumps of equi_energy found their energy ring empty in the file of the hotter chain.",
+    "For many jumps of equi_energy, the hotter chain had stored no state in the same energy ring.",
     "Lengthen warm-up, or raise levels.",
 )
 REJECTED_JUMPS = Code(
     "rejected_jumps",
     "note",
-    "Many jumps of equi_energy were rejected, since its energy rings are too wide.",
+    "Many jumps of equi_energy were rejected, because its energy rings are too wide.",
     "Raise levels, or lower highest_temperature.",
 )
 SHARED_FILE_ERROR = Code(
     "shared_file_error",
     "note",
-    "The error of the files of equi_energy is common to all draws of a chain, and the run has too "
-    "few chains to show it.",
+    "The states that the hotter chains of equi_energy stored have an error that is common to all "
+    "draws of a chain, and the run has too few chains to show it.",
     "Run at least four chains and compare them.",
 )
 CHAINS_DISAGREE_ON_MODES = Code(
@@ -230,6 +236,6 @@ UNEQUAL_MODE_VOLUMES = Code(
 UNVISITED_REGIONS = Code(
     "unvisited_regions",
     "note",
-    "Short chains of warm-up ended in regions of high density in which the run has no draws.",
+    "Short chains during warm-up ended in regions of high density in which the run has no draws.",
     "Start chains there (inits), and compare.",
 )

@@ -60,13 +60,13 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     levels
-        Number of temperatures, at least 2; 0: one more than twice the barrier, as it is learned.
+        Number of temperatures, at least 2; 0: one more than twice the barrier that warm-up learns.
     swaps
-        neighbors, or energy_rings: after warm-up, one pair of any two chains with log densities in
-        the same ring.
+        neighbors, or energy_rings: after warm-up, one pair of chains, not necessarily neighbors,
+        whose log densities are in the same ring.
     rings
-        Number of energy rings, 1 to 1000, each with equally many draws of warm-up. On twenty modes
-        in the plane 5, 8 and 12 were equally good; 1, 2 and 3 had larger errors.
+        Number of energy rings, 1 to 1000, each with the same number of draws of warm-up. On twenty
+        modes in the plane 5, 8 and 12 were equally good; 1, 2 and 3 had larger errors.
 
     """
 

@@ -51,8 +51,8 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     pseudo_samples
-        Number N of pseudo-samples, each at the cost of a chain. With 1 there is one chain on the
-        target.
+        Number N of pseudo-samples; each costs as much as a chain. With 1, there is only a chain on
+        the target.
 
     """
 

@@ -60,11 +60,11 @@ STUDENT_T, POWER_ONLY = int(ReferenceFamily.student_t), int(ReferenceFamily.powe
 # the documentation of settings that have the same meaning in several samplers, by name
 COMMON = {
     "kernel": (
-        "Moves at each temperature: hmc (1 to `leapfrogs` leapfrogs), nuts, or random_walk, which\n"
-        "needs no gradient."
+        "Moves at each temperature: hmc (1 to `leapfrogs` leapfrog steps), nuts, or random_walk,\n"
+        "which needs no gradient."
     ),
     "leapfrogs": (
-        "Largest number of leapfrogs of a trajectory of hmc; 0: twice the fourth root of the\n"
+        "Largest number of leapfrog steps in a trajectory of hmc; 0: twice the fourth root of the\n"
         "dimension. If modes are round, 1 or 2 give more effective draws per gradient."
     ),
     "max_treedepth": "Largest depth of a tree of nuts, 1 to 25.",
@@ -73,25 +73,27 @@ COMMON = {
         "or 0.3 for random_walk."
     ),
     "levels": (
-        "Number of temperatures, at least 2; 0: two and a half times the barrier, at least 16."
+        "Number of temperatures, at least 2; 0: two and a half times the barrier, but at least 16."
     ),
     "inverse_temperatures": (
-        "Ladder of your own in place of a learned one: inverse temperatures from 1, the target,\n"
-        "strictly downward to 0, the reference, or to a number above 0; the evidence is then not\n"
-        "estimated. For temperatures such as 1, 2.8, ..., 60, one over each. Constants, step\n"
-        "sizes and the reference are learned all the same."
+        "Your own ladder instead of a learned one: inverse temperatures in strictly decreasing\n"
+        "order, from 1 (the target) to 0 (the reference), or to a number above 0; in that case,\n"
+        "the evidence is not estimated. For temperatures such as 1, 2.8, ..., 60, give 1 divided\n"
+        "by each. Normalizing constants, step sizes and the reference are still learned."
     ),
     "reference_family": (
-        "Family of the reference: gaussian, student_t (5 degrees of freedom), or power, which has\n"
-        "no reference: the powers of the target alone, improper for most targets."
+        "Family of the reference distribution: gaussian, student_t (5 degrees of freedom), or\n"
+        "power, for powers of the target without a reference, which are improper for most\n"
+        "targets."
     ),
     "inflation": (
-        "Spread of a learned reference over that of the draws it is learned from; 0: 2^sqrt(2 /\n"
-        "d), which is 2 in two dimensions. Before the last fit of warm-up it is at least 4."
+        "Ratio of the spread of a learned reference to that of the draws from which it is\n"
+        "learned; 0: 2^sqrt(2 / d) in d dimensions, which is 2 in two. Before the last fit of\n"
+        "warm-up, the ratio is at least 4."
     ),
     "min_inverse_temperature": (
-        "Smallest inverse temperature, in [0, 1); above 0 for power. Above 0, the evidence is not\n"
-        "estimated."
+        "Smallest inverse temperature, in [0, 1); must be above 0 for the family power. If it is\n"
+        "above 0, the evidence is not estimated."
     ),
     "step_size": "Initial step size, in units of the unconstrained parameters; > 0.",
 }
@@ -225,7 +227,7 @@ def check_ladder(settings: Any, **replaced: float) -> None:
             raise StanadaptError(
                 TEMPERATURES_CONFLICT,
                 f"{name}: {other}={getattr(settings, other):g} and inverse_temperatures both set "
-                "the ladder: give one of them.",
+                "the ladder: give only one of them.",
             )
 
 
@@ -236,7 +238,7 @@ def _problem_of_ladder(given: Sequence[float]) -> str:
     if len(given) == 1:
         return "have at least two numbers"
     if given[-1] > given[0]:
-        return "decrease from 1 (of temperatures that increase, give one over each)"
+        return "decrease from 1 (if you have increasing temperatures, give 1 divided by each)"
     for k in range(1, len(given)):
         if given[k] >= given[k - 1]:
             return f"decrease strictly, and number {k + 1} is not below number {k}"

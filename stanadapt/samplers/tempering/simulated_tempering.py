@@ -1,9 +1,9 @@
 """Simulated tempering for posteriors with many modes: one chain that wanders along temperatures.
 
-The chain moves at one temperature after another of a ladder between a reference distribution and
-the target; the next one is drawn given its position. Its visits to the target are the draws, and an
-iteration consists of the moves between two of them. The reference, the ladder, the constants and
-all step sizes are learned during warm-up, which begins with parallel tempering.
+The chain moves at one temperature at a time, on a ladder between a reference distribution and the
+target; the next temperature is drawn given its position. Its visits to the target are the draws,
+and an iteration consists of the moves between two of them. The reference, the ladder, the constants
+and all step sizes are learned during warm-up, which begins with parallel tempering.
 
 References
 ----------
@@ -56,12 +56,12 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     levels
-        Number of temperatures, at least 2; 0: two and a half times the barrier, at least 16. An
-        iteration takes about as many moves.
+        Number of temperatures, at least 2; 0: two and a half times the barrier, but at least 16. An
+        iteration takes about this number of moves.
     longest_excursion
-        Largest number of moves of an iteration, at least 0; 0: 1000 per level. If the chain has not
-        come back by then, the last draw is repeated, and the next iteration continues from the
-        present position.
+        Largest number of moves in an iteration, at least 0; 0: 1000 per temperature. If the chain
+        has not returned to the target by then, the last draw is repeated, and the next iteration
+        continues from the current position.
 
     """
 

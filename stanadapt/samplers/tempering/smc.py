@@ -1,9 +1,9 @@
 """Sequential Monte Carlo: many particles annealed from a reference to the target, with evidence.
 
-The particles of a chain are drawn from the reference distribution, and weighed, resampled and moved
-at one inverse temperature after another, all during warm-up. A draw is a move of the next particle
-at b = 1. Chains are independent runs, which show the error of the log evidence. With resample=False
-it is annealed importance sampling.
+The particles of a chain are drawn from the reference distribution. Then they are weighted,
+resampled and moved at one inverse temperature b after another, all during warm-up. A draw is a move
+of the next particle at b = 1, the target. Chains are independent runs, so their differences show
+the error of the log evidence. With resample=False, this is annealed importance sampling.
 
 References
 ----------
@@ -60,28 +60,31 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     particles
-        Number of particles of a chain, at least 100: more are more accurate. Take as many draws
-        (iter_sampling): with fewer, some particles are left out; with more, draws of the same
-        particle are correlated.
+        Number of particles of a chain, at least 100: more are more accurate. Make the number of
+        draws (iter_sampling) the same: with fewer draws, some particles are left out; with more,
+        draws of the same particle are correlated.
     threshold
-        Conditional effective sample size of a stage as a share of the particles, in (0, 1): nearer
-        1 for more and smaller stages.
+        Conditional effective sample size of a stage, as a share of the number of particles, in (0,
+        1): the nearer to 1, the more and the smaller the stages.
     inverse_temperatures
-        Stages of your own in place of the threshold's: inverse temperatures from 1, the target,
-        strictly downward to 0, the reference. The second half of warm-up needs `sweeps` iterations
-        for each step; those that remain make up the first iteration after it.
+        Your own stages instead of those that the threshold determines: inverse temperatures in
+        strictly decreasing order, from 1 (the target) to 0 (the reference). Each step takes
+        `sweeps` iterations of the second half of warm-up; if these are too few, the remaining steps
+        are made in the first iteration after it.
     resample
-        Whether to resample in every stage. If not, particles keep their weights until the last one
-        has ended; those of all chains together give an error of the log evidence. It is too small
-        if few of them count: more chains show more of the large ones.
+        Whether to resample in every stage. If not, particles keep their weights until the last
+        stage has ended, and the weights of all chains together give the error of the log evidence.
+        This error is too small if a few large weights dominate: use more chains to see more of
+        these.
     sweeps
         Moves of each particle in a stage, at least 1.
     reference_family
-        Family of the distribution that particles are drawn from: gaussian, or student_t (5 degrees
+        Family of the distribution from which particles are drawn: gaussian, or student_t (5 degrees
         of freedom).
     inflation
-        Spread of a learned reference over that of the draws it is learned from; > 0. More than for
-        parallel tempering: modes in which the reference has no draws are lost for good.
+        Ratio of the spread of a learned reference to that of the draws from which it is learned; >
+        0. The default is larger than for parallel tempering, because modes in which the reference
+        has no draws are lost.
     step_size
         Initial step size of the parallel tempering, in units of the unconstrained parameters; > 0.
 

@@ -58,7 +58,8 @@ def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) 
     Raises
     ------
     StanadaptError
-        Stage "settings" for a fit without pseudo-samples, or a function with another result.
+        Stage "settings" for a fit without pseudo-samples, or for a function that returns something
+        else.
 
     Examples
     --------

@@ -1,13 +1,13 @@
 """Draws by a few leapfrogs from a variational approximation, made exact; a bound on log Z.
 
 Warm-up fits a Gaussian q_0 to the posterior (ADVI), and then finds the step size and the masses of
-leapfrogs that bring its draws closer to the posterior. A whole such path is the proposal of an
-independent Metropolis step, so that draws are exact: nearly independent if the approximation is
-good, while a chain stays for long in regions that it misses. Each path also gives a lower bound on
-the log evidence, and an unbiased estimate of the evidence. Attributes of the result record both
-with their errors: `bound`, `bound_error`, `log_evidence`, `log_evidence_error` (NaN if the largest
-weights dominate). With exact=False every path is accepted: the draws follow the approximation,
-which is not exact.
+leapfrog steps that bring its draws closer to the posterior. A whole path of such steps is the
+proposal of an independent Metropolis step, so draws are exact. They are nearly independent if the
+approximation is good; in regions that it misses, a chain stays for a long time. Each path also
+gives a lower bound on the log evidence, and an unbiased estimate of the evidence. Attributes of the
+result record both with their errors: `bound`, `bound_error`, `log_evidence`, `log_evidence_error`
+(NaN if the largest weights dominate). With exact=False, every path is accepted: the draws then have
+the distribution of the approximation, and are not exact.
 
 References
 ----------
@@ -48,22 +48,22 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     exact
-        Whether paths are accepted or rejected. If not, draws are those of the approximation:
-        independent and not exact.
+        Whether paths are accepted or rejected. If not, draws come from the approximation: they are
+        independent, but not exact.
     approximation
-        mean_field, a q_0 without correlations, which the leapfrogs introduce, or full_rank.
+        mean_field: a q_0 without correlations, which the leapfrog steps introduce; or full_rank.
     transitions
-        Number of momenta drawn in a path, T; at least 1. The bound rises with it.
+        Number T of times that a momentum is drawn in a path; at least 1. The bound rises with it.
     leapfrogs
-        Number of leapfrogs for each momentum, at least 1.
+        Number of leapfrog steps for each momentum, at least 1.
     step_size
-        Step size of a leapfrog, in units of the standard deviations of q_0; at least 0. With 0, the
-        one with the highest bound is used.
+        Size of a leapfrog step, in units of the standard deviations of q_0; at least 0. With 0, the
+        step size with the highest bound is used.
     paths
-        Number of paths to which the reverse model is fitted, at least 100: a larger number raises
+        Number of paths to which the reverse model is fitted, at least 100. A larger number raises
         the bound.
     grad_samples
-        Gradients per iteration of the first half of warm-up; at least 1.
+        Number of gradients per iteration of the first half of warm-up; at least 1.
     learning_rate
         Length of the first steps of q_0, in units of the coordinates; in (0, 1).
 

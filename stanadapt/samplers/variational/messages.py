@@ -23,7 +23,8 @@ UNKNOWN_ALGORITHM = Code(
 DENSE_TOO_LARGE = Code(
     "dense_too_large",
     "settings",
-    "The method forms a matrix of all pairs of parameters, and the target has too many.",
+    "The method needs a matrix with an entry for every pair of parameters, and the target has too "
+    "many parameters.",
     "Use method='pathfinder', or 'advi' with algorithm='meanfield'.",
 )
 NOT_AN_APPROXIMATION = Code(
@@ -42,19 +43,20 @@ NO_APPROXIMATION = Code(
 ESTIMATED_START_DENSITY = Code(
     "estimated_start_density",
     "initialization",
-    "Pathfinder as inits follows gradients, but the density of the target is an estimate.",
+    'Pathfinder (inits="pathfinder") follows gradients, but the density of the target is an '
+    "estimate.",
     "Give other inits.",
 )
 NO_PATHFINDER_START = Code(
     "no_pathfinder_start",
     "note",
-    "Pathfinder found no starting point for a chain, which starts at random instead.",
+    "Pathfinder found no starting point for a chain, so the chain starts at a random point.",
     "Check the diagnostics of this chain, or give inits.",
 )
 PATHS_FAILED = Code(
     "paths_failed",
     "note",
-    "Some paths of Pathfinder are left out, since the density failed around every point of them.",
+    "Some paths of Pathfinder are left out, because the density failed around every point of them.",
     "Start at other points (inits), or check the constraints of the program.",
 )
 PATHS_UNFINISHED = Code(
@@ -72,16 +74,16 @@ ASCENT_UNFINISHED = Code(
 ASCENT_FAILURES = Code(
     "ascent_failures",
     "note",
-    "Some draws of the ascent of ADVI had no finite density and were left out.",
+    "Some draws during the ascent of ADVI had no finite density and were left out.",
     "The approximation extends beyond the support of the posterior: compare it with a sampler.",
 )
 POOR_PROPOSALS = Code(
     "poor_proposals",
     "note",
     "The distribution of independent proposals misses a part of the posterior, in which chains "
-    "may stay for very long.",
-    "Use approximation='full_rank'; for variational_mcmc kernel='mixture' or degrees above 0, for "
-    "hvi more transitions; otherwise another sampler.",
+    "may stay for a very long time.",
+    "Use approximation='full_rank'. For variational_mcmc, try kernel='mixture' or degrees above "
+    "0; for hvi, try more transitions. If this does not help, use another sampler.",
 )
 LONG_STAY = Code(
     "long_stay",
@@ -94,5 +96,5 @@ FAILED_PATHS = Code(
     "failed_paths",
     "note",
     "The density failed on some paths, which makes the bound on the log evidence infinitely low.",
-    "Use a smaller step_size; the bound reported is that of the other paths.",
+    "Use a smaller step_size. The bound that is reported is that of the other paths.",
 )

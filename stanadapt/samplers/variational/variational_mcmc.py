@@ -1,12 +1,12 @@
 """Moves from a variational approximation, made exact: for posteriors close to a Gaussian.
 
-During warm-up stochastic gradients fit a Gaussian q, with all correlations or none, to the
+During warm-up, stochastic gradients fit a Gaussian q, with all correlations or none, to the
 posterior (ADVI). A proposal from q does not depend on the position of the chain: if q is good,
-draws are nearly independent, and cost one density each. In a region with more posterior mass than q
-has, the chain stays for long; local moves between the others help it out. A result reports the
-Pareto k of the importance weights of q, and the longest stays of the chains. After each fit of q,
-the chain continues from a draw of q: from far out in its tails, independent proposals would never
-return.
+draws are nearly independent, and each costs one density evaluation. In a region to which q gives
+less mass than the posterior, the chain stays for a long time; local moves in between help it to
+leave. The result reports the Pareto k of the importance weights of q, and the longest stays of the
+chains. After each fit of q, the chain continues from a draw of q, because independent proposals
+would never bring it back from far out in the tails of q.
 
 References
 ----------
@@ -62,23 +62,23 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     approximation
-        full_rank, a q with all correlations, or mean_field, with none: cheaper with thousands of
-        parameters, and nearly always too narrow.
+        full_rank: a q with all correlations. mean_field: a q with none, which is cheaper with
+        thousands of parameters, but nearly always too narrow.
     kernel
-        independence: each proposal is a draw of q. mixture: that or a local move, each with its own
-        acceptance probability. mixture_proposal: one proposal from the mixture of both
+        independence: each proposal is a draw from q. mixture: a draw from q or a local move, each
+        with its own acceptance probability. mixture_proposal: one proposal from the mixture of both
         distributions. block: some coordinates at a time, drawn from q given the others.
     local_share
         Share of local moves, for the two mixtures; in (0, 1).
     block_size
-        Number of coordinates of a block, at least 1; at most all coordinates are used.
+        Number of coordinates in a block, at least 1; no more than all coordinates are used.
     degrees
-        Degrees of freedom of a Student t in place of the Gaussian q, for posteriors with heavier
-        tails; at least 0, and 0 for the Gaussian.
+        Degrees of freedom of a Student t distribution instead of the Gaussian q, for posteriors
+        with heavier tails; 0 for the Gaussian.
     local_target
         Acceptance rate of local moves, to which their scale is tuned; in (0, 1).
     grad_samples
-        Gradients per iteration of warm-up; at least 1.
+        Number of gradients per iteration of warm-up; at least 1.
     learning_rate
         Length of the first steps of q, in units of the coordinates; in (0, 1).
 

@@ -15,6 +15,7 @@ FLAT_DIRECTION = Code(
 UNBOUNDED_DIRECTION = Code(
     "unbounded_direction",
     "note",
-    "The draws of a coordinate drifted without bound in warm-up: the posterior may be improper.",
-    "Check that the data or a prior bounds every direction.",
+    "The draws of a coordinate drifted without bound during warm-up: the posterior may be "
+    "improper.",
+    "Check that the data or the priors bound the posterior in every direction.",
 )

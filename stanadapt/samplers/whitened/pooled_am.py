@@ -1,8 +1,9 @@
 """Adaptive Metropolis with a covariance that all chains learn together, in a few warm-up blocks.
 
 For posteriors without a usable gradient, of moderate dimension and any scales. Chains first move
-one parameter at a time, each with its own scale, until the log density has settled; then all
-parameters together, by the covariance of the draws of all chains in blocks of increasing length.
+one parameter at a time, each with its own scale, until the log density has settled. Then they move
+all parameters together; the proposals have the covariance of the draws of all chains in blocks of
+increasing length.
 
 References
 ----------
@@ -45,9 +46,9 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     target_accept
-        Acceptance rate to tune to, in (0, 1).
+        Acceptance rate to which the scale of the proposals is tuned, in (0, 1).
     diagonal
-        Learn scales alone: O(dim) instead of O(dim^2) per iteration, but no correlations.
+        Learn only scales: O(dim) instead of O(dim^2) operations per iteration, but no correlations.
 
     """
 

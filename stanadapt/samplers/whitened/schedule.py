@@ -297,7 +297,7 @@ def _after_straighten(
         return _begin_nuts(settings, progress, states, ASKED_FOR)
     rest = progress.straightened.distance
     if rest > STRAIGHT_ENOUGH and settings.trajectory == Trajectory.chosen:
-        reason = f"straightened but for {rest:.2g}, above {STRAIGHT_ENOUGH:g}"
+        reason = f"a distance from a Gaussian of {rest:.2g}, above {STRAIGHT_ENOUGH:g}, remains"
         return _begin_nuts(settings, progress, states, reason)
     return _begin_tune_step(progress, states)
 

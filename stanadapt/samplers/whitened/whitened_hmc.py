@@ -2,9 +2,9 @@
 
 All chains together learn location, scales and correlations from draws and gradients, in a few
 hundred iterations. On the whitened posterior one trajectory of fixed length, two gradients per
-draw, is as good as the five to seven that NUTS needs. If a pilot run shows that it does not suit
-the posterior (a funnel, many parameters), NUTS runs on the learned metric. The result records the
-choice and the reason for it.
+draw, is as good as the five to seven that NUTS needs. If a pilot run shows that such trajectories
+do not suit the posterior (for example a funnel, or many parameters), NUTS runs with the learned
+metric. The result records the choice and the reason for it.
 
 References
 ----------
@@ -74,19 +74,19 @@ class Settings(NamedTuple):
     """Settings of the sampler.
 
     trajectory
-        chosen, fixed or nuts.
+        chosen: by the pilot run. fixed: trajectories of fixed length. nuts: NUTS.
     metric
-        automatic or diagonal.
+        automatic: scales, and as many correlations as the draws support. diagonal: only scales.
     target_accept
-        Acceptance rate to tune the step size of fixed trajectories to, in (0, 1).
+        Acceptance rate to which the step size of fixed trajectories is tuned, in (0, 1).
     nuts_target_accept
         The same for NUTS, a mean over each trajectory.
     trajectory_length
         Largest length of a fixed trajectory before jitter, in units of the whitened posterior; > 0.
-        It is shorter if its steps must be. Above 1.8 the mean is estimated better, but all other
-        quantities worse.
+        The trajectory is shorter if the posterior requires shorter steps. Above 1.8, means are
+        estimated better, but all other quantities worse.
     jitter
-        The step size of each fixed trajectory is drawn from step_size * (1 +- jitter), in [0, 1).
+        In [0, 1): the step size of each fixed trajectory is drawn from step_size * (1 +- jitter).
         If there are three or more steps, their number n is drawn too, from 0.6 n to 1.4 n.
     shorten
         Whether NUTS is tuned to an acceptance rate of 0.95 if its trajectories diverge in a pilot.
@@ -94,7 +94,8 @@ class Settings(NamedTuple):
         Whether to learn a map that straightens funnels and curved ridges; without one, they are
         sampled in the program's own coordinates.
     max_treedepth
-        Largest depth of a tree of NUTS, which has at most 2^max_treedepth - 1 leapfrogs; 1 to 25.
+        Largest depth of a tree of NUTS, which has at most 2^max_treedepth - 1 leapfrog steps; 1 to
+        25.
 
     """
 

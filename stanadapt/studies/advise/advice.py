@@ -214,7 +214,7 @@ def _passed_over(usable: list[Trial], ranked: list[Trial]) -> list[Message]:
     names = [trial.candidate.name for trial in usable if trial not in ranked]
     if not names:
         return []
-    text = f"Passed over, since trajectories with steps of this size diverged: {', '.join(names)}."
+    text = f"Not recommended, since such steps made trajectories diverge: {', '.join(names)}."
     return [Message(PASSED_OVER, text)]
 
 

@@ -53,18 +53,19 @@ def advise(
 ) -> Advice:
     """Try several samplers on a target, and recommend one with its settings and its length.
 
-    The default sampler comes first, then others that may be faster. If chains end in separate
-    modes, tempering samplers are tried next; if trajectories diverge, shorter steps. Each trial is
-    a run with the sampler's defaults that stops at the end of its share of the time. Trials are
-    compared by processor time, which does not depend on other load of the machine.
+    The default sampler is tried first, then others that may be faster. If chains end in separate
+    modes, tempering samplers are tried next; if trajectories diverge, shorter steps are tried. Each
+    trial is a run with the sampler's defaults that stops at the end of its share of the time.
+    Trials are compared by processor time, which depends little on other programs on the machine.
 
     Parameters
     ----------
     target : Target
         A Stan program with its data.
     max_minutes : float
-        Time for all trials together, on as many cores as there are chains; up to twice as long by
-        wall time on a busy machine. Compilation, once per sampler and up to two minutes, is extra.
+        Time for all trials together, on as many cores as there are chains; on a busy machine, the
+        elapsed time may be twice as long. Compilation is not included; it is needed once per
+        sampler, and takes up to two minutes.
     until_ess : float
         Effective sample size to reach for every parameter: the smallest of bulk, tails and squared
         deviations from the mean.
@@ -72,8 +73,8 @@ def advise(
         Number of chains of each trial, at least 2.
     seed : int, optional
         Seed of the trials, 0 to 2**32 - 1; default: a random one, recorded in the result. Trials
-        are limited by time, so two calls with one seed may recommend different samplers if these
-        are about equally fast.
+        are limited by time, so two calls with the same seed may recommend different samplers if
+        these are about equally fast.
     show_progress : bool
         Whether to show bars in a terminal, and lines elsewhere.
 
@@ -192,7 +193,7 @@ class _TrialSeries:
         for name, draws in columns.items():
             for other, other_draws in columns.items():
                 if other != name and missed_share(other_draws, draws).clear:
-                    text = f"It missed a region that holds many draws of {other}."
+                    text = f"It missed a region with many draws of {other}."
                     excluded[name] = Message(MISSED_IN_TRIAL, text)
         # two that miss each other are two halves of an answer: the longer run may have both
         return excluded if len(excluded) < len(columns) else {}

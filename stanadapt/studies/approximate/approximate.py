@@ -40,9 +40,9 @@ def approximate(
 ) -> Fit:
     """Approximate a posterior by Gaussians on the unconstrained scale, and draw from these.
 
-    It takes seconds and is not exact: use it for a first look, for starting values, or if a sampler
-    would take too long. The result reports how far it is from the posterior, as far as importance
-    weights can show.
+    This takes seconds and is not exact: use it for a first look, for starting values, or if a
+    sampler would take too long. The result reports how far the approximation is from the posterior,
+    as far as importance weights can show this.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def approximate(
     method : str
         "pathfinder": several climbs to modes suggest Gaussians, and those with the highest evidence
         lower bound (ELBO) are used; "advi": the Gaussian that maximizes the ELBO by stochastic
-        gradients; "laplace": the Gaussian at the mode with the curvature there, Jacobian of the
-        transforms included.
+        gradients; "laplace": the Gaussian at the mode, with the curvature of the log density there,
+        Jacobian of the transforms included.
     draws : int
         Number of draws in the result.
     seed : int, optional
@@ -61,7 +61,7 @@ def approximate(
         Starting points of the climbs, as for `initial_values.initial_positions`: one per path of
         Pathfinder, one for the other methods.
     save : str or list of str
-        "unconstrained" adds the group `unconstrained_posterior`; default: nothing.
+        "unconstrained" adds the group `unconstrained_posterior`. Default: no further group.
     show_progress : bool
         Whether to report steps that take longer than a second.
     **settings
@@ -73,12 +73,12 @@ def approximate(
     Returns
     -------
     InferenceData or DataTree
-        As from `sample`, with one chain of independent draws (with several paths, resampled by
-        weight with replacement). `sample_stats` has lp, lp_approx and log_weight, the Pareto
-        smoothed importance weights, normalized. The group `approximation` has the ELBO along the
-        way and the Gaussians, with mean `location` and `factor` L of the covariance L L^T.
-        Attributes: `exact` is false; `pareto_k` of the weights and `pareto_k_meaning`, a text; the
-        verdict is "do not use" if k is too large.
+        As from `sample`, with one chain of independent draws (with several paths, these are
+        resampled by weight, with replacement). `sample_stats` has lp, lp_approx and log_weight, the
+        log of the normalized, Pareto smoothed importance weights. The group `approximation` has the
+        ELBO along the way and the Gaussians, with mean `location` and `factor` L of the covariance
+        L L^T. Attributes: `exact` is false; `pareto_k` of the weights and `pareto_k_meaning`, a
+        text; the verdict is "do not use" if k is too large.
 
     Raises
     ------
@@ -172,8 +172,8 @@ def _require_proper_draws(target: Samplable, name: str, draws: Draws) -> None:
     if len(draws.positions) > 1 and not np.all(np.ptp(draws.positions, axis=0) > 0.0):
         raise StanadaptError(
             APPROXIMATION_TOO_FAR,
-            f"the approximation of {target.name} by {name} lies so far away that its draws cannot "
-            "be distinguished: the posterior seems to be improper. Check that priors or data bound "
+            f"the approximation of {target.name} by {name} is so far out that rounding makes its "
+            "draws equal: the posterior seems to be improper. Check that priors or data bound "
             "every parameter, or start elsewhere (inits).",
         )
 

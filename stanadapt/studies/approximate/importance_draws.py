@@ -89,8 +89,8 @@ def describe_draws(draws: Draws, parts: int) -> list[Message]:
     count = len(draws.positions)
     if parts > 1 and draws.distinct < 0.5 * count and draws.pareto_k > largest_usable(draws.judged):
         text = (
-            f"only {draws.distinct} of {count} draws differ: the weights by which they were "
-            "resampled from the paths are too unequal."
+            f"only {draws.distinct} of {count} draws are distinct: the weights with which they "
+            "were resampled from the paths are too unequal."
         )
         notes.append(Message(FEW_DISTINCT_DRAWS, text))
     return notes

@@ -66,7 +66,7 @@ def pack_approximation(
     if failed:
         stan = " ".join(constrain.explain().split())
         quoted = f". Stan says: {stan}" if stan else "."
-        text = f"generated quantities threw at {failed} draws, which hold NaN{quoted}"
+        text = f"generated quantities failed at {failed} draws, and are NaN there{quoted}"
         notes.append(Message(FAILED_QUANTITIES, text))
     values = (draws.log_density, draws.log_approximation, draws.log_weight)
     stats = dict(zip(STATISTICS, values, strict=True))
@@ -118,9 +118,9 @@ def _flat_coordinates(target: Samplable, draws: Draws) -> list[Message]:
     names = target.coordinate_names
     more = f" and {len(flat) - NAMED} more" if len(flat) > NAMED else ""
     text = (
-        f"the log density has no slope in {', '.join(names[i] for i in flat[:NAMED])}{more}: it "
-        "does not depend on it, or changes in jumps, and the approximation of it is arbitrary. "
-        "Give it a prior, or use a sampler without gradients."
+        f"the log density has no slope in {', '.join(names[i] for i in flat[:NAMED])}{more}: it is "
+        "constant in these directions, or changes in jumps, so their approximation is arbitrary. "
+        "Give these parameters a prior, or use a sampler without gradients."
     )
     return [Message(FLAT_COORDINATE, text)]
 

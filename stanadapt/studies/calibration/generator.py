@@ -102,7 +102,7 @@ def require_parameters(simulated: Simulated, target: Target) -> None:
         if simulated.truth[name].shape != declared.dimensions:
             raise StanadaptError(
                 GENERATOR_MISMATCH,
-                f"generator: it draws {name} in shape {simulated.truth[name].shape}, and "
+                f"generator: it draws {name} with shape {simulated.truth[name].shape}, but "
                 f"{target.name} declares {declared.dimensions}.",
             )
 
@@ -113,7 +113,7 @@ def _add_parameter(program: Program) -> Program:
         raise StanadaptError(
             UNSUITABLE_GENERATOR,
             f"generator: {program.name} has parameters. It must draw everything in generated "
-            "quantities, by functions that end in _rng.",
+            "quantities, with functions that end in _rng.",
         )
     code = program.code
     for match in reversed([*_EMPTY.finditer(strip(code))]):

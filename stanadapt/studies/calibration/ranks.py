@@ -177,15 +177,15 @@ class Calibration:
         notes = []
         if self.failed:
             text = (
-                f"{len(self.failed)} simulations gave no ranks, so the others are a selection of "
-                f"the data. The first failure: {self.failed[0]}"
+                f"{len(self.failed)} simulations gave no ranks, so the others may not be "
+                f"representative. The first failure: {self.failed[0]}"
             )
             notes.append(Message(FAILED_SIMULATIONS, text))
         if short:
             text = (
                 f"{short} simulations had fewer effective draws than ranks ({self._bands.largest}) "
-                "even after their runs were lengthened: their ranks crowd at the ends. Raise "
-                "iter_sampling."
+                "even after their runs were lengthened: too many of their ranks are at the ends. "
+                "Raise iter_sampling."
             )
             notes.append(Message(CORRELATED_RANKS, text))
         return notes
@@ -249,8 +249,8 @@ def draw_ranks(ranks: Mapping[str, np.ndarray], bands: RankBands) -> "Figure":
             _draw_panel(axis, name, values, bands)
         for axis in axes[len(ranks) :]:
             axis.set_axis_off()
-        figure.supxlabel("rank of the truth, as a share")
-        figure.supylabel("ranks below, minus uniform")
+        figure.supxlabel("rank of the true value, as a share")
+        figure.supylabel("share of ranks below, minus expected")
     return figure
 
 

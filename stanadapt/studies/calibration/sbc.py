@@ -56,7 +56,7 @@ def sbc(
 ) -> Calibration:
     """Simulate parameters and data, sample the posterior, and rank the truth among its draws.
 
-    If program, sampler and generator fit together, the ranks are uniform (Talts, Betancourt,
+    If program, sampler and generator are consistent, the ranks are uniform (Talts, Betancourt,
     Simpson, Vehtari and Gelman, 2018, Validating Bayesian inference algorithms with
     simulation-based calibration, arXiv:1804.06788). All parameters are ranked, and the log density,
     which detects a posterior that ignores data (Modrak et al., 2023, Simulation-based calibration
@@ -66,12 +66,13 @@ def sbc(
     Parameters
     ----------
     program : path or str
-        The Stan program under study, a file or code.
+        The Stan program to check, a file or code.
     generator : path or str
-        Stan program without parameters. Its generated quantities draw, under the same names, the
-        parameters of `program` and the data that it observes.
+        Stan program without parameters. Its generated quantities draw the parameters of `program`
+        and the data that it observes, under the same names.
     data : dict or path, optional
-        Data of the generator: sizes and covariates, passed on to `program` if it declares them.
+        Data of the generator: sizes and covariates. They are passed to `program` too if it declares
+        them.
     sampler : str
         As for `sample`.
     simulations : int
@@ -86,7 +87,7 @@ def sbc(
     backend : str
         As for `Target`.
     run : path, optional
-        Folder for the ranks, written one by one: the same call continues an interrupted one.
+        Folder to which ranks are written one by one; the same call continues an interrupted study.
     executor : Executor or Dask client, optional
         Any `concurrent.futures.Executor` of processes, or a client of Dask, to run simulations in
         parallel.
@@ -103,7 +104,7 @@ def sbc(
     Raises
     ------
     StanadaptError
-        Stage "settings" if generator and program do not fit; "files" if `run` holds another
+        Stage "settings" if generator and program do not match; "files" if `run` contains another
         calibration; "sampling" if fewer than 20 simulations gave ranks.
 
     Examples
@@ -274,7 +275,7 @@ def _require_finite(what: str, values: abc.Mapping[str, Any]) -> None:
     broken = [name for name, x in values.items() if not np.isfinite(x).all()]
     if broken:
         raise StanadaptError(
-            NO_RANK, f"{what} of {broken[0]} is infinite or not a number, so that it has no rank."
+            NO_RANK, f"{what} of {broken[0]} is infinite or not a number, so it has no rank."
         )
 
 
@@ -378,7 +379,7 @@ class _RankFile:
         if differing:
             raise StanadaptError(
                 OTHER_STUDY,
-                f"run: {self._path} holds another calibration (with another "
+                f"run: {self._path} contains another calibration (with another "
                 f"{', '.join(differing)}). Name another folder.",
             )
         return rows

@@ -62,8 +62,8 @@ def compare_repeats(
 ) -> RepeatedComparison:
     """Draw with every sampler several times, and summarize cost and verdicts over the repeats.
 
-    Runs follow each other, so that none is timed while another runs, and each repeat visits every
-    sampler, so that a machine that slows down does so for all.
+    Runs follow each other, so that no run is timed while another one is in progress. Each repeat
+    runs every sampler once, so that a machine that slows down does so for all samplers.
 
     Parameters
     ----------
@@ -72,8 +72,9 @@ def compare_repeats(
     samplers : list of str, or dict
         Names, or settings by name of the sampler.
     repeats : int
-        Number of repeats. The seed of each derives from `seed` and its number only, so that more
-        repeats later begin with the same ones. Samplers share the seeds.
+        Number of repeats. The seed of a repeat depends only on `seed` and the number of the repeat,
+        so a later call with more repeats begins with the same ones. All samplers use the same
+        seeds.
     seed : int, optional
         0 to 2**32 - 1; default: the seed of the folder `run` if it holds a comparison, otherwise a
         random one, recorded in the result.
@@ -84,24 +85,24 @@ def compare_repeats(
         its picture (`repeats.pdf`). The table is written after every repeat, and the same call
         continues it, also with more repeats, samplers or targets.
     force : bool
-        Whether to start over in `run`, whatever it holds.
+        Whether to start over in `run`, and discard its results.
     var_names : list of str, optional
-        Variables that count, as for `compare`.
+        Variables that are measured, as for `compare`.
     chains, parallel_chains, thin, inits
         As for `sample`; they apply to all samplers.
     iter_warmup, iter_sampling : int, optional
         As for `sample`. If given, they apply to Stan's NUTS as well.
     executor : Executor or Dask client, optional
-        Workers for the chains of our samplers, as for `sample`; Stan's NUTS runs here. Draws are
-        the same, and seconds are those of the workers.
+        Workers for the chains of our samplers, as for `sample`; Stan's NUTS runs in this process.
+        The draws are the same, and seconds are those of the workers.
     show_progress : bool
         Whether to show a bar in a terminal.
 
     Returns
     -------
     RepeatedComparison
-        After Ctrl-C: with the repeats that were complete. A sampler that fails with one seed is a
-        row with the reason.
+        After Ctrl-C, it has the repeats that were complete. If a sampler fails with a seed, the row
+        of this repeat has the reason.
 
     Raises
     ------

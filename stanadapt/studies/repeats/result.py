@@ -30,7 +30,7 @@ class RepeatedComparison:
         DataFrame, one row per sampler, indexed by (target, sampler) if there are several targets:
         the numbers of repeats `asked` for, those with a fit (`repeats`), `failed` and `fine`; the
         median of each measure, and as *_low and *_high the interval that the column `interval`
-        names: the central 80 %, from the 10th to the 90th percentile, or the range if fewer than
+        names: the central 80%, from the 10th to the 90th percentile, or the range if fewer than
         five repeats gave a fit.
     messages
         The kind of interval, failures and doubtful fits: a list of `Message`.

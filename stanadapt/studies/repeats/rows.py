@@ -170,7 +170,7 @@ class StoredRows:
         if differences:
             raise StanadaptError(
                 OTHER_STUDY,
-                f"{self.folder} holds repeats of another comparison, with another "
+                f"{self.folder} contains repeats of another comparison, with another "
                 f"{', '.join(differences)}. Name another folder, or start over there: --force "
                 "(force=True).",
             )

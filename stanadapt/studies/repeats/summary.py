@@ -22,7 +22,7 @@ MEASURES = (
 )  # fmt: skip
 # quantiles of fewer repeats would be little more than the extremes
 FEWEST_FOR_QUANTILES = 5
-CENTRAL, EXTREMES = "central 80 %", "smallest to largest"
+CENTRAL, EXTREMES = "central 80%", "smallest to largest"
 Key = str | tuple[str, str]
 
 
@@ -146,12 +146,12 @@ def _doubts(line: pd.Series, made: pd.DataFrame) -> Iterator[Message]:
         yield Message(FAILED_REPEATS, text)
     missing = line["asked"] - len(made)
     if missing:
-        yield Message(MISSING_REPEATS, f"{missing} of {line['asked']} repeats were not made.")
+        yield Message(MISSING_REPEATS, f"{missing} of {line['asked']} repeats were not run.")
     drawn = made[made["failure"] == ""]
     for measure in ("ess_bulk_min", "r_hat_max"):
         lost = int((~np.isfinite(drawn[measure].to_numpy(float))).sum())
         if lost:
-            text = f"{measure} is not a number in {lost} repeats and is left out there."
+            text = f"{measure} is not a number in {lost} repeats, which do not count for it."
             yield Message(MISSING_MEASURES, text)
     doubtful = drawn[drawn["verdict"] != "fine"]
     if len(doubtful):

@@ -134,8 +134,8 @@ def _describe_agreement(runs: list[ReportedFit], assessment: Assessment, names: 
     verb = "agrees" if len(compared) == 1 else "agree"
     agreement = f". {_enumerate(compared)} {verb} with {reference.label}" if compared else ""
     return (
-        f"{checked}{agreement}. Not compared with {reference.label}, since random data were drawn "
-        f"differently: {_enumerate(apart)}."
+        f"{checked}{agreement}. Not compared with {reference.label}, since their random data "
+        f"differ: {_enumerate(apart)}."
     )
 
 
@@ -150,13 +150,17 @@ def _describe_choice(ranked: list[str], costs: dict[str, Cost], alone: bool) -> 
     first = ranked[0]
     speed = f"{number(costs[first].median)} effective draws of its slowest quantity per second"
     if len(ranked) == 1:
-        reason = "alone here" if alone else "the only one left"
+        reason = "the only one here" if alone else "the only one left"
         return Message(FASTEST_SAMPLER, f"Use {first}, {reason}: {speed}")
     second = ranked[1]
     ratio = costs[first].median / costs[second].median
     if not _is_clear(costs[first], costs[second], ratio):
         many = min(costs[first].repeats, costs[second].repeats) > 1
-        why = "the ranges of their repeats overlap" if many else "one run of each does not decide"
+        why = (
+            "the ranges of their repeats overlap"
+            if many
+            else "one run of each is not enough to decide"
+        )
         return Message(
             CLOSE_SAMPLERS,
             f"Use {first} or {second}: {speed} for the one, "

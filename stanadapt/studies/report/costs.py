@@ -76,11 +76,11 @@ def _draw_panel(axes: Any, title: str, costs: list[Cost], hollow: list[bool]) ->
 def _caption(runs: list[ReportedFit], refused: list[str]) -> str:
     several = any(run.repeat for run in runs)
     spread = (
-        "Dots are medians over repeats, lines their range: if lines overlap, the order is not "
-        "certain."
+        "Dots are medians over repeats, and lines show their range: if lines overlap, the order "
+        "is not certain."
         if several
         else "Further right is better; without repeats there is no range, and small differences "
         "are not meaningful."
     )
-    hollow = " Hollow: a fit that cannot be used, whatever it costs." if refused else ""
-    return f"{spread}{hollow} Warm-up counts, compilation does not."
+    hollow = " A hollow dot is a fit that cannot be used." if refused else ""
+    return f"{spread}{hollow} Warm-up is included, compilation is not."

@@ -374,9 +374,9 @@ def reduce_columns(fits: Repeats) -> tuple[Repeats, Message | None]:
     }
     return reduced, Message(
         SELECTED_COLUMNS,
-        f"Among {count:,} columns of the fits, {len(selected)} are measured here: in each fit "
-        "those with the largest R-hat and the smallest effective sample size, by a cheap screening "
-        "of all, and those with the most different means. Medians are over these.",
+        f"Of the {count:,} columns of the fits, {len(selected)} are measured here: those with the "
+        "largest R-hat and the smallest effective sample size in each fit, according to a quick "
+        "screening of all, and those with the most different means. Medians are over these.",
     )
 
 

@@ -93,6 +93,6 @@ def _caption(shown: int, count: int) -> str:
         else "Every parameter"
     )
     return (
-        f"{which}: median, half and 90 % of the posterior by each sampler. Lines of one row should "
+        f"{which}: median, half and 90% of the posterior by each sampler. Lines of one row should "
         "agree in place and length; the dashed lines mark those of a normal posterior."
     )

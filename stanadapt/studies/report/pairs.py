@@ -97,7 +97,7 @@ def _limit_axes(axes: Any, reference: ReportedFit, names: list[str]) -> str:
 def _caption(runs: list[ReportedFit], reference: ReportedFit, able: list[ReportedFit]) -> str:
     behind = f", grey: those of {reference.label}" if len(able) > 1 else ""
     crosses = (
-        " Crosses are divergences: where they crowd, a region may be missing."
+        " Crosses are divergences: if they cluster, a region may be missing there."
         if any(run.statistics.get("diverging", np.zeros(1)).any() for run in able)
         else " No fit reports a divergence."
     )

@@ -125,7 +125,7 @@ def _length(run: ReportedFit) -> list[Message]:
     if row["chains"] == 1:
         text = (
             "It has one chain, so R-hat cannot be computed: nothing shows whether another chain "
-            "would reach the same region. Run four."
+            "would reach the same region. Run four chains."
         )
         messages.append(Message(ONE_CHAIN, text))
     return messages

@@ -57,17 +57,18 @@ def report(
     ----------
     fits : dict
         By name: results of `sample` and `stan_nuts`, or any ArviZ objects with the same variables;
-        or lists of them, repeats of one sampler with different seeds, whose spread is shown. The
-        k-th repeats of all names are compared with each other.
+        or lists of them, which are repeats of one sampler with different seeds. The report shows
+        the spread of repeats. The k-th repeats of all names are compared with each other.
     path : path
         The HTML file to write. It is self-contained: it includes pictures, styles and all text.
     baseline : str, optional
         As for `compare`. If it does not pass every check, the reference is the fit with the largest
         of the smallest bulk ESS among those that do.
     table : DataFrame, optional
-        The result of `compare` for the same fits, one of each, to save its time.
+        The result of `compare` for the same fits, if there is one fit per name: it is then not
+        computed again.
     command : str
-        The command that made the fits, to be shown.
+        The command that made the fits, which the report shows.
 
     Returns
     -------
@@ -216,5 +217,5 @@ def _pictures(runs: list[ReportedFit], assessment: Assessment) -> list[Picture]:
 def _add_left_out(picture: Picture | None, labels: list[str]) -> Picture | None:
     if picture is None or not labels:
         return picture
-    text = f" Not shown, as their random data were drawn differently: {', '.join(labels)}."
+    text = f" Not shown, because their random data differ: {', '.join(labels)}."
     return picture._replace(caption=picture.caption + text)

@@ -102,12 +102,12 @@ def _caption(
     measured = "the mean" if sound else "the mean, itself in doubt,"
     text = (
         f"Largest distance of a running mean from {measured} of {reference.label}: lower and "
-        "further left is better, and the dashed line is how errors of independent draws shrink. "
-        "Near the end errors of the reference count too."
+        "further left is better, and the dashed line shows how errors of independent draws shrink. "
+        "Near the end, the error of the reference matters too."
     )
     if reference in shown:
         text += " Its line ends at half of its draws."
     left_out = [run.label for run in runs if run not in shown]
     if left_out:
-        text += f" Not shown, as their evaluations were not counted: {', '.join(left_out)}."
+        text += f" Not shown, because their evaluations were not counted: {', '.join(left_out)}."
     return text

@@ -39,9 +39,9 @@ def draw(runs: list[ReportedFit], places: dict[str, int]) -> Picture | None:
     description = "A coordinate against another on which it depends, before and after"
     found = (f"{run.label}: {results.attribute(run.fit, 'straightening', '')}" for run in shown)
     caption = (
-        f"{'. '.join(found)}. On the right is the coordinate as the sampler moved it, given those "
-        "on which it depends: its spread and its location should be the same everywhere. Draws are "
-        "on the unconstrained scale."
+        f"{'. '.join(found)}. On the right is the residual that the sampler moved, given the "
+        "coordinates on which it depends: its spread and location should be the same everywhere. "
+        "Draws are on the unconstrained scale."
     )
     return Picture("Straightening", caption, as_svg(figure, "straightening", description))
 

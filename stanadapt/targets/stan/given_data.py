@@ -30,7 +30,7 @@ from stanadapt.targets.stan.r_dump import looks_like_r_dump, read_r_dump
 
 _COMPRESSED = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\x00": lzma}
 _BINARY_R = (b"RDX", b"RDA", b"X\n\x00", b"A\n2", b"A\n3")
-_IN_R = "In R, write the data as JSON by cmdstanr's write_stan_json."
+_IN_R = "In R, write the data as JSON with cmdstanr's write_stan_json."
 MOST_LEVELS = 64  # of lists in lists, as in NumPy; a list may hold itself
 EXPECTED = (
     "The data must be a mapping of names to values, a table, JSON text, the path of a JSON file or "
@@ -102,7 +102,7 @@ def _read(data: str | PathLike) -> GivenData:
     except (ValueError, RecursionError) as error:
         message = f"{source} is not valid JSON: {error}. Stan's data are a JSON object of numbers."
         if source.endswith((".csv", ".tsv", ".CSV")):
-            message += " Read a table by pandas.read_csv, and give the table."
+            message += " Read a table with pandas.read_csv, and pass the table."
         raise StanadaptError(DATA_NOT_JSON, message) from None
     if not isinstance(values, dict):
         expected = "must be a JSON object, names and values in braces"

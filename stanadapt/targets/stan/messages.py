@@ -70,7 +70,7 @@ DATA_NOT_JSON = Code(
 DATA_NOT_R_DUMP = Code(
     "data_not_r_dump",
     "data",
-    "A data file is in R's dump format, but contains something else than assigned numbers.",
+    "A data file is in R's dump format, but contains something other than assignments of numbers.",
     "Correct the line that the message names, or write the data as JSON.",
 )
 DATA_REPEATED = Code(
@@ -95,18 +95,19 @@ DATA_NOT_NUMERIC = Code(
     "data_not_numeric",
     "data",
     "A value contains an element that is not a number.",
-    "Replace strings, booleans and missing values by numbers.",
+    "Replace strings, booleans and missing values with numbers.",
 )
 DATA_NOT_FINITE = Code(
     "data_not_finite",
     "data",
     "A value contains NaN or infinity.",
-    "Remove these elements, or declare the missing ones as parameters.",
+    "Remove these elements, or model missing values as parameters.",
 )
 DATA_NOT_INTEGER = Code(
     "data_not_integer",
     "data",
-    "A value declared int contains a decimal number, or one beyond 32 bits.",
+    "A value declared int contains a number that is not an integer, or one that does not fit into "
+    "32 bits.",
     "Give integers, or declare the variable real.",
 )
 DATA_OUT_OF_BOUNDS = Code(
@@ -145,8 +146,8 @@ CMDSTAN_BROKEN = Code(
 COMPILER_MISSING = Code(
     "compiler_missing",
     "installation",
-    "No C++ compiler or no make was found.",
-    "Install them by the command in the message, or use backend='stanli'.",
+    "No C++ compiler was found, or the program make is missing.",
+    "Install them with the command in the message, or use backend='stanli'.",
 )
 DISK_FULL = Code(
     "disk_full",

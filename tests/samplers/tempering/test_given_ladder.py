@@ -140,7 +140,7 @@ def test_levels_between_are_interpolated():
 @pytest.mark.parametrize("name", ["parallel_tempering", "simulated_tempering", "smc"])
 @pytest.mark.parametrize(("given", "facts"), [
     ([0.9, 0.5, 0.0], ["start at 1", "0.9, 0.5, 0"]),
-    (TEMPERATURES, ["one over each", "2.8", "60"]),
+    (TEMPERATURES, ["1 divided by each", "2.8", "60"]),
     ([1.0, 0.5, 0.5, 0.0], ["decrease strictly", "number 3", "number 2"]),
     ([1.0, 0.2, 0.5, 0.0], ["decrease strictly", "number 3"]),
     ([1.0, 0.5, -0.1], ["below 0"]),

@@ -95,7 +95,7 @@ def test_pictures_leave_out_fits_of_other_random_data(tmp_path):
     """Their intervals and means should not agree with those of the reference."""
     fits = {"own": made_up.fit(1, random_data="A"), "other": made_up.fit(2, random_data="B")}
     page = Page(sa.report(fits, tmp_path / "report.html", baseline="own").read_text())
-    left_out = "Not shown, as their random data were drawn differently: other."
+    left_out = "Not shown, because their random data differ: other."
     assert " ".join(page.text[""].split()).count(left_out) == 3
 
 

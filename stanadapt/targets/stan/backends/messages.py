@@ -17,7 +17,7 @@ BACKEND_UNAVAILABLE = Code(
 COMPILATION_FAILED = Code(
     "compilation_failed",
     "installation",
-    "A C++ compiler, linker or make failed on a program that Stan accepts.",
+    "The C++ compiler, the linker or make failed on a program that Stan accepts.",
     "Run `stanadapt doctor`; reinstall CmdStan, or use backend='stanli'.",
 )
 LIBRARY_UNUSABLE = Code(
@@ -29,7 +29,8 @@ LIBRARY_UNUSABLE = Code(
 STANLI_UNUSABLE = Code(
     "stanli_unusable",
     "installation",
-    "The installed stanli is not the release for which its guards were written, or fails them.",
+    "The installed stanli is not the release for which the checks of this package were written, "
+    "or it fails them.",
     "Install the version that the message names, or use another backend.",
 )
 DATA_REJECTED = Code(
@@ -59,13 +60,14 @@ BINDING_LIMIT = Code(
 PARAMETER_BRANCHES = Code(
     "parameter_branches",
     "initialization",
-    "Control flow may depend on parameters, which the embedded backend does not always handle.",
+    "Control flow may depend on parameters, which the embedded backend does not always handle "
+    "correctly.",
     "Use backend='cmdstan', rewrite the program, or pass unsafe=True if you checked the density.",
 )
 GRADIENT_MISMATCH = Code(
     "gradient_mismatch",
     "initialization",
-    "In the embedded backend the gradient is not the derivative of the density.",
+    "The gradient that the embedded backend computes is not the derivative of its density.",
     "Use backend='cmdstan', rewrite the program, or pass unsafe=True if you checked the density.",
 )
 CHECKS_OMITTED = Code(
@@ -89,7 +91,7 @@ KNOWN_FAULT = Code(
 DENSITIES_DISAGREE = Code(
     "densities_disagree",
     "initialization",
-    "A compiled density and that of the embedded backend differ by more than a constant.",
+    "The compiled density and that of the embedded backend differ by more than a constant.",
     "Use the backend that the message trusts; unsafe=True omits the comparison.",
 )
 NOTHING_COMPARED = Code(

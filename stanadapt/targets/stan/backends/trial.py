@@ -226,8 +226,8 @@ def _over(program: Program, size: Size, by: str, allowed: Limits) -> StanadaptEr
     return StanadaptError(
         BINDING_LIMIT,
         f"{program.name} {exceeded} in the embedded backend, which unrolls its loops (about "
-        f"{size.iterations:,} iterations). {elsewhere(program)}. Otherwise replace loops by "
-        f"vectorized statements; or the environment variable {variable} {more}.",
+        f"{size.iterations:,} iterations). {elsewhere(program)}. Otherwise replace loops with "
+        f"vectorized statements. The environment variable {variable} {more}.",
     )
 
 
