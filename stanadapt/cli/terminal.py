@@ -25,7 +25,7 @@ from stanadapt.cli.messages import WOULD_OVERWRITE
 from stanadapt.diagnostics.reasons import NOT_JUDGED
 from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.errors import ConvergenceWarning, StanadaptError
-from stanadapt.results.messages import NOT_WRITABLE
+from stanadapt.results.messages import NOT_WRITABLE, OTHER_CSV_FILES
 
 # default of --out, and the noun for the result, by format
 OUTPUTS = {
@@ -146,6 +146,12 @@ def require_writable(paths: Iterable[Path], force: bool, format: str = "netcdf")
     if not existing or force:
         return checked
     listed = ", ".join(existing)
+    if format == "cmdstan" and not any(results.is_stan_csv(Path(file)) for file in existing):
+        raise StanadaptError(
+            OTHER_CSV_FILES,
+            f"{listed} would be taken for chains by programs that read all CSV files of a folder: "
+            "choose another --out, or add --force, which leaves them there.",
+        )
     if sys.stdin.isatty() and typer.confirm(f"Overwrite {listed}?", err=True):
         return checked
     raise StanadaptError(

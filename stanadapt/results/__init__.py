@@ -32,6 +32,7 @@ from stanadapt.results.arviz_object import (
     variables,
 )
 from stanadapt.results.cmdstan_csv import other_csv_files
+from stanadapt.results.cmdstan_header import is_stan_csv
 from stanadapt.results.files import (
     as_path,
     check_writable,
@@ -61,6 +62,7 @@ __all__ = [
     "from_json",
     "group_names",
     "is_fit",
+    "is_stan_csv",
     "load",
     "notes",
     "other_csv_files",

@@ -130,9 +130,10 @@ def _require_room(folder: Any, names: Sequence[str], overwrite: bool) -> tuple[P
         raise StanadaptError(
             OTHER_CSV_FILES,
             f"{folder} contains {others[0].name}"
-            f"{f' and {len(others) - 1} more CSV files' if len(others) > 1 else ''}, which would "
-            "be read as chains of the fit. Choose another folder, or allow files of CmdStan to be "
-            "removed there (overwrite=True, or --force in a shell).",
+            f"{f' and {len(others) - 1} more CSV files' if len(others) > 1 else ''}, which "
+            "programs that read all CSV files of a folder would take for chains. Choose another "
+            "folder, or use this one nevertheless (overwrite=True, or --force in a shell): that "
+            "removes files of CmdStan, and leaves others.",
         )
     return folder, [path for path in others if is_stan_csv(path)]
 

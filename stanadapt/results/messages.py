@@ -102,7 +102,7 @@ NO_CMDSTAN_FORM = Code(
 OTHER_CSV_FILES = Code(
     "other_csv_files",
     "files",
-    "A folder contains CSV files that would be read as chains of the fit that is saved there.",
+    "A folder contains other CSV files, which some programs would take for chains of the fit.",
     "Choose another folder, or add overwrite=True (--force), which removes files of CmdStan there.",
 )
 ZARR_MISSING = Code(

@@ -31,6 +31,16 @@ def test_the_same_draws_in_csv_files(sample, tmp_path):
     assert "1 x 40 draws" in call("diagnose", "csv")
 
 
+def test_a_csv_file_of_something_else_is_named_before_draws_and_stays(sample, tmp_path):
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "data.csv").write_text("a,b\n1,2\n")
+    to_csv = [*sample, "--out", "csv", "--format", "cmdstan"]
+    refused("other_csv_files", *to_csv, facts=["data.csv", "--force"])
+    call(*to_csv, "--force", "--chains", "1")
+    assert {path.name for path in (tmp_path / "csv").iterdir()} == {"data.csv", "m_1.csv"}
+    assert "1 x 40 draws" in call("diagnose", "csv")
+
+
 def test_refused_before_sampling(sample, tmp_path):
     refused("unknown_format", *sample, "--format", "csv", facts=["cmdstan"])
     refused("not_of_the_format", *sample, "--format", "cmdstan", "--float32")

@@ -2,7 +2,7 @@
 
 All chains together learn location, scales and correlations from draws and gradients, in a few
 hundred iterations. On the whitened posterior one trajectory of fixed length, two gradients per
-draw, is as good as the five to seven that NUTS needs. If a pilot run shows that such trajectories
+draw, is as good as one of NUTS with seven or more. If a pilot run shows that such trajectories
 do not suit the posterior (for example a funnel, or many parameters), NUTS runs with the learned
 metric. The result records the choice and the reason for it.
 
