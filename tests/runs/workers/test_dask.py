@@ -48,7 +48,7 @@ def cluster(tmp_path_factory):
 @pytest.fixture
 def client(cluster):
     with Client(scheduler_file=cluster) as client:
-        client.wait_for_workers(2, timeout=120)
+        client.wait_for_workers(2, timeout=600)
         yield client
 
 
