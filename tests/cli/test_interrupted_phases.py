@@ -9,13 +9,13 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.cli import interruption
 from tests.helpers.command_line import PROGRAM, TINY
-from tests.helpers.interrupted_command import READY, interrupt
+from tests.helpers.interrupted_command import PATIENT, READY, SOON, interrupt
 
 SHORT = ["--sampler", "rwm", "--no-standardize", *TINY]
 NOTHING = f"{interruption.NOTHING_WRITTEN}\n"
 # make starts a shell, which starts a slow program, as g++ starts cc1plus
 MAKEFILE = """%_model.so: %.stan
-\t@sleep 100 & echo $$! > "$$STARTED"; wait
+\t@sleep 1000 & echo $$! > draft; mv draft "$$STARTED"; wait
 """
 WHEN_STARTED = f"""
 import os, threading, time
@@ -44,7 +44,7 @@ DEAF_FOR_SECONDS = "hashlib.pbkdf2_hmac('sha256', b'', b'', 4 * 10**6)"
 SWALLOWED = """
         while True:
             try:
-                time.sleep(10)
+                time.sleep(100)
             except KeyboardInterrupt:
                 pass
 """
@@ -53,11 +53,12 @@ LOST = """
         def call(address):
             if not lost:
                 lost.append(1)
-                time.sleep(10)
+                time.sleep(100)
         lost = []
         callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(call)
         callback(None)
-        time.sleep(10)
+        for _ in range(10_000):  # as LLVM, which comes back to Python now and then
+            time.sleep(0.01)
 """
 
 
@@ -95,9 +96,9 @@ def runs(number):
 
 @pytest.mark.slow
 def test_while_a_program_is_compiled_no_compiler_is_left(files):
-    seconds, code, errors = interrupted(files, WHEN_STARTED, "bridgestan")
+    seconds, code, errors = interrupted(files, PATIENT + WHEN_STARTED, "bridgestan")
     assert (code, errors) == (130, NOTHING)
-    assert seconds < 1.0
+    assert seconds < SOON
     assert not runs(int((files / "started").read_text()))
     assert list((files / "cache" / "builds").iterdir()) == []
     assert not (files / "fit.nc").exists()
@@ -107,23 +108,23 @@ def test_while_a_program_is_compiled_no_compiler_is_left(files):
 def test_while_llvm_does_not_return(files):
     seconds, code, errors = interrupted(files, WHEN_COMPILING % DEAF, "stanli", after=0.3)
     assert (code, errors) == (130, NOTHING)
-    assert seconds < 1.0
+    assert seconds < SOON
 
 
 @pytest.mark.slow
 def test_a_second_one_leaves_at_once_if_the_first_was_swallowed(files):
-    seconds, code, errors = interrupted(
-        files, WHEN_COMPILING % SWALLOWED, "stanli", after=0.3, presses=2
-    )
+    swallowed = PATIENT + WHEN_COMPILING % SWALLOWED
+    seconds, code, errors = interrupted(files, swallowed, "stanli", after=0.3, presses=2)
     assert (code, errors) == (130, NOTHING)
-    assert seconds < 0.5
+    assert seconds < SOON
 
 
 @pytest.mark.slow
 def test_an_exception_that_a_callback_loses_is_raised_again(files):
-    seconds, code, errors = interrupted(files, WHEN_COMPILING % LOST, "stanli", after=0.3)
+    lost = PATIENT + WHEN_COMPILING % LOST
+    seconds, code, errors = interrupted(files, lost, "stanli", after=0.3)
     assert (code, errors) == (130, NOTHING)
-    assert seconds < 1.0
+    assert seconds < SOON
 
 
 # sampling has ended, and a later step is slow; a sampler that compiles fast
@@ -133,6 +134,7 @@ from stanadapt import results
 from stanadapt.diagnostics import compare, verdict
 from stanadapt.results import files
 def slow(*arguments, **keywords):
+    %s
     print({READY!r}, flush=True)
     %s
     return function(*arguments, **keywords)
@@ -146,21 +148,21 @@ function = %s
     ("name", "slowly"),
     [
         pytest.param("results.build", "time.sleep(1.0)", marks=pytest.mark.slow),
-        pytest.param("verdict.verdict", "time.sleep(60)", marks=pytest.mark.soak),
+        pytest.param("verdict.verdict", "time.sleep(100)", marks=pytest.mark.soak),
         ("verdict.verdict", DEAF_FOR_SECONDS),
         pytest.param("files._write", "time.sleep(1.0)", marks=pytest.mark.soak),
-        pytest.param("compare._add_missed", "time.sleep(60)", marks=pytest.mark.soak),
+        pytest.param("compare._add_missed", "time.sleep(100)", marks=pytest.mark.soak),
     ],
 )
 def test_no_draw_is_lost_while_a_result_is_built_judged_or_written(files, name, slowly):
     """Building and writing continue; the verdict and the table are left out."""
-    drawn = DRAWN % (slowly, name, name)
+    drawn = DRAWN % ("pass", slowly, name, name)
     seconds, code, errors = interrupted(files, drawn, "stanli", short=True)
     assert code == 130
     assert f"{files / 'fit.nc'}\n" in errors
     assert NOTHING not in errors
     assert "Traceback" not in errors
-    assert seconds < 20.0
+    assert seconds < SOON
     fit = sa.load(files / "fit.nc")
     assert fit.attrs["interrupted"] == 0
     assert results.dataset(fit, "posterior").sizes == {"chain": 2, "draw": 40}
@@ -170,11 +172,11 @@ def test_no_draw_is_lost_while_a_result_is_built_judged_or_written(files, name, 
 
 def half_written(files, name):
     """Return code that begins a file under another name, after which a step is slow."""
-    slow = f"open({str(files / '.half')!r}, 'w'); time.sleep(60)"
+    begin = f"open({str(files / '.half')!r}, 'w').close()"
     named = (
         "from stanadapt import results\nresults.partial_path = lambda path: path.with_name('.half')"
     )
-    return f"{named}\n{DRAWN % (slow, name, name)}"
+    return f"{named}\n{DRAWN % (begin, 'time.sleep(100)', name, name)}"
 
 
 @pytest.mark.thorough
@@ -184,11 +186,11 @@ def half_written(files, name):
 def test_it_ends_at_once_if_a_run_folder_has_the_draws(files, name):
     run = files / "run"
     seconds, code, errors = interrupted(
-        files, half_written(files, name), "stanli", short=True, more=["--run", run], after=0.1
+        files, half_written(files, name), "stanli", short=True, more=["--run", run]
     )
     assert code == 130
     assert f"stanadapt resume {run}" in errors.splitlines()[-1]
-    assert seconds < 1.0
+    assert seconds < SOON
     assert not (files / "fit.nc").exists()
     # a file that is incomplete is removed
     assert (files / ".half").exists() is (name == "verdict.verdict")
@@ -199,7 +201,7 @@ def test_it_ends_at_once_if_a_run_folder_has_the_draws(files, name):
 @pytest.mark.slow
 def test_a_second_one_while_a_file_is_written_leaves_nothing_half_written(files):
     prepared = half_written(files, "files._write")
-    seconds, code, errors = interrupted(files, prepared, "stanli", short=True, presses=2, after=0.1)
-    assert (code, seconds < 1.0) == (130, True)
+    seconds, code, errors = interrupted(files, prepared, "stanli", short=True, presses=2)
+    assert (code, seconds < SOON) == (130, True)
     assert errors.endswith(NOTHING)
     assert not (files / ".half").exists()

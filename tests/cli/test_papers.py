@@ -79,7 +79,7 @@ app()
     done = subprocess.run(
         [sys.executable, "-I", "-c", code, str(tmp_path), str(ROOT),
          "paper", "learned-integrators", "--quick", "--out", str(tmp_path / "out")],
-        capture_output=True, text=True, check=False, cwd=tmp_path, timeout=500,
+        capture_output=True, text=True, check=False, cwd=tmp_path, timeout=3000,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "integrators.csv").is_file()

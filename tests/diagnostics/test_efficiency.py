@@ -5,7 +5,7 @@ ESS = n (1 - rho) / (1 + rho); its square has lag-k correlation rho^(2k), so for
 ESS = n (1 - rho^2) / (1 + rho^2), and the error of the sd is sqrt(2 / ESS) / 2.
 """
 
-import time
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -199,7 +199,7 @@ def test_filters_of_warnings_are_restored(monkeypatch):
 
 def test_ctrl_c_does_not_wait_for_columns_that_have_not_started(monkeypatch):
     """Also while columns are submitted, which takes a second for 20,000."""
-    begun, submitted = [], iter(range(10_000))
+    begun, submitted, canceled = [], iter(range(10_000)), threading.Event()
 
     class Pressed(ThreadPoolExecutor):
         def submit(self, *arguments):
@@ -207,9 +207,14 @@ def test_ctrl_c_does_not_wait_for_columns_that_have_not_started(monkeypatch):
                 raise KeyboardInterrupt
             return super().submit(*arguments)
 
+        def shutdown(self, *arguments, **options):
+            super().shutdown(*arguments, **{**options, "wait": False})
+            canceled.set()
+            super().shutdown(*arguments, **options)
+
     def slow(draws):
         begun.append(1)
-        time.sleep(0.02)
+        assert canceled.wait(60)
 
     monkeypatch.setattr(mixing, "LONG", 1)
     monkeypatch.setattr(mixing, "ThreadPoolExecutor", Pressed)

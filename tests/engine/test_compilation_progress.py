@@ -2,6 +2,7 @@
 
 import re
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -61,6 +62,37 @@ def shown(capsys, body, show=True, functions=(), after=0.0):
     return capsys.readouterr().err
 
 
+@pytest.fixture
+def clock(monkeypatch):
+    """The time in seconds, which stands still unless a test moves it."""
+    now = [100.0]
+    monkeypatch.setattr(compilation_progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+@pytest.fixture
+def said(monkeypatch, clock):
+    """Return a function that waits until the line has begun so, at a time that stands still."""
+    lines, new = [], threading.Condition()
+    text = Compilation.text
+
+    def recorded(compilation):
+        with new:
+            lines.append(text(compilation))
+            new.notify_all()
+        return lines[-1]
+
+    def wait(beginning, times=1):
+        with new:
+            found = new.wait_for(
+                lambda: sum(line.startswith(beginning) for line in lines) >= times, 60.0
+            )
+        assert found, lines
+
+    monkeypatch.setattr(Compilation, "text", recorded)
+    return wait
+
+
 def test_what_a_function_names_is_reachable():
     found = {function.__name__ for function in reachable([plain])}
     assert found == {"plain", "outer", "inner", "by_module", "copy"}
@@ -81,28 +113,28 @@ def test_compilations_are_counted_until_the_end():
     assert compilation.seconds == compilation.seconds
 
 
-def test_the_line_while_functions_are_compiled(capsys, monkeypatch):
-    monkeypatch.setattr(compilation_progress, "PLAIN_SECONDS", 0.01)
+def test_the_line_while_functions_are_compiled(capsys, monkeypatch, said):
+    monkeypatch.setattr(compilation_progress, "PLAIN_SECONDS", 0.0)
     calling, _ = fresh()
 
     def body():
         calling(1.0)
         HISTORY.append(inner.py_func)  # of something else
-        threading.Event().wait(0.3)
+        said("Compiling whitened_hmc (2 ")
 
     printed = shown(capsys, body, functions=[calling, outer])
     lines = printed.splitlines()
     # calling, which does not name `called` in its globals, outer, and three that outer names
-    assert re.fullmatch(r"Compiling whitened_hmc \(2 of up to 5 functions\), \d s, once", lines[-1])
+    assert re.fullmatch(r"Compiling whitened_hmc \(2 of up to 5 functions\), 0 s, once", lines[-1])
 
 
-def test_the_line_if_it_is_not_known_how_many_there_will_be(capsys):
-    printed = shown(capsys, lambda: (HISTORY.append(outer), threading.Event().wait(0.3)))
+def test_the_line_if_it_is_not_known_how_many_there_will_be(capsys, said):
+    printed = shown(capsys, lambda: (HISTORY.append(outer), said("Compiling")))
     assert printed.splitlines()[-1] == "Compiling whitened_hmc (1 function), 0 s, once"
 
 
-def test_nothing_is_said_of_compilation_if_nothing_is_compiled(capsys):
-    printed = shown(capsys, lambda: threading.Event().wait(0.3), functions=[outer])
+def test_nothing_is_said_of_compilation_if_nothing_is_compiled(capsys, said):
+    printed = shown(capsys, lambda: said("Loading"), functions=[outer])
     assert printed == "Loading whitened_hmc, 0 s\n"
 
 
@@ -120,11 +152,11 @@ def test_nothing_is_shown_without_progress(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_step_that_fails_is_silent_afterwards(capsys, monkeypatch):
-    monkeypatch.setattr(compilation_progress, "PLAIN_SECONDS", 0.01)
+def test_a_step_that_fails_is_silent_afterwards(capsys, monkeypatch, said):
+    monkeypatch.setattr(compilation_progress, "PLAIN_SECONDS", 0.0)
 
     def fail():
-        threading.Event().wait(0.1)
+        said("Loading", times=3)
         raise ValueError("failed")
 
     with pytest.raises(ValueError, match="failed"):
@@ -134,25 +166,33 @@ def test_a_step_that_fails_is_silent_afterwards(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
-def test_in_a_log_the_line_is_repeated_seldom_but_the_beginning_of_compilation_is_shown(capsys):
+def test_in_a_log_the_line_is_repeated_seldom_but_the_beginning_of_compilation_is_shown(
+    capsys, said, clock
+):
     def body():
-        threading.Event().wait(0.3)
+        said("Loading")
         HISTORY.append(outer)
-        threading.Event().wait(0.6)
+        said("Compiling")
+        clock[0] += 9.0
+        threading.Event().wait(0.6)  # three looks at the clock
+        clock[0] += 2.0
+        said("Compiling", times=2)
 
-    assert [line.split()[0] for line in shown(capsys, body).splitlines()] == [
-        "Loading",
-        "Compiling",
+    printed = shown(capsys, body)
+    assert [(line.split()[0], line.split()[-3:]) for line in printed.splitlines()] == [
+        ("Loading", ["whitened_hmc,", "0", "s"]),
+        ("Compiling", ["0", "s,", "once"]),
+        ("Compiling", ["11", "s,", "once"]),
     ]
 
 
-def test_a_notebook_rewrites_one_line(capsys, monkeypatch):
+def test_a_notebook_rewrites_one_line(capsys, monkeypatch, said):
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    monkeypatch.setattr(compilation_progress, "NOTEBOOK_SECONDS", 0.01)
+    monkeypatch.setattr(compilation_progress, "NOTEBOOK_SECONDS", 0.0)
 
     def body():
         HISTORY.append(outer)
-        threading.Event().wait(0.3)
+        said("Compiling", times=3)
 
     printed = shown(capsys, body)
     texts = printed.removesuffix("\n").split("\r")
@@ -162,13 +202,13 @@ def test_a_notebook_rewrites_one_line(capsys, monkeypatch):
     assert "\n" not in printed[:-1]
 
 
-def test_a_terminal_has_a_spinner(monkeypatch, capsys):
+def test_a_terminal_has_a_spinner(monkeypatch, capsys, said):
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich: as if it were a terminal
     monkeypatch.setenv("TERM", "xterm")
 
     def body():
         HISTORY.append(outer)
-        threading.Event().wait(0.5)
+        said("Compiling")
 
     printed = shown(capsys, body)
     assert "Compiling whitened_hmc (1 function), 0 s, once" in printed

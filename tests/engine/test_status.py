@@ -6,40 +6,78 @@ import threading
 
 import pytest
 
+from stanadapt.engine import console
 from stanadapt.engine.console import Plain, reporter, slow_step
 
 
-def announced(capsys, show=True, seconds=0.0, after=0.01):
-    with slow_step(show, "Compiling (once)", after):
-        threading.Event().wait(seconds)
-    threading.Event().wait(0.05)
+@pytest.fixture
+def timers(monkeypatch):
+    """Timers of the steps so far, whose time is over when a test says so."""
+    made = []
+
+    class Timer(threading.Timer):
+        def __init__(self, seconds, over):
+            super().__init__(seconds, over)
+            made.append(self)
+
+        def start(self):
+            pass
+
+        @property
+        def canceled(self):
+            return self.finished.is_set()
+
+        def is_over(self):
+            self.function()
+
+    monkeypatch.setattr(console.threading, "Timer", Timer)
+    return made
+
+
+def announced(capsys, timers, show=True, slow=True):
+    with slow_step(show, "Compiling (once)"):
+        if slow:
+            timers[-1].is_over()
+    assert timers[-1].interval == console.SLOW
+    assert timers[-1].canceled
+    timers[-1].is_over()  # as if it had been canceled too late
     return capsys.readouterr().err
 
 
 def test_a_slow_step_is_announced(capsys):
-    assert announced(capsys, seconds=0.5) == "Compiling (once)\n"
+    written = ""
+    with slow_step(True, "Compiling (once)", 0.01):
+        while not written:  # the announcement is awaited, however late it comes
+            threading.Event().wait(0.01)
+            written = capsys.readouterr().err
+    assert written + capsys.readouterr().err == "Compiling (once)\n"
 
 
-def test_a_quick_step_is_never_announced(capsys):
-    assert announced(capsys, after=0.02) == ""
+def test_a_slow_step_is_announced_once(capsys, timers):
+    assert announced(capsys, timers) == "Compiling (once)\n"
 
 
-def test_nothing_is_announced_unless_progress_is_shown(capsys):
-    assert announced(capsys, show=False, seconds=0.3) == ""
+def test_a_quick_step_is_never_announced(capsys, timers):
+    assert announced(capsys, timers, slow=False) == ""
 
 
-def test_a_step_that_fails_is_silent_afterwards(capsys):
-    with pytest.raises(ValueError, match="failed"), slow_step(True, "Compiling", 0.05):
+def test_nothing_is_announced_unless_progress_is_shown(capsys, timers):
+    assert announced(capsys, timers, show=False) == ""
+
+
+def test_a_step_that_fails_is_silent_afterwards(capsys, timers):
+    with pytest.raises(ValueError, match="failed"), slow_step(True, "Compiling"):
         raise ValueError("failed")
-    threading.Event().wait(0.1)
+    assert timers[-1].canceled
+    timers[-1].is_over()
     assert capsys.readouterr().err == ""
 
 
-def test_a_notebook_without_widgets_shows_lines(capsys, monkeypatch):
+def test_a_notebook_without_widgets_shows_lines(capsys, monkeypatch, timers):
     """Rich shows nothing there, and warns that ipywidgets are missing, which would fail here."""
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert announced(capsys, seconds=0.3) == "Compiling (once)\n"
+    assert announced(capsys, timers) == "Compiling (once)\n"
     assert isinstance(reporter(True), Plain)
 
 
@@ -48,16 +86,20 @@ def test_a_line_is_shown_while_native_output_is_collected():
     code = (
         "import os, sys, tempfile, threading\n"
         "from stanadapt.engine.console import report_if_slow, status\n"
-        "with status(True) as report, tempfile.TemporaryFile() as file:\n"
+        "reported = threading.Event()\n"
+        "with status(True) as line, tempfile.TemporaryFile() as file:\n"
+        "    def report(text):\n"
+        "        line(text)\n"
+        "        reported.set()\n"
         "    saved = os.dup(2)\n"
         "    os.dup2(file.fileno(), 2)\n"
         "    with report_if_slow(report, lambda: 'Binding', 0.01):\n"
-        "        threading.Event().wait(0.3)\n"
+        "        assert reported.wait(60)\n"
         "    os.dup2(saved, 2)\n"
         "    file.seek(0)\n"
         "    print(file.read())\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
     )
     assert (done.stdout, done.stderr) == ("b''\n", "Binding\n")

@@ -21,7 +21,7 @@ from tests.helpers.repository import ROOT
 POINTS = 4
 TOLERANCE = 1e-9  # relative to the largest value, or to the largest entry of the gradient
 CHUNK = 100  # programs per process
-TIMEOUT = 180  # seconds per chunk
+TIMEOUT = 900  # seconds per chunk
 GRADIENT_ONLY = "its values are right"
 
 

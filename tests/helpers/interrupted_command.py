@@ -5,34 +5,54 @@ import subprocess
 import sys
 import time
 
+READY, NOTICED, NORMAL_EXIT = "ready", "noticed", "the interpreter has ended as usual"
+# a limit for a command that ends at once, where all else takes minutes: the machine may be busy
+SOON = 30.0
 # a background job of a shell, as a CI runner may be, passes on that SIGINT is ignored
-START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+START = f"""
+import atexit, os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from stanadapt.cli import interruption
+class Noticing:
+    def __getattr__(self, name):
+        return getattr(os, name)
+    def read(self, *arguments):  # each signal is a byte
+        found = os.read(*arguments)
+        print({NOTICED!r}, flush=True)
+        return found
+interruption.os = Noticing()
+atexit.register(print, {NORMAL_EXIT!r}, flush=True)
+"""
+# the main thread alone ends the command, however long it takes
+PATIENT = "interruption.PATIENCE = 600.0\n"
 MAIN = "\nfrom stanadapt.cli import main; main()\n"
-READY = "ready"
 
 
-def interrupt(prepare, *arguments, after=0.0, presses=1, between=0.1, environment=None):
+def interrupt(prepare, *arguments, after=0.0, presses=1, environment=None):
     """Run code that prints READY at some moment, and the command; interrupt it then.
 
-    Returns the seconds from the first signal to the end, the exit code and standard error.
+    Each further signal is sent when the one before it was noticed. Returns the seconds from the
+    first signal to the end, the exit code and standard error.
     """
     process = subprocess.Popen(
         [sys.executable, "-c", START + prepare + MAIN, *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
     )  # fmt: skip
-    try:
-        while prepare:
-            line = process.stdout.readline()
+
+    def wait_until(said):
+        while (line := process.stdout.readline()).strip() != said:
             assert line, process.stderr.read()
-            if line.strip() == READY:
-                break
+
+    try:
+        wait_until(READY)
         time.sleep(after)
         began = time.perf_counter()
-        for press in range(presses):
-            if press:
-                time.sleep(between)
+        process.send_signal(signal.SIGINT)
+        for _ in range(presses - 1):
+            wait_until(NOTICED)
             process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=120)
+        printed, errors = process.communicate(timeout=300)
     finally:
         process.kill()
+    assert NORMAL_EXIT not in printed  # it takes half a second or more
     return time.perf_counter() - began, process.returncode, errors

@@ -38,7 +38,7 @@ def run(arguments, folder, **variables):
     # as for a user: "auto" does not mean stanli here
     environment = {k: v for k, v in os.environ.items() if k != "STANADAPT_BACKEND"}
     done = subprocess.run(
-        arguments, cwd=folder, capture_output=True, text=True, check=False, timeout=500,
+        arguments, cwd=folder, capture_output=True, text=True, check=False, timeout=3000,
         env=environment | variables,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

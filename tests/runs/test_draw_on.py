@@ -1,7 +1,9 @@
 """Runs that continue until they have enough draws: when, how far, and what may come between."""
 
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from stanadapt.engine.messages import OUT_OF_MEMORY
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
 from stanadapt.runs import checkpoint, stopping_rule
+from stanadapt.runs import progress as progress_module
 from stanadapt.runs import run as run_module
 from stanadapt.runs import sample as sample_module
 from stanadapt.runs.folder import RunFolder, writing
@@ -139,10 +142,20 @@ class TestUntilEss:
         np.testing.assert_allclose(position[..., 0], posterior(fit)["x"][..., 0], rtol=1e-12)
 
     @pytest.mark.thorough
-    def test_time_is_limited(self, target):
-        fit = draw(target, iter_sampling=200, until_ess=1e12, max_minutes=0.02)
+    def test_time_is_limited(self, target, monkeypatch):
+        """An hour passes once the run is longer than it was meant to be."""
+        hours = []
+
+        def watch(progress):
+            if progress.draws > 200:
+                hours.append(1)
+
+        clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600.0 * len(hours))
+        monkeypatch.setattr(progress_module, "time", clock)
+        asked = {"iter_sampling": 200, "until_ess": 1e12, "show_progress": watch}
+        fit = draw(target, **asked, max_minutes=50.5)
         assert fit.attrs["interrupted"] == 0
-        assert "0.02" in fit.attrs["notes"]
+        assert "50.5 minutes" in fit.attrs["notes"]
         assert "stopped_on_request" in fit.attrs["note_codes"]
         assert results.dataset(fit, "posterior").sizes["draw"] > 200
 
@@ -302,7 +315,7 @@ def test_a_size_that_cannot_be_reached_ends_the_run():
     """Two chains stay in two modes."""
     target = sa.Target(MODES, backend="stanli", show_progress=False)
     asked = {"iter_sampling": 20, "until_ess": 300, "inits": [{"x": -30.0}, {"x": 30.0}]}
-    fit = draw(target, **asked, max_minutes=0.2, standardize=False)
+    fit = draw(target, **asked, max_minutes=3, standardize=False)
     assert "out_of_reach" in fit.attrs["note_codes"]
     # R-hat of twenty draws may be larger, which looks like progress at first
     assert fit.attrs["iter_sampling"] < 20 * 3 ** (stopping_rule.STALLED_AFTER + 2)

@@ -1,5 +1,6 @@
 """Processor time of chains: what else the machine does is not in it, and every part of a run is."""
 
+import gc
 import time
 
 import numpy as np
@@ -15,7 +16,17 @@ from tests.helpers.short_runs import NORMAL, draw
 from tests.helpers.targets import Awkward
 
 SECONDS = 0.1
+RATES = 1e-3  # clocks of a processor and of the machine differ by a part in a thousand at most
 WARMUP = DRAWS = 4
+
+
+@pytest.fixture(autouse=True)
+def no_garbage_collection():
+    """After many tests, one takes longer than what is measured here."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def worked():
@@ -53,7 +64,7 @@ def test_work_counts_and_waiting_does_not(does, share):
     assert chain.sampling_processor_seconds == 0.0
     chain.advance(DRAWS)
     assert low <= chain.sampling_processor_seconds < high
-    assert min(chain.warmup_seconds, chain.sampling_seconds) >= SECONDS
+    assert min(chain.warmup_seconds, chain.sampling_seconds) >= SECONDS * (1.0 - RATES)
 
 
 @pytest.mark.parametrize(("does", "share"), [(worked, (0.5, 0.75)), (slept, (0.0, 0.25))])
@@ -67,7 +78,7 @@ def test_pooling_is_shared_out_among_chains(does, share):
     pool_chains(chains)
     for chain in chains:
         assert share[0] * SECONDS <= chain.warmup_processor_seconds < share[1] * SECONDS
-        assert chain.warmup_seconds >= 0.5 * SECONDS
+        assert chain.warmup_seconds >= 0.5 * SECONDS * (1.0 - RATES)
 
 
 def test_it_is_kept_with_a_run(tmp_path):
@@ -107,5 +118,4 @@ def test_seconds_of_each_chain_are_in_the_result():
         spent = np.asarray(fit.attrs[f"{phase}_processor_seconds"])
         assert spent.shape == (2,)
         assert np.all(spent > 0.0)
-        # clocks differ by some microseconds
-        assert np.all(spent <= by_clock + 1e-3)
+        assert np.all(spent <= by_clock * (1.0 + RATES) + 1e-3)

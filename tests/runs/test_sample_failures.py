@@ -290,7 +290,7 @@ def test_a_real_sigint_ends_the_command_soon_with_a_file(tmp_path):
         assert process.stdout.readline() == "sampling\n"
         process.send_signal(signal.SIGINT)
         # the whole run would take hours
-        printed, errors = process.communicate(timeout=120)
+        printed, errors = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode == 130, errors

@@ -57,7 +57,7 @@ OTHERS = {"energy_rings": ("parallel_tempering", {"swaps": "energy_rings", "ring
 OWN = {"whitened_hmc": {"iter_warmup": 1500}}
 IN_A_ROW = 5
 SOONER = 0.1  # how often a process is killed without waiting for its first checkpoint
-PATIENCE = 120.0  # seconds for a process to begin; one that has not is a failure
+PATIENCE = 600.0  # seconds for a process to begin; one that has not is a failure
 COUNTED = ("n_density", "n_gradients", "n_failed", "n_failed_quantities", "iter_warmup")
 
 

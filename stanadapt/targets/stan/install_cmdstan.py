@@ -410,7 +410,7 @@ def _run(command: list[str], folder: Path, log: Path, seconds: float) -> int:
     inherited = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKELEVEL")  # from an outer make
     environment = {name: value for name, value in os.environ.items() if name not in inherited}
     # a signal waits until there is a process that can be stopped
-    with log.open("ab") as sink, uninterrupted():
+    with log.open("ab") as sink, uninterrupted() as pressed:
         process = subprocess.Popen(
             command,
             cwd=folder,
@@ -422,14 +422,17 @@ def _run(command: list[str], folder: Path, log: Path, seconds: float) -> int:
         )
         try:
             with interruptible():  # a batch system ends a job with SIGTERM
-                return process.wait(seconds)
+                code = process.wait(seconds)
         except subprocess.TimeoutExpired:
             _stop(process)
             sink.write(f"\nstopped after {seconds:.0f} s\n".encode())
-            return 1
+            code = 1
         except BaseException:
             _stop(process)
             raise
+    if pressed:  # just as the process ended
+        raise KeyboardInterrupt
+    return code
 
 
 def _stop(process: subprocess.Popen) -> None:

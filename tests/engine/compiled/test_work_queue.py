@@ -75,7 +75,7 @@ def test_every_slot_is_done_once(workers):
         finally:
             queue[OPEN] = 0
         for future in futures:
-            future.result(timeout=60)
+            future.result(timeout=600)
     assert not wrong.any()
     assert work[: workers + 1, 0].all()
     assert work[:, 0].sum() == rounds * sum(r % SLOTS + 1 for r in range(ROUNDS))

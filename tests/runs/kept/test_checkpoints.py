@@ -60,7 +60,7 @@ def test_ctrl_c_does_not_wait_for_an_iteration_that_takes_minutes(
             if not pressed.is_set():
                 pressed.set()
                 os.kill(os.getpid(), signal.SIGINT)
-            waited.append(minutes.wait(20.0))
+            waited.append(minutes.wait(300.0))
         return found
 
     monkeypatch.setattr(chain_module.Chain, "_run", slow)
@@ -87,7 +87,7 @@ def test_chains_do_not_wait_for_the_disk(target, tmp_path, monkeypatch):
 
     def slow(folder):
         if all(waited):
-            waited.append(sampled.wait(20.0))
+            waited.append(sampled.wait(300.0))
         flush(folder)
 
     monkeypatch.setattr(folder_module.RunFolder, "flush", slow)

@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 
 import filelock
 import numpy as np
@@ -480,6 +480,14 @@ def test_an_interrupted_run_names_resume(target, phase, number, crash, tmp_path,
     whole, run = draw(target, ("nuts", {})), tmp_path / "run"
     crash(10**9)
     patient, pressed = checkpoint.WriteCheckpoints.chunk_done, threading.Event()
+    noticed = threading.Event()
+
+    class Threads(ThreadPoolExecutor):
+        def shutdown(self, *arguments, **options):
+            noticed.set()
+            super().shutdown(*arguments, **options)
+
+    monkeypatch.setattr(chain_module, "ThreadPoolExecutor", Threads)
 
     def chunk_done(keeper, chain):
         patient(keeper, chain)
@@ -487,7 +495,8 @@ def test_an_interrupted_run_names_resume(target, phase, number, crash, tmp_path,
         if reached and not pressed.is_set():
             pressed.set()
             os.kill(os.getpid(), number)
-            time.sleep(0.3)  # the main thread looks every tenth of a second
+        if pressed.is_set():
+            assert noticed.wait(60)  # by the main thread, which has told all threads to stop
 
     monkeypatch.setattr(checkpoint.WriteCheckpoints, "chunk_done", chunk_done)
     if phase == "warm-up":

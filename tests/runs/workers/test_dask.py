@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 
 import numpy as np
 import psutil
@@ -50,7 +48,7 @@ def cluster(tmp_path_factory):
 @pytest.fixture
 def client(cluster):
     with Client(scheduler_file=cluster) as client:
-        client.wait_for_workers(2, timeout=120)
+        client.wait_for_workers(2, timeout=600)
         yield client
 
 
@@ -77,16 +75,14 @@ def test_killing_a_worker_loses_no_draw(client):
     pids = client.run(os.getpid)
     killed = []
 
-    def kill():
-        time.sleep(2.0)
-        killed.append(next(iter(pids.values())))
-        os.kill(killed[0], signal.SIGKILL)
+    def kill(progress):
+        """Kill a worker once any chain has draws: others have not begun."""
+        if not killed and any(chain.draws for chain in progress.chains):
+            killed.append(next(iter(pids.values())))
+            os.kill(killed[0], signal.SIGKILL)
 
-    killer = threading.Thread(target=kill)
-    killer.start()
     length = {"sampler": "nuts", "chains": 6, "iter_sampling": 30_000}
-    there = draw(executor=client, **length)
-    killer.join()
+    there = draw(executor=client, show_progress=kill, **length)
     assert killed
     assert_same(draw(**length), there)
 

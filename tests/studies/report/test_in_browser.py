@@ -82,7 +82,7 @@ def chromium(page, profile, *arguments):
             "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={profile}",
             "--enable-logging=stderr", "--virtual-time-budget=3000", *arguments, page.as_uri(),
         ],
-        capture_output=True, text=True, timeout=120, check=True,
+        capture_output=True, text=True, timeout=600, check=True,
     )  # fmt: skip
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 

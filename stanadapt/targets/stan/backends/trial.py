@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from stanadapt.engine.compiled.cache_folder import cache_root
+from stanadapt.engine.interrupts import released, uninterrupted
 from stanadapt.errors import StanadaptError
 from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.targets.stan.backends.messages import BINDING_LIMIT, UNSUPPORTED_CONSTRUCT
@@ -181,15 +182,19 @@ def _try(
     with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as said:
         json.dump(job, given)
         given.seek(0)
-        child = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", CHILD], stdin=given, stdout=subprocess.DEVNULL,
-            stderr=said,
-        )  # fmt: skip
-        try:
-            exceeded = _watch(child, allowed)
-        finally:
-            child.kill()
-            child.wait()
+        with uninterrupted() as pressed:  # until there is a process that can be ended
+            child = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", CHILD], stdin=given, stdout=subprocess.DEVNULL,
+                stderr=said,
+            )  # fmt: skip
+            try:
+                with released():
+                    exceeded = _watch(child, allowed)
+            finally:
+                child.kill()
+                child.wait()
+        if pressed:  # just as it ended
+            raise KeyboardInterrupt
         said.seek(0)
         return _Ended(exceeded, child.returncode, said.read())
 
@@ -249,8 +254,8 @@ def in_thread(work: Callable[[], Any]) -> Any:
         done.set()
         released.wait()
 
-    threading.Thread(target=run, daemon=True).start()
     try:
+        threading.Thread(target=run, daemon=True).start()
         while not done.wait(PAUSE):
             pass
     except BaseException:

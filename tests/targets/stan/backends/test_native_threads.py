@@ -179,7 +179,7 @@ def test_two_processes_can_compile_the_same_program_simultaneously(own_cache, tm
         )
         for order in (signals, signals[::-1])
     ]  # fmt: skip
-    outputs = [one.communicate(timeout=300) for one in pair]
+    outputs = [one.communicate(timeout=1800) for one in pair]
     assert [one.returncode for one in pair] == [0, 0], outputs
     assert outputs[0] == outputs[1]
     compiled, value, gradient = outputs[0][0].split()

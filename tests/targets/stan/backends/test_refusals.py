@@ -201,12 +201,17 @@ def test_chains_share_a_model_that_takes_long_to_bind(monkeypatch):
 
 @pytest.mark.thorough
 def test_a_binding_that_takes_long_is_announced(monkeypatch, capsys):
-    construct = backends.stanli.construct
+    construct, text, announced = backends.stanli.construct, refusals.slow_to_bind, threading.Event()
+
+    def announcing(program):
+        announced.set()
+        return text(program)
 
     def slow(*arguments):
-        threading.Event().wait(1.3)
+        assert announced.wait(60)
         return construct(*arguments)
 
+    monkeypatch.setattr(backends.refusals, "slow_to_bind", announcing)
     monkeypatch.setattr(backends.stanli, "construct", slow)
     sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", backend="stanli")
     assert "unrolls all loops" in capsys.readouterr().err

@@ -191,7 +191,7 @@ def test_the_environment_is_restored(monkeypatch, before):
 
 
 def test_standard_error_is_restored(capfd):
-    sa.Target("parameters { real x; } model { x ~ normal(0, 1); }")
+    sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", show_progress=False)
     os.write(2, b"still here\n")
     assert capfd.readouterr().err == "still here\n"
 
