@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 import stanadapt as sa
 from stanadapt.engine.density import GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.engine.standardized_density import standardized
-from stanadapt.samplers.variational import advi, laplace, pathfinder
+from stanadapt.samplers.variational import advi, laplace, lbfgs, pathfinder
 from stanadapt.samplers.variational.gaussian import Gaussian, log_densities
 from stanadapt.samplers.variational.lbfgs import climb
 from stanadapt.samplers.variational.pathfinder import low_rank_factor
@@ -100,6 +100,37 @@ def test_a_climb_reaches_the_mode_in_any_units(seed):
     assert np.all(np.diff(path.log_density) > 0.0)
     # 1e-9 is left of the log density at most, so that no coordinate is 1e-4 sd from the mode
     np.testing.assert_allclose((path.positions[-1] - MEAN) / SD, 0.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1e10, 1e12, 1e18])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_climb_does_not_end_before_a_coordinate_of_huge_scale_has_moved(seed, size):
+    """From starts of size 1 nothing is promised of it: a step of 1 raises the density by 3 / size.
+
+    It took no steps if size was 1e10 or more.
+    """
+    mean, sd = np.array([3.0 * size, 1.0, -5e-3]), np.array([size, 1.0, 1e-3])
+    density, start = Independent(mean, sd).density(), rng(seed).uniform(-2, 2, 3)
+    path = climb(density, start, 1000, 6)
+    assert density.calls[GRADIENT_CALLS] < 200
+    assert np.all(np.diff(path.log_density) >= 0.0)
+    np.testing.assert_allclose((path.positions[-1] - mean) / sd, 0.0, atol=1e-4)
+    found, _ = found_by_pathfinder(Independent(mean, sd), start)
+    # a path of a dozen steps knows these scales within some factor
+    assert np.all(np.abs(np.log(found.best.sd() / sd)) < np.log(4.0))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_that_a_climb_has_arrived_costs_one_gradient(seed, monkeypatch):
+    """It shows that the slope does not go on; the path is that of a climb without it."""
+    paths, gradients = [], []
+    for _ in range(2):
+        density = Independent(MEAN, SD).density()
+        paths.append(climb(density, rng(seed).uniform(-2, 2, 5), 1000, 6))
+        gradients.append(density.calls[GRADIENT_CALLS])
+        monkeypatch.setattr(lbfgs, "_is_steep", lambda *arguments: False)
+    np.testing.assert_array_equal(paths[0].positions, paths[1].positions)
+    assert gradients[0] == gradients[1] + 1
 
 
 def test_a_climb_turns_back_if_the_density_fails():
