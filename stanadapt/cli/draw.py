@@ -58,17 +58,18 @@ from stanadapt.cli.terminal import (
 )
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.mixing import efficiency
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.runs.choose_sampler import AUTO, require_sampler
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.load import load, progress_of
-from stanadapt.runs.prior import add_prior
+from stanadapt.runs.prior import add_prior, plan_prior, planned_prior
 from stanadapt.runs.resume import resume as continue_run
 from stanadapt.runs.sample import sample as draw_fit
 from stanadapt.runs.spec import program_of, read_spec
 from stanadapt.samplers import registered
 from stanadapt.samplers.variational.methods import METHODS, choose_method
 from stanadapt.studies.approximate.approximate import approximate as fit_approximation
+from stanadapt.targets.target import Target
 
 
 def sample(
@@ -147,7 +148,7 @@ def sample(
         options = target_options(include, backend, unsafe, noise, rho, labels, exclude, quiet)
         target = make_target(model, data, posteriordb, **options)
         if prior_data is not None:
-            target.with_prior_data(prior_data)  # find mistakes in the file before sampling
+            plan_prior(target, prior_data)  # find mistakes in the file before sampling
         hot_end = prior_data if _takes_prior_data(sampler) else None
         family = {
             "threads_per_chain": threads_per_chain, "reference_distribution": reference,
@@ -260,7 +261,8 @@ def resume(
     prior_data: Annotated[
         Path | None,
         typer.Option(
-            help="JSON file of data without observations: adds draws of the prior to the result."
+            help="JSON file of data without observations: adds draws of the prior to the result; "
+            "default: the file given to `sample`."
         ),
     ] = None,
     float32: Float32 = False,
@@ -271,15 +273,14 @@ def resume(
     with report_errors():
         path = require_output(out, format, force, float32)
         interruption.runs.append(run)
-        target = None
         limits: Any = {
             "max_minutes": max_minutes, "parallel_chains": parallel_chains,
             "show_progress": not quiet,
         }  # fmt: skip
-        if prior_data is not None:
-            target = program_of(read_spec(RunFolder.open(run)), not quiet)
-            target.with_prior_data(prior_data)  # find mistakes in the file before sampling
+        target, prior_data, notes = _prior_of_run(RunFolder.open(run), prior_data, not quiet)
         fit = continue_run(run, target, iter_sampling=iter_sampling, until_ess=until_ess, **limits)
+        if notes:
+            results.add_notes(fit, notes)
         write = partial(save, path=path, float32=float32, format=format, force=force)
         if prior_data is not None and not results.attribute(fit, "interrupted"):
             fit = _with_prior(fit, target, prior_data, write, **limits)
@@ -288,6 +289,31 @@ def resume(
         print(f"{OUTPUTS[format][1]}: {path}")
         if results.attribute(fit, "interrupted"):
             raise typer.Exit(130)
+
+
+def _prior_of_run(
+    folder: RunFolder, data: Path | None, show_progress: bool
+) -> tuple[Target | None, Path | None, list[Message]]:
+    """Return the target of a run that is to get a prior, the data of that, and notes.
+
+    Parameters
+    ----------
+    folder, data
+        The run, and the file that the user gave; None: the one that the run recorded, if any.
+    show_progress
+        Whether to show that the program is compiled.
+
+    """
+    if data is None and folder.manifest.get("prior") is None:
+        return None, None, []
+    target, notes = program_of(read_spec(folder), show_progress), list[Message]()
+    if data is not None:
+        plan_prior(target, data)  # find mistakes in the file before sampling
+    else:
+        data, notes = planned_prior(folder, target)
+    for note in notes:
+        warn(note)
+    return target, data, notes
 
 
 def watch(

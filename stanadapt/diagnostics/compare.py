@@ -25,6 +25,7 @@ from stanadapt.results.messages import UNKNOWN_VARIABLE
 
 HASHES = ("program_hash", "data_hash")
 Fits = Mapping[str, Fit]
+MOST_NAMED = 3  # quantities of a fit that a message lists
 
 
 def require_comparable(fits: Fits, baseline: str | None) -> None:
@@ -166,7 +167,8 @@ def compare(
         - `failed` counts evaluations of the density that failed and were rejected, and draws at
           which generated quantities failed.
         - `z_mean` and `z_sd` are the largest differences from the baseline, in joint Monte Carlo
-          standard errors: with many parameters, 3 to 4 is usual by chance.
+          standard errors: with many parameters, 3 to 4 is usual by chance. They are NaN if no
+          quantity varies in both.
         - `missed` is the largest share of another fit's draws that lie in regions without draws of
           this fit. Only fits with chains that agree count as other fits. It is about 0, unless this
           fit missed modes.
@@ -177,7 +179,8 @@ def compare(
           may be due to chance.
 
         `attrs` contains: `baseline`, its name; `reasons`, the reasons of each verdict; `missed`,
-        remarks on fits that clearly missed modes, by fit; `density`, remarks on the agreement of
+        remarks on fits that clearly missed modes, by fit; `unlike`, remarks on fits without a
+        quantity in common with the baseline, by fit; `density`, remarks on the agreement of
         our density with CmdStan's; `separate_regions`, by fit, the number of separate regions if
         its chains disagree.
 
@@ -206,6 +209,7 @@ def compare(
     judgments = {name: verdict(fit) for name, fit in fits.items()}
     measured = {n: _independent(m) if is_approximation(fits[n]) else m for n, m in measured.items()}
     rows = {name: _row(fit, measured[name], judgments[name]) for name, fit in fits.items()}
+    unlike: dict[Any, list[Message]] = {}
     for name, row in rows.items():
         mean, sd = np.nan, np.nan
         # 0 and "" are names
@@ -214,6 +218,8 @@ def compare(
             reference = None
         if reference is not None:
             mean, sd = disagreement(measured[name], reference)
+            if not {*measured[name].names} & {*reference.names}:
+                unlike[name] = [_why_unlike(measured[name], reference, baseline)]
         row |= {"z_mean": mean, "z_sd": sd, "bias_mean": np.nan, "bias_sd": np.nan}
         row["exact"] = is_exact(fits[name])
         if not row["exact"]:
@@ -221,7 +227,7 @@ def compare(
             if reference is not None:
                 row |= bias(measured[name], reference)
     table = Comparison(pd.DataFrame.from_dict(rows, orient="index"))
-    table.attrs |= {"baseline": baseline, "density": density_remarks(fits)}
+    table.attrs |= {"baseline": baseline, "density": density_remarks(fits), "unlike": unlike}
     table.attrs["baseline_is_ours"] = baseline is not None and shares_our_density(fits[baseline])
     trajectories = [_describe_trajectory(name, fit) for name, fit in fits.items()]
     table.attrs["trajectories"] = [message for message in trajectories if message is not None]
@@ -236,6 +242,22 @@ def _independent(measured: Efficiency) -> Efficiency:
     """Remove effective sample sizes and R-hat, which do not apply to an approximation."""
     unknown = np.full_like(measured.ess_bulk, np.nan)
     return measured._replace(ess_bulk=unknown, ess_tail=unknown, r_hat=unknown)
+
+
+def _why_unlike(one: Efficiency, other: Efficiency, baseline: Any) -> Message:
+    """Say why a fit was not compared with the baseline."""
+    its, theirs = (_listed(measured.names) for measured in (one, other))
+    text = (
+        f"not compared with {baseline}, since no quantity varies in both: {its} here, and {theirs} "
+        "there. Name variables of both as var_names, or another baseline."
+    )
+    return Message(messages.UNLIKE_BASELINE, text)
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MOST_NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    return ", ".join(map(str, names[:MOST_NAMED])) + rest if names else "none"
 
 
 def _default_baseline(fits: Fits) -> str | None:

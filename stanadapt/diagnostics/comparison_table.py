@@ -254,7 +254,8 @@ def remarks(table: pd.DataFrame) -> list[Message]:
     every += _describe_bias(table, baseline)
     every += attrs.get("budget", []) + attrs.get("trajectories", []) + attrs.get("density", [])
     for name in table.index:
-        every += [m.extended(f"{name}: ") for m in attrs.get("missed", {}).get(name, [])]
+        for kind in ("unlike", "missed"):
+            every += [m.extended(f"{name}: ") for m in attrs.get(kind, {}).get(name, [])]
     for name, row in table.iterrows():
         every += _describe_fit(name, row, attrs)
     return every

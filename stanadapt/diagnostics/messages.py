@@ -174,6 +174,12 @@ OTHER_RANDOM_DATA = Code(
     "posteriors differ too.",
     "Draw these data outside the program, and pass them as data.",
 )
+UNLIKE_BASELINE = Code(
+    "unlike_baseline",
+    NOTE,
+    "A fit has no counted quantity in common with the baseline, so that it is not compared.",
+    "Name variables of both fits as var_names, or another baseline.",
+)
 BIAS_UNKNOWN = Code(
     "bias_unknown",
     NOTE,

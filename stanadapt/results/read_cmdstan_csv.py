@@ -190,8 +190,10 @@ def _attributes(chains: Sequence[Chain], parameters: Sequence[str]) -> dict[str,
     if parameters:
         attributes["parameters"] = list(parameters)
     if "written_by" in entries:
-        kept = {"engine": "stan_engine", "settings": "settings"}
-        attributes |= {name: entries[entry] for name, entry in kept.items() if entry in entries}
+        if "stan_engine" in entries:
+            attributes["engine"] = entries["stan_engine"]
+        if "settings" in entries:
+            attributes["settings"] = _plain_json(entries["settings"])
         attributes |= _judged_from(first)
     else:
         attributes["engine"] = f"cmdstan {'.'.join(map(str, stan))}"
@@ -199,6 +201,14 @@ def _attributes(chains: Sequence[Chain], parameters: Sequence[str]) -> dict[str,
             {"adapt_delta": _real(first, "delta"), "max_treedepth": _number(first, "max_depth", 10)}
         )
     return attributes
+
+
+def _plain_json(text: str) -> str:
+    """Return JSON as fits record it: in the header, "=" is an escape sequence."""
+    try:
+        return json.dumps(json.loads(text))
+    except ValueError:
+        return text
 
 
 def _judged_from(chain: Chain) -> dict[str, Any]:

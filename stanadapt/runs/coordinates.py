@@ -191,12 +191,16 @@ class Coordinates(NamedTuple):
         The reason for NO.
     scales
         Scales of an earlier fit, in place of a pre-run.
+    settings
+        Settings of the sampler in standardized coordinates. A pre-run may find none; chains then
+        keep those that belong to the program's own.
 
     """
 
     kind: str
     why: str
     scales: Scales | None = None
+    settings: Any = None
 
 
 def choose_coordinates(

@@ -105,6 +105,12 @@ SAMPLER_CHOSEN = Code(
     "The density has no usable gradient, so a sampler without gradients was chosen.",
     "Check the program for branches and rounding if you expected a gradient.",
 )
+PRIOR_FILE_CHANGED = Code(
+    "prior_file_changed",
+    NOTE,
+    "The file of data for the prior that a run recorded is gone, or has other contents.",
+    "Give the data as --prior-data, or call stanadapt.add_prior.",
+)
 MUCH_MEMORY = Code(
     "much_memory",
     NOTE,

@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results import Fit
 from stanadapt.results.labels import phase_groups
-from stanadapt.runs.messages import FAILED_QUANTITIES, PRIOR_NOT_DRAWN
+from stanadapt.runs.folder import RunFolder
+from stanadapt.runs.messages import FAILED_QUANTITIES, PRIOR_FILE_CHANGED, PRIOR_NOT_DRAWN
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.result import quoted
 from stanadapt.runs.sample import sample
@@ -114,6 +116,36 @@ def add_prior(
     for note in notes:
         _record(fit, note)
     return fit
+
+
+def plan_prior(target: Target, path: Path) -> None:
+    """Check a file for `add_prior`, and let run folders of the target record it.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "files" or "data" if it does not hold data of the program.
+
+    """
+    prior = target.with_prior_data(path)
+    target.prior_file = {"path": str(path.absolute()), "hash": prior.data_hash}
+
+
+def planned_prior(folder: RunFolder, target: Target) -> tuple[Path | None, list[Message]]:
+    """Return the file that `plan_prior` let a run record, or a note if it has changed."""
+    record = folder.manifest.get("prior")
+    if record is None:
+        return None, []
+    path = Path(record["path"])
+    try:
+        same = target.with_prior_data(path).data_hash == record["hash"]
+        problem = "it has other contents than when the run began"
+    except StanadaptError as error:
+        same, problem = False, error.message.rstrip(".")
+    if same:
+        return path, []
+    text = f"the prior is not added, since its data cannot be read again from {path}: {problem}."
+    return None, [Message(PRIOR_FILE_CHANGED, f"{text} Give them as --prior-data.")]
 
 
 def _seeds(seed: int) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from stanadapt.runs.progress import RunProgress, Watch
 from stanadapt.runs.rehearsal import rehearse_run
 from stanadapt.runs.result import RunRecord
 from stanadapt.runs.run import START, Run
-from stanadapt.runs.spec import other_versions, read_spec, record_labels, target_for
+from stanadapt.runs.spec import other_versions, read_spec, record_changes, target_for
 from stanadapt.runs.stopping_rule import require_limits
 from stanadapt.runs.tree import unpacked
 from stanadapt.runs.workers import require_executor
@@ -102,7 +102,7 @@ def resume(
         sampler, settings = spec.find_sampler()
         rehearse_run(made, sampler, settings, spec.plan, spec.save)
         # they are those of the result: `load` and a later `resume` must name its draws alike
-        record_labels(folder, made)
+        record_changes(folder, made)
         with explained(sampler):
             reopened = Run.reopen(folder, spec, start, record, executor)
         with uninterrupted():

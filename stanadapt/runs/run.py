@@ -122,6 +122,8 @@ class Run:
                 warn(note)
         start = _find_start(target, design, coordinates, positions, sources, executor, watch)
         start = start.after(chain_init.cost)
+        if start.target.location is not None:
+            design = design._replace(settings=coordinates.settings)
         with watch.stopped(), compiling_sampler(design):
             chains = make_chains(start, design, sources)
             seconds = chains[0].compile() + start.compile_seconds + target.target.compile_seconds
@@ -427,7 +429,7 @@ def _find_start(
     watch: Watch,
 ) -> Start:
     """Return coordinates and positions of the chains; a pre-run learns scales if needed."""
-    kind, why, scales = coordinates
+    kind, why, scales, _ = coordinates
     if scales is not None and not scales.misfit:
         return in_scales_of(target, scales, positions)
     if kind == NO:

@@ -199,7 +199,8 @@ def sample(
     moved = program.dim - program.noise_size
     typed = with_settings_of_size(found, typed, settings, target.dim - program.noise_size)
     if coordinates.kind != NO:
-        typed = with_standardized_defaults(found, typed, settings, moved)
+        defaults = with_standardized_defaults(found, typed, settings, moved)
+        coordinates = coordinates._replace(settings=defaults)
     found.traits.check_run(typed, target.dim - program.noise_size, coordinates.kind != NO)
     design = ChainDesign(
         found, typed, plan, len(program.column_names), any(saved), saved.pseudo, chain_init.init

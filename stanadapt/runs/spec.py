@@ -138,6 +138,7 @@ class RunSpec(NamedTuple):
             "program": {"name": self.name, "hash": program.program.hash},
             "data_hash": stan_data.digest(self.data),
             "target": _plain({**self.options, "labels": plain_labels(program.labels)}),
+            "prior": program.prior_file,
             "backend_reason": self.backend_reason,
             "described": self.described,
             "sampler": self.sampler,
@@ -268,9 +269,11 @@ def program_of(spec: RunSpec, show_progress: bool) -> Target:
     return original.make_target(show_progress).target
 
 
-def record_labels(folder: RunFolder, target: Samplable) -> None:
-    """Let the manifest, when it is written next, have the labels of a target."""
+def record_changes(folder: RunFolder, target: Samplable) -> None:
+    """Let the manifest, when it is written next, have a target's labels, and its prior if any."""
     folder.manifest["target"]["labels"] = _plain(plain_labels(target.target.labels))
+    if target.target.prior_file is not None:
+        folder.manifest["prior"] = target.target.prior_file
 
 
 def source_hash(sampler: Sampler) -> str:

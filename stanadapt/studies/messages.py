@@ -164,7 +164,7 @@ GENERATOR_FAILED = Code(
 NO_RANK = Code(
     "no_rank",
     "sampling",
-    "A draw or a true value is infinite or not a number, so it has no rank.",
+    "A draw, a true value or its log density is infinite or not a number, so it has no rank.",
     "Restrict the priors of generator and program to values that can be represented.",
 )
 TOO_FEW_SIMULATIONS = Code(

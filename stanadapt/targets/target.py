@@ -261,13 +261,13 @@ class Target(Samplable):
         Name of the backend in use, the reason for its choice, and its version.
     density_check
         Outcome of a comparison of a compiled density with the embedded backend's.
-    dim
-        Number of unconstrained parameters, including noise.
-    noise_size
-        Number of noise parameters, which are the last coordinates.
+    dim, noise_size
+        Numbers of unconstrained parameters, including noise, and of noise ones, the last of them.
     column_names
         Stan's names of the columns stored for each draw: parameters except noise, transformed
         parameters and generated quantities except excluded ones.
+    prior_file
+        Path and hash of data of the group prior, which run folders record; None without.
     is_unconstrained
         Whether the columns are the unconstrained parameters themselves, so that draws are copied.
 
@@ -290,6 +290,7 @@ class Target(Samplable):
     """
 
     moves_parameters = True
+    prior_file: dict[str, str] | None = None
 
     def __init__(
         self,

@@ -46,12 +46,44 @@ def test_a_resumed_run_gets_the_prior_of_one_that_was_never_stopped(tmp_path):
     call(*sample, *prior, "-o", "whole.nc")
     call(*sample, "--run", "run", "-o", "first.nc")
     assert call("resume", "run", "--prior-data", "missing.json", "-o", "no.nc", status=1)
+    call("resume", "run", "-o", "without.nc", "--quiet")
+    assert "prior" not in results.group_names(sa.load("without.nc"))
     call("resume", "run", *prior, "-o", "resumed.nc", "--quiet")
-    whole, resumed = sa.load("whole.nc"), sa.load("resumed.nc")
+    assert_equal_groups("whole.nc", "resumed.nc")
+    call("resume", "run", "-o", "recorded.nc", "--quiet")  # by the last command, in the folder
+    assert_equal_groups("whole.nc", "recorded.nc")
+
+
+def assert_equal_groups(one, other):
     for group in ("posterior", "prior"):
         np.testing.assert_array_equal(
-            results.dataset(resumed, group)["x"], results.dataset(whole, group)["x"]
+            *(results.dataset(sa.load(name), group)["x"] for name in (one, other))
         )
+
+
+@pytest.mark.usefixtures("files")
+def test_a_run_records_where_the_data_of_its_prior_are(tmp_path, monkeypatch):
+    prior = tmp_path / "prior.json"
+    prior.write_text('{"m": 0}')
+    sample = ["sample", "my.stan", "-d", "my.json", "-s", "rwm", *TINY]
+    call(*sample, "--prior-data", "prior.json", "--run", "run", "-o", "whole.nc")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    call("resume", "../run", "-o", "resumed.nc", "--quiet")
+    assert_equal_groups("../whole.nc", "resumed.nc")
+    for change, fact in (
+        (lambda: prior.write_text('{"m": 1}'), "other contents"),
+        (lambda: prior.write_text("no JSON"), "prior.json"),
+        (prior.unlink, "prior.json"),
+    ):
+        change()
+        printed = call("resume", "../run", "-o", "changed.nc", "--quiet", "--force")
+        fit = sa.load("changed.nc")
+        assert "prior" not in results.group_names(fit)
+        (note,) = [n for n in results.notes(fit) if n.code == "prior_file_changed"]
+        assert fact in note
+        assert "--prior-data" in note
+        assert "prior_file_changed" in printed or "--prior-data" in printed
 
 
 @pytest.mark.usefixtures("files")

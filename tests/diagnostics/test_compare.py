@@ -113,8 +113,21 @@ def test_z_is_the_largest_over_columns_in_common():
 def test_fits_without_common_columns_have_no_z():
     rng = np.random.default_rng(4)
     a, b = (fit({name: rng.normal(size=(2, 100))}) for name in ("a", "b"))
-    table = sa.compare({"a": a, "b": b}, baseline="b")
-    assert np.isnan(table.loc["a", "z_mean"])
+    vector = fit({"v": rng.normal(size=(2, 100, 5))})
+    frozen = fit({"b": np.ones((2, 100))})
+    both = fit({"a": rng.normal(size=(2, 100)), "b": rng.normal(size=(2, 100))})
+    fits = {"a": a, "v": vector, "b": b, "frozen": frozen, "both": both}
+    table = sa.compare(fits, baseline="b")
+    assert table["z_mean"].notna().tolist() == [False, False, False, False, True]
+    found = [r for r in comparison_table.remarks(table) if r.code == "unlike_baseline"]
+    assert [remark.split(":")[0] for remark in found] == ["a", "v", "frozen"]
+    assert "a here, and b there" in found[0]
+    assert "v[1], v[2], v[3] and 2 more here" in found[1]
+    assert "none here" in found[2]
+    assert found[0] in repr(table)
+    assert found[0] in table._repr_html_()
+    alone = sa.compare({"both": both, "b": b}, baseline="b")
+    assert not [r for r in comparison_table.remarks(alone) if r.code == "unlike_baseline"]
 
 
 def test_constant_columns_only():

@@ -9,7 +9,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import chain, console
 from stanadapt.runs import run as run_module
-from stanadapt.runs.coordinates import keep_ratios
+from stanadapt.runs.coordinates import as_given, keep_ratios
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.tempering import Extended
 from tests.helpers.codes import raises
@@ -120,6 +120,24 @@ def test_only_defaults_change_with_the_coordinates(target):
     assert settings(initial_scale=0.3)["initial_scale"] == 0.3
     assert settings(initial_scale=0.1)["initial_scale"] == 0.1  # also where it is the default
     assert settings(standardize=False)["initial_scale"] == 0.1
+
+
+@pytest.mark.parametrize(("name", "setting", "default", "chosen"), [
+    ("rwm", "initial_scale", 0.1, 0.7), ("mala", "step_size", 0.1, 0.7),
+])  # fmt: skip
+def test_a_pre_run_without_finite_scales_leaves_defaults_as_they_are(
+    name, setting, default, chosen, target, monkeypatch
+):
+    """Chains then run in the program's coordinates: in those of scale 1, a step is far longer."""
+
+    def no_scales(target, sampler, kind, plan, positions, rngs, advance):
+        return as_given(target, positions, "no finite scales were found")
+
+    monkeypatch.setattr(run_module, "learn_scales", no_scales)
+    for given, used in (({}, default), ({setting: chosen}, chosen)):
+        fit = sa.sample(target, name, iter_warmup=60, iter_sampling=5, **PLAN, **given)
+        assert fit.attrs["standardized"] == "no: no finite scales were found"
+        assert json.loads(fit.attrs["settings"])[setting] == used
 
 
 def test_scales_within_a_ratio_stay_as_they_are():

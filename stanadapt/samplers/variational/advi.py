@@ -15,7 +15,8 @@ References
 Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), Automatic differentiation variational
 inference, JMLR 18(14): the families; Roeder, Wu and Duvenaud (2017), Sticking the landing, NeurIPS:
 the gradient; Kingma and Ba (2015), Adam, ICLR. Deviations: Adam in place of a sequence of step
-sizes that a search scales, coordinates standardized by Pathfinder, and the averaged iterate.
+sizes that a search scales, bounded slopes (`_move`), coordinates standardized by Pathfinder, and
+the averaged iterate.
 
 """
 
@@ -68,6 +69,11 @@ def fit_to_draws(positions, location, factor):
 
 
 DECAY, SQUARED_DECAY, FLOOR = 0.9, 0.999, 1e-8
+# bound of a slope in root mean squares of those before it, or in units of 1, the size of slopes in
+# standardized coordinates, if these were smaller: Adam remembers a square for a thousand iterations
+OUTLYING = 10.0
+# bound of all slopes, whose squares and sums over draws must be finite
+LARGEST_SLOPE = 1e150
 # last learning rate as a share of the first
 LAST_RATE = 0.05
 
@@ -173,7 +179,7 @@ def climb(density, climber, learning_rate, t, iterations):
         total += log_density + 0.5 * squared_norm(noise)
         triangular.transposed_solve(climber.factor, noise, climber.solved)
         for i in range(n):
-            slope[i] += climber.solved[i]
+            slope[i] = _bounded(slope[i] + climber.solved[i], LARGEST_SLOPE)
         _add(climber.gradient, rows, slope, noise)
     elbo = total / fine + _log_volume(climber.factor, n) if fine == draws else -np.inf
     if fine > 0:
@@ -262,9 +268,21 @@ def _adam(climber, weight, rate, t):
 
 
 @jit
+def _bounded(number, bound):
+    """Return the number in [-bound, bound] that is closest to number."""
+    return min(max(number, -bound), bound)
+
+
+@jit
 def _move(climber, row, i, weight, rate, t):
-    """Return the step of one coordinate; its slope is the gradient times weight."""
-    slope = climber.gradient[row, i] * weight
+    """Return the step of one coordinate; its slope is the gradient times weight.
+
+    A slope that is far larger than those before it, as beyond a steep wall, is shortened: after its
+    full square no step would be long enough to be seen.
+    """
+    before = np.sqrt(climber.square[row, i] / (1.0 - SQUARED_DECAY**t)) if t > 0 else 0.0
+    bound = min(OUTLYING * max(before, 1.0), LARGEST_SLOPE)
+    slope = _bounded(climber.gradient[row, i] * weight, bound)
     mean = DECAY * climber.mean[row, i] + (1.0 - DECAY) * slope
     square = SQUARED_DECAY * climber.square[row, i] + (1.0 - SQUARED_DECAY) * slope * slope
     climber.mean[row, i], climber.square[row, i] = mean, square

@@ -23,6 +23,9 @@ from stanadapt.engine.inverse_hessian import LARGEST, inner_product
 SUFFICIENT, CURVATURE, TRIES = 1e-4, 0.9, 60
 # the climb ends if a quadratic predicts a smaller rise in log density
 PROMISED = 1e-9
+# unless a step so many times as long still finds the slope: the quadratic then has scales that are
+# far too small, of coordinates that hardly matter before the others have arrived
+FAR = 16.0
 
 
 class Path(NamedTuple):
@@ -70,7 +73,12 @@ def _climb(density: Any, start: np.ndarray, path: Path, history: int) -> int:
     for k in range(last):
         direction = inverse_hessian.times(path.scales[k], pairs, kept, path.gradients[k])
         slope = inner_product(path.gradients[k], direction)
-        if not 0.5 * slope > PROMISED or not _search(density, path, k, direction, slope):
+        size = 1.0
+        if not 0.5 * slope > PROMISED:
+            if not _is_steep(density, path, k, direction):
+                return k + 1
+            size = 2.0 * PROMISED / slope
+        if not _search(density, path, k, direction, slope, size):
             return k + 1
         step = path.positions[k + 1] - path.positions[k]
         fall = path.gradients[k] - path.gradients[k + 1]
@@ -83,9 +91,29 @@ def _climb(density: Any, start: np.ndarray, path: Path, history: int) -> int:
     return last + 1
 
 
-def _search(density: Any, path: Path, k: int, direction: np.ndarray, slope: float) -> bool:
-    """Fill point k + 1 of a path; False if no point along the direction is good enough."""
-    low, high, size, there = 0.0, np.inf, 1.0, -np.inf
+def _is_steep(density: Any, path: Path, k: int, direction: np.ndarray) -> bool:
+    """Whether the slope along a direction is still there at FAR times its length.
+
+    Coordinates that do not change, within rounding, are left out: their slopes cannot change.
+    """
+    here, position, gradient = path.positions[k], path.positions[k + 1], path.gradients[k + 1]
+    position[:] = here + FAR * direction
+    if value_and_gradient(density, position, gradient) == -np.inf:
+        return False
+    moved = np.where(position == here, 0.0, direction)
+    return bool(
+        inner_product(gradient, moved) > CURVATURE * inner_product(path.gradients[k], moved)
+    )
+
+
+def _search(
+    density: Any, path: Path, k: int, direction: np.ndarray, slope: float, size: float
+) -> bool:
+    """Fill point k + 1 of a path; False if no point along the direction is good enough.
+
+    The first step is `size` times the direction, along which the log density has this slope.
+    """
+    low, high, there = 0.0, np.inf, -np.inf
     position, gradient = path.positions[k + 1], path.gradients[k + 1]
     for _ in range(TRIES):
         position[:] = path.positions[k] + size * direction

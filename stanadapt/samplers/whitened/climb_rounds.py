@@ -49,7 +49,12 @@ MOST_BEHIND, MOST_RISING, PURSUIT = 6, 16, 450
 CLIMB_LENGTH, CLIMB_DEPTH = 4, 2
 # up to this number of parameters differences are central, with two gradients each
 MOST_CENTRAL = 5
-# scales from the first gradients are no smaller and no larger than these multiples of positions
+# Scales from the first gradients are no smaller and no larger than these multiples of positions,
+# whatever the units. Of an exponential of exponentials they are far too small: in a Weibull
+# regression in raw units, one chain has a log density of -1e9 and another of -1e79, whose gradients
+# suggest scales of 1e-40, in ratios of 1e36. Its chains arrive after 1,260 gradients, without the
+# lower bound after 1,560, and with one seed of 16 after 43,000. L-BFGS learns all other scales on
+# its way: four normals with sds from 1e-14 to 1e14 take 1,200 gradients with and without bounds.
 LEAST_SCALE, MOST_SCALE = 1e-4, 1e2
 
 

@@ -127,7 +127,8 @@ class Calibration:
         mean as a share of L (0.5 if uniform), and the meaning of their shape.
     verdict
         "calibrated", or "not calibrated" if the smallest p-value, times the number of quantities,
-        is below 0.01.
+        is below 0.01; or if it would be, had the simulations that failed the lowest or the highest
+        ranks.
     messages
         The reasons of the verdict, and notes on failures: a list of `Message`.
     failed
@@ -150,8 +151,20 @@ class Calibration:
             }
         ).sort_values("p_value", kind="stable")
         flagged = self.table[self.table["p_value"] * len(self.table) < LEVEL]
-        self.verdict = NOT_CALIBRATED if len(flagged) else CALIBRATED
+        self._undecided = not len(flagged) and bool(failed) and self._depends_on_failures()
+        self.verdict = NOT_CALIBRATED if len(flagged) or self._undecided else CALIBRATED
         self.messages = [self._reason(flagged), *self._notes(short)]
+
+    def _depends_on_failures(self) -> bool:
+        """Whether ranks would not be uniform if all failed simulations were at one end of them."""
+        lost, largest = len(self.failed), self._bands.largest
+        bands = RankBands(len(self.ranks) + lost, largest)
+        smallest = min(
+            bands.judge(np.append(self.ranks[name], np.full(lost, end))).p_value
+            for name in self.ranks
+            for end in (0, largest)
+        )
+        return smallest * len(self.table) < LEVEL
 
     def _reason(self, flagged: pd.DataFrame) -> Message:
         count, total = len(self.ranks), len(self.table)
@@ -178,7 +191,9 @@ class Calibration:
         if self.failed:
             text = (
                 f"{len(self.failed)} simulations gave no ranks, so the others may not be "
-                f"representative. The first failure: {self.failed[0]}"
+                "representative"
+                + (", and too many failed to call it calibrated" if self._undecided else "")
+                + f". The first failure: {self.failed[0]}"
             )
             notes.append(Message(FAILED_SIMULATIONS, text))
         if short:

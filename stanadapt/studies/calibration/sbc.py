@@ -258,7 +258,11 @@ def _rank_truth(task: Task, seed: int, sampling_seed: int) -> dict[str, Any]:
         thin = int(results.attribute(fit, "thin", 1))
         options["iter_sampling"] = FACTOR * kept * thin
     spaced = {name: _space(x, task.largest) for name, x in draws.items()}
-    spaced[LOG_DENSITY], truth[LOG_DENSITY] = _log_densities(target, spaced, truth)
+    densities, density = _log_densities(target, spaced, truth)
+    _require_finite("a draw", {LOG_DENSITY: densities})
+    if density != -np.inf:  # a density of zero has the lowest rank: program and generator differ
+        _require_finite("the true value", {LOG_DENSITY: density})
+    spaced[LOG_DENSITY], truth[LOG_DENSITY] = densities, density
     rng = np.random.default_rng(sampling_seed)
     ranks = {name: _rank(spaced[name], truth[name], rng) for name in truth}
     return {"ranks": ranks, "ess": smallest, "verdict": fit.attrs["verdict"]}
@@ -271,7 +275,7 @@ def _parameter_draws(fit: Any) -> dict[str, np.ndarray]:
 
 
 def _require_finite(what: str, values: abc.Mapping[str, Any]) -> None:
-    """Raise StanadaptError if values by name are not all finite: they would rank above the rest."""
+    """Raise StanadaptError if values by name are not all finite: their ranks mean nothing."""
     broken = [name for name, x in values.items() if not np.isfinite(x).all()]
     if broken:
         raise StanadaptError(

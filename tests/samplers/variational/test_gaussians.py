@@ -5,9 +5,10 @@ import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import multivariate_normal
 
+import stanadapt as sa
 from stanadapt.engine.density import GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.engine.standardized_density import standardized
-from stanadapt.samplers.variational import advi, laplace, pathfinder
+from stanadapt.samplers.variational import advi, laplace, lbfgs, pathfinder
 from stanadapt.samplers.variational.gaussian import Gaussian, log_densities
 from stanadapt.samplers.variational.lbfgs import climb
 from stanadapt.samplers.variational.pathfinder import low_rank_factor
@@ -101,6 +102,37 @@ def test_a_climb_reaches_the_mode_in_any_units(seed):
     np.testing.assert_allclose((path.positions[-1] - MEAN) / SD, 0.0, atol=1e-4)
 
 
+@pytest.mark.parametrize("size", [1e10, 1e12, 1e18])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_climb_does_not_end_before_a_coordinate_of_huge_scale_has_moved(seed, size):
+    """From starts of size 1 nothing is promised of it: a step of 1 raises the density by 3 / size.
+
+    It took no steps if size was 1e10 or more.
+    """
+    mean, sd = np.array([3.0 * size, 1.0, -5e-3]), np.array([size, 1.0, 1e-3])
+    density, start = Independent(mean, sd).density(), rng(seed).uniform(-2, 2, 3)
+    path = climb(density, start, 1000, 6)
+    assert density.calls[GRADIENT_CALLS] < 200
+    assert np.all(np.diff(path.log_density) >= 0.0)
+    np.testing.assert_allclose((path.positions[-1] - mean) / sd, 0.0, atol=1e-4)
+    found, _ = found_by_pathfinder(Independent(mean, sd), start)
+    # a path of a dozen steps knows these scales within some factor
+    assert np.all(np.abs(np.log(found.best.sd() / sd)) < np.log(4.0))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_that_a_climb_has_arrived_costs_one_gradient(seed, monkeypatch):
+    """It shows that the slope does not go on; the path is that of a climb without it."""
+    paths, gradients = [], []
+    for _ in range(2):
+        density = Independent(MEAN, SD).density()
+        paths.append(climb(density, rng(seed).uniform(-2, 2, 5), 1000, 6))
+        gradients.append(density.calls[GRADIENT_CALLS])
+        monkeypatch.setattr(lbfgs, "_is_steep", lambda *arguments: False)
+    np.testing.assert_array_equal(paths[0].positions, paths[1].positions)
+    assert gradients[0] == gradients[1] + 1
+
+
 def test_a_climb_turns_back_if_the_density_fails():
     """The mode, 0.69, lies beyond the wall: the climb ends before it, at a finite density."""
     path = climb(Awkward(0.5).density(), np.array([-3.0, 1.0, -2.0]), 200, 6)
@@ -177,6 +209,26 @@ def test_mean_field_advi_finds_the_conditional_standard_deviations():
     np.testing.assert_allclose(found.location, TRUTH, atol=0.05)
     np.testing.assert_allclose(found.factor[0], wanted, rtol=0.05)
     assert np.all(wanted < 0.9 * np.sqrt(np.diag(WIDTHS)))
+
+
+@pytest.mark.parametrize("height", ["1e300", "1e197", "1e30"])
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_draws_behind_a_wall_do_not_stop_the_ascent(height, diagonal):
+    """Of the first q, 4 % of draws have slopes whose squares may overflow; of the last, 3e-8."""
+    wall = 1.7 + np.log(float(height)) / 1000.0
+    target = sa.Target(
+        "parameters { real x; real y; } model { x ~ normal(-1, 0.5); y ~ normal(3 + x, 0.2);"
+        f"target += -{height} * log1p_exp(1000 * (x - {wall})); }}",
+        backend="stanli", show_progress=False,
+    )  # fmt: skip
+    found = advi.ascend(target.density(), diagonal, 4000, 10, 0.05, rng(1))
+    triangle = np.diag(found.factor[0]) if diagonal else np.tril(found.factor)
+    slope = np.array([[1.0, 0.0], [1.0, 1.0]])
+    covariance = slope @ np.diag([0.5**2, 0.2**2]) @ slope.T
+    if diagonal:  # only there has the gradient variance: rate / 2 * sqrt(2 / iterations), at most
+        covariance = np.diag(1.0 / np.diag(np.linalg.inv(covariance)))
+    np.testing.assert_allclose(found.location, [-1.0, 2.0], atol=0.03 if diagonal else 1e-3)
+    np.testing.assert_allclose(triangle @ triangle.T, covariance, rtol=0.05 if diagonal else 1e-3)
 
 
 def test_draws_that_fail_are_counted_and_left_out():

@@ -281,3 +281,24 @@ def test_draws_and_true_values_that_are_not_finite_have_no_ranks(monkeypatch):
     infinite = infinite.replace("poisson_rng(s)", "1").replace("10 * s", "10")
     with raises("too_few_simulations", "true value of s"):
         calibrate(generator=infinite, simulations=20)
+
+
+def test_log_densities_that_are_not_numbers_have_no_ranks(monkeypatch):
+    """They counted as below all others. A true value with a density of zero is, and has a rank."""
+
+    def mirror(draws, _):
+        draws["b"][..., 1] = -abs(draws["b"][..., 1])
+
+    def with_term(term):
+        return PROGRAM.replace("model {", f"model {{ target += {term};")
+
+    made_up_draws(monkeypatch, mirror)
+    study = calibrate(with_term("0 * sqrt(0.01 - b[2])"), simulations=60)
+    assert 2 <= len(study.failed) <= 19  # 0.159 +- 0.047 of the true values are above 0.01
+    assert len(study.ranks) == 60 - len(study.failed)
+    assert all("true value of log density" in reason for reason in study.failed)
+    with raises("too_few_simulations", "a draw of log density"):
+        calibrate(with_term("0 * sqrt(b[2])"), simulations=20)
+    study = calibrate(with_term("log(b[2] < 0)"), simulations=20)
+    assert not study.failed
+    assert (study.ranks["log density"] == 0).sum() > 2  # half the true values, 10 +- 2.2

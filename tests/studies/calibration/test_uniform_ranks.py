@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import kstest
 
+from stanadapt.errors import codes_of
 from stanadapt.studies.calibration.ranks import (
     TOO_HIGH,
     TOO_LOW,
@@ -81,3 +82,13 @@ def test_the_bound_of_small_p_values_holds(bands):
     """The depths that 20,000 samples reach are no more frequent than the bound says."""
     shares = np.arange(1, 201) / len(bands._depths)
     assert np.all(shares[20:] <= 1.5 * LARGEST * bands._depths[20:200])
+
+
+@pytest.mark.parametrize(("failures", "verdict"), [(1, "calibrated"), (60, "not calibrated")])
+def test_failures_that_could_hide_other_ranks_are_no_pass(failures, verdict):
+    """Ranks that are known are uniform. Of 260 at one end, 60 are far outside of any band."""
+    ranks = pd.DataFrame({"x": np.arange(200) % 50, "y": 49 - np.arange(200) % 50})
+    study = Calibration(ranks, RankBands(200, 49), ["it failed"] * failures, 0, 1)
+    assert study.verdict == verdict
+    assert codes_of(study.messages) == ["uniform_ranks", "failed_simulations"]
+    assert ("too many" in study.messages[1]) == (verdict == "not calibrated")
