@@ -152,7 +152,7 @@ def test_fits_of_other_random_data_neither_disagree_nor_agree():
     assert np.isnan(assessment.z["c"]).all()
     assert result.trust.code == "all_fits_usable"
     assert "b agrees with a" in result.trust
-    assert result.trust.endswith("drawn differently: c.")
+    assert result.trust.endswith("random data differ: c.")
     assert "disagreement" not in codes_of(problems(runs[2], assessment))
     result, _, _ = draw_conclusion(a=fits["a"], c=fits["c"])
     assert "agree" not in result.trust
