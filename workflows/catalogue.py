@@ -110,7 +110,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "learned.nice_logistic",
-        "the same, table 2: German credit and Heart, with smaller networks, or a file of yours; "
+        "the same, table 2: German credit and Heart, with smaller networks, or your own file; "
         "and Pima",
         "five minutes per data set", None,
     ),
