@@ -28,7 +28,7 @@ from tests.helpers.page_commands import (
     written_fits,
 )
 from tests.helpers.repository import PACKAGE, ROOT
-from tests.helpers.soak_parameters import soak_except
+from tests.helpers.seldom_parameters import soak_except
 from tests.helpers.tiny_posteriordb import tiny
 from workflows.data.digits import made_up
 

@@ -11,7 +11,7 @@ from stanadapt.runs import choose_sampler as module
 from stanadapt.runs.choose_sampler import choose_sampler, gradient_problem
 from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises, warns
-from tests.helpers.soak_parameters import soak_except
+from tests.helpers.seldom_parameters import soak_except
 
 LINE = np.array([[-1.0, 0.5, 0.3], [1.5, -0.4, 1.0], [0.2, 1.7, -1.9]])
 

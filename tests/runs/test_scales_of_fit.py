@@ -11,7 +11,7 @@ from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import Extended
 from tests.helpers.codes import raises, raises_in, warns
 from tests.helpers.sampler_settings import FASTER
-from tests.helpers.soak_parameters import soak_except
+from tests.helpers.seldom_parameters import soak_except
 
 # two correlated slopes in raw units and a scale; `width` changes the posterior, not its parameters
 PROGRAM = """

@@ -8,7 +8,7 @@ from stanadapt import results
 from stanadapt.diagnostics.compare import disagreement
 from stanadapt.diagnostics.mixing import efficiency, measure_mixing
 from stanadapt.targets.stan import bundled
-from tests.helpers.soak_parameters import soak_except
+from tests.helpers.seldom_parameters import soak_except
 
 # program, data, and the number of seeds that reduces the error of the ratio to 5 %
 CASES = soak_except(

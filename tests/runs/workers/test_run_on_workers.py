@@ -21,7 +21,7 @@ from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, warns
 from tests.helpers.sampler_settings import FASTER, VARIANTS
-from tests.helpers.soak_parameters import soak_except
+from tests.helpers.seldom_parameters import soak_except
 
 # unequal scales, a bounded parameter, and random generated quantities
 PROGRAM = """

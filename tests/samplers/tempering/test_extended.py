@@ -17,7 +17,7 @@ from tests.helpers import pseudo_extension_formula
 from tests.helpers.codes import warns
 from tests.helpers.extended_program import CODE, DIM, QUIET, extend
 from tests.helpers.sampler_settings import FASTER
-from tests.helpers.soak_parameters import soak_except
+from tests.helpers.seldom_parameters import soak_except
 
 
 @pytest.fixture(scope="module")

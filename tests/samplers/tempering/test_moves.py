@@ -7,7 +7,7 @@ from scipy import stats
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.samplers.tempering.moves import SMALLEST_B, MoveKernel
 from tests.helpers.moves import MOVES, moved
-from tests.helpers.soak_parameters import soak_except
+from tests.helpers.seldom_parameters import soak_except
 from tests.helpers.tempered_formula import TemperedDistribution, standard_errors_off
 
 REPLICATES = 20_000

@@ -15,7 +15,7 @@ from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import ReferenceDistribution
 from stanadapt.targets.stan.bundled import ROOT, find
 from tests.helpers.codes import warns
-from tests.helpers.soak_parameters import soak_except
+from tests.helpers.seldom_parameters import soak_except
 from workflows.tempering import runs
 
 QUIET = {"show_progress": False}

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from tests.helpers.soak_parameters import soak_except
+from tests.helpers.seldom_parameters import soak_except
 from workflows.reproduction.agreement import Published, compare_with_spread, limit
 from workflows.reproduction.recorded import runs
 from workflows.tempering import boltzmann, mixture

@@ -24,7 +24,7 @@ from stanadapt.samplers.tempering.path import (
     evaluate,
 )
 from stanadapt.samplers.tempering.swaps import BACKWARD, FORWARD, REJECTION, SWEEPS, TRIPS
-from tests.helpers.soak_parameters import soak_except
+from tests.helpers.seldom_parameters import soak_except
 from tests.helpers.tempered_formula import (
     LOG_EVIDENCE,
     REFERENCE_MEAN,

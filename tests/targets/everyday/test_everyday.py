@@ -13,7 +13,7 @@ import pytest
 import stanadapt as sa
 from stanadapt.targets.stan import toolchain
 from tests.helpers.codes import raises
-from tests.helpers.soak_parameters import soak_except
+from tests.helpers.seldom_parameters import soak_except
 from tests.targets.everyday.simulated import PROGRAMS, SIMULATIONS, distance, limit, of
 from tests.targets.stan.constructs.check import Part, differences, merge, parts_of
 from tests.targets.stan.constructs.construct import Construct
