@@ -149,7 +149,7 @@ function = %s
     [
         pytest.param("results.build", "time.sleep(1.0)", marks=pytest.mark.slow),
         pytest.param("verdict.verdict", "time.sleep(100)", marks=pytest.mark.soak),
-        ("verdict.verdict", DEAF_FOR_SECONDS),
+        pytest.param("verdict.verdict", DEAF_FOR_SECONDS, marks=pytest.mark.slow),
         pytest.param("files._write", "time.sleep(1.0)", marks=pytest.mark.soak),
         pytest.param("compare._add_missed", "time.sleep(100)", marks=pytest.mark.soak),
     ],

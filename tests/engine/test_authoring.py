@@ -60,7 +60,7 @@ def test_the_sampler_of_the_page_draws_and_reports(tmp_path):
     assert chains == 2
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_smallest_sampler_of_the_page_draws(tmp_path):
     printed = run(tmp_path, "unit_walk", SMALLEST_SAMPLER, FIT.format(name="unit_walk"))
     mean, sd = map(float, printed.split())

@@ -14,6 +14,7 @@ from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog
 from stanadapt.engine.points import gradient_at, unused_gradient
 from tests.helpers.metrics import METRICS
+from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import MEAN, SD, Awkward
 
 
@@ -138,7 +139,7 @@ def both(metric, wall, problem, crossing=(1, 2)):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("wall", [np.inf, 1.0])
+@pytest.mark.parametrize("wall", slow_except([1.0], [np.inf, 1.0]))
 @pytest.mark.parametrize("metric", METRICS)
 def test_equals_the_recursion(metric, wall):
     """Same leaves, stops, weights and, with the same random numbers, the same draw."""

@@ -9,6 +9,7 @@ from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import codes_of
 from stanadapt.results import arviz_module
 from stanadapt.runs.hard_edges import find_edges
+from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import values
 
 SILENT = {"show_progress": False}
@@ -77,7 +78,7 @@ def test_the_end_of_a_neck_is_no_edge():
     assert ("tau", "lower") not in edges(NECK, np.column_stack([mu, tau, theta]))
 
 
-@pytest.mark.parametrize("sampler", ["whitened_hmc", "nuts"])
+@pytest.mark.parametrize("sampler", slow_except(["whitened_hmc"], ["whitened_hmc", "nuts"]))
 def test_a_right_fit_with_edges_is_fine(sampler):
     # trajectories mix slowly between edges
     plan = {"iter_sampling": 10_000, "adapt_delta": 0.95, **SILENT}

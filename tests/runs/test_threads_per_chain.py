@@ -17,6 +17,7 @@ from stanadapt.samplers.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises
+from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import MEAN, Awkward
 
 SHARING = [name for name, sampler in registered().items() if sampler.threading]
@@ -124,6 +125,7 @@ def test_helpers_help_and_go(name):
     assert all(helper.calls[:2].any() for helper in workers)
 
 
+@pytest.mark.slow
 def test_the_processor_time_of_helpers_counts(monkeypatch):
     seconds = 0.1
 
@@ -155,7 +157,7 @@ def draw(target, name, **chosen):
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of a run as short as this
-@pytest.mark.parametrize("name", SHARING)
+@pytest.mark.parametrize("name", slow_except(SHARING[:1], SHARING))
 def test_of_a_stan_program(twenty, name):
     """A seed gives the same fit, whatever shares the work."""
     fits = [

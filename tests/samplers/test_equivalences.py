@@ -4,9 +4,23 @@ import numpy as np
 import pytest
 
 from tests.helpers.chains import finish, make_chains
+from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import Awkward
 
 LENGTH = {"initial_scale": 0.5}
+PAIRS = [
+    (("hmc", {"leapfrogs": 1, "step_size": 0.5}), ("mala", {"step_size": 0.5})),
+    (("gad_mala", LENGTH), ("mala", {"step_size": 0.5})),
+    (("gad_mala", {**LENGTH, "diagonal": True}), ("gad_mala", LENGTH)),
+    (("gad_mala", {**LENGTH, "exact": True}), ("gad_mala", LENGTH)),
+    (("gad_hmc", {**LENGTH, "leapfrogs": 1}), ("gad_mala", LENGTH)),
+    (("gad_hmc", {**LENGTH, "leapfrogs": 3}), ("hmc", {"leapfrogs": 3, "step_size": 0.5})),
+    (("gad_hmc", {**LENGTH, "diagonal": True}), ("gad_hmc", LENGTH)),
+    (("gad_rwm", LENGTH), ("rwm", LENGTH)),
+    (("gad_rwm", {**LENGTH, "diagonal": True}), ("rwm", LENGTH)),
+    (("am", LENGTH), ("rwm", LENGTH)),
+    (("nuts", {"dense": True}), ("nuts", {})),
+]
 
 
 def draws(name, **chosen):
@@ -17,19 +31,7 @@ def draws(name, **chosen):
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [
-        (("hmc", {"leapfrogs": 1, "step_size": 0.5}), ("mala", {"step_size": 0.5})),
-        (("gad_mala", LENGTH), ("mala", {"step_size": 0.5})),
-        (("gad_mala", {**LENGTH, "diagonal": True}), ("gad_mala", LENGTH)),
-        (("gad_mala", {**LENGTH, "exact": True}), ("gad_mala", LENGTH)),
-        (("gad_hmc", {**LENGTH, "leapfrogs": 1}), ("gad_mala", LENGTH)),
-        (("gad_hmc", {**LENGTH, "leapfrogs": 3}), ("hmc", {"leapfrogs": 3, "step_size": 0.5})),
-        (("gad_hmc", {**LENGTH, "diagonal": True}), ("gad_hmc", LENGTH)),
-        (("gad_rwm", LENGTH), ("rwm", LENGTH)),
-        (("gad_rwm", {**LENGTH, "diagonal": True}), ("rwm", LENGTH)),
-        (("am", LENGTH), ("rwm", LENGTH)),
-        (("nuts", {"dense": True}), ("nuts", {})),
-    ],
+    slow_except(PAIRS[:2], PAIRS),
     ids=lambda case: "-".join([case[0], *case[1]]),
 )
 def test_equal_draw_for_draw(one, other):

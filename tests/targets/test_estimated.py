@@ -14,6 +14,7 @@ from stanadapt.targets import noise
 from tests.helpers.codes import raises, warns
 from tests.helpers.command_line import call
 from tests.helpers.noisy_program import MEAN, PROGRAM, SD
+from tests.helpers.seldom_parameters import slow_except
 
 SMALL = {"kameleon": {"subsample": 100}}
 SAMPLERS = registered()
@@ -47,7 +48,7 @@ def z_scores(fit):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rho", [0.0, 0.8])
+@pytest.mark.parametrize("rho", slow_except([0.8], [0.0, 0.8]))
 @pytest.mark.parametrize("name", GRADIENT_FREE)
 def test_draws_are_exact_however_noisy_the_estimate_is(name, rho):
     # with more noise a chain of rwm may stay at one estimate for a large part of warm-up, and lose

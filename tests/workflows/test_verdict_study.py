@@ -25,7 +25,7 @@ def positions(name):
     )
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMOOTH)
 def test_gradients_at_the_draws_are_those_of_their_density(name):
     """E g_i = 0 and E g_i (x_i - c) = -1 for draws of the density (integrate by parts)."""

@@ -302,6 +302,7 @@ def test_glass_ratios_correlate_the_noise():
     assert table["earlier sd"].isna().all()
 
 
+@pytest.mark.slow
 def test_tempering_chains_use_up_their_budget():
     """To within one trajectory; an evaluation of an extended density costs N gradients."""
     target = sa.Target(*bundled.find("mixture", "one_dim"))

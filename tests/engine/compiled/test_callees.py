@@ -182,7 +182,7 @@ print(function(t.VECTOR), sum(function._cache_hits.values()),
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_callees_are_kept_for_other_processes(tmp_path):
     """The second process loads norm alone; the third, which lacks norm's code, its callee."""
     assert _output(tmp_path, "norm") == (np.sqrt(16.25), 0, 0)

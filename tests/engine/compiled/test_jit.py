@@ -74,7 +74,7 @@ def test_a_users_functions_are_kept_apart_by_all_files_that_they_depend_on(
     assert folder() != first
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_numba_disable_jit_has_no_effect_on_compiled_code():
     code = (
         "import warnings; warnings.simplefilter('ignore'); import stanadapt as sa\n"

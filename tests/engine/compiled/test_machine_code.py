@@ -53,7 +53,7 @@ KEYS = [("int64", "processor"), ("float64", "processor")]
 # --- many processes -------------------------------------------------------------------------------
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_processes_that_compile_at_once_lose_no_entry(tmp_path):
     """Each compiles every function for a type of its own, in step; a later one finds them all."""
     compile_at_once(tmp_path, processes=3, rounds=6)

@@ -7,6 +7,7 @@ import stanadapt as sa
 from stanadapt.engine.density import value, value_and_gradient
 from stanadapt.samplers import find
 from stanadapt.samplers.gad import speed_measure
+from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import Awkward
 
 LENGTH = 0.9  # long enough that some proposals are rejected
@@ -218,7 +219,7 @@ def test_failed_proposals_make_moves_shorter(name):
     assert np.isfinite(state.tuning.factor).all()
 
 
-@pytest.mark.parametrize("name", ["gad_rwm", "gad_mala", "gad_hmc"])
+@pytest.mark.parametrize("name", slow_except(["gad_mala"], ["gad_rwm", "gad_mala", "gad_hmc"]))
 def test_the_factor_climbs_after_every_adapt_every_iterations(name):
     sampler, settings = find(name, learning_rate=0.01, adapt_every=3)
     density, rng = Awkward().density(), np.random.default_rng(1)

@@ -16,6 +16,7 @@ from stanadapt.samplers.hamiltonian.nuts import Info
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.codes import raises, warns
 from tests.helpers.metrics import METRICS
+from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import MEAN, SD, SHAPE, Awkward
 
 FUNNEL = """
@@ -59,7 +60,7 @@ def features(draws):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("max_depth", [1, 3, 10])
+@pytest.mark.parametrize("max_depth", slow_except([10], [1, 3, 10]))
 @pytest.mark.parametrize(("metric", "step_size"), [("dense", 0.7), ("dense", 1.4), ("unit", 0.25)])
 def test_one_iteration_leaves_the_target_alone(metric, step_size, max_depth):
     """Map exact draws to exact draws: paired differences of 15 features within five errors.

@@ -27,6 +27,7 @@ from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.codes import raises
 from tests.helpers.gaussian_target import Gaussian, drawn
 from tests.helpers.metrics import METRICS
+from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import MEAN, SD, SHAPE, Awkward
 
 THIRD = 1.0 / 3.0
@@ -103,7 +104,7 @@ def random_leaves(count, seed):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("wall", [np.inf, 0.8])
+@pytest.mark.parametrize("wall", slow_except([0.8], [np.inf, 0.8]))
 @pytest.mark.parametrize("metric", METRICS)
 def test_leaves_are_those_of_the_recursion(metric, wall):
     """Levels, ends, energies and corrections of 600 leaves, with reverse levels of all kinds."""
@@ -216,7 +217,7 @@ def awkward_features(draws):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("extra_halving", [0.0, THIRD])
+@pytest.mark.parametrize("extra_halving", slow_except([THIRD], [0.0, THIRD]))
 @pytest.mark.parametrize(("metric", "step_size"), [("dense", 1.6), ("unit", 0.6)])
 def test_an_asymmetric_target_is_left_alone(metric, step_size, extra_halving):
     """15 features within five errors; four runs of a correct sampler fail with probability 4e-5."""

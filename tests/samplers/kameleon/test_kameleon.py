@@ -17,6 +17,7 @@ from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.codes import raises
 from tests.helpers.curved import PAPER
+from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import SD, Awkward
 
 LINEAR = {
@@ -107,7 +108,7 @@ FROZEN = [
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("chosen", FROZEN)
+@pytest.mark.parametrize("chosen", slow_except(FROZEN[:1], FROZEN))
 def test_frozen_it_leaves_the_target_invariant(chosen):
     """Start 40 chains at draws of the target; five standard errors, false alarms 2e-5."""
     target, rng = banana(), np.random.default_rng(6)

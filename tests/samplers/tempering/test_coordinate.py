@@ -59,6 +59,7 @@ def law(coordinate, delta):
     return q, cdf / cdf[-1], density[[-1, 0]] / cdf[-1]
 
 
+@pytest.mark.slow
 def test_cubics_are_those_of_scipy():
     rng = np.random.default_rng(1)
     for _ in range(20):

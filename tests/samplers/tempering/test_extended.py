@@ -17,7 +17,7 @@ from tests.helpers import pseudo_extension_formula
 from tests.helpers.codes import warns
 from tests.helpers.extended_program import CODE, DIM, QUIET, extend
 from tests.helpers.sampler_settings import FASTER
-from tests.helpers.seldom_parameters import soak_except
+from tests.helpers.seldom_parameters import slow_except, soak_except
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ EXACT = {
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("n", slow_except([2], [2, 4]))
 @pytest.mark.parametrize("case", EXACT)
 def test_draws_follow_the_target(gaussian, case, n):
     """Eight statistics within 5 errors: the chance of a false alarm is 5e-6 per case."""

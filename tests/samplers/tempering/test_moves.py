@@ -37,6 +37,7 @@ def test_exact_draws_stay_exact(kernel, b, wall):
     assert np.min(correlation) < 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", MoveKernel)
 def test_only_the_product_of_scale_and_step_size_matters(kernel):
     starts = TemperedDistribution(0.4).draws(200, np.random.default_rng(2))

@@ -15,7 +15,7 @@ from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import ReferenceDistribution
 from stanadapt.targets.stan.bundled import ROOT, find
 from tests.helpers.codes import warns
-from tests.helpers.seldom_parameters import soak_except
+from tests.helpers.seldom_parameters import slow_except, soak_except
 from workflows.tempering import runs
 
 QUIET = {"show_progress": False}
@@ -105,10 +105,13 @@ def assert_posterior(fit, mean, variances):
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "began"),
-    [
-        *((name, began) for name in TEMPERING for began in ("law", "nothing")),
-        *((name, "prior") for name in ALONG_THE_PATH),
-    ],
+    slow_except(
+        [(name, "nothing") for name in TEMPERING],
+        [
+            *((name, began) for name in TEMPERING for began in ("law", "nothing")),
+            *((name, "prior") for name in ALONG_THE_PATH),
+        ],
+    ),
 )
 def test_posterior_and_evidence_of_a_conjugate_normal(name, began):
     """Four chains' evidences: their mean is within 5 standard errors, those of `SPREAD`."""

@@ -15,6 +15,7 @@ from tests.helpers import noisy_program
 from tests.helpers.codes import raises, warns
 from tests.helpers.command_line import PROGRAM as SHIFTED
 from tests.helpers.command_line import call
+from tests.helpers.seldom_parameters import slow_except
 
 # unequal scales, a constraint, a correlation, and quantities
 PROGRAM = """
@@ -284,7 +285,7 @@ def test_no_finite_density(method, settings):
     refused("initialization", code=code, method=method, **settings)
 
 
-@pytest.mark.parametrize(("method", "settings"), METHODS)
+@pytest.mark.parametrize(("method", "settings"), slow_except(METHODS[:1], METHODS))
 def test_an_improper_posterior(method, settings):
     code = "parameters { real x; } model { target += x; }"
     refused("sampling", code=code, method=method, **settings)

@@ -63,7 +63,7 @@ def test_a_path_that_begins_there_names_no_file(no_home, name):
         assert name in caught.value.message
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_libraries_that_look_for_a_home_are_imported(tmp_path):
     """BridgeStan's package and ArviZ look for one, and raise at import without it."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
