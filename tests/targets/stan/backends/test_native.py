@@ -31,7 +31,7 @@ SIMPLEXES = ("s.", "many_s.", "weights.")
 
 
 # a compiler takes half a minute for each program: each change tests these, the soak tests all
-OFTEN = {"every type", "eight_schools_centered", "varying_slopes", "lotka_volterra"}
+OFTEN = {"every type", "eight_schools_centered", "lotka_volterra"}
 PAIRS = [
     pytest.param(case, id="-".join(filter(None, case)), marks=() if case[0] in OFTEN else SOAK)
     for case in [*CASES, ("every type", None)]
