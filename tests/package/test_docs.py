@@ -18,12 +18,12 @@ from stanadapt.samplers import find, registered
 from stanadapt.samplers.hamiltonian import nuts
 from stanadapt.samplers.whitened import whitened_hmc
 from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE
+from tests.helpers.command_line import call
 from tests.helpers.page_commands import (
     blocks,
     commands_of,
     repeated_verdicts,
     run,
-    run_stanadapt,
     with_earlier,
     written_fits,
 )
@@ -234,13 +234,19 @@ def test_examples_are_cells():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", sorted({n for n, c in COMMANDS if c.startswith("stanadapt ")}))
-def test_commands(folder, page):
-    """Commands in the order of the page; those of the README only if another reads their files."""
+def test_commands(folder, page, monkeypatch):
+    """Commands in the order of the page; those of the README only if another reads their files.
+
+    Those of the README run in processes of their own, as a user's do; here each start would take
+    longer than most commands.
+    """
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
     commands = [c for name, c in COMMANDS if name == page and c.startswith("stanadapt ")]
     others = [c for c in commands if c not in OF_THE_README]
     needed = {each for command in others for each in with_earlier(command, commands)}
     for command in (c for c in commands if c in needed):
-        run_stanadapt(command, folder, **ENVIRONMENT)
+        call(*shlex.split(command)[1:])
         verdicts = {p.stem: sa.load(p).attrs["verdict"] for p in written_fits(command, folder)}
         assert set(verdicts.values()) <= {"fine"}, verdicts
         assert repeated_verdicts(command, folder) <= {"fine"}
