@@ -12,6 +12,7 @@ from stanadapt.diagnostics.missed_modes import (
     missed_share,
     separate_regions,
 )
+from tests.helpers.seldom_parameters import soak_except
 
 
 def columns(x):
@@ -62,7 +63,7 @@ def curved(x):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dim", [2, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dim", soak_except([2], [2, 20]))
 @pytest.mark.parametrize("shape", [plain, heavy, funnel, curved])
 def test_equal_fits_miss_nothing(dim, shape):
     """A report on one of these 80 pairs would be an error.
@@ -96,7 +97,7 @@ def test_a_mode_of_too_little_weight_is_not_missed():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("draws", [10_000, 40_000])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", soak_except([1], [1, 2, 3]))
 def test_twenty_modes_miss_nothing_of_one_of_them(seed, draws):
     """Few of the draws that are examined first lie in any single one of twenty modes."""
     rng = np.random.default_rng(seed)

@@ -10,6 +10,7 @@ import zipfile
 import pytest
 
 from tests.helpers.repository import ROOT
+from tests.helpers.seldom_parameters import soak_except
 
 FORMATS = {"wheel": "*.whl", "sdist": "*.tar.gz"}
 
@@ -49,7 +50,7 @@ def test_the_wheel_contains_programs_and_workflows(dist):
 
 
 @pytest.mark.slow  # compiles the default sampler
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", soak_except(["wheel"], FORMATS))
 def test_it_runs_the_demo_outside_the_clone(dist, tmp_path, kind):
     (file,) = dist.glob(FORMATS[kind])
     python = environment_without_the_package(tmp_path / "environment")

@@ -172,7 +172,7 @@ def test_items_are_complete_and_each_partly_has_a_reason(sections):
     assert not [item for item in sections[0].items if item.status == "missing"]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_all_figures_are_drawn(sections, tmp_path):
     for path in page.draw(tmp_path):
         assert path.read_bytes().startswith(b"\x89PNG")

@@ -13,6 +13,7 @@ import stanadapt as sa
 from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.targets.stan import bundled
 from tests.helpers.repository import ROOT
+from tests.helpers.seldom_parameters import soak_except
 from workflows import record
 from workflows.catalogue import EXPERIMENTS
 from workflows.data import digits
@@ -68,7 +69,7 @@ WRITTEN = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # `make demo` does more
 def test_quick_start_writes_its_files(tmp_path):
     command = [sys.executable, "-m", "workflows.quickstart", "--quick", "--out", tmp_path]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -104,7 +105,11 @@ def test_quick_run_writes_its_files(workflow, all_quick):
 # one of each group of experiments
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "workflow", ["gad.rejections", "kameleon.synthetic", "tempering.curved", "learned.sgld"]
+    "workflow",
+    soak_except(
+        ["gad.rejections", "tempering.curved"],
+        ["gad.rejections", "kameleon.synthetic", "tempering.curved", "learned.sgld"],
+    ),
 )
 def test_one_quick_run_writes_its_files(workflow, tmp_path):
     (name,) = (experiment.name for experiment in EXPERIMENTS if experiment.module == workflow)

@@ -338,7 +338,7 @@ EIGHT = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ALONG_THE_PATH)
+@pytest.mark.parametrize("name", soak_except(["simulated_tempering"], ALONG_THE_PATH))
 def test_shares_of_eight_modes(name):
     """In 20 dimensions: 5 standard errors from eight chains (Student t, 7 degrees: p = 0.012)."""
     target, content = bundled("mixture", "eight")

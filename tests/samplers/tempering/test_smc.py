@@ -13,6 +13,7 @@ from stanadapt.samplers.tempering import ReferenceDistribution
 from stanadapt.samplers.tempering.evidence import particle_notes
 from stanadapt.targets.stan.bundled import ROOT, find
 from tests.helpers.codes import warns
+from tests.helpers.seldom_parameters import soak_except
 
 # the reference is wide: some of its draws are 0 after rounding
 FAILURES = pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
@@ -67,7 +68,7 @@ def test_twenty_modes(plan):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("resample", [True, False])
+@pytest.mark.parametrize("resample", soak_except([True], [True, False]))
 def test_boltzmann_machine(resample):
     """About 0.4 and 0.5 million gradients a run: the sheets' errors are 0.2 to 0.3 and 0.5."""
     target, _ = bundled("boltzmann", "system_10")

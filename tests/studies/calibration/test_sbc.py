@@ -90,7 +90,7 @@ def test_a_wrong_program_is_flagged(old, new, quantity, shape, simulations):
     assert quantity in study.messages[0]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_log_density_detects_a_posterior_that_ignores_data():
     """Its parameters are draws from the prior, with uniform ranks."""
     program = PROGRAM.replace("y ~ normal(b[1] + 1000 * b[2] * x, 10 * s);", "")

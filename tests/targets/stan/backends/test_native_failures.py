@@ -327,6 +327,7 @@ def assert_rebuilt_and_equal(good, old):
     assert sa.Target(*bundled.find(good.name), backend="cmdstan").compile_seconds == 0
 
 
+@pytest.mark.soak  # the next one is loaded too before it is rebuilt
 def test_a_truncated_library_is_rebuilt(good, library):
     file, _ = library
     file.write_bytes(file.read_bytes()[:-1000])
