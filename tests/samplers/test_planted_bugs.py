@@ -266,8 +266,8 @@ BUGS = {
     ),
     "path_derivative_with_the_wrong_sign": Bug(
         "samplers/variational/advi.py",
-        "slope[i] += climber.solved[i]",
-        "slope[i] -= climber.solved[i]",
+        "slope[i] + climber.solved[i]",
+        "slope[i] - climber.solved[i]",
         "samplers/variational/test_gaussians.py",
         "advi",
     ),
