@@ -221,7 +221,7 @@ def _figures(found: list[Run]) -> list[Drawing]:
             Drawing(
                 "figure_2.png", "Figure 2: Neal's Gaussian, last coordinate and diagonal of L",
                 "Trace of the coordinate of largest scale, warm-up included, and the diagonal of L "
-                "beside the standard deviations, scaled to their mean.",
+                "next to the standard deviations, scaled to their mean.",
                 partial(
                     figures.draw_figure_2, traces[traces["data"] == "neal"],
                     factors[factors["data"] == "neal"],

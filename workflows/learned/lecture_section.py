@@ -15,8 +15,8 @@ from workflows.reproduction.section import Drawing, Section, TableOfResults, ite
 
 TITLE = "Lecture 17 of CMU 10-708 (2017): Hamiltonian and variational Monte Carlo"
 INTRODUCTION = (
-    "The lecture has figures and properties, and no tables. Its figures are drawn beside exact "
-    "paths, and the properties of integrators are measured beside their closed forms. A row agrees "
+    "The lecture has figures and properties, and no tables. Its figures are drawn next to exact "
+    "paths, and the properties of integrators are compared with their closed forms. A row agrees "
     "if each number is at its closed form: to rounding, or to 0.05 for orders of convergence, "
     "which are slopes at finite steps. Stochastic gradients and variational methods have "
     "experiments of their own, whose results are not on this page."

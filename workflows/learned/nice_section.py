@@ -182,7 +182,7 @@ def _two(ours: float, theirs: float) -> str:
 
 
 def _sizes(found: list[Run]) -> TableOfResults:
-    """What was trained, beside the sizes of the paper."""
+    """What was trained, next to the sizes of the paper."""
     paper = {
         "width": PAPER_SIZES["width"], "critic_width": PAPER_SIZES["critic_width"],
         "from_noise": PAPER_SIZES["from_noise"], "rehearsal_chains": PAPER_SIZES["chains"],

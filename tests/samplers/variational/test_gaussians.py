@@ -122,7 +122,7 @@ def test_a_climb_does_not_end_before_a_coordinate_of_huge_scale_has_moved(seed, 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_that_a_climb_has_arrived_costs_one_gradient(seed, monkeypatch):
-    """It shows that the slope does not go on; the path is that of a climb without it."""
+    """It shows that the slope has ended; the path is that of a climb without it."""
     paths, gradients = [], []
     for _ in range(2):
         density = Independent(MEAN, SD).density()

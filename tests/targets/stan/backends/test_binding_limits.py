@@ -235,7 +235,7 @@ def test_ctrl_c_ends_the_trial_and_its_process(monkeypatch):
 @pytest.mark.parametrize("moment", ["starts", "has ended"])
 @pytest.mark.usefixtures("small")
 def test_a_signal_as_the_trial_starts_or_ends_is_heeded(monkeypatch, moment, sent):
-    """The process would go on without limits if nothing knew of it."""
+    """The process would continue without limits if nothing knew of it."""
     start = subprocess.Popen
 
     class Pressed(start):
