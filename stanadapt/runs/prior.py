@@ -139,13 +139,13 @@ def planned_prior(folder: RunFolder, target: Target) -> tuple[Path | None, list[
     path = Path(record["path"])
     try:
         same = target.with_prior_data(path).data_hash == record["hash"]
-        problem = "it has other contents than when the run began"
+        problem = f"{path} has other contents than when the run began"
     except StanadaptError as error:
         same, problem = False, error.message.rstrip(".")
     if same:
         return path, []
-    text = f"the prior is not added, since its data cannot be read again from {path}: {problem}."
-    return None, [Message(PRIOR_FILE_CHANGED, f"{text} Give them as --prior-data.")]
+    text = f"the prior is not added: {problem}. Give its data as --prior-data."
+    return None, [Message(PRIOR_FILE_CHANGED, text)]
 
 
 def _seeds(seed: int) -> tuple[int, int]:
